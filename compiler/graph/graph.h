@@ -1,0 +1,27 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "compiler/import/import.h"
+#include "tessera/v1/plan.pb.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::compiler {
+
+/// An imported model, cut into workloads. `weights` are final: folded, repacked, in the order in which
+/// plan.buffers of kind WEIGHT refer to them by offset.
+struct PlannedGraph {
+  v1::Plan plan;  ///< all but model_sha256 and compiler_version; schedules still empty
+  struct PlacedWeight {
+    int64_t offset;
+    Weight weight;
+  };
+  std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64
+};
+
+/// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.
+///
+/// A workload's IR is one function on tensors: arguments are the group's operands, then nothing else;
+/// it holds linalg, tensor, arith and math operations; results are what other groups (or the caller) read.
+absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target);
+
+}  // namespace tessera::compiler

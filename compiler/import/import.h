@@ -1,0 +1,50 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/tensor.pb.h"
+
+namespace tessera::compiler {
+
+/// Bytes of a constant. Either a view into a mapped file, kept alive by `owner`, or bytes the importer computed.
+struct Weight {
+  v1::TensorSpec spec;
+  std::string_view bytes;
+  std::shared_ptr<const void> owner;
+};
+
+/// A model as linalg on tensors, static shapes throughout.
+///
+/// The module has one public function @main. Its arguments are the model's inputs, then its weights;
+/// results are the model's outputs. An input argument has the attribute `tessera.input = "name"`, a weight
+/// argument `tessera.weight = <index into weights> : i64`, a result `tessera.output = "name"`.
+/// Constants of at most 1 KiB (and every scalar) are arith.constant instead of weights.
+/// Each operation's location is a NameLoc with the name of the graph node it stems from.
+/// Booleans are i1 in tensors inside the module's arithmetic but i8 at the border (inputs, outputs, weights).
+struct ImportedModel {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<v1::TensorSpec> inputs;
+  std::vector<v1::TensorSpec> outputs;
+  std::vector<Weight> weights;
+  int nodes = 0;
+};
+
+struct ImportOptions {
+  std::map<std::string, std::vector<int64_t>> input_shapes;  ///< binds symbolic dimensions
+  std::map<std::string, std::string> external_data;          ///< location -> local file
+};
+
+/// Parses and lowers an ONNX model. `path` is untrusted: sizes, depth and counts are checked with wide
+/// arithmetic before anything is allocated. Errors carry a Failure that names the node.
+absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::string& path,
+                                         const ImportOptions& options);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tessera/v1/artifact.pb.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/plan.pb.h"
+#include "tessera/v1/target.pb.h"
+
+/// The compiler as its users see it: two passes and a packaging step, each a value in, a value out.
+/// No MLIR type appears here. Errors carry a v1::Failure (proto/failure.h).
+namespace tessera::compiler {
+
+using ProgressFn = std::function<void(const v1::Progress&)>;
+
+/// A model and everything it refers to, as local files.
+struct PlanRequest {
+  std::string model_path;
+  v1::CompileSpec spec;
+  v1::Target target;                                 ///< resolved and validated
+  std::map<std::string, std::string> external_data;  ///< external-data location -> local file
+  std::string weights_path;                          ///< where the weights section is written
+};
+
+struct PlanResult {
+  v1::Plan plan;
+  std::vector<v1::BuildUnit> units;  ///< one per distinct workload, in Plan.workloads' order
+  bool has_weights = false;          ///< whether weights_path was written
+  double import_ms = 0;
+  double plan_ms = 0;
+};
+
+/// Imports the model and takes every decision: fused groups, layouts, schedules, memory plan.
+/// Equal requests give equal bytes.
+absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress);
+
+/// Compiles one workload to a relocatable object. Pure: equal units give equal bytes.
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit);
+
+struct AssembleRequest {
+  std::string name;
+  v1::Plan plan;
+  std::vector<v1::BuiltObject> objects;  ///< any order; one for each workload hash of the plan
+  std::string weights_path;              ///< empty: none
+  std::string artifact_path;             ///< written
+};
+
+/// Links the objects and writes the artifact file (layout: tessera/v1/artifact.proto).
+absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,89 @@
+/* The border between generated code and the runtime: what code.so of an artifact exports.
+ *
+ * code.so has one symbol, `tessera_module_v1`, a constant tessera_module. It has no other dynamic
+ * symbols, no constructors, needs no other library and does not allocate. Everything is position
+ * independent and read-only after relocation. assemble() writes these tables, libtessera_rt reads
+ * them; a change of any struct here raises TESSERA_MODULE_ABI.
+ */
+#ifndef TESSERA_COMPILER_RUNTIME_MODULE_ABI_H_
+#define TESSERA_COMPILER_RUNTIME_MODULE_ABI_H_
+
+#include <stdint.h>
+
+#define TESSERA_MODULE_ABI 1
+#define TESSERA_MODULE_SYMBOL "tessera_module_v1"
+#define TESSERA_BUFFER_ALIGNMENT 64
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One phase of one workload over the range [lo, hi) of its grid.
+ *   operands   the step's buffers, arguments first, results last; each 64-byte aligned
+ *              (inputs and outputs of the caller may be aligned to their element only)
+ *   workspace  shared by every thread of the step, kept from phase to phase
+ *   scratch    private to the calling thread, undefined at entry
+ * Disjoint ranges of one phase may run concurrently; phases are separated by barriers. */
+typedef void (*tessera_kernel_fn)(void* const* operands, int64_t lo, int64_t hi, void* workspace, void* scratch);
+
+typedef struct {
+  const char* name;
+  int32_t dtype; /* number of tessera.v1.DataType */
+  int32_t rank;
+  const int64_t* shape; /* rank elements */
+  int64_t size_bytes;
+} tessera_module_tensor;
+
+enum {
+  TESSERA_BUFFER_INPUT = 1,  /* index = position in inputs */
+  TESSERA_BUFFER_OUTPUT = 2, /* index = position in outputs */
+  TESSERA_BUFFER_WEIGHT = 3, /* offset in the weights section */
+  TESSERA_BUFFER_ARENA = 4   /* offset in the arena */
+};
+
+typedef struct {
+  int32_t kind;
+  int32_t index;
+  int64_t offset; /* bytes, a multiple of 64 */
+  int64_t size_bytes;
+} tessera_module_buffer;
+
+typedef struct {
+  tessera_kernel_fn fn;
+  int64_t grid; /* at least 1 */
+} tessera_module_phase;
+
+typedef struct {
+  const char* name;   /* originating graph nodes */
+  const char* symbol; /* the workload's */
+  const tessera_module_phase* phases;
+  int32_t num_phases;
+  int32_t num_operands;
+  const int32_t* operands; /* indices into buffers */
+  int64_t flops;
+} tessera_module_step;
+
+typedef struct {
+  uint32_t abi_version; /* TESSERA_MODULE_ABI, first in every version */
+  uint32_t reserved;
+  const char* compiler_version;
+  const char* triple;
+  const char* features; /* LLVM features the host must have, separated by spaces */
+  int32_t num_inputs;
+  int32_t num_outputs;
+  const tessera_module_tensor* inputs;
+  const tessera_module_tensor* outputs;
+  int32_t num_buffers;
+  int32_t num_steps;
+  const tessera_module_buffer* buffers;
+  const tessera_module_step* steps;
+  int64_t arena_bytes;     /* one per concurrent run */
+  int64_t workspace_bytes; /* one per concurrent run */
+  int64_t scratch_bytes;   /* one per thread of a run */
+  int64_t weights_bytes;
+} tessera_module;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TESSERA_COMPILER_RUNTIME_MODULE_ABI_H_ */

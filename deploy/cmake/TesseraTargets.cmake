@@ -1,0 +1,31 @@
+# tessera_library(name SOURCES... [DEPS lib...]): a library of ours without MLIR.
+function(tessera_library name)
+  cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
+  add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${arg_DEPS})
+endfunction()
+
+# tessera_mlir_library(name SOURCES... [DEPS lib...]): the same for code that includes MLIR.
+# Header parsing is nearly all of such a file's compile time, so all share one precompiled header.
+function(tessera_mlir_library name)
+  cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
+  add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${arg_DEPS} tessera_mlir_sdk)
+  target_precompile_headers(${name} REUSE_FROM tessera_mlir_pch)
+endfunction()
+
+# tessera_test(name SOURCES... [DEPS lib...] [MLIR]): a GoogleTest binary, run by ctest as one test.
+function(tessera_test name)
+  cmake_parse_arguments(arg "MLIR" "" "DEPS" ${ARGN})
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  if(arg_MLIR)
+    target_link_libraries(${name} PRIVATE tessera_mlir_sdk)
+    target_precompile_headers(${name} REUSE_FROM tessera_mlir_pch)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()

@@ -1,0 +1,21 @@
+# One place for flags. Our own code builds without warnings; system headers are not ours.
+add_compile_options(-Wall -Wextra -Wpedantic -Wno-unused-parameter)
+if(TESSERA_WERROR)
+  add_compile_options(-Werror)
+endif()
+# Debug information for stack traces, at a fraction of -g's link time.
+add_compile_options($<$<NOT:$<CONFIG:Debug>>:-g1>)
+add_link_options(-fuse-ld=lld -Wl,--as-needed)
+if(TESSERA_SANITIZE)
+  add_compile_options(-fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TESSERA_SANITIZE})
+endif()
+
+find_program(TESSERA_CCACHE ccache)
+if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # The sloppiness settings are what ccache needs to cache files that use a precompiled header.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TESSERA_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+endif()
