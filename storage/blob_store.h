@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tessera/v1/tensor.pb.h"
+
+namespace tessera::storage {
+
+/// Blobs as files by SHA-256 below one folder. Thread-safe.
+///
+/// A blob is written to a partial file, hashed, fsynced, renamed into place, its folder fsynced; only then
+/// may a database row refer to it. A crash at any point leaves either the whole blob or a partial file
+/// from which an upload resumes.
+class BlobStore {
+ public:
+  virtual ~BlobStore() = default;
+
+  virtual bool contains(const std::string& sha256) = 0;
+  virtual std::vector<v1::Digest> missing(const std::vector<v1::Digest>& digests) = 0;
+
+  /// Bytes safely received of an unfinished upload; the whole size when the blob is present.
+  virtual absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest) = 0;
+
+  /// One upload in progress. At most one writer per digest; a second one gets ABORTED.
+  class Upload {
+   public:
+    virtual ~Upload() = default;  ///< keeps the partial file
+    virtual absl::Status write(std::string_view data) = 0;
+    /// DATA_LOSS (and the partial file is discarded) when size or hash differ.
+    virtual absl::Status commit() = 0;
+  };
+  /// `offset` must be what committedBytes answered.
+  virtual absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) = 0;
+
+  /// Stores bytes that are at hand.
+  virtual absl::StatusOr<v1::Digest> put(std::string_view bytes) = 0;
+
+  /// Reads [offset, offset + limit) in chunks; limit 0 = to the end. A read of the whole blob verifies its
+  /// hash: on a mismatch the file is set aside and the last answer is DATA_LOSS.
+  virtual absl::Status get(const std::string& sha256, int64_t offset, int64_t limit,
+                           const std::function<absl::Status(std::string_view chunk)>& sink) = 0;
+  virtual absl::StatusOr<int64_t> size(const std::string& sha256) = 0;
+};
+
+/// The file-backed store below `folder` (made when absent).
+absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder);
+
+}  // namespace tessera::storage

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tessera/v1/artifact.pb.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/record.pb.h"
+#include "tessera/v1/storage.pb.h"
+#include "tessera/v1/target.pb.h"
+#include "tessera/v1/worker_service.pb.h"
+
+/// Durable state of the service. `Store` knows entities and queries; what they mean (states, leases,
+/// joins, retries) is the scheduler's business (server/scheduler), which composes them in transactions.
+namespace tessera::storage {
+
+/// One page of a list: AIP-160 filter subset, AIP-132 order, opaque page token.
+struct ListQuery {
+  int page_size = 0;  ///< 0 = 50; more than 1000 counts as 1000
+  std::string page_token;
+  std::string filter;
+  std::string order_by;
+};
+template <typename T>
+struct Page {
+  std::vector<T> items;
+  std::string next_page_token;  ///< empty: the last page
+};
+
+/// Reads. Within a transaction they see its own writes. Single getters answer NOT_FOUND.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+
+  virtual absl::StatusOr<v1::Job> getJob(const std::string& id) = 0;
+  virtual absl::StatusOr<v1::Job> getJobByRequestId(const std::string& request_id) = 0;
+  /// SHA-256 of the canonical request a job was created with; tells a repeated request from a clash.
+  virtual absl::StatusOr<std::string> getRequestHash(const std::string& job_id) = 0;
+  virtual absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) = 0;
+  virtual absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) = 0;
+  /// Jobs of an action that are QUEUED or RUNNING.
+  virtual absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) = 0;
+  /// QUEUED jobs whose queue deadline is at or before `now_us`.
+  virtual absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) = 0;
+  /// Events with sequence > cursor, ascending, at most `limit`.
+  virtual absl::StatusOr<std::vector<v1::JobEvent>> eventsAfter(const std::string& job_id, int64_t cursor,
+                                                                int limit) = 0;
+
+  virtual absl::StatusOr<v1::Action> getAction(const std::string& id) = 0;
+  /// The QUEUED or RUNNING action with this key.
+  virtual absl::StatusOr<v1::Action> livingActionByKey(const std::string& key) = 0;
+  /// The artifact most recently built under this action key.
+  virtual absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) = 0;
+  /// Up to `limit` newest actions that share at least one key component hash with `components`.
+  virtual absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
+                                                                 int limit) = 0;
+
+  virtual absl::StatusOr<v1::Task> getTask(const std::string& id) = 0;
+  /// The READY or LEASED task with this key.
+  virtual absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) = 0;
+  virtual absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) = 0;
+  /// The next READY task for a worker that takes `kinds` (empty = all): highest priority, then oldest.
+  virtual absl::StatusOr<v1::Task> nextReadyTask(const std::vector<v1::TaskKind>& kinds) = 0;
+  /// READY tasks ahead of this one.
+  virtual absl::StatusOr<int> queuePosition(const std::string& task_id) = 0;
+  virtual absl::StatusOr<std::vector<v1::Task>> leasedTasks() = 0;
+
+  /// The object blob of an earlier build with this key.
+  virtual absl::StatusOr<v1::Digest> getObject(const std::string& build_key) = 0;
+  virtual absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) = 0;
+  virtual absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) = 0;
+  virtual absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) = 0;
+  virtual absl::StatusOr<v1::Target> getTarget(const std::string& name) = 0;
+  virtual absl::StatusOr<Page<v1::Target>> listTargets(const ListQuery& query) = 0;
+  virtual absl::StatusOr<v1::Worker> getWorker(const std::string& id) = 0;
+  virtual absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) = 0;
+  virtual absl::StatusOr<bool> hasBlob(const std::string& sha256) = 0;
+};
+
+/// Reads and writes that become durable together, or not at all. `put` inserts or replaces by id.
+class Transaction : public Reader {
+ public:
+  virtual absl::Status insertJob(const v1::Job& job, const std::string& request_hash,
+                                 const std::string& action_id) = 0;
+  virtual absl::Status updateJob(const v1::Job& job) = 0;
+  /// Assigns the job's next sequence number (from 1, no gaps) and answers it.
+  virtual absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) = 0;
+  virtual absl::Status putAction(const v1::Action& action) = 0;
+  virtual absl::Status putTask(const v1::Task& task) = 0;
+  virtual absl::Status linkTask(const std::string& action_id, const std::string& task_id) = 0;
+  virtual absl::Status putObject(const std::string& build_key, const v1::Digest& object) = 0;
+  virtual absl::Status putArtifact(const v1::Artifact& artifact) = 0;
+  virtual absl::Status putRecord(const v1::TuningRecord& record) = 0;
+  virtual absl::Status putTarget(const v1::Target& target) = 0;
+  virtual absl::Status putWorker(const v1::Worker& worker) = 0;
+  /// Only after the blob's file is durable.
+  virtual absl::Status putBlob(const v1::Digest& digest) = 0;
+};
+
+/// Thread-safe. There is one writer; reads run beside it on their own snapshots.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  /// Runs `body` in a transaction on the writer's thread and answers after the commit is durable
+  /// (several callers may share one commit). A non-OK answer of `body` rolls back all it did and is
+  /// returned as is. `body` must not call the store in any other way.
+  virtual absl::Status transact(const std::function<absl::Status(Transaction&)>& body) = 0;
+
+  /// Runs `body` on a consistent read-only snapshot.
+  virtual absl::Status read(const std::function<absl::Status(Reader&)>& body) = 0;
+};
+
+}  // namespace tessera::storage
