@@ -87,8 +87,7 @@ class Reader {
 /// Reads and writes that become durable together, or not at all. `put` inserts or replaces by id.
 class Transaction : public Reader {
  public:
-  virtual absl::Status insertJob(const v1::Job& job, const std::string& request_hash,
-                                 const std::string& action_id) = 0;
+  virtual absl::Status insertJob(const v1::Job& job, const std::string& request_hash, const std::string& action_id) = 0;
   virtual absl::Status updateJob(const v1::Job& job) = 0;
   /// Assigns the job's next sequence number (from 1, no gaps) and answers it.
   virtual absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) = 0;
