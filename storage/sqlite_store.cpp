@@ -73,6 +73,7 @@ class SqliteStore : public Store {
  private:
   /// A caller that waits in transact().
   struct Request {
+    explicit Request(const std::function<absl::Status(Transaction&)>* what) : body(what) {}
     const std::function<absl::Status(Transaction&)>* body;
     absl::Status result;
     bool done = false;
@@ -175,7 +176,7 @@ absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&
   if (std::this_thread::get_id() == thread_.get_id()) {
     return absl::InternalError("Store::transact was called from within a transaction, which would wait for itself");
   }
-  Request request{.body = &body};
+  Request request(&body);
   std::unique_lock<std::mutex> lock(queue_mutex_);
   if (stopping_) return absl::UnavailableError("the store is closing");
   queue_.push_back(&request);

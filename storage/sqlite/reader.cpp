@@ -35,6 +35,9 @@ absl::StatusOr<int64_t> count(Statement statement) {
   return statement.integer(0);
 }
 
+/// Of each key component, this many actions at least are looked at.
+constexpr int kMinCandidates = 64;
+
 std::vector<v1::TaskKind> everyKind() {
   std::vector<v1::TaskKind> kinds;
   const auto* descriptor = v1::TaskKind_descriptor();
@@ -121,7 +124,7 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
   std::map<std::string, Candidate> by_id;
   for (const v1::KeyComponent& component : components) {
     Statement row = database_.prepare(sql::kActionsByComponent);
-    row.bind(component.name()).bind(component.hash()).bind(std::max(limit, 0));
+    row.bind(component.name()).bind(component.hash()).bind(std::max(limit, kMinCandidates));
     while (true) {
       absl::StatusOr<bool> more = row.step();
       if (!more.ok()) return more.status();
@@ -134,8 +137,8 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
   }
   std::vector<Candidate> candidates;
   for (auto& [id, candidate] : by_id) candidates.push_back(std::move(candidate));
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.shared, a.create_time) > std::tie(b.shared, b.create_time);
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.shared, a.create_time, a.id) > std::tie(b.shared, b.create_time, b.id);
   });
   std::vector<v1::Action> actions;
   for (const Candidate& candidate : candidates) {
