@@ -7,6 +7,7 @@ find_package(absl CONFIG REQUIRED)
 find_package(spdlog CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
+find_package(libzip REQUIRED)           # the CLI reads npz files and artifacts with it
 find_package(GTest REQUIRED)
 find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
 find_package(LLD REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/lld)
