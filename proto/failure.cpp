@@ -42,7 +42,9 @@ absl::StatusCode codeOf(v1::Failure::Reason reason) {
 
 absl::Status failureStatus(const v1::Failure& failure) {
   absl::Status status(codeOf(failure.reason()), failure.message());
-  status.SetPayload(kPayloadType, absl::Cord(failure.SerializeAsString()));
+  // By view: Cord's string constructors are templates whose mangling differs between g++ 12 and clang 22.
+  const std::string bytes = failure.SerializeAsString();
+  status.SetPayload(kPayloadType, absl::Cord(absl::string_view(bytes)));
   return status;
 }
 

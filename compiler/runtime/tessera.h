@@ -1,0 +1,173 @@
+/* libtessera_rt: loads and runs compiled models.
+ *
+ *   tessera_artifact* artifact;
+ *   tessera_session* session;
+ *   if (tessera_artifact_load("model.tsra", 0, &artifact) != TESSERA_OK) puts(tessera_last_error());
+ *   tessera_session_create(artifact, 1, &session);
+ *   tessera_session_run(session, inputs, n_in, outputs, n_out);
+ *
+ * Threads: an artifact is immutable; any number of threads and sessions may use one. A session is one run at
+ * a time with its own intermediates and threads; two runs at once need two sessions.
+ * Memory: a session allocates when it is created and its pages are touched by its first run; later runs
+ * neither allocate nor take locks of the C library.
+ * Trust: an artifact holds native code. Its tables are checked before use, its code is not and cannot be:
+ * load artifacts of unknown origin in a sandboxed process only. The file must not change while it is loaded.
+ * Loading uses openat, mmap, memfd_create and dlopen; running uses futex and no other system call.
+ */
+#ifndef TESSERA_COMPILER_RUNTIME_TESSERA_H_
+#define TESSERA_COMPILER_RUNTIME_TESSERA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TESSERA_API __attribute__((visibility("default")))
+#else
+#define TESSERA_API
+#endif
+
+typedef enum {
+  TESSERA_OK = 0,
+  TESSERA_INVALID_ARGUMENT = 1, /* a null pointer, a size or an alignment that does not fit */
+  TESSERA_IO_ERROR = 2,         /* the operating system refused: file, memory mapping, thread */
+  TESSERA_CORRUPT = 3,          /* not an artifact, truncated, a checksum or a table that does not hold */
+  TESSERA_INCOMPATIBLE = 4,     /* made for another architecture, or needs CPU features this host lacks */
+  TESSERA_OUT_OF_MEMORY = 5,
+  TESSERA_BUSY = 6 /* the session is running already */
+} tessera_status;
+
+/* What went wrong in this thread's latest call that failed: one sentence, valid until the next one. Never null. */
+TESSERA_API const char* tessera_last_error(void);
+
+/* Release of the library, e.g. "0.1.0". */
+TESSERA_API const char* tessera_version(void);
+
+/* Element types, numbered as tessera.v1.DataType. */
+typedef enum {
+  TESSERA_F32 = 1,
+  TESSERA_F64 = 2,
+  TESSERA_F16 = 3,
+  TESSERA_BF16 = 4,
+  TESSERA_I8 = 5,
+  TESSERA_I16 = 6,
+  TESSERA_I32 = 7,
+  TESSERA_I64 = 8,
+  TESSERA_U8 = 9,
+  TESSERA_U16 = 10,
+  TESSERA_U32 = 11,
+  TESSERA_U64 = 12,
+  TESSERA_BOOL = 13 /* one byte, 0 or 1 */
+} tessera_dtype;
+
+/* Bytes of one element, 0 for an unknown type. */
+TESSERA_API size_t tessera_dtype_size(int32_t dtype);
+
+/* ---- Artifacts ---- */
+
+typedef struct tessera_artifact tessera_artifact;
+
+enum {
+  /* Also check the weights' checksum: reads them all, about a second per 2 GiB. Code and tables always are. */
+  TESSERA_VERIFY_WEIGHTS = 1
+};
+
+/* Loads an artifact file. On success *artifact must be given to tessera_artifact_destroy.
+ * Fails with IO_ERROR, CORRUPT, INCOMPATIBLE (before any code of it is mapped) or OUT_OF_MEMORY. */
+TESSERA_API tessera_status tessera_artifact_load(const char* path, uint32_t flags, tessera_artifact** artifact);
+
+/* The same for an open file; `fd` stays the caller's and may be closed afterwards. */
+TESSERA_API tessera_status tessera_artifact_load_fd(int fd, uint32_t flags, tessera_artifact** artifact);
+
+/* The same for a file in memory, which must stay unchanged until the artifact is destroyed. Weights are used
+ * in place when they lie at a multiple of 64, which they do when `data` does; else they are copied. */
+TESSERA_API tessera_status tessera_artifact_load_memory(const void* data, size_t size, uint32_t flags,
+                                                        tessera_artifact** artifact);
+
+/* Null is allowed. Sessions of the artifact keep what they need of it and stay usable. */
+TESSERA_API void tessera_artifact_destroy(tessera_artifact* artifact);
+
+/* A dense row-major tensor. Pointers live as long as the artifact. */
+typedef struct {
+  const char* name;
+  int32_t dtype; /* tessera_dtype */
+  int32_t rank;
+  const int64_t* shape; /* rank elements, outermost first */
+  int64_t size_bytes;
+} tessera_tensor_info;
+
+TESSERA_API size_t tessera_artifact_num_inputs(const tessera_artifact* artifact);
+TESSERA_API size_t tessera_artifact_num_outputs(const tessera_artifact* artifact);
+/* Fail with INVALID_ARGUMENT when the index is out of range. */
+TESSERA_API tessera_status tessera_artifact_input(const tessera_artifact* artifact, size_t index,
+                                                  tessera_tensor_info* info);
+TESSERA_API tessera_status tessera_artifact_output(const tessera_artifact* artifact, size_t index,
+                                                   tessera_tensor_info* info);
+
+/* Steps run one after another; each is one fused group of the model. */
+typedef struct {
+  const char* name;   /* graph nodes it stems from */
+  const char* symbol; /* of its kernel; equal workloads share one */
+  int32_t num_phases;
+  int64_t max_grid; /* of its phases: how many ways it can be split over threads */
+  int64_t flops;
+} tessera_step_info;
+
+TESSERA_API size_t tessera_artifact_num_steps(const tessera_artifact* artifact);
+TESSERA_API tessera_status tessera_artifact_step(const tessera_artifact* artifact, size_t index,
+                                                 tessera_step_info* info);
+
+/* Bytes an artifact takes: weights are mapped and shared, the rest is per session. */
+typedef struct {
+  int64_t weights_bytes;
+  int64_t arena_bytes;     /* intermediates */
+  int64_t workspace_bytes; /* of one step, shared by its threads */
+  int64_t scratch_bytes;   /* per thread */
+} tessera_memory_info;
+
+TESSERA_API tessera_status tessera_artifact_memory(const tessera_artifact* artifact, tessera_memory_info* info);
+
+/* ---- Sessions ---- */
+
+typedef struct tessera_session tessera_session;
+
+enum { TESSERA_MAX_THREADS = 1024 };
+
+/* Prepares runs on `threads` threads, 1 to TESSERA_MAX_THREADS; the thread that calls run is one of them, so
+ * 1 starts none. Fails with INVALID_ARGUMENT, OUT_OF_MEMORY or IO_ERROR (no more threads). */
+TESSERA_API tessera_status tessera_session_create(const tessera_artifact* artifact, int threads,
+                                                  tessera_session** session);
+
+/* Null is allowed. Must not be called while the session runs. */
+TESSERA_API void tessera_session_destroy(tessera_session* session);
+
+/* Caller's memory for one tensor: `size_bytes` must be the tensor's, `data` aligned to its element.
+ * Multiples of 64 are a little faster. */
+typedef struct {
+  const void* data;
+  size_t size_bytes;
+} tessera_const_buffer;
+typedef struct {
+  void* data;
+  size_t size_bytes;
+} tessera_buffer;
+
+/* Runs the model once. Buffers are given in the order of the artifact's inputs and outputs; no output may
+ * overlap another buffer. Returns when the outputs are written.
+ * Fails with INVALID_ARGUMENT (nothing was written) or BUSY. */
+TESSERA_API tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs,
+                                               size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs);
+
+/* The same, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps).
+ * Reading the clock costs about 50 ns a step. */
+TESSERA_API tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs,
+                                                   size_t num_inputs, const tessera_buffer* outputs,
+                                                   size_t num_outputs, int64_t* step_ns, size_t num_steps);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TESSERA_COMPILER_RUNTIME_TESSERA_H_ */

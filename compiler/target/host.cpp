@@ -1,0 +1,200 @@
+#include "compiler/target/host.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "compiler/target/cpu_features.h"
+#include "compiler/target/target.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// Chips by identity: x86-64 family and model as CPUID gives them, AArch64 the part number as model.
+/// Models not listed get the widest architecture level below.
+struct Chip {
+  const char* vendor;
+  unsigned family;
+  unsigned first_model, last_model;
+  unsigned first_stepping;
+  const char* target;
+};
+constexpr Chip kChips[] = {
+    {"GenuineIntel", 6, 0x3c, 0x3c, 0, "haswell"},        {"GenuineIntel", 6, 0x3f, 0x3f, 0, "haswell"},
+    {"GenuineIntel", 6, 0x45, 0x47, 0, "haswell"},        {"GenuineIntel", 6, 0x4f, 0x4f, 0, "haswell"},
+    {"GenuineIntel", 6, 0x56, 0x56, 0, "haswell"},        {"GenuineIntel", 6, 0x55, 0x55, 5, "cascadelake"},
+    {"GenuineIntel", 6, 0x55, 0x55, 0, "skylake-avx512"}, {"GenuineIntel", 6, 0x6a, 0x6a, 0, "icelake-server"},
+    {"GenuineIntel", 6, 0x6c, 0x6c, 0, "icelake-server"}, {"GenuineIntel", 6, 0x8f, 0x8f, 0, "sapphirerapids"},
+    {"GenuineIntel", 6, 0xcf, 0xcf, 0, "sapphirerapids"}, {"AuthenticAMD", 25, 0x10, 0x1f, 0, "znver4"},
+    {"AuthenticAMD", 25, 0x60, 0xaf, 0, "znver4"},        {"AuthenticAMD", 26, 0x00, 0xff, 0, "znver5"},
+    {"0x41", 0, 0xd0c, 0xd0c, 0, "neoverse-n1"},          {"0x41", 0, 0xd40, 0xd40, 0, "neoverse-v1"},
+    {"0x41", 0, 0xd4f, 0xd4f, 0, "neoverse-v2"},
+};
+/// Architecture levels, widest first.
+constexpr const char* kLevels[] = {"x86-64-v4", "x86-64-v3", "aarch64"};
+
+std::string readLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string cpuModel(const std::string& cpuinfo) {
+  std::ifstream file(cpuinfo);
+  for (std::string line; std::getline(file, line);) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
+    if (parts.size() == 2) return std::string(absl::StripAsciiWhitespace(parts[1]));
+  }
+  return "";
+}
+
+/// "48K" -> 49152; 0 when it is no size.
+int64_t cacheBytes(absl::string_view text) {
+  int64_t unit = 1;
+  if (absl::ConsumeSuffix(&text, "K")) unit = 1024;
+  if (absl::ConsumeSuffix(&text, "M")) unit = 1024 * 1024;
+  int64_t value = 0;
+  constexpr int64_t kMaxValue = int64_t{1} << 30;
+  return absl::SimpleAtoi(text, &value) && value > 0 && value <= kMaxValue ? value * unit : 0;
+}
+
+/// "0-3,8" -> 5.
+int listedCpus(const std::string& list) {
+  int count = 0;
+  for (absl::string_view range : absl::StrSplit(list, ',', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> ends = absl::StrSplit(range, '-');
+    int first = 0, last = 0;
+    if (!absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last) || last < first) return 0;
+    count += last - first + 1;
+  }
+  return count;
+}
+
+/// Puts what the kernel says of CPU 0's data caches over the built-in chip's figures.
+void readCaches(const std::string& cpus, v1::Target& target) {
+  constexpr int kMaxIndex = 16;
+  for (int i = 0; i < kMaxIndex; ++i) {
+    const std::string folder = absl::StrCat(cpus, "/cpu0/cache/index", i, "/");
+    const std::string type = readLine(folder + "type");
+    if (type.empty()) break;
+    const int64_t bytes = cacheBytes(readLine(folder + "size"));
+    if (type == "Instruction" || bytes == 0) continue;
+    const std::string name = "L" + readLine(folder + "level");
+    for (v1::MemoryLevel& level : *target.mutable_memory()) {
+      if (level.name() != name) continue;
+      level.set_capacity_bytes(bytes);
+      int value = 0;
+      if (absl::SimpleAtoi(readLine(folder + "coherency_line_size"), &value) && value > 0) level.set_line_bytes(value);
+      if (absl::SimpleAtoi(readLine(folder + "ways_of_associativity"), &value)) level.set_associativity(value);
+      if ((value = listedCpus(readLine(folder + "shared_cpu_list"))) > 0) level.set_shared_by(value);
+    }
+  }
+}
+
+bool hasAllFeatures(const v1::CodeForm& code) {
+  return std::all_of(code.features().begin(), code.features().end(),
+                     [](const std::string& name) { return hostFeature(name) == FeatureState::kPresent; });
+}
+
+/// The built-in target that fits this chip best, null when none does. A virtual machine may hide features of
+/// its chip, so the identity alone decides nothing.
+const v1::Target* closestBuiltin() {
+  const CpuIdentity id = hostIdentity();
+  std::vector<std::string> candidates;
+  for (const Chip& chip : kChips) {
+    if (id.vendor == std::string_view(chip.vendor) && id.family == chip.family && id.model >= chip.first_model &&
+        id.model <= chip.last_model && id.stepping >= chip.first_stepping) {
+      candidates.push_back(chip.target);
+    }
+  }
+  candidates.insert(candidates.end(), std::begin(kLevels), std::end(kLevels));
+  for (const std::string& name : candidates) {
+    const v1::Target* target = findBuiltinTarget(name);
+    if (target && absl::StartsWith(target->code().triple(), std::string(hostArchitecture()) + "-") &&
+        hasAllFeatures(target->code())) {
+      return target;
+    }
+  }
+  return nullptr;
+}
+
+int onlineCores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+}  // namespace
+
+v1::HostInfo hostInfo(const HostPaths& paths) {
+  v1::HostInfo info;
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) == 0) info.set_hostname(name);
+  info.set_triple(std::string(hostArchitecture()) + "-unknown-linux-gnu");
+  if (const v1::Target* closest = closestBuiltin()) info.set_cpu(closest->code().cpu());
+  for (std::string_view feature : hostFeatures()) info.add_features(std::string(feature));
+  info.set_cores(onlineCores());
+  info.set_memory_bytes(int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE));
+  info.set_cpu_model(cpuModel(paths.cpuinfo));
+  return info;
+}
+
+absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
+  const v1::Target* closest = closestBuiltin();
+  if (!closest) {
+    v1::Failure failure;
+    failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
+    failure.set_message(absl::StrCat("this machine (", cpuModel(paths.cpuinfo), ") is below every built-in target"));
+    failure.set_found(absl::StrJoin(hostInfo(paths).features(), " "));
+    failure.set_accepted("x86-64 with AVX2, FMA and BMI2, or AArch64 with FP16 and dot product");
+    failure.set_fix("name the target to compile for instead of `host`");
+    return failureStatus(failure);
+  }
+  v1::Target target = *closest;
+  target.set_name("host");
+  target.set_summary(absl::StrCat(cpuModel(paths.cpuinfo), ", as ", closest->name()));
+  for (v1::ComputeUnit& unit : *target.mutable_units()) unit.set_count(onlineCores());
+  target.mutable_memory()->rbegin()->set_shared_by(onlineCores());
+  readCaches(paths.cpus, target);
+  if (absl::Status status = problemStatus("host", validateTarget(target)); !status.ok()) return status;
+  return target;
+}
+
+std::vector<v1::Failure> hostProblems(const v1::CodeForm& code, const v1::HostInfo& host) {
+  const auto architecture = [](const std::string& triple) { return triple.substr(0, triple.find('-')); };
+  std::vector<v1::Failure> problems;
+  const auto add = [&](std::string message, std::string found, std::string accepted) {
+    v1::Failure& failure = problems.emplace_back();
+    failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
+    failure.set_message(std::move(message));
+    failure.set_found(std::move(found));
+    failure.set_accepted(std::move(accepted));
+    failure.set_fix("compile for this host: `tessera compile MODEL --target host`");
+  };
+  if (architecture(code.triple()) != architecture(host.triple())) {
+    add("the artifact is for another architecture", host.triple(), code.triple());
+    return problems;
+  }
+  const std::set<std::string> present(host.features().begin(), host.features().end());
+  std::vector<std::string> missing;
+  for (const std::string& feature : code.features()) {
+    if (!present.contains(feature)) missing.push_back(feature);
+  }
+  if (!missing.empty()) {
+    add(absl::StrCat("the host lacks features the artifact needs: ", absl::StrJoin(missing, " ")),
+        absl::StrJoin(host.features(), " "), absl::StrJoin(code.features(), " "));
+  }
+  return problems;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/artifact.pb.h"
+#include "tessera/v1/failure.pb.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::compiler {
+
+/// Where the host's description is read from; tests give folders of their own.
+struct HostPaths {
+  std::string cpuinfo = "/proc/cpuinfo";
+  std::string cpus = "/sys/devices/system/cpu";
+};
+
+/// This machine as a HostInfo. Never fails: what cannot be read stays empty or 0.
+v1::HostInfo hostInfo(const HostPaths& paths = {});
+
+/// This machine as the target "host": the built-in target of its chip (or of the widest architecture level it
+/// has every feature of), with the cache sizes and core count the kernel reports.
+/// Fails with INCOMPATIBLE_HOST on a chip below every built-in one (x86-64 without AVX2 or FMA).
+absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths = {});
+
+/// Why code of this form cannot run on that host, empty when it can: another architecture, or features that
+/// are missing; each as INCOMPATIBLE_HOST.
+std::vector<v1::Failure> hostProblems(const v1::CodeForm& code, const v1::HostInfo& host);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,122 @@
+#include "compiler/target/host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/target/cpu_features.h"
+#include "compiler/target/target.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+/// A folder like /sys/devices/system/cpu with caches of our choice.
+class FakeSysfs {
+ public:
+  FakeSysfs()
+      : root_(std::filesystem::path(testing::TempDir()) /
+              testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+  ~FakeSysfs() { std::filesystem::remove_all(root_); }
+
+  void addCache(int index, const std::map<std::string, std::string>& files) {
+    const auto folder = root_ / "cpu0/cache" / ("index" + std::to_string(index));
+    std::filesystem::create_directories(folder);
+    for (const auto& [name, text] : files) std::ofstream(folder / name) << text << "\n";
+  }
+  HostPaths paths() const { return {.cpuinfo = (root_ / "cpuinfo").string(), .cpus = root_.string()}; }
+  void writeCpuinfo(const std::string& text) const { std::ofstream(root_ / "cpuinfo") << text; }
+
+ private:
+  std::filesystem::path root_;
+};
+
+TEST(Host, CachesAndNameComeFromTheKernel) {
+  FakeSysfs sysfs;
+  sysfs.writeCpuinfo("processor\t: 0\nmodel name\t: Imaginary 9000\n");
+  sysfs.addCache(0, {{"level", "1"},
+                     {"type", "Data"},
+                     {"size", "40K"},
+                     {"ways_of_associativity", "10"},
+                     {"coherency_line_size", "64"},
+                     {"shared_cpu_list", "0,4"}});
+  sysfs.addCache(1, {{"level", "1"}, {"type", "Instruction"}, {"size", "16K"}});
+  sysfs.addCache(2, {{"level", "2"}, {"type", "Unified"}, {"size", "3M"}, {"shared_cpu_list", "0-3,8"}});
+  const auto target = detectHostTarget(sysfs.paths());
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->name(), "host");
+  EXPECT_THAT(target->summary(), HasSubstr("Imaginary 9000"));
+  EXPECT_EQ(target->memory(0).capacity_bytes(), 40 * 1024);
+  EXPECT_EQ(target->memory(0).associativity(), 10);
+  EXPECT_EQ(target->memory(0).shared_by(), 2);
+  EXPECT_EQ(target->memory(1).capacity_bytes(), 3 * 1024 * 1024);
+  EXPECT_EQ(target->memory(1).shared_by(), 5);
+}
+
+TEST(Host, WithoutSysfsTheBuiltinFiguresStay) {
+  const auto target = detectHostTarget({.cpuinfo = "/nonexistent", .cpus = "/nonexistent"});
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_GT(target->memory(0).capacity_bytes(), 0);
+  EXPECT_THAT(validateTarget(*target), IsEmpty());
+}
+
+TEST(Host, ThisMachineRunsWhatIsCompiledForItself) {
+  const v1::HostInfo info = hostInfo();
+  const auto target = detectHostTarget();
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_THAT(hostProblems(target->code(), info), IsEmpty());
+  EXPECT_GE(info.cores(), 1);
+  EXPECT_GT(info.memory_bytes(), 0);
+  EXPECT_EQ(info.cpu(), target->code().cpu());
+}
+
+TEST(Host, MissingFeaturesAreNamed) {
+  v1::HostInfo host;
+  host.set_triple("x86_64-unknown-linux-gnu");
+  for (const std::string& feature : findBuiltinTarget("x86-64-v3")->code().features()) host.add_features(feature);
+  EXPECT_THAT(hostProblems(findBuiltinTarget("x86-64-v3")->code(), host), IsEmpty());
+  const auto problems = hostProblems(findBuiltinTarget("cascadelake")->code(), host);
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].reason(), v1::Failure::INCOMPATIBLE_HOST);
+  EXPECT_THAT(problems[0].message(), HasSubstr("avx512vnni"));
+  EXPECT_THAT(problems[0].message(), testing::Not(HasSubstr("avx2")));
+  const auto arm = hostProblems(findBuiltinTarget("aarch64")->code(), host);
+  ASSERT_THAT(arm, SizeIs(1));
+  EXPECT_THAT(arm[0].message(), HasSubstr("architecture"));
+}
+
+TEST(CpuFeatures, EveryFeatureABuiltinOfThisArchitectureNeedsIsInTheTable) {
+  for (const v1::Target& target : builtinTargets()) {
+    if (!target.code().triple().starts_with(hostArchitecture())) continue;
+    for (const std::string& feature : target.code().features()) {
+      EXPECT_NE(hostFeature(feature), FeatureState::kUnknown) << target.name() << " " << feature;
+    }
+  }
+  EXPECT_EQ(hostFeature("warp-drive"), FeatureState::kUnknown);
+}
+
+TEST(CpuFeatures, AgreesWithTheKernel) {
+  // Linux prints some features under names of its own; these have the same one.
+  std::ifstream file("/proc/cpuinfo");
+  std::string flags;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("flags")) flags = line + " ";
+  }
+  if (flags.empty()) GTEST_SKIP() << "no flags line in /proc/cpuinfo";
+  for (const char* name : {"avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "gfni", "bmi2"}) {
+    EXPECT_EQ(hostFeature(name) == FeatureState::kPresent, flags.find(" " + std::string(name) + " ") != flags.npos)
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler

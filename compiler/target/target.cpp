@@ -1,0 +1,101 @@
+#include "compiler/target/target.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// Collects the text parser's complaints, the first few in full.
+class Complaints : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    constexpr size_t kShown = 20;
+    if (lines_.size() < kShown) lines_.push_back(absl::StrCat("line ", line + 1, ":", column + 1, ": ", message));
+  }
+  std::string text() const { return absl::StrJoin(lines_, "\n"); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+absl::Status invalidTarget(const std::string& message, const std::string& fix) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  failure.set_message(message);
+  failure.set_accepted("a text proto of tessera.v1.Target");
+  failure.set_fix(fix);
+  return failureStatus(failure);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Target> parseTarget(const std::string& text) {
+  if (text.size() > kMaxTargetBytes) {
+    return invalidTarget(
+        absl::StrCat("the target description has ", text.size(), " bytes; at most ", kMaxTargetBytes, " are accepted"),
+        "give a description, not a data file");
+  }
+  // The deepest legal message is Target > Intrinsic > Operand.
+  constexpr int kMaxDepth = 8;
+  google::protobuf::TextFormat::Parser parser;
+  Complaints complaints;
+  parser.RecordErrorsTo(&complaints);
+  parser.SetRecursionLimit(kMaxDepth);
+  v1::Target target;
+  google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
+  if (!parser.Parse(&stream, &target)) {
+    return invalidTarget(absl::StrCat("the target description does not parse:\n", complaints.text()),
+                         "correct the lines named, or start from a built-in target: `tessera targets get NAME`");
+  }
+  if (absl::Status status = problemStatus(target.name(), validateTarget(target)); !status.ok()) return status;
+  return target;
+}
+
+absl::Status problemStatus(const std::string& target_name, const std::vector<v1::TargetProblem>& problems) {
+  if (problems.empty()) return absl::OkStatus();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  std::string message = absl::StrCat("target '", absl::CHexEscape(target_name), "' has ", problems.size(),
+                                     problems.size() == 1 ? " problem:" : " problems:");
+  for (const v1::TargetProblem& problem : problems) {
+    absl::StrAppend(&message, "\n  ", problem.field(), ": ", problem.message());
+  }
+  failure.set_message(message);
+  failure.set_attribute(problems.front().field());
+  failure.set_fix("correct the fields named; `tessera targets validate FILE` checks again");
+  return failureStatus(failure);
+}
+
+v1::Target canonicalTarget(v1::Target target) {
+  target.clear_summary();
+  auto* features = target.mutable_code()->mutable_features();
+  std::sort(features->begin(), features->end());
+  features->erase(std::unique(features->begin(), features->end()), features->end());
+  return target;
+}
+
+std::string targetHash(const v1::Target& target) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    canonicalTarget(target).SerializeToCodedStream(&coded);
+  }
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), sizeof(digest)});
+}
+
+}  // namespace tessera::compiler

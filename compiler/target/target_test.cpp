@@ -1,0 +1,111 @@
+#include "compiler/target/target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+
+std::vector<std::string> fields(const v1::Target& target) {
+  std::vector<std::string> names;
+  for (const v1::TargetProblem& problem : validateTarget(target)) names.push_back(problem.field());
+  return names;
+}
+
+TEST(Target, EveryBuiltinIsValidAndFoundByItsName) {
+  ASSERT_GE(builtinTargets().size(), 13u);
+  for (const v1::Target& target : builtinTargets()) {
+    EXPECT_THAT(fields(target), IsEmpty()) << target.name();
+    EXPECT_EQ(findBuiltinTarget(target.name()), &target);
+    EXPECT_FALSE(target.summary().empty()) << target.name();
+  }
+  EXPECT_EQ(findBuiltinTarget("host"), nullptr);
+  EXPECT_EQ(findBuiltinTarget("no-such-chip"), nullptr);
+}
+
+TEST(Target, WideVectorsComeWithTheirRegistersAndFeatures) {
+  for (const v1::Target& target : builtinTargets()) {
+    if (target.family() != v1::Target::X86_64) continue;
+    const bool wide = target.registers().vector_bits() == 512;
+    EXPECT_EQ(target.registers().vector_count(), wide ? 32 : 16) << target.name();
+    EXPECT_EQ(wide, std::count(target.code().features().begin(), target.code().features().end(), "avx512f") == 1)
+        << target.name();
+  }
+}
+
+TEST(Target, HashIgnoresSummaryAndOrderOfFeaturesButNothingElse) {
+  const v1::Target original = *findBuiltinTarget("cascadelake");
+  v1::Target same = original;
+  same.set_summary("another text");
+  std::reverse(same.mutable_code()->mutable_features()->begin(), same.mutable_code()->mutable_features()->end());
+  same.mutable_code()->add_features(same.code().features(0));
+  EXPECT_EQ(targetHash(same), targetHash(original));
+  EXPECT_EQ(targetHash(original).size(), 64u);
+
+  v1::Target other = original;
+  other.mutable_memory(1)->set_capacity_bytes(other.memory(1).capacity_bytes() * 2);
+  EXPECT_NE(targetHash(other), targetHash(original));
+  other = original;
+  other.set_name("renamed");
+  EXPECT_NE(targetHash(other), targetHash(original));
+}
+
+TEST(Target, EveryProblemIsReportedByItsField) {
+  v1::Target target = *findBuiltinTarget("x86-64-v3");
+  target.set_name("Not A Name");
+  target.mutable_code()->set_triple("aarch64-linux");
+  target.mutable_code()->set_features(1, "avx2,+sneaky");
+  target.mutable_registers()->set_vector_bits(384);
+  target.mutable_memory(1)->set_capacity_bytes(1024);
+  target.mutable_memory(2)->set_bandwidth_bytes_per_cycle(-1);
+  target.mutable_memory(2)->set_name("L1");
+  target.mutable_units(0)->set_ops_per_cycle(std::numeric_limits<double>::quiet_NaN());
+  target.mutable_intrinsics(0)->mutable_operands(1)->set_subscripts(0, "q");
+  EXPECT_THAT(fields(target),
+              ElementsAre("name", "code.triple", "code.features[1]", "registers.vector_bits",
+                          "memory[1].capacity_bytes", "memory[2].name", "memory[2].bandwidth_bytes_per_cycle",
+                          "units[0].ops_per_cycle", "intrinsics[0].operands[1].subscripts[0]"));
+}
+
+TEST(Target, EmptyDescriptionNamesWhatIsMissing) {
+  EXPECT_THAT(fields(v1::Target()), IsSupersetOf({"name", "family", "memory", "units"}));
+}
+
+TEST(Target, SpatialTargetsNeedNoMachineCode) {
+  const auto target = parseTarget(R"(
+      name: "edge" family: SPATIAL
+      memory { name: "sram" capacity_bytes: 1048576 bandwidth_bytes_per_cycle: 32 shared_by: 1 energy_pj_per_byte: 0.5 }
+      units { name: "pe" count: 256 lanes: 1 frequency_ghz: 1 ops_per_cycle: 2 })");
+  EXPECT_TRUE(target.ok()) << target.status();
+}
+
+TEST(Target, ParseErrorsNameLineAndColumn) {
+  const absl::Status status = parseTarget("name: \"x\"\nfamlily: X86_64\n").status();
+  EXPECT_EQ(failureOf(status).reason(), v1::Failure::INVALID_TARGET);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("line 2:"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("famlily"));
+}
+
+TEST(Target, OversizedTextIsRefusedBeforeParsing) {
+  const std::string text(kMaxTargetBytes + 1, '#');
+  EXPECT_THAT(std::string(parseTarget(text).status().message()), HasSubstr("at most 1048576"));
+}
+
+TEST(Target, ParsedProblemsCarryTheFirstFieldAsAttribute) {
+  const absl::Status status = parseTarget("name: \"x\" family: X86_64").status();
+  const v1::Failure failure = failureOf(status);
+  EXPECT_EQ(failure.reason(), v1::Failure::INVALID_TARGET);
+  EXPECT_EQ(failure.attribute(), "code.triple");
+  EXPECT_THAT(failure.message(), HasSubstr("registers.vector_count"));
+}
+
+}  // namespace
+}  // namespace tessera::compiler

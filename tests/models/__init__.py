@@ -1,0 +1,1 @@
+"""Seeded ONNX models for tests, benchmarks and the quickstart. Start with catalog.py."""

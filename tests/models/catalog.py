@@ -1,0 +1,115 @@
+"""Every model by name. A spec is `name` or `name:key=value,key=value`, e.g. `conv:h=17,w=19,stride=2`."""
+
+import inspect
+import pathlib
+
+import numpy as np
+
+from . import basic, transformer, vision
+from .builder import check, seeded
+
+SYMBOLIC_BATCH = "N"
+
+
+def _bert(name, **fixed):
+    def build(batch, layers=fixed["layers"], hidden=fixed["hidden"], heads=fixed["heads"], seq=fixed["seq"],
+              vocabulary=fixed["vocabulary"]):
+        return transformer.bert(name, batch, layers, hidden, heads, seq, vocabulary,
+                                dynamic_shapes=fixed.get("dynamic_shapes", False))
+    build.__doc__ = transformer.bert.__doc__
+    return build
+
+
+MODELS = {
+    "resnet18": vision.resnet18,
+    "resnet50": vision.resnet50,
+    "mobilenet_v1": vision.mobilenet_v1,
+    "squeezenet1_1": vision.squeezenet1_1,
+    "bert_base": _bert("bert_base", layers=12, hidden=768, heads=12, seq=128, vocabulary=30522),
+    "bert_tiny": _bert("bert_tiny", layers=2, hidden=128, heads=2, seq=32, vocabulary=1000),
+    "bert_tiny_shapes": _bert("bert_tiny_shapes", layers=2, hidden=128, heads=2, seq=32, vocabulary=1000,
+                              dynamic_shapes=True),
+    "mlp": basic.mlp,
+    "gemm": basic.gemm,
+    "matmul": basic.matmul,
+    "conv": basic.conv,
+    "tiny": basic.tiny,
+}
+
+
+def parse(spec):
+    """`conv:h=17,w=19` -> ("conv", {"h": 17, "w": 19}); ValueError names what is accepted."""
+    name, _, tail = spec.partition(":")
+    if name not in MODELS:
+        raise ValueError(f"model {name!r} is not known; there are: {', '.join(MODELS)}")
+    accepted = [p for p in inspect.signature(MODELS[name]).parameters if p != "batch"]
+    parameters = {}
+    for item in filter(None, tail.split(",")):
+        key, _, value = item.partition("=")
+        if key not in accepted or not value.lstrip("-").isdigit():
+            raise ValueError(f"{item!r} does not fit model {name!r}; accepted are integers for: {', '.join(accepted)}")
+        parameters[key] = int(value)
+    return name, parameters
+
+
+def stem(spec, batch=SYMBOLIC_BATCH):
+    """File name without extension: `conv_h17_w19`, with `_b3` for a fixed batch."""
+    name, parameters = parse(spec)
+    parts = [name] + [f"{key}{value}" for key, value in parameters.items()]
+    return "_".join(parts + ([] if batch == SYMBOLIC_BATCH else [f"b{batch}"]))
+
+
+def build(spec, batch=SYMBOLIC_BATCH):
+    """The ModelProto; `batch` is an integer or a symbolic name."""
+    name, parameters = parse(spec)
+    return MODELS[name](batch, **parameters)
+
+
+def _image(random, shape):
+    """Coarse blocks plus noise: plain noise averages out, and every image would get the same answer."""
+    rows, columns = (np.arange(extent) * 7 // extent for extent in shape[2:])
+    blocks = random.standard_normal((*shape[:2], 7, 7), dtype=np.float32)
+    noise = random.standard_normal(shape, dtype=np.float32)
+    return blocks[:, :, rows][:, :, :, columns] + np.float32(0.5) * noise
+
+
+def inputs(model, spec, batch):
+    """Seeded inputs of `model` by name: images, normal floats, token ids, masks with padding at the end."""
+    name, parameters = parse(spec)
+    vocabulary = None
+    if name.startswith("bert"):
+        vocabulary = parameters.get("vocabulary", inspect.signature(MODELS[name]).parameters["vocabulary"].default)
+    arrays = {}
+    for value in model.graph.input:
+        shape = [d.dim_value if d.HasField("dim_value") else batch for d in value.type.tensor_type.shape.dim]
+        random = seeded("inputs", name, value.name, batch)
+        if value.name == "input_ids":
+            arrays[value.name] = random.integers(0, vocabulary, shape, dtype=np.int64)
+        elif value.name == "attention_mask":
+            lengths = random.integers(shape[1] // 2, shape[1] + 1, (shape[0], 1))
+            arrays[value.name] = (np.arange(shape[1])[None, :] < lengths).astype(np.int64)
+        elif len(shape) == 4:
+            arrays[value.name] = _image(random, shape)
+        else:
+            arrays[value.name] = random.standard_normal(shape, dtype=np.float32)
+    return arrays
+
+
+def write(spec, folder, batch=SYMBOLIC_BATCH, input_batches=(1, 3)):
+    """Writes `<stem>.onnx` and, for each batch, `<stem>.b<batch>.npz`. Equal calls give equal bytes.
+
+    Returns {"model": path, "inputs": {batch: path}}.
+    """
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    model = build(spec, batch)
+    check(model)
+    base = folder / stem(spec, batch)
+    path = base.with_name(base.name + ".onnx")
+    path.write_bytes(model.SerializeToString(deterministic=True))
+    written = {"model": str(path), "inputs": {}}
+    for count in input_batches if batch == SYMBOLIC_BATCH else (batch,):
+        target = base.with_name(f"{base.name}.b{count}.npz")
+        np.savez(target, **inputs(model, spec, count))
+        written["inputs"][count] = str(target)
+    return written

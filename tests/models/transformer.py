@@ -1,0 +1,113 @@
+"""A BERT encoder, decomposed into primitive operators the way exporters of opset 13 do.
+
+Inputs `input_ids` and `attention_mask`: i64 [batch, seq]; outputs `last_hidden_state`:
+f32 [batch, seq, hidden] and `pooled`: f32 [batch, hidden].
+"""
+
+import numpy as np
+
+from .builder import GraphBuilder
+
+
+class _Encoder:
+    def __init__(self, name, hidden, heads, seq, dynamic_shapes):
+        self.graph = GraphBuilder(name)
+        self.hidden = hidden
+        self.heads = heads
+        self.seq = seq
+        self.dynamic_shapes = dynamic_shapes
+
+    def scalar(self, value):
+        return self.graph.constant(np.float32(value), "scalar")
+
+    def dense(self, x, fan_in, fan_out, gain=1.0):
+        """MatMul and Add: a fully connected layer on [batch, seq, fan_in]."""
+        weight = self.graph.normal((fan_in, fan_out), np.sqrt(gain / fan_in), "dense_weight")
+        return self.graph.op("Add", self.graph.op("MatMul", x, weight),
+                             self.graph.normal((fan_out,), 0.1, "dense_bias"))
+
+    def layer_norm(self, x):
+        op = self.graph.op
+        centred = op("Sub", x, op("ReduceMean", x, axes=[-1], keepdims=1))
+        variance = op("ReduceMean", op("Pow", centred, self.scalar(2.0)), axes=[-1], keepdims=1)
+        normal = op("Div", centred, op("Sqrt", op("Add", variance, self.scalar(1e-12))))
+        scaled = op("Mul", normal, self.graph.uniform((self.hidden,), 0.7, 1.3, "ln_scale"))
+        return op("Add", scaled, self.graph.normal((self.hidden,), 0.1, "ln_bias"))
+
+    def gelu(self, x):
+        op = self.graph.op
+        erf = op("Erf", op("Div", x, self.scalar(np.sqrt(2.0))))
+        return op("Mul", op("Mul", x, op("Add", erf, self.scalar(1.0))), self.scalar(0.5))
+
+    def reshape(self, x, tail):
+        """[batch, seq, ...] -> [batch, seq, *tail].
+
+        With dynamic_shapes the target is computed from x's own shape (Shape, Gather, Unsqueeze,
+        Concat), as exporters write it when the batch is symbolic; else zeros copy both dimensions.
+        """
+        graph = self.graph
+        if not self.dynamic_shapes:
+            return graph.op("Reshape", x, graph.constant([0, 0, *tail], "shape", np.int64))
+        shape = graph.op("Shape", x)
+        axis = graph.constant([0], "axis", np.int64)
+        parts = []
+        for index in (0, 1):
+            extent = graph.op("Gather", shape, graph.constant(np.int64(index), "index"), axis=0)
+            parts.append(graph.op("Unsqueeze", extent, axis))
+        parts.append(graph.constant(list(tail), "shape", np.int64))
+        return graph.op("Reshape", x, graph.op("Concat", *parts, axis=0))
+
+    def attention(self, x, mask):
+        """Multi-head self-attention. `mask`: [batch, 1, 1, seq], 0 where visible, very negative elsewhere."""
+        op, width = self.graph.op, self.hidden // self.heads
+
+        def split(value, perm):
+            return op("Transpose", self.reshape(value, [self.heads, width]), perm=perm)
+
+        query = split(self.dense(x, self.hidden, self.hidden), [0, 2, 1, 3])
+        key = split(self.dense(x, self.hidden, self.hidden), [0, 2, 3, 1])
+        value = split(self.dense(x, self.hidden, self.hidden), [0, 2, 1, 3])
+        scores = op("Div", op("MatMul", query, key), self.scalar(np.sqrt(width)))
+        weights = op("Softmax", op("Add", scores, mask), axis=-1)
+        context = op("Transpose", op("MatMul", weights, value), perm=[0, 2, 1, 3])
+        return self.dense(self.reshape(context, [self.hidden]), self.hidden, self.hidden)
+
+    def layer(self, x, mask, inner):
+        op = self.graph.op
+        x = self.layer_norm(op("Add", self.attention(x, mask), x))
+        branch = self.dense(self.gelu(self.dense(x, self.hidden, inner)), inner, self.hidden, gain=2.0)
+        return self.layer_norm(op("Add", branch, x))
+
+    def embed(self, ids, vocabulary, positions):
+        """Word, position and segment embeddings. Every token is in segment 0 here."""
+        op, graph = self.graph.op, self.graph
+        word = op("Gather", graph.normal((vocabulary, self.hidden), 0.6, "word_embedding"), ids, axis=0)
+        position_ids = graph.constant(np.arange(self.seq)[None, :], "position_ids", np.int64)
+        table = graph.normal((positions, self.hidden), 0.6, "position_embedding")
+        segment = graph.normal((1, 1, self.hidden), 0.3, "segment_embedding")
+        x = op("Add", op("Add", word, segment), op("Gather", table, position_ids, axis=0))
+        return self.layer_norm(x)
+
+    def mask(self, attention_mask):
+        """i64 [batch, seq] of 0 and 1 -> f32 [batch, 1, 1, seq] to be added to the scores."""
+        op, graph = self.graph.op, self.graph
+        wide = op("Unsqueeze", op("Unsqueeze", attention_mask, graph.constant([1], "axis", np.int64)),
+                  graph.constant([2], "axis", np.int64))
+        inverted = op("Sub", self.scalar(1.0), op("Cast", wide, to=1))
+        return op("Mul", inverted, self.scalar(-10000.0))
+
+
+def bert(name, batch, layers, hidden, heads, seq, vocabulary, positions=512, dynamic_shapes=False):
+    """Devlin et al., "BERT". bert-base is layers=12, hidden=768, heads=12, vocabulary=30522."""
+    encoder = _Encoder(name, hidden, heads, seq, dynamic_shapes)
+    graph = encoder.graph
+    ids = graph.input("input_ids", [batch, seq], np.int64)
+    mask = encoder.mask(graph.input("attention_mask", [batch, seq], np.int64))
+    x = encoder.embed(ids, vocabulary, positions)
+    for _ in range(layers):
+        x = encoder.layer(x, mask, 4 * hidden)
+    first = graph.op("Gather", x, graph.constant(np.int64(0), "index"), axis=1)
+    pooled = graph.op("Tanh", graph.linear(first, hidden, hidden))
+    graph.output(x, "last_hidden_state", [batch, seq, hidden])
+    graph.output(pooled, "pooled", [batch, hidden])
+    return graph.model()
