@@ -17,7 +17,7 @@ absl::StatusOr<v1::InputShape> parseShape(const std::string& text) {
   bool good = equals != std::string::npos && equals > 0;
   if (good) {
     shape.set_name(text.substr(0, equals));
-    for (std::string_view part : absl::StrSplit(text.substr(equals + 1), 'x', absl::SkipEmpty())) {
+    for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), 'x', absl::SkipEmpty())) {
       int64_t extent = 0;
       good &= absl::SimpleAtoi(part, &extent) && extent >= 0;
       shape.add_shape(extent);

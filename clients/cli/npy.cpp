@@ -50,7 +50,7 @@ v1::DataType dtypeOfDescr(std::string_view descr) {
   return v1::DATA_TYPE_UNSPECIFIED;
 }
 
-absl::Status broken(const std::string& where, std::string_view what) {
+absl::Status broken(const std::string& where, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
 }
 
@@ -90,7 +90,7 @@ int64_t dtypeBytes(v1::DataType dtype) {
 
 absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where) {
   constexpr std::string_view kMagic = "\x93NUMPY";
-  if (!absl::StartsWith(bytes, kMagic) || bytes.size() < 12) return broken(where, "not an .npy file");
+  if (!bytes.starts_with(kMagic) || bytes.size() < 12) return broken(where, "not an .npy file");
   const int major = bytes[6];
   size_t header_size = 0, start = 0;
   if (major == 1) {
@@ -119,7 +119,7 @@ absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where
   if (element == 0) return broken(where, absl::StrCat("element type ", descr[2].str(), " is not supported"));
   if (descr[1] == ">" && element > 1)
     return broken(where, "big-endian arrays are not supported; use arr.astype('<..')");
-  for (std::string_view part : absl::StrSplit(shape[1].str(), ',', absl::SkipWhitespace())) {
+  for (const absl::string_view part : absl::StrSplit(shape[1].str(), ',', absl::SkipWhitespace())) {
     int64_t extent = 0;
     if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(part), &extent)) return broken(where, "bad shape");
     tensor.spec.add_shape(extent);
