@@ -1,0 +1,109 @@
+#include "server/action_key.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/canonical.h"
+
+namespace tessera::server {
+namespace {
+
+v1::KeyComponent component(const std::string& name, const std::string& bytes, const std::string& summary) {
+  v1::KeyComponent result;
+  result.set_name(name);
+  result.set_hash(sha256Hex(bytes));
+  result.set_summary(summary);
+  return result;
+}
+
+v1::KeyComponent modelComponent(const v1::CompileSpec& spec) {
+  const std::string format = v1::ModelFormat_Name(spec.format());
+  return component("model", absl::StrCat(spec.model().sha256(), ":", format),
+                   absl::StrCat(spec.model().sha256().substr(0, 12), ", ", spec.model().size_bytes(), " bytes, ",
+                                spec.format() == v1::MODEL_FORMAT_UNSPECIFIED ? "format by content" : format));
+}
+
+v1::KeyComponent shapesComponent(const v1::CompileSpec& spec) {
+  std::map<std::string, std::string> shapes;
+  for (const v1::InputShape& shape : spec.input_shapes()) {
+    shapes[shape.name()] = absl::StrJoin(shape.shape(), "x");
+  }
+  KeyHash hash;
+  for (const auto& [name, shape] : shapes) {
+    hash.add(name).add(shape);
+  }
+  v1::KeyComponent result;
+  result.set_name("input_shapes");
+  result.set_hash(hash.finish());
+  result.set_summary(absl::StrJoin(shapes, " ", absl::PairFormatter("=")));
+  return result;
+}
+
+v1::KeyComponent externalDataComponent(const v1::CompileSpec& spec) {
+  const std::map<std::string, v1::Digest> sorted(spec.external_data().begin(), spec.external_data().end());
+  KeyHash hash;
+  for (const auto& [location, digest] : sorted) {
+    hash.add(location).add(digest.sha256());
+  }
+  v1::KeyComponent result;
+  result.set_name("external_data");
+  result.set_hash(hash.finish());
+  result.set_summary(absl::StrCat(sorted.size(), " files"));
+  return result;
+}
+
+v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
+  v1::CompileOptions options = spec.options();
+  if (options.opt_level() == 0) {
+    options.set_opt_level(2);  // the default, spelled out: both spellings are one key
+  }
+  return component("options", canonicalBytes(options), absl::StrCat("opt_level=", options.opt_level()));
+}
+
+}  // namespace
+
+v1::Target canonicalTarget(const v1::Target& target) {
+  v1::Target result = target;
+  result.clear_summary();
+  auto* features = result.mutable_code()->mutable_features();
+  std::sort(features->begin(), features->end());
+  features->erase(std::unique(features->begin(), features->end()), features->end());
+  return result;
+}
+
+std::string targetHash(const v1::Target& target) { return sha256Hex(canonicalBytes(canonicalTarget(target))); }
+
+ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const std::string& compiler_version) {
+  ActionKey result;
+  result.components = {
+      modelComponent(spec),
+      component("target", canonicalBytes(canonicalTarget(target)), target.name()),
+      shapesComponent(spec),
+      optionsComponent(spec),
+      externalDataComponent(spec),
+      component("compiler", compiler_version, compiler_version),
+      component("schema", std::to_string(kSchemaVersion), std::to_string(kSchemaVersion)),
+  };
+  KeyHash hash;
+  hash.add("tessera.action");
+  for (const v1::KeyComponent& part : result.components) {
+    hash.add(part.name()).add(part.hash());
+  }
+  result.key = hash.finish();
+  return result;
+}
+
+std::string buildKey(const std::string& unit_sha256, const std::string& compiler_version) {
+  return KeyHash().add("tessera.build").add(unit_sha256).add(compiler_version).finish();
+}
+
+std::string requestHash(const v1::CreateJobRequest& request) {
+  v1::CreateJobRequest content = request;
+  content.clear_request_id();
+  content.clear_validate_only();
+  return sha256Hex(canonicalBytes(content));
+}
+
+}  // namespace tessera::server

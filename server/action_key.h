@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::server {
+
+/// Raised when the meaning of a stored message changes so that old results must not be reused.
+inline constexpr int kSchemaVersion = 1;
+
+/// What makes two compile requests the same work.
+struct ActionKey {
+  std::string key;                           ///< SHA-256 over all components, in order
+  std::vector<v1::KeyComponent> components;  ///< fixed order, every one always present
+};
+
+/// The key of compiling `spec` for `target` (resolved) with the compiler of this version.
+///
+/// Order does not matter in input_shapes, external_data and target features; `spec.name`,
+/// `target.summary` and the way the target was named have no part in it.
+ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const std::string& compiler_version);
+
+/// The form of a target that is hashed: without its summary, features sorted and distinct.
+v1::Target canonicalTarget(const v1::Target& target);
+
+/// SHA-256 of the canonical form.
+std::string targetHash(const v1::Target& target);
+
+/// The key under which the object of a BuildUnit blob is kept.
+std::string buildKey(const std::string& unit_sha256, const std::string& compiler_version);
+
+/// SHA-256 of what a client asked for: all of the request but request_id and validate_only.
+std::string requestHash(const v1::CreateJobRequest& request);
+
+}  // namespace tessera::server

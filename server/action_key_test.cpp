@@ -1,0 +1,90 @@
+#include "server/action_key.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace tessera::server {
+namespace {
+
+v1::CompileSpec sampleSpec() {
+  v1::CompileSpec spec;
+  spec.mutable_model()->set_sha256(std::string(64, 'a'));
+  spec.mutable_model()->set_size_bytes(10);
+  spec.set_name("resnet");
+  for (const char* name : {"x", "y"}) {
+    auto* shape = spec.add_input_shapes();
+    shape->set_name(name);
+    shape->add_shape(1);
+    shape->add_shape(3);
+  }
+  (*spec.mutable_external_data())["weights.bin"].set_sha256(std::string(64, 'b'));
+  return spec;
+}
+
+v1::Target sampleTarget() {
+  v1::Target target;
+  target.set_name("cascadelake");
+  target.set_family(v1::Target::X86_64);
+  target.mutable_code()->add_features("avx512f");
+  target.mutable_code()->add_features("fma");
+  return target;
+}
+
+TEST(ActionKey, IgnoresOrderAndNamesForPeople) {
+  const ActionKey base = actionKey(sampleSpec(), sampleTarget(), "1.0");
+  v1::CompileSpec spec = sampleSpec();
+  spec.set_name("another name");
+  spec.mutable_input_shapes()->SwapElements(0, 1);
+  spec.mutable_options()->set_opt_level(2);
+  v1::Target target = sampleTarget();
+  target.set_summary("for people");
+  target.mutable_code()->mutable_features()->SwapElements(0, 1);
+  EXPECT_EQ(actionKey(spec, target, "1.0").key, base.key);
+  EXPECT_EQ(targetHash(target), targetHash(sampleTarget()));
+}
+
+TEST(ActionKey, EveryComponentMattersAlone) {
+  const ActionKey base = actionKey(sampleSpec(), sampleTarget(), "1.0");
+  std::set<std::string> keys{base.key};
+  const auto differs = [&](const v1::CompileSpec& spec, const v1::Target& target, const std::string& version,
+                           const std::string& expected) {
+    const ActionKey other = actionKey(spec, target, version);
+    EXPECT_TRUE(keys.insert(other.key).second) << expected;
+    ASSERT_EQ(other.components.size(), base.components.size());
+    for (size_t i = 0; i < base.components.size(); ++i) {
+      EXPECT_EQ(other.components[i].hash() != base.components[i].hash(), base.components[i].name() == expected)
+          << base.components[i].name() << " when changing " << expected;
+    }
+  };
+  v1::CompileSpec spec = sampleSpec();
+  spec.mutable_model()->set_sha256(std::string(64, 'c'));
+  differs(spec, sampleTarget(), "1.0", "model");
+  spec = sampleSpec();
+  spec.mutable_input_shapes(0)->set_shape(0, 3);
+  differs(spec, sampleTarget(), "1.0", "input_shapes");
+  spec = sampleSpec();
+  spec.mutable_options()->set_opt_level(1);
+  differs(spec, sampleTarget(), "1.0", "options");
+  spec = sampleSpec();
+  (*spec.mutable_external_data())["weights.bin"].set_sha256(std::string(64, 'd'));
+  differs(spec, sampleTarget(), "1.0", "external_data");
+  differs(sampleSpec(), sampleTarget(), "1.1", "compiler");
+  v1::Target target = sampleTarget();
+  target.mutable_registers()->set_vector_bits(256);
+  differs(sampleSpec(), target, "1.0", "target");
+}
+
+TEST(RequestHash, IsOfTheContentAlone) {
+  v1::CreateJobRequest request;
+  *request.mutable_compile() = sampleSpec();
+  request.set_request_id("one");
+  v1::CreateJobRequest again = request;
+  again.set_request_id("two");
+  EXPECT_EQ(requestHash(request), requestHash(again));
+  again.set_priority(3);
+  EXPECT_NE(requestHash(request), requestHash(again));
+}
+
+}  // namespace
+}  // namespace tessera::server

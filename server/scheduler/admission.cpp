@@ -1,0 +1,316 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/failure.h"
+#include "server/action_key.h"
+#include "server/scheduler/actions.h"
+#include "server/scheduler/compile_steps.h"
+#include "server/scheduler/jobs.h"
+#include "server/scheduler/scheduler.h"
+#include "server/scheduler/tasks.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+/// What createJob knows before it looks at the store.
+struct Admission {
+  const v1::CreateJobRequest& request;
+  const v1::Target& target;
+  std::string request_hash;
+  ActionKey key;  ///< compile only
+};
+
+absl::Status requireBlob(storage::Reader& reader, storage::BlobStore& blobs, const v1::Digest& digest,
+                         const std::string& field) {
+  TESSERA_ASSIGN(const bool present, blobPresent(reader, blobs, digest.sha256()));
+  if (present) {
+    return absl::OkStatus();
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::MISSING_BLOB);
+  failure.set_message(absl::StrCat(field, " refers to blob ", digest.sha256(), ", which is not on the server"));
+  failure.set_attribute(field);
+  failure.set_found(digest.sha256());
+  failure.set_accepted("the digest of an uploaded blob");
+  failure.set_fix("upload it with BlobService.UploadBlob, then send the request again");
+  return failureStatus(failure);
+}
+
+template <typename Spec>
+absl::StatusOr<v1::Artifact> requireArtifact(storage::Reader& reader, storage::BlobStore& blobs, const Spec& spec,
+                                             const std::string& field) {
+  auto artifact = reader.getArtifact(spec.artifact_id());
+  if (absl::IsNotFound(artifact.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(field, ".artifact_id: no artifact ", spec.artifact_id(), "; ListArtifacts names those there are"));
+  }
+  TESSERA_TRY(artifact.status());
+  TESSERA_TRY(requireBlob(reader, blobs, artifact->blob(), absl::StrCat(field, ".artifact_id")));
+  for (int i = 0; i < spec.inputs_size(); ++i) {
+    if (spec.inputs(i).has_blob()) {
+      TESSERA_TRY(requireBlob(reader, blobs, spec.inputs(i).blob(), absl::StrCat(field, ".inputs[", i, "].blob")));
+    }
+  }
+  return artifact;
+}
+
+absl::Status requireInputs(storage::Reader& reader, storage::BlobStore& blobs, const v1::CreateJobRequest& request) {
+  if (request.has_compile()) {
+    TESSERA_TRY(requireBlob(reader, blobs, request.compile().model(), "compile.model"));
+    for (const auto& [location, digest] : request.compile().external_data()) {
+      TESSERA_TRY(requireBlob(reader, blobs, digest, absl::StrCat("compile.external_data[", location, "]")));
+    }
+    return absl::OkStatus();
+  }
+  return request.has_execute() ? requireArtifact(reader, blobs, request.execute(), "execute").status()
+                               : requireArtifact(reader, blobs, request.profile(), "profile").status();
+}
+
+/// The artifact of an earlier action with this key, if its file is whole.
+absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& reader, storage::BlobStore& blobs,
+                                                           const std::string& key) {
+  auto artifact = reader.artifactByKey(key);
+  if (absl::IsNotFound(artifact.status())) {
+    return std::nullopt;
+  }
+  TESSERA_TRY(artifact.status());
+  TESSERA_ASSIGN(const bool present, blobPresent(reader, blobs, artifact->blob().sha256()));
+  return present ? std::optional(*artifact) : std::nullopt;
+}
+
+v1::Job newJob(const Admission& admission, int64_t now_us, int64_t default_run_timeout_us) {
+  const v1::CreateJobRequest& request = admission.request;
+  v1::Job job;
+  job.set_state(v1::Job::QUEUED);
+  job.set_request_id(request.request_id());
+  job.set_action_key(admission.key.key);
+  if (request.has_compile()) {
+    *job.mutable_compile() = request.compile();
+  } else if (request.has_execute()) {
+    *job.mutable_execute() = request.execute();
+  } else {
+    *job.mutable_profile() = request.profile();
+  }
+  job.set_create_time_us(now_us);
+  job.set_queue_deadline_us(request.queue_timeout_us() > 0 ? now_us + request.queue_timeout_us() : 0);
+  job.set_run_timeout_us(request.run_timeout_us() > 0 ? request.run_timeout_us() : default_run_timeout_us);
+  job.set_priority(request.priority());
+  return job;
+}
+
+/// Stores a new job with the event of its first state.
+absl::Status insertJob(Step& step, const Admission& admission, const v1::Job& job, const std::string& action_id) {
+  TESSERA_TRY(step.tx.insertJob(job, admission.request_hash, action_id));
+  v1::JobEvent event;
+  event.mutable_state()->set_state(job.state());
+  return appendEvent(step, job.id(), std::move(event));
+}
+
+void fillFromCache(const v1::Artifact& artifact, v1::Job& job) {
+  job.set_state(v1::Job::SUCCEEDED);
+  job.set_cached(true);
+  job.set_start_time_us(job.create_time_us());
+  job.set_end_time_us(job.create_time_us());
+  v1::CompileResult* result = job.mutable_compile_result();
+  result->set_artifact_id(artifact.id());
+  *result->mutable_artifact() = artifact.blob();
+}
+
+/// A finished job that points at the artifact an earlier one built.
+absl::Status answerFromCache(Step& step, const Admission& admission, const v1::Artifact& artifact, v1::Job& job) {
+  fillFromCache(artifact, job);
+  std::string action_id;
+  if (auto builder = step.tx.getJob(artifact.job_id()); builder.ok()) {
+    job.mutable_compile_result()->set_workloads(builder->compile_result().workloads());
+    job.mutable_compile_result()->set_workloads_reused(builder->compile_result().workloads());
+    TESSERA_ASSIGN(action_id, step.tx.getActionOfJob(builder->id()));
+  }
+  return insertJob(step, admission, job, action_id);
+}
+
+/// Adds the job to work in flight; raises that work's urgency and patience to what the job asks for.
+absl::Status join(Step& step, const Admission& admission, v1::Action action, v1::Job& job) {
+  TESSERA_ASSIGN(const std::vector<v1::Job> others, step.tx.livingJobsOfAction(action.id()));
+  if (!others.empty()) {
+    job.set_joined_job_id(others.front().id());
+  }
+  TESSERA_TRY(insertJob(step, admission, job, action.id()));
+  if (action.state() == v1::Job::RUNNING) {
+    *job.mutable_progress() = action.progress();
+    *job.mutable_phases() = action.phases();
+    TESSERA_TRY(changeState(step, job, v1::Job::RUNNING, nullptr));
+    TESSERA_ASSIGN(job, step.tx.getJob(job.id()));
+  }
+  if (job.priority() <= action.priority() && job.run_timeout_us() <= action.run_timeout_us()) {
+    return absl::OkStatus();
+  }
+  action.set_priority(std::max(action.priority(), job.priority()));
+  action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
+  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
+  for (const v1::Task& task : tasks) {
+    TESSERA_TRY(shareTask(step, action, task));
+  }
+  return absl::OkStatus();
+}
+
+/// EXECUTE or PROFILE: one task that reads the artifact and the large tensors.
+template <typename Spec>
+absl::Status beginRun(Step& step, const v1::Action& action, v1::TaskKind kind, const Spec& run, v1::TaskSpec spec) {
+  spec.set_kind(kind);
+  TESSERA_ASSIGN(const v1::Artifact artifact, step.tx.getArtifact(run.artifact_id()));
+  *spec.add_inputs() = artifact.blob();
+  for (const v1::TensorValue& input : run.inputs()) {
+    if (input.has_blob()) {
+      *spec.add_inputs() = input.blob();
+    }
+  }
+  return addTask(step, action, std::move(spec), "").status();
+}
+
+absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job) {
+  v1::Action action;
+  action.set_id(step.ids.next("act"));
+  action.set_key(admission.key.key);
+  action.set_state(v1::Job::QUEUED);
+  action.set_job_id(job.id());
+  action.set_create_time_us(step.now_us);
+  action.set_priority(job.priority());
+  action.set_run_timeout_us(job.run_timeout_us());
+  action.set_skip_cache(admission.request.skip_cache());
+  if (job.has_compile()) {
+    *action.mutable_compile() = job.compile();
+    *action.mutable_target() = admission.target;
+    action.mutable_components()->Assign(admission.key.components.begin(), admission.key.components.end());
+  }
+  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_TRY(insertJob(step, admission, job, action.id()));
+  v1::TaskSpec spec;
+  if (job.has_compile()) {
+    return beginCompile(step, action);
+  }
+  if (job.has_execute()) {
+    *spec.mutable_execute() = job.execute();
+    return beginRun(step, action, v1::EXECUTE, job.execute(), std::move(spec));
+  }
+  *spec.mutable_profile() = job.profile();
+  return beginRun(step, action, v1::PROFILE, job.profile(), std::move(spec));
+}
+
+/// Where a queued job stands, told once at its start.
+absl::Status announcePosition(Step& step, const std::string& action_id, const v1::Job& job) {
+  if (job.state() != v1::Job::QUEUED) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action_id));
+  if (tasks.empty() || tasks.front().state() != v1::Task::READY) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN(const int position, step.tx.queuePosition(tasks.front().id()));
+  v1::JobEvent event;
+  event.mutable_queue()->set_position(position);
+  return appendEvent(step, job.id(), std::move(event));
+}
+
+/// One step: repeat, hit, join or start. Fills `job` with what is stored.
+absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
+  auto earlier = step.tx.getJobByRequestId(admission.request.request_id());
+  if (earlier.ok()) {
+    TESSERA_ASSIGN(const std::string hash, step.tx.getRequestHash(earlier->id()));
+    if (hash != admission.request_hash) {
+      return absl::AlreadyExistsError(absl::StrCat("request_id ", admission.request.request_id(), " made job ",
+                                                   earlier->id(),
+                                                   " from another request; use a new request_id for new content"));
+    }
+    job = *std::move(earlier);
+    return absl::OkStatus();
+  }
+  if (!absl::IsNotFound(earlier.status())) {
+    return earlier.status();
+  }
+  TESSERA_TRY(requireInputs(step.tx, step.blobs, admission.request));
+  job = newJob(admission, step.now_us, step.rules.run_timeout_us);
+  job.set_id(step.ids.next("job"));
+  if (job.has_compile()) {
+    if (!admission.request.skip_cache()) {
+      TESSERA_ASSIGN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, step.blobs, admission.key.key));
+      if (hit) {
+        return answerFromCache(step, admission, *hit, job);
+      }
+    }
+    auto living = step.tx.livingActionByKey(admission.key.key);
+    if (living.ok()) {
+      return join(step, admission, *std::move(living), job);
+    }
+    if (!absl::IsNotFound(living.status())) {
+      return living.status();
+    }
+  }
+  TESSERA_TRY(startNew(step, admission, job));
+  TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(job.id()));
+  return announcePosition(step, action_id, job);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const v1::Target& target) {
+  Admission admission{request, target, requestHash(request), {}};
+  if (request.has_compile()) {
+    admission.key = actionKey(request.compile(), target, rules_.compiler_version);
+  }
+  v1::Job job;
+  if (request.validate_only()) {
+    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_TRY(requireInputs(reader, blobs_, request));
+      job = newJob(admission, clock_.nowMicros(), rules_.run_timeout_us);
+      if (request.has_compile() && !request.skip_cache()) {
+        TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, blobs_, admission.key.key));
+        if (hit) {
+          fillFromCache(*hit, job);
+        }
+      }
+      return absl::OkStatus();
+    }));
+    return job;
+  }
+  if (request.request_id().empty()) {
+    request.set_request_id(ids_.next("req"));
+  }
+  TESSERA_TRY(transact([&](Step& step) { return admit(step, admission, job); }));
+  return job;
+}
+
+absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSpec& spec, const v1::Target& target) {
+  const ActionKey key = actionKey(spec, target, rules_.compiler_version);
+  v1::ExplainKeyResponse response;
+  response.set_action_key(key.key);
+  response.mutable_components()->Assign(key.components.begin(), key.components.end());
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, blobs_, key.key));
+    response.set_hit(hit.has_value());
+    // Candidates share at least one component; compiler and schema are shared by nearly all.
+    TESSERA_ASSIGN(const std::vector<v1::Action> actions, reader.nearestActions(key.components, 200));
+    size_t fewest = key.components.size() + 1;
+    for (const v1::Action& action : actions) {
+      std::vector<std::string> differing;
+      for (size_t i = 0; i < key.components.size(); ++i) {
+        const bool equal = static_cast<int>(i) < action.components_size() &&
+                           action.components(static_cast<int>(i)).hash() == key.components[i].hash();
+        if (!equal) {
+          differing.push_back(key.components[i].name());
+        }
+      }
+      if (differing.size() < fewest) {
+        fewest = differing.size();
+        response.set_nearest_job_id(action.job_id());
+        response.mutable_differing()->Assign(differing.begin(), differing.end());
+      }
+    }
+    return absl::OkStatus();
+  }));
+  return response;
+}
+
+}  // namespace tessera::server

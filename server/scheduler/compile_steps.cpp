@@ -1,0 +1,244 @@
+#include "server/scheduler/compile_steps.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/action_key.h"
+#include "server/canonical.h"
+#include "server/scheduler/actions.h"
+#include "server/scheduler/tasks.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+double millis(int64_t micros) { return static_cast<double>(micros) / 1000.0; }
+
+v1::Progress progressOf(const std::string& phase, int done, int total) {
+  v1::Progress progress;
+  progress.set_phase(phase);
+  progress.set_done(done);
+  progress.set_total(total);
+  return progress;
+}
+
+/// From the first start to the last end of the action's BUILD tasks. One that another action started
+/// earlier counts from this action's own start.
+absl::Status noteBuildPhase(Step& step, v1::Action& action) {
+  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
+  int64_t first = 0;
+  int64_t last = 0;
+  double cpu_ms = 0;
+  int count = 0;
+  for (const v1::Task& task : tasks) {
+    if (task.spec().kind() != v1::BUILD) {
+      continue;
+    }
+    const int64_t start = std::max(task.first_start_us(), action.start_time_us());
+    first = count == 0 ? start : std::min(first, start);
+    last = std::max(last, task.end_time_us());
+    cpu_ms += task.cpu_ms();
+    ++count;
+  }
+  if (count > 0) {
+    notePhase(action, "build", millis(last - first), cpu_ms, count);
+  }
+  return absl::OkStatus();
+}
+
+/// ASSEMBLE, as soon as every object is there.
+absl::Status beginAssembly(Step& step, v1::Action& action) {
+  TESSERA_TRY(noteBuildPhase(step, action));
+  v1::TaskSpec spec;
+  spec.set_kind(v1::ASSEMBLE);
+  v1::AssembleTask* assemble = spec.mutable_assemble();
+  assemble->set_name(action.compile().name());
+  *assemble->mutable_plan() = action.plan();
+  *spec.add_inputs() = action.plan();
+  if (action.has_weights()) {
+    *assemble->mutable_weights() = action.weights();
+    *spec.add_inputs() = action.weights();
+  }
+  for (const v1::Action::BuildRef& build : action.builds()) {
+    TESSERA_ASSIGN(const v1::Digest object, step.tx.getObject(build.build_key()));
+    *assemble->add_objects() = object;
+    *spec.add_inputs() = object;
+  }
+  TESSERA_TRY(addTask(step, action, std::move(spec), "").status());
+  return noteProgress(step, action, progressOf("assemble", 0, 1), false);
+}
+
+/// The object of an earlier compilation, if it may be used and is whole.
+absl::StatusOr<bool> objectReady(Step& step, const v1::Action& action, const std::string& key) {
+  if (action.skip_cache()) {
+    return false;
+  }
+  auto object = step.tx.getObject(key);
+  if (absl::IsNotFound(object.status())) {
+    return false;
+  }
+  TESSERA_TRY(object.status());
+  return blobPresent(step.tx, step.blobs, object->sha256());
+}
+
+/// Finds, joins or creates what builds one unit.
+absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const v1::Digest& unit) {
+  TESSERA_ASSIGN(const bool ready, objectReady(step, action, build.build_key()));
+  if (ready) {
+    action.set_builds_reused(action.builds_reused() + 1);
+    action.set_builds_done(action.builds_done() + 1);
+    *action.add_builds() = std::move(build);
+    return absl::OkStatus();
+  }
+  auto living = step.tx.livingTaskByKey(build.build_key());
+  if (living.ok()) {
+    TESSERA_TRY(step.tx.linkTask(action.id(), living->id()));
+    TESSERA_TRY(shareTask(step, action, *living));
+    build.set_task_id(living->id());
+  } else if (absl::IsNotFound(living.status())) {
+    v1::TaskSpec spec;
+    spec.set_kind(v1::BUILD);
+    *spec.mutable_build()->mutable_unit() = unit;
+    *spec.add_inputs() = unit;
+    TESSERA_ASSIGN(const v1::Task task, addTask(step, action, std::move(spec), build.build_key()));
+    build.set_task_id(task.id());
+  } else {
+    return living.status();
+  }
+  *action.add_builds() = std::move(build);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+v1::Digest fileDigest(const v1::TaskResult& result, const std::string& name) {
+  for (const v1::OutputFile& file : result.files()) {
+    if (file.name() == name) {
+      return file.digest();
+    }
+  }
+  return {};
+}
+
+std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
+  static const std::map<v1::TaskKind, v1::TaskResult::PayloadCase> kPayloads = {
+      {v1::PLAN, v1::TaskResult::kPlan},         {v1::BUILD, v1::TaskResult::kBuild},
+      {v1::ASSEMBLE, v1::TaskResult::kAssemble}, {v1::EXECUTE, v1::TaskResult::kExecute},
+      {v1::PROFILE, v1::TaskResult::kProfile},
+  };
+  const auto payload = kPayloads.find(kind);
+  if (payload == kPayloads.end() || payload->second != result.payload_case()) {
+    return absl::StrCat("the result of a ", v1::TaskKind_Name(kind), " task carries payload ",
+                        static_cast<int>(result.payload_case()));
+  }
+  for (const v1::OutputFile& file : result.files()) {
+    if (!isSha256(file.digest().sha256())) {
+      return absl::StrCat("output file ", file.name(), " has no digest");
+    }
+  }
+  std::vector<std::string> names;
+  if (kind == v1::PLAN) {
+    names.push_back(result.plan().plan_file());
+    if (!result.plan().weights_file().empty()) {
+      names.push_back(result.plan().weights_file());
+    }
+    for (const auto& unit : result.plan().units()) {
+      names.push_back(unit.file());
+    }
+  } else if (kind == v1::BUILD) {
+    names.push_back(result.build().object_file());
+  } else if (kind == v1::ASSEMBLE) {
+    names.push_back(result.assemble().artifact_file());
+  }
+  std::map<std::string, int> files;
+  for (const v1::OutputFile& file : result.files()) {
+    ++files[file.name()];
+  }
+  for (const std::string& name : names) {
+    if (files[name] != 1) {
+      return absl::StrCat("the result speaks of file '", name, "', of which there are ", files[name]);
+    }
+  }
+  return "";
+}
+
+absl::Status beginCompile(Step& step, const v1::Action& action) {
+  v1::TaskSpec spec;
+  spec.set_kind(v1::PLAN);
+  *spec.mutable_plan()->mutable_spec() = action.compile();
+  *spec.mutable_plan()->mutable_target() = action.target();
+  *spec.add_inputs() = action.compile().model();
+  // In name order: equal actions make equal specs.
+  const std::map<std::string, v1::Digest> external(action.compile().external_data().begin(),
+                                                   action.compile().external_data().end());
+  for (const auto& [location, digest] : external) {
+    *spec.add_inputs() = digest;
+  }
+  return addTask(step, action, std::move(spec), "").status();
+}
+
+absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
+  const v1::PlanTaskResult& plan = task.result().plan();
+  // One process does both; its CPU time is filed under "plan".
+  const double wall_ms = millis(task.end_time_us() - task.first_start_us());
+  notePhase(action, "import", plan.import_ms(), 0, 1);
+  notePhase(action, "plan", std::max(0.0, wall_ms - plan.import_ms()), task.cpu_ms(), 1);
+  *action.mutable_plan() = fileDigest(task.result(), plan.plan_file());
+  if (!plan.weights_file().empty()) {
+    *action.mutable_weights() = fileDigest(task.result(), plan.weights_file());
+  }
+  std::map<std::string, v1::Digest> units;
+  for (const auto& unit : plan.units()) {
+    const v1::Digest digest = fileDigest(task.result(), unit.file());
+    v1::Action::BuildRef build;
+    build.set_build_key(buildKey(digest.sha256(), step.rules.compiler_version));
+    build.set_workload_hash(unit.workload_hash());
+    build.set_summary(unit.summary());
+    if (units.emplace(build.build_key(), digest).second) {
+      TESSERA_TRY(requestObject(step, action, std::move(build), digest));
+    }
+  }
+  if (action.builds_done() == action.builds_size()) {
+    return beginAssembly(step, action);
+  }
+  return noteProgress(step, action, progressOf("build", action.builds_done(), action.builds_size()), false);
+}
+
+absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task) {
+  action.set_builds_done(action.builds_done() + 1);
+  if (action.builds_done() == action.builds_size()) {
+    return beginAssembly(step, action);
+  }
+  v1::Progress progress = progressOf("build", action.builds_done(), action.builds_size());
+  for (const v1::Action::BuildRef& build : action.builds()) {
+    if (build.task_id() == task.id()) {
+      progress.set_detail(build.summary());
+    }
+  }
+  return noteProgress(step, action, progress, true);
+}
+
+absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task) {
+  const v1::AssembleTaskResult& assembled = task.result().assemble();
+  const v1::Digest blob = fileDigest(task.result(), assembled.artifact_file());
+  v1::Artifact artifact;
+  artifact.set_id(blob.sha256());
+  *artifact.mutable_blob() = blob;
+  *artifact.mutable_manifest() = assembled.manifest();
+  artifact.set_job_id(action.job_id());
+  artifact.set_action_key(action.key());
+  artifact.set_create_time_us(step.now_us);
+  TESSERA_TRY(step.tx.putArtifact(artifact));
+  v1::CompileResult* result = action.mutable_result();
+  result->set_artifact_id(artifact.id());
+  *result->mutable_artifact() = blob;
+  result->set_workloads(action.builds_size());
+  result->set_workloads_reused(action.builds_reused());
+  notePhase(action, "assemble", millis(task.end_time_us() - task.first_start_us()), task.cpu_ms(), 1);
+  *action.mutable_progress() = progressOf("assemble", 1, 1);
+  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,57 @@
+#include "server/scheduler/jobs.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+
+absl::StatusOr<bool> blobPresent(storage::Reader& reader, storage::BlobStore& blobs, const std::string& sha256) {
+  TESSERA_ASSIGN(const bool known, reader.hasBlob(sha256));
+  return known && blobs.contains(sha256);
+}
+
+bool isTerminal(v1::Job::State state) {
+  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
+}
+
+absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1::Failure* failure) {
+  if (isTerminal(job.state())) {
+    return absl::InternalError(absl::StrCat("job ", job.id(), " is ", v1::Job::State_Name(job.state()),
+                                            " and cannot become ", v1::Job::State_Name(state)));
+  }
+  job.set_state(state);
+  if (state == v1::Job::RUNNING) {
+    job.set_start_time_us(step.now_us);
+  }
+  if (isTerminal(state)) {
+    job.set_end_time_us(step.now_us);
+  }
+  v1::JobEvent event;
+  event.mutable_state()->set_state(state);
+  if (failure != nullptr) {
+    *job.mutable_failure() = *failure;
+    *event.mutable_state()->mutable_failure() = *failure;
+  }
+  TESSERA_TRY(step.tx.updateJob(job));
+  return appendEvent(step, job.id(), std::move(event));
+}
+
+absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent event) {
+  event.set_job_id(job_id);
+  event.set_time_us(step.now_us);
+  step.effects.changed_jobs.insert(job_id);
+  return step.tx.appendEvent(std::move(event)).status();
+}
+
+absl::Status forLivingJobs(Step& step, const std::string& action_id,
+                           const std::function<absl::Status(v1::Job&)>& change) {
+  TESSERA_ASSIGN(std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action_id));
+  for (v1::Job& job : jobs) {
+    TESSERA_TRY(change(job));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::server

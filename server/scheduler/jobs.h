@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/scheduler/step.h"
+#include "tessera/v1/failure.pb.h"
+#include "tessera/v1/job.pb.h"
+
+namespace tessera::server {
+
+bool isTerminal(v1::Job::State state);
+
+/// Stores the job in its new state with the time of the change, and the StateChanged event. A terminal
+/// state is entered once: from another terminal state the answer is INTERNAL, and nothing is written.
+absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1::Failure* failure);
+
+/// Appends an event (job and sequence are filled in) to one job.
+absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent event);
+
+/// Applies `change` to each living job of an action and stores it.
+absl::Status forLivingJobs(Step& step, const std::string& action_id,
+                           const std::function<absl::Status(v1::Job&)>& change);
+
+}  // namespace tessera::server

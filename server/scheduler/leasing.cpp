@@ -1,0 +1,274 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "server/scheduler/actions.h"
+#include "server/scheduler/scheduler.h"
+#include "server/scheduler/tasks.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+absl::Status notRegistered(const std::string& worker_id) {
+  return absl::FailedPreconditionError(absl::StrCat("worker ", worker_id, " is not registered; call RegisterWorker"));
+}
+
+absl::StatusOr<v1::Worker> registeredWorker(storage::Reader& reader, const std::string& worker_id) {
+  auto worker = reader.getWorker(worker_id);
+  return absl::IsNotFound(worker.status()) ? notRegistered(worker_id) : worker;
+}
+
+std::vector<v1::TaskKind> kindsOf(const v1::Worker& worker) {
+  std::vector<v1::TaskKind> kinds;
+  for (const int kind : worker.kinds()) {
+    kinds.push_back(static_cast<v1::TaskKind>(kind));
+  }
+  return kinds;
+}
+
+v1::Worker::State stateOf(const v1::Worker& worker) {
+  if (worker.state() == v1::Worker::DRAINING) {
+    return v1::Worker::DRAINING;
+  }
+  return worker.task_ids().empty() ? v1::Worker::IDLE : v1::Worker::BUSY;
+}
+
+/// What a job shows while the first attempt of a phase runs. Building is told by the objects finished.
+absl::Status noteStart(Step& step, v1::Action& action, v1::TaskKind kind) {
+  TESSERA_TRY(startAction(step, action));
+  if (kind == v1::BUILD || kind == v1::ASSEMBLE) {
+    return absl::OkStatus();
+  }
+  v1::Progress progress;
+  progress.set_phase(kind == v1::PLAN ? "import" : phaseOf(kind));
+  progress.set_total(1);
+  return noteProgress(step, action, progress, false);
+}
+
+/// Leases `task` to `worker`; both are stored, and the jobs behind the task learn of it.
+absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lease) {
+  task.set_state(v1::Task::LEASED);
+  task.set_fencing_token(task.fencing_token() + 1);
+  task.set_attempt(task.attempt() + 1);
+  task.set_worker_id(worker.id());
+  task.set_start_time_us(step.now_us);
+  if (task.first_start_us() == 0) {
+    task.set_first_start_us(step.now_us);
+  }
+  task.set_end_time_us(0);
+  task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+  TESSERA_TRY(step.tx.putTask(task));
+  worker.add_task_ids(task.id());
+  TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  for (v1::Action& action : actions) {
+    TESSERA_TRY(noteStart(step, action, task.spec().kind()));
+  }
+  lease.set_task_id(task.id());
+  lease.set_job_id(actions.empty() ? "" : actions.front().job_id());
+  lease.set_fencing_token(task.fencing_token());
+  lease.set_attempt(task.attempt());
+  lease.set_lease_us(step.rules.lease_us);
+  *lease.mutable_task() = task.spec();
+  return absl::OkStatus();
+}
+
+/// What to tell a worker that says it runs this task under this token.
+v1::HeartbeatResponse::Verdict verdictFor(const absl::StatusOr<v1::Task>& task, const v1::HeartbeatRequest& request) {
+  if (!task.ok() || task->fencing_token() != request.fencing_token() || task->worker_id() != request.worker_id()) {
+    return v1::HeartbeatResponse::ABORT_LOST;
+  }
+  switch (task->state()) {
+    case v1::Task::LEASED:
+      return v1::HeartbeatResponse::GO_ON;
+    case v1::Task::CANCELLED:
+    case v1::Task::FAILED:
+      return v1::HeartbeatResponse::ABORT_CANCELLED;
+    default:
+      return v1::HeartbeatResponse::ABORT_LOST;
+  }
+}
+
+/// Progress within a BUILD is not the job's: the job counts finished objects.
+bool carriesProgress(const v1::Task& task, const v1::HeartbeatRequest& request) {
+  return request.has_progress() && task.spec().kind() != v1::BUILD;
+}
+
+absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task task) {
+  task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+  TESSERA_TRY(step.tx.putTask(task));
+  if (auto worker = step.tx.getWorker(request.worker_id()); worker.ok()) {
+    worker->set_last_seen_us(step.now_us);
+    worker->set_state(stateOf(*worker));
+    TESSERA_TRY(step.tx.putWorker(*worker));
+  }
+  if (carriesProgress(task, request)) {
+    TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+    for (v1::Action& action : actions) {
+      TESSERA_TRY(noteProgress(step, action, request.progress(), true));
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// Gives back every task the worker holds, as lost with it.
+absl::Status loseLeases(Step& step, const std::string& worker_id, const std::string& why) {
+  TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
+  for (v1::Task& task : tasks) {
+    if (task.worker_id() == worker_id) {
+      v1::Failure failure;
+      failure.set_reason(v1::Failure::LEASE_LOST);
+      failure.set_message(why);
+      TESSERA_TRY(attemptFailed(step, std::move(task), std::move(failure), {}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::RegisterWorkerRequest& request) {
+  if (request.compiler_version() != rules_.compiler_version) {
+    return absl::FailedPreconditionError(absl::StrCat("worker ", request.worker_id(), " has compiler ",
+                                                      request.compiler_version(), ", this server ",
+                                                      rules_.compiler_version, "; install the same release on both"));
+  }
+  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
+    v1::Worker worker;
+    auto known = step.tx.getWorker(request.worker_id());
+    if (known.ok()) {
+      const bool same_process = known->pid() == request.pid() && known->host().hostname() == request.host().hostname();
+      if (!same_process) {
+        TESSERA_TRY(loseLeases(step, request.worker_id(), absl::StrCat("worker ", request.worker_id(), " restarted")));
+        TESSERA_ASSIGN(known, step.tx.getWorker(request.worker_id()));
+      }
+      worker = *std::move(known);
+    } else if (!absl::IsNotFound(known.status())) {
+      return known.status();
+    }
+    worker.set_id(request.worker_id());
+    *worker.mutable_host() = request.host();
+    worker.set_compiler_version(request.compiler_version());
+    *worker.mutable_kinds() = request.kinds();
+    worker.set_slots(std::max(1, request.slots()));
+    worker.set_pid(request.pid());
+    worker.set_last_seen_us(step.now_us);
+    worker.set_state(stateOf(worker));
+    return step.tx.putWorker(worker);
+  }));
+  v1::RegisterWorkerResponse response;
+  response.set_lease_us(rules_.lease_us);
+  response.set_heartbeat_us(rules_.heartbeat_us);
+  return response;
+}
+
+absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& worker_id) {
+  v1::LeaseTaskResponse response;
+  // A look first: waiting workers ask often, and a look costs no commit.
+  bool worth_a_try = false;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(const v1::Worker worker, registeredWorker(reader, worker_id));
+    const bool draining = worker.state() == v1::Worker::DRAINING || draining_;
+    response.set_draining(draining);
+    const bool row_is_old = clock_.nowMicros() - worker.last_seen_us() > rules_.lease_us / 3;
+    worth_a_try =
+        row_is_old || worker.state() == v1::Worker::LOST || (!draining && reader.nextReadyTask(kindsOf(worker)).ok());
+    return absl::OkStatus();
+  }));
+  if (!worth_a_try) {
+    return response;
+  }
+  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
+    response.Clear();
+    TESSERA_ASSIGN(v1::Worker worker, registeredWorker(step.tx, worker_id));
+    worker.set_last_seen_us(step.now_us);
+    response.set_draining(worker.state() == v1::Worker::DRAINING || draining_);
+    if (!response.draining()) {
+      auto task = step.tx.nextReadyTask(kindsOf(worker));
+      if (task.ok()) {
+        TESSERA_TRY(grant(step, *std::move(task), worker, *response.mutable_lease()));
+      } else if (!absl::IsNotFound(task.status())) {
+        return task.status();
+      }
+    }
+    worker.set_state(stateOf(worker));
+    return step.tx.putWorker(worker);
+  }));
+  return response;
+}
+
+absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRequest& request) {
+  v1::HeartbeatResponse response;
+  // Most heartbeats change nothing: the lease is written again when a third of it is used up.
+  bool must_write = false;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    const auto task = reader.getTask(request.task_id());
+    response.set_verdict(verdictFor(task, request));
+    if (response.verdict() == v1::HeartbeatResponse::GO_ON) {
+      const int64_t left = task->lease_expiry_us() - clock_.nowMicros();
+      must_write = left < rules_.lease_us / 3 * 2 || carriesProgress(*task, request);
+    }
+    return absl::OkStatus();
+  }));
+  if (must_write) {
+    TESSERA_TRY(transact([&](Step& step) -> absl::Status {
+      auto task = step.tx.getTask(request.task_id());
+      response.set_verdict(verdictFor(task, request));
+      return response.verdict() == v1::HeartbeatResponse::GO_ON ? prolong(step, request, *std::move(task))
+                                                                : absl::OkStatus();
+    }));
+  }
+  return response;
+}
+
+absl::StatusOr<v1::Worker> Scheduler::drainWorker(const std::string& worker_id, bool drain) {
+  v1::Worker worker;
+  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN(worker, step.tx.getWorker(worker_id));
+    if (drain || worker.state() == v1::Worker::DRAINING) {
+      worker.set_state(drain ? v1::Worker::DRAINING : v1::Worker::IDLE);
+      worker.set_state(stateOf(worker));
+      TESSERA_TRY(step.tx.putWorker(worker));
+      step.effects.tasks_ready = true;  // a waiting worker looks again
+    }
+    return absl::OkStatus();
+  }));
+  return worker;
+}
+
+absl::Status Scheduler::workerGone(const std::string& worker_id) {
+  return transact([&](Step& step) -> absl::Status {
+    TESSERA_TRY(loseLeases(step, worker_id, absl::StrCat("worker ", worker_id, " ended")));
+    auto worker = step.tx.getWorker(worker_id);
+    if (!worker.ok()) {
+      return absl::IsNotFound(worker.status()) ? absl::OkStatus() : worker.status();
+    }
+    if (worker->state() != v1::Worker::DRAINING) {
+      worker->set_state(v1::Worker::LOST);
+    }
+    return step.tx.putWorker(*worker);
+  });
+}
+
+absl::Status Scheduler::recover(const std::string& local_prefix) {
+  return transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
+    for (v1::Task& task : tasks) {
+      if (task.worker_id().rfind(local_prefix, 0) == 0) {
+        // Ended with the server itself: neither a crash nor a loss on the task's account.
+        v1::Failure failure;
+        failure.set_reason(v1::Failure::LEASE_LOST);
+        failure.set_message("the server restarted, and its local workers with it");
+        TESSERA_TRY(announceAttempt(step, task, &failure));
+        TESSERA_TRY(requeueTask(step, task));
+      } else {
+        task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+        TESSERA_TRY(step.tx.putTask(task));
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tessera::server

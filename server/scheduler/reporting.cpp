@@ -1,0 +1,144 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/canonical.h"
+#include "server/scheduler/actions.h"
+#include "server/scheduler/compile_steps.h"
+#include "server/scheduler/jobs.h"
+#include "server/scheduler/records.h"
+#include "server/scheduler/scheduler.h"
+#include "server/scheduler/tasks.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+/// Every blob the result names must have been uploaded before.
+absl::Status requireOutputs(Step& step, const v1::TaskResult& result) {
+  std::vector<std::string> digests;
+  for (const v1::OutputFile& file : result.files()) {
+    digests.push_back(file.digest().sha256());
+  }
+  for (const v1::TensorValue& output : result.execute().outputs()) {
+    if (output.has_blob()) {
+      digests.push_back(output.blob().sha256());
+    }
+  }
+  for (const std::string& sha256 : digests) {
+    TESSERA_ASSIGN(const bool present, blobPresent(step.tx, step.blobs, sha256));
+    if (!present) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("output blob ", sha256, " is not on the server; upload it, then report again"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// A run of an artifact is one task; its result is the job's.
+absl::Status runDone(Step& step, v1::Action& action, const v1::Task& task) {
+  notePhase(action, phaseOf(task.spec().kind()),
+            static_cast<double>(task.end_time_us() - task.first_start_us()) / 1000.0, task.cpu_ms(), 1);
+  action.mutable_progress()->set_done(1);
+  if (task.spec().kind() == v1::PROFILE) {
+    TESSERA_TRY(fileProfileRecords(step, action, task));
+  }
+  return succeedAction(step, action, [&](v1::Job& job) {
+    if (task.spec().kind() == v1::EXECUTE) {
+      *job.mutable_execute_result() = task.result().execute();
+    } else {
+      *job.mutable_profile_result() = task.result().profile();
+    }
+  });
+}
+
+absl::Status advance(Step& step, v1::Action& action, const v1::Task& task) {
+  switch (task.spec().kind()) {
+    case v1::PLAN:
+      return planDone(step, action, task);
+    case v1::BUILD:
+      return buildDone(step, action, task);
+    case v1::ASSEMBLE:
+      return assembleDone(step, action, task);
+    default:
+      return runDone(step, action, task);
+  }
+}
+
+absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& result) {
+  TESSERA_TRY(requireOutputs(step, result));
+  TESSERA_TRY(announceAttempt(step, task, nullptr));
+  TESSERA_TRY(detachWorker(step, task));
+  task.set_state(v1::Task::DONE);
+  task.set_end_time_us(step.now_us);
+  task.set_lease_expiry_us(0);
+  task.clear_failure();
+  *task.mutable_result() = result;
+  TESSERA_TRY(step.tx.putTask(task));
+  if (task.spec().kind() == v1::BUILD) {
+    TESSERA_TRY(step.tx.putObject(task.key(), fileDigest(result, result.build().object_file())));
+  }
+  TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  for (v1::Action& action : actions) {
+    TESSERA_TRY(advance(step, action, task));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status countForWorker(Step& step, const std::string& worker_id, bool failed) {
+  auto worker = step.tx.getWorker(worker_id);
+  if (!worker.ok()) {
+    return absl::IsNotFound(worker.status()) ? absl::OkStatus() : worker.status();
+  }
+  worker->set_last_seen_us(step.now_us);
+  if (failed) {
+    worker->set_tasks_failed(worker->tasks_failed() + 1);
+  } else {
+    worker->set_tasks_done(worker->tasks_done() + 1);
+  }
+  return step.tx.putWorker(*worker);
+}
+
+absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::TaskResult& result,
+                  const v1::Digest& reproducer) {
+  TESSERA_ASSIGN(v1::Task task, step.tx.getTask(request.task_id()));
+  const std::string hash = sha256Hex(canonicalBytes(request));
+  if (task.last_report_hash() == hash) {
+    return absl::OkStatus();
+  }
+  if (task.state() != v1::Task::LEASED || task.fencing_token() != request.fencing_token() ||
+      task.worker_id() != request.worker_id()) {
+    return absl::AbortedError(absl::StrCat("the lease of task ", task.id(), " under token ", request.fencing_token(),
+                                           " is over (state ", v1::Task::State_Name(task.state()), ", newest token ",
+                                           task.fencing_token(), "); the result is discarded"));
+  }
+  task.set_last_report_hash(hash);
+  task.set_cpu_ms(task.cpu_ms() + result.usage().cpu_ms());
+  TESSERA_TRY(countForWorker(step, request.worker_id(), result.has_failure()));
+  return result.has_failure() ? attemptFailed(step, std::move(task), result.failure(), reproducer)
+                              : attemptSucceeded(step, std::move(task), result);
+}
+
+}  // namespace
+
+absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
+  v1::Task task;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(task, reader.getTask(request.task_id()));
+    return absl::OkStatus();
+  }));
+  v1::TaskResult result = request.result();
+  if (!result.has_failure()) {
+    if (const std::string problem = resultProblem(task.spec().kind(), result); !problem.empty()) {
+      result.mutable_failure()->set_reason(v1::Failure::INTERNAL);
+      result.mutable_failure()->set_message(
+          absl::StrCat("the task process left a result that does not fit: ", problem));
+    }
+  }
+  v1::Digest reproducer;
+  if (result.has_failure() && wantsReproducer(result.failure().reason())) {
+    reproducer = storeReproducer(task.spec());
+  }
+  return transact([&](Step& step) { return file(step, request, result, reproducer); });
+}
+
+}  // namespace tessera::server

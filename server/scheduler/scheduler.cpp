@@ -1,0 +1,40 @@
+#include "server/scheduler/scheduler.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+namespace tessera::server {
+
+Scheduler::Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& clock, IdSource& ids, Rules rules)
+    : store_(store), blobs_(blobs), clock_(clock), ids_(ids), rules_(std::move(rules)) {}
+
+absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body) {
+  Effects effects;
+  const absl::Status status = store_.transact([&](storage::Transaction& tx) {
+    effects = Effects();  // the store may run a body again
+    Step step{tx, blobs_, rules_, ids_, clock_.nowMicros(), effects};
+    return body(step);
+  });
+  if (!status.ok()) {
+    return status;
+  }
+  if (effects.tasks_ready) {
+    wakeups_.publishTasks();
+  }
+  wakeups_.publishJobs(effects.changed_jobs);
+  return status;
+}
+
+v1::Digest Scheduler::storeReproducer(const v1::TaskSpec& spec) {
+  auto digest = blobs_.put(spec.SerializeAsString());
+  if (!digest.ok()) {
+    // The task's failure must be filed even so; it then carries no reproducer.
+    spdlog::error("cannot keep a reproducer: {}", std::string(digest.status().message()));
+    return {};
+  }
+  return *std::move(digest);
+}
+
+}  // namespace tessera::server

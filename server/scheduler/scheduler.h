@@ -1,0 +1,86 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/scheduler/clock.h"
+#include "server/scheduler/rules.h"
+#include "server/scheduler/step.h"
+#include "server/scheduler/wakeups.h"
+#include "storage/blob_store.h"
+#include "storage/store.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/worker_service.pb.h"
+
+namespace tessera::server {
+
+/// The state machine of jobs, actions, tasks and leases. Every call is one transaction of the store and
+/// answers when it is durable; nothing but wakeups is kept in memory, so a new Scheduler on the same
+/// store goes on where the old one stopped. Thread-safe. Blocks for the length of a commit.
+class Scheduler {
+ public:
+  /// All but `rules` must outlive the scheduler.
+  Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& clock, IdSource& ids, Rules rules);
+
+  /// Creates a job from a checked request, answers it from the cache, or joins equal work in flight.
+  /// `target` is the resolved one of a compile request. A repeated request_id answers the job it made;
+  /// ALREADY_EXISTS when its content differs. MISSING_BLOB when a model, file or tensor is not uploaded.
+  /// With validate_only the answer has no id and nothing is stored.
+  absl::StatusOr<v1::Job> createJob(v1::CreateJobRequest request, const v1::Target& target);
+
+  /// Ends the job at once; the work behind it only when no other living job shares it. Idempotent.
+  absl::StatusOr<v1::Job> cancelJob(const std::string& job_id);
+
+  /// What the spec's key is made of and how it differs from the nearest earlier action.
+  absl::StatusOr<v1::ExplainKeyResponse> explainKey(const v1::CompileSpec& spec, const v1::Target& target);
+
+  /// Announces a worker. A new process under a known id gives back what the old one held.
+  absl::StatusOr<v1::RegisterWorkerResponse> registerWorker(const v1::RegisterWorkerRequest& request);
+
+  /// The next task for a worker, or an empty answer. FAILED_PRECONDITION: register first.
+  absl::StatusOr<v1::LeaseTaskResponse> leaseTask(const std::string& worker_id);
+
+  absl::StatusOr<v1::HeartbeatResponse> heartbeat(const v1::HeartbeatRequest& request);
+
+  /// Files a result. ABORTED for a lost lease, FAILED_PRECONDITION when an output blob is not uploaded;
+  /// OK again for the repetition of an accepted report.
+  absl::Status reportTask(const v1::ReportTaskRequest& request);
+
+  absl::StatusOr<v1::Worker> drainWorker(const std::string& worker_id, bool drain);
+
+  /// The worker's process is known to be gone: its tasks go back to the queue now, not at lease expiry.
+  absl::Status workerGone(const std::string& worker_id);
+
+  /// After a start: workers whose id begins with `local_prefix` died with the former server; the others
+  /// could not reach it meanwhile, so their leases count anew from now.
+  absl::Status recover(const std::string& local_prefix);
+
+  /// Ends what is overdue: lost leases, queue deadlines, run deadlines a worker failed to enforce, silent
+  /// workers. Call it a few times a second.
+  absl::Status sweep();
+
+  /// While draining no task is leased.
+  void setDraining(bool draining) { draining_ = draining; }
+
+  Wakeups& wakeups() { return wakeups_; }
+  const Rules& rules() const { return rules_; }
+
+ private:
+  /// Runs `body` as one transaction and publishes its effects after the commit.
+  absl::Status transact(const std::function<absl::Status(Step&)>& body);
+  /// Stores what is needed to run the task again; an empty digest when that is not possible.
+  v1::Digest storeReproducer(const v1::TaskSpec& spec);
+
+  storage::Store& store_;
+  storage::BlobStore& blobs_;
+  Clock& clock_;
+  IdSource& ids_;
+  Rules rules_;
+  Wakeups wakeups_;
+  std::atomic<bool> draining_ = false;
+};
+
+}  // namespace tessera::server

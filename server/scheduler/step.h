@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/scheduler/clock.h"
+#include "server/scheduler/rules.h"
+#include "storage/blob_store.h"
+#include "storage/store.h"
+
+namespace tessera::server {
+
+/// Whom to wake once the transaction is durable.
+struct Effects {
+  std::set<std::string> changed_jobs;
+  bool tasks_ready = false;
+};
+
+/// One transaction of the scheduler: the functions of this folder take it and change the state within.
+struct Step {
+  storage::Transaction& tx;
+  storage::BlobStore& blobs;
+  const Rules& rules;
+  IdSource& ids;
+  int64_t now_us;
+  Effects& effects;
+};
+
+/// Whether a blob's row is there and its file too (a file whose content went bad is set aside).
+absl::StatusOr<bool> blobPresent(storage::Reader& reader, storage::BlobStore& blobs, const std::string& sha256);
+
+}  // namespace tessera::server

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/scheduler/step.h"
+#include "tessera/v1/storage.pb.h"
+
+/// Transitions of single tasks and of the workers that hold them.
+namespace tessera::server {
+
+/// The phase of a job in which tasks of this kind run: "plan", "build", "assemble", "execute", "profile".
+std::string phaseOf(v1::TaskKind kind);
+
+/// Stores a READY task for the action and links them. `key` only for BUILD.
+absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key);
+
+/// Makes an existing task at least as urgent and as patient as the action asks for.
+absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task);
+
+/// Takes the lease from its holder: the worker's row no longer lists the task.
+absl::Status detachWorker(Step& step, const v1::Task& task);
+
+/// LEASED -> READY, in its old place in the queue.
+absl::Status requeueTask(Step& step, v1::Task& task);
+absl::Status cancelTask(Step& step, v1::Task& task);
+
+/// An attempt ended with `failure`: retries it, or fails the task and every action that waits for it.
+/// `reproducer` is the blob of the serialized TaskSpec (its `inputs` name all it reads), where there is one.
+absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const v1::Digest& reproducer);
+
+/// Tells the jobs behind a task how an attempt ended; `failure` null: well.
+absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure* failure);
+
+/// Whether a failure of this reason comes with a reproducer if it is the task's last.
+bool wantsReproducer(v1::Failure::Reason reason);
+
+}  // namespace tessera::server

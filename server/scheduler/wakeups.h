@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tessera::server {
+
+/// Who waits for what: the only state of the scheduler that lives in memory alone. Thread-safe.
+///
+/// Callbacks run on the publishing thread without a lock held and must return at once (post the work).
+/// One may still run while forget() returns; what it captures must own what it touches.
+class Wakeups {
+ public:
+  using Callback = std::function<void()>;
+  using Token = uint64_t;  ///< never 0
+
+  /// Rises with every publishTasks(). Read it before looking for a task, pass it to onTasks() when there
+  /// was none: a task that became ready in between wakes the waiter at once.
+  uint64_t taskGeneration();
+  /// Calls `wake` once, as soon as the generation differs from `seen` (from within this call if it does).
+  Token onTasks(uint64_t seen, Callback wake);
+  /// Calls `changed` after every change of the job, until forgotten. Subscribe first, then read.
+  Token onJob(const std::string& job_id, Callback changed);
+  void forget(Token token);
+
+  void publishTasks();
+  void publishJobs(const std::set<std::string>& job_ids);
+
+ private:
+  struct JobWaiter {
+    std::string job_id;
+    Callback changed;
+  };
+  std::mutex mutex_;
+  uint64_t generation_ = 0;
+  Token next_token_ = 1;
+  std::map<Token, Callback> task_waiters_;
+  std::map<Token, JobWaiter> job_waiters_;
+  std::multimap<std::string, Token> waiters_of_job_;
+};
+
+}  // namespace tessera::server
