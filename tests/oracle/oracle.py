@@ -98,7 +98,7 @@ def difference(actual, expected):
         return np.inf, np.inf
     if not finite.any():
         return 0.0, 0.0
-    worst = float(np.abs(wide_actual - wide_expected)[finite].max())
+    worst = float(np.abs(wide_actual[finite] - wide_expected[finite]).max())
     largest = float(np.abs(wide_expected[finite]).max())
     return worst, worst / largest if largest else worst
 

@@ -11,7 +11,7 @@ export function open(model, threads) {
     executionMode: 'sequential',
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
-    logSeverityLevel: 3,
+    logSeverityLevel: 4, // errors come back as exceptions
   });
 }
 

@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+"""The generated models are what they claim: valid, repeatable, and accepted by ONNX Runtime at batch 1 and 3."""
+# suite: timeout=600
+
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from models import catalog, hostile_models
+from oracle.oracle import Oracle, OracleError
+from suite import check, check_equal, run
+
+# bert_base is bert_tiny with larger extents; here its 440 MB would only cost time.
+SPECS = [name for name in catalog.MODELS if name != "bert_base"] + [
+    "conv:h=17,w=19,stride=2,group=2", "conv:kh=5,kw=1,pad=2,dilation=2,bias=0", "gemm:m=33,k=65,n=17,transb=1"]
+
+# What ONNX Runtime accepts (some it would only notice when run, some it reads more generously),
+# and what takes it long; all others it must refuse, else our generator does not do what it says.
+NOT_REFUSED_BY_ORT = {
+    "name_is_not_utf8", "input_of_2_40_elements", "element_count_overflows", "outer_product_of_2_40_elements",
+    "broadcast_to_2_40_elements", "constant_of_2_40_elements", "rank_1000", "no_outputs", "unbound_dimension",
+    "groups_that_do_not_divide", "reshape_to_other_count", "million_nodes"}
+
+
+def is_runnable(oracle, spec):
+    with tempfile.TemporaryDirectory() as folder:
+        written = catalog.write(spec, folder)
+        session = oracle.load(written["model"])
+        for batch, path in written["inputs"].items():
+            with np.load(path) as stored:
+                outputs, _ = session.run({name: stored[name] for name in stored.files})
+            for name, array in outputs.items():
+                check(np.isfinite(array).all(), f"{name} at batch {batch} is not finite")
+                largest = np.abs(array).max()
+                check(1e-2 < largest < 1e3, f"{name} at batch {batch} has magnitude {largest}: no O(1) activations")
+                if "m=" not in spec:
+                    check_equal(array.shape[0], batch, f"leading extent of {name}")
+                if batch > 1 and "m=" not in spec:
+                    apart = np.abs(array[0] - array[1]).max() / largest
+                    check(apart > 5e-3, f"{name}: rows of the batch differ by {apart:.2g}, a mix-up would go unseen")
+        session.close()
+
+
+def is_repeatable(spec):
+    with tempfile.TemporaryDirectory() as folder:
+        first = catalog.write(spec, folder + "/a")
+        second = catalog.write(spec, folder + "/b")
+        pairs = [(first["model"], second["model"])] + list(zip(first["inputs"].values(), second["inputs"].values()))
+        for one, other in pairs:
+            check(pathlib.Path(one).read_bytes() == pathlib.Path(other).read_bytes(), f"{one} differs between two runs")
+
+
+def fixed_batch():
+    model = catalog.build("tiny", 3)
+    check_equal([d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim], [3, 8], "shape of x")
+
+
+def seeds_differ():
+    first, second = (catalog.build(f"tiny:seed={seed}").SerializeToString() for seed in (1, 2))
+    check(first != second, "two seeds give one model")
+
+
+def unknown_names_are_refused():
+    for spec, word in (("resnet19", "resnet18"), ("conv:depth=3", "cin"), ("gemm:m=x", "m=x")):
+        try:
+            catalog.build(spec)
+        except ValueError as error:
+            check(word in str(error), f"{spec}: '{error}' does not name {word}")
+        else:
+            raise AssertionError(f"{spec} was accepted")
+
+
+def hostile_is_refused(oracle, path):
+    try:
+        oracle.load(path).close()
+    except OracleError:
+        return
+    raise AssertionError("ONNX Runtime loads it: the generator does not do what it says")
+
+
+def main():
+    with Oracle() as oracle, tempfile.TemporaryDirectory() as folder:
+        rows = hostile_models.write(folder)
+        cases = [(f"runnable/{spec}", lambda s=spec: is_runnable(oracle, s)) for spec in SPECS]
+        cases += [(f"repeatable/{spec}", lambda s=spec: is_repeatable(s)) for spec in ("resnet18", "bert_tiny", "mlp")]
+        cases += [("fixed_batch", fixed_batch), ("seeds_differ", seeds_differ),
+                  ("unknown_names_are_refused", unknown_names_are_refused)]
+        cases += [(f"hostile/{row['name']}", lambda f=row["file"]: hostile_is_refused(oracle, f"{folder}/{f}"))
+                  for row in rows if row["name"] not in NOT_REFUSED_BY_ORT]
+        return run("generators", cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

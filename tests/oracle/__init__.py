@@ -1,0 +1,1 @@
+"""ONNX Runtime, the reference. Start with oracle.py."""

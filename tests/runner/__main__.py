@@ -1,0 +1,55 @@
+"""Runs the steps of tests/run in order and adds up their results."""
+
+import argparse
+import os
+import re
+import sys
+import time
+
+import results
+import steps
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="tests/run", description="Builds and tests Tessera.")
+    parser.add_argument("--slow", action="store_true", help="also suites marked slow")
+    parser.add_argument("--lint", action="store_true", help="also clang-tidy on all of our sources")
+    parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
+    parser.add_argument("--no-build", action="store_true", help="test what is built already")
+    parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="parallel jobs (default: all cores)")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    selected = re.compile(options.only).search if options.only else lambda name: True
+    context = steps.Context(preset=options.preset, jobs=options.jobs, slow=options.slow, selected=selected)
+    plan = [] if options.no_build else [steps.configure, steps.build]
+    if not options.only:
+        plan.append(steps.check_format)
+    if options.lint:
+        plan.append(steps.lint)
+    plan += [steps.unit_tests, steps.lit_tests, steps.suites]
+
+    total = results.Result()
+    begin = time.monotonic()
+    for step in plan:
+        start = time.monotonic()
+        result = step(context)
+        total += result
+        print(f"== {step.__doc__.splitlines()[0]} {result} ({time.monotonic() - start:.0f} s)", flush=True)
+        if result.fatal:
+            break
+    if total.skipped:
+        print(f"skipped: {total.skipped}")
+    if total.passed + total.failed == 0:
+        print(f"nothing matches --only {options.only}")
+        total.failed = 1
+    print(f"{time.monotonic() - begin:.0f} s in all, logs in {context.logs}")
+    print(f"{total.passed} passed, {total.failed} failed")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

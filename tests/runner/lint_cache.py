@@ -1,0 +1,53 @@
+"""clang-tidy on every source, skipping files whose last clean run saw the same bytes."""
+
+import concurrent.futures
+import hashlib
+import json
+import subprocess
+
+TIDY = "clang-tidy-22"
+
+
+def _digest(*chunks):
+    state = hashlib.sha256()
+    for chunk in chunks:
+        state.update(hashlib.sha256(chunk).digest())
+    return state.hexdigest()
+
+
+def _tidy(build, root, name):
+    done = subprocess.run([TIDY, "-p", str(build), "--quiet", name], cwd=root, capture_output=True, text=True,
+                          timeout=900)
+    return done.returncode, done.stdout
+
+
+def run(root, build, log, sources, headers, jobs):
+    """Names of sources with findings, which are written to `log`.
+
+    A file's key covers its own bytes, its compile command and all of our headers: coarse, but never stale.
+    """
+    commands = {entry["file"]: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text())}
+    version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
+    common = _digest(version, *((root / name).read_bytes() for name in sorted(headers)))
+    store = build / "lint-cache.json"
+    clean = set(json.loads(store.read_text())) if store.exists() else set()
+    keys = {name: _digest(common.encode(), commands[str(root / name)].encode(), (root / name).read_bytes())
+            for name in sources if str(root / name) in commands}
+    todo = [name for name, key in keys.items() if key not in clean]
+    findings = []
+    with open(log, "w", encoding="utf-8") as stream, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(_tidy, build, root, name): name for name in todo}
+        for future in concurrent.futures.as_completed(futures):
+            name = futures[future]
+            try:
+                returncode, output = future.result()
+            except subprocess.TimeoutExpired:
+                returncode, output = 1, f"{name}: clang-tidy took longer than 900 s\n"
+            if returncode == 0:
+                clean.add(keys[name])
+            else:
+                findings.append(name)
+                stream.write(output)
+                print(output.rstrip())
+    store.write_text(json.dumps(sorted(clean & set(keys.values()))))
+    return sorted(findings)

@@ -1,0 +1,76 @@
+#!/usr/bin/python3
+"""The test command counts what ran: failures, crashes and suites that end early are never lost."""
+# suite: timeout=60
+
+import json
+import pathlib
+import sys
+import tempfile
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+
+import results
+from process import run_logged
+from suite import check, check_equal, run
+
+
+def counts(result):
+    return result.passed, result.failed, result.skipped
+
+
+def gtest_report(path, outcomes):
+    cases = [{"name": f"case{i}", "result": "SKIPPED" if outcome == "skip" else "COMPLETED",
+              **({"failures": [{}]} if outcome == "fail" else {})} for i, outcome in enumerate(outcomes)]
+    path.write_text(json.dumps({"testsuites": [{"name": "Suite", "testsuite": cases}]}))
+
+
+def ctest_counts_cases():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        gtest_report(folder / "a_test.json", ["pass", "pass", "fail", "skip"])
+        gtest_report(folder / "leaky_test.json", ["pass"])
+        junit = folder / "ctest.xml"
+        junit.write_text('<testsuite><testcase name="a_test" status="fail"/><testcase name="crashed_test" status="fail"/>'
+                         '<testcase name="leaky_test" status="fail"/><testcase name="script" status="run"/>'
+                         '<testcase name="off" status="disabled"/></testsuite>')
+        result, failures = results.ctest(junit, folder)
+    check_equal(counts(result), (4, 3, 2), "passed, failed, skipped")
+    check_equal([f.split()[0] for f in failures], ["Suite.case2", "crashed_test", "leaky_test"], "failures")
+
+
+def lit_counts_tests():
+    with tempfile.TemporaryDirectory() as name:
+        path = pathlib.Path(name) / "lit.json"
+        path.write_text(json.dumps({"tests": [{"name": code, "code": code} for code in
+                                              ("PASS", "FAIL", "XFAIL", "XPASS", "TIMEOUT", "UNRESOLVED", "UNSUPPORTED")]}))
+        result, failures = results.lit(path)
+    check_equal((counts(result), failures), ((2, 4, 1), ["FAIL", "XPASS", "TIMEOUT", "UNRESOLVED"]), "lit")
+
+
+def suite_lines():
+    for output, code, expected in (
+            ("ok a\nmine: 3 passed, 0 failed\n", 0, (3, 0, 0)),
+            ("FAILED b: reason\nmine: 3 passed, 1 failed, 2 skipped\n", 1, (3, 1, 2)),
+            ("ok a\nTraceback\n", 1, (0, 1, 0)),
+            ("mine: 3 passed, 0 failed\n", 139, (3, 1, 0)),
+            ("mine: 0 passed, 0 failed\n", 0, (0, 1, 0))):
+        result, failures = results.suite("mine", output, code)
+        check_equal(counts(result), expected, f"counts of {output!r}")
+        check_equal(len(failures), result.failed, "number of named failures")
+
+
+def nothing_survives():
+    with tempfile.TemporaryDirectory() as name:
+        log = pathlib.Path(name) / "log"
+        returncode, output = run_logged(["bash", "-c", "sleep 1000 & echo $!; wait"], log, 1, cwd=name)
+        check_equal(returncode, 124, "exit code after the timeout")
+        check("timed out" in log.read_text(), "the log does not say that it timed out")
+        child = int(output.split()[0])
+        stat = pathlib.Path(f"/proc/{child}/stat")
+        # A zombie that init has not collected yet is as good as gone.
+        check(not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z", f"process {child} still runs")
+
+
+if __name__ == "__main__":
+    sys.exit(run("results", [("ctest_counts_cases", ctest_counts_cases), ("lit_counts_tests", lit_counts_tests),
+                             ("suite_lines", suite_lines), ("nothing_survives", nothing_survives)]))

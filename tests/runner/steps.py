@@ -1,0 +1,148 @@
+"""The steps of tests/run. Each takes a Context and returns a Result; its docstring's first line is its title."""
+
+import dataclasses
+import pathlib
+import re
+import shutil
+import subprocess
+from typing import Callable
+
+import lint_cache
+import results
+from process import run_logged
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIT = "/usr/lib/llvm-22/bin/lit"
+SUITE_FOLDERS = ("models", "oracle", "runner", "conformance", "e2e", "faults")
+
+
+@dataclasses.dataclass
+class Context:
+    preset: str
+    jobs: int
+    slow: bool
+    selected: Callable[[str], bool]  # whether --only lets a name through
+
+    @property
+    def build(self):
+        return ROOT / "build" / self.preset
+
+    @property
+    def logs(self):
+        folder = ROOT / "build" / "test-logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+def _command(context, name, command, timeout, fatal=False):
+    """Runs one command as a step that either works or fails."""
+    log = context.logs / f"{name}.log"
+    returncode, output = run_logged(command, log, timeout, cwd=ROOT)
+    if returncode == 0:
+        return results.Result()
+    tail = "\n".join(output.splitlines()[-40:])
+    print(f"{tail}\n{name} failed (code {returncode}), whole log: {log}")
+    return results.Result(failed=1, fatal=fatal)
+
+
+def _report(failures):
+    for failure in failures:
+        print(f"FAILED {failure}")
+
+
+def configure(context):
+    """configure"""
+    return _command(context, "configure", ["cmake", "--preset", context.preset], 600, fatal=True)
+
+
+def build(context):
+    """build"""
+    command = ["cmake", "--build", str(context.build), "--parallel", str(context.jobs)]
+    return _command(context, "build", command, 3600, fatal=True)
+
+
+def sources(*patterns):
+    """Our files, tracked or about to be."""
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns], cwd=ROOT,
+                            capture_output=True, text=True, check=True).stdout
+    return [name for name in listed.splitlines() if (ROOT / name).exists()]
+
+
+def check_format(context):
+    """format (clang-format)"""
+    files = sources("*.h", "*.cpp", "*.c")
+    return _command(context, "format", ["clang-format-22", "--dry-run", "-Werror", *files], 300)
+
+
+def lint(context):
+    """lint (clang-tidy)"""
+    findings = lint_cache.run(ROOT, context.build, context.logs / "lint.log", sources("*.cpp", "*.c"),
+                              sources("*.h", ".clang-tidy"), context.jobs)
+    _report(findings)
+    return results.Result(failed=len(findings))
+
+
+def unit_tests(context):
+    """unit tests (GoogleTest through CTest)"""
+    listing = subprocess.run(["ctest", "--test-dir", context.build, "--show-only"], capture_output=True, text=True,
+                             check=True).stdout
+    names = [name for name in re.findall(r"Test +#\d+: (\S+)", listing) if context.selected(name)]
+    if not names:
+        return results.Result()
+    reports = context.logs / "gtest"
+    shutil.rmtree(reports, ignore_errors=True)
+    junit = context.logs / "ctest.xml"
+    junit.unlink(missing_ok=True)
+    # Each binary writes <its name>.json into a folder named with a trailing slash.
+    run_logged(["ctest", "--test-dir", str(context.build), "--parallel", str(context.jobs), "--output-on-failure",
+                "--timeout", "600", "--output-junit", str(junit), "-R", f"^({'|'.join(map(re.escape, names))})$"],
+               context.logs / "ctest.log", 3000, cwd=ROOT, env={"GTEST_OUTPUT": f"json:{reports}/"})
+    if not junit.exists():
+        _report(["ctest (no report: did not finish)"])
+        return results.Result(failed=1)
+    result, failures = results.ctest(junit, reports)
+    _report(failures)
+    return result
+
+
+def lit_tests(context):
+    """lit tests"""
+    tests = [name for name in sources("tests/lit/*.mlir", "tests/lit/*.test") if context.selected(name)]
+    if not tests:
+        return results.Result()
+    report = context.logs / "lit.json"
+    report.unlink(missing_ok=True)
+    run_logged(["/usr/bin/python3", LIT, "-v", f"-j{context.jobs}", "--timeout=120", f"--output={report}",
+                f"--param=build={context.build}", *tests], context.logs / "lit.log", 1800, cwd=ROOT)
+    if not report.exists():
+        _report([f"lit (no report, see {context.logs / 'lit.log'})"])
+        return results.Result(failed=1)
+    result, failures = results.lit(report)
+    _report(failures)
+    return result
+
+
+def _declared(path):
+    """The settings in a suite's line `# suite: slow timeout=600`, all optional."""
+    match = re.search(r"^# suite:(.*)$", path.read_text(), re.MULTILINE)
+    words = match.group(1).split() if match else []
+    return "slow" in words, next((int(w[8:]) for w in words if w.startswith("timeout=")), 300)
+
+
+def suites(context):
+    """suites (Python)"""
+    total = results.Result()
+    for folder in SUITE_FOLDERS:
+        for path in sorted((ROOT / "tests" / folder).glob("*_suite.py")):
+            name = f"{folder}/{path.stem.removesuffix('_suite')}"
+            slow, timeout = _declared(path)
+            if not context.selected(name) or (slow and not context.slow):
+                continue
+            log = context.logs / f"{folder}-{path.stem}.log"
+            returncode, output = run_logged(["/usr/bin/python3", str(path)], log, timeout, cwd=ROOT,
+                                            env={"TESSERA_BUILD_DIR": str(context.build)})
+            result, failures = results.suite(name, output, returncode)
+            _report([f"{name}: {failure}" for failure in failures])
+            print(f"   {name}: {result}" + (f", see {log}" if failures else ""), flush=True)
+            total += result
+    return total

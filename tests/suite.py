@@ -1,0 +1,42 @@
+"""The convention of Python suites, see tests/README.md: cases, one line each, and a result line."""
+
+import sys
+import time
+import traceback
+
+
+class Skip(Exception):
+    """Raise within a case that cannot run here; say why. Counted apart, never as passed."""
+
+
+def run(name, cases):
+    """Runs (case name, function) pairs; prints `ok`, `FAILED` or `skipped` for each. Returns the exit code."""
+    passed = failed = skipped = 0
+    for case, function in cases:
+        start = time.monotonic()
+        try:
+            function()
+        except Skip as reason:
+            skipped += 1
+            print(f"skipped {case}: {reason}", flush=True)
+        except Exception as error:  # pylint: disable=broad-except
+            failed += 1
+            print(f"FAILED {case}: {error}", flush=True)
+            if not isinstance(error, AssertionError) or not str(error):
+                traceback.print_exc(file=sys.stdout)
+        else:
+            passed += 1
+            print(f"ok {case} ({time.monotonic() - start:.1f} s)", flush=True)
+    tail = f", {skipped} skipped" if skipped else ""
+    print(f"{name}: {passed} passed, {failed} failed{tail}", flush=True)
+    return 1 if failed else 0
+
+
+def check(condition, message):
+    """An assertion that python -O keeps."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def check_equal(actual, expected, what):
+    check(actual == expected, f"{what}: {actual!r}, expected {expected!r}")
