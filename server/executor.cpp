@@ -10,7 +10,7 @@ Executor::Executor(int threads) {
   }
 }
 
-Executor::~Executor() {
+void Executor::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -19,11 +19,15 @@ Executor::~Executor() {
   for (std::thread& thread : threads_) {
     thread.join();
   }
+  threads_.clear();
 }
 
 void Executor::post(std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) {
+      return;
+    }
     queue_.push_back(std::move(work));
   }
   changed_.notify_one();

@@ -13,8 +13,10 @@ namespace tessera::server {
 class Executor {
  public:
   explicit Executor(int threads);
-  /// Runs what is still queued, then ends the threads.
-  ~Executor();
+  ~Executor() { stop(); }
+
+  /// Runs what is still queued, then ends the threads; what is posted later is dropped. Idempotent.
+  void stop();
 
   void post(std::function<void()> work);
 

@@ -15,8 +15,8 @@ absl::Status checkTensor(const std::string& field, const v1::TensorValue& value,
   TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.dtype"), value.spec().dtype(), 1, v1::DataType_MAX));
   TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.shape (rank)"), value.spec().shape_size(), 0, Limits::kMaxRank));
   for (int i = 0; i < value.spec().shape_size(); ++i) {
-    TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.shape[", i, "]"), value.spec().shape(i), 0,
-                           Limits::kMaxDimension));
+    TESSERA_TRY(
+        checkRange(absl::StrCat(field, ".spec.shape[", i, "]"), value.spec().shape(i), 0, Limits::kMaxDimension));
   }
   switch (value.value_case()) {
     case v1::TensorValue::kData:
@@ -51,8 +51,8 @@ absl::Status fieldError(std::string_view field, std::string_view found, std::str
                         std::string_view fix) {
   v1::Failure failure;
   failure.set_reason(v1::Failure::INVALID_INPUT);
-  failure.set_message(absl::StrCat(std::string(field), ": found ", std::string(found), ", accepted: ",
-                                   std::string(accepted)));
+  failure.set_message(
+      absl::StrCat(std::string(field), ": found ", std::string(found), ", accepted: ", std::string(accepted)));
   failure.set_attribute(std::string(field));
   failure.set_found(std::string(found));
   failure.set_accepted(std::string(accepted));

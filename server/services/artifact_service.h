@@ -12,19 +12,14 @@ class ArtifactService : public v1::ArtifactService::CallbackService {
 
   grpc::ServerUnaryReactor* GetArtifact(grpc::CallbackServerContext* context, const v1::GetArtifactRequest* request,
                                         v1::GetArtifactResponse* response) override;
-  grpc::ServerUnaryReactor* ListArtifacts(grpc::CallbackServerContext* context,
-                                          const v1::ListArtifactsRequest* request,
+  grpc::ServerUnaryReactor* ListArtifacts(grpc::CallbackServerContext* context, const v1::ListArtifactsRequest* request,
                                           v1::ListArtifactsResponse* response) override;
-  grpc::ServerUnaryReactor* CheckArtifact(grpc::CallbackServerContext* context,
-                                          const v1::CheckArtifactRequest* request,
+  grpc::ServerUnaryReactor* CheckArtifact(grpc::CallbackServerContext* context, const v1::CheckArtifactRequest* request,
                                           v1::CheckArtifactResponse* response) override;
 
  private:
   storage::Store& store_;
   Executor& executor_;
 };
-
-/// Why a host of this kind cannot load code of this form; nothing when it can.
-std::vector<v1::Failure> hostProblems(const v1::CodeForm& code, const v1::HostInfo& host);
 
 }  // namespace tessera::server

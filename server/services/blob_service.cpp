@@ -53,8 +53,8 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* BlobService::UploadBlob(grpc::Ca
   return UploadCall::start(store_, blobs_, executor_, limits_, response);
 }
 
-grpc::ServerWriteReactor<v1::DownloadBlobResponse>* BlobService::DownloadBlob(
-    grpc::CallbackServerContext* context, const v1::DownloadBlobRequest* request) {
+grpc::ServerWriteReactor<v1::DownloadBlobResponse>* BlobService::DownloadBlob(grpc::CallbackServerContext* context,
+                                                                              const v1::DownloadBlobRequest* request) {
   return DownloadCall::start(blobs_, executor_, *request);
 }
 

@@ -7,8 +7,7 @@
 namespace tessera::server {
 
 grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext* context,
-                                                    const v1::ExecuteRequest* request,
-                                                    v1::ExecuteResponse* response) {
+                                                    const v1::ExecuteRequest* request, v1::ExecuteResponse* response) {
   v1::CreateJobRequest job;
   *job.mutable_execute() = request->spec();
   job.set_queue_timeout_us(request->queue_timeout_us());
@@ -20,8 +19,7 @@ grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext*
 }
 
 grpc::ServerUnaryReactor* ExecutionService::Profile(grpc::CallbackServerContext* context,
-                                                    const v1::ProfileRequest* request,
-                                                    v1::ProfileResponse* response) {
+                                                    const v1::ProfileRequest* request, v1::ProfileResponse* response) {
   v1::CreateJobRequest job;
   *job.mutable_profile() = request->spec();
   job.set_queue_timeout_us(request->queue_timeout_us());

@@ -35,8 +35,7 @@ v1::Job forList(v1::Job job) {
 }  // namespace
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
-                                                const v1::CreateJobRequest* request,
-                                                v1::CreateJobResponse* response) {
+                                                const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
   return answer(context, executor_, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkCreateJob(*request, limits_));
     v1::Target target;
@@ -59,8 +58,8 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
   });
 }
 
-grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context,
-                                               const v1::ListJobsRequest* request, v1::ListJobsResponse* response) {
+grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+                                               v1::ListJobsResponse* response) {
   return answer(context, executor_, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkList(*request));
     return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -80,8 +79,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
 }
 
 grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
-                                                const v1::CancelJobRequest* request,
-                                                v1::CancelJobResponse* response) {
+                                                const v1::CancelJobRequest* request, v1::CancelJobResponse* response) {
   return answer(context, executor_, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
     TESSERA_ASSIGN(*response->mutable_job(), scheduler_.cancelJob(request->id()));

@@ -38,13 +38,12 @@ absl::Status LeaseCall::begin() {
   const int64_t wait_us = std::min(request_.wait_us(), scheduler_.rules().lease_us / 2);
   expired_ = wait_us == 0;
   if (!expired_) {
-    alarm_.Set(std::chrono::system_clock::now() + std::chrono::microseconds(wait_us),
-               [weak = weak_from_this()](bool) {
-                 if (auto self = std::static_pointer_cast<LeaseCall>(weak.lock())) {
-                   self->expired_ = true;
-                   self->poke();
-                 }
-               });
+    alarm_.Set(std::chrono::system_clock::now() + std::chrono::microseconds(wait_us), [weak = weak_from_this()](bool) {
+      if (auto self = std::static_pointer_cast<LeaseCall>(weak.lock())) {
+        self->expired_ = true;
+        self->poke();
+      }
+    });
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,7 @@ namespace tessera::server {
 
 grpc::ServerUnaryReactor* RunCall::start(Scheduler& scheduler, storage::Store& store, Executor& executor,
                                          const Limits& limits, v1::CreateJobRequest request, Answer answer) {
-  std::shared_ptr<RunCall> call(
-      new RunCall(scheduler, store, executor, limits, std::move(request), std::move(answer)));
+  std::shared_ptr<RunCall> call(new RunCall(scheduler, store, executor, limits, std::move(request), std::move(answer)));
   call->keepAlive();
   call->poke();
   return call.get();

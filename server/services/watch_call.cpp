@@ -22,11 +22,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(Wakeups& wakeup
 }
 
 WatchCall::WatchCall(Wakeups& wakeups, storage::Store& store, Executor& executor, v1::WatchJobRequest request)
-    : PokedCall(executor),
-      wakeups_(wakeups),
-      store_(store),
-      request_(std::move(request)),
-      cursor_(request_.cursor()) {}
+    : PokedCall(executor), wakeups_(wakeups), store_(store), request_(std::move(request)), cursor_(request_.cursor()) {}
 
 void WatchCall::OnWriteDone(bool ok) {
   if (!ok) {

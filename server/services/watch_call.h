@@ -35,8 +35,8 @@ class WatchCall : public grpc::ServerWriteReactor<v1::WatchJobResponse>, public 
   Wakeups::Token subscription_ = 0;
   int64_t cursor_;
   std::vector<v1::JobEvent> batch_;
-  size_t next_ = 0;             ///< first event of the batch that is not yet written
-  bool job_ended_ = false;      ///< as of the last fetch
+  size_t next_ = 0;         ///< first event of the batch that is not yet written
+  bool job_ended_ = false;  ///< as of the last fetch
   bool finished_ = false;
   v1::WatchJobResponse message_;  ///< must outlive its write
   std::atomic<bool> writing_ = false;
