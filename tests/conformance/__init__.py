@@ -1,1 +1,0 @@
-"""ONNX backend tests through the product."""

@@ -1,1 +1,0 @@
-"""Driving the product as its users do. Start with tessera_e2e.py."""
