@@ -204,15 +204,16 @@ TEST(Scheduler, KilledWorkersDoNotQuarantineATask) {
   SchedulerBench bench;
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   v1::Lease lease;
-  for (int i = 0; i < bench.scheduler().rules().lease_losses_before_failure - 1; ++i) {
+  for (int i = 0; i < bench.scheduler().rules().lease_losses_before_failure; ++i) {
     bench.registerWorker("w", 100 + i);  // a new process under the old name: what the old one held is lost
     lease = bench.lease("w");
     ASSERT_FALSE(lease.task_id().empty()) << "at once, before the lease expires";
   }
+  EXPECT_EQ(bench.job(job.id()).state(), v1::Job::RUNNING);
   ASSERT_TRUE(bench.scheduler().workerGone("w").ok());
   bench.registerWorker("other");
   EXPECT_EQ(bench.task(lease.task_id()).crashes(), 0);
-  EXPECT_EQ(bench.lease("other").task_id(), "") << "one loss more than a task is granted";
+  EXPECT_EQ(bench.lease("other").task_id(), "") << "the last loss a task is granted is spent";
   EXPECT_EQ(bench.job(job.id()).failure().reason(), v1::Failure::LEASE_LOST);
 }
 

@@ -26,8 +26,8 @@ v1::TaskResult FakeWork::plan(const v1::PlanTask& task) const {
     auto* entry = plan->add_units();
     entry->set_workload_hash(unit);
     entry->set_summary("workload " + unit);
-    entry->set_file(unit + ".unit");
-    addFile(result, unit + ".unit", "unit " + unit);
+    entry->set_file(std::to_string(plan->units_size()) + ".unit");
+    addFile(result, entry->file(), "unit " + unit);
   }
   return result;
 }
