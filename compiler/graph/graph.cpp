@@ -1,5 +1,6 @@
 #include "compiler/graph/graph.h"
 
+#include "compiler/graph/fold_constants.h"
 #include "compiler/graph/fusion.h"
 #include "compiler/graph/groups.h"
 #include "compiler/graph/plan_writer.h"
@@ -29,8 +30,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   };
   count("generalize-named-ops", generalizeNamedOps(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  count("fold-constants", foldConstants(main, &model.weights));
   count("fuse-elementwise", fuseElementwise(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  constantsToWeights(main, model.weights);
 
   absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(main));
   if (!planned.ok()) return planned.status();
