@@ -88,11 +88,14 @@ constexpr Binary kBinary[] = {
     {"arith.subf", [](float a, float b) { return a - b; }, [](double a, double b) { return a - b; }},
     {"arith.mulf", [](float a, float b) { return a * b; }, [](double a, double b) { return a * b; }},
     {"arith.divf", [](float a, float b) { return a / b; }, [](double a, double b) { return a / b; }},
-    {"arith.remf", [](float a, float b) { return std::fmod(a, b); }, [](double a, double b) { return std::fmod(a, b); }},
+    {"arith.remf", [](float a, float b) { return std::fmod(a, b); },
+     [](double a, double b) { return std::fmod(a, b); }},
     {"arith.maximumf", [](float a, float b) { return static_cast<float>(nanMax(a, b)); }, nanMax},
     {"arith.minimumf", [](float a, float b) { return static_cast<float>(nanMin(a, b)); }, nanMin},
-    {"arith.maxnumf", [](float a, float b) { return std::fmax(a, b); }, [](double a, double b) { return std::fmax(a, b); }},
-    {"arith.minnumf", [](float a, float b) { return std::fmin(a, b); }, [](double a, double b) { return std::fmin(a, b); }},
+    {"arith.maxnumf", [](float a, float b) { return std::fmax(a, b); },
+     [](double a, double b) { return std::fmax(a, b); }},
+    {"arith.minnumf", [](float a, float b) { return std::fmin(a, b); },
+     [](double a, double b) { return std::fmin(a, b); }},
     {"math.powf", [](float a, float b) { return std::pow(a, b); }, [](double a, double b) { return std::pow(a, b); }},
 };
 
@@ -112,10 +115,15 @@ constexpr Integer kInteger[] = {
     {"arith.shli", true, [](int64_t a, int64_t b) { return b > 63 ? 0 : static_cast<int64_t>(uint64_t(a) << b); }},
     {"arith.shrui", true, [](int64_t a, int64_t b) { return b > 63 ? 0 : static_cast<int64_t>(uint64_t(a) >> b); }},
     {"arith.shrsi", false, [](int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }},
-    {"arith.divsi", false, [](int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? int64_t(0 - uint64_t(a)) : a / b; }},
+    {"arith.divsi", false,
+     [](int64_t a, int64_t b) { return b == 0    ? 0
+                                       : b == -1 ? int64_t(0 - uint64_t(a))
+                                                 : a / b; }},
     {"arith.remsi", false, [](int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }},
-    {"arith.divui", true, [](int64_t a, int64_t b) { return b == 0 ? 0 : static_cast<int64_t>(uint64_t(a) / uint64_t(b)); }},
-    {"arith.remui", true, [](int64_t a, int64_t b) { return b == 0 ? 0 : static_cast<int64_t>(uint64_t(a) % uint64_t(b)); }},
+    {"arith.divui", true,
+     [](int64_t a, int64_t b) { return b == 0 ? 0 : static_cast<int64_t>(uint64_t(a) / uint64_t(b)); }},
+    {"arith.remui", true,
+     [](int64_t a, int64_t b) { return b == 0 ? 0 : static_cast<int64_t>(uint64_t(a) % uint64_t(b)); }},
     {"arith.maxsi", false, [](int64_t a, int64_t b) { return std::max(a, b); }},
     {"arith.minsi", false, [](int64_t a, int64_t b) { return std::min(a, b); }},
     {"arith.maxui", true, [](int64_t a, int64_t b) { return uint64_t(a) > uint64_t(b) ? a : b; }},
@@ -126,22 +134,38 @@ bool compareFloats(mlir::arith::CmpFPredicate predicate, double a, double b) {
   using P = mlir::arith::CmpFPredicate;
   const bool unordered = std::isnan(a) || std::isnan(b);
   switch (predicate) {
-    case P::AlwaysFalse: return false;
-    case P::AlwaysTrue: return true;
-    case P::ORD: return !unordered;
-    case P::UNO: return unordered;
-    case P::OEQ: return a == b;
-    case P::OGT: return a > b;
-    case P::OGE: return a >= b;
-    case P::OLT: return a < b;
-    case P::OLE: return a <= b;
-    case P::ONE: return !unordered && a != b;
-    case P::UEQ: return unordered || a == b;
-    case P::UGT: return unordered || a > b;
-    case P::UGE: return unordered || a >= b;
-    case P::ULT: return unordered || a < b;
-    case P::ULE: return unordered || a <= b;
-    case P::UNE: return a != b;
+    case P::AlwaysFalse:
+      return false;
+    case P::AlwaysTrue:
+      return true;
+    case P::ORD:
+      return !unordered;
+    case P::UNO:
+      return unordered;
+    case P::OEQ:
+      return a == b;
+    case P::OGT:
+      return a > b;
+    case P::OGE:
+      return a >= b;
+    case P::OLT:
+      return a < b;
+    case P::OLE:
+      return a <= b;
+    case P::ONE:
+      return !unordered && a != b;
+    case P::UEQ:
+      return unordered || a == b;
+    case P::UGT:
+      return unordered || a > b;
+    case P::UGE:
+      return unordered || a >= b;
+    case P::ULT:
+      return unordered || a < b;
+    case P::ULE:
+      return unordered || a <= b;
+    case P::UNE:
+      return a != b;
   }
   return false;
 }
@@ -151,16 +175,26 @@ bool compareIntegers(mlir::arith::CmpIPredicate predicate, Type type, int64_t a,
   const uint64_t ua = zeroExtended(type, a);
   const uint64_t ub = zeroExtended(type, b);
   switch (predicate) {
-    case P::eq: return a == b;
-    case P::ne: return a != b;
-    case P::slt: return a < b;
-    case P::sle: return a <= b;
-    case P::sgt: return a > b;
-    case P::sge: return a >= b;
-    case P::ult: return ua < ub;
-    case P::ule: return ua <= ub;
-    case P::ugt: return ua > ub;
-    case P::uge: return ua >= ub;
+    case P::eq:
+      return a == b;
+    case P::ne:
+      return a != b;
+    case P::slt:
+      return a < b;
+    case P::sle:
+      return a <= b;
+    case P::sgt:
+      return a > b;
+    case P::sge:
+      return a >= b;
+    case P::ult:
+      return ua < ub;
+    case P::ule:
+      return ua <= ub;
+    case P::ugt:
+      return ua > ub;
+    case P::uge:
+      return ua >= ub;
   }
   return false;
 }
@@ -286,8 +320,8 @@ bool BodyTranslator::translateCast(mlir::Operation& op) {
         if (to.isF64()) {
           c[result].f64[i] = is_unsigned ? static_cast<double>(zeroExtended(from, value)) : static_cast<double>(value);
         } else {
-          c[result].f32[i] = roundTo(
-              to, is_unsigned ? static_cast<float>(zeroExtended(from, value)) : static_cast<float>(value));
+          c[result].f32[i] =
+              roundTo(to, is_unsigned ? static_cast<float>(zeroExtended(from, value)) : static_cast<float>(value));
         }
       }
     });
@@ -455,11 +489,21 @@ void ColumnBody::load(unsigned index, const char* data, int64_t stride, int64_t 
     const unsigned width = widthOf(type);
     for (int64_t i = 0; i < count; ++i) {
       switch (width) {
-        case 1: column.integer[i] = readAs<int8_t>(data + i * stride) & 1; break;
-        case 8: column.integer[i] = readAs<int8_t>(data + i * stride); break;
-        case 16: column.integer[i] = readAs<int16_t>(data + i * stride * 2); break;
-        case 32: column.integer[i] = readAs<int32_t>(data + i * stride * 4); break;
-        default: column.integer[i] = readAs<int64_t>(data + i * stride * 8); break;
+        case 1:
+          column.integer[i] = readAs<int8_t>(data + i * stride) & 1;
+          break;
+        case 8:
+          column.integer[i] = readAs<int8_t>(data + i * stride);
+          break;
+        case 16:
+          column.integer[i] = readAs<int16_t>(data + i * stride * 2);
+          break;
+        case 32:
+          column.integer[i] = readAs<int32_t>(data + i * stride * 4);
+          break;
+        default:
+          column.integer[i] = readAs<int64_t>(data + i * stride * 8);
+          break;
       }
     }
   }
@@ -479,7 +523,9 @@ void ColumnBody::run(int64_t count) {
 void ColumnBody::store(unsigned index, char* data, int64_t stride, int64_t count) const {
   const Type type = yield_types_[index];
   const Column& column = columns_[yields_[index]];
-  auto write = [&](int64_t i, const auto& value) { std::memcpy(data + i * stride * sizeof(value), &value, sizeof(value)); };
+  auto write = [&](int64_t i, const auto& value) {
+    std::memcpy(data + i * stride * sizeof(value), &value, sizeof(value));
+  };
   for (int64_t i = 0; i < count; ++i) {
     if (type.isF32()) {
       write(i, column.f32[i]);
@@ -490,10 +536,18 @@ void ColumnBody::store(unsigned index, char* data, int64_t stride, int64_t count
     } else {
       switch (widthOf(type)) {
         case 1:
-        case 8: write(i, static_cast<int8_t>(column.integer[i])); break;
-        case 16: write(i, static_cast<int16_t>(column.integer[i])); break;
-        case 32: write(i, static_cast<int32_t>(column.integer[i])); break;
-        default: write(i, column.integer[i]); break;
+        case 8:
+          write(i, static_cast<int8_t>(column.integer[i]));
+          break;
+        case 16:
+          write(i, static_cast<int16_t>(column.integer[i]));
+          break;
+        case 32:
+          write(i, static_cast<int32_t>(column.integer[i]));
+          break;
+        default:
+          write(i, column.integer[i]);
+          break;
       }
     }
   }

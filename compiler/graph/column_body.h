@@ -41,8 +41,8 @@ class ColumnBody {
   std::vector<Column> columns_;
   std::vector<mlir::Type> argument_types_;
   std::vector<mlir::Type> yield_types_;
-  std::vector<int> yields_;                       // columns
-  std::vector<std::pair<unsigned, int>> loops_;   // linalg.index: loop, column
+  std::vector<int> yields_;                      // columns
+  std::vector<std::pair<unsigned, int>> loops_;  // linalg.index: loop, column
   std::vector<Instruction> instructions_;
 };
 

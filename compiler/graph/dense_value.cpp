@@ -39,10 +39,14 @@ void copyPlane(const char* from, char* to, const PlaneLoop& outer, const PlaneLo
 
 void copyPlane(int64_t width, const char* from, char* to, const PlaneLoop& outer, const PlaneLoop& inner) {
   switch (width) {
-    case 1: return copyPlane<uint8_t>(from, to, outer, inner);
-    case 2: return copyPlane<uint16_t>(from, to, outer, inner);
-    case 4: return copyPlane<uint32_t>(from, to, outer, inner);
-    default: return copyPlane<uint64_t>(from, to, outer, inner);
+    case 1:
+      return copyPlane<uint8_t>(from, to, outer, inner);
+    case 2:
+      return copyPlane<uint16_t>(from, to, outer, inner);
+    case 4:
+      return copyPlane<uint32_t>(from, to, outer, inner);
+    default:
+      return copyPlane<uint64_t>(from, to, outer, inner);
   }
 }
 

@@ -13,7 +13,8 @@ v1::DataType dataTypeOf(mlir::Type type) {
   if (auto integer = mlir::dyn_cast<mlir::IntegerType>(type)) {
     const bool is_unsigned = integer.isUnsigned();
     switch (integer.getWidth()) {
-      case 1: return v1::DATA_TYPE_BOOL;
+      case 1:
+        return v1::DATA_TYPE_BOOL;
       case 8:
         return is_unsigned ? v1::DATA_TYPE_U8 : v1::DATA_TYPE_I8;
       case 16:

@@ -144,7 +144,8 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights) {
   for (mlir::Operation* op : foldable) {
     for (Value result : op->getResults()) {
       std::optional<DenseValue> known = evaluator.evaluate(result, budget);
-      const bool needed = llvm::any_of(result.getUsers(), [&](mlir::Operation* user) { return !folded.contains(user); });
+      const bool needed =
+          llvm::any_of(result.getUsers(), [&](mlir::Operation* user) { return !folded.contains(user); });
       // A view of a weight costs nothing where it is.
       if (!known || !needed || (kindOf(op) == OpKind::kView && isKnownAtCompileTime(result))) continue;
       auto type = mlir::cast<RankedTensorType>(result.getType());
