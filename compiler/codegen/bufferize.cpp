@@ -1,0 +1,231 @@
+#include "compiler/codegen/bufferize.h"
+
+#include "compiler/codegen/diagnostics.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
+#include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Linalg/Transforms/SubsetInsertionOpInterfaceImpl.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Linalg/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tensor/IR/TensorInferTypeOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/Transforms/SubsetInsertionOpInterfaceImpl.h"
+#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace bufferization = mlir::bufferization;
+namespace linalg = mlir::linalg;
+namespace tensor = mlir::tensor;
+
+mlir::LogicalResult cleanUp(mlir::func::FuncOp func) {
+  mlir::PassManager passes(func.getContext(), func.getOperationName());
+  passes.enableVerifier(false);
+  passes.addPass(mlir::createCanonicalizerPass());
+  passes.addPass(mlir::createCSEPass());
+  return passes.run(func);
+}
+
+/// Named operations to generics; fills stay, since the phases recognize initial values by them.
+mlir::LogicalResult generalize(mlir::func::FuncOp func) {
+  mlir::IRRewriter rewriter(func.getContext());
+  llvm::SmallVector<linalg::LinalgOp> named;
+  func.walk([&](linalg::LinalgOp op) {
+    if (!llvm::isa<linalg::GenericOp, linalg::FillOp>(op.getOperation())) named.push_back(op);
+  });
+  for (linalg::LinalgOp op : named) {
+    rewriter.setInsertionPoint(op);
+    if (mlir::failed(linalg::generalizeNamedOp(rewriter, op)))
+      return op.emitError("cannot be written as linalg.generic");
+  }
+  return mlir::success();
+}
+
+mlir::LogicalResult decompose(mlir::func::FuncOp func) {
+  mlir::IRRewriter rewriter(func.getContext());
+  llvm::SmallVector<mlir::Operation*> work;
+  func.walk([&](mlir::Operation* op) {
+    if (llvm::isa<linalg::PackOp, linalg::UnPackOp>(op) || llvm::isa<linalg::AggregatedOpInterface>(op))
+      work.push_back(op);
+  });
+  for (mlir::Operation* op : work) {
+    rewriter.setInsertionPoint(op);
+    if (auto pack = llvm::dyn_cast<linalg::PackOp>(op)) {
+      if (mlir::failed(linalg::lowerPack(rewriter, pack, /*lowerPadLikeWithInsertSlice=*/false)))
+        return op->emitError("cannot be lowered to pad, expand and transpose");
+    } else if (auto unpack = llvm::dyn_cast<linalg::UnPackOp>(op)) {
+      if (mlir::failed(linalg::lowerUnPack(rewriter, unpack, /*lowerUnpadLikeWithExtractSlice=*/false)))
+        return op->emitError("cannot be lowered to transpose, collapse and extract");
+    } else if (auto whole = llvm::dyn_cast<linalg::AggregatedOpInterface>(op)) {
+      auto parts = whole.decomposeOperation(rewriter);
+      if (mlir::failed(parts)) return op->emitError("cannot be decomposed");
+      rewriter.replaceOp(op, *parts);
+    }
+  }
+  mlir::RewritePatternSet patterns(func.getContext());
+  tensor::populateDecomposeTensorConcatPatterns(patterns);
+  linalg::populateInlineConstantOperandsPatterns(patterns);
+  patterns.add<linalg::DecomposePadOpPattern>(func.getContext());
+  return mlir::applyPatternsGreedily(func, std::move(patterns));
+}
+
+/// A producer can write into the interior of a padded result only when the fill is there before it; fills of
+/// constants depend on nothing, so they go first. Every user of an empty tensor gets its own: sharing one
+/// would make one of them a copy.
+void hoistFills(mlir::func::FuncOp func) {
+  mlir::Block& entry = func.getBody().front();
+  llvm::SmallVector<tensor::EmptyOp> empties;
+  entry.walk([&](tensor::EmptyOp op) { empties.push_back(op); });
+  for (tensor::EmptyOp empty : empties)
+    for (mlir::OpOperand& use : llvm::make_early_inc_range(empty->getUses())) {
+      if (empty->hasOneUse()) break;
+      mlir::OpBuilder builder(use.getOwner());
+      use.set(builder.clone(*empty)->getResult(0));
+    }
+  llvm::SmallVector<linalg::FillOp> fills(entry.getOps<linalg::FillOp>());
+  mlir::Operation* last = nullptr;
+  auto hoist = [&](mlir::Operation* op) {
+    if (last) {
+      op->moveAfter(last);
+    } else {
+      op->moveBefore(&entry, entry.begin());
+    }
+    last = op;
+  };
+  for (linalg::FillOp fill : fills) {
+    auto* value = fill.getInputs()[0].getDefiningOp();
+    auto empty = fill.getOutputs()[0].getDefiningOp<tensor::EmptyOp>();
+    if (!value || !value->hasTrait<mlir::OpTrait::ConstantLike>() || !empty || !empty.getDynamicSizes().empty())
+      continue;
+    if (value->getBlock() == &entry) {
+      mlir::OpBuilder builder(fill);
+      fill.getInputsMutable()[0].set(builder.clone(*value)->getResult(0));
+      value = fill.getInputs()[0].getDefiningOp();
+    }
+    hoist(value);
+    hoist(empty);
+    hoist(fill);
+  }
+}
+
+/// Tensor arguments become memref arguments, and each result an argument its value is materialized in.
+void passByMemory(mlir::func::FuncOp func) {
+  mlir::OpBuilder builder(func.getContext());
+  mlir::Block& entry = func.getBody().front();
+  const mlir::Location loc = func.getLoc();
+  auto memrefOf = [](mlir::Type type) {
+    auto tensor = llvm::cast<mlir::RankedTensorType>(type);
+    return mlir::MemRefType::get(tensor.getShape(), tensor.getElementType());
+  };
+  llvm::SmallVector<mlir::Type> inputs;
+  builder.setInsertionPointToStart(&entry);
+  for (mlir::BlockArgument argument : entry.getArguments()) {
+    if (auto type = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType())) {
+      argument.setType(memrefOf(type));
+      auto tensor = bufferization::ToTensorOp::create(builder, loc, type, argument, /*restrict=*/true);
+      argument.replaceAllUsesExcept(tensor.getResult(), tensor);
+    }
+    inputs.push_back(argument.getType());
+  }
+  auto ret = llvm::cast<mlir::func::ReturnOp>(entry.getTerminator());
+  builder.setInsertionPoint(ret);
+  for (mlir::Value result : ret.getOperands()) {
+    inputs.push_back(memrefOf(result.getType()));
+    mlir::Value target = entry.addArgument(inputs.back(), loc);
+    bufferization::MaterializeInDestinationOp::create(builder, loc, mlir::Type(), result, target, /*restrict=*/true,
+                                                      /*writable=*/true);
+  }
+  ret->setOperands({});
+  func.setFunctionType(builder.getFunctionType(inputs, {}));
+  func.setAllArgAttrs(mlir::ArrayAttr());
+  func.setAllResultAttrs(mlir::ArrayAttr());
+}
+
+}  // namespace
+
+void registerCodegenDialects(mlir::DialectRegistry& registry) {
+  registry.insert<mlir::affine::AffineDialect, mlir::arith::ArithDialect, bufferization::BufferizationDialect,
+                  mlir::cf::ControlFlowDialect, mlir::func::FuncDialect, linalg::LinalgDialect, mlir::LLVM::LLVMDialect,
+                  mlir::math::MathDialect, mlir::memref::MemRefDialect, mlir::scf::SCFDialect, tensor::TensorDialect,
+                  mlir::ub::UBDialect, mlir::vector::VectorDialect>();
+  mlir::arith::registerBufferizableOpInterfaceExternalModels(registry);
+  linalg::registerBufferizableOpInterfaceExternalModels(registry);
+  linalg::registerSubsetOpInterfaceExternalModels(registry);
+  mlir::scf::registerBufferizableOpInterfaceExternalModels(registry);
+  tensor::registerBufferizableOpInterfaceExternalModels(registry);
+  tensor::registerSubsetOpInterfaceExternalModels(registry);
+  tensor::registerInferTypeOpInterfaceExternalModels(registry);
+}
+
+absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> parseWorkload(mlir::MLIRContext& context, const std::string& ir) {
+  Diagnostics diagnostics(context);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(ir, mlir::ParserConfig(&context));
+  if (!module) return diagnostics.failure("the workload's IR does not parse");
+  auto functions = llvm::to_vector(module->getOps<mlir::func::FuncOp>());
+  if (functions.size() != 1 || functions[0].isExternal() || !functions[0].getBody().hasOneBlock())
+    return diagnostics.failure("a workload is one func.func with one block; found " + std::to_string(functions.size()) +
+                               " functions");
+  auto isStatic = [](mlir::Type type) {
+    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
+    return tensor && tensor.hasStaticShape();
+  };
+  const mlir::FunctionType type = functions[0].getFunctionType();
+  if (!llvm::all_of(type.getInputs(), isStatic) || !llvm::all_of(type.getResults(), isStatic))
+    return diagnostics.failure("every argument and result of a workload is a tensor of static shape");
+  return module;
+}
+
+absl::Status normalizeTensors(mlir::func::FuncOp func) {
+  Diagnostics diagnostics(*func.getContext());
+  if (mlir::failed(decompose(func)) || mlir::failed(generalize(func)) || mlir::failed(cleanUp(func)))
+    return diagnostics.failure("the workload's tensor operations could not be normalized");
+  hoistFills(func);
+  return absl::OkStatus();
+}
+
+absl::Status bufferizeWorkload(mlir::func::FuncOp func) {
+  Diagnostics diagnostics(*func.getContext());
+  passByMemory(func);
+  mlir::IRRewriter rewriter(func.getContext());
+  if (mlir::failed(bufferization::eliminateEmptyTensors(rewriter, func)))
+    return diagnostics.failure("empty tensors could not be eliminated");
+  bufferization::OneShotBufferizationOptions options;
+  options.bufferAlignment = 64;
+  bufferization::BufferizationState state;
+  if (mlir::failed(bufferization::runOneShotBufferize(func, options, state)))
+    return diagnostics.failure("the workload could not be bufferized");
+  // Copies of a buffer to itself go first; every other copy is a loop nest like any other, and what
+  // bufferization added (linalg.map) becomes generic.
+  if (mlir::failed(cleanUp(func))) return diagnostics.failure("the bufferized workload could not be cleaned up");
+  llvm::SmallVector<mlir::memref::CopyOp> copies;
+  func.walk([&](mlir::memref::CopyOp op) { copies.push_back(op); });
+  for (mlir::memref::CopyOp copy : copies) {
+    mlir::OpBuilder builder(copy);
+    linalg::makeMemRefCopyOp(builder, copy.getLoc(), copy.getSource(), copy.getTarget());
+    copy.erase();
+  }
+  if (mlir::failed(generalize(func)) || mlir::failed(cleanUp(func)))
+    return diagnostics.failure("the bufferized workload could not be cleaned up");
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,102 @@
+#include "compiler/codegen/codegen.h"
+
+#include "compiler/codegen/bufferize.h"
+#include "compiler/codegen/native.h"
+#include "compiler/codegen/phase_emitter.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+
+namespace tessera::compiler {
+namespace {
+
+using namespace codegen;  // NOLINT: everything of this file is about it
+
+/// A workload brought to phases, with what it lives in.
+struct Prepared {
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp func;
+  PhaseList list;
+  Machine machine;
+};
+
+absl::StatusOr<Prepared> prepare(const v1::BuildUnit& unit) {
+  Prepared prepared;
+  auto machine = machineOf(unit.code(), unit.registers(), unit.memory());
+  if (!machine.ok()) return machine.status();
+  prepared.machine = *machine;
+  if (unit.schedule().vector_bits() > 0) prepared.machine.vector_bits = unit.schedule().vector_bits();
+  mlir::DialectRegistry registry;
+  registerCodegenDialects(registry);
+  mlir::registerBuiltinDialectTranslation(registry);
+  mlir::registerLLVMDialectTranslation(registry);
+  // One thread: tasks of a job run in processes of their own.
+  prepared.context = std::make_unique<mlir::MLIRContext>(registry, mlir::MLIRContext::Threading::DISABLED);
+  prepared.context->loadAllAvailableDialects();
+  auto module = parseWorkload(*prepared.context, unit.ir());
+  if (!module.ok()) return module.status();
+  prepared.module = std::move(*module);
+  prepared.func = *prepared.module->getOps<mlir::func::FuncOp>().begin();
+  if (auto status = normalizeTensors(prepared.func); !status.ok()) return status;
+  if (auto status = bufferizeWorkload(prepared.func); !status.ok()) return status;
+  prepared.list = splitPhases(prepared.func);
+  for (Phase& phase : prepared.list.phases)
+    for (Nest& nest : phase.nests) mergeLoops(nest);
+  planWorkspace(prepared.func, prepared.list);
+  return prepared;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Schedule> chooseSchedule(const v1::BuildUnit& unit) {
+  auto prepared = prepare(unit);
+  if (!prepared.ok()) return prepared.status();
+  v1::Schedule schedule = unit.schedule();
+  if (schedule.vector_bits() == 0) schedule.set_vector_bits(prepared->machine.vector_bits);
+  // The nest with the most iterations is the one worth describing.
+  const auto plans = planPhases(prepared->list, prepared->machine, unit.schedule());
+  const Nest* dominant = nullptr;
+  const TilePlan* plan = nullptr;
+  for (size_t p = 0; p < plans.size(); ++p)
+    for (size_t n = 0; n < plans[p].size(); ++n)
+      if (const Nest& nest = prepared->list.phases[p].nests[n];
+          !dominant || nest.iterations() > dominant->iterations()) {
+        dominant = &nest;
+        plan = &plans[p][n];
+      }
+  if (!plan) {
+    schedule.set_strategy("scalar-loops");
+    return schedule;
+  }
+  if (schedule.register_tile_size() != 2) {
+    schedule.clear_register_tile();
+    schedule.add_register_tile(plan->rows);
+    schedule.add_register_tile(plan->vectors);
+  }
+  if (schedule.unroll_reduction() == 0 && !plan->reductions.empty())
+    schedule.set_unroll_reduction(static_cast<int>(plan->tile[plan->reductions.back()]));
+  if (schedule.parallel_loops() == 0) schedule.set_parallel_loops(plan->grid_loops);
+  if (schedule.cache_tile().empty())
+    for (int64_t tile : plan->tile) schedule.add_cache_tile(tile);
+  if (schedule.strategy().empty()) schedule.set_strategy(plan->strategy);
+  return schedule;
+}
+
+absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
+  auto prepared = prepare(unit);
+  if (!prepared.ok()) return prepared.status();
+  v1::BuiltObject built;
+  built.mutable_info()->set_workload_hash(unit.workload_hash());
+  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(prepared->context.get()));
+  if (auto status = emitPhases(prepared->func, prepared->list, unit.symbol(), prepared->machine, unit.schedule(),
+                               *module, *built.mutable_info());
+      !status.ok())
+    return status;
+  if (auto status = lowerToLlvm(*module); !status.ok()) return status;
+  auto object = emitObject(*module, unit.code(), prepared->machine.vector_bits);
+  if (!object.ok()) return object.status();
+  built.set_object(std::move(*object));
+  return built;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,113 @@
+#include "compiler/codegen/codegen.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/loaded_unit.h"
+
+namespace tessera::compiler::codegen::testing {
+namespace {
+
+constexpr char kConvReluPad[] = R"(
+#in = affine_map<(n, k, h, w, ki, c, kh, kw, ci) -> (n, c, h + kh, w + kw, ci)>
+#filter = affine_map<(n, k, h, w, ki, c, kh, kw, ci) -> (k, c, kh, kw, ci, ki)>
+#out = affine_map<(n, k, h, w, ki, c, kh, kw, ci) -> (n, k, h, w, ki)>
+#id = affine_map<(n, k, h, w, ki) -> (n, k, h, w, ki)>
+#bias = affine_map<(n, k, h, w, ki) -> (k, ki)>
+func.func @conv(%in: tensor<1x2x9x9x16xf32>, %filter: tensor<3x2x3x3x16x16xf32>, %bias: tensor<3x16xf32>)
+    -> tensor<1x3x9x9x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x3x7x7x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x3x7x7x16xf32>) -> tensor<1x3x7x7x16xf32>
+  %c = linalg.generic {indexing_maps = [#in, #filter, #out],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction", "reduction"]}
+      ins(%in, %filter : tensor<1x2x9x9x16xf32>, tensor<3x2x3x3x16x16xf32>) outs(%f : tensor<1x3x7x7x16xf32>) {
+    ^bb0(%a: f32, %b: f32, %acc: f32):
+      %m = arith.mulf %a, %b : f32
+      %s = arith.addf %acc, %m : f32
+      linalg.yield %s : f32
+  } -> tensor<1x3x7x7x16xf32>
+  %e2 = tensor.empty() : tensor<1x3x7x7x16xf32>
+  %r = linalg.generic {indexing_maps = [#id, #bias, #id],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]}
+      ins(%c, %bias : tensor<1x3x7x7x16xf32>, tensor<3x16xf32>) outs(%e2 : tensor<1x3x7x7x16xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %s = arith.addf %a, %b : f32
+      %m = arith.maximumf %s, %zero : f32
+      linalg.yield %m : f32
+  } -> tensor<1x3x7x7x16xf32>
+  %p = tensor.pad %r low[0, 0, 1, 1, 0] high[0, 0, 1, 1, 0] {
+    ^bb0(%i0: index, %i1: index, %i2: index, %i3: index, %i4: index):
+      tensor.yield %zero : f32
+  } : tensor<1x3x7x7x16xf32> to tensor<1x3x9x9x16xf32>
+  return %p : tensor<1x3x9x9x16xf32>
+}
+)";
+
+TEST(Codegen, ConvolutionWithBiasReluAndHaloIsOnePhaseWithoutTemporaries) {
+  const v1::KernelInfo info = checkWorkload(kConvReluPad);
+  EXPECT_EQ(info.phases_size(), 1);
+  EXPECT_EQ(info.workspace_bytes(), 0);
+  EXPECT_EQ(info.strategy(), "contraction");
+}
+
+TEST(Codegen, SoftmaxOverRows) {
+  checkWorkload(R"(
+#id = affine_map<(i, j) -> (i, j)>
+#row = affine_map<(i, j) -> (i)>
+func.func @softmax(%x: tensor<5x37xf32>) -> tensor<5x37xf32> {
+  %lowest = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %r = tensor.empty() : tensor<5xf32>
+  %e = tensor.empty() : tensor<5x37xf32>
+  %m0 = linalg.fill ins(%lowest : f32) outs(%r : tensor<5xf32>) -> tensor<5xf32>
+  %m = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<5x37xf32>) outs(%m0 : tensor<5xf32>) {
+    ^bb0(%a: f32, %acc: f32):
+      %v = arith.maximumf %acc, %a : f32
+      linalg.yield %v : f32
+  } -> tensor<5xf32>
+  %p = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %m : tensor<5x37xf32>, tensor<5xf32>) outs(%e : tensor<5x37xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %d = arith.subf %a, %b : f32
+      %v = math.exp %d : f32
+      linalg.yield %v : f32
+  } -> tensor<5x37xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%r : tensor<5xf32>) -> tensor<5xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%p : tensor<5x37xf32>) outs(%s0 : tensor<5xf32>) {
+    ^bb0(%a: f32, %acc: f32):
+      %v = arith.addf %a, %acc : f32
+      linalg.yield %v : f32
+  } -> tensor<5xf32>
+  %q = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%p, %s : tensor<5x37xf32>, tensor<5xf32>) outs(%e : tensor<5x37xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %v = arith.divf %a, %b : f32
+      linalg.yield %v : f32
+  } -> tensor<5x37xf32>
+  return %q : tensor<5x37xf32>
+})");
+}
+
+TEST(Codegen, MatmulOfOddSizes) {
+  checkWorkload(R"(
+func.func @mm(%a: tensor<13x29xf32>, %b: tensor<29x45xf32>) -> tensor<13x45xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<13x45xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<13x45xf32>) -> tensor<13x45xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<13x29xf32>, tensor<29x45xf32>) outs(%f : tensor<13x45xf32>) -> tensor<13x45xf32>
+  return %c : tensor<13x45xf32>
+})");
+}
+
+TEST(Codegen, EqualUnitsGiveEqualBytes) {
+  const v1::BuildUnit unit = hostUnit(kConvReluPad);
+  auto first = buildObject(unit), second = buildObject(unit);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->SerializeAsString(), second->SerializeAsString());
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen::testing

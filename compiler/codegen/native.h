@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "compiler/codegen/tile_plan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::compiler::codegen {
+
+/// The machine a unit is compiled for. Errors: INVALID_TARGET when LLVM does not know triple or cpu.
+absl::StatusOr<Machine> machineOf(const v1::CodeForm& code, const v1::RegisterFile& registers,
+                                  const google::protobuf::RepeatedPtrField<v1::MemoryLevel>& memory);
+
+/// Lowers arith, scf, math, vector, memref and func to the LLVM dialect. Mathematical functions become
+/// polynomials: nothing is left that would need a library.
+absl::Status lowerToLlvm(mlir::ModuleOp module);
+
+/// Translates to LLVM IR, optimizes, emits a relocatable object. Equal modules give equal bytes.
+/// Errors: INTERNAL when the object would need a symbol it does not define.
+absl::StatusOr<std::string> emitObject(mlir::ModuleOp module, const v1::CodeForm& code, int vector_bits);
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <optional>
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/BuiltinOps.h"
+
+/// A loop nest as codegen sees it: loops with extents, and operands that are linear functions of the loops.
+/// This is the access function of the thesis (definition 1) with the buffer's strides multiplied in, so that
+/// every question about layout (contiguous? invariant? mergeable?) is a question about one integer.
+namespace tessera::compiler::codegen {
+
+/// Element offset into a dense buffer: offset + sum_d strides[d] * loop[d].
+struct Access {
+  mlir::Value root;  ///< memref with identity layout: function argument, allocation or global
+  mlir::Type element;
+  int64_t offset = 0;                  ///< elements
+  llvm::SmallVector<int64_t> strides;  ///< elements, one per loop of the nest; 0 = invariant
+  bool operator==(const Access& other) const {
+    return root == other.root && offset == other.offset && strides == other.strides;
+  }
+};
+
+/// Names one value a statement leaves in registers: output `output` of statement `statement`.
+struct RegisterRef {
+  int statement = 0;
+  int output = 0;
+};
+
+/// One input or output of a statement: memory, or a scalar of the enclosing function, or (inputs of
+/// followers) a value an earlier statement of the same nest has just computed.
+struct Operand {
+  Access access;       ///< valid when access.root is set
+  mlir::Value scalar;  ///< a loop-invariant scalar
+  std::optional<RegisterRef> from;
+};
+
+/// One linalg operation inside a nest. Its region is the body; block arguments are inputs, then outputs.
+struct Statement {
+  mlir::linalg::LinalgOp op;
+  llvm::SmallVector<Operand> inputs;
+  llvm::SmallVector<Operand> outputs;
+  llvm::SmallVector<mlir::Value> init;  ///< per output: the scalar it starts from, null = what memory holds
+  llvm::SmallVector<bool> stored;       ///< per output: false when later statements read it from registers only
+  /// What linalg.index d means: sum over nest loops l of index_weights[d][l] * loop[l].
+  llvm::SmallVector<llvm::SmallVector<int64_t>> index_weights;
+  mlir::Block* body() const { return &op->getRegion(0).front(); }
+};
+
+/// The first statement may reduce; the others (followers) run on its results while they are in registers,
+/// over the parallel loops only.
+struct Nest {
+  llvm::SmallVector<int64_t> extents;
+  llvm::SmallVector<bool> reduction;
+  std::vector<Statement> statements;
+
+  int loops() const { return static_cast<int>(extents.size()); }
+  bool hasReduction() const { return llvm::is_contained(reduction, true); }
+  int64_t iterations() const {
+    int64_t product = 1;
+    for (int64_t extent : extents) product *= extent;
+    return product;
+  }
+};
+
+/// The nest of one linalg operation on memrefs, or nothing when an operand is no linear function of the loops
+/// (dynamic offset, floordiv) or a shape is dynamic.
+std::optional<Nest> nestOf(mlir::linalg::LinalgOp op);
+
+/// Fuses loops that every operand walks as one (d_outer stride = d_inner stride * d_inner extent) and drops
+/// loops of extent 1. Keeps loops apart whose index a body reads.
+void mergeLoops(Nest& nest);
+
+/// Replaces loop `loop` of extent e by an outer loop of extent e / inner and an inner one; inner divides e.
+void splitLoop(Nest& nest, int loop, int64_t inner);
+
+/// Appends `follower` (a purely parallel nest) to `nest`, reading `tmp`, an output of `nest`, from registers.
+/// False, and nothing changed, when its loops are not those of `nest`.
+bool appendFollower(Nest& nest, const Nest& follower);
+
+/// The buffer a chain of views stands on.
+mlir::Value rootOf(mlir::Value memref);
+
+}  // namespace tessera::compiler::codegen

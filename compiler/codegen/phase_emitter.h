@@ -1,0 +1,24 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "compiler/codegen/phases.h"
+#include "compiler/codegen/tile_plan.h"
+#include "tessera/v1/plan.pb.h"
+
+namespace tessera::compiler::codegen {
+
+/// Attribute of functions that want the full scalar optimizer: plain loops, not vector code.
+inline constexpr char kScalarLoops[] = "tessera-scalar-loops";
+
+/// Emits every phase into `module`: a wrapper with the signature of tessera_kernel_fn, which fetches the
+/// buffers it needs, and an internal function on non-aliasing pointers that does the work.
+/// Fills info.phases, workspace_bytes, strategy.
+absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol,
+                        const Machine& machine, const v1::Schedule& schedule, mlir::ModuleOp module,
+                        v1::KernelInfo& info);
+
+/// Plans of all nests, in order. The wanted schedule goes to the nest with the most iterations only.
+std::vector<std::vector<TilePlan>> planPhases(const PhaseList& list, const Machine& machine,
+                                              const v1::Schedule& schedule);
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,334 @@
+#include "compiler/codegen/phases.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "compiler/codegen/body.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace linalg = mlir::linalg;
+
+using Roots = llvm::SmallVector<mlir::Value>;
+
+/// One top-level operation, or several fused in one nest, with the buffers it touches.
+struct Item {
+  std::optional<Nest> nest;
+  mlir::Operation* op = nullptr;
+  Roots reads, writes;
+  std::vector<Nest> border;  ///< set when a fill has shrunk to a border: replaces `nest`
+  int disjoint_from = -1;    ///< that border's boxes are not those of this item, though the buffer is
+  bool removed = false;
+};
+
+void add(Roots& roots, mlir::Value value) {
+  if (!llvm::is_contained(roots, value)) roots.push_back(value);
+}
+
+bool intersects(const Roots& a, const Roots& b) {
+  return llvm::any_of(a, [&](mlir::Value value) { return llvm::is_contained(b, value); });
+}
+
+/// Everything reachable from `op` through memref operands, nested regions included.
+void addMemory(mlir::Operation* op, Item& item) {
+  op->walk([&](mlir::Operation* inner) {
+    const bool load_only = llvm::isa<mlir::memref::LoadOp>(inner);
+    for (mlir::Value operand : inner->getOperands())
+      if (llvm::isa<mlir::BaseMemRefType>(operand.getType())) {
+        add(item.reads, rootOf(operand));
+        if (!load_only && !llvm::isa<mlir::ViewLikeOpInterface>(inner)) add(item.writes, rootOf(operand));
+      }
+  });
+}
+
+void refreshRoots(Item& item) {
+  item.reads.clear();
+  item.writes.clear();
+  for (const Statement& statement : item.nest->statements) {
+    for (const Operand& input : statement.inputs)
+      if (input.access.root && !input.from) add(item.reads, input.access.root);
+    for (const Operand& output : statement.outputs) {
+      add(item.reads, output.access.root);
+      add(item.writes, output.access.root);
+    }
+    // A body may load from memory it captures (a gather).
+    Item captured;
+    for (mlir::Operation& op : *statement.body()) addMemory(&op, captured);
+    for (mlir::Value root : captured.reads) add(item.reads, root);
+  }
+}
+
+bool isView(mlir::Operation& op) { return llvm::isa<mlir::ViewLikeOpInterface>(op); }
+
+std::vector<Item> itemsOf(mlir::func::FuncOp func) {
+  std::vector<Item> items;
+  for (mlir::Operation& op : func.getBody().front().without_terminator()) {
+    if (isView(op) || llvm::isa<mlir::memref::AllocOp, mlir::memref::GetGlobalOp, mlir::memref::DeallocOp>(op) ||
+        mlir::isPure(&op))
+      continue;
+    Item item;
+    item.op = &op;
+    if (auto structured = llvm::dyn_cast<linalg::LinalgOp>(op)) item.nest = nestOf(structured);
+    if (item.nest) {
+      refreshRoots(item);
+    } else {
+      addMemory(&op, item);
+    }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+bool readsOld(const Statement& statement, size_t output) {
+  return !statement.body()->getArgument(statement.inputs.size() + output).use_empty();
+}
+
+bool isFill(const Item& item) { return item.op && llvm::isa<linalg::FillOp>(item.op) && !item.removed; }
+
+/// fill(c, X); reduce(..., X)  ->  reduce starting from c. A fill that is overwritten unread disappears too.
+void absorbFills(std::vector<Item>& items) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!isFill(items[i]) || !items[i].nest) continue;
+    mlir::Value target = llvm::cast<linalg::FillOp>(items[i].op).getOutputs()[0];
+    const mlir::Value root = rootOf(target);
+    for (size_t j = i + 1; j < items.size(); ++j) {
+      if (!llvm::is_contained(items[j].reads, root) && !llvm::is_contained(items[j].writes, root)) continue;
+      if (!items[j].nest || items[j].removed) break;
+      Statement& main = items[j].nest->statements[0];
+      for (auto [o, init] : llvm::enumerate(main.op.getDpsInits())) {
+        if (init != target) continue;
+        int uses = 0;
+        for (const Operand& input : main.inputs) uses += input.access.root == root;
+        for (const Operand& output : main.outputs) uses += output.access.root == root;
+        if (uses != 1) break;
+        if (readsOld(main, o)) main.init[o] = llvm::cast<linalg::FillOp>(items[i].op).getInputs()[0];
+        items[i].removed = true;
+      }
+      break;
+    }
+  }
+}
+
+/// The box [offset, offset + size) of its root that `view` covers, when that is what it is.
+std::optional<std::pair<llvm::SmallVector<int64_t>, llvm::SmallVector<int64_t>>> boxOf(mlir::Value view) {
+  auto subview = view.getDefiningOp<mlir::memref::SubViewOp>();
+  if (!subview || subview.getSource() != rootOf(view)) return std::nullopt;
+  auto is_static = [](llvm::ArrayRef<int64_t> values) { return !llvm::any_of(values, mlir::ShapedType::isDynamic); };
+  if (!is_static(subview.getStaticOffsets()) || !is_static(subview.getStaticSizes()) ||
+      !llvm::all_of(subview.getStaticStrides(), [](int64_t stride) { return stride == 1; }))
+    return std::nullopt;
+  return std::pair(llvm::SmallVector<int64_t>(subview.getStaticOffsets()),
+                   llvm::SmallVector<int64_t>(subview.getStaticSizes()));
+}
+
+/// The part of `fill` outside the box: two slabs per padded dimension, each bounded by the box in the
+/// dimensions before it.
+std::vector<Nest> borderOf(const Nest& fill, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes) {
+  std::vector<Nest> slabs;
+  Nest rest = fill;
+  auto slab = [&](int dim, int64_t begin, int64_t extent) {
+    if (extent == 0) return;
+    Nest part = rest;
+    Access& access = part.statements[0].outputs[0].access;
+    access.offset += begin * access.strides[dim];
+    part.extents[dim] = extent;
+    slabs.push_back(std::move(part));
+  };
+  for (int dim = 0; dim < fill.loops(); ++dim) {
+    slab(dim, 0, offsets[dim]);
+    slab(dim, offsets[dim] + sizes[dim], rest.extents[dim] - offsets[dim] - sizes[dim]);
+    Access& access = rest.statements[0].outputs[0].access;
+    access.offset += offsets[dim] * access.strides[dim];
+    rest.extents[dim] = sizes[dim];
+  }
+  return slabs;
+}
+
+/// fill(c, X); write X[box] without reading  ->  fill only what is outside the box.
+void shrinkFills(std::vector<Item>& items) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!isFill(items[i]) || !items[i].nest) continue;
+    mlir::Value target = llvm::cast<linalg::FillOp>(items[i].op).getOutputs()[0];
+    if (target != rootOf(target)) continue;
+    for (size_t j = i + 1; j < items.size(); ++j) {
+      if (!llvm::is_contained(items[j].reads, target) && !llvm::is_contained(items[j].writes, target)) continue;
+      if (!items[j].nest || items[j].removed) break;
+      int uses = 0;
+      std::optional<std::pair<llvm::SmallVector<int64_t>, llvm::SmallVector<int64_t>>> box;
+      for (Statement& statement : items[j].nest->statements) {
+        for (const Operand& input : statement.inputs) uses += !input.from && input.access.root == target;
+        for (auto [o, output] : llvm::enumerate(statement.outputs))
+          if (output.access.root == target) {
+            ++uses;
+            if (!readsOld(statement, o) || statement.init[o]) box = boxOf(statement.op.getDpsInits()[o]);
+          }
+      }
+      if (uses == 1 && box) {
+        items[i].border = borderOf(*items[i].nest, box->first, box->second);
+        items[i].disjoint_from = static_cast<int>(j);
+        if (items[i].border.empty()) items[i].removed = true;
+      }
+      break;
+    }
+  }
+}
+
+bool vectorizable(const Nest& nest) {
+  return llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); });
+}
+
+/// Moves producers down to their elementwise consumers while nothing in between minds.
+void fuseFollowers(std::vector<Item>& items) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].removed || !items[i].nest || isFill(items[i])) continue;
+    size_t j = i + 1;
+    while (j < items.size() && (items[j].removed || !intersects(items[j].reads, items[i].writes))) ++j;
+    if (j == items.size() || !items[j].nest || isFill(items[j])) continue;
+    bool blocked = false;
+    for (size_t k = i + 1; k < j && !blocked; ++k)
+      blocked = !items[k].removed &&
+                (intersects(items[k].writes, items[i].reads) || intersects(items[k].reads, items[i].writes));
+    // A body the vector emitter cannot take must not drag a contraction down with it.
+    if (blocked || items[j].nest->statements.size() != 1 ||
+        (vectorizable(*items[i].nest) && !vectorizable(*items[j].nest)))
+      continue;
+    Nest fused = *items[i].nest;
+    if (!appendFollower(fused, *items[j].nest)) continue;
+    items[j].nest = std::move(fused);
+    items[j].op = items[i].op;
+    refreshRoots(items[j]);
+    items[i].removed = true;  // and j is looked at in its turn
+  }
+}
+
+/// A temporary that only later statements of its own nest read never needs to be stored.
+void dropDeadStores(std::vector<Item>& items) {
+  for (Item& item : items) {
+    if (item.removed || !item.nest) continue;
+    for (Statement& statement : item.nest->statements)
+      for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+        mlir::Value root = output.access.root;
+        if (!root.getDefiningOp<mlir::memref::AllocOp>()) continue;
+        bool needed = false;
+        for (const Item& other : items)
+          if (&other != &item && !other.removed) needed |= llvm::is_contained(other.reads, root);
+        for (const Statement& reader : item.nest->statements)
+          for (const Operand& input : reader.inputs) needed |= input.access.root == root && !input.from;
+        if (readsOld(statement, o) && !statement.init[o]) needed = true;
+        if (!needed) statement.stored[o] = false;
+      }
+  }
+}
+
+bool conflict(const Item& a, const Item& b) { return intersects(a.writes, b.reads) || intersects(a.reads, b.writes); }
+
+}  // namespace
+
+PhaseList splitPhases(mlir::func::FuncOp func) {
+  std::vector<Item> items = itemsOf(func);
+  absorbFills(items);
+  fuseFollowers(items);
+  shrinkFills(items);
+  dropDeadStores(items);
+
+  PhaseList list;
+  llvm::SmallVector<int> members;  // items of the phase being filled
+  for (int i = 0; i < static_cast<int>(items.size()); ++i) {
+    Item& item = items[i];
+    if (item.removed) continue;
+    const bool loops = !item.nest;
+    bool join = !list.phases.empty();
+    if (join) {
+      const bool previous_loops = !list.phases.back().loops.empty();
+      if (loops || previous_loops) {
+        join = loops && previous_loops;  // sequential code stays in order within one call
+      } else {
+        for (int member : members) join &= items[member].disjoint_from == i || !conflict(items[member], item);
+      }
+    }
+    if (!join) {
+      list.phases.emplace_back();
+      members.clear();
+    }
+    members.push_back(i);
+    Phase& phase = list.phases.back();
+    if (loops) {
+      phase.loops.push_back(item.op);
+    } else if (item.disjoint_from >= 0) {
+      phase.nests.insert(phase.nests.end(), item.border.begin(), item.border.end());
+    } else {
+      phase.nests.push_back(std::move(*item.nest));
+    }
+  }
+  return list;
+}
+
+void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
+  struct Lifetime {
+    mlir::Value buffer;
+    int64_t bytes;
+    int first, last;
+    int number;  // in program order
+    int64_t offset = 0;
+  };
+  std::vector<Lifetime> lifetimes;
+  func.walk([&](mlir::memref::AllocOp alloc) {
+    auto type = alloc.getType();
+    const int64_t bits = type.getElementType().isIndex() ? 64 : type.getElementTypeBitWidth();
+    const int64_t bytes = type.getNumElements() * ((bits + 7) / 8);
+    lifetimes.push_back({alloc.getResult(), (bytes + 63) / 64 * 64, static_cast<int>(list.phases.size()), -1,
+                         static_cast<int>(lifetimes.size())});
+  });
+  for (int p = 0; p < static_cast<int>(list.phases.size()); ++p) {
+    auto touch = [&](mlir::Value root) {
+      for (Lifetime& lifetime : lifetimes)
+        if (lifetime.buffer == root) {
+          lifetime.first = std::min(lifetime.first, p);
+          lifetime.last = std::max(lifetime.last, p);
+        }
+    };
+    for (mlir::Operation* op : list.phases[p].loops) {
+      Item item;
+      addMemory(op, item);
+      for (mlir::Value root : item.reads) touch(root);
+      op->walk([&](mlir::memref::AllocOp alloc) { touch(alloc.getResult()); });
+    }
+    for (const Nest& nest : list.phases[p].nests)
+      for (const Statement& statement : nest.statements) {
+        for (const Operand& input : statement.inputs)
+          if (!input.from) touch(input.access.root);
+        for (auto [o, output] : llvm::enumerate(statement.outputs))
+          if (statement.stored[o]) touch(output.access.root);
+        Item captured;
+        for (mlir::Operation& op : *statement.body()) addMemory(&op, captured);
+        for (mlir::Value root : captured.reads) touch(root);
+      }
+  }
+  // Largest first, each at the lowest offset that is free during its life.
+  std::erase_if(lifetimes, [](const Lifetime& lifetime) { return lifetime.last < 0; });
+  std::sort(lifetimes.begin(), lifetimes.end(), [](const Lifetime& a, const Lifetime& b) {
+    return std::tie(b.bytes, a.number) < std::tie(a.bytes, b.number);
+  });
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    Lifetime& placed = lifetimes[i];
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t j = 0; j < i; ++j) {
+        const Lifetime& other = lifetimes[j];
+        const bool alive = other.first <= placed.last && placed.first <= other.last;
+        if (alive && other.offset < placed.offset + placed.bytes && placed.offset < other.offset + other.bytes) {
+          placed.offset = other.offset + other.bytes;
+          moved = true;
+        }
+      }
+    }
+    list.temporaries.emplace_back(placed.buffer, placed.offset);
+    list.workspace_bytes = std::max(list.workspace_bytes, placed.offset + placed.bytes);
+  }
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/codegen/nest.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tessera::compiler::codegen {
+
+/// What runs between two barriers: nests whose grids are laid end to end, or operations kept as they are.
+struct Phase {
+  std::vector<Nest> nests;
+  llvm::SmallVector<mlir::Operation*> loops;  ///< not linalg (scf, memref): one thread runs them, grid 1
+};
+
+/// A bufferized workload as a list of phases and a plan of its temporaries.
+struct PhaseList {
+  std::vector<Phase> phases;
+  llvm::SmallVector<std::pair<mlir::Value, int64_t>> temporaries;  ///< allocation, byte offset in the workspace
+  int64_t workspace_bytes = 0;
+};
+
+/// Cuts a bufferized function into phases: a fill becomes the initial value of the reduction that follows it,
+/// elementwise consumers join their producer, a fill whose interior is overwritten shrinks to its border, and
+/// neighbours that do not depend on each other share a phase.
+PhaseList splitPhases(mlir::func::FuncOp func);
+
+/// Temporaries whose lifetimes (in phases) do not overlap share memory; offsets are multiples of 64.
+void planWorkspace(mlir::func::FuncOp func, PhaseList& list);
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "compiler/codegen/nest.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace tessera::compiler::codegen {
+
+/// The operation by which an output of a reduction accumulates, when its body is combine(acc, f(inputs)).
+struct Combiner {
+  mlir::Operation* op = nullptr;  ///< in the body; its operands are the accumulator and a term free of it
+  mlir::vector::CombiningKind kind{};
+  mlir::TypedAttr neutral;  ///< combine(neutral, x) = x
+};
+
+/// The combiner of output `output` of `statement`, or nothing when the body has another form.
+std::optional<Combiner> combinerOf(const Statement& statement, int output);
+
+/// Whether partial results of the lanes can be combined at the end: every output has a combiner.
+bool canCombineLanes(const Statement& statement);
+
+}  // namespace tessera::compiler::codegen

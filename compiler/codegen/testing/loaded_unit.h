@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/runtime/module_abi.h"
+#include "tessera/v1/plan.pb.h"
+
+namespace tessera::compiler::codegen::testing {
+
+/// A unit for the machine this runs on: cpu and features as LLVM detects them.
+v1::BuildUnit hostUnit(const std::string& ir);
+
+/// A built object loaded into this process. Nothing of the process is visible to it, so an object that
+/// needed any library would not load.
+class LoadedUnit {
+ public:
+  static absl::StatusOr<std::unique_ptr<LoadedUnit>> load(const v1::BuiltObject& built);
+  ~LoadedUnit();
+
+  /// Runs all phases; the grid of each is cut into `pieces` ranges, run last to first.
+  void run(const std::vector<void*>& operands, int pieces);
+
+ private:
+  struct Jit;
+  LoadedUnit();
+  std::unique_ptr<Jit> jit_;
+  std::vector<std::pair<tessera_kernel_fn, int64_t>> phases_;
+  std::vector<char> workspace_, scratch_;
+};
+
+}  // namespace tessera::compiler::codegen::testing

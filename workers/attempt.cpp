@@ -1,0 +1,132 @@
+#include "workers/attempt.h"
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "proto/failure.h"
+#include "workers/backoff.h"
+#include "workers/heartbeat.h"
+#include "workers/output_files.h"
+#include "workers/rpc.h"
+
+namespace tessera::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Milliseconds kReportTimeout{20'000};
+constexpr int kMaxRefusals = 10;  // of a report, by a server that is there
+
+v1::TaskResult failed(const absl::Status& status) {
+  v1::TaskResult result;
+  *result.mutable_failure() = failureOf(status);
+  return result;
+}
+
+absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSpec& task, const AttemptFolder& folder,
+                         Cancellation& attempt) {
+  const BlobSource download = [&](const v1::Digest& digest, const ByteSink& sink) {
+    return environment.blobs.download(digest, sink, attempt);
+  };
+  std::set<std::string> have;
+  for (const v1::Digest& digest : task.inputs()) {
+    if (!have.insert(digest.sha256()).second) continue;
+    absl::Status status = environment.cache.provide(digest, folder.input(digest.sha256()), download);
+    if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
+      v1::Failure failure;
+      failure.set_reason(v1::Failure::MISSING_BLOB);
+      failure.set_message(absl::StrCat("input blob ", digest.sha256(), " cannot be had: ", status.message()));
+      failure.set_fix("upload the blob again, then create the job again");
+      return failureStatus(failure);
+    }
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+/// Everything between lease and report. An empty result: the attempt was cancelled on the way.
+v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, Heartbeat& heartbeat,
+                    Cancellation& attempt) {
+  auto folder = environment.scratch.newAttempt();
+  if (!folder.ok()) return failed(folder.status());
+  if (absl::Status status = fetchInputs(environment, task, *folder, attempt); !status.ok()) return failed(status);
+  v1::TaskResult result = runTask(
+      environment.runner, task, *folder, [&](const v1::Progress& progress) { heartbeat.setProgress(progress); },
+      attempt);
+  heartbeat.resultIsComplete();
+  if (attempt.cancelled()) return result;
+  absl::Status stored = storeOutputs(result, *folder, environment.blobs, environment.cache, attempt);
+  return stored.ok() ? result : failed(stored);
+}
+
+/// Hands the result in until the server has taken or refused it, or `give_up` says that it is enough.
+void report(const AttemptEnvironment& environment, const v1::Lease& lease, const v1::TaskResult& result,
+            Cancellation& until, const std::function<bool(Clock::duration)>& give_up) {
+  v1::ReportTaskRequest request;
+  request.set_worker_id(environment.worker_id);
+  request.set_task_id(lease.task_id());
+  request.set_fencing_token(lease.fencing_token());
+  *request.mutable_result() = result;
+  const Clock::time_point started = Clock::now();
+  Backoff backoff;
+  for (int refusals = 0; !until.cancelled();) {
+    v1::ReportTaskResponse response;
+    absl::Status status;
+    {
+      CallContext context(until, kReportTimeout);
+      status = toAbsl(environment.service.ReportTask(context.get(), request, &response));
+    }
+    if (status.ok()) return;
+    if (absl::IsAborted(status)) {
+      spdlog::warn("task {}: the server discarded the result of token {}: {}", lease.task_id(), lease.fencing_token(),
+                   std::string(status.message()));
+      return;
+    }
+    const bool away = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    if ((!away && ++refusals >= kMaxRefusals) || absl::IsInvalidArgument(status)) {
+      spdlog::error("task {}: the server does not take the result: {}", lease.task_id(), status.ToString());
+      return;
+    }
+    if (give_up(Clock::now() - started)) return;
+    // A restarted server may want to know who is talking.
+    if (auto session = environment.registration.sessionNow(until); session.ok() && !away) {
+      environment.registration.invalidate(session->generation);
+    }
+    until.sleepFor(backoff.next());
+  }
+}
+
+}  // namespace
+
+void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, const Session& session) {
+  spdlog::info("task {} ({}, job {}): attempt {}, token {}", lease.task_id(), v1::TaskKind_Name(lease.task().kind()),
+               lease.job_id(), lease.attempt(), lease.fencing_token());
+  Cancellation attempt;
+  const OnCancel stop(environment.stopping, [&](StopReason reason) { attempt.cancel(reason); });
+  Heartbeat heartbeat(environment.service, environment.registration, session, environment.worker_id, lease, attempt);
+  const v1::TaskResult result = work(environment, lease.task(), heartbeat, attempt);
+  const auto lease_length = Milliseconds(lease.lease_us() > 0 ? lease.lease_us() / 1000 : session.lease.count());
+
+  switch (attempt.reason()) {
+    case StopReason::kNone:
+      if (result.has_failure()) {
+        spdlog::warn("task {}: {}: {}", lease.task_id(), v1::Failure::Reason_Name(result.failure().reason()),
+                     result.failure().message());
+      }
+      report(environment, lease, result, attempt,
+             [&](Clock::duration waited) { return environment.draining.cancelled() && waited > lease_length; });
+      break;
+    case StopReason::kCancelled: {
+      // The server need not wait for the lease to run out before it gives this worker something else.
+      v1::TaskResult cancelled = failed(failureStatus(v1::Failure::CANCELLED, "the job was cancelled"));
+      *cancelled.mutable_usage() = result.usage();
+      report(environment, lease, cancelled, environment.stopping,
+             [&](Clock::duration waited) { return waited > lease_length; });
+      break;
+    }
+    default:
+      spdlog::warn("task {}: abandoned, its lease was lost or the worker stops", lease.task_id());
+  }
+}
+
+}  // namespace tessera::worker

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "tessera/v1/worker_service.grpc.pb.h"
+#include "workers/blob_cache.h"
+#include "workers/blob_client.h"
+#include "workers/cancellation.h"
+#include "workers/registration.h"
+#include "workers/scratch.h"
+#include "workers/task_run.h"
+
+namespace tessera::worker {
+
+/// What all attempts of a worker share; every part is thread-safe.
+struct AttemptEnvironment {
+  v1::WorkerService::StubInterface& service;
+  Registration& registration;
+  BlobClient& blobs;
+  BlobCache& cache;
+  Scratch& scratch;
+  const TaskRunner& runner;
+  std::string worker_id;
+  Cancellation& draining;  ///< the worker wants to leave: do not wait for a server that is away
+  Cancellation& stopping;  ///< the worker leaves now
+};
+
+/// Works one lease off: inputs, child process, outputs, report, with heartbeats throughout. Returns when
+/// the server has taken the result, or nobody wants it any more.
+void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, const Session& session);
+
+}  // namespace tessera::worker

@@ -1,0 +1,182 @@
+#include "workers/blob_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "workers/content_hash.h"
+#include "workers/file_descriptor.h"
+
+namespace tessera::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPartial[] = ".partial";
+
+absl::Status writeAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return absl::ErrnoToStatus(errno, path);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status mismatch(const v1::Digest& wanted, const std::string& sha256, int64_t bytes) {
+  return absl::DataLossError(absl::StrCat("blob ", wanted.sha256(), " of ", wanted.size_bytes(), " bytes arrived as ",
+                                          sha256, " of ", bytes, " bytes"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BlobCache>> BlobCache::open(const std::string& folder, int64_t capacity_bytes) {
+  std::unique_ptr<BlobCache> cache(new BlobCache(folder, capacity_bytes));
+  if (absl::Status status = cache->scan(); !status.ok()) return status;
+  return cache;
+}
+
+absl::Status BlobCache::scan() {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) return absl::ErrnoToStatus(error.value(), folder_);
+  std::vector<std::pair<fs::file_time_type, Entry>> found;
+  for (const auto& file : fs::directory_iterator(folder_, error)) {
+    const std::string name = file.path().filename();
+    std::error_code ignored;
+    if (isSha256(name) && file.is_regular_file(ignored)) {
+      const auto bytes = static_cast<int64_t>(file.file_size(ignored));
+      found.push_back({file.last_write_time(ignored), Entry{name, bytes, false}});
+    } else {
+      fs::remove_all(file.path(), ignored);
+    }
+  }
+  if (error) return absl::ErrnoToStatus(error.value(), folder_);
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  const std::lock_guard lock(mutex_);
+  for (auto& [time, entry] : found) {
+    stats_.bytes += entry.bytes;
+    entries_.push_back(std::move(entry));
+    index_[entries_.back().sha256] = std::prev(entries_.end());
+  }
+  evictLocked();
+  return absl::OkStatus();
+}
+
+absl::Status BlobCache::provide(const v1::Digest& digest, const std::string& destination, const BlobSource& source) {
+  if (!isSha256(digest.sha256())) {
+    return absl::InvalidArgumentError(absl::StrCat("'", digest.sha256(), "' is not a SHA-256 in lower-case hex"));
+  }
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [&] { return !in_flight_.contains(digest.sha256()); });
+  auto found = index_.find(digest.sha256());
+  if (found == index_.end() || !found->second->verified) {
+    in_flight_.insert(digest.sha256());
+    lock.unlock();
+    absl::Status status = bring(digest, source);
+    lock.lock();
+    in_flight_.erase(digest.sha256());
+    arrived_.notify_all();
+    if (!status.ok()) return status;
+    insertLocked(digest);
+    found = index_.find(digest.sha256());
+  } else {
+    ++stats_.hits;
+    entries_.splice(entries_.begin(), entries_, found->second);
+  }
+  if (found->second->bytes != digest.size_bytes()) {
+    return mismatch(digest, digest.sha256(), found->second->bytes);
+  }
+  const std::string path = pathOf(digest.sha256());
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // the order survives a restart
+  const int linked = link(path.c_str(), destination.c_str());
+  const int error = errno;
+  evictLocked();  // only now: a blob larger than the whole cache still reaches its task
+  return linked == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, destination);
+}
+
+// Leaves the verified blob at its path: the file that is there after a restart, or a new one.
+absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source) {
+  const std::string path = pathOf(digest.sha256());
+  if (auto present = digestFile(path); present.ok() && present->sha256() == digest.sha256()) return absl::OkStatus();
+
+  {
+    const std::lock_guard lock(mutex_);
+    ++stats_.misses;
+    if (auto stale = index_.find(digest.sha256()); stale != index_.end()) removeLocked(stale->second);
+  }
+  const std::string partial = path + kPartial;
+  absl::Cleanup remove = [&] { unlink(partial.c_str()); };
+  const FileDescriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, partial);
+  ContentHash hash;
+  int64_t total = 0;
+  absl::Status status = source(digest, [&](std::string_view bytes) {
+    total += static_cast<int64_t>(bytes.size());
+    if (total > digest.size_bytes()) return mismatch(digest, "more", total);
+    hash.update(bytes);
+    return writeAll(file.get(), bytes, partial);
+  });
+  if (!status.ok()) return status;
+  const std::string sha256 = hash.finish();
+  if (total != digest.size_bytes() || sha256 != digest.sha256()) return mismatch(digest, sha256, total);
+  if (fchmod(file.get(), 0444) != 0 || rename(partial.c_str(), path.c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, path);
+  }
+  return absl::OkStatus();
+}
+
+void BlobCache::add(const v1::Digest& digest, const std::string& file) {
+  const std::lock_guard lock(mutex_);
+  if (digest.size_bytes() > capacity_ || index_.contains(digest.sha256()) || in_flight_.contains(digest.sha256()))
+    return;
+  // Best effort: where it fails, the blob is fetched when it is wanted.
+  if (chmod(file.c_str(), 0444) != 0 || link(file.c_str(), pathOf(digest.sha256()).c_str()) != 0) return;
+  insertLocked(digest);
+  evictLocked();
+}
+
+BlobCache::Stats BlobCache::stats() const {
+  const std::lock_guard lock(mutex_);
+  Stats stats = stats_;
+  stats.blobs = static_cast<int64_t>(entries_.size());
+  return stats;
+}
+
+void BlobCache::insertLocked(const v1::Digest& digest) {
+  if (auto found = index_.find(digest.sha256()); found != index_.end()) {
+    found->second->verified = true;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return;
+  }
+  entries_.push_front({digest.sha256(), digest.size_bytes(), true});
+  index_[digest.sha256()] = entries_.begin();
+  stats_.bytes += digest.size_bytes();
+}
+
+void BlobCache::removeLocked(Entries::iterator entry) {
+  unlink(pathOf(entry->sha256).c_str());
+  stats_.bytes -= entry->bytes;
+  index_.erase(entry->sha256);
+  entries_.erase(entry);
+}
+
+void BlobCache::evictLocked() {
+  for (auto entry = entries_.end(); stats_.bytes > capacity_ && entry != entries_.begin();) {
+    --entry;
+    if (in_flight_.contains(entry->sha256)) continue;
+    const auto victim = entry++;
+    removeLocked(victim);
+    ++stats_.evictions;
+  }
+}
+
+}  // namespace tessera::worker

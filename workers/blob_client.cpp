@@ -1,0 +1,148 @@
+#include "workers/blob_client.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "workers/backoff.h"
+#include "workers/file_descriptor.h"
+#include "workers/rpc.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr int64_t kChunkBytes = 1 << 20;      // the API's limit
+constexpr int kMaxFindMissing = 10'000;       // likewise
+constexpr Milliseconds kCallTimeout{20'000};  // of a call without data
+constexpr int kMismatches = 2;                // uploads that arrived damaged, before it is our file's fault
+
+// At least 1 MiB/s, or the transfer counts as stuck and is resumed.
+Milliseconds transferTimeout(int64_t bytes) { return kCallTimeout + Milliseconds(bytes / 1024); }
+
+// Runs `once` until it succeeds, fails for good, or is cancelled.
+template <typename Once>
+absl::Status retry(Cancellation& cancellation, const Once& once) {
+  Backoff backoff;
+  while (true) {
+    absl::Status status = cancellation.cancelled() ? absl::CancelledError("the attempt has ended") : once();
+    if (status.ok() || cancellation.cancelled() || !isTransient(status)) return status;
+    if (!cancellation.sleepFor(backoff.next())) return absl::CancelledError("the attempt has ended");
+  }
+}
+
+}  // namespace
+
+absl::Status BlobClient::download(const v1::Digest& digest, const ByteSink& sink, Cancellation& cancellation) {
+  int64_t offset = 0;
+  return retry(cancellation, [&] { return downloadOnce(digest, offset, sink, cancellation); });
+}
+
+absl::Status BlobClient::downloadOnce(const v1::Digest& digest, int64_t& offset, const ByteSink& sink,
+                                      Cancellation& cancellation) {
+  if (offset > 0 && offset >= digest.size_bytes()) return absl::OkStatus();
+  v1::DownloadBlobRequest request;
+  request.set_sha256(digest.sha256());
+  request.set_offset(offset);
+  CallContext context(cancellation, transferTimeout(digest.size_bytes() - offset));
+  auto reader = stub_->DownloadBlob(context.get(), request);
+  v1::DownloadBlobResponse response;
+  while (reader->Read(&response)) {
+    if (absl::Status status = sink(response.data()); !status.ok()) {
+      context.get()->TryCancel();
+      while (reader->Read(&response)) {
+      }
+      reader->Finish();
+      return status;
+    }
+    offset += static_cast<int64_t>(response.data().size());
+  }
+  return toAbsl(reader->Finish());
+}
+
+absl::Status BlobClient::upload(const std::vector<File>& files, Cancellation& cancellation) {
+  auto wanted = missing(files, cancellation);
+  if (!wanted.ok()) return wanted.status();
+  for (const File& file : *wanted) {
+    int mismatches = 0;
+    absl::Status status = retry(cancellation, [&] {
+      absl::Status once = uploadOnce(file, cancellation);
+      // ABORTED: somebody else uploads the same bytes, which is fine. DATA_LOSS: the server discarded what
+      // it had, e.g. a partial upload that a crash had damaged; from the start, then.
+      if (absl::IsAborted(once) || (absl::IsDataLoss(once) && ++mismatches < kMismatches) ||
+          absl::IsFailedPrecondition(once) || absl::IsOutOfRange(once)) {
+        return absl::UnavailableError(once.message());
+      }
+      return once;
+    });
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<BlobClient::File>> BlobClient::missing(const std::vector<File>& files,
+                                                                  Cancellation& cancellation) {
+  std::set<std::string> absent;
+  for (size_t first = 0; first < files.size(); first += kMaxFindMissing) {
+    v1::FindMissingBlobsRequest request;
+    for (size_t i = first; i < std::min(files.size(), first + kMaxFindMissing); ++i) {
+      *request.add_digests() = files[i].digest;
+    }
+    absl::Status status = retry(cancellation, [&] {
+      CallContext context(cancellation, kCallTimeout);
+      v1::FindMissingBlobsResponse response;
+      absl::Status once = toAbsl(stub_->FindMissingBlobs(context.get(), request, &response));
+      for (const v1::Digest& digest : response.missing()) absent.insert(digest.sha256());
+      return once;
+    });
+    if (!status.ok()) return status;
+  }
+  std::vector<File> result;
+  for (const File& file : files) {
+    if (absent.erase(file.digest.sha256()) > 0) result.push_back(file);  // equal files go once
+  }
+  return result;
+}
+
+absl::Status BlobClient::uploadOnce(const File& file, Cancellation& cancellation) {
+  v1::QueryUploadRequest query;
+  *query.mutable_digest() = file.digest;
+  v1::QueryUploadResponse state;
+  {
+    CallContext context(cancellation, kCallTimeout);
+    const absl::Status status = toAbsl(stub_->QueryUpload(context.get(), query, &state));
+    if (!status.ok() || state.complete()) return status;
+  }
+  const FileDescriptor source(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!source.valid()) return absl::InternalError(absl::StrCat(file.path, ": ", strerror(errno)));
+
+  v1::UploadBlobResponse response;
+  v1::UploadBlobRequest request;
+  *request.mutable_digest() = file.digest;
+  request.set_offset(state.committed_bytes());
+  CallContext context(cancellation, transferTimeout(file.digest.size_bytes() - state.committed_bytes()));
+  auto writer = stub_->UploadBlob(context.get(), &response);
+  bool open = writer->Write(request);
+  request.Clear();
+  for (int64_t offset = state.committed_bytes(); open && offset < file.digest.size_bytes();) {
+    std::string& data = *request.mutable_data();
+    data.resize(static_cast<size_t>(std::min(kChunkBytes, file.digest.size_bytes() - offset)));
+    const ssize_t got = pread(source.get(), data.data(), data.size(), offset);
+    if (got <= 0) {
+      context.get()->TryCancel();
+      writer->Finish();
+      return absl::InternalError(absl::StrCat(file.path, ": ", got == 0 ? "shrank while read" : strerror(errno)));
+    }
+    data.resize(static_cast<size_t>(got));
+    offset += got;
+    open = writer->Write(request);
+  }
+  writer->WritesDone();
+  return toAbsl(writer->Finish());
+}
+
+}  // namespace tessera::worker

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "tessera/v1/failure.pb.h"
+#include "workers/child_process.h"
+
+namespace tessera::worker {
+
+/// What the end of a task process that left no result means, as a typed failure. The message names what
+/// ended it and carries the last lines it printed.
+///
+/// | end                                             | reason                |
+/// |-------------------------------------------------|-----------------------|
+/// | stopped by us: deadline, or SIGXCPU             | RUN_DEADLINE_EXCEEDED |
+/// | stopped by us: cancelled                        | CANCELLED             |
+/// | stopped by us: lease lost, worker shut down     | LEASE_LOST            |
+/// | kTaskOutOfMemory; SIGKILL near the memory limit | OUT_OF_MEMORY         |
+/// | SIGSYS                                          | SANDBOX_VIOLATION     |
+/// | SIGXFSZ                                         | LIMIT_EXCEEDED        |
+/// | kTaskCannotStart, kTaskCannotReport, 0          | INTERNAL              |
+/// | any other signal or exit code                   | CRASHED               |
+v1::Failure failureOfEnd(const ChildEnd& end, const ChildSpec& spec);
+
+}  // namespace tessera::worker

@@ -1,0 +1,185 @@
+#include "workers/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include "workers/spawn.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr size_t kTailBytes = 4096;
+
+struct Pipe {
+  FileDescriptor read, write;
+};
+
+absl::StatusOr<Pipe> openPipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  Pipe pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+  fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);  // of our end only: the child's writes block
+  return pipe;
+}
+
+// Hands over what a pipe holds now. Returns false once the pipe has no writer left.
+bool readAvailable(int fd, const ChildProcess::ProgressSink& sink) {
+  char chunk[16384];
+  // At most 1 MiB a call: a child that prints without end must not keep us from looking at the clock.
+  for (int i = 0; i < 64; ++i) {
+    const ssize_t got = read(fd, chunk, sizeof(chunk));
+    if (got > 0) {
+      sink(std::string_view(chunk, static_cast<size_t>(got)));
+    } else if (got == 0) {
+      return false;
+    } else if (errno != EINTR) {
+      return errno == EAGAIN;
+    }
+  }
+  return true;
+}
+
+void keepTail(std::string& tail, std::string_view bytes) {
+  tail.append(bytes);
+  if (tail.size() > kTailBytes) tail.erase(0, tail.size() - kTailBytes);
+}
+
+double milliseconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
+}
+
+}  // namespace
+
+void adoptOrphans() { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::start(const ChildSpec& spec, ProgressSink on_progress) {
+  std::unique_ptr<ChildProcess> child(new ChildProcess(spec, std::move(on_progress)));
+  if (absl::Status status = child->spawn(); !status.ok()) return status;
+  return child;
+}
+
+absl::Status ChildProcess::spawn() {
+  auto output = openPipe();
+  if (!output.ok()) return output.status();
+  auto progress = openPipe();
+  if (!progress.ok()) return progress.status();
+  wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid()) return absl::ErrnoToStatus(errno, "eventfd");
+
+  started_ = Clock::now();
+  auto pid = spawnGroup(spec_, output->write.get(), progress->write.get());
+  if (!pid.ok()) return pid.status();
+  pid_ = *pid;
+  output_ = std::move(output->read);
+  progress_ = std::move(progress->read);
+  // From here on the destructor cleans up. The child cannot be reaped before wait(), so pid_ is its own.
+  process_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  if (!process_.valid()) return absl::ErrnoToStatus(errno, "pidfd_open");
+  return absl::OkStatus();
+}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ < 0 || reaped_) return;
+  ChildEnd ignored;
+  kill(-pid_, SIGKILL);
+  reap(ignored);
+  endGroup();
+}
+
+void ChildProcess::stop(StopReason reason) {
+  StopReason none = StopReason::kNone;
+  stop_reason_.compare_exchange_strong(none, reason);
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t sent = write(wake_.get(), &one, sizeof(one));
+}
+
+ChildEnd ChildProcess::wait() {
+  ChildEnd end;
+  pollUntilExit(end);
+  // The unreaped leader still holds the group's number, so this cannot hit a stranger.
+  kill(-pid_, SIGKILL);
+  reap(end);
+  endGroup();
+  drainOutput(end.stderr_tail);
+  end.stopped = stop_reason_.load();
+  end.wall_ms = std::chrono::duration<double, std::milli>(Clock::now() - started_).count();
+  return end;
+}
+
+void ChildProcess::pollUntilExit(ChildEnd& end) {
+  enum { kProcess, kWake, kOutput, kProgress, kCount };
+  pollfd polled[kCount] = {
+      {process_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {output_.get(), POLLIN, 0}, {progress_.get(), POLLIN, 0}};
+  constexpr auto kNever = Clock::time_point::max();
+  Clock::time_point deadline = spec_.run_timeout.count() > 0 ? started_ + spec_.run_timeout : kNever;
+  bool terminated = false;  // SIGTERM was sent; the deadline is now that of SIGKILL
+
+  while (true) {
+    int timeout_ms = -1;
+    if (deadline != kNever) {
+      const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
+      timeout_ms = static_cast<int>(std::clamp<int64_t>(left, 0, 3'600'000));
+    }
+    if (poll(polled, kCount, timeout_ms) < 0 && errno != EINTR) return;
+    if (polled[kOutput].revents != 0 &&
+        !readAvailable(output_.get(), [&](std::string_view bytes) { keepTail(end.stderr_tail, bytes); })) {
+      polled[kOutput].fd = -1;
+    }
+    if (polled[kProgress].revents != 0 && !readAvailable(progress_.get(), on_progress_)) polled[kProgress].fd = -1;
+    if (polled[kProcess].revents != 0) return;
+
+    const bool late = deadline != kNever && Clock::now() >= deadline;
+    if (!terminated && (late || stop_reason_.load() != StopReason::kNone)) {
+      StopReason none = StopReason::kNone;
+      stop_reason_.compare_exchange_strong(none, StopReason::kDeadline);
+      kill(-pid_, SIGTERM);
+      terminated = true;
+      polled[kWake].fd = -1;
+      deadline = Clock::now() + spec_.kill_grace;
+    } else if (terminated && late) {
+      kill(-pid_, SIGKILL);
+      deadline = kNever;
+    }
+  }
+}
+
+void ChildProcess::reap(ChildEnd& end) {
+  int status = 0;
+  rusage usage = {};
+  pid_t got;
+  do {
+    got = wait4(pid_, &status, 0, &usage);
+  } while (got < 0 && errno == EINTR);
+  reaped_ = true;
+  end.exited = WIFEXITED(status);
+  end.exit_code = end.exited ? WEXITSTATUS(status) : 0;
+  end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  end.cpu_ms = milliseconds(usage.ru_utime) + milliseconds(usage.ru_stime);
+  end.peak_rss_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+// Grandchildren were killed with the group; where orphans are ours (adoptOrphans) they are reaped here.
+void ChildProcess::endGroup() {
+  const auto give_up = Clock::now() + Milliseconds(500);
+  while (kill(-pid_, SIGKILL) == 0 && Clock::now() < give_up) {
+    if (waitpid(-pid_, nullptr, WNOHANG) <= 0) std::this_thread::sleep_for(Milliseconds(2));
+  }
+}
+
+void ChildProcess::drainOutput(std::string& tail) {
+  readAvailable(output_.get(), [&](std::string_view bytes) { keepTail(tail, bytes); });
+  readAvailable(progress_.get(), on_progress_);
+}
+
+}  // namespace tessera::worker

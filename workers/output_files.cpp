@@ -1,0 +1,77 @@
+#include "workers/output_files.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "proto/failure.h"
+#include "workers/content_hash.h"
+#include "workers/output_names.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr int kMaxFiles = 100'000;
+
+bool acceptableName(const std::string& name) {
+  return !name.empty() && name.size() <= 128 && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+absl::Status badResult(std::string what) {
+  return failureStatus(v1::Failure::INTERNAL, absl::StrCat("the task left a result that cannot be used: ", what));
+}
+
+// Digests of the files, in the result and in the answer.
+absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, const AttemptFolder& folder) {
+  if (result.files_size() > kMaxFiles) return badResult(absl::StrCat(result.files_size(), " files"));
+  std::vector<BlobClient::File> files;
+  for (v1::OutputFile& file : *result.mutable_files()) {
+    if (!acceptableName(file.name())) return badResult(absl::StrCat("a file named '", file.name(), "'"));
+    const std::string path = folder.output(file.name());
+    auto digest = digestFile(path);
+    if (!digest.ok()) return badResult(std::string(digest.status().message()));
+    *file.mutable_digest() = *digest;
+    files.push_back({*digest, path});
+  }
+  return files;
+}
+
+// Large outputs of an execute task are files by position.
+absl::Status referToFiles(v1::TaskResult& result) {
+  if (!result.has_execute()) return absl::OkStatus();
+  std::map<std::string, const v1::Digest*> by_name;
+  for (const v1::OutputFile& file : result.files()) by_name[file.name()] = &file.digest();
+  for (int i = 0; i < result.execute().outputs_size(); ++i) {
+    v1::TensorValue& output = *result.mutable_execute()->mutable_outputs(i);
+    if (output.value_case() != v1::TensorValue::VALUE_NOT_SET) continue;
+    const auto file = by_name.find(outputFileName(i));
+    if (file == by_name.end()) return badResult(absl::StrCat("output '", output.spec().name(), "' has no value"));
+    *output.mutable_blob() = *file->second;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status storeOutputs(v1::TaskResult& result, const AttemptFolder& folder, BlobClient& client, BlobCache& cache,
+                          Cancellation& attempt) {
+  if (result.has_failure()) return absl::OkStatus();
+  auto files = hashFiles(result, folder);
+  const absl::Status usable = files.ok() ? referToFiles(result) : files.status();
+  if (!usable.ok()) {
+    v1::TaskResult unusable;
+    *unusable.mutable_failure() = failureOf(usable);
+    *unusable.mutable_usage() = result.usage();
+    result = unusable;
+    return absl::OkStatus();
+  }
+  if (files->empty()) return absl::OkStatus();
+  if (absl::Status status = client.upload(*files, attempt); !status.ok()) return status;
+  for (const auto& file : *files) cache.add(file.digest, file.path);
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::worker

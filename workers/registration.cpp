@@ -1,0 +1,71 @@
+#include "workers/registration.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "workers/backoff.h"
+#include "workers/rpc.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr Milliseconds kCallTimeout{10'000};
+
+Milliseconds fromMicroseconds(int64_t us, Milliseconds otherwise) {
+  return us > 0 ? std::max(Milliseconds(1), Milliseconds(us / 1000)) : otherwise;
+}
+
+}  // namespace
+
+absl::StatusOr<Session> Registration::session(Cancellation& cancellation) {
+  const std::lock_guard only_one(registering_);
+  Backoff backoff;
+  bool complained = false;
+  absl::StatusOr<Session> session = current();
+  while (!session.ok() && !cancellation.cancelled()) {
+    session = registerOnce(cancellation);
+    const absl::Status& status = session.status();
+    if (status.ok() || absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status)) return session;
+    if (!complained) spdlog::warn("the server does not register this worker yet: {}", std::string(status.message()));
+    complained = true;
+    cancellation.sleepFor(backoff.next());
+  }
+  return session;
+}
+
+absl::StatusOr<Session> Registration::sessionNow(Cancellation& cancellation) {
+  const std::unique_lock only_one(registering_, std::try_to_lock);
+  if (!only_one.owns_lock()) return absl::UnavailableError("a registration is under way");
+  auto session = current();
+  return session.ok() ? session : registerOnce(cancellation);
+}
+
+absl::StatusOr<Session> Registration::current() const {
+  const std::lock_guard lock(mutex_);
+  if (!session_) return absl::UnavailableError("not registered");
+  return *session_;
+}
+
+absl::StatusOr<Session> Registration::registerOnce(Cancellation& cancellation) {
+  v1::RegisterWorkerResponse response;
+  CallContext context(cancellation, kCallTimeout);
+  const absl::Status status = toAbsl(stub_.RegisterWorker(context.get(), request_, &response));
+  if (!status.ok()) return status;
+  Session session;
+  session.generation = ++generation_;
+  session.lease = fromMicroseconds(response.lease_us(), Milliseconds(30'000));
+  session.heartbeat = fromMicroseconds(response.heartbeat_us(), session.lease / 4);
+  spdlog::info("registered as {}: lease {} ms, heartbeat {} ms", request_.worker_id(), session.lease.count(),
+               session.heartbeat.count());
+  const std::lock_guard lock(mutex_);
+  session_ = session;
+  return session;
+}
+
+void Registration::invalidate(int64_t generation) {
+  const std::lock_guard lock(mutex_);
+  if (session_ && session_->generation == generation) session_.reset();
+}
+
+}  // namespace tessera::worker

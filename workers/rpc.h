@@ -1,0 +1,40 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <string>
+
+#include "absl/status/status.h"
+#include "workers/cancellation.h"
+
+namespace tessera::worker {
+
+/// A call's context with a deadline that ends early when the attempt (or the worker) is cancelled.
+class CallContext {
+ public:
+  CallContext(Cancellation& cancellation, Milliseconds timeout)
+      : cancel_(cancellation, [this](StopReason) { context_.TryCancel(); }) {
+    context_.set_deadline(std::chrono::system_clock::now() + timeout);
+  }
+  grpc::ClientContext* get() { return &context_; }
+
+ private:
+  grpc::ClientContext context_;
+  OnCancel cancel_;
+};
+
+inline absl::Status toAbsl(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+/// Whether the same call may succeed later: the server is away, restarts, or is overloaded.
+inline bool isTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status) ||
+         absl::IsCancelled(status) || absl::IsUnknown(status);
+}
+
+/// A channel that finds a restarted server quickly and takes results with many small tensors.
+std::shared_ptr<grpc::Channel> openChannel(const std::string& address);
+
+}  // namespace tessera::worker

@@ -1,0 +1,111 @@
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "workers/sandbox/sandbox.h"
+#include "workers/sandbox/syscall_tables.h"
+
+namespace tessera::worker {
+namespace {
+
+/// A filter under construction; the first error sticks.
+class Filter {
+ public:
+  explicit Filter(uint32_t default_action) : context_(seccomp_init(default_action), seccomp_release) {
+    if (!context_) {
+      error_ = ENOMEM;
+      return;
+    }
+    keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_TSYNC, 1));
+    keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
+    keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2));  // binary tree instead of a chain
+  }
+
+  template <typename... Conditions>
+  void add(uint32_t action, int call, Conditions... conditions) {
+    if (error_ == 0) keep(seccomp_rule_add(context_.get(), action, call, sizeof...(conditions), conditions...));
+  }
+
+  absl::Status load() {
+    if (error_ == 0) keep(seccomp_load(context_.get()));
+    if (error_ == 0) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("seccomp: the filter cannot be installed: ", strerror(error_)));
+  }
+
+ private:
+  void keep(int result) {
+    if (error_ == 0 && result < 0) error_ = -result;
+  }
+
+  std::unique_ptr<void, decltype(&seccomp_release)> context_;
+  int error_ = 0;
+};
+
+// The header's macros are C99 compound literals; these say the same in C++.
+scmp_arg_cmp argument(unsigned index, scmp_compare compare, scmp_datum_t value) { return {index, compare, value, 0}; }
+scmp_arg_cmp maskedArgument(unsigned index, scmp_datum_t mask, scmp_datum_t value) {
+  return {index, SCMP_CMP_MASKED_EQ, mask, value};
+}
+
+constexpr uint32_t kKill = SCMP_ACT_KILL_PROCESS;
+
+absl::Status filterCompile() {
+  const auto self = static_cast<scmp_datum_t>(getpid());
+  Filter filter(SCMP_ACT_ALLOW);
+  for (int call : kDeniedWhenCompiling) filter.add(kKill, call);
+  // glibc starts threads by clone3 and falls back to clone, whose flags a filter can see.
+  filter.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
+  filter.add(kKill, SCMP_SYS(clone), maskedArgument(0, CLONE_THREAD, 0));
+  // Signals go to this very process, limits are its own.
+  filter.add(kKill, SCMP_SYS(kill), argument(0, SCMP_CMP_NE, self));
+  filter.add(kKill, SCMP_SYS(tgkill), argument(0, SCMP_CMP_NE, self));
+  filter.add(kKill, SCMP_SYS(prlimit64), argument(0, SCMP_CMP_NE, 0));
+  return filter.load();
+}
+
+absl::Status filterExecute() {
+  const auto self = static_cast<scmp_datum_t>(getpid());
+  Filter filter(kKill);
+  for (int call : kAllowedWhenExecuting) filter.add(SCMP_ACT_ALLOW, call);
+  // Code was mapped before; nothing becomes executable any more.
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(mmap), maskedArgument(2, PROT_EXEC, 0));
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(mprotect), maskedArgument(2, PROT_EXEC, 0));
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(tgkill), argument(0, SCMP_CMP_EQ, self));  // abort()
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prctl), argument(0, SCMP_CMP_EQ, PR_SET_NAME));
+  // Querying an open descriptor's status and flags, as the C library does when it closes a stream.
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), argument(1, SCMP_CMP_EQ, 3 /* F_GETFL */));
+  // fstat() of newer C libraries; harmless by path too, for it opens nothing, but only the empty path works.
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), maskedArgument(3, 0x1000 /* AT_EMPTY_PATH */, 0x1000));
+  return filter.load();
+}
+
+}  // namespace
+
+absl::Status filterSystemCalls(Profile profile) {
+  return profile == Profile::kCompile ? filterCompile() : filterExecute();
+}
+
+absl::StatusOr<Profile> parseProfile(std::string_view name) {
+  if (name == "compile") return Profile::kCompile;
+  if (name == "execute") return Profile::kExecute;
+  return absl::InvalidArgumentError(
+      absl::StrCat("profile '", std::string(name), "' is unknown; accepted: compile, execute"));
+}
+
+std::string_view profileName(Profile profile) { return profile == Profile::kCompile ? "compile" : "execute"; }
+
+std::string describeSandbox(Profile profile, int landlock_abi) {
+  return absl::StrCat("profile ", std::string(profileName(profile)), ": seccomp ",
+                      profile == Profile::kCompile ? "denylist" : "allowlist", ", ",
+                      landlock_abi > 0 ? absl::StrCat("landlock abi ", landlock_abi)
+                                       : "no landlock (the kernel lacks it): file access by permissions alone");
+}
+
+}  // namespace tessera::worker

@@ -1,0 +1,49 @@
+#include "workers/scratch.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::worker {
+
+namespace fs = std::filesystem;
+
+AttemptFolder::~AttemptFolder() {
+  std::error_code ignored;  // what stays is swept at the next start
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+absl::StatusOr<std::unique_ptr<Scratch>> Scratch::open(const std::string& root) {
+  std::error_code error;
+  fs::create_directories(root, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("scratch folder ", root));
+  // Links in messages and Landlock's rules want one name for the folder, whatever the working folder is.
+  std::unique_ptr<Scratch> scratch(new Scratch(fs::canonical(root, error).string()));
+  const std::string lock = scratch->root_ + "/lock";
+  scratch->lock_ = FileDescriptor(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!scratch->lock_.valid()) return absl::ErrnoToStatus(errno, lock);
+  if (flock(scratch->lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("scratch folder ", root, " is in use by another worker; give each its own --scratch"));
+  }
+  fs::remove_all(scratch->attemptsFolder(), error);
+  if (!error) fs::create_directories(scratch->attemptsFolder(), error);
+  if (error) return absl::ErrnoToStatus(error.value(), scratch->attemptsFolder());
+  return scratch;
+}
+
+absl::StatusOr<AttemptFolder> Scratch::newAttempt() {
+  AttemptFolder folder(absl::StrCat(attemptsFolder(), "/", next_++));
+  for (const char* part : {"", "/in", "/out", "/tmp"}) {
+    const std::string path = folder.path() + part;
+    if (mkdir(path.c_str(), 0700) != 0) return absl::ErrnoToStatus(errno, path);
+  }
+  return folder;
+}
+
+}  // namespace tessera::worker

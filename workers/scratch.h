@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "workers/file_descriptor.h"
+
+namespace tessera::worker {
+
+/// The folder of one attempt: in/ (blobs by digest), out/ (files the task makes), tmp/, task.pb and
+/// result.pb. Removed with everything in it when this object goes.
+class AttemptFolder {
+ public:
+  explicit AttemptFolder(std::string path) : path_(std::move(path)) {}
+  ~AttemptFolder();
+  AttemptFolder(AttemptFolder&& other) noexcept : path_(std::move(other.path_)) { other.path_.clear(); }
+  AttemptFolder& operator=(AttemptFolder&&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string input(const std::string& sha256) const { return path_ + "/in/" + sha256; }
+  std::string output(const std::string& name) const { return path_ + "/out/" + name; }
+
+ private:
+  std::string path_;
+};
+
+/// The folder a worker owns: <root>/attempts/N and <root>/cache, on one file system. Thread-safe.
+class Scratch {
+ public:
+  /// Opens it, made when absent, and removes what attempts of an earlier process left. FAILED_PRECONDITION
+  /// when another worker uses it.
+  static absl::StatusOr<std::unique_ptr<Scratch>> open(const std::string& root);
+
+  absl::StatusOr<AttemptFolder> newAttempt();
+  std::string cacheFolder() const { return root_ + "/cache"; }
+  std::string attemptsFolder() const { return root_ + "/attempts"; }
+
+ private:
+  explicit Scratch(std::string root) : root_(std::move(root)) {}
+
+  const std::string root_;
+  FileDescriptor lock_;
+  std::atomic<int64_t> next_{1};
+};
+
+}  // namespace tessera::worker

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include "absl/status/statusor.h"
+#include "workers/child_process.h"
+
+namespace tessera::worker {
+
+/// Forks and executes `spec`'s program as the leader of a new process group, with `output` as descriptors
+/// 1 and 2 and `progress` as 3. Returns once the program runs, or with the step that failed.
+absl::StatusOr<pid_t> spawnGroup(const ChildSpec& spec, int output, int progress);
+
+}  // namespace tessera::worker

@@ -1,0 +1,178 @@
+#include "workers/task/artifact_run.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/failure.h"
+#include "workers/task/seeded_tensor.h"
+#include "workers/task/tensor_check.h"
+
+namespace tessera::worker {
+namespace {
+
+using v1::Failure;
+
+absl::Status runtimeFailure(tessera_status status, const std::string& what) {
+  static const std::map<tessera_status, Failure::Reason> kReasons = {
+      {TESSERA_INVALID_ARGUMENT, Failure::INVALID_INPUT},
+      {TESSERA_INCOMPATIBLE, Failure::INCOMPATIBLE_HOST},
+      {TESSERA_OUT_OF_MEMORY, Failure::OUT_OF_MEMORY},
+      {TESSERA_CORRUPT, Failure::INVALID_INPUT},
+  };
+  const auto reason = kReasons.find(status);
+  return failureStatus(reason == kReasons.end() ? Failure::INTERNAL : reason->second,
+                       absl::StrCat(what, ": ", tessera_last_error()));
+}
+
+// Reads a whole input blob; the worker has verified it.
+absl::Status readFile(const std::string& path, void* data, int64_t bytes) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return failureStatus(Failure::INTERNAL, absl::StrCat(path, ": ", strerror(errno)));
+  for (int64_t done = 0; done < bytes;) {
+    const ssize_t got = pread(file.get(), static_cast<char*>(data) + done, static_cast<size_t>(bytes - done), done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return failureStatus(Failure::INTERNAL, absl::StrCat(path, " ends after ", done, " bytes"));
+    done += got;
+  }
+  return absl::OkStatus();
+}
+
+// Names that occur twice, or that the artifact does not have.
+absl::Status checkNames(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
+                        const std::vector<v1::TensorSpec>& accepted) {
+  std::set<std::string> known;
+  for (const v1::TensorSpec& spec : accepted) known.insert(spec.name());
+  std::set<std::string> seen;
+  for (const v1::TensorValue& value : given) {
+    const std::string& name = value.spec().name();
+    if (!known.contains(name)) {
+      return tensorFailure(name, absl::StrCat("the artifact has no input '", name, "'"), absl::StrCat("'", name, "'"),
+                           absl::StrCat("one of '", absl::StrJoin(known, "', '"), "'"));
+    }
+    if (!seen.insert(name).second) {
+      return tensorFailure(name, absl::StrCat("input '", name, "' is given twice"), "two values", "one value");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepare(
+    const TaskContext& task, const std::string& artifact_id,
+    const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill) {
+  auto path = task.input(artifact_id);
+  if (!path.ok()) return path.status();
+  auto run = std::make_unique<ArtifactRun>();
+  tessera_artifact* artifact = nullptr;
+  // The weights' checksum is left out: the worker verified the whole file.
+  if (tessera_status status = tessera_artifact_load(path->c_str(), 0, &artifact); status != TESSERA_OK) {
+    return runtimeFailure(status, absl::StrCat("artifact ", artifact_id));
+  }
+  run->artifact_.reset(artifact);
+  if (absl::Status status = run->bindInputs(task, inputs, fill); !status.ok()) return status;
+  if (absl::Status status = run->allocateOutputs(); !status.ok()) return status;
+  tessera_session* session = nullptr;
+  if (tessera_status status = tessera_session_create(artifact, std::max(1, threads), &session); status != TESSERA_OK) {
+    return runtimeFailure(status, absl::StrCat("a session of ", threads, " threads"));
+  }
+  run->session_.reset(session);
+  return run;
+}
+
+absl::Status ArtifactRun::bindInputs(const TaskContext& task,
+                                     const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
+                                     const Fill& fill) {
+  std::vector<v1::TensorSpec> accepted;
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact_.get()); ++i) {
+    tessera_tensor_info info;
+    if (tessera_status status = tessera_artifact_input(artifact_.get(), i, &info); status != TESSERA_OK) {
+      return runtimeFailure(status, "input description");
+    }
+    accepted.push_back(specOf(info));
+    sizes.push_back(info.size_bytes);
+  }
+  if (absl::Status status = checkNames(given, accepted); !status.ok()) return status;
+
+  for (size_t i = 0; i < accepted.size(); ++i) {
+    const v1::TensorSpec& spec = accepted[i];
+    const auto value = std::find_if(given.begin(), given.end(),
+                                    [&](const v1::TensorValue& each) { return each.spec().name() == spec.name(); });
+    auto bytes = allocate(sizes[i]);
+    if (!bytes.ok()) return bytes.status();
+    inputs_.push_back({*bytes, static_cast<size_t>(sizes[i])});
+    if (value == given.end()) {
+      if (!fill.allowed) {
+        return tensorFailure(spec.name(), absl::StrCat("input '", spec.name(), "' is missing"), "no value",
+                             describeTensor(spec));
+      }
+      fillSeeded(spec.dtype(), fill.seed + i, *bytes, sizes[i]);
+      continue;
+    }
+    if (absl::Status status = checkTensor(*value, spec, sizes[i]); !status.ok()) return status;
+    if (!value->has_blob()) {
+      memcpy(*bytes, value->data().data(), value->data().size());
+      continue;
+    }
+    auto path = task.input(value->blob().sha256());
+    if (!path.ok()) return path.status();
+    if (absl::Status status = readFile(*path, *bytes, sizes[i]); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ArtifactRun::allocateOutputs() {
+  for (size_t i = 0; i < tessera_artifact_num_outputs(artifact_.get()); ++i) {
+    tessera_tensor_info info;
+    if (tessera_status status = tessera_artifact_output(artifact_.get(), i, &info); status != TESSERA_OK) {
+      return runtimeFailure(status, "output description");
+    }
+    auto bytes = allocate(info.size_bytes);
+    if (!bytes.ok()) return bytes.status();
+    outputs_.push_back({*bytes, static_cast<size_t>(info.size_bytes)});
+    output_specs_.push_back(specOf(info));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> ArtifactRun::allocate(int64_t bytes) {
+  constexpr int64_t kAlignment = 64;  // what the kernels like best
+  void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>((bytes + kAlignment) / kAlignment * kAlignment));
+  if (memory == nullptr) {
+    return failureStatus(Failure::OUT_OF_MEMORY, absl::StrCat("no memory for a tensor of ", bytes, " bytes"));
+  }
+  memory_.emplace_back(memory);
+  return memory;
+}
+
+absl::StatusOr<double> ArtifactRun::run(std::vector<int64_t>* step_ns) {
+  const auto started = std::chrono::steady_clock::now();
+  const tessera_status status =
+      step_ns == nullptr
+          ? tessera_session_run(session_.get(), inputs_.data(), inputs_.size(), outputs_.data(), outputs_.size())
+          : tessera_session_profile(session_.get(), inputs_.data(), inputs_.size(), outputs_.data(), outputs_.size(),
+                                    step_ns->data(), step_ns->size());
+  const auto ended = std::chrono::steady_clock::now();
+  if (status != TESSERA_OK) return runtimeFailure(status, "run");
+  return std::chrono::duration<double, std::milli>(ended - started).count();
+}
+
+std::string_view ArtifactRun::outputBytes(size_t index) const {
+  return {static_cast<const char*>(outputs_[index].data), outputs_[index].size_bytes};
+}
+
+tessera_step_info ArtifactRun::step(size_t index) const {
+  tessera_step_info info = {};
+  tessera_artifact_step(artifact_.get(), index, &info);
+  return info;
+}
+
+}  // namespace tessera::worker

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/runtime/tessera.h"
+#include "tessera/v1/job.pb.h"
+#include "workers/task/task_context.h"
+
+namespace tessera::worker {
+
+/// An artifact with everything a run needs, all of it allocated and open: so that the execute profile can
+/// be entered before the first generated instruction.
+class ArtifactRun {
+ public:
+  /// Seed for inputs that are not given; without one every input must be.
+  struct Fill {
+    bool allowed = false;
+    uint64_t seed = 0;
+  };
+
+  /// Loads input `artifact_id` of the task, checks `inputs` against its description and copies them.
+  /// INVALID_INPUT names the tensor, what was found and what is accepted; INCOMPATIBLE_HOST, OUT_OF_MEMORY.
+  static absl::StatusOr<std::unique_ptr<ArtifactRun>> prepare(
+      const TaskContext& task, const std::string& artifact_id,
+      const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill);
+
+  /// One run; returns its wall time in milliseconds. `step_ns`, unless null, gets one entry per step.
+  absl::StatusOr<double> run(std::vector<int64_t>* step_ns = nullptr);
+
+  const std::vector<v1::TensorSpec>& outputs() const { return output_specs_; }
+  std::string_view outputBytes(size_t index) const;
+  size_t steps() const { return tessera_artifact_num_steps(artifact_.get()); }
+  tessera_step_info step(size_t index) const;
+
+ private:
+  struct Free {
+    void operator()(void* bytes) const { std::free(bytes); }
+    void operator()(tessera_artifact* artifact) const { tessera_artifact_destroy(artifact); }
+    void operator()(tessera_session* session) const { tessera_session_destroy(session); }
+  };
+  using Bytes = std::unique_ptr<void, Free>;
+
+  absl::Status bindInputs(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
+                          const Fill& fill);
+  absl::Status allocateOutputs();
+  absl::StatusOr<void*> allocate(int64_t bytes);
+
+  std::unique_ptr<tessera_artifact, Free> artifact_;
+  std::unique_ptr<tessera_session, Free> session_;
+  std::vector<Bytes> memory_;
+  std::vector<tessera_const_buffer> inputs_;
+  std::vector<tessera_buffer> outputs_;
+  std::vector<v1::TensorSpec> output_specs_;
+};
+
+}  // namespace tessera::worker

@@ -1,0 +1,35 @@
+#include "compiler/pipeline.h"
+#include "workers/task/task_kinds.h"
+
+namespace tessera::worker {
+
+absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
+  const v1::AssembleTask& spec = task.spec().assemble();
+  compiler::AssembleRequest request;
+  request.name = spec.name();
+  request.artifact_path = task.output("artifact.tsra");
+  auto plan = task.input(spec.plan().sha256());
+  if (!plan.ok()) return plan.status();
+  if (absl::Status status = readMessage(*plan, request.plan); !status.ok()) return status;
+  if (spec.has_weights()) {
+    auto weights = task.input(spec.weights().sha256());
+    if (!weights.ok()) return weights.status();
+    request.weights_path = *weights;
+  }
+  for (const v1::Digest& digest : spec.objects()) {
+    auto path = task.input(digest.sha256());
+    if (!path.ok()) return path.status();
+    request.objects.emplace_back();
+    if (absl::Status status = readMessage(*path, request.objects.back()); !status.ok()) return status;
+  }
+
+  auto manifest = compiler::assemble(request);
+  if (!manifest.ok()) return manifest.status();
+  v1::TaskResult result;
+  result.mutable_assemble()->set_artifact_file("artifact.tsra");
+  *result.mutable_assemble()->mutable_manifest() = *std::move(manifest);
+  result.add_files()->set_name("artifact.tsra");
+  return result;
+}
+
+}  // namespace tessera::worker

@@ -1,0 +1,91 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/target/host.h"
+#include "proto/failure.h"
+#include "workers/task/artifact_run.h"
+#include "workers/task/task_kinds.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr int kDefaultWarmup = 3;
+constexpr int kDefaultRepeat = 10;
+constexpr int kMaxRuns = 100'000;
+constexpr int kStepRuns = 15;  // runs with a clock around each step
+
+absl::StatusOr<int> runsOf(const char* name, int given, int otherwise) {
+  if (given >= 0 && given <= kMaxRuns) return given == 0 ? otherwise : given;
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(absl::StrCat(name, " is ", given, "; accepted are 0 (the default) to ", kMaxRuns));
+  failure.set_attribute(name);
+  failure.set_found(absl::StrCat(given));
+  failure.set_accepted(absl::StrCat("0 to ", kMaxRuns));
+  return failureStatus(failure);
+}
+
+double medianMilliseconds(std::vector<int64_t>& ns) {
+  const auto middle = ns.begin() + static_cast<std::ptrdiff_t>(ns.size() / 2);
+  std::nth_element(ns.begin(), middle, ns.end());
+  return static_cast<double>(*middle) / 1e6;
+}
+
+// Times each step in runs of their own, so that the clock does not burden the whole-run latencies.
+absl::Status profileSteps(ArtifactRun& run, int runs, v1::ProfileResult& result) {
+  std::vector<std::vector<int64_t>> times(run.steps());
+  std::vector<int64_t> step_ns(run.steps());
+  for (int i = 0; i < runs; ++i) {
+    if (auto latency_ms = run.run(&step_ns); !latency_ms.ok()) return latency_ms.status();
+    for (size_t step = 0; step < step_ns.size(); ++step) times[step].push_back(step_ns[step]);
+  }
+  for (size_t step = 0; step < times.size(); ++step) {
+    const tessera_step_info info = run.step(step);
+    v1::ProfileResult::KernelTime& kernel = *result.add_kernels();
+    kernel.set_name(info.name);
+    kernel.set_symbol(info.symbol);
+    kernel.set_flops(info.flops);
+    kernel.set_median_ms(medianMilliseconds(times[step]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
+  const v1::ProfileSpec& spec = task.spec().profile();
+  const auto warmup = runsOf("warmup", spec.warmup(), kDefaultWarmup);
+  if (!warmup.ok()) return warmup.status();
+  const auto repeat = runsOf("repeat", spec.repeat(), kDefaultRepeat);
+  if (!repeat.ok()) return repeat.status();
+  auto run = ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {true, spec.seed()});
+  if (!run.ok()) return run.status();
+
+  v1::TaskResult result;
+  v1::ProfileResult& profile = *result.mutable_profile();
+  const v1::HostInfo host = compiler::hostInfo();
+  profile.mutable_host()->set_hostname(host.hostname());
+  profile.mutable_host()->set_cpu_model(host.cpu_model());
+  profile.mutable_latency_ms()->Reserve(*repeat);
+
+  if (absl::Status status = filterSystemCalls(Profile::kExecute); !status.ok()) return status;
+  v1::Progress progress;
+  progress.set_phase("profile");
+  progress.set_total(*repeat);
+  for (int i = -*warmup; i < *repeat; ++i) {
+    auto latency_ms = (*run)->run();
+    if (!latency_ms.ok()) return latency_ms.status();
+    if (i < 0) continue;
+    profile.add_latency_ms(*latency_ms);
+    // Ten times over a profile, and not between the runs of a short one.
+    if (*repeat >= 100 && i % (*repeat / 10) == 0) {
+      progress.set_done(i);
+      task.progress(progress);
+    }
+  }
+  if (absl::Status status = profileSteps(**run, std::min(*repeat, kStepRuns), profile); !status.ok()) return status;
+  (void)run->release();  // the process ends now
+  return result;
+}
+
+}  // namespace tessera::worker

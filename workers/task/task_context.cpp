@@ -1,0 +1,100 @@
+#include "workers/task/task_context.h"
+
+#include <fcntl.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "proto/failure.h"
+#include "workers/progress_stream.h"
+
+namespace tessera::worker {
+namespace {
+
+namespace io = google::protobuf::io;
+
+constexpr int kProgressDescriptor = 3;
+
+absl::Status ioError(const std::string& what) {
+  return failureStatus(v1::Failure::INTERNAL, absl::StrCat(what, ": ", strerror(errno)));
+}
+
+std::string deterministicBytes(const google::protobuf::Message& message) {
+  std::string bytes;
+  {
+    io::StringOutputStream stream(&bytes);
+    io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TaskContext>> TaskContext::open(const std::string& scratch) {
+  std::unique_ptr<TaskContext> task(new TaskContext(scratch));
+  if (absl::Status status = readMessage(scratch + "/task.pb", task->spec_); !status.ok()) return status;
+  const std::string result = scratch + "/result.pb";
+  task->result_ = FileDescriptor(::open(result.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!task->result_.valid()) return ioError(result);
+  return task;
+}
+
+absl::StatusOr<std::string> TaskContext::input(const std::string& sha256) const {
+  for (const v1::Digest& digest : spec_.inputs()) {
+    if (digest.sha256() == sha256) return absl::StrCat(scratch_, "/in/", sha256);
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::MISSING_BLOB);
+  failure.set_message(absl::StrCat("blob '", sha256, "' is not among the task's inputs"));
+  failure.set_found(absl::StrCat(spec_.inputs_size(), " inputs"));
+  failure.set_fix("upload the blob before the job that refers to it is created");
+  return failureStatus(failure);
+}
+
+absl::StatusOr<FileDescriptor> TaskContext::createOutput(const std::string& name) const {
+  FileDescriptor file(::open(output(name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid()) return ioError(output(name));
+  return file;
+}
+
+void TaskContext::progress(const v1::Progress& progress) const {
+  // Without the pipe (a task started by hand) this fails, which is all right.
+  (void)writeAll(kProgressDescriptor, encodeProgress(progress), "progress");
+}
+
+absl::Status TaskContext::writeResult(const v1::TaskResult& result) const {
+  return writeAll(result_.get(), result.SerializeAsString(), "result.pb");
+}
+
+absl::Status writeAll(int fd, std::string_view bytes, const std::string& what) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ioError(what);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status readMessage(const std::string& path, google::protobuf::Message& message) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return ioError(path);
+  io::FileInputStream stream(file.get());
+  if (message.ParseFromZeroCopyStream(&stream)) return absl::OkStatus();
+  return failureStatus(v1::Failure::INTERNAL, absl::StrCat(path, " is not a ", message.GetTypeName()));
+}
+
+absl::Status writeOutput(const TaskContext& task, const std::string& name, const google::protobuf::Message& message,
+                         v1::TaskResult& result) {
+  auto file = task.createOutput(name);
+  if (!file.ok()) return file.status();
+  result.add_files()->set_name(name);
+  return writeAll(file->get(), deterministicBytes(message), task.output(name));
+}
+
+}  // namespace tessera::worker

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/task.pb.h"
+#include "workers/sandbox/sandbox.h"
+#include "workers/task/task_context.h"
+
+/// The kinds of task, one file each. A task runs in a process of its own, already confined to its scratch
+/// folder and the compile profile; those that run generated code enter the execute profile themselves,
+/// once everything is loaded and open. Errors carry a v1::Failure.
+namespace tessera::worker {
+
+/// Model -> plan.pb, weights.bin and one unit-N.pb per distinct workload.
+absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task);
+/// Build unit -> object.pb.
+absl::StatusOr<v1::TaskResult> runBuildTask(const TaskContext& task);
+/// Plan, objects, weights -> artifact.tsra.
+absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task);
+/// Artifact and tensors -> tensors; those beyond 1 MiB as output-N.
+absl::StatusOr<v1::TaskResult> runExecuteTask(const TaskContext& task);
+/// Artifact -> latencies, of whole runs and of each step.
+absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task);
+
+struct TaskKindEntry {
+  v1::TaskKind kind;
+  Profile profile;
+  v1::TaskSpec::PayloadCase payload;
+  absl::StatusOr<v1::TaskResult> (*run)(const TaskContext& task);
+};
+
+/// The entry of a kind, or null.
+const TaskKindEntry* findTaskKind(v1::TaskKind kind);
+
+}  // namespace tessera::worker

@@ -1,0 +1,86 @@
+// tessera-task: does one task in one process, started by tessera-worker.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/target/host.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "proto/failure.h"
+#include "proto/version/version.h"
+#include "tessera/v1/worker_service.pb.h"
+#include "workers/exit_codes.h"
+#include "workers/sandbox/memory_faults.h"
+#include "workers/task/task_kinds.h"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::worker;
+
+[[noreturn]] void leave(int code, absl::string_view why) {
+  fprintf(stderr, "tessera-task: %.*s\n", static_cast<int>(why.size()), why.data());
+  _exit(code);
+}
+
+// What this machine and this binary are, to whoever holds the other end of descriptor 3.
+int describe() {
+  v1::RegisterWorkerRequest description;
+  *description.mutable_host() = compiler::hostInfo();
+  description.set_compiler_version(compilerVersion());
+  return writeAll(3, description.SerializeAsString(), "description").ok() ? 0 : kTaskCannotReport;
+}
+
+void enterCompileProfile(const std::string& scratch) {
+  const auto abi = confineFiles(scratch);
+  if (!abi.ok()) leave(kTaskCannotStart, abi.status().message());
+  const absl::Status filtered = filterSystemCalls(Profile::kCompile);
+  if (!filtered.ok()) leave(kTaskCannotStart, filtered.message());
+}
+
+void run(const std::string& scratch, const std::string& profile_name) {
+  const auto profile = parseProfile(profile_name);
+  if (!profile.ok()) leave(kTaskCannotStart, profile.status().message());
+  const auto task = TaskContext::open(scratch);
+  if (!task.ok()) leave(kTaskCannotStart, task.status().message());
+  const v1::TaskSpec& spec = (*task)->spec();
+  const TaskKindEntry* kind = findTaskKind(spec.kind());
+  if (kind == nullptr || kind->payload != spec.payload_case() || kind->profile != *profile) {
+    leave(kTaskCannotStart, absl::StrCat("a task of kind ", spec.kind(), " with payload ", spec.payload_case(),
+                                         " under profile ", profile_name, " is not accepted"));
+  }
+  enterCompileProfile(scratch);
+
+  absl::StatusOr<v1::TaskResult> result = kind->run(**task);
+  if (!result.ok()) {
+    v1::TaskResult failed;
+    *failed.mutable_failure() = failureOf(result.status());
+    result = failed;
+  }
+  const absl::Status written = (*task)->writeResult(*result);
+  if (!written.ok()) leave(kTaskCannotReport, written.message());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  exitWhenMemoryRunsOut();
+  llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { exitOutOfMemory(); });
+  CLI::App app("Does the task in a scratch folder: task.pb and in/ are read, result.pb and out/ are written.",
+               "tessera-task");
+  std::string scratch;
+  std::string profile;
+  bool describe_host = false;
+  auto* folder = app.add_option("scratch", scratch, "The scratch folder");
+  app.add_option("--profile", profile, "What the task may ask of the kernel: compile or execute")->needs(folder);
+  app.add_flag("--describe", describe_host, "Write this machine and compiler version to descriptor 3, as a message")
+      ->excludes(folder);
+  app.set_version_flag("--version", compilerVersion());
+  CLI11_PARSE(app, argc, argv);
+  if (describe_host) return describe();
+  run(scratch, profile);
+  // Tearing down a compiler costs more than the small tasks themselves; the kernel does it for nothing.
+  _exit(0);
+}

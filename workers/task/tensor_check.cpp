@@ -1,0 +1,56 @@
+#include "workers/task/tensor_check.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "proto/failure.h"
+
+namespace tessera::worker {
+
+v1::TensorSpec specOf(const tessera_tensor_info& info) {
+  v1::TensorSpec spec;
+  spec.set_name(info.name);
+  spec.set_dtype(static_cast<v1::DataType>(info.dtype));
+  for (int32_t i = 0; i < info.rank; ++i) spec.add_shape(info.shape[i]);
+  return spec;
+}
+
+std::string describeTensor(const v1::TensorSpec& spec) {
+  std::string dtype = v1::DataType_Name(spec.dtype());
+  if (dtype.empty()) dtype = absl::StrCat("dtype ", static_cast<int>(spec.dtype()));
+  const absl::string_view name = absl::StripPrefix(dtype, "DATA_TYPE_");
+  return absl::StrCat(absl::AsciiStrToLower(name), "[", absl::StrJoin(spec.shape(), ","), "]");
+}
+
+absl::Status tensorFailure(const std::string& name, const std::string& message, const std::string& found,
+                           const std::string& accepted) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(absl::StrCat(message, "; found ", found, ", accepted ", accepted));
+  failure.set_attribute(name);
+  failure.set_found(found);
+  failure.set_accepted(accepted);
+  failure.set_fix("convert the tensor, or compile the model for its shape");
+  return failureStatus(failure);
+}
+
+absl::Status checkTensor(const v1::TensorValue& given, const v1::TensorSpec& accepted, int64_t accepted_bytes) {
+  const v1::TensorSpec& spec = given.spec();
+  const bool same_shape =
+      std::equal(spec.shape().begin(), spec.shape().end(), accepted.shape().begin(), accepted.shape().end());
+  if (spec.dtype() != accepted.dtype() || !same_shape) {
+    return tensorFailure(accepted.name(), absl::StrCat("input '", accepted.name(), "' has another type or shape"),
+                         describeTensor(spec), describeTensor(accepted));
+  }
+  const int64_t bytes = given.has_blob() ? given.blob().size_bytes() : static_cast<int64_t>(given.data().size());
+  if (bytes != accepted_bytes) {
+    return tensorFailure(accepted.name(), absl::StrCat("input '", accepted.name(), "' has another length"),
+                         absl::StrCat(bytes, " bytes"), absl::StrCat(accepted_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::worker

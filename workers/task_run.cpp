@@ -1,0 +1,109 @@
+#include "workers/task_run.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "workers/child_end.h"
+#include "workers/progress_stream.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr int64_t kCompileFileBytes = int64_t{64} << 30;  // a weights section
+constexpr int64_t kExecuteFileBytes = int64_t{4} << 30;   // one output tensor
+constexpr int64_t kOpenFiles = 256;
+constexpr int64_t kResultBytes = 64 << 20;
+constexpr int64_t kSpareCpuSeconds = 10;  // the wall clock is the deadline; this bounds a clock that fails
+
+bool runsGeneratedCode(v1::TaskKind kind) { return kind == v1::EXECUTE || kind == v1::PROFILE; }
+
+v1::TaskResult failed(v1::Failure failure) {
+  v1::TaskResult result;
+  *result.mutable_failure() = std::move(failure);
+  return result;
+}
+
+v1::TaskResult failedInternally(std::string message) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INTERNAL);
+  failure.set_message(std::move(message));
+  return failed(std::move(failure));
+}
+
+bool writeFile(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  return file.good();
+}
+
+// A result that is whole: the process wrote all of it before it exited with 0.
+bool readResult(const std::string& path, v1::TaskResult& result) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(path, error);
+  if (error || !std::filesystem::is_regular_file(status)) return false;
+  if (std::filesystem::file_size(path, error) > kResultBytes || error) return false;
+  std::ifstream file(path, std::ios::binary);
+  return result.ParseFromIstream(&file) && (result.has_failure() || result.payload_case() != 0);
+}
+
+}  // namespace
+
+ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const std::string& folder) {
+  const bool execute = runsGeneratedCode(task.kind());
+  ChildSpec spec;
+  spec.argv = {runner.binary, folder, "--profile", execute ? "execute" : "compile"};
+  spec.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", absl::StrCat("HOME=", folder, "/tmp"),
+                      absl::StrCat("TMPDIR=", folder, "/tmp")};
+  for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+    if (const char* value = std::getenv(name)) spec.environment.push_back(absl::StrCat(name, "=", value));
+  }
+  spec.working_folder = folder + "/tmp";
+  spec.kill_grace = runner.kill_grace;
+  spec.run_timeout = Milliseconds((task.run_timeout_us() + 999) / 1000);
+  spec.limits.address_space_bytes =
+      task.memory_limit_bytes() > 0 ? task.memory_limit_bytes() : runner.default_memory_bytes;
+  spec.limits.file_bytes = execute ? kExecuteFileBytes : kCompileFileBytes;
+  spec.limits.open_files = kOpenFiles;
+  if (spec.run_timeout.count() > 0) {
+    const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    spec.limits.cpu_seconds = (spec.run_timeout.count() / 1000 + 1) * cores + kSpareCpuSeconds;
+  }
+  return spec;
+}
+
+v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const AttemptFolder& folder,
+                       const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt) {
+  if (!writeFile(folder.path() + "/task.pb", task.SerializeAsString())) {
+    return failedInternally(absl::StrCat("cannot write ", folder.path(), "/task.pb; is the worker's disk full?"));
+  }
+  const ChildSpec spec = childSpecFor(runner, task, folder.path());
+  ProgressDecoder decoder;
+  auto child = ChildProcess::start(spec, [&](std::string_view bytes) {
+    if (auto progress = decoder.feed(bytes)) on_progress(*progress);
+  });
+  if (!child.ok()) return failedInternally(std::string(child.status().message()));
+  ChildEnd end;
+  {
+    const OnCancel stop(attempt, [&](StopReason reason) { (*child)->stop(reason); });
+    end = (*child)->wait();
+  }
+
+  v1::TaskResult result;
+  const bool whole = end.exited && end.exit_code == 0 && end.stopped == StopReason::kNone &&
+                     readResult(folder.path() + "/result.pb", result);
+  if (!whole) result = failed(failureOfEnd(end, spec));
+  if (!end.stderr_tail.empty()) spdlog::debug("task process {} printed: {}", (*child)->pid(), end.stderr_tail);
+  v1::Usage& usage = *result.mutable_usage();
+  usage.set_wall_ms(end.wall_ms);
+  usage.set_cpu_ms(end.cpu_ms);
+  usage.set_peak_rss_bytes(end.peak_rss_bytes);
+  return result;
+}
+
+}  // namespace tessera::worker

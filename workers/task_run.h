@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tessera/v1/task.pb.h"
+#include "workers/cancellation.h"
+#include "workers/child_process.h"
+#include "workers/scratch.h"
+
+namespace tessera::worker {
+
+/// How the task binary is started on this worker.
+struct TaskRunner {
+  std::string binary;
+  int64_t default_memory_bytes = 0;  ///< address space of a task that states no limit
+  Milliseconds kill_grace{1000};
+};
+
+/// What a task process is started with: program and profile, clean environment, limits, deadline.
+ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const std::string& folder);
+
+/// Runs `task`, whose inputs are in `folder`, as one child process, and returns what it left in
+/// result.pb, or the failure that its end amounts to. `usage` is filled in either case.
+v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const AttemptFolder& folder,
+                       const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt);
+
+}  // namespace tessera::worker

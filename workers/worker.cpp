@@ -1,0 +1,100 @@
+#include "workers/worker.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "workers/backoff.h"
+#include "workers/exit_codes.h"
+#include "workers/rpc.h"
+
+namespace tessera::worker {
+namespace {
+
+// A server that answers "nothing to do" without having waited is not asked again at once.
+constexpr Milliseconds kShortAnswer{50};
+constexpr Milliseconds kSpareTime{10'000};  // beyond the poll, before a call counts as stuck
+
+}  // namespace
+
+int Worker::run() {
+  auto scratch = Scratch::open(options_.scratch);
+  if (!scratch.ok()) {
+    spdlog::error("{}", std::string(scratch.status().message()));
+    return kWorkerScratchUnusable;
+  }
+  auto cache = BlobCache::open((*scratch)->cacheFolder(), options_.cache_bytes);
+  if (!cache.ok()) {
+    spdlog::error("{}", std::string(cache.status().message()));
+    return kWorkerScratchUnusable;
+  }
+  const auto channel = openChannel(options_.server);
+  const auto service = v1::WorkerService::NewStub(channel);
+  Registration registration(*service, options_.identity);
+  BlobClient blobs(channel);
+  const AttemptEnvironment environment{
+      *service,  registration, blobs, **cache, **scratch, options_.runner, options_.identity.worker_id(),
+      draining_, stopping_};
+
+  std::vector<std::thread> slots;
+  for (int i = 0; i < std::max(1, options_.identity.slots()); ++i) {
+    slots.emplace_back([&] { work(environment); });
+  }
+  for (std::thread& slot : slots) slot.join();
+  return exit_code_ != 0 ? exit_code_.load() : stopping_.cancelled() ? kWorkerStopped : 0;
+}
+
+void Worker::drain() { draining_.cancel(StopReason::kShutdown); }
+
+void Worker::stop() {
+  draining_.cancel(StopReason::kShutdown);
+  stopping_.cancel(StopReason::kShutdown);
+}
+
+void Worker::fail(int exit_code) {
+  exit_code_ = exit_code;
+  drain();
+}
+
+void Worker::work(const AttemptEnvironment& environment) {
+  while (!draining_.cancelled()) {
+    auto session = environment.registration.session(draining_);
+    if (!session.ok()) {
+      if (!draining_.cancelled()) {
+        spdlog::error("the server refuses this worker: {}", std::string(session.status().message()));
+        fail(absl::IsFailedPrecondition(session.status()) ? kWorkerVersionMismatch : kWorkerFailed);
+      }
+      return;
+    }
+    v1::LeaseTaskResponse response;
+    if (lease(environment, *session, response)) runAttempt(environment, response.lease(), *session);
+  }
+}
+
+// Asks once. Returns whether there is something to do.
+bool Worker::lease(const AttemptEnvironment& environment, const Session& session, v1::LeaseTaskResponse& response) {
+  v1::LeaseTaskRequest request;
+  request.set_worker_id(environment.worker_id);
+  request.set_wait_us(std::chrono::microseconds(options_.poll).count());
+  const auto asked = std::chrono::steady_clock::now();
+  absl::Status status;
+  {
+    CallContext context(draining_, options_.poll + kSpareTime);
+    status = toAbsl(environment.service.LeaseTask(context.get(), request, &response));
+  }
+  if (status.ok() && response.has_lease()) return true;
+  if (draining_.cancelled()) return false;
+  Backoff pause;
+  if (!status.ok()) {
+    // Whatever it was, the next server that answers must know this worker before it asks again.
+    spdlog::warn("no answer to the question for work: {}", std::string(status.message()));
+    environment.registration.invalidate(session.generation);
+    draining_.sleepFor(pause.next());
+  } else if (std::chrono::steady_clock::now() - asked < kShortAnswer) {
+    draining_.sleepFor(pause.next());
+  }
+  return false;
+}
+
+}  // namespace tessera::worker

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/v1/worker_service.grpc.pb.h"
+#include "workers/attempt.h"
+#include "workers/cancellation.h"
+
+namespace tessera::worker {
+
+struct WorkerOptions {
+  std::string server;
+  std::string scratch;
+  int64_t cache_bytes = int64_t{8} << 30;
+  TaskRunner runner;
+  v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, kinds, slots
+  Milliseconds poll{20'000};           ///< how long a question for work may wait at the server
+};
+
+/// The lease loop: as many threads as there are slots, each asking for a task and working it off.
+class Worker {
+ public:
+  explicit Worker(WorkerOptions options) : options_(std::move(options)) {}
+
+  /// Works until drained or stopped. Returns the process's exit code (workers/exit_codes.h).
+  int run();
+
+  /// Takes no more tasks; run() returns when the current ones are reported. From any thread.
+  void drain();
+  /// Ends the current tasks and returns at once. From any thread.
+  void stop();
+
+ private:
+  void work(const AttemptEnvironment& environment);
+  bool lease(const AttemptEnvironment& environment, const Session& session, v1::LeaseTaskResponse& response);
+  void fail(int exit_code);
+
+  const WorkerOptions options_;
+  Cancellation draining_;
+  Cancellation stopping_;
+  std::atomic<int> exit_code_{0};
+};
+
+}  // namespace tessera::worker

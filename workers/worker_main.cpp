@@ -1,0 +1,144 @@
+// tessera-worker: leases tasks from a tesserad and runs each in a child process.
+
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <thread>
+
+#include "proto/version/version.h"
+#include "workers/describe_host.h"
+#include "workers/exit_codes.h"
+#include "workers/sandbox/sandbox.h"
+#include "workers/worker.h"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::worker;
+
+const std::map<std::string, v1::TaskKind> kKinds = {{"plan", v1::PLAN},
+                                                    {"build", v1::BUILD},
+                                                    {"assemble", v1::ASSEMBLE},
+                                                    {"execute", v1::EXECUTE},
+                                                    {"profile", v1::PROFILE}};
+
+std::string hostname() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string binaryBesideThis() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "tessera-task";
+}
+
+struct Flags {
+  WorkerOptions options;
+  std::string id = hostname() + "-" + std::to_string(getpid());
+  std::vector<v1::TaskKind> kinds;
+  int slots = 1;
+  std::string log_level = "info";
+  bool die_with_parent = false;
+};
+
+// SIGTERM and SIGINT drain, a second one stops at once, and so does SIGQUIT, which --die-with-parent has
+// the kernel send. The thread ends with the process.
+void handleSignals(Worker& worker, const sigset_t& signals) {
+  bool draining = false;
+  while (true) {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) continue;
+    if (draining || signal == SIGQUIT) {
+      spdlog::warn("signal {}: stopping at once", signal);
+      worker.stop();
+    } else {
+      spdlog::info("signal {}: finishing the current task, then leaving", signal);
+      worker.drain();
+      draining = true;
+    }
+  }
+}
+
+int run(Flags& flags, const sigset_t& signals) {
+  if (flags.die_with_parent) {
+    const pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGQUIT);
+    if (getppid() != parent) return kWorkerStopped;
+  }
+  adoptOrphans();
+  auto identity = describeHost(flags.options.runner.binary);
+  if (!identity.ok()) {
+    spdlog::error("{}", std::string(identity.status().message()));
+    return kWorkerFailed;
+  }
+  identity->set_worker_id(flags.id);
+  identity->set_slots(flags.slots);
+  identity->set_pid(getpid());
+  for (v1::TaskKind kind : flags.kinds) identity->add_kinds(kind);
+  if (flags.options.runner.default_memory_bytes <= 0) {
+    // Address space is more than memory in use: mapped libraries and weights count in full.
+    flags.options.runner.default_memory_bytes = identity->host().memory_bytes();
+  }
+  flags.options.identity = *identity;
+  spdlog::info("tessera-worker {} ({} slots, compiler {}) for {}", flags.id, flags.slots, identity->compiler_version(),
+               flags.options.server);
+  const int abi = landlockAbi();
+  spdlog::log(abi > 0 ? spdlog::level::info : spdlog::level::warn, "tasks run in {}; generated code in {}",
+              describeSandbox(Profile::kCompile, abi), describeSandbox(Profile::kExecute, abi));
+  Worker worker(flags.options);
+  std::thread([&] { handleSignals(worker, signals); }).detach();
+  const int code = worker.run();
+  spdlog::info("leaving with {}", code);
+  spdlog::shutdown();
+  _exit(code);  // the detached thread may hold `worker`; nothing is left to clean up
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Before the first thread, so that only sigwait sees them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGTERM, SIGINT, SIGQUIT}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  Flags flags;
+  flags.options.runner.binary = binaryBesideThis();
+  CLI::App app("Leases tasks from a tesserad and runs each in a child process of its own.", "tessera-worker");
+  app.set_version_flag("--version", releaseVersion());
+  app.add_option("--server", flags.options.server, "Address of tesserad, e.g. localhost:7450 or unix:/run/tessera.sock")
+      ->required();
+  app.add_option("--id", flags.id, "Name of this worker, stable across its restarts")->capture_default_str();
+  app.add_option("--scratch", flags.options.scratch, "Folder for inputs, outputs and the blob cache; one per worker")
+      ->required();
+  app.add_option("--cache-bytes", flags.options.cache_bytes, "Bound of the blob cache, e.g. 8GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--slots", flags.slots, "Tasks at a time")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--kinds", flags.kinds, "Kinds of task to take; default all")
+      ->delimiter(',')
+      ->transform(CLI::CheckedTransformer(kKinds, CLI::ignore_case));
+  app.add_option("--task-binary", flags.options.runner.binary, "The program that does a task")
+      ->check(CLI::ExistingFile)
+      ->capture_default_str();
+  app.add_option("--memory-limit", flags.options.runner.default_memory_bytes,
+                 "Address space of a task that states no limit, e.g. 16GiB; default: the machine's memory")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")->capture_default_str();
+  app.add_flag("--die-with-parent", flags.die_with_parent, "Stop at once when the process that started this one ends");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWorkerUsage;
+  }
+  spdlog::set_level(spdlog::level::from_str(flags.log_level));
+  spdlog::flush_on(spdlog::level::info);
+  return run(flags, signals);
+}
