@@ -1,10 +1,10 @@
 #include "server/action_key.h"
 
-#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/target/target.h"
 #include "server/canonical.h"
 
 namespace tessera::server {
@@ -23,6 +23,14 @@ v1::KeyComponent modelComponent(const v1::CompileSpec& spec) {
   return component("model", absl::StrCat(spec.model().sha256(), ":", format),
                    absl::StrCat(spec.model().sha256().substr(0, 12), ", ", spec.model().size_bytes(), " bytes, ",
                                 spec.format() == v1::MODEL_FORMAT_UNSPECIFIED ? "format by content" : format));
+}
+
+v1::KeyComponent targetComponent(const v1::Target& target) {
+  v1::KeyComponent result;
+  result.set_name("target");
+  result.set_hash(compiler::targetHash(target));
+  result.set_summary(target.name());
+  return result;
 }
 
 v1::KeyComponent shapesComponent(const v1::CompileSpec& spec) {
@@ -64,22 +72,11 @@ v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
 
 }  // namespace
 
-v1::Target canonicalTarget(const v1::Target& target) {
-  v1::Target result = target;
-  result.clear_summary();
-  auto* features = result.mutable_code()->mutable_features();
-  std::sort(features->begin(), features->end());
-  features->erase(std::unique(features->begin(), features->end()), features->end());
-  return result;
-}
-
-std::string targetHash(const v1::Target& target) { return sha256Hex(canonicalBytes(canonicalTarget(target))); }
-
 ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const std::string& compiler_version) {
   ActionKey result;
   result.components = {
       modelComponent(spec),
-      component("target", canonicalBytes(canonicalTarget(target)), target.name()),
+      targetComponent(target),
       shapesComponent(spec),
       optionsComponent(spec),
       externalDataComponent(spec),

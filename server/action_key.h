@@ -23,12 +23,6 @@ struct ActionKey {
 /// `target.summary` and the way the target was named have no part in it.
 ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const std::string& compiler_version);
 
-/// The form of a target that is hashed: without its summary, features sorted and distinct.
-v1::Target canonicalTarget(const v1::Target& target);
-
-/// SHA-256 of the canonical form.
-std::string targetHash(const v1::Target& target);
-
 /// The key under which the object of a BuildUnit blob is kept.
 std::string buildKey(const std::string& unit_sha256, const std::string& compiler_version);
 

@@ -33,10 +33,12 @@ class BlobStore {
    public:
     virtual ~Upload() = default;  ///< keeps the partial file
     virtual absl::Status write(std::string_view data) = 0;
-    /// DATA_LOSS (and the partial file is discarded) when size or hash differ.
+    /// Durable when OK. DATA_LOSS (and the partial file is discarded) when size or hash differ.
     virtual absl::Status commit() = 0;
   };
-  /// `offset` must be what committedBytes answered.
+  /// `offset` must be what committedBytes answered, or 0 to start over; else FAILED_PRECONDITION.
+  /// When the blob is present already, the upload takes and ignores the data and commits at once.
+  /// INVALID_ARGUMENT for a malformed digest, RESOURCE_EXHAUSTED above the size limit.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) = 0;
 
   /// Stores bytes that are at hand.
@@ -49,7 +51,18 @@ class BlobStore {
   virtual absl::StatusOr<int64_t> size(const std::string& sha256) = 0;
 };
 
-/// The file-backed store below `folder` (made when absent).
-absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder);
+struct BlobStoreOptions {
+  int64_t max_blob_bytes = int64_t{64} << 30;
+  /// Partial files that nobody touched for this long are removed when the store is opened.
+  int64_t partial_lifetime_seconds = 7 * 24 * 3600;
+};
+
+/// The file-backed store below `folder` (made when absent):
+///
+///     ab/cd/abcd...   whole blobs, by the first two bytes of their SHA-256
+///     tmp/abcd...     unfinished uploads
+///     corrupt/        files whose content no longer has their name's hash, for the operator to look at
+absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder,
+                                                         const BlobStoreOptions& options = {});
 
 }  // namespace tessera::storage

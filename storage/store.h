@@ -20,7 +20,9 @@
 /// joins, retries) is the scheduler's business (server/scheduler), which composes them in transactions.
 namespace tessera::storage {
 
-/// One page of a list: AIP-160 filter subset, AIP-132 order, opaque page token.
+/// One page of a list: AIP-160 filter subset (storage/filter.h), AIP-132 order, opaque page token. The fields
+/// of each entity are in storage/entity.cpp. A mistake in any of them is INVALID_ARGUMENT with a v1::Failure.
+/// Pages end early at 2 MiB. Items inserted between pages neither repeat nor hide others.
 struct ListQuery {
   int page_size = 0;  ///< 0 = 50; more than 1000 counts as 1000
   std::string page_token;
@@ -40,11 +42,12 @@ class Reader {
 
   virtual absl::StatusOr<v1::Job> getJob(const std::string& id) = 0;
   virtual absl::StatusOr<v1::Job> getJobByRequestId(const std::string& request_id) = 0;
-  /// SHA-256 of the canonical request a job was created with; tells a repeated request from a clash.
+  /// `request_hash` of insertJob: tells a repeated request from a clash.
   virtual absl::StatusOr<std::string> getRequestHash(const std::string& job_id) = 0;
+  /// Empty when the job has none.
   virtual absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) = 0;
   virtual absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) = 0;
-  /// Jobs of an action that are QUEUED or RUNNING.
+  /// Jobs of an action that are QUEUED or RUNNING, in the order they were inserted.
   virtual absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) = 0;
   /// QUEUED jobs whose queue deadline is at or before `now_us`.
   virtual absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) = 0;
@@ -57,7 +60,7 @@ class Reader {
   virtual absl::StatusOr<v1::Action> livingActionByKey(const std::string& key) = 0;
   /// The artifact most recently built under this action key.
   virtual absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) = 0;
-  /// Up to `limit` newest actions that share at least one key component hash with `components`.
+  /// Up to `limit` actions that share key component hashes with `components`, most shared first, then newest.
   virtual absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
                                                                  int limit) = 0;
 
@@ -66,9 +69,10 @@ class Reader {
   virtual absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) = 0;
   virtual absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) = 0;
-  /// The next READY task for a worker that takes `kinds` (empty = all): highest priority, then oldest.
+  /// The next READY task for a worker that takes `kinds` (empty = all): highest priority, then the earliest
+  /// ready time, then the one that was put first.
   virtual absl::StatusOr<v1::Task> nextReadyTask(const std::vector<v1::TaskKind>& kinds) = 0;
-  /// READY tasks ahead of this one.
+  /// READY tasks ahead of this one; 0 when it is not READY.
   virtual absl::StatusOr<int> queuePosition(const std::string& task_id) = 0;
   virtual absl::StatusOr<std::vector<v1::Task>> leasedTasks() = 0;
 
@@ -85,12 +89,16 @@ class Reader {
 };
 
 /// Reads and writes that become durable together, or not at all. `put` inserts or replaces by id.
+/// What refers to something comes after it: a job's action and a link's two ends must be stored, else
+/// FAILED_PRECONDITION. A body may go on after ALREADY_EXISTS, NOT_FOUND and FAILED_PRECONDITION; after an
+/// error of the disk the whole transaction fails, whatever the body answers.
 class Transaction : public Reader {
  public:
-  virtual absl::Status insertJob(const v1::Job& job, const std::string& request_hash,
-                                 const std::string& action_id) = 0;
+  /// ALREADY_EXISTS when the id or a non-empty request_id is taken. `action_id` may be empty.
+  virtual absl::Status insertJob(const v1::Job& job, const std::string& request_hash, const std::string& action_id) = 0;
+  /// NOT_FOUND when there is no such job. Its request_id and its action stay.
   virtual absl::Status updateJob(const v1::Job& job) = 0;
-  /// Assigns the job's next sequence number (from 1, no gaps) and answers it.
+  /// Assigns the job's next sequence number (from 1, no gaps) and answers it. NOT_FOUND without the job.
   virtual absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) = 0;
   virtual absl::Status putAction(const v1::Action& action) = 0;
   virtual absl::Status putTask(const v1::Task& task) = 0;

@@ -164,8 +164,8 @@ TESSERA_API tessera_status tessera_session_run(tessera_session* session, const t
 /* The same, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps).
  * Reading the clock costs about 50 ns a step. */
 TESSERA_API tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs,
-                                                   size_t num_inputs, const tessera_buffer* outputs,
-                                                   size_t num_outputs, int64_t* step_ns, size_t num_steps);
+                                                   size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs,
+                                                   int64_t* step_ns, size_t num_steps);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,8 @@ find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
 find_package(LLD REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/lld)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+# The CLI reads npz files and artifacts with libzip; its CMake file wants tools we do not need.
+pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 find_path(ONNX_PROTO_DIR onnx/onnx.proto PATHS /usr/include REQUIRED)
 

@@ -122,10 +122,11 @@ void fillFromCache(const v1::Artifact& artifact, v1::Job& job) {
 absl::Status answerFromCache(Step& step, const Admission& admission, const v1::Artifact& artifact, v1::Job& job) {
   fillFromCache(artifact, job);
   std::string action_id;
-  if (auto builder = step.tx.getJob(artifact.job_id()); builder.ok()) {
-    job.mutable_compile_result()->set_workloads(builder->compile_result().workloads());
-    job.mutable_compile_result()->set_workloads_reused(builder->compile_result().workloads());
-    TESSERA_ASSIGN(action_id, step.tx.getActionOfJob(builder->id()));
+  if (auto built_by = step.tx.getActionOfJob(artifact.job_id()); built_by.ok() && !built_by->empty()) {
+    action_id = *std::move(built_by);
+    TESSERA_ASSIGN(const v1::Action action, step.tx.getAction(action_id));
+    job.mutable_compile_result()->set_workloads(action.result().workloads());
+    job.mutable_compile_result()->set_workloads_reused(action.result().workloads());
   }
   return insertJob(step, admission, job, action_id);
 }

@@ -1,7 +1,7 @@
 #include "server/scheduler/records.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/action_key.h"
+#include "compiler/target/target.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -14,7 +14,7 @@ std::string targetHashOf(storage::Reader& reader, const v1::Artifact& artifact) 
     return "";
   }
   const auto action = reader.getAction(*action_id);
-  return action.ok() && action->has_target() ? targetHash(action->target()) : "";
+  return action.ok() && action->has_target() ? compiler::targetHash(action->target()) : "";
 }
 
 }  // namespace

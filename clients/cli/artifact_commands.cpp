@@ -1,0 +1,117 @@
+// tessera artifacts | fetch | inspect
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "clients/cli/artifact_file.h"
+#include "clients/cli/command.h"
+#include "clients/cli/list_output.h"
+#include "clients/cli/output.h"
+#include "clients/cli/progress.h"
+#include "clients/cpp/transfer.h"
+
+namespace tessera::client {
+namespace {
+
+using ArtifactStub = v1::ArtifactService::Stub;
+
+void addArtifacts(CommandLine& line) {
+  CLI::App* command = line.add("artifacts", "List artifacts");
+  auto flags = std::make_shared<ListFlags>();
+  flags->addTo(command, "id, name, target, model, job, create_time", "create_time desc");
+  command->callback([&line, flags] {
+    line.action = [&line, flags] {
+      auto channel = line.connect();
+      if (!channel.ok()) return reportError(channel.status(), line.json);
+      return printList<v1::ListArtifactsRequest>(
+          line, *flags, "artifacts", {"ARTIFACT", "NAME", "TARGET", "SIZE", "KERNELS", "CREATED"},
+          [&](const auto& request) {
+            return (*channel)->call((*channel)->artifacts(), &ArtifactStub::ListArtifacts, request);
+          },
+          [](const auto& page) -> const auto& { return page.artifacts(); },
+          [](const v1::Artifact& artifact) {
+            return std::vector<std::string>{artifact.id(),
+                                            artifact.manifest().name(),
+                                            artifact.manifest().target_name(),
+                                            bytesText(artifact.blob().size_bytes()),
+                                            absl::StrCat(artifact.manifest().kernels()),
+                                            timeText(artifact.create_time_us())};
+          });
+    };
+  });
+}
+
+void addFetch(CommandLine& line) {
+  CLI::App* command = line.add("fetch", "Download an artifact");
+  auto id = std::make_shared<std::string>(), output = std::make_shared<std::string>();
+  command->add_option("ID", *id, "the artifact")->required();
+  command->add_option("-o,--output", *output, "where it goes (its name + .tsra)");
+  command->callback([&line, id, output] {
+    line.action = [&line, id, output] {
+      auto channel = line.connect();
+      if (!channel.ok()) return reportError(channel.status(), line.json);
+      v1::GetArtifactRequest request;
+      request.set_id(*id);
+      auto answer = (*channel)->call((*channel)->artifacts(), &ArtifactStub::GetArtifact, request);
+      if (!answer.ok()) return reportError(answer.status(), line.json);
+      const v1::Artifact& artifact = answer->artifact();
+      // A name comes from whoever compiled it: never let it point elsewhere.
+      const std::string name = std::filesystem::path(artifact.manifest().name()).filename().string();
+      const std::string path = !output->empty() ? *output : absl::StrCat(name.empty() ? artifact.id() : name, ".tsra");
+      ProgressView view(line.quiet || line.json);
+      absl::Status status = downloadFile(**channel, artifact.blob(), path,
+                                         [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
+      view.finish();
+      if (!status.ok()) return reportError(status, line.json);
+      std::cout << (line.json ? toJson(artifact) : path) << "\n";
+      return 0;
+    };
+  });
+}
+
+std::string describe(const v1::Manifest& manifest) {
+  std::string text = absl::StrCat(manifest.name(), " for ", manifest.target_name(), "\n");
+  for (const auto& input : manifest.inputs()) {
+    absl::StrAppend(&text, "  input   ", input.name(), ": ", typeText(input), "\n");
+  }
+  for (const auto& output : manifest.outputs()) {
+    absl::StrAppend(&text, "  output  ", output.name(), ": ", typeText(output), "\n");
+  }
+  absl::StrAppend(&text, "  ", manifest.kernels(), " kernels, ", manifest.steps(), " steps, ",
+                  absl::StrFormat("%.3g", static_cast<double>(manifest.flops()) / 1e9), " GFLOP a run\n  weights ",
+                  bytesText(manifest.weights_bytes()), ", arena ", bytesText(manifest.arena_bytes()), "\n  needs ",
+                  manifest.code().triple(), " with ", absl::StrJoin(manifest.code().features(), " "), "\n  compiler ",
+                  manifest.compiler_version(), ", model ", manifest.model_sha256(), "\n");
+  if (manifest.scalar_kernels_size() > 0) {
+    absl::StrAppend(&text, "  plain loops: ", absl::StrJoin(manifest.scalar_kernels(), ", "), "\n");
+  }
+  return text;
+}
+
+void addInspect(CommandLine& line) {
+  CLI::App* command = line.add("inspect", "Show what an artifact file holds");
+  auto path = std::make_shared<std::string>();
+  command->add_option("FILE", *path, "a .tsra file")->required();
+  command->callback([&line, path] {
+    line.action = [&line, path] {
+      auto manifest = readManifest(*path);
+      if (!manifest.ok()) return reportError(manifest.status(), line.json);
+      std::cout << (line.json ? toJson(*manifest) + "\n" : describe(*manifest));
+      return 0;
+    };
+  });
+}
+
+}  // namespace
+
+void addArtifactCommands(CommandLine& line) {
+  addArtifacts(line);
+  addFetch(line);
+  addInspect(line);
+}
+
+}  // namespace tessera::client

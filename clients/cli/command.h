@@ -1,0 +1,73 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "clients/cpp/channel.h"
+
+namespace tessera::client {
+
+/// What every command shares: where the server is and how to print. Command functions add their
+/// subcommand to `app`; the chosen one leaves its action in `action`.
+struct CommandLine {
+  CLI::App app{"Tessera: a compiler as a service for tensor programs", "tessera"};
+  std::string server;
+  bool json = false;
+  bool quiet = false;
+  std::function<int()> action;
+
+  /// A subcommand with --server, --json and --quiet accepted after it as well as before.
+  CLI::App* add(const std::string& name, const std::string& description);
+
+  /// Connects, and waits up to 5 s for an answer.
+  absl::StatusOr<std::unique_ptr<Channel>> connect() const;
+};
+
+void addCompileCommand(CommandLine& line);
+void addRunCommand(CommandLine& line);
+void addRemoteRunCommands(CommandLine& line);  // execute, profile
+void addJobCommands(CommandLine& line);        // jobs, job, watch, cancel
+void addArtifactCommands(CommandLine& line);   // artifacts, fetch, inspect
+void addRecordCommand(CommandLine& line);
+void addTargetCommands(CommandLine& line);
+void addWorkerCommand(CommandLine& line);
+void addExplainCommand(CommandLine& line);
+
+/// "500ms", "30s", "5m", "1h30m" in microseconds. INVALID_ARGUMENT says what is accepted.
+absl::StatusOr<int64_t> parseDuration(const std::string& text);
+
+/// Flags that lists share.
+struct ListFlags {
+  std::string filter;
+  std::string order_by;
+  std::string page_token;
+  int limit = 50;
+  void addTo(CLI::App* app, const std::string& fields, const std::string& default_order);
+};
+
+/// Fetches pages until `flags.limit` items are there (0: all) and hands each page to `use`; answers the
+/// token of the next page, empty at the end.
+template <typename Request, typename Call, typename Use>
+absl::StatusOr<std::string> forEachPage(const ListFlags& flags, Call&& call, Use&& use) {
+  constexpr int kMaxPage = 1000;
+  int left = flags.limit;
+  std::string token = flags.page_token;
+  do {
+    Request request;
+    request.set_filter(flags.filter);
+    request.set_order_by(flags.order_by);
+    request.set_page_token(token);
+    request.set_page_size(flags.limit == 0 ? kMaxPage : std::min(left, kMaxPage));
+    auto page = call(request);
+    if (!page.ok()) return page.status();
+    left -= use(*page);
+    token = page->next_page_token();
+  } while (!token.empty() && (flags.limit == 0 || left > 0));
+  return token;
+}
+
+}  // namespace tessera::client

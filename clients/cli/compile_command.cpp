@@ -1,0 +1,209 @@
+// tessera compile
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "clients/cli/command.h"
+#include "clients/cli/exit_code.h"
+#include "clients/cli/local_service.h"
+#include "clients/cli/model_flags.h"
+#include "clients/cli/output.h"
+#include "clients/cli/progress.h"
+#include "clients/cpp/compile.h"
+#include "clients/cpp/digest.h"
+#include "clients/cpp/transfer.h"
+
+namespace tessera::client {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct CompileFlags {
+  ModelFlags model;
+  std::string output;
+  std::string queue_timeout, run_timeout, request_id;
+  int priority = 0;
+  bool no_cache = false, validate_only = false, detach = false;
+  bool local = false;
+  std::string data_folder;
+  int workers = 0;
+};
+
+// Turns Ctrl-C into a cancellation of the job, so that nothing goes on working for nobody; a second one
+// ends this program at once.
+class CancelOnInterrupt {
+ public:
+  CancelOnInterrupt(Channel& channel, std::string job_id) {
+    std::thread([&channel, id = std::move(job_id)] {
+      sigset_t set = interruptSet();
+      int signal = 0;
+      sigwait(&set, &signal);
+      std::cerr << "\ntessera: cancelling " << id << " (once more to leave at once)\n";
+      sigset_t none;
+      sigemptyset(&none);
+      pthread_sigmask(SIG_SETMASK, &none, nullptr);
+      v1::CancelJobRequest request;
+      request.set_id(id);
+      (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
+    }).detach();
+  }
+  static sigset_t interruptSet() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return set;
+  }
+};
+
+std::string phaseText(const v1::Job& job, const CompileTimes& times, double download_ms) {
+  std::string text = absl::StrCat("digest ", durationText(times.digest_ms), ", upload ", durationText(times.upload_ms));
+  for (const v1::PhaseTime& phase : job.phases()) {
+    absl::StrAppend(&text, ", ", phase.phase(), " ", durationText(phase.wall_ms()));
+    if (phase.tasks() > 1)
+      absl::StrAppend(&text, " (", phase.tasks(), " tasks, cpu ", durationText(phase.cpu_ms()), ")");
+  }
+  absl::StrAppend(&text, ", answer ", durationText(times.answer_ms), ", download ", durationText(download_ms));
+  return text;
+}
+
+std::string timesJson(const CompileTimes& times, double download_ms) {
+  return absl::StrFormat(R"({"digest":%.3f,"upload":%.3f,"answer":%.3f,"download":%.3f})", times.digest_ms,
+                         times.upload_ms, times.answer_ms, download_ms);
+}
+
+// Writes the artifact to `path` unless the very same file is there.
+absl::Status fetchArtifact(Channel& channel, const v1::Digest& artifact, const std::string& path, ProgressView& view) {
+  std::error_code error;
+  if (fs::exists(path, error)) {
+    auto present = cachedDigestOfFile(path, defaultDigestCache());
+    if (present.ok() && present->sha256() == artifact.sha256()) return absl::OkStatus();
+  }
+  return downloadFile(channel, artifact, path,
+                      [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
+}
+
+int validateOnly(const CommandLine& line, Channel& channel, const v1::CompileSpec& spec) {
+  v1::CreateJobRequest request;
+  *request.mutable_compile() = spec;
+  request.set_validate_only(true);
+  auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, request);
+  if (!answer.ok()) return reportError(answer.status(), line.json);
+  std::cout << (line.json ? toJson(answer->job()) : absl::StrCat("valid; action key ", answer->job().action_key()))
+            << "\n";
+  return 0;
+}
+
+int compile(CommandLine& line, const CompileFlags& flags) {
+  std::unique_ptr<LocalService> service;
+  if (flags.local) {
+    auto started = LocalService::start(flags.data_folder, flags.workers);
+    if (!started.ok()) return reportError(started.status(), line.json);
+    service = std::move(*started);
+    line.server = service->address();
+  }
+  auto connected = line.connect();
+  if (!connected.ok()) return reportError(connected.status(), line.json);
+  Channel& channel = **connected;
+
+  CompileRequest request;
+  if (absl::Status status = flags.model.fill(request); !status.ok()) return reportError(status, line.json);
+  request.request_id = flags.request_id;
+  request.priority = flags.priority;
+  request.skip_cache = flags.no_cache;
+  for (auto [text, field] : {std::pair{&flags.queue_timeout, &request.queue_timeout_us},
+                             std::pair{&flags.run_timeout, &request.run_timeout_us}}) {
+    if (text->empty()) continue;
+    auto parsed = parseDuration(*text);
+    if (!parsed.ok()) return reportError(parsed.status(), line.json);
+    *field = *parsed;
+  }
+  if (flags.validate_only) {
+    auto digest = cachedDigestOfFile(request.model_path, request.digest_cache);
+    if (!digest.ok()) return reportError(digest.status(), line.json);
+    *request.spec.mutable_model() = *digest;
+    return validateOnly(line, channel, request.spec);
+  }
+
+  ProgressView view(line.quiet || line.json);
+  auto outcome =
+      submitCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
+  if (!outcome.ok()) return reportError(outcome.status(), line.json);
+  if (flags.detach) {
+    view.finish();
+    std::cout << (line.json ? toJson(outcome->job) : outcome->job.id()) << "\n";
+    return 0;
+  }
+  if (outcome->job.end_time_us() == 0) {
+    const sigset_t interrupts = CancelOnInterrupt::interruptSet();
+    pthread_sigmask(SIG_BLOCK, &interrupts, nullptr);
+    CancelOnInterrupt cancel(channel, outcome->job.id());
+    const auto start = Clock::now();
+    auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); });
+    if (!job.ok()) return reportError(job.status(), line.json);
+    outcome->job = std::move(*job);
+    outcome->times.answer_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  }
+  const v1::Job& job = outcome->job;
+  if (job.state() != v1::Job::SUCCEEDED) {
+    view.finish();
+    if (line.json) {
+      std::cout << absl::StrCat("{\"job\":", toJson(job), ",\"times_ms\":", timesJson(outcome->times, 0), "}\n");
+    } else {
+      std::cerr << "tessera: job " << job.id() << " " << stateText(job.state()) << ": " << failureText(job.failure());
+    }
+    return exitCodeOf(job.failure());
+  }
+
+  const std::string output =
+      flags.output.empty() ? fs::path(request.model_path).stem().string() + ".tsra" : flags.output;
+  const auto start = Clock::now();
+  const v1::CompileResult& result = job.compile_result();
+  if (absl::Status status = fetchArtifact(channel, result.artifact(), output, view); !status.ok()) {
+    return reportError(status, line.json);
+  }
+  const double download_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  view.finish();
+  if (line.json) {
+    std::cout << absl::StrCat("{\"job\":", toJson(job), ",\"output\":", jsonString(output),
+                              ",\"times_ms\":", timesJson(outcome->times, download_ms), "}\n");
+    return 0;
+  }
+  std::cout << jobSubject(job) << ": "
+            << (job.cached() ? "from the cache"
+                             : absl::StrCat(result.workloads(), " workloads, ", result.workloads_reused(), " reused"))
+            << "\n  " << phaseText(job, outcome->times, download_ms) << "\n  artifact " << result.artifact_id()
+            << "\n  " << output << " (" << bytesText(result.artifact().size_bytes()) << ")\n";
+  return 0;
+}
+
+}  // namespace
+
+void addCompileCommand(CommandLine& line) {
+  CLI::App* command = line.add("compile", "Compile a model on the service and fetch the artifact");
+  auto flags = std::make_shared<CompileFlags>();
+  flags->model.addTo(command);
+  command->add_option("-o,--output", flags->output, "where the artifact goes (MODEL's stem + .tsra)");
+  command->add_option("--queue-timeout", flags->queue_timeout, "how long the job may wait to start, e.g. 30s");
+  command->add_option("--timeout", flags->run_timeout, "how long one task may run, e.g. 5m");
+  command->add_option("--priority", flags->priority, "higher goes first")->capture_default_str();
+  command->add_option("--request-id", flags->request_id, "makes a repeated command the same job");
+  command->add_flag("--no-cache", flags->no_cache, "compile even when an equal request was answered before");
+  command->add_flag("--validate-only", flags->validate_only, "check the request, compile nothing");
+  command->add_flag("--detach", flags->detach, "print the job's id and leave");
+  command->add_flag("--local", flags->local, "start tesserad here for this command");
+  command->add_option("--data-dir", flags->data_folder, "with --local: its data folder")->needs("--local");
+  command->add_option("--workers", flags->workers, "with --local: number of workers (0: one a core)")->needs("--local");
+  command->callback([&line, flags] { line.action = [&line, flags] { return compile(line, *flags); }; });
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,61 @@
+#include "clients/cli/exit_code.h"
+
+#include "proto/failure.h"
+
+namespace tessera::client {
+
+ExitCode exitCodeOf(const v1::Failure& failure) {
+  switch (failure.reason()) {
+    case v1::Failure::INVALID_MODEL:
+    case v1::Failure::UNBOUND_DIMENSION:
+    case v1::Failure::INVALID_TARGET:
+    case v1::Failure::INVALID_INPUT:
+    case v1::Failure::LIMIT_EXCEEDED:
+      return kExitInvalid;
+    case v1::Failure::UNSUPPORTED_OPERATOR:
+      return kExitUnsupported;
+    case v1::Failure::MISSING_BLOB:
+      return kExitNotFound;
+    case v1::Failure::INCOMPATIBLE_HOST:
+      return kExitIncompatible;
+    case v1::Failure::QUEUE_DEADLINE_EXCEEDED:
+    case v1::Failure::RUN_DEADLINE_EXCEEDED:
+      return kExitDeadline;
+    case v1::Failure::CANCELLED:
+      return kExitCancelled;
+    case v1::Failure::CRASHED:
+    case v1::Failure::OUT_OF_MEMORY:
+    case v1::Failure::SANDBOX_VIOLATION:
+    case v1::Failure::QUARANTINED:
+      return kExitCrashed;
+    default:
+      return kExitInternal;
+  }
+}
+
+ExitCode exitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kExitOk;
+  // A typed failure says more than the status code it travels in.
+  const v1::Failure failure = failureOf(status);
+  if (failure.reason() != v1::Failure::INTERNAL) return exitCodeOf(failure);
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kAlreadyExists:
+      return kExitInvalid;
+    case absl::StatusCode::kUnimplemented:
+      return kExitUnsupported;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitDeadline;
+    case absl::StatusCode::kCancelled:
+      return kExitCancelled;
+    case absl::StatusCode::kUnavailable:
+      return kExitUnreachable;
+    default:
+      return kExitInternal;
+  }
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,106 @@
+// tessera records | workers
+
+#include <iostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "clients/cli/command.h"
+#include "clients/cli/list_output.h"
+#include "clients/cli/output.h"
+
+namespace tessera::client {
+namespace {
+
+using RecordStub = v1::RecordService::Stub;
+using FleetStub = v1::FleetService::Stub;
+
+std::vector<std::string> recordRow(const v1::TuningRecord& record) {
+  const double gflops = record.median_ms() > 0 ? static_cast<double>(record.flops()) / record.median_ms() / 1e6 : 0;
+  return {record.workload_hash().substr(0, 12),
+          record.workload_summary(),
+          record.target_name(),
+          absl::StrFormat("%.4f", record.median_ms()),
+          absl::StrFormat("%.1f", gflops),
+          absl::StrCat(record.times_ms_size()),
+          record.mode(),
+          record.hostname(),
+          timeText(record.create_time_us())};
+}
+
+// Every matching record as one JSON object a line.
+int exportRecords(const CommandLine& line, Channel& channel, const std::string& filter) {
+  grpc::ClientContext context;
+  v1::ExportRecordsRequest request;
+  request.set_filter(filter);
+  auto reader = channel.records().ExportRecords(&context, request);
+  v1::ExportRecordsResponse response;
+  while (reader->Read(&response)) std::cout << toJson(response.record()) << "\n";
+  const grpc::Status status = reader->Finish();
+  return status.ok() ? 0 : reportError(fromGrpc(status), line.json);
+}
+
+std::vector<std::string> workerRow(const v1::Worker& worker) {
+  return {worker.id(),
+          absl::AsciiStrToLower(v1::Worker::State_Name(worker.state())),
+          worker.host().hostname(),
+          worker.host().cpu(),
+          absl::StrCat(worker.task_ids_size(), "/", worker.slots()),
+          absl::StrCat(worker.tasks_done(), " done, ", worker.tasks_failed(), " failed"),
+          timeText(worker.last_seen_us())};
+}
+
+}  // namespace
+
+void addRecordCommand(CommandLine& line) {
+  CLI::App* command = line.add("records", "Query the tuning database");
+  auto flags = std::make_shared<ListFlags>();
+  auto all = std::make_shared<bool>(false);
+  flags->addTo(command, "workload, summary, target, host, job, mode, median_ms, create_time", "create_time desc");
+  command->add_flag("--export", *all, "every matching record as JSON, one a line, oldest first");
+  command->callback([&line, flags, all] {
+    line.action = [&line, flags, all] {
+      auto channel = line.connect();
+      if (!channel.ok()) return reportError(channel.status(), line.json);
+      if (*all) return exportRecords(line, **channel, flags->filter);
+      return printList<v1::ListRecordsRequest>(
+          line, *flags, "records",
+          {"WORKLOAD", "WHAT", "TARGET", "MEDIAN ms", "GFLOP/s", "RUNS", "MODE", "HOST", "MEASURED"},
+          [&](const auto& request) {
+            return (*channel)->call((*channel)->records(), &RecordStub::ListRecords, request);
+          },
+          [](const auto& page) -> const auto& { return page.records(); }, recordRow);
+    };
+  });
+}
+
+void addWorkerCommand(CommandLine& line) {
+  CLI::App* command = line.add("workers", "List workers, or drain one");
+  auto flags = std::make_shared<ListFlags>();
+  auto drain = std::make_shared<std::string>(), undrain = std::make_shared<std::string>();
+  flags->addTo(command, "id, state, host, last_seen", "id");
+  auto* drain_option = command->add_option("--drain", *drain, "let this worker finish and give it nothing more");
+  command->add_option("--undrain", *undrain, "give this worker work again")->excludes(drain_option);
+  command->callback([&line, flags, drain, undrain] {
+    line.action = [&line, flags, drain, undrain] {
+      auto channel = line.connect();
+      if (!channel.ok()) return reportError(channel.status(), line.json);
+      if (!drain->empty() || !undrain->empty()) {
+        v1::DrainWorkerRequest request;
+        request.set_worker_id(drain->empty() ? *undrain : *drain);
+        request.set_drain(!drain->empty());
+        auto answer = (*channel)->call((*channel)->fleet(), &FleetStub::DrainWorker, request);
+        if (!answer.ok()) return reportError(answer.status(), line.json);
+        std::cout << (line.json ? toJson(answer->worker()) : absl::StrJoin(workerRow(answer->worker()), "  ")) << "\n";
+        return 0;
+      }
+      return printList<v1::ListWorkersRequest>(
+          line, *flags, "workers", {"WORKER", "STATE", "HOST", "CPU", "BUSY", "TASKS", "LAST SEEN"},
+          [&](const auto& request) { return (*channel)->call((*channel)->fleet(), &FleetStub::ListWorkers, request); },
+          [](const auto& page) -> const auto& { return page.workers(); }, workerRow);
+    };
+  });
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "clients/cpp/compile.h"
+
+namespace tessera::client {
+
+/// The flags that say what to compile and for what, shared by `compile` and `explain`.
+struct ModelFlags {
+  std::string model;
+  std::string target = "host";
+  std::string name;
+  std::vector<std::string> shapes;         ///< "x=1x3x224x224"
+  std::vector<std::string> external_data;  ///< "location=file"
+  int opt_level = 0;
+
+  void addTo(CLI::App* command);
+  /// Fills spec, model_path, external_data and digest_cache.
+  absl::Status fill(CompileRequest& request) const;
+};
+
+/// "x=1x3x224x224" -> name and extents; "x=" is a scalar.
+absl::StatusOr<v1::InputShape> parseShape(const std::string& text);
+
+}  // namespace tessera::client

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tessera/v1/tensor.pb.h"
+
+namespace tessera::client {
+
+/// A dense row-major tensor in memory; spec.name is empty unless it came from an npz.
+struct Tensor {
+  v1::TensorSpec spec;
+  std::string bytes;
+};
+
+/// "float32", "int64", "bool", ...: numpy's name of an element type.
+std::string dtypeName(v1::DataType dtype);
+
+/// Bytes of one element; 0 for DATA_TYPE_UNSPECIFIED.
+int64_t dtypeBytes(v1::DataType dtype);
+
+/// Reads an .npy file (format 1 to 3, little-endian or single-byte, C or Fortran order; the latter is
+/// turned to row-major). INVALID_ARGUMENT names the file and what is wrong.
+absl::StatusOr<Tensor> readNpy(const std::string& path);
+
+/// Parses the bytes of an .npy file; `where` is used in messages.
+absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where);
+
+/// Reads every array of an .npz file, stored or deflated, by name.
+absl::StatusOr<std::map<std::string, Tensor>> readNpz(const std::string& path);
+
+/// Writes format 1.0; bf16 is written as uint16, which numpy lacks.
+absl::Status writeNpy(const std::string& path, const v1::TensorSpec& spec, std::string_view bytes);
+
+}  // namespace tessera::client

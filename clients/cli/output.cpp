@@ -1,0 +1,135 @@
+#include "clients/cli/output.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "clients/cli/exit_code.h"
+#include "clients/cli/npy.h"
+#include "proto/failure.h"
+
+namespace tessera::client {
+
+std::string toJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  return status.ok() ? json : "{}";
+}
+
+std::string jsonString(const std::string& text) {
+  google::protobuf::Value value;
+  value.set_string_value(text);
+  return toJson(value);
+}
+
+std::string table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> width;
+  width.reserve(headings.size());
+  for (const std::string& heading : headings) width.push_back(heading.size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  }
+  std::string text;
+  const auto addRow = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) line += absl::StrFormat("%-*s", static_cast<int>(width[i]) + 2, row[i]);
+    absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
+  };
+  addRow(headings);
+  for (const auto& row : rows) addRow(row);
+  return text;
+}
+
+std::string timeText(int64_t time_us) {
+  if (time_us == 0) return "-";
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMicros(time_us), absl::LocalTimeZone());
+}
+
+std::string durationText(double milliseconds) {
+  if (milliseconds < 1) return absl::StrFormat("%.0f us", milliseconds * 1000);
+  if (milliseconds < 100) return absl::StrFormat("%.1f ms", milliseconds);
+  if (milliseconds < 1000) return absl::StrFormat("%.0f ms", milliseconds);
+  if (milliseconds < 120'000) return absl::StrFormat("%.1f s", milliseconds / 1000);
+  const auto seconds = static_cast<int64_t>(milliseconds / 1000);
+  return absl::StrFormat("%d min %d s", seconds / 60, seconds % 60);
+}
+
+std::string bytesText(int64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  double value = static_cast<double>(bytes);
+  const char* unit = "";
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (value < 1024) break;
+    value /= 1024;
+    unit = next;
+  }
+  return absl::StrFormat("%.1f %s", value, unit);
+}
+
+std::string typeText(const v1::TensorSpec& spec) {
+  return absl::StrCat(dtypeName(spec.dtype()), "[", absl::StrJoin(spec.shape(), ","), "]");
+}
+
+std::string stateText(v1::Job::State state) { return absl::AsciiStrToLower(v1::Job::State_Name(state)); }
+
+std::string jobSubject(const v1::Job& job) {
+  switch (job.spec_case()) {
+    case v1::Job::kCompile: {
+      const v1::TargetRef& target = job.compile().target();
+      const std::string& name = target.has_inline_() ? target.inline_().name() : target.name();
+      const std::string& model = job.compile().name();
+      return absl::StrCat("compile ", model.empty() ? job.compile().model().sha256().substr(0, 12) : model, " for ",
+                          name);
+    }
+    case v1::Job::kExecute:
+      return absl::StrCat("execute ", job.execute().artifact_id().substr(0, 12));
+    case v1::Job::kProfile:
+      return absl::StrCat("profile ", job.profile().artifact_id().substr(0, 12));
+    default:
+      return "-";
+  }
+}
+
+std::string failureText(const v1::Failure& failure) {
+  std::string text = absl::StrCat(failure.message(), "\n");
+  const auto line = [&](const char* label, const std::string& value) {
+    if (!value.empty()) absl::StrAppend(&text, "  ", label, ": ", value, "\n");
+  };
+  line("reason", v1::Failure::Reason_Name(failure.reason()));
+  line("node", failure.node());
+  line("operator", failure.op_type());
+  line("at", failure.attribute());
+  line("found", failure.found());
+  line("accepted", failure.accepted());
+  if (failure.signal() != 0) line("signal", absl::StrCat(failure.signal()));
+  line("reproducer", failure.reproducer().sha256());
+  line("what to do", failure.fix());
+  return text;
+}
+
+int reportError(const absl::Status& status, bool json) {
+  v1::Failure failure = failureOf(status);
+  const ExitCode code = exitCodeOf(status);
+  if (json) {
+    std::cout << absl::StrCat("{\"error\":", toJson(failure), ",\"code\":\"", absl::StatusCodeToString(status.code()),
+                              "\",\"exit_code\":", code, "}\n");
+  } else if (failure.reason() == v1::Failure::INTERNAL && failure.fix().empty()) {
+    std::cerr << "tessera: " << status.message() << "\n";  // a plain status: its message says it all
+  } else {
+    std::cerr << "tessera: " << failureText(failure);
+  }
+  return code;
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/tensor.pb.h"
+
+/// How results and errors reach a person (tables, sentences) or a script (JSON).
+namespace tessera::client {
+
+/// A message as one line of JSON: field names as in the proto, fields without presence included,
+/// 64-bit integers as strings (protobuf's JSON mapping).
+std::string toJson(const google::protobuf::Message& message);
+
+/// A string as a JSON string, quotes included.
+std::string jsonString(const std::string& text);
+
+/// Rows under headings, columns as wide as needed, two spaces between.
+std::string table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
+
+/// "2026-03-01 12:00:05" in local time; "-" for 0.
+std::string timeText(int64_t time_us);
+/// "1.2 s", "35 ms", "2 min 3 s".
+std::string durationText(double milliseconds);
+/// "97.8 MiB".
+std::string bytesText(int64_t bytes);
+/// "float32[1,3,224,224]".
+std::string typeText(const v1::TensorSpec& spec);
+/// "resnet50 for cascadelake", "execute 3f2a...".
+std::string jobSubject(const v1::Job& job);
+/// "RUNNING" -> "running".
+std::string stateText(v1::Job::State state);
+
+/// A failure for a person: what, where, found, accepted, what to do. Several lines.
+std::string failureText(const v1::Failure& failure);
+
+/// Prints an error to stderr, as text or as {"error": {...}} on stdout, and answers the exit code.
+int reportError(const absl::Status& status, bool json);
+
+}  // namespace tessera::client

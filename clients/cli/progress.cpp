@@ -1,0 +1,85 @@
+#include "clients/cli/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "clients/cli/output.h"
+
+namespace tessera::client {
+namespace {
+
+constexpr int kBarWidth = 24;
+constexpr auto kRedraw = std::chrono::milliseconds(50);
+constexpr auto kLineInterval = std::chrono::seconds(1);
+
+}  // namespace
+
+ProgressView::ProgressView(bool silent)
+    : style_(silent                  ? Style::kSilent
+             : isatty(STDERR_FILENO) ? Style::kTerminal
+                                     : Style::kLines) {}
+
+ProgressView::~ProgressView() { finish(); }
+
+void ProgressView::finish() {
+  if (open_line_) std::cerr << "\n";
+  open_line_ = false;
+}
+
+void ProgressView::show(const std::string& phase, int64_t done, int64_t total, const std::string& text) {
+  if (style_ == Style::kSilent) return;
+  const auto now = std::chrono::steady_clock::now();
+  const bool first = phase != last_phase_, last = total > 0 && done >= total;
+  const auto interval = style_ == Style::kTerminal ? std::chrono::milliseconds(kRedraw) : kLineInterval;
+  if (!first && !last && now - last_shown_ < interval) return;
+  last_phase_ = phase;
+  last_shown_ = now;
+  if (style_ == Style::kLines) {
+    std::cerr << phase << ": " << text << "\n";
+    return;
+  }
+  std::string bar;
+  if (total > 0) {
+    const auto filled = static_cast<size_t>(kBarWidth * std::min(done, total) / total);
+    bar = absl::StrCat("[", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "] ");
+  }
+  // Erases the rest of the old line.
+  std::cerr << absl::StrFormat("\r%-9s %s%s\x1b[K", phase, bar, text) << std::flush;
+  open_line_ = true;
+}
+
+void ProgressView::transfer(const std::string& what, int64_t done, int64_t total) {
+  show(what, done, total, absl::StrCat(bytesText(done), " of ", bytesText(total)));
+}
+
+void ProgressView::event(const v1::JobEvent& event) {
+  switch (event.event_case()) {
+    case v1::JobEvent::kState:
+      if (event.state().state() == v1::Job::QUEUED) show("queued", 0, 0, event.job_id());
+      break;
+    case v1::JobEvent::kQueue:
+      show("queued", 0, 0, absl::StrCat(event.queue().position(), " ahead"));
+      break;
+    case v1::JobEvent::kProgress: {
+      const v1::Progress& progress = event.progress();
+      std::string text = progress.total() > 0 ? absl::StrCat(progress.done(), "/", progress.total(), " ") : "";
+      show(progress.phase(), progress.done(), progress.total(), text + progress.detail());
+      break;
+    }
+    case v1::JobEvent::kAttempt:
+      if (event.attempt().has_failure() && style_ != Style::kSilent) {
+        finish();
+        std::cerr << "attempt " << event.attempt().attempt() << " of " << event.attempt().phase()
+                  << " failed: " << event.attempt().failure().message() << "\n";
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace tessera::client

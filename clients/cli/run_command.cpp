@@ -1,0 +1,216 @@
+// tessera run: load an artifact file in this process and run it.
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "clients/cli/command.h"
+#include "clients/cli/latency.h"
+#include "clients/cli/output.h"
+#include "clients/cli/tensor_flags.h"
+#include "compiler/runtime/tessera.h"
+#include "proto/failure.h"
+
+namespace tessera::client {
+namespace {
+
+struct RunFlags {
+  std::string artifact;
+  std::vector<std::string> inputs;
+  std::string output_folder;
+  int repeat = 1, warmup = 0, threads = 1;
+  uint64_t seed = 0;
+  bool random = false, steps = false, verify = false;
+};
+
+using Artifact = std::unique_ptr<tessera_artifact, decltype(&tessera_artifact_destroy)>;
+using Session = std::unique_ptr<tessera_session, decltype(&tessera_session_destroy)>;
+
+absl::Status runtimeError(tessera_status status) {
+  switch (status) {
+    case TESSERA_OK:
+      return absl::OkStatus();
+    case TESSERA_INCOMPATIBLE:
+      return failureStatus(v1::Failure::INCOMPATIBLE_HOST, tessera_last_error());
+    case TESSERA_OUT_OF_MEMORY:
+      return failureStatus(v1::Failure::OUT_OF_MEMORY, tessera_last_error());
+    case TESSERA_CORRUPT:
+    case TESSERA_INVALID_ARGUMENT:
+      return absl::InvalidArgumentError(tessera_last_error());
+    default:
+      return absl::InternalError(tessera_last_error());
+  }
+}
+
+v1::TensorSpec specOf(const tessera_tensor_info& info) {
+  v1::TensorSpec spec;
+  spec.set_name(info.name);
+  spec.set_dtype(static_cast<v1::DataType>(info.dtype));
+  for (int32_t d = 0; d < info.rank; ++d) spec.add_shape(info.shape[d]);
+  return spec;
+}
+
+// The tensors of one run in the artifact's order. Outputs lie at multiples of 64.
+struct Buffers {
+  std::vector<v1::TensorSpec> input_specs, output_specs;
+  std::map<std::string, Tensor> inputs;
+  std::vector<std::unique_ptr<char, decltype(&free)>> memory;
+  std::vector<tessera_const_buffer> in;
+  std::vector<tessera_buffer> out;
+
+  char* allocate(size_t bytes) {
+    memory.emplace_back(static_cast<char*>(aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)), &free);
+    return memory.back().get();
+  }
+};
+
+absl::Status prepare(const tessera_artifact* artifact, const RunFlags& flags, Buffers& buffers) {
+  auto given = readInputs(flags.inputs);
+  if (!given.ok()) return given.status();
+  buffers.inputs = std::move(*given);
+  tessera_tensor_info info;
+  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
+    tessera_artifact_input(artifact, i, &info);
+    buffers.input_specs.push_back(specOf(info));
+    if (flags.random) buffers.inputs.try_emplace(info.name, seededTensor(buffers.input_specs.back(), flags.seed + i));
+  }
+  if (absl::Status status = checkInputs(buffers.inputs, buffers.input_specs); !status.ok()) return status;
+  for (const v1::TensorSpec& spec : buffers.input_specs) {
+    const std::string& bytes = buffers.inputs.at(spec.name()).bytes;
+    char* data = buffers.allocate(bytes.size());
+    if (!data) return absl::ResourceExhaustedError("not enough memory for the inputs");
+    bytes.copy(data, bytes.size());
+    buffers.in.push_back({data, bytes.size()});
+  }
+  for (size_t i = 0; i < tessera_artifact_num_outputs(artifact); ++i) {
+    tessera_artifact_output(artifact, i, &info);
+    buffers.output_specs.push_back(specOf(info));
+    char* data = buffers.allocate(static_cast<size_t>(info.size_bytes));
+    if (!data) return absl::ResourceExhaustedError("not enough memory for the outputs");
+    buffers.out.push_back({data, static_cast<size_t>(info.size_bytes)});
+  }
+  return absl::OkStatus();
+}
+
+// Median time of each step over `repeat` runs, in milliseconds.
+absl::StatusOr<std::vector<double>> timeSteps(const tessera_artifact* artifact, tessera_session* session,
+                                              Buffers& buffers, int repeat) {
+  const size_t steps = tessera_artifact_num_steps(artifact);
+  std::vector<std::vector<double>> times(steps);
+  std::vector<int64_t> step_ns(steps);
+  for (int r = 0; r < repeat; ++r) {
+    const tessera_status status = tessera_session_profile(
+        session, buffers.in.data(), buffers.in.size(), buffers.out.data(), buffers.out.size(), step_ns.data(), steps);
+    if (status != TESSERA_OK) return runtimeError(status);
+    for (size_t s = 0; s < steps; ++s) times[s].push_back(static_cast<double>(step_ns[s]) / 1e6);
+  }
+  std::vector<double> medians;
+  medians.reserve(steps);
+  for (auto& samples : times) medians.push_back(summarize(std::move(samples)).median);
+  return medians;
+}
+
+std::string stepTable(const tessera_artifact* artifact, const std::vector<double>& medians) {
+  std::vector<std::vector<std::string>> rows;
+  for (size_t s = 0; s < medians.size(); ++s) {
+    tessera_step_info info;
+    tessera_artifact_step(artifact, s, &info);
+    const double gflops = medians[s] > 0 ? static_cast<double>(info.flops) / medians[s] / 1e6 : 0;
+    rows.push_back({absl::StrFormat("%.4f", medians[s]), absl::StrFormat("%.1f", gflops), info.symbol, info.name});
+  }
+  return table({"MEDIAN ms", "GFLOP/s", "KERNEL", "NODES"}, rows);
+}
+
+std::string stepsJson(const tessera_artifact* artifact, const std::vector<double>& medians) {
+  std::string json;
+  for (size_t s = 0; s < medians.size(); ++s) {
+    tessera_step_info info;
+    tessera_artifact_step(artifact, s, &info);
+    absl::StrAppend(&json, s ? "," : "", "{\"name\":", jsonString(info.name), ",\"symbol\":", jsonString(info.symbol),
+                    absl::StrFormat(",\"median_ms\":%.6f,\"flops\":%d}", medians[s], info.flops));
+  }
+  return absl::StrCat("[", json, "]");
+}
+
+int run(const CommandLine& line, const RunFlags& flags) {
+  tessera_artifact* loaded = nullptr;
+  tessera_status code =
+      tessera_artifact_load(flags.artifact.c_str(), flags.verify ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
+  if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
+  const Artifact artifact(loaded, &tessera_artifact_destroy);
+
+  Buffers buffers;
+  if (absl::Status status = prepare(artifact.get(), flags, buffers); !status.ok())
+    return reportError(status, line.json);
+  tessera_session* created = nullptr;
+  code = tessera_session_create(artifact.get(), flags.threads, &created);
+  if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
+  const Session session(created, &tessera_session_destroy);
+
+  std::vector<double> times_ms;
+  for (int r = -flags.warmup; r < flags.repeat; ++r) {
+    const auto start = std::chrono::steady_clock::now();
+    code = tessera_session_run(session.get(), buffers.in.data(), buffers.in.size(), buffers.out.data(),
+                               buffers.out.size());
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
+    if (r >= 0) times_ms.push_back(took.count());
+  }
+  if (!flags.output_folder.empty()) {
+    for (size_t i = 0; i < buffers.out.size(); ++i) {
+      absl::Status status = writeOutput(flags.output_folder, buffers.output_specs[i],
+                                        {static_cast<const char*>(buffers.out[i].data), buffers.out[i].size_bytes});
+      if (!status.ok()) return reportError(status, line.json);
+    }
+  }
+  std::vector<double> step_medians;
+  if (flags.steps) {
+    auto medians = timeSteps(artifact.get(), session.get(), buffers, flags.repeat);
+    if (!medians.ok()) return reportError(medians.status(), line.json);
+    step_medians = std::move(*medians);
+  }
+
+  const Latency latency = summarize(std::move(times_ms));
+  if (line.json) {
+    std::cout << absl::StrFormat(
+        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s})",
+        latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
+        flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), step_medians) : "");
+    std::cout << "\n";
+    return 0;
+  }
+  std::cout << latency.text() << ", " << flags.threads << (flags.threads == 1 ? " thread\n" : " threads\n");
+  if (flags.steps) std::cout << stepTable(artifact.get(), step_medians);
+  for (const v1::TensorSpec& spec : buffers.output_specs) {
+    std::cout << "  " << spec.name() << ": " << typeText(spec);
+    if (!flags.output_folder.empty()) std::cout << " in " << flags.output_folder;
+    std::cout << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+void addRunCommand(CommandLine& line) {
+  CLI::App* command = line.add("run", "Run an artifact file in this process");
+  auto flags = std::make_shared<RunFlags>();
+  command->add_option("ARTIFACT", flags->artifact, "a .tsra file")->required();
+  command->add_option("-i,--input", flags->inputs, "NAME=FILE.npy or FILE.npz; repeat for each input");
+  command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
+  command->add_option("--repeat", flags->repeat, "timed runs")->capture_default_str()->check(CLI::Range(1, 10'000'000));
+  command->add_option("--warmup", flags->warmup, "runs before them")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--threads", flags->threads)
+      ->capture_default_str()
+      ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
+  auto* random = command->add_flag("--random", flags->random, "fill inputs that are not given with seeded values");
+  command->add_option("--seed", flags->seed, "for --random")->capture_default_str()->needs(random);
+  command->add_flag("--steps", flags->steps, "time each fused group as well");
+  command->add_flag("--verify", flags->verify, "check the weights' checksum too");
+  command->callback([&line, flags] { line.action = [&line, flags] { return run(line, *flags); }; });
+}
+
+}  // namespace tessera::client

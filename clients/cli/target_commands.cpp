@@ -1,0 +1,131 @@
+// tessera targets [list | show | validate | register | host]
+
+#include <google/protobuf/text_format.h>
+
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "clients/cli/command.h"
+#include "clients/cli/exit_code.h"
+#include "clients/cli/list_output.h"
+#include "clients/cli/output.h"
+#include "clients/cli/target_flag.h"
+
+namespace tessera::client {
+namespace {
+
+using TargetStub = v1::TargetService::Stub;
+
+std::string textProto(const google::protobuf::Message& message) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(message, &text);
+  return text;
+}
+
+std::vector<std::string> targetRow(const v1::GetTargetResponse& entry) {
+  const v1::Target& target = entry.target();
+  return {target.name(),
+          v1::Target::Family_Name(target.family()),
+          target.code().cpu(),
+          absl::StrCat(target.registers().vector_count(), " x ", target.registers().vector_bits(), " bit"),
+          entry.builtin() ? "built-in" : "registered",
+          target.summary()};
+}
+
+int list(const CommandLine& line, const ListFlags& flags) {
+  auto channel = line.connect();
+  if (!channel.ok()) return reportError(channel.status(), line.json);
+  return printList<v1::ListTargetsRequest>(
+      line, flags, "targets", {"TARGET", "FAMILY", "CPU", "REGISTERS", "FROM", "SUMMARY"},
+      [&](const auto& request) { return (*channel)->call((*channel)->targets(), &TargetStub::ListTargets, request); },
+      [](const auto& page) -> const auto& { return page.targets(); }, targetRow);
+}
+
+int show(const CommandLine& line, const std::string& name) {
+  v1::Target target;
+  if (name == "host") {
+    auto ref = resolveTarget(name);
+    if (!ref.ok()) return reportError(ref.status(), line.json);
+    target = ref->inline_();
+  } else {
+    auto channel = line.connect();
+    if (!channel.ok()) return reportError(channel.status(), line.json);
+    v1::GetTargetRequest request;
+    request.set_name(name);
+    auto answer = (*channel)->call((*channel)->targets(), &TargetStub::GetTarget, request);
+    if (!answer.ok()) return reportError(answer.status(), line.json);
+    target = answer->target();
+  }
+  std::cout << (line.json ? toJson(target) + "\n" : textProto(target));
+  return 0;
+}
+
+absl::StatusOr<v1::Target> readDescription(const std::string& path) {
+  auto ref = resolveTarget(path.find('/') == std::string::npos ? "./" + path : path);
+  if (!ref.ok()) return ref.status();
+  return ref->inline_();
+}
+
+int validate(const CommandLine& line, const std::string& path) {
+  auto target = readDescription(path);
+  if (!target.ok()) return reportError(target.status(), line.json);
+  auto channel = line.connect();
+  if (!channel.ok()) return reportError(channel.status(), line.json);
+  v1::ValidateTargetRequest request;
+  *request.mutable_target() = *target;
+  auto answer = (*channel)->call((*channel)->targets(), &TargetStub::ValidateTarget, request);
+  if (!answer.ok()) return reportError(answer.status(), line.json);
+  if (line.json) {
+    std::cout << toJson(*answer) << "\n";
+  } else if (answer->problems().empty()) {
+    std::cout << "valid; hash " << answer->hash() << "\n";
+  }
+  for (const auto& problem : answer->problems()) {
+    if (!line.json) std::cerr << path << ": " << problem.field() << ": " << problem.message() << "\n";
+  }
+  return answer->problems().empty() ? kExitOk : kExitInvalid;
+}
+
+int registerTarget(const CommandLine& line, const std::string& path) {
+  auto target = readDescription(path);
+  if (!target.ok()) return reportError(target.status(), line.json);
+  auto channel = line.connect();
+  if (!channel.ok()) return reportError(channel.status(), line.json);
+  v1::RegisterTargetRequest request;
+  *request.mutable_target() = *target;
+  auto answer = (*channel)->call((*channel)->targets(), &TargetStub::RegisterTarget, request);
+  if (!answer.ok()) return reportError(answer.status(), line.json);
+  std::cout << (line.json ? toJson(*answer)
+                          : absl::StrCat(target->name(), answer->created() ? " registered" : " is there already",
+                                         "; hash ", answer->hash()))
+            << "\n";
+  return 0;
+}
+
+}  // namespace
+
+void addTargetCommands(CommandLine& line) {
+  CLI::App* command = line.add("targets", "List targets; show, validate or register one");
+  auto flags = std::make_shared<ListFlags>();
+  auto name = std::make_shared<std::string>(), file = std::make_shared<std::string>(),
+       addition = std::make_shared<std::string>();
+  flags->addTo(command, "name, family, summary", "name");
+  auto* show_option = command->add_option("--show", *name, "print one as a text proto (host: this machine)");
+  auto* validate_option = command->add_option("--validate", *file, "check a description's file")->excludes(show_option);
+  command->add_option("--register", *addition, "register a description's file under its name")
+      ->excludes(show_option)
+      ->excludes(validate_option);
+  command->callback([&line, flags, name, file, addition] {
+    line.action = [&line, flags, name, file, addition] {
+      if (!name->empty()) return show(line, *name);
+      if (!file->empty()) return validate(line, *file);
+      if (!addition->empty()) return registerTarget(line, *addition);
+      return list(line, *flags);
+    };
+  });
+}
+
+}  // namespace tessera::client

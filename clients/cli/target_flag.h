@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::client {
+
+/// What `--target` means: "host" is this machine, described here and sent along; a value with a '/' or
+/// ending in .textproto is a file; anything else is a name the server resolves.
+absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag);
+
+}  // namespace tessera::client

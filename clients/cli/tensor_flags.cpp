@@ -1,0 +1,136 @@
+#include "clients/cli/tensor_flags.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "clients/cli/output.h"
+#include "proto/failure.h"
+
+namespace tessera::client {
+namespace {
+
+absl::Status badInput(const std::string& name, const std::string& found, const std::string& accepted) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(absl::StrCat("input '", name, "': found ", found, ", the artifact takes ", accepted));
+  failure.set_attribute(name);
+  failure.set_found(found);
+  failure.set_accepted(accepted);
+  failure.set_fix("pass --input NAME=FILE.npy for each input; `tessera inspect FILE.tsra` lists them");
+  return failureStatus(failure);
+}
+
+bool sameType(const v1::TensorSpec& a, const v1::TensorSpec& b) {
+  return a.dtype() == b.dtype() && std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end());
+}
+
+template <typename T, typename Draw>
+std::string fill(int64_t count, Draw&& draw) {
+  std::string bytes(count * sizeof(T), '\0');
+  for (int64_t i = 0; i < count; ++i) {
+    const T value = static_cast<T>(draw());
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::string>& flags) {
+  std::map<std::string, Tensor> inputs;
+  for (const std::string& flag : flags) {
+    const size_t equals = flag.find('=');
+    if (equals == std::string::npos && absl::EndsWith(flag, ".npz")) {
+      auto tensors = readNpz(flag);
+      if (!tensors.ok()) return tensors.status();
+      for (auto& [name, tensor] : *tensors) inputs[name] = std::move(tensor);
+      continue;
+    }
+    if (equals == std::string::npos || equals == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--input ", flag, ": write NAME=FILE.npy or FILE.npz"));
+    }
+    const std::string name = flag.substr(0, equals);
+    auto tensor = readNpy(flag.substr(equals + 1));
+    if (!tensor.ok()) return tensor.status();
+    tensor->spec.set_name(name);
+    inputs[name] = std::move(*tensor);
+  }
+  return inputs;
+}
+
+absl::Status checkInputs(const std::map<std::string, Tensor>& given, std::span<const v1::TensorSpec> described) {
+  for (const v1::TensorSpec& spec : described) {
+    const auto found = given.find(spec.name());
+    if (found == given.end()) return badInput(spec.name(), "nothing", typeText(spec));
+    if (!sameType(found->second.spec, spec)) return badInput(spec.name(), typeText(found->second.spec), typeText(spec));
+  }
+  for (const auto& [name, tensor] : given) {
+    const bool known = std::any_of(described.begin(), described.end(), [&](const auto& s) { return s.name() == name; });
+    if (!known) return badInput(name, typeText(tensor.spec), "no input of this name");
+  }
+  return absl::OkStatus();
+}
+
+Tensor seededTensor(const v1::TensorSpec& spec, uint64_t seed) {
+  Tensor tensor;
+  tensor.spec = spec;
+  int64_t count = 1;
+  for (int64_t extent : spec.shape()) count *= extent;
+  std::mt19937_64 random(seed);
+  // Exact in every type: multiples of 1/1024 in [-1, 1), and small integers.
+  const auto real = [&] { return static_cast<double>(static_cast<int>(random() % 2048) - 1024) / 1024; };
+  const auto integer = [&] { return random() % 100; };
+  switch (spec.dtype()) {
+    case v1::DATA_TYPE_F32:
+      tensor.bytes = fill<float>(count, real);
+      break;
+    case v1::DATA_TYPE_F64:
+      tensor.bytes = fill<double>(count, real);
+      break;
+    case v1::DATA_TYPE_F16:
+      tensor.bytes = fill<_Float16>(count, real);
+      break;
+    case v1::DATA_TYPE_BF16:  // the upper half of a float
+      tensor.bytes = fill<uint16_t>(count, [&] {
+        const auto value = static_cast<float>(real());
+        uint32_t bits = 0;
+        std::memcpy(&bits, &value, sizeof bits);
+        return bits >> 16;
+      });
+      break;
+    case v1::DATA_TYPE_BOOL:
+      tensor.bytes = fill<uint8_t>(count, [&] { return random() % 2; });
+      break;
+    default:
+      switch (dtypeBytes(spec.dtype())) {
+        case 1:
+          tensor.bytes = fill<uint8_t>(count, integer);
+          break;
+        case 2:
+          tensor.bytes = fill<uint16_t>(count, integer);
+          break;
+        case 4:
+          tensor.bytes = fill<uint32_t>(count, integer);
+          break;
+        default:
+          tensor.bytes = fill<uint64_t>(count, integer);
+          break;
+      }
+  }
+  return tensor;
+}
+
+absl::Status writeOutput(const std::string& folder, const v1::TensorSpec& spec, std::string_view bytes) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make the folder ", folder));
+  const std::string name = absl::StrReplaceAll(spec.name(), {{"/", "_"}});
+  return writeNpy(absl::StrCat(folder, "/", name == "." || name == ".." ? "_" : name, ".npy"), spec, bytes);
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,67 @@
+#include "clients/cli/zip_file.h"
+
+#include <zip.h>
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::client {
+namespace {
+
+using Archive = std::unique_ptr<zip_t, decltype(&zip_discard)>;
+
+absl::Status broken(const std::string& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+}
+
+absl::StatusOr<Archive> openArchive(const std::string& path) {
+  int error = 0;
+  Archive archive(zip_open(path.c_str(), ZIP_RDONLY, &error), &zip_discard);
+  if (archive) return archive;
+  zip_error_t why;
+  zip_error_init_with_code(&why, error);
+  const std::string message = zip_error_strerror(&why);
+  zip_error_fini(&why);
+  if (error == ZIP_ER_NOENT) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  return broken(path, absl::StrCat("not a zip archive: ", message));
+}
+
+absl::StatusOr<std::string> readAt(zip_t* archive, zip_uint64_t index, const std::string& path) {
+  std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file(zip_fopen_index(archive, index, 0), &zip_fclose);
+  std::string bytes, chunk(1 << 20, '\0');
+  zip_int64_t got = file ? 1 : -1;
+  while (got > 0) {
+    got = zip_fread(file.get(), chunk.data(), chunk.size());
+    if (got > 0) bytes.append(chunk.data(), static_cast<size_t>(got));
+  }
+  if (got < 0) return broken(path, absl::StrCat("cannot read entry ", index));
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status forEachZipEntry(const std::string& path,
+                             const std::function<absl::Status(const std::string& name, std::string bytes)>& use) {
+  auto archive = openArchive(path);
+  if (!archive.ok()) return archive.status();
+  const zip_int64_t entries = zip_get_num_entries(archive->get(), 0);
+  for (zip_int64_t i = 0; i < entries; ++i) {
+    const char* name = zip_get_name(archive->get(), i, 0);
+    if (!name) return broken(path, "damaged directory");
+    auto bytes = readAt(archive->get(), i, path);
+    if (!bytes.ok()) return bytes.status();
+    if (absl::Status status = use(name, std::move(*bytes)); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> readZipEntry(const std::string& path, const std::string& entry) {
+  auto archive = openArchive(path);
+  if (!archive.ok()) return archive.status();
+  const zip_int64_t index = zip_name_locate(archive->get(), entry.c_str(), 0);
+  if (index < 0) return broken(path, absl::StrCat("has no entry ", entry));
+  return readAt(archive->get(), index, path);
+}
+
+}  // namespace tessera::client

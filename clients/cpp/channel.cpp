@@ -1,0 +1,74 @@
+#include "clients/cpp/channel.h"
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "proto/failure.h"
+
+namespace tessera::client {
+
+absl::Status fromGrpc(const grpc::Status& status) {
+  v1::Failure failure;
+  if (!status.error_details().empty() && failure.ParseFromString(status.error_details()) &&
+      failure.reason() != v1::Failure::REASON_UNSPECIFIED) {
+    return failureStatus(failure);
+  }
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+namespace {
+
+std::shared_ptr<grpc::Channel> openChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // Blob chunks are 1 MiB and inline tensors likewise; the rest is small.
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  arguments.SetMaxSendMessageSize(64 << 20);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+Channel::Channel(const std::string& address)
+    : address_(address),
+      channel_(openChannel(address)),
+      jobs_(v1::JobService::NewStub(channel_)),
+      blobs_(v1::BlobService::NewStub(channel_)),
+      artifacts_(v1::ArtifactService::NewStub(channel_)),
+      execution_(v1::ExecutionService::NewStub(channel_)),
+      targets_(v1::TargetService::NewStub(channel_)),
+      records_(v1::RecordService::NewStub(channel_)),
+      fleet_(v1::FleetService::NewStub(channel_)) {}
+
+absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
+  if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("no server answers at ", address_,
+                   "; start one with `tesserad`, name another with --server or TESSERA_SERVER, or use --local"));
+}
+
+absl::Status Channel::retry(const CallOptions& options,
+                            const std::function<grpc::Status(grpc::ClientContext&)>& attempt) const {
+  const auto deadline = std::chrono::system_clock::now() + options.timeout;
+  auto pause = std::chrono::milliseconds(100);
+  for (int tries = 1;; ++tries) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    grpc::Status status = attempt(context);
+    if (status.ok()) return absl::OkStatus();
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE || tries >= options.attempts ||
+        std::chrono::system_clock::now() + pause >= deadline) {
+      absl::Status ours = fromGrpc(status);
+      if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+        return absl::UnavailableError(absl::StrCat("the server at ", address_, " does not answer: ", ours.message()));
+      }
+      return ours;
+    }
+    std::this_thread::sleep_for(pause);
+    pause *= 2;
+  }
+}
+
+}  // namespace tessera::client

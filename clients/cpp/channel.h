@@ -1,0 +1,79 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tessera/v1/artifact.grpc.pb.h"
+#include "tessera/v1/blob_service.grpc.pb.h"
+#include "tessera/v1/execution_service.grpc.pb.h"
+#include "tessera/v1/job.grpc.pb.h"
+#include "tessera/v1/record.grpc.pb.h"
+#include "tessera/v1/target_service.grpc.pb.h"
+#include "tessera/v1/worker_service.grpc.pb.h"
+
+namespace tessera::client {
+
+/// A gRPC status as ours. A server's v1::Failure (in the error details) becomes the status' payload,
+/// see proto/failure.h. Requires !status.ok().
+absl::Status fromGrpc(const grpc::Status& status);
+
+struct CallOptions {
+  std::chrono::milliseconds timeout{30'000};
+  int attempts = 4;  ///< tries while the server is UNAVAILABLE; use 1 for calls that must not repeat
+};
+
+/// A connection and one stub for each service. Thread-safe.
+class Channel {
+ public:
+  /// `address` is host:port or unix:/path. Connects lazily.
+  explicit Channel(const std::string& address);
+
+  const std::string& address() const { return address_; }
+
+  /// Waits until the server answers its health check. UNAVAILABLE names the address.
+  absl::Status waitReady(std::chrono::milliseconds timeout);
+
+  v1::JobService::Stub& jobs() { return *jobs_; }
+  v1::BlobService::Stub& blobs() { return *blobs_; }
+  v1::ArtifactService::Stub& artifacts() { return *artifacts_; }
+  v1::ExecutionService::Stub& execution() { return *execution_; }
+  v1::TargetService::Stub& targets() { return *targets_; }
+  v1::RecordService::Stub& records() { return *records_; }
+  v1::FleetService::Stub& fleet() { return *fleet_; }
+
+  /// One unary call with a deadline; UNAVAILABLE is tried again with growing pauses.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> call(Stub& stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                const Request& request, const CallOptions& options = {}) {
+    Response response;
+    absl::Status status = retry(options, [&](grpc::ClientContext& context) {
+      response.Clear();
+      return (stub.*method)(&context, request, &response);
+    });
+    if (!status.ok()) return status;
+    return response;
+  }
+
+ private:
+  absl::Status retry(const CallOptions& options,
+                     const std::function<grpc::Status(grpc::ClientContext&)>& attempt) const;
+
+  std::string address_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  std::unique_ptr<v1::BlobService::Stub> blobs_;
+  std::unique_ptr<v1::ArtifactService::Stub> artifacts_;
+  std::unique_ptr<v1::ExecutionService::Stub> execution_;
+  std::unique_ptr<v1::TargetService::Stub> targets_;
+  std::unique_ptr<v1::RecordService::Stub> records_;
+  std::unique_ptr<v1::FleetService::Stub> fleet_;
+};
+
+}  // namespace tessera::client

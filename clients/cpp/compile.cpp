@@ -1,0 +1,109 @@
+#include "clients/cpp/compile.h"
+
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "clients/cpp/digest.h"
+
+namespace tessera::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double millisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// 128 random bits: a retried CreateJob must be recognised as the same request.
+std::string makeRequestId() {
+  std::random_device random;
+  return absl::StrFormat("cli-%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+bool terminal(v1::Job::State state) {
+  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
+}
+
+}  // namespace
+
+absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequest& request,
+                                             const TransferProgress& upload_progress) {
+  CompileOutcome outcome;
+  auto start = Clock::now();
+  v1::CreateJobRequest create;
+  *create.mutable_compile() = request.spec;
+  auto model = cachedDigestOfFile(request.model_path, request.digest_cache);
+  if (!model.ok()) return model.status();
+  *create.mutable_compile()->mutable_model() = *model;
+  std::map<std::string, std::string> files{{model->sha256(), request.model_path}};
+  v1::FindMissingBlobsRequest find;
+  *find.add_digests() = *model;
+  for (const auto& [location, path] : request.external_data) {
+    auto digest = cachedDigestOfFile(path, request.digest_cache);
+    if (!digest.ok()) return digest.status();
+    (*create.mutable_compile()->mutable_external_data())[location] = *digest;
+    files[digest->sha256()] = path;
+    *find.add_digests() = *digest;
+  }
+  outcome.times.digest_ms = millisecondsSince(start);
+
+  start = Clock::now();
+  auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);
+  if (!missing.ok()) return missing.status();
+  for (const v1::Digest& digest : missing->missing()) {
+    absl::Status status = uploadFile(channel, files.at(digest.sha256()), digest, upload_progress);
+    if (!status.ok()) return status;
+  }
+  outcome.times.upload_ms = millisecondsSince(start);
+
+  create.set_request_id(request.request_id.empty() ? makeRequestId() : request.request_id);
+  create.set_queue_timeout_us(request.queue_timeout_us);
+  create.set_run_timeout_us(request.run_timeout_us);
+  create.set_priority(request.priority);
+  create.set_skip_cache(request.skip_cache);
+  start = Clock::now();
+  auto created = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, create);
+  if (!created.ok()) return created.status();
+  outcome.job = std::move(*created->mutable_job());
+  outcome.times.answer_ms = millisecondsSince(start);
+  return outcome;
+}
+
+absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,
+                                 std::chrono::milliseconds patience) {
+  int64_t cursor = 0;
+  auto last_sign_of_life = Clock::now();
+  while (true) {
+    grpc::ClientContext context;
+    v1::WatchJobRequest watch;
+    watch.set_id(job_id);
+    watch.set_cursor(cursor);
+    auto reader = channel.jobs().WatchJob(&context, watch);
+    v1::WatchJobResponse response;
+    while (reader->Read(&response)) {
+      cursor = response.event().sequence();
+      last_sign_of_life = Clock::now();
+      if (on_event) on_event(response.event());
+    }
+    const grpc::Status status = reader->Finish();
+    if (status.ok()) {
+      v1::GetJobRequest get;
+      get.set_id(job_id);
+      auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get);
+      if (!answer.ok()) return answer.status();
+      if (terminal(answer->job().state())) return answer->job();
+    } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
+               status.error_code() != grpc::StatusCode::CANCELLED) {
+      return fromGrpc(status);
+    } else if (Clock::now() - last_sign_of_life > patience) {
+      return absl::UnavailableError(absl::StrCat("the server at ", channel.address(),
+                                                 " has been away for too long; job ", job_id,
+                                                 " goes on there: `tessera watch ", job_id, "`"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
+}  // namespace tessera::client

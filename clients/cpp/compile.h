@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "clients/cpp/channel.h"
+#include "clients/cpp/transfer.h"
+
+namespace tessera::client {
+
+struct CompileRequest {
+  std::string model_path;
+  std::map<std::string, std::string> external_data;  ///< location in the model -> local file
+  v1::CompileSpec spec;                              ///< model and external_data are filled in from the paths
+  std::string request_id;                            ///< empty: one is made
+  int64_t queue_timeout_us = 0;
+  int64_t run_timeout_us = 0;
+  int priority = 0;
+  bool skip_cache = false;
+  std::string digest_cache;  ///< see cachedDigestOfFile
+};
+
+/// Wall time of what the client itself did, in milliseconds. The server's phases are in Job.phases.
+struct CompileTimes {
+  double digest_ms = 0;
+  double upload_ms = 0;
+  double answer_ms = 0;  ///< from CreateJob to the terminal state
+};
+
+struct CompileOutcome {
+  v1::Job job;  ///< terminal: SUCCEEDED, FAILED or CANCELLED
+  CompileTimes times;
+};
+
+using EventFn = std::function<void(const v1::JobEvent&)>;
+
+/// Uploads what the server lacks and creates the job. The answer may already be terminal (a cache hit).
+absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequest& request,
+                                             const TransferProgress& upload_progress);
+
+/// Follows a job to its end; survives restarts of the server by resuming from the last event seen.
+/// Gives up when the server stays away for `patience`.
+absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,
+                                 std::chrono::milliseconds patience = std::chrono::minutes(2));
+
+}  // namespace tessera::client

@@ -1,0 +1,123 @@
+#include "clients/cpp/digest.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace tessera::client {
+namespace {
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
+  void update(std::string_view bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
+  std::string hex() {
+    std::string raw(EVP_MAX_MD_SIZE, '\0');
+    unsigned size = 0;
+    EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(raw.data()), &size);
+    raw.resize(size);
+    return absl::BytesToHexString(raw);
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+// What must be unchanged for a remembered digest to hold.
+std::string fingerprint(const struct stat& info) {
+  return absl::StrCat(info.st_dev, " ", info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".",
+                      info.st_mtim.tv_nsec, " ", info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec);
+}
+
+constexpr int kRacySeconds = 2;
+
+}  // namespace
+
+v1::Digest digestOf(std::string_view bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  v1::Digest digest;
+  digest.set_sha256(hash.hex());
+  digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
+  return digest;
+}
+
+absl::StatusOr<v1::Digest> digestOfFile(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  Sha256 hash;
+  v1::Digest digest;
+  std::vector<char> buffer(1 << 20);
+  int64_t total = 0;
+  while (true) {
+    const ssize_t got = read(file, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int error = errno;
+      close(file);
+      return absl::ErrnoToStatus(error, absl::StrCat("cannot read ", path));
+    }
+    if (got == 0) break;
+    hash.update({buffer.data(), static_cast<size_t>(got)});
+    total += got;
+  }
+  close(file);
+  digest.set_sha256(hash.hex());
+  digest.set_size_bytes(total);
+  return digest;
+}
+
+absl::StatusOr<v1::Digest> cachedDigestOfFile(const std::string& path, const std::string& cache_folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  struct stat before{};
+  if (cache_folder.empty() || error || stat(real.c_str(), &before) != 0) return digestOfFile(path);
+
+  const fs::path entry = fs::path(cache_folder) / digestOf(real.string()).sha256().substr(0, 32);
+  if (std::ifstream in(entry); in) {
+    std::string seen, sha256;
+    std::getline(in, seen);
+    std::getline(in, sha256);
+    if (seen == fingerprint(before) && sha256.size() == 64) {
+      v1::Digest digest;
+      digest.set_sha256(sha256);
+      digest.set_size_bytes(before.st_size);
+      return digest;
+    }
+  }
+  absl::StatusOr<v1::Digest> digest = digestOfFile(path);
+  struct stat after{};
+  const bool settled = stat(real.c_str(), &after) == 0 && fingerprint(before) == fingerprint(after) &&
+                       time(nullptr) - after.st_mtim.tv_sec > kRacySeconds;
+  if (digest.ok() && settled) {
+    // Written aside and renamed, so that a reader never sees half an entry. Failing to remember is no failure.
+    fs::create_directories(cache_folder, error);
+    const fs::path aside = absl::StrCat(entry.string(), ".", getpid());
+    std::ofstream(aside) << fingerprint(before) << "\n" << digest->sha256() << "\n";
+    fs::rename(aside, entry, error);
+  }
+  return digest;
+}
+
+std::string defaultDigestCache() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return absl::StrCat(cache, "/tessera/digests");
+  if (const char* home = std::getenv("HOME"); home && *home) return absl::StrCat(home, "/.cache/tessera/digests");
+  return "";
+}
+
+}  // namespace tessera::client

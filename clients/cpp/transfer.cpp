@@ -1,0 +1,163 @@
+#include "clients/cpp/transfer.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "clients/cpp/digest.h"
+#include "proto/failure.h"
+
+namespace tessera::client {
+namespace {
+
+constexpr int64_t kChunk = 1 << 20;
+constexpr int kAttempts = 5;
+constexpr int64_t kMaxInMemory = 1 << 30;
+
+bool worthAnotherTry(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
+}
+
+// Streams `in` from where the server stopped.
+absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& digest,
+                        const TransferProgress& progress) {
+  v1::QueryUploadRequest query;
+  *query.mutable_digest() = digest;
+  auto state = channel.call(channel.blobs(), &v1::BlobService::Stub::QueryUpload, query);
+  if (!state.ok()) return state.status();
+  if (state->complete()) return absl::OkStatus();
+
+  grpc::ClientContext context;
+  v1::UploadBlobResponse response;
+  auto writer = channel.blobs().UploadBlob(&context, &response);
+  v1::UploadBlobRequest request;
+  *request.mutable_digest() = digest;
+  request.set_offset(state->committed_bytes());
+  bool open = writer->Write(request);
+  request.Clear();
+
+  int64_t done = state->committed_bytes();
+  in.clear();
+  in.seekg(done);
+  std::string chunk(kChunk, '\0');
+  while (open && done < digest.size_bytes()) {
+    in.read(chunk.data(), std::min<int64_t>(kChunk, digest.size_bytes() - done));
+    const auto got = in.gcount();
+    if (got <= 0) {
+      context.TryCancel();
+      writer->Finish();
+      return absl::DataLossError("the file became shorter while it was being sent; send it again");
+    }
+    request.set_data(chunk.data(), static_cast<size_t>(got));
+    open = writer->Write(request);
+    done += got;
+    if (progress) progress(done, digest.size_bytes());
+  }
+  if (open) writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  return status.ok() ? absl::OkStatus() : fromGrpc(status);
+}
+
+absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress) {
+  absl::Status status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    status = uploadOnce(channel, in, digest, progress);
+    if (status.ok() || !worthAnotherTry(status)) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 << attempt));
+  }
+  return status;
+}
+
+// Appends the blob's bytes from `offset` on to `out`.
+absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, std::ostream& out,
+                          const TransferProgress& progress) {
+  grpc::ClientContext context;
+  v1::DownloadBlobRequest request;
+  request.set_sha256(digest.sha256());
+  request.set_offset(offset);
+  auto reader = channel.blobs().DownloadBlob(&context, request);
+  v1::DownloadBlobResponse chunk;
+  int64_t done = offset;
+  while (reader->Read(&chunk)) {
+    out.write(chunk.data().data(), static_cast<std::streamsize>(chunk.data().size()));
+    if (!out) {
+      const int error = errno;
+      context.TryCancel();
+      reader->Finish();
+      return absl::ErrnoToStatus(error, "cannot write the downloaded bytes");
+    }
+    done += static_cast<int64_t>(chunk.data().size());
+    if (progress) progress(done, digest.size_bytes());
+  }
+  const grpc::Status status = reader->Finish();
+  return status.ok() ? absl::OkStatus() : fromGrpc(status);
+}
+
+}  // namespace
+
+absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Digest& digest,
+                        const TransferProgress& progress) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  return upload(channel, in, digest, progress);
+}
+
+absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Digest& digest) {
+  std::istringstream in{std::string(bytes)};
+  return upload(channel, in, digest, {});
+}
+
+absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
+                          const TransferProgress& progress) {
+  namespace fs = std::filesystem;
+  const std::string part = absl::StrCat(path, ".part");
+  absl::Status status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::error_code error;
+    int64_t have = fs::exists(part, error) ? static_cast<int64_t>(fs::file_size(part, error)) : 0;
+    if (have > digest.size_bytes()) {
+      fs::remove(part, error);
+      have = 0;
+    }
+    std::ofstream out(part, std::ios::binary | std::ios::app);
+    if (!out) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", part));
+    status = have == digest.size_bytes() ? absl::OkStatus() : downloadFrom(channel, digest, have, out, progress);
+    out.close();
+    if (status.ok()) {
+      absl::StatusOr<v1::Digest> got = digestOfFile(part);
+      if (!got.ok()) return got.status();
+      if (got->sha256() == digest.sha256()) {
+        fs::rename(part, path, error);
+        if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot rename ", part, " to ", path));
+        return absl::OkStatus();
+      }
+      // What was there before the resume was not a prefix of this blob: start over.
+      fs::remove(part, error);
+      status = absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
+      continue;
+    }
+    if (!worthAnotherTry(status)) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 << attempt));
+  }
+  return status;
+}
+
+absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& digest) {
+  if (digest.size_bytes() > kMaxInMemory) {
+    return failureStatus(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("blob ", digest.sha256(), " has ",
+                                                                   digest.size_bytes(), " bytes; save it to a file"));
+  }
+  std::ostringstream out;
+  if (absl::Status status = downloadFrom(channel, digest, 0, out, {}); !status.ok()) return status;
+  std::string bytes = std::move(out).str();
+  if (digestOf(bytes).sha256() != digest.sha256()) {
+    return absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
+  }
+  return bytes;
+}
+
+}  // namespace tessera::client

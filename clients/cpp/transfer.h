@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "clients/cpp/channel.h"
+
+namespace tessera::client {
+
+/// Called with bytes done and bytes in all.
+using TransferProgress = std::function<void(int64_t done, int64_t total)>;
+
+/// Sends a file as a blob; does nothing when the server has it. An interrupted upload goes on where the
+/// server says it stopped, up to five times. `digest` must be the file's.
+absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Digest& digest,
+                        const TransferProgress& progress = {});
+
+/// Sends bytes at hand as a blob.
+absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Digest& digest);
+
+/// Fetches a blob into a file: into `path`.part first (resumed when present), hash verified, then renamed.
+absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
+                          const TransferProgress& progress = {});
+
+/// Fetches a small blob. LIMIT_EXCEEDED over 1 GiB.
+absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& digest);
+
+}  // namespace tessera::client

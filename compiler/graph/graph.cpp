@@ -1,0 +1,57 @@
+#include "compiler/graph/graph.h"
+
+#include "compiler/graph/concat.h"
+#include "compiler/graph/fold_constants.h"
+#include "compiler/graph/fusion.h"
+#include "compiler/graph/groups.h"
+#include "compiler/graph/layout.h"
+#include "compiler/graph/plan_writer.h"
+#include "compiler/graph/simplify.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/Verifier.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+
+absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target) {
+  model.module->getContext()
+      ->loadDialect<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
+                    mlir::tensor::TensorDialect, mlir::func::FuncDialect>();
+  auto main = mlir::dyn_cast_or_null<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"));
+  if (!main) return failureStatus(v1::Failure::INTERNAL, "the imported module has no function @main");
+
+  std::vector<v1::RewriteCount> rewrites;
+  auto count = [&](const char* name, int times) {
+    if (times == 0) return;
+    for (v1::RewriteCount& rewrite : rewrites) {
+      if (rewrite.name() == name) return rewrite.set_count(rewrite.count() + times);
+    }
+    rewrites.emplace_back().set_name(name);
+    rewrites.back().set_count(times);
+  };
+  count("generalize-named-ops", generalizeNamedOps(main));
+  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  count("recognize-concat", recognizeConcats(main));
+  count("fold-constants", foldConstants(main, &model.weights));
+  const int64_t lanes = target.registers().vector_bits() / 32;
+  count("assign-channel-blocks", assignChannelBlocks(main, lanes));
+  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  count("fold-constants", foldConstants(main, &model.weights));
+  const int layout_transforms = countLayoutTransforms(main);
+  count("fuse-elementwise", fuseElementwise(main));
+  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  constantsToWeights(main, model.weights);
+
+  absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(main));
+  if (!planned.ok()) return planned.status();
+  *planned->plan.mutable_target() = target;
+  planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
+  for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
+  return planned;
+}
+
+}  // namespace tessera::compiler

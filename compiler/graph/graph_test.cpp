@@ -1,0 +1,109 @@
+#include "compiler/graph/graph.h"
+
+#include "compiler/graph/plan_check.h"
+#include "gtest/gtest.h"
+
+namespace tessera::compiler {
+namespace {
+
+TEST_F(PlanTest, MatmulBiasReluIsOneStep) {
+  PlannedGraph planned = checkText(R"(
+    func.func @main(%x: tensor<5x17xf32>, %w: tensor<17x24xf32> {tessera.weight = 0 : i64},
+                    %b: tensor<24xf32> {tessera.weight = 1 : i64}) -> tensor<5x24xf32> {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<5x24xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<5x24xf32>) -> tensor<5x24xf32>
+      %m = linalg.matmul ins(%x, %w : tensor<5x17xf32>, tensor<17x24xf32>) outs(%f : tensor<5x24xf32>) -> tensor<5x24xf32>
+      %a = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>],
+          iterator_types = ["parallel", "parallel"]} ins(%m, %b : tensor<5x24xf32>, tensor<24xf32>) outs(%e : tensor<5x24xf32>) {
+        ^bb0(%p: f32, %q: f32, %o: f32):
+          %s = arith.addf %p, %q : f32
+          linalg.yield %s : f32
+      } -> tensor<5x24xf32>
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+          iterator_types = ["parallel", "parallel"]} ins(%a : tensor<5x24xf32>) outs(%e : tensor<5x24xf32>) {
+        ^bb0(%p: f32, %o: f32):
+          %s = arith.maximumf %p, %zero : f32
+          linalg.yield %s : f32
+      } -> tensor<5x24xf32>
+      return %r : tensor<5x24xf32>
+    })");
+  EXPECT_EQ(planned.plan.steps_size(), 1);
+  EXPECT_EQ(planned.plan.arena_bytes(), 0);
+}
+
+TEST_F(PlanTest, OutputsThatNoStepComputesAreCopied) {
+  PlannedGraph planned = checkText(R"(
+    func.func @main(%x: tensor<6xf32>, %unused: tensor<3xf32>, %w: tensor<4xf32> {tessera.weight = 0 : i64})
+        -> (tensor<6xf32>, tensor<2x3xf32>, tensor<4xf32>, tensor<5xf32>, tensor<6xf32>, tensor<6xf32>, tensor<2x3xf32>) {
+      %c = arith.constant dense<2.5> : tensor<5xf32>
+      %v = tensor.expand_shape %x [[0, 1]] output_shape [2, 3] : tensor<6xf32> into tensor<2x3xf32>
+      %e = tensor.empty() : tensor<6xf32>
+      %r = linalg.exp ins(%x : tensor<6xf32>) outs(%e : tensor<6xf32>) -> tensor<6xf32>
+      %rv = tensor.expand_shape %r [[0, 1]] output_shape [2, 3] : tensor<6xf32> into tensor<2x3xf32>
+      return %x, %v, %w, %c, %r, %r, %rv : tensor<6xf32>, tensor<2x3xf32>, tensor<4xf32>, tensor<5xf32>, tensor<6xf32>, tensor<6xf32>, tensor<2x3xf32>
+    })");
+  EXPECT_EQ(planned.plan.steps_size(), 7);
+}
+
+TEST_F(PlanTest, BooleansCrossAsBytes) {
+  checkText(R"(
+    func.func @main(%x: tensor<2x7xf32>, %y: tensor<2x7xf32>) -> (tensor<2x7xf32>, tensor<2x7xf32>, tensor<2x7xf32>) {
+      %e1 = tensor.empty() : tensor<2x7xi1>
+      %e = tensor.empty() : tensor<2x7xf32>
+      %c = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+          iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<2x7xf32>, tensor<2x7xf32>) outs(%e1 : tensor<2x7xi1>) {
+        ^bb0(%p: f32, %q: f32, %o: i1):
+          %s = arith.cmpf olt, %p, %q : f32
+          linalg.yield %s : i1
+      } -> tensor<2x7xi1>
+      %s0 = linalg.select ins(%c, %x, %y : tensor<2x7xi1>, tensor<2x7xf32>, tensor<2x7xf32>) outs(%e : tensor<2x7xf32>) -> tensor<2x7xf32>
+      %s1 = linalg.select ins(%c, %y, %x : tensor<2x7xi1>, tensor<2x7xf32>, tensor<2x7xf32>) outs(%e : tensor<2x7xf32>) -> tensor<2x7xf32>
+      %s2 = linalg.exp ins(%s0 : tensor<2x7xf32>) outs(%e : tensor<2x7xf32>) -> tensor<2x7xf32>
+      return %s0, %s1, %s2 : tensor<2x7xf32>, tensor<2x7xf32>, tensor<2x7xf32>
+    })");
+}
+
+TEST_F(PlanTest, SoftmaxIsOneWorkload) {
+  PlannedGraph planned = checkText(R"(
+    #id = affine_map<(i, j) -> (i, j)>
+    #row = affine_map<(i, j) -> (i)>
+    func.func @main(%x: tensor<7x13xf32>) -> tensor<7x13xf32> {
+      %low = arith.constant 0xFF800000 : f32
+      %zero = arith.constant 0.0 : f32
+      %er = tensor.empty() : tensor<7xf32>
+      %e = tensor.empty() : tensor<7x13xf32>
+      %fl = linalg.fill ins(%low : f32) outs(%er : tensor<7xf32>) -> tensor<7xf32>
+      %fz = linalg.fill ins(%zero : f32) outs(%er : tensor<7xf32>) -> tensor<7xf32>
+      %m = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+          ins(%x : tensor<7x13xf32>) outs(%fl : tensor<7xf32>) {
+        ^bb0(%p: f32, %o: f32):
+          %s = arith.maximumf %p, %o : f32
+          linalg.yield %s : f32
+      } -> tensor<7xf32>
+      %d = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+          ins(%x, %m : tensor<7x13xf32>, tensor<7xf32>) outs(%e : tensor<7x13xf32>) {
+        ^bb0(%p: f32, %q: f32, %o: f32):
+          %s = arith.subf %p, %q : f32
+          %t = math.exp %s : f32
+          linalg.yield %t : f32
+      } -> tensor<7x13xf32>
+      %sum = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+          ins(%d : tensor<7x13xf32>) outs(%fz : tensor<7xf32>) {
+        ^bb0(%p: f32, %o: f32):
+          %s = arith.addf %p, %o : f32
+          linalg.yield %s : f32
+      } -> tensor<7xf32>
+      %r = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+          ins(%d, %sum : tensor<7x13xf32>, tensor<7xf32>) outs(%e : tensor<7x13xf32>) {
+        ^bb0(%p: f32, %q: f32, %o: f32):
+          %s = arith.divf %p, %q : f32
+          linalg.yield %s : f32
+      } -> tensor<7x13xf32>
+      return %r : tensor<7x13xf32>
+    })");
+  EXPECT_EQ(planned.plan.steps_size(), 1);
+}
+
+}  // namespace
+}  // namespace tessera::compiler

@@ -1,0 +1,143 @@
+#include "compiler/graph/groups.h"
+
+#include "compiler/graph/op_kind.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// Bounds compile time of one workload, not a limit anyone meets in practice.
+constexpr size_t kMaxGroupOps = 24;
+
+struct OpenGroup {
+  std::vector<mlir::Operation*> ops;  // program order; empty once absorbed
+  bool heavy = false;                 // has a root that reads its inputs many times, or an opaque one
+  bool closed = false;                // nothing may follow
+};
+
+class GroupBuilder {
+ public:
+  std::vector<Group> run(mlir::func::FuncOp main);
+
+ private:
+  void visit(mlir::Operation* op, OpKind kind);
+  llvm::SmallSetVector<int, 4> joinable(mlir::Operation* op, OpKind kind);
+  /// Whether every reader of the group's values is `op` or in one of `candidates`.
+  bool readOnlyWithin(int group, mlir::Operation* op, const llvm::SmallSetVector<int, 4>& candidates);
+
+  std::vector<OpenGroup> groups_;
+  llvm::DenseMap<mlir::Operation*, int> group_of_;
+};
+
+bool GroupBuilder::readOnlyWithin(int group, mlir::Operation* op, const llvm::SmallSetVector<int, 4>& candidates) {
+  for (mlir::Operation* member : groups_[group].ops) {
+    for (mlir::Operation* user : member->getUsers()) {
+      // A reader inside a region (a captured tensor) counts as the operation that holds the region.
+      while (user->getBlock() != member->getBlock()) user = user->getParentOp();
+      if (user == op) continue;
+      auto it = group_of_.find(user);
+      if (it == group_of_.end()) return false;
+      if (it->second != group && !candidates.contains(it->second)) return false;
+    }
+  }
+  return true;
+}
+
+/// Groups whose values `op` reads and that it could join; empty: it starts a group of its own.
+llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind kind) {
+  llvm::SmallSetVector<int, 4> candidates;
+  int heavy = -1;
+  auto consider = [&](mlir::OpOperand& operand, bool same_points) {
+    mlir::Operation* producer = operand.get().getDefiningOp();
+    auto it = producer ? group_of_.find(producer) : group_of_.end();
+    if (it == group_of_.end() || groups_[it->second].closed) return;
+    if (!groups_[it->second].heavy) {
+      candidates.insert(it->second);
+    } else if (same_points) {
+      heavy = std::max(heavy, it->second);  // at most one heavy root: the latest
+    }
+  };
+  if (kind == OpKind::kPad) {
+    mlir::OpOperand& source = op->getOpOperand(0);
+    mlir::Operation* producer = source.get().getDefiningOp();
+    // Codegen writes the interior of the padded buffer directly, so the producer must be a loop nest.
+    if (producer && mlir::isa<mlir::linalg::LinalgOp>(producer)) consider(source, true);
+  } else {
+    auto linalg_op = mlir::cast<mlir::linalg::LinalgOp>(op);
+    for (mlir::OpOperand* input : linalg_op.getDpsInputOperands()) {
+      consider(*input, kind == OpKind::kElementwise && isIdentityAccess(linalg_op, input));
+    }
+  }
+  // A heavy root and its followers must be read here alone; light groups may feed one another.
+  if (heavy >= 0) {
+    llvm::SmallSetVector<int, 4> only;
+    only.insert(heavy);
+    if (readOnlyWithin(heavy, op, only) && groups_[heavy].ops.size() < kMaxGroupOps) return only;
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int candidate : llvm::SmallVector<int>(candidates.begin(), candidates.end())) {
+      if (readOnlyWithin(candidate, op, candidates)) continue;
+      candidates.remove(candidate);
+      changed = true;
+    }
+  }
+  size_t size = 1;
+  for (int candidate : candidates) size += groups_[candidate].ops.size();
+  if (size > kMaxGroupOps) candidates.clear();
+  return candidates;
+}
+
+void GroupBuilder::visit(mlir::Operation* op, OpKind kind) {
+  llvm::SmallSetVector<int, 4> joined;
+  if (kind == OpKind::kElementwise || kind == OpKind::kReduction || kind == OpKind::kPad) joined = joinable(op, kind);
+  OpenGroup merged;
+  for (int group : joined) {
+    OpenGroup& part = groups_[group];
+    merged.ops.insert(merged.ops.end(), part.ops.begin(), part.ops.end());
+    merged.heavy |= part.heavy;
+    part.ops.clear();
+  }
+  std::sort(merged.ops.begin(), merged.ops.end(),
+            [](mlir::Operation* a, mlir::Operation* b) { return a->isBeforeInBlock(b); });
+  merged.ops.push_back(op);
+  merged.heavy |= kind == OpKind::kHeavy || kind == OpKind::kOpaque;
+  merged.closed = kind == OpKind::kPad || kind == OpKind::kOpaque;
+  const int id = static_cast<int>(groups_.size());
+  for (mlir::Operation* member : merged.ops) group_of_[member] = id;
+  groups_.push_back(std::move(merged));
+}
+
+std::vector<Group> GroupBuilder::run(mlir::func::FuncOp main) {
+  for (mlir::Operation& op : main.getBody().front().without_terminator()) {
+    const OpKind kind = kindOf(&op);
+    if (kind != OpKind::kView && kind != OpKind::kCloned) visit(&op, kind);
+  }
+  std::vector<Group> result;
+  for (size_t id = 0; id < groups_.size(); ++id) {
+    if (groups_[id].ops.empty()) continue;
+    Group group{std::move(groups_[id].ops), {}};
+    for (mlir::Operation* op : group.ops) {
+      for (mlir::Value value : op->getResults()) {
+        const bool read_outside = llvm::any_of(value.getUsers(), [&](mlir::Operation* user) {
+          while (user->getBlock() != op->getBlock()) user = user->getParentOp();
+          auto it = group_of_.find(user);
+          return it == group_of_.end() || it->second != static_cast<int>(id);
+        });
+        if (read_outside) group.results.push_back(value);
+      }
+    }
+    if (!group.results.empty()) result.push_back(std::move(group));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Group> formGroups(mlir::func::FuncOp main) { return GroupBuilder().run(main); }
+
+}  // namespace tessera::compiler

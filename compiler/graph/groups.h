@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Operation.h"
+
+namespace tessera::compiler {
+
+/// Operations that become one workload, in program order. Only values of `results` are read outside.
+struct Group {
+  std::vector<mlir::Operation*> ops;
+  std::vector<mlir::Value> results;
+};
+
+/// Cuts `main` into groups, in the order in which they can run.
+///
+/// A group is a root (contraction, convolution, pooling, reduction, data movement) and what can follow it
+/// without another pass over memory: elementwise operations at the same points, a trailing tensor.pad.
+/// Reductions and the elementwise operations between them over the same rows (softmax, layer
+/// normalization) form one group. A producer joins only if nobody else reads it, so no work is repeated
+/// and groups never depend on each other in a cycle. Linear in operations and operands.
+std::vector<Group> formGroups(mlir::func::FuncOp main);
+
+}  // namespace tessera::compiler

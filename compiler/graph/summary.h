@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tessera::compiler {
+
+struct WorkloadFacts {
+  std::string summary;  ///< for people: "conv2d 3x3 s1 64->64 56x56 + add + relu"
+  int64_t flops = 0;    ///< arithmetic operations; multiply and add count as two
+  int64_t bytes = 0;    ///< arguments and results, each touched once
+};
+
+/// What a workload's function computes, read off its access functions.
+WorkloadFacts describeWorkload(mlir::func::FuncOp function);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,47 @@
+#include "compiler/ir/workload.h"
+
+#include <openssl/evp.h>
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+#include "mlir/IR/Operation.h"
+
+namespace tessera::compiler {
+
+std::string sha256Hex(std::string_view bytes) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
+  return llvm::toHex(llvm::ArrayRef<uint8_t>(digest, size), /*LowerCase=*/true);
+}
+
+CanonicalWorkload canonicalizeWorkload(mlir::func::FuncOp function) {
+  mlir::Location unknown = mlir::UnknownLoc::get(function.getContext());
+  function->walk([&](mlir::Operation* op) {
+    op->setLoc(unknown);
+    // Attributes an operation does not declare say where it came from, not what it computes.
+    if (op != function.getOperation()) op->setDiscardableAttrs(mlir::DictionaryAttr::get(op->getContext()));
+    for (mlir::Region& region : op->getRegions()) {
+      for (mlir::Block& block : region) {
+        for (mlir::BlockArgument argument : block.getArguments()) argument.setLoc(unknown);
+      }
+    }
+  });
+  function.setAllArgAttrs(mlir::ArrayRef<mlir::DictionaryAttr>{});
+  function.setAllResultAttrs(mlir::ArrayRef<mlir::DictionaryAttr>{});
+  function.setName("w");
+  function.setPublic();
+
+  CanonicalWorkload workload;
+  llvm::raw_string_ostream stream(workload.ir);
+  // Elided or resource-backed constants would make the text incomplete: print everything inline.
+  mlir::OpPrintingFlags flags;
+  flags.enableDebugInfo(false).elideLargeElementsAttrs(-1).elideLargeResourceString(-1);
+  function->print(stream, flags);
+  stream << "\n";
+  workload.hash = sha256Hex(workload.ir);
+  workload.symbol = "w_" + workload.hash.substr(0, 16);
+  return workload;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,33 @@
+#include "compiler/runtime/memory_region.h"
+
+#include <sys/mman.h>
+
+#include <limits>
+
+namespace tessera::compiler {
+
+MemoryRegion::~MemoryRegion() {
+  if (mapping_) munmap(mapping_, mapped_);
+}
+
+bool MemoryRegion::allocate(size_t bytes) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  if (bytes == 0) return true;
+  const bool huge = bytes >= kHugePage;
+  const size_t slack = huge ? kHugePage : 0;
+  if (bytes > std::numeric_limits<size_t>::max() / 2) return false;
+  void* mapping = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return false;
+  mapping_ = mapping;
+  mapped_ = bytes + slack;
+  auto at = reinterpret_cast<uintptr_t>(mapping);
+  if (huge) {
+    at = (at + kHugePage - 1) / kHugePage * kHugePage;
+    // Advice only: a kernel without huge pages still runs correctly.
+    madvise(reinterpret_cast<void*>(at), bytes, MADV_HUGEPAGE);
+  }
+  data_ = reinterpret_cast<uint8_t*>(at);
+  return true;
+}
+
+}  // namespace tessera::compiler

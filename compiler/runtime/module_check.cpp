@@ -1,0 +1,158 @@
+#include <cstring>
+#include <string>
+
+#include "compiler/runtime/module_image.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr int32_t kMaxCount = 1 << 20;
+constexpr int32_t kMaxRank = 64;
+constexpr size_t kMaxStringBytes = 1 << 16;
+constexpr int64_t kMaxBytes = int64_t{1} << 46;
+
+class Checker {
+ public:
+  Checker(const tessera_module* module, std::span<const ImageSegment> segments) : m_(module), segments_(segments) {}
+
+  RuntimeStatus run(const Requirements& requirements, uint64_t weights_bytes) {
+    // The version comes first and is alone readable whatever the version is.
+    if (!readable(m_, sizeof(uint32_t), alignof(tessera_module))) return fail("module", 0, "lies outside the code");
+    if (m_->abi_version != TESSERA_MODULE_ABI) {
+      return runtimeError(TESSERA_INCOMPATIBLE,
+                          "the artifact's code has module ABI %u, this runtime has %d; compile the model again",
+                          m_->abi_version, TESSERA_MODULE_ABI);
+    }
+    if (!readable(m_, sizeof(tessera_module), alignof(tessera_module))) {
+      return fail("module", 0, "lies outside the code");
+    }
+    if (!string(m_->compiler_version) || !string(m_->triple) || !string(m_->features)) {
+      return fail("module", 0, "has a name outside the code");
+    }
+    if (requirements.triple != m_->triple || joined(requirements) != m_->features) {
+      return fail("module", 0, "is for another target than target.txt says");
+    }
+    if (!bytes(m_->arena_bytes) || !bytes(m_->workspace_bytes) || !bytes(m_->scratch_bytes) ||
+        !bytes(m_->weights_bytes)) {
+      return fail("module", 0, "asks for an impossible amount of memory");
+    }
+    if (static_cast<uint64_t>(m_->weights_bytes) != weights_bytes) {
+      return runtimeError(TESSERA_CORRUPT, "the artifact has %llu bytes of weights, its code expects %lld",
+                          static_cast<unsigned long long>(weights_bytes), static_cast<long long>(m_->weights_bytes));
+    }
+    if (!array(m_->inputs, m_->num_inputs) || !array(m_->outputs, m_->num_outputs) ||
+        !array(m_->buffers, m_->num_buffers) || !array(m_->steps, m_->num_steps)) {
+      return fail("module", 0, "has a table outside the code");
+    }
+    for (int i = 0; i < m_->num_inputs; ++i) {
+      if (const char* what = tensor(m_->inputs[i])) return fail("input", i, what);
+    }
+    for (int i = 0; i < m_->num_outputs; ++i) {
+      if (const char* what = tensor(m_->outputs[i])) return fail("output", i, what);
+    }
+    for (int i = 0; i < m_->num_buffers; ++i) {
+      if (const char* what = buffer(m_->buffers[i])) return fail("buffer", i, what);
+    }
+    for (int i = 0; i < m_->num_steps; ++i) {
+      if (const char* what = step(m_->steps[i])) return fail("step", i, what);
+    }
+    return {};
+  }
+
+ private:
+  static RuntimeStatus fail(const char* table, int index, const char* what) {
+    return runtimeError(TESSERA_CORRUPT, "the artifact's tables are inconsistent: %s %d %s", table, index, what);
+  }
+  static std::string joined(const Requirements& requirements) {
+    std::string text;
+    for (const std::string& feature : requirements.features) text += (text.empty() ? "" : " ") + feature;
+    return text;
+  }
+
+  const ImageSegment* segmentOf(const void* pointer) const {
+    const auto at = reinterpret_cast<uintptr_t>(pointer);
+    for (const ImageSegment& segment : segments_) {
+      if (at >= segment.begin && at < segment.end) return &segment;
+    }
+    return nullptr;
+  }
+  bool readable(const void* pointer, size_t size, size_t alignment) const {
+    const ImageSegment* segment = segmentOf(pointer);
+    const auto at = reinterpret_cast<uintptr_t>(pointer);
+    return segment && at % alignment == 0 && size <= segment->end - at;
+  }
+  template <typename T>
+  bool array(const T* pointer, int32_t count) const {
+    if (count < 0 || count > kMaxCount) return false;
+    return count == 0 || readable(pointer, sizeof(T) * static_cast<size_t>(count), alignof(T));
+  }
+  bool string(const char* text) const {
+    const ImageSegment* segment = segmentOf(text);
+    if (!segment) return false;
+    const size_t limit = std::min<size_t>(segment->end - reinterpret_cast<uintptr_t>(text), kMaxStringBytes);
+    return strnlen(text, limit) < limit;
+  }
+  static bool bytes(int64_t value) { return value >= 0 && value <= kMaxBytes; }
+
+  const char* tensor(const tessera_module_tensor& t) const {
+    if (!string(t.name)) return "has its name outside the code";
+    const auto element = static_cast<int64_t>(tessera_dtype_size(t.dtype));
+    if (element == 0) return "has an unknown element type";
+    if (t.rank < 0 || t.rank > kMaxRank || !array(t.shape, t.rank)) return "has its shape outside the code";
+    int64_t size = element;
+    for (int32_t i = 0; i < t.rank; ++i) {
+      if (t.shape[i] < 0 || __builtin_mul_overflow(size, t.shape[i], &size)) return "has an impossible shape";
+    }
+    if (size != t.size_bytes || !bytes(size)) return "has a size that is not its shape's";
+    return nullptr;
+  }
+
+  const char* buffer(const tessera_module_buffer& b) const {
+    if (!bytes(b.size_bytes) || !bytes(b.offset)) return "has an impossible size or offset";
+    switch (b.kind) {
+      case TESSERA_BUFFER_INPUT:
+      case TESSERA_BUFFER_OUTPUT: {
+        const bool input = b.kind == TESSERA_BUFFER_INPUT;
+        if (b.index < 0 || b.index >= (input ? m_->num_inputs : m_->num_outputs)) return "refers to no such tensor";
+        const int64_t size = (input ? m_->inputs : m_->outputs)[b.index].size_bytes;
+        return b.size_bytes == size && b.offset == 0 ? nullptr : "is not the size of its tensor";
+      }
+      case TESSERA_BUFFER_WEIGHT:
+      case TESSERA_BUFFER_ARENA: {
+        const int64_t limit = b.kind == TESSERA_BUFFER_WEIGHT ? m_->weights_bytes : m_->arena_bytes;
+        if (b.offset % TESSERA_BUFFER_ALIGNMENT != 0) return "has an offset that is no multiple of 64";
+        return b.offset <= limit && b.size_bytes <= limit - b.offset ? nullptr : "reaches beyond its section";
+      }
+      default:
+        return "is of an unknown kind";
+    }
+  }
+
+  const char* step(const tessera_module_step& s) const {
+    if (!string(s.name) || !string(s.symbol)) return "has its name outside the code";
+    if (!array(s.phases, s.num_phases)) return "has its phases outside the code";
+    if (!array(s.operands, s.num_operands)) return "has its operands outside the code";
+    if (s.flops < 0) return "has a negative operation count";
+    for (int32_t i = 0; i < s.num_operands; ++i) {
+      if (s.operands[i] < 0 || s.operands[i] >= m_->num_buffers) return "refers to no such buffer";
+    }
+    for (int32_t i = 0; i < s.num_phases; ++i) {
+      if (s.phases[i].grid < 1) return "has a phase without work";
+      const ImageSegment* segment = segmentOf(reinterpret_cast<const void*>(s.phases[i].fn));
+      if (!segment || !segment->executable) return "has a phase outside the code";
+    }
+    return nullptr;
+  }
+
+  const tessera_module* m_;
+  std::span<const ImageSegment> segments_;
+};
+
+}  // namespace
+
+RuntimeStatus checkModule(const tessera_module* module, std::span<const ImageSegment> segments,
+                          const Requirements& requirements, uint64_t weights_bytes) {
+  return Checker(module, segments).run(requirements, weights_bytes);
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "compiler/runtime/artifact_reader.h"
+#include "compiler/runtime/module_abi.h"
+
+namespace tessera::compiler {
+
+/// A loaded code.so. Closes it when destroyed.
+class ModuleImage {
+ public:
+  /// Maps the code from memory and finds its tables, which are checked completely: after this, every pointer,
+  /// count and index within `table()` can be followed. Nothing of the code is executed.
+  /// `weights_bytes` is what the artifact brings. Fails with CORRUPT, INCOMPATIBLE or IO_ERROR.
+  static RuntimeStatus load(std::span<const uint8_t> code, const Requirements& requirements, uint64_t weights_bytes,
+                            std::unique_ptr<ModuleImage>* image);
+  ~ModuleImage();
+  ModuleImage(const ModuleImage&) = delete;
+  ModuleImage& operator=(const ModuleImage&) = delete;
+
+  const tessera_module& table() const { return *table_; }
+
+ private:
+  ModuleImage() = default;
+
+  int fd_ = -1;
+  void* handle_ = nullptr;
+  const tessera_module* table_ = nullptr;
+};
+
+/// Parts of the address space that belong to one loaded image.
+struct ImageSegment {
+  uintptr_t begin, end;
+  bool executable;
+};
+
+/// Checks every table of a module whose readable memory is `segments`. Fails with CORRUPT (or INCOMPATIBLE for
+/// another ABI version) and names the table and the entry.
+RuntimeStatus checkModule(const tessera_module* module, std::span<const ImageSegment> segments,
+                          const Requirements& requirements, uint64_t weights_bytes);
+
+}  // namespace tessera::compiler

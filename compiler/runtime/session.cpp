@@ -1,0 +1,166 @@
+#include "compiler/runtime/session.h"
+
+#include <ctime>
+
+namespace tessera::compiler {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+int64_t nowNs() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+/// First element of part `index` of `parts` nearly equal parts of [0, extent).
+int64_t partBegin(int64_t extent, int index, int parts) {
+  return static_cast<int64_t>(static_cast<__int128>(extent) * index / parts);
+}
+
+bool overlap(const void* a, size_t a_size, const void* b, size_t b_size) {
+  const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  return a_size > 0 && b_size > 0 && (x < y ? y - x < a_size : x - y < b_size);
+}
+
+RuntimeStatus checkBuffer(const char* kind, size_t index, const tessera_module_tensor& tensor, const void* data,
+                          size_t size) {
+  if (size != static_cast<size_t>(tensor.size_bytes)) {
+    return runtimeError(TESSERA_INVALID_ARGUMENT, "%s %zu ('%.100s') takes %lld bytes, %zu were given", kind, index,
+                        tensor.name, static_cast<long long>(tensor.size_bytes), size);
+  }
+  if (size > 0 && !data) {
+    return runtimeError(TESSERA_INVALID_ARGUMENT, "%s %zu ('%.100s') is null", kind, index, tensor.name);
+  }
+  if (reinterpret_cast<uintptr_t>(data) % tessera_dtype_size(tensor.dtype) != 0) {
+    return runtimeError(TESSERA_INVALID_ARGUMENT, "%s %zu ('%.100s') is not aligned to its element of %zu bytes", kind,
+                        index, tensor.name, tessera_dtype_size(tensor.dtype));
+  }
+  return {};
+}
+
+/// Frees the session for its next run when the current one ends.
+class RunningGuard {
+ public:
+  explicit RunningGuard(std::atomic_flag& flag) : flag_(flag) {}
+  ~RunningGuard() { flag_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag& flag_;
+};
+
+}  // namespace
+
+RuntimeStatus Session::create(std::shared_ptr<const LoadedArtifact> artifact, int threads,
+                              std::unique_ptr<Session>* session) {
+  std::unique_ptr<Session> made(new Session(std::move(artifact), threads));
+  if (RuntimeStatus status = made->prepare(); !status.ok()) return status;
+  *session = std::move(made);
+  return {};
+}
+
+Session::Session(std::shared_ptr<const LoadedArtifact> artifact, int threads)
+    : artifact_(std::move(artifact)), module_(artifact_->module()), team_(threads) {}
+
+RuntimeStatus Session::prepare() {
+  // Whole pages, so that no two threads write to one cache line. checkModule() bounds the sizes: no overflow.
+  scratch_stride_ = (static_cast<size_t>(module_.scratch_bytes) + kPage - 1) / kPage * kPage;
+  if (!arena_.allocate(static_cast<size_t>(module_.arena_bytes)) ||
+      !workspace_.allocate(static_cast<size_t>(module_.workspace_bytes)) ||
+      !scratch_.allocate(scratch_stride_ * static_cast<size_t>(team_.threads()))) {
+    return runtimeError(TESSERA_OUT_OF_MEMORY,
+                        "no memory for a session: arena %lld, workspace %lld, scratch %zu bytes for each of %d threads",
+                        static_cast<long long>(module_.arena_bytes), static_cast<long long>(module_.workspace_bytes),
+                        scratch_stride_, team_.threads());
+  }
+  for (int32_t s = 0; s < module_.num_steps; ++s) {
+    const tessera_module_step& step = module_.steps[s];
+    first_operand_.push_back(operands_.size());
+    for (int32_t i = 0; i < step.num_operands; ++i) {
+      const tessera_module_buffer& buffer = module_.buffers[step.operands[i]];
+      if (buffer.kind == TESSERA_BUFFER_INPUT || buffer.kind == TESSERA_BUFFER_OUTPUT) {
+        caller_slots_.push_back({operands_.size(), buffer.index, buffer.kind == TESSERA_BUFFER_OUTPUT});
+      }
+      operands_.push_back(operandAddress(buffer));
+    }
+  }
+  return {};
+}
+
+/// Null for buffers of the caller.
+void* Session::operandAddress(const tessera_module_buffer& buffer) const {
+  if (buffer.kind == TESSERA_BUFFER_ARENA) return arena_.data() + buffer.offset;
+  // Kernels take all operands as pointers to mutable memory; weights are mapped read-only.
+  if (buffer.kind == TESSERA_BUFFER_WEIGHT) return const_cast<uint8_t*>(artifact_->weights) + buffer.offset;
+  return nullptr;
+}
+
+RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs,
+                                    std::span<const tessera_buffer> outputs) const {
+  const auto expected_inputs = static_cast<size_t>(module_.num_inputs);
+  const auto expected_outputs = static_cast<size_t>(module_.num_outputs);
+  if (inputs.size() != expected_inputs || outputs.size() != expected_outputs) {
+    return runtimeError(TESSERA_INVALID_ARGUMENT, "the model has %zu inputs and %zu outputs, %zu and %zu were given",
+                        expected_inputs, expected_outputs, inputs.size(), outputs.size());
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    RuntimeStatus status = checkBuffer("input", i, module_.inputs[i], inputs[i].data, inputs[i].size_bytes);
+    if (!status.ok()) return status;
+  }
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const tessera_buffer& output = outputs[o];
+    RuntimeStatus status = checkBuffer("output", o, module_.outputs[o], output.data, output.size_bytes);
+    if (!status.ok()) return status;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (overlap(output.data, output.size_bytes, inputs[i].data, inputs[i].size_bytes)) {
+        return runtimeError(TESSERA_INVALID_ARGUMENT, "output %zu overlaps input %zu", o, i);
+      }
+    }
+    for (size_t i = 0; i < o; ++i) {
+      if (overlap(output.data, output.size_bytes, outputs[i].data, outputs[i].size_bytes)) {
+        return runtimeError(TESSERA_INVALID_ARGUMENT, "output %zu overlaps output %zu", o, i);
+      }
+    }
+  }
+  return {};
+}
+
+RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
+                           std::span<int64_t> step_ns) {
+  if (running_.test_and_set(std::memory_order_acquire)) {
+    return runtimeError(TESSERA_BUSY, "the session is running already; make one session per concurrent run");
+  }
+  const RunningGuard guard(running_);
+  if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
+  for (const CallerSlot& slot : caller_slots_) {
+    const auto tensor = static_cast<size_t>(slot.tensor);
+    operands_[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
+  }
+  step_ns_ = step_ns;
+  team_.run([](void* session, int thread) { static_cast<Session*>(session)->runThread(thread); }, this);
+  return {};
+}
+
+void Session::runThread(int thread) {
+  const int threads = team_.threads();
+  uint8_t* const scratch = scratch_.data() ? scratch_.data() + scratch_stride_ * static_cast<size_t>(thread) : nullptr;
+  const bool timed = thread == 0 && !step_ns_.empty();
+  int64_t begin = timed ? nowNs() : 0;
+  for (int32_t s = 0; s < module_.num_steps; ++s) {
+    const tessera_module_step& step = module_.steps[s];
+    void* const* operands = operands_.data() + first_operand_[static_cast<size_t>(s)];
+    for (int32_t p = 0; p < step.num_phases; ++p) {
+      const tessera_module_phase& phase = step.phases[p];
+      const int64_t low = partBegin(phase.grid, thread, threads), high = partBegin(phase.grid, thread + 1, threads);
+      if (low < high) phase.fn(operands, low, high, workspace_.data(), scratch);
+      team_.barrier();
+    }
+    if (timed) {
+      const int64_t end = nowNs();
+      step_ns_[static_cast<size_t>(s)] = end - begin;
+      begin = end;
+    }
+  }
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compiler/runtime/memory_region.h"
+#include "compiler/runtime/module_image.h"
+#include "compiler/runtime/status.h"
+#include "compiler/runtime/worker_team.h"
+
+namespace tessera::compiler {
+
+/// An artifact ready to run: code and weights in memory. Immutable, shared by its sessions.
+struct LoadedArtifact {
+  ArtifactFile file;
+  std::unique_ptr<ModuleImage> image;
+  MemoryRegion copied_weights;       ///< only when the file's own are not aligned
+  const uint8_t* weights = nullptr;  ///< 64-byte aligned; null when there are none
+
+  const tessera_module& module() const { return image->table(); }
+};
+
+/// Takes over `file`: checks manifest and code, maps the code, finds the weights. Errors as in tessera.h.
+RuntimeStatus loadArtifact(ArtifactFile file, uint32_t flags, std::shared_ptr<const LoadedArtifact>* loaded);
+
+/// Intermediates, threads and argument lists of one run at a time.
+class Session {
+ public:
+  static RuntimeStatus create(std::shared_ptr<const LoadedArtifact> artifact, int threads,
+                              std::unique_ptr<Session>* session);
+
+  size_t numSteps() const { return static_cast<size_t>(module_.num_steps); }
+
+  /// Runs every step. `step_ns`, when not empty, has an element per step. Does not allocate.
+  RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
+                    std::span<int64_t> step_ns);
+
+ private:
+  /// A place in `operands_` that is filled anew by each run.
+  struct CallerSlot {
+    size_t operand;
+    int32_t tensor;
+    bool output;
+  };
+
+  Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
+  RuntimeStatus prepare();
+  RuntimeStatus checkBuffers(std::span<const tessera_const_buffer> inputs,
+                             std::span<const tessera_buffer> outputs) const;
+  void runThread(int thread);
+  void* operandAddress(const tessera_module_buffer& buffer) const;
+
+  std::shared_ptr<const LoadedArtifact> artifact_;
+  const tessera_module& module_;
+  MemoryRegion arena_, workspace_, scratch_;
+  size_t scratch_stride_ = 0;          // bytes from one thread's scratch to the next
+  std::vector<void*> operands_;        // of all steps, one after another
+  std::vector<size_t> first_operand_;  // per step
+  std::vector<CallerSlot> caller_slots_;
+  std::span<int64_t> step_ns_;  // of the run in progress
+  std::atomic_flag running_;
+  WorkerTeam team_;  // last: its threads use what is above
+};
+
+}  // namespace tessera::compiler

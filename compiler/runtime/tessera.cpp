@@ -1,0 +1,204 @@
+// The C interface: argument checks, error texts, and no exception beyond this file.
+#include "compiler/runtime/tessera.h"
+
+#include <cstdio>
+#include <new>
+#include <system_error>
+
+#include "compiler/runtime/session.h"
+#include "proto/version/version.h"
+
+using tessera::compiler::ArtifactFile;
+using tessera::compiler::LoadedArtifact;
+using tessera::compiler::RuntimeStatus;
+using tessera::compiler::Session;
+
+struct tessera_artifact {
+  std::shared_ptr<const LoadedArtifact> loaded;
+};
+struct tessera_session {
+  std::unique_ptr<Session> session;
+};
+
+namespace {
+
+// No destructor, so that it is readable in any thread until the thread ends.
+thread_local char last_error[1024] = "";
+
+tessera_status report(const RuntimeStatus& status) {
+  if (!status.ok()) std::snprintf(last_error, sizeof(last_error), "%s", status.message().c_str());
+  return status.code();
+}
+
+tessera_status invalid(const char* what) {
+  std::snprintf(last_error, sizeof(last_error), "%s", what);
+  return TESSERA_INVALID_ARGUMENT;
+}
+
+/// Runs a body that returns a RuntimeStatus and may throw what the standard library throws.
+template <typename Body>
+tessera_status guarded(Body body) {
+  try {
+    return report(body());
+  } catch (const std::bad_alloc&) {
+    std::snprintf(last_error, sizeof(last_error), "out of memory");
+    return TESSERA_OUT_OF_MEMORY;
+  } catch (const std::system_error& error) {
+    std::snprintf(last_error, sizeof(last_error), "the system refused: %s", error.what());
+    return TESSERA_IO_ERROR;
+  }
+}
+
+template <typename Open>
+tessera_status load(uint32_t flags, tessera_artifact** artifact, Open open) {
+  if (!artifact) return invalid("the place for the artifact is null");
+  *artifact = nullptr;
+  if (flags & ~uint32_t{TESSERA_VERIFY_WEIGHTS}) return invalid("flags has a bit that is not known");
+  return guarded([&]() -> RuntimeStatus {
+    ArtifactFile file;
+    if (RuntimeStatus status = open(&file); !status.ok()) return status;
+    auto made = std::make_unique<tessera_artifact>();
+    RuntimeStatus status = tessera::compiler::loadArtifact(std::move(file), flags, &made->loaded);
+    if (status.ok()) *artifact = made.release();
+    return status;
+  });
+}
+
+tessera_status describe(const tessera_module_tensor* tensors, int32_t count, size_t index, tessera_tensor_info* info) {
+  if (!info) return invalid("the place for the description is null");
+  if (index >= static_cast<size_t>(count)) return invalid("the tensor's index is out of range");
+  const tessera_module_tensor& tensor = tensors[index];
+  *info = {tensor.name, tensor.dtype, tensor.rank, tensor.shape, tensor.size_bytes};
+  return TESSERA_OK;
+}
+
+tessera_status run(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
+                   const tessera_buffer* outputs, size_t num_outputs, std::span<int64_t> step_ns) {
+  if (!session || (num_inputs && !inputs) || (num_outputs && !outputs)) {
+    return invalid("the session or a list of buffers is null");
+  }
+  return guarded([&] { return session->session->run({inputs, num_inputs}, {outputs, num_outputs}, step_ns); });
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* tessera_last_error(void) { return last_error; }
+
+const char* tessera_version(void) { return tessera::releaseVersion(); }
+
+size_t tessera_dtype_size(int32_t dtype) {
+  switch (dtype) {
+    case TESSERA_I8:
+    case TESSERA_U8:
+    case TESSERA_BOOL:
+      return 1;
+    case TESSERA_F16:
+    case TESSERA_BF16:
+    case TESSERA_I16:
+    case TESSERA_U16:
+      return 2;
+    case TESSERA_F32:
+    case TESSERA_I32:
+    case TESSERA_U32:
+      return 4;
+    case TESSERA_F64:
+    case TESSERA_I64:
+    case TESSERA_U64:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+tessera_status tessera_artifact_load(const char* path, uint32_t flags, tessera_artifact** artifact) {
+  if (!path) return invalid("the path is null");
+  return load(flags, artifact, [&](ArtifactFile* file) { return ArtifactFile::open(path, file); });
+}
+
+tessera_status tessera_artifact_load_fd(int fd, uint32_t flags, tessera_artifact** artifact) {
+  return load(flags, artifact, [&](ArtifactFile* file) { return ArtifactFile::openFd(fd, file); });
+}
+
+tessera_status tessera_artifact_load_memory(const void* data, size_t size, uint32_t flags,
+                                            tessera_artifact** artifact) {
+  if (!data) return invalid("the data is null");
+  return load(flags, artifact, [&](ArtifactFile* file) {
+    return ArtifactFile::fromMemory({static_cast<const uint8_t*>(data), size}, file);
+  });
+}
+
+void tessera_artifact_destroy(tessera_artifact* artifact) { delete artifact; }
+
+size_t tessera_artifact_num_inputs(const tessera_artifact* artifact) {
+  return artifact ? static_cast<size_t>(artifact->loaded->module().num_inputs) : 0;
+}
+
+size_t tessera_artifact_num_outputs(const tessera_artifact* artifact) {
+  return artifact ? static_cast<size_t>(artifact->loaded->module().num_outputs) : 0;
+}
+
+tessera_status tessera_artifact_input(const tessera_artifact* artifact, size_t index, tessera_tensor_info* info) {
+  if (!artifact) return invalid("the artifact is null");
+  const tessera_module& module = artifact->loaded->module();
+  return describe(module.inputs, module.num_inputs, index, info);
+}
+
+tessera_status tessera_artifact_output(const tessera_artifact* artifact, size_t index, tessera_tensor_info* info) {
+  if (!artifact) return invalid("the artifact is null");
+  const tessera_module& module = artifact->loaded->module();
+  return describe(module.outputs, module.num_outputs, index, info);
+}
+
+size_t tessera_artifact_num_steps(const tessera_artifact* artifact) {
+  return artifact ? static_cast<size_t>(artifact->loaded->module().num_steps) : 0;
+}
+
+tessera_status tessera_artifact_step(const tessera_artifact* artifact, size_t index, tessera_step_info* info) {
+  if (!artifact || !info) return invalid("the artifact or the place for the description is null");
+  const tessera_module& module = artifact->loaded->module();
+  if (index >= static_cast<size_t>(module.num_steps)) return invalid("the step's index is out of range");
+  const tessera_module_step& step = module.steps[index];
+  *info = {step.name, step.symbol, step.num_phases, 0, step.flops};
+  for (int32_t i = 0; i < step.num_phases; ++i) {
+    if (step.phases[i].grid > info->max_grid) info->max_grid = step.phases[i].grid;
+  }
+  return TESSERA_OK;
+}
+
+tessera_status tessera_artifact_memory(const tessera_artifact* artifact, tessera_memory_info* info) {
+  if (!artifact || !info) return invalid("the artifact or the place for the description is null");
+  const tessera_module& module = artifact->loaded->module();
+  *info = {module.weights_bytes, module.arena_bytes, module.workspace_bytes, module.scratch_bytes};
+  return TESSERA_OK;
+}
+
+tessera_status tessera_session_create(const tessera_artifact* artifact, int threads, tessera_session** session) {
+  if (!artifact || !session) return invalid("the artifact or the place for the session is null");
+  *session = nullptr;
+  if (threads < 1 || threads > TESSERA_MAX_THREADS) return invalid("the number of threads is not 1 to 1024");
+  return guarded([&]() -> RuntimeStatus {
+    auto made = std::make_unique<tessera_session>();
+    RuntimeStatus status = Session::create(artifact->loaded, threads, &made->session);
+    if (status.ok()) *session = made.release();
+    return status;
+  });
+}
+
+void tessera_session_destroy(tessera_session* session) { delete session; }
+
+tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
+                                   const tessera_buffer* outputs, size_t num_outputs) {
+  return run(session, inputs, num_inputs, outputs, num_outputs, {});
+}
+
+tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
+                                       const tessera_buffer* outputs, size_t num_outputs, int64_t* step_ns,
+                                       size_t num_steps) {
+  if (num_steps && !step_ns) return invalid("the place for the steps' times is null");
+  if (session && num_steps != session->session->numSteps()) return invalid("there is not one time for each step");
+  return run(session, inputs, num_inputs, outputs, num_outputs, {step_ns, num_steps});
+}
+
+}  // extern "C"

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::server {
+
+/// What a request may ask for. Everything past a limit is answered with INVALID_ARGUMENT that names the
+/// field and the accepted range.
+struct Limits {
+  int64_t max_model_bytes = int64_t{2} << 30;  ///< an ONNX file cannot be larger: protobuf's own limit
+  int64_t max_blob_bytes = int64_t{64} << 30;
+  int max_message_bytes = 16 << 20;
+
+  static constexpr int kMaxDigests = 10'000;
+  static constexpr int kMaxChunkBytes = 1 << 20;
+  static constexpr int kMaxInlineTensorBytes = 1 << 20;
+  static constexpr int kMaxRequestIdLength = 128;
+  static constexpr int kMaxNameLength = 256;
+  static constexpr int kMaxTensors = 1024;
+  static constexpr int kMaxRank = 32;
+  static constexpr int64_t kMaxDimension = int64_t{1} << 40;
+  static constexpr int kMaxExternalFiles = 4096;
+  static constexpr int kMaxLocationLength = 1024;
+  static constexpr int kMaxThreads = 1024;
+  static constexpr int kMaxRepeat = 100'000;
+  static constexpr int kMaxPriority = 1000;
+  static constexpr int64_t kMaxTimeoutUs = int64_t{7} * 24 * 3600 * 1'000'000;  ///< a week
+  static constexpr int kMaxFilterLength = 4096;
+  static constexpr int kMaxWorkerIdLength = 128;
+  static constexpr int kMaxSlots = 1024;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,150 @@
+#include "server/request_checks.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "proto/failure.h"
+#include "server/canonical.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+absl::Status checkTensor(const std::string& field, const v1::TensorValue& value, const Limits& limits) {
+  TESSERA_TRY(checkText(absl::StrCat(field, ".spec.name"), value.spec().name(), Limits::kMaxNameLength, false));
+  TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.dtype"), value.spec().dtype(), 1, v1::DataType_MAX));
+  TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.shape (rank)"), value.spec().shape_size(), 0, Limits::kMaxRank));
+  for (int i = 0; i < value.spec().shape_size(); ++i) {
+    TESSERA_TRY(
+        checkRange(absl::StrCat(field, ".spec.shape[", i, "]"), value.spec().shape(i), 0, Limits::kMaxDimension));
+  }
+  switch (value.value_case()) {
+    case v1::TensorValue::kData:
+      return checkRange(absl::StrCat(field, ".data (bytes; larger ones go as a blob)"),
+                        static_cast<int64_t>(value.data().size()), 0, Limits::kMaxInlineTensorBytes);
+    case v1::TensorValue::kBlob:
+      return checkDigest(absl::StrCat(field, ".blob"), value.blob(), limits.max_blob_bytes);
+    default:
+      return fieldError(absl::StrCat(field, ".value"), "nothing", "data or blob");
+  }
+}
+
+template <typename Spec>
+absl::Status checkRun(const std::string& field, const Spec& spec, const Limits& limits) {
+  TESSERA_TRY(checkSha256(absl::StrCat(field, ".artifact_id"), spec.artifact_id()));
+  TESSERA_TRY(checkRange(absl::StrCat(field, ".threads"), spec.threads(), 0, Limits::kMaxThreads));
+  TESSERA_TRY(checkRange(absl::StrCat(field, ".inputs (count)"), spec.inputs_size(), 0, Limits::kMaxTensors));
+  std::set<std::string> names;
+  for (int i = 0; i < spec.inputs_size(); ++i) {
+    const std::string input = absl::StrCat(field, ".inputs[", i, "]");
+    TESSERA_TRY(checkTensor(input, spec.inputs(i), limits));
+    if (!names.insert(spec.inputs(i).spec().name()).second) {
+      return fieldError(absl::StrCat(input, ".spec.name"), spec.inputs(i).spec().name(), "each name once");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status fieldError(std::string_view field, std::string_view found, std::string_view accepted,
+                        std::string_view fix) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(
+      absl::StrCat(std::string(field), ": found ", std::string(found), ", accepted: ", std::string(accepted)));
+  failure.set_attribute(std::string(field));
+  failure.set_found(std::string(found));
+  failure.set_accepted(std::string(accepted));
+  failure.set_fix(fix.empty() ? absl::StrCat("correct ", std::string(field), " in the request") : std::string(fix));
+  return failureStatus(failure);
+}
+
+absl::Status checkRange(std::string_view field, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) {
+    return absl::OkStatus();
+  }
+  return fieldError(field, absl::StrCat(value), absl::StrCat(least, " to ", most));
+}
+
+absl::Status checkText(std::string_view field, std::string_view text, int longest, bool optional) {
+  const std::string accepted = absl::StrCat(optional ? 0 : 1, " to ", longest, " bytes of printable text");
+  if ((text.empty() && !optional) || text.size() > static_cast<size_t>(longest)) {
+    return fieldError(field, absl::StrCat(text.size(), " bytes"), accepted);
+  }
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      return fieldError(field, absl::StrCat("control character ", static_cast<int>(c)), accepted);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status checkSha256(std::string_view field, std::string_view sha256) {
+  if (isSha256(sha256)) {
+    return absl::OkStatus();
+  }
+  return fieldError(field, absl::StrCat("'", std::string(sha256.substr(0, 80)), "'"),
+                    "64 lower-case hexadecimal digits");
+}
+
+absl::Status checkDigest(std::string_view field, const v1::Digest& digest, int64_t max_bytes) {
+  TESSERA_TRY(checkSha256(absl::StrCat(std::string(field), ".sha256"), digest.sha256()));
+  return checkRange(absl::StrCat(std::string(field), ".size_bytes"), digest.size_bytes(), 0, max_bytes);
+}
+
+absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits) {
+  TESSERA_TRY(checkDigest("compile.model", spec.model(), limits.max_model_bytes));
+  TESSERA_TRY(checkRange("compile.format", spec.format(), 0, v1::ModelFormat_MAX));
+  TESSERA_TRY(checkText("compile.name", spec.name(), Limits::kMaxNameLength, true));
+  TESSERA_TRY(checkRange("compile.options.opt_level", spec.options().opt_level(), 0, 2));
+  TESSERA_TRY(checkRange("compile.input_shapes (count)", spec.input_shapes_size(), 0, Limits::kMaxTensors));
+  std::set<std::string> names;
+  for (int i = 0; i < spec.input_shapes_size(); ++i) {
+    const v1::InputShape& shape = spec.input_shapes(i);
+    const std::string field = absl::StrCat("compile.input_shapes[", i, "]");
+    TESSERA_TRY(checkText(absl::StrCat(field, ".name"), shape.name(), Limits::kMaxNameLength, false));
+    TESSERA_TRY(checkRange(absl::StrCat(field, ".shape (rank)"), shape.shape_size(), 0, Limits::kMaxRank));
+    for (int d = 0; d < shape.shape_size(); ++d) {
+      TESSERA_TRY(checkRange(absl::StrCat(field, ".shape[", d, "]"), shape.shape(d), 1, Limits::kMaxDimension));
+    }
+    if (!names.insert(shape.name()).second) {
+      return fieldError(absl::StrCat(field, ".name"), shape.name(), "each name once");
+    }
+  }
+  TESSERA_TRY(checkRange("compile.external_data (count)", static_cast<int64_t>(spec.external_data().size()), 0,
+                         Limits::kMaxExternalFiles));
+  for (const auto& [location, digest] : spec.external_data()) {
+    TESSERA_TRY(checkText("compile.external_data (location)", location, Limits::kMaxLocationLength, false));
+    TESSERA_TRY(checkDigest(absl::StrCat("compile.external_data[", location, "]"), digest, limits.max_blob_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& limits) {
+  TESSERA_TRY(checkText("request_id", request.request_id(), Limits::kMaxRequestIdLength, true));
+  TESSERA_TRY(checkRange("queue_timeout_us", request.queue_timeout_us(), 0, Limits::kMaxTimeoutUs));
+  TESSERA_TRY(checkRange("run_timeout_us", request.run_timeout_us(), 0, Limits::kMaxTimeoutUs));
+  TESSERA_TRY(checkRange("priority", request.priority(), -Limits::kMaxPriority, Limits::kMaxPriority));
+  switch (request.spec_case()) {
+    case v1::CreateJobRequest::kCompile:
+      return checkCompileSpec(request.compile(), limits);
+    case v1::CreateJobRequest::kExecute:
+      return checkRun("execute", request.execute(), limits);
+    case v1::CreateJobRequest::kProfile:
+      TESSERA_TRY(checkRange("profile.warmup", request.profile().warmup(), 0, Limits::kMaxRepeat));
+      TESSERA_TRY(checkRange("profile.repeat", request.profile().repeat(), 0, Limits::kMaxRepeat));
+      return checkRun("profile", request.profile(), limits);
+    default:
+      return fieldError("spec", "nothing", "compile, execute or profile");
+  }
+}
+
+absl::Status checkWorker(const v1::RegisterWorkerRequest& request) {
+  TESSERA_TRY(checkText("worker_id", request.worker_id(), Limits::kMaxWorkerIdLength, false));
+  TESSERA_TRY(checkRange("slots", request.slots(), 0, Limits::kMaxSlots));
+  TESSERA_TRY(checkText("host.hostname", request.host().hostname(), Limits::kMaxNameLength, true));
+  return checkText("compiler_version", request.compiler_version(), Limits::kMaxNameLength, false);
+}
+
+}  // namespace tessera::server

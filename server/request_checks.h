@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/limits.h"
+#include "storage/store.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/tensor.pb.h"
+#include "tessera/v1/worker_service.pb.h"
+
+/// The border: what a client sent is checked here, by size and form alone. tesserad never parses a model.
+/// Every error is INVALID_ARGUMENT with a Failure whose attribute, found, accepted and fix are filled in.
+namespace tessera::server {
+
+/// The error for one field.
+absl::Status fieldError(std::string_view field, std::string_view found, std::string_view accepted,
+                        std::string_view fix = "");
+
+absl::Status checkRange(std::string_view field, int64_t value, int64_t least, int64_t most);
+/// 1 to `longest` bytes of valid text without control characters; empty where `optional`.
+absl::Status checkText(std::string_view field, std::string_view text, int longest, bool optional);
+absl::Status checkDigest(std::string_view field, const v1::Digest& digest, int64_t max_bytes);
+absl::Status checkSha256(std::string_view field, std::string_view sha256);
+
+/// All of a CreateJob request but its target, which the catalog resolves.
+absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& limits);
+absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits);
+absl::Status checkWorker(const v1::RegisterWorkerRequest& request);
+
+/// The list fields of a request with a page: sizes here, the filter's grammar in the store.
+template <typename Request>
+absl::Status checkList(const Request& request) {
+  if (absl::Status status = checkRange("page_size", request.page_size(), 0, 1000); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = checkText("filter", request.filter(), Limits::kMaxFilterLength, true); !status.ok()) {
+    return status;
+  }
+  return checkText("order_by", request.order_by(), Limits::kMaxNameLength, true);
+}
+
+template <typename Request>
+storage::ListQuery listQuery(const Request& request) {
+  return {request.page_size(), request.page_token(), request.filter(), request.order_by()};
+}
+
+}  // namespace tessera::server

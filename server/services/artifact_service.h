@@ -1,0 +1,25 @@
+#pragma once
+
+#include "server/executor.h"
+#include "storage/store.h"
+#include "tessera/v1/artifact.grpc.pb.h"
+
+namespace tessera::server {
+
+class ArtifactService : public v1::ArtifactService::CallbackService {
+ public:
+  ArtifactService(storage::Store& store, Executor& executor) : store_(store), executor_(executor) {}
+
+  grpc::ServerUnaryReactor* GetArtifact(grpc::CallbackServerContext* context, const v1::GetArtifactRequest* request,
+                                        v1::GetArtifactResponse* response) override;
+  grpc::ServerUnaryReactor* ListArtifacts(grpc::CallbackServerContext* context, const v1::ListArtifactsRequest* request,
+                                          v1::ListArtifactsResponse* response) override;
+  grpc::ServerUnaryReactor* CheckArtifact(grpc::CallbackServerContext* context, const v1::CheckArtifactRequest* request,
+                                          v1::CheckArtifactResponse* response) override;
+
+ private:
+  storage::Store& store_;
+  Executor& executor_;
+};
+
+}  // namespace tessera::server

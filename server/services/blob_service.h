@@ -1,0 +1,33 @@
+#pragma once
+
+#include "server/executor.h"
+#include "server/limits.h"
+#include "storage/blob_store.h"
+#include "storage/store.h"
+#include "tessera/v1/blob_service.grpc.pb.h"
+
+namespace tessera::server {
+
+class BlobService : public v1::BlobService::CallbackService {
+ public:
+  BlobService(storage::Store& store, storage::BlobStore& blobs, Executor& executor, const Limits& limits)
+      : store_(store), blobs_(blobs), executor_(executor), limits_(limits) {}
+
+  grpc::ServerUnaryReactor* FindMissingBlobs(grpc::CallbackServerContext* context,
+                                             const v1::FindMissingBlobsRequest* request,
+                                             v1::FindMissingBlobsResponse* response) override;
+  grpc::ServerUnaryReactor* QueryUpload(grpc::CallbackServerContext* context, const v1::QueryUploadRequest* request,
+                                        v1::QueryUploadResponse* response) override;
+  grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadBlob(grpc::CallbackServerContext* context,
+                                                             v1::UploadBlobResponse* response) override;
+  grpc::ServerWriteReactor<v1::DownloadBlobResponse>* DownloadBlob(grpc::CallbackServerContext* context,
+                                                                   const v1::DownloadBlobRequest* request) override;
+
+ private:
+  storage::Store& store_;
+  storage::BlobStore& blobs_;
+  Executor& executor_;
+  const Limits& limits_;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "server/canonical.h"
+#include "server/services/calls.h"
+#include "storage/blob_store.h"
+#include "tessera/v1/blob_service.pb.h"
+
+namespace tessera::server {
+
+/// One DownloadBlob stream: reads a chunk when the one before is taken, so a slow client holds one chunk
+/// and no thread. A download of the whole blob is hashed on the way and ends in DATA_LOSS on a mismatch.
+class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, public PokedCall {
+ public:
+  static grpc::ServerWriteReactor<v1::DownloadBlobResponse>* start(storage::BlobStore& blobs, Executor& executor,
+                                                                   v1::DownloadBlobRequest request);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override { release(); }
+
+ private:
+  DownloadCall(storage::BlobStore& blobs, Executor& executor, v1::DownloadBlobRequest request)
+      : PokedCall(executor), blobs_(blobs), request_(std::move(request)) {}
+  void advance() override;
+  absl::Status begin();
+  absl::Status readChunk();
+  absl::Status verify();
+  void finish(const absl::Status& status);
+
+  storage::BlobStore& blobs_;
+  const v1::DownloadBlobRequest request_;
+  bool begun_ = false;
+  bool finished_ = false;
+  int64_t next_ = 0;  ///< offset of the next chunk
+  int64_t end_ = 0;
+  std::optional<KeyHash> hash_;  ///< of a whole download
+  v1::DownloadBlobResponse message_;
+  std::atomic<bool> writing_ = false;
+  std::atomic<bool> gone_ = false;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,33 @@
+#include "server/services/execution_service.h"
+
+#include <utility>
+
+#include "server/services/run_call.h"
+
+namespace tessera::server {
+
+grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext* context,
+                                                    const v1::ExecuteRequest* request, v1::ExecuteResponse* response) {
+  v1::CreateJobRequest job;
+  *job.mutable_execute() = request->spec();
+  job.set_queue_timeout_us(request->queue_timeout_us());
+  job.set_run_timeout_us(request->run_timeout_us());
+  return RunCall::start(scheduler_, store_, executor_, limits_, std::move(job), [response](const v1::Job& done) {
+    response->set_job_id(done.id());
+    *response->mutable_result() = done.execute_result();
+  });
+}
+
+grpc::ServerUnaryReactor* ExecutionService::Profile(grpc::CallbackServerContext* context,
+                                                    const v1::ProfileRequest* request, v1::ProfileResponse* response) {
+  v1::CreateJobRequest job;
+  *job.mutable_profile() = request->spec();
+  job.set_queue_timeout_us(request->queue_timeout_us());
+  job.set_run_timeout_us(request->run_timeout_us());
+  return RunCall::start(scheduler_, store_, executor_, limits_, std::move(job), [response](const v1::Job& done) {
+    response->set_job_id(done.id());
+    *response->mutable_result() = done.profile_result();
+  });
+}
+
+}  // namespace tessera::server

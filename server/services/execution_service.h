@@ -1,0 +1,28 @@
+#pragma once
+
+#include "server/executor.h"
+#include "server/limits.h"
+#include "server/scheduler/scheduler.h"
+#include "storage/store.h"
+#include "tessera/v1/execution_service.grpc.pb.h"
+
+namespace tessera::server {
+
+class ExecutionService : public v1::ExecutionService::CallbackService {
+ public:
+  ExecutionService(Scheduler& scheduler, storage::Store& store, Executor& executor, const Limits& limits)
+      : scheduler_(scheduler), store_(store), executor_(executor), limits_(limits) {}
+
+  grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const v1::ExecuteRequest* request,
+                                    v1::ExecuteResponse* response) override;
+  grpc::ServerUnaryReactor* Profile(grpc::CallbackServerContext* context, const v1::ProfileRequest* request,
+                                    v1::ProfileResponse* response) override;
+
+ private:
+  Scheduler& scheduler_;
+  storage::Store& store_;
+  Executor& executor_;
+  const Limits& limits_;
+};
+
+}  // namespace tessera::server

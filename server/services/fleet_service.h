@@ -1,0 +1,26 @@
+#pragma once
+
+#include "server/executor.h"
+#include "server/scheduler/scheduler.h"
+#include "storage/store.h"
+#include "tessera/v1/worker_service.grpc.pb.h"
+
+namespace tessera::server {
+
+class FleetService : public v1::FleetService::CallbackService {
+ public:
+  FleetService(Scheduler& scheduler, storage::Store& store, Executor& executor)
+      : scheduler_(scheduler), store_(store), executor_(executor) {}
+
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
+                                        v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context, const v1::DrainWorkerRequest* request,
+                                        v1::DrainWorkerResponse* response) override;
+
+ private:
+  Scheduler& scheduler_;
+  storage::Store& store_;
+  Executor& executor_;
+};
+
+}  // namespace tessera::server

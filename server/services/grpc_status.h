@@ -1,0 +1,14 @@
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include "absl/status/status.h"
+
+namespace tessera::server {
+
+/// Our status as gRPC's. The codes are the same numbers; when the status carries a Failure, its serialized
+/// form (a bare tessera.v1.Failure, not wrapped in google.rpc.Status) becomes `error_details`, so that a
+/// client can show what was found, what is accepted and how to fix it.
+grpc::Status toGrpc(const absl::Status& status);
+
+}  // namespace tessera::server

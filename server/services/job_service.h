@@ -1,0 +1,39 @@
+#pragma once
+
+#include "server/executor.h"
+#include "server/limits.h"
+#include "server/scheduler/scheduler.h"
+#include "server/target_catalog.h"
+#include "tessera/v1/job.grpc.pb.h"
+
+namespace tessera::server {
+
+/// Lists leave out the bytes of inline tensors: a page of them would not fit a message. GetJob has them.
+class JobService : public v1::JobService::CallbackService {
+ public:
+  JobService(Scheduler& scheduler, storage::Store& store, TargetCatalog& targets, Executor& executor,
+             const Limits& limits)
+      : scheduler_(scheduler), store_(store), targets_(targets), executor_(executor), limits_(limits) {}
+
+  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
+                                      v1::CreateJobResponse* response) override;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                   v1::GetJobResponse* response) override;
+  grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
+                                     v1::ListJobsResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext* context,
+                                                           const v1::WatchJobRequest* request) override;
+  grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context, const v1::CancelJobRequest* request,
+                                      v1::CancelJobResponse* response) override;
+  grpc::ServerUnaryReactor* ExplainKey(grpc::CallbackServerContext* context, const v1::ExplainKeyRequest* request,
+                                       v1::ExplainKeyResponse* response) override;
+
+ private:
+  Scheduler& scheduler_;
+  storage::Store& store_;
+  TargetCatalog& targets_;
+  Executor& executor_;
+  const Limits& limits_;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,103 @@
+#include "server/services/lease_call.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "server/request_checks.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+
+grpc::ServerUnaryReactor* LeaseCall::start(Scheduler& scheduler, Executor& executor, v1::LeaseTaskRequest request,
+                                           v1::LeaseTaskResponse* response) {
+  std::shared_ptr<LeaseCall> call(new LeaseCall(scheduler, executor, std::move(request), response));
+  call->keepAlive();
+  call->poke();
+  return call.get();
+}
+
+void LeaseCall::OnCancel() {
+  gone_ = true;
+  poke();
+}
+
+void LeaseCall::OnDone() {
+  scheduler_.wakeups().forget(waiting_);
+  alarm_.Cancel();
+  release();
+}
+
+absl::Status LeaseCall::begin() {
+  begun_ = true;
+  TESSERA_TRY(checkText("worker_id", request_.worker_id(), Limits::kMaxWorkerIdLength, false));
+  TESSERA_TRY(checkRange("wait_us", request_.wait_us(), 0, Limits::kMaxTimeoutUs));
+  // Half a lease at most: asking again is an idle worker's sign of life.
+  const int64_t wait_us = std::min(request_.wait_us(), scheduler_.rules().lease_us / 2);
+  expired_ = wait_us == 0;
+  if (!expired_) {
+    alarm_.Set(std::chrono::system_clock::now() + std::chrono::microseconds(wait_us), [weak = weak_from_this()](bool) {
+      if (auto self = std::static_pointer_cast<LeaseCall>(weak.lock())) {
+        self->expired_ = true;
+        self->poke();
+      }
+    });
+  }
+  return absl::OkStatus();
+}
+
+void LeaseCall::advance() {
+  if (finished_) {
+    return;
+  }
+  if (gone_) {
+    return finish(absl::CancelledError("the worker left"));
+  }
+  if (!begun_) {
+    if (const absl::Status status = begin(); !status.ok()) {
+      return finish(status);
+    }
+  }
+  // Read before looking: a task that becomes ready in between wakes this call at once.
+  const uint64_t generation = scheduler_.wakeups().taskGeneration();
+  const bool last_look = expired_;
+  auto answer = scheduler_.leaseTask(request_.worker_id());
+  if (!answer.ok()) {
+    return finish(answer.status());
+  }
+  *response_ = *std::move(answer);
+  if (response_->has_lease()) {
+    if (gone_) {
+      giveBack();
+      return finish(absl::CancelledError("the worker left"));
+    }
+    return finish(absl::OkStatus());
+  }
+  if (last_look) {
+    return finish(absl::OkStatus());
+  }
+  scheduler_.wakeups().forget(waiting_);
+  waiting_ = scheduler_.wakeups().onTasks(generation, poker());
+}
+
+/// The worker went away while the task was leased to it: it would wait for the lease to expire.
+void LeaseCall::giveBack() {
+  v1::ReportTaskRequest report;
+  report.set_worker_id(request_.worker_id());
+  report.set_task_id(response_->lease().task_id());
+  report.set_fencing_token(response_->lease().fencing_token());
+  report.mutable_result()->mutable_failure()->set_reason(v1::Failure::CANCELLED);
+  report.mutable_result()->mutable_failure()->set_message("the worker left before it got the task");
+  if (const absl::Status status = scheduler_.reportTask(report); !status.ok()) {
+    spdlog::warn("task {} waits for its lease to expire: {}", report.task_id(), std::string(status.message()));
+  }
+}
+
+void LeaseCall::finish(const absl::Status& status) {
+  finished_ = true;
+  Finish(toGrpc(status));
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <grpcpp/alarm.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "server/scheduler/scheduler.h"
+#include "server/services/calls.h"
+#include "tessera/v1/worker_service.pb.h"
+
+namespace tessera::server {
+
+/// One LeaseTask call: answers with a task, or empty after its wait. While it waits it holds no thread;
+/// a task that becomes ready wakes it at once.
+class LeaseCall : public grpc::ServerUnaryReactor, public PokedCall {
+ public:
+  static grpc::ServerUnaryReactor* start(Scheduler& scheduler, Executor& executor, v1::LeaseTaskRequest request,
+                                         v1::LeaseTaskResponse* response);
+
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  LeaseCall(Scheduler& scheduler, Executor& executor, v1::LeaseTaskRequest request, v1::LeaseTaskResponse* response)
+      : PokedCall(executor), scheduler_(scheduler), request_(std::move(request)), response_(response) {}
+  void advance() override;
+  absl::Status begin();
+  void giveBack();
+  void finish(const absl::Status& status);
+
+  Scheduler& scheduler_;
+  const v1::LeaseTaskRequest request_;
+  v1::LeaseTaskResponse* response_;
+  grpc::Alarm alarm_;
+  Wakeups::Token waiting_ = 0;
+  bool begun_ = false;
+  bool finished_ = false;
+  std::atomic<bool> expired_ = false;
+  std::atomic<bool> gone_ = false;
+};
+
+}  // namespace tessera::server

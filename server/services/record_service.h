@@ -1,0 +1,23 @@
+#pragma once
+
+#include "server/executor.h"
+#include "storage/store.h"
+#include "tessera/v1/record.grpc.pb.h"
+
+namespace tessera::server {
+
+class RecordService : public v1::RecordService::CallbackService {
+ public:
+  RecordService(storage::Store& store, Executor& executor) : store_(store), executor_(executor) {}
+
+  grpc::ServerUnaryReactor* ListRecords(grpc::CallbackServerContext* context, const v1::ListRecordsRequest* request,
+                                        v1::ListRecordsResponse* response) override;
+  grpc::ServerWriteReactor<v1::ExportRecordsResponse>* ExportRecords(grpc::CallbackServerContext* context,
+                                                                     const v1::ExportRecordsRequest* request) override;
+
+ private:
+  storage::Store& store_;
+  Executor& executor_;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,79 @@
+#include "server/services/run_call.h"
+
+#include <utility>
+
+#include "proto/failure.h"
+#include "server/request_checks.h"
+#include "server/scheduler/jobs.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+
+grpc::ServerUnaryReactor* RunCall::start(Scheduler& scheduler, storage::Store& store, Executor& executor,
+                                         const Limits& limits, v1::CreateJobRequest request, Answer answer) {
+  std::shared_ptr<RunCall> call(new RunCall(scheduler, store, executor, limits, std::move(request), std::move(answer)));
+  call->keepAlive();
+  call->poke();
+  return call.get();
+}
+
+void RunCall::OnCancel() {
+  gone_ = true;
+  poke();
+}
+
+void RunCall::OnDone() {
+  scheduler_.wakeups().forget(subscription_);
+  release();
+}
+
+absl::Status RunCall::begin() {
+  TESSERA_TRY(checkCreateJob(request_, limits_));
+  TESSERA_ASSIGN(const v1::Job job, scheduler_.createJob(request_, {}));
+  job_id_ = job.id();
+  subscription_ = scheduler_.wakeups().onJob(job_id_, poker());
+  return absl::OkStatus();
+}
+
+void RunCall::advance() {
+  if (finished_) {
+    return;
+  }
+  if (gone_) {
+    absl::Status status = absl::CancelledError("the client left");
+    if (!job_id_.empty()) {
+      if (const auto job = scheduler_.cancelJob(job_id_); !job.ok()) {
+        status = job.status();
+      }
+    }
+    return finish(status);
+  }
+  if (job_id_.empty()) {
+    if (const absl::Status status = begin(); !status.ok()) {
+      return finish(status);
+    }
+  }
+  v1::Job job;
+  const absl::Status status = store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(job, reader.getJob(job_id_));
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    return finish(status);
+  }
+  if (!isTerminal(job.state())) {
+    return;
+  }
+  if (job.state() == v1::Job::SUCCEEDED) {
+    answer_(job);
+    return finish(absl::OkStatus());
+  }
+  finish(failureStatus(job.failure()));
+}
+
+void RunCall::finish(const absl::Status& status) {
+  finished_ = true;
+  Finish(toGrpc(status));
+}
+
+}  // namespace tessera::server

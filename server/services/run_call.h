@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/limits.h"
+#include "server/scheduler/scheduler.h"
+#include "server/services/calls.h"
+#include "storage/store.h"
+#include "tessera/v1/job.pb.h"
+
+namespace tessera::server {
+
+/// A unary call that is a job: creates it, waits for its end, cancels it when the client goes away.
+class RunCall : public grpc::ServerUnaryReactor, public PokedCall {
+ public:
+  using Answer = std::function<void(const v1::Job& job)>;  ///< fills the response from the finished job
+
+  static grpc::ServerUnaryReactor* start(Scheduler& scheduler, storage::Store& store, Executor& executor,
+                                         const Limits& limits, v1::CreateJobRequest request, Answer answer);
+
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  RunCall(Scheduler& scheduler, storage::Store& store, Executor& executor, const Limits& limits,
+          v1::CreateJobRequest request, Answer answer)
+      : PokedCall(executor),
+        scheduler_(scheduler),
+        store_(store),
+        limits_(limits),
+        request_(std::move(request)),
+        answer_(std::move(answer)) {}
+  void advance() override;
+  absl::Status begin();
+  void finish(const absl::Status& status);
+
+  Scheduler& scheduler_;
+  storage::Store& store_;
+  const Limits& limits_;
+  const v1::CreateJobRequest request_;
+  const Answer answer_;
+  std::string job_id_;
+  Wakeups::Token subscription_ = 0;
+  bool finished_ = false;
+  std::atomic<bool> gone_ = false;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,51 @@
+#include "server/services/target_service.h"
+
+#include "compiler/target/target.h"
+#include "server/request_checks.h"
+#include "server/services/calls.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+
+grpc::ServerUnaryReactor* TargetService::GetTarget(grpc::CallbackServerContext* context,
+                                                   const v1::GetTargetRequest* request,
+                                                   v1::GetTargetResponse* response) {
+  return answer(context, executor_, [this, request, response]() -> absl::Status {
+    TESSERA_TRY(checkText("name", request->name(), Limits::kMaxNameLength, false));
+    TESSERA_ASSIGN(*response, targets_.get(request->name()));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* TargetService::ListTargets(grpc::CallbackServerContext* context,
+                                                     const v1::ListTargetsRequest* request,
+                                                     v1::ListTargetsResponse* response) {
+  return answer(context, executor_, [this, request, response]() -> absl::Status {
+    TESSERA_TRY(checkList(*request));
+    TESSERA_ASSIGN(*response, targets_.list(listQuery(*request)));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* TargetService::ValidateTarget(grpc::CallbackServerContext* context,
+                                                        const v1::ValidateTargetRequest* request,
+                                                        v1::ValidateTargetResponse* response) {
+  return answer(context, executor_, [request, response]() {
+    for (v1::TargetProblem& problem : compiler::validateTarget(request->target())) {
+      *response->add_problems() = std::move(problem);
+    }
+    response->set_hash(compiler::targetHash(request->target()));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* TargetService::RegisterTarget(grpc::CallbackServerContext* context,
+                                                        const v1::RegisterTargetRequest* request,
+                                                        v1::RegisterTargetResponse* response) {
+  return answer(context, executor_, [this, request, response]() -> absl::Status {
+    TESSERA_ASSIGN(*response, targets_.add(request->target()));
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tessera::server

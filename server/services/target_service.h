@@ -1,0 +1,29 @@
+#pragma once
+
+#include "server/executor.h"
+#include "server/target_catalog.h"
+#include "tessera/v1/target_service.grpc.pb.h"
+
+namespace tessera::server {
+
+class TargetService : public v1::TargetService::CallbackService {
+ public:
+  TargetService(TargetCatalog& targets, Executor& executor) : targets_(targets), executor_(executor) {}
+
+  grpc::ServerUnaryReactor* GetTarget(grpc::CallbackServerContext* context, const v1::GetTargetRequest* request,
+                                      v1::GetTargetResponse* response) override;
+  grpc::ServerUnaryReactor* ListTargets(grpc::CallbackServerContext* context, const v1::ListTargetsRequest* request,
+                                        v1::ListTargetsResponse* response) override;
+  grpc::ServerUnaryReactor* ValidateTarget(grpc::CallbackServerContext* context,
+                                           const v1::ValidateTargetRequest* request,
+                                           v1::ValidateTargetResponse* response) override;
+  grpc::ServerUnaryReactor* RegisterTarget(grpc::CallbackServerContext* context,
+                                           const v1::RegisterTargetRequest* request,
+                                           v1::RegisterTargetResponse* response) override;
+
+ private:
+  TargetCatalog& targets_;
+  Executor& executor_;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "server/limits.h"
+#include "server/services/calls.h"
+#include "storage/blob_store.h"
+#include "storage/store.h"
+#include "tessera/v1/blob_service.pb.h"
+
+namespace tessera::server {
+
+/// One UploadBlob stream: one chunk in memory, written before the next is read. A stream that breaks off
+/// keeps what was written; the client resumes at what QueryUpload says.
+class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public PokedCall {
+ public:
+  static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(storage::Store& store, storage::BlobStore& blobs,
+                                                               Executor& executor, const Limits& limits,
+                                                               v1::UploadBlobResponse* response);
+
+  void OnReadDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override { release(); }
+
+ private:
+  enum class Read { kPending, kMessage, kEnd };
+
+  UploadCall(storage::Store& store, storage::BlobStore& blobs, Executor& executor, const Limits& limits,
+             v1::UploadBlobResponse* response)
+      : PokedCall(executor), store_(store), blobs_(blobs), limits_(limits), response_(response) {}
+  void advance() override;
+  absl::Status begin();
+  absl::Status take();
+  absl::Status complete();
+  void finish(const absl::Status& status);
+
+  storage::Store& store_;
+  storage::BlobStore& blobs_;
+  const Limits& limits_;
+  v1::UploadBlobResponse* response_;
+  v1::UploadBlobRequest message_;
+  v1::Digest digest_;
+  std::unique_ptr<storage::BlobStore::Upload> upload_;
+  bool begun_ = false;
+  bool existed_ = false;
+  bool finished_ = false;
+  std::atomic<Read> read_ = Read::kPending;
+  std::atomic<bool> gone_ = false;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "server/executor.h"
+#include "server/scheduler/scheduler.h"
+#include "tessera/v1/worker_service.grpc.pb.h"
+
+namespace tessera::server {
+
+class WorkerService : public v1::WorkerService::CallbackService {
+ public:
+  WorkerService(Scheduler& scheduler, Executor& executor) : scheduler_(scheduler), executor_(executor) {}
+
+  grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext* context,
+                                           const v1::RegisterWorkerRequest* request,
+                                           v1::RegisterWorkerResponse* response) override;
+  grpc::ServerUnaryReactor* LeaseTask(grpc::CallbackServerContext* context, const v1::LeaseTaskRequest* request,
+                                      v1::LeaseTaskResponse* response) override;
+  grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context, const v1::HeartbeatRequest* request,
+                                      v1::HeartbeatResponse* response) override;
+  grpc::ServerUnaryReactor* ReportTask(grpc::CallbackServerContext* context, const v1::ReportTaskRequest* request,
+                                       v1::ReportTaskResponse* response) override;
+
+ private:
+  Scheduler& scheduler_;
+  Executor& executor_;
+};
+
+}  // namespace tessera::server

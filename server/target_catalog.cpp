@@ -1,0 +1,117 @@
+#include "server/target_catalog.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/target/host.h"
+#include "compiler/target/target.h"
+#include "proto/failure.h"
+#include "server/request_checks.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+v1::GetTargetResponse describe(const v1::Target& target) {
+  v1::GetTargetResponse response;
+  *response.mutable_target() = target;
+  response.set_builtin(compiler::findBuiltinTarget(target.name()) != nullptr);
+  response.set_hash(compiler::targetHash(target));
+  return response;
+}
+
+}  // namespace
+
+absl::Status TargetCatalog::storeBuiltins() {
+  return store_.transact([](storage::Transaction& tx) -> absl::Status {
+    for (const v1::Target& target : compiler::builtinTargets()) {
+      TESSERA_TRY(tx.putTarget(target));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<v1::Target> TargetCatalog::find(const std::string& name) {
+  if (name == "host") {
+    return compiler::detectHostTarget();
+  }
+  if (const v1::Target* builtin = compiler::findBuiltinTarget(name)) {
+    return *builtin;
+  }
+  v1::Target target;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(target, reader.getTarget(name));
+    return absl::OkStatus();
+  }));
+  return target;
+}
+
+absl::StatusOr<v1::Target> TargetCatalog::resolve(const v1::TargetRef& ref) {
+  if (ref.has_inline_()) {
+    TESSERA_TRY(compiler::problemStatus(ref.inline_().name(), compiler::validateTarget(ref.inline_())));
+    return ref.inline_();
+  }
+  TESSERA_TRY(checkText("compile.target.name", ref.name(), Limits::kMaxNameLength, false));
+  auto target = find(ref.name());
+  if (!absl::IsNotFound(target.status())) {
+    return target;
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  failure.set_message(absl::StrCat("compile.target.name: there is no target ", ref.name()));
+  failure.set_attribute("compile.target.name");
+  failure.set_found(ref.name());
+  failure.set_accepted("host, or a name that ListTargets shows");
+  failure.set_fix("choose one of the listed targets, register yours, or send it written out");
+  return failureStatus(failure);
+}
+
+absl::StatusOr<v1::GetTargetResponse> TargetCatalog::get(const std::string& name) {
+  TESSERA_ASSIGN(const v1::Target target, find(name));
+  return describe(target);
+}
+
+absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQuery& query) {
+  v1::ListTargetsResponse response;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(const storage::Page<v1::Target> page, reader.listTargets(query));
+    for (const v1::Target& target : page.items) {
+      *response.add_targets() = describe(target);
+    }
+    response.set_next_page_token(page.next_page_token);
+    return absl::OkStatus();
+  }));
+  return response;
+}
+
+absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const v1::Target& target) {
+  TESSERA_TRY(compiler::problemStatus(target.name(), compiler::validateTarget(target)));
+  v1::RegisterTargetResponse response;
+  response.set_hash(compiler::targetHash(target));
+  const auto taken = [&] {
+    return absl::AlreadyExistsError(
+        absl::StrCat("target ", target.name(), " exists with other content; register yours under another name"));
+  };
+  if (target.name() == "host") {
+    return fieldError("target.name", "host", "any other name: host is the machine a request comes from");
+  }
+  if (const v1::Target* builtin = compiler::findBuiltinTarget(target.name())) {
+    if (compiler::targetHash(*builtin) != response.hash()) {
+      return taken();
+    }
+    return response;
+  }
+  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    response.set_created(false);
+    const auto known = tx.getTarget(target.name());
+    if (known.ok()) {
+      return compiler::targetHash(*known) == response.hash() ? absl::OkStatus() : taken();
+    }
+    if (!absl::IsNotFound(known.status())) {
+      return known.status();
+    }
+    response.set_created(true);
+    return tx.putTarget(target);
+  }));
+  return response;
+}
+
+}  // namespace tessera::server

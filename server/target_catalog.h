@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "storage/store.h"
+#include "tessera/v1/target_service.pb.h"
+
+namespace tessera::server {
+
+/// Targets by name: the ones that come with Tessera (compiler/target) and those registered in the store.
+/// The store keeps a copy of the former too, so that one filter and one order serve both in lists.
+/// Thread-safe.
+class TargetCatalog {
+ public:
+  explicit TargetCatalog(storage::Store& store) : store_(store) {}
+
+  /// Copies the built-in targets of this release into the store. Call once at start.
+  absl::Status storeBuiltins();
+
+  /// The target a request means: by name, or written out and then validated. "host" is the machine the
+  /// server runs on. INVALID_TARGET names the unknown name or lists every problem.
+  absl::StatusOr<v1::Target> resolve(const v1::TargetRef& ref);
+
+  absl::StatusOr<v1::GetTargetResponse> get(const std::string& name);
+  absl::StatusOr<v1::ListTargetsResponse> list(const storage::ListQuery& query);
+
+  /// Registers under its name. ALREADY_EXISTS for a built-in name or different content.
+  absl::StatusOr<v1::RegisterTargetResponse> add(const v1::Target& target);
+
+ private:
+  absl::StatusOr<v1::Target> find(const std::string& name);
+
+  storage::Store& store_;
+};
+
+}  // namespace tessera::server

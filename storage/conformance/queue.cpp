@@ -1,0 +1,126 @@
+// The task queue: order, kinds, positions; events: numbers without gaps.
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "storage/conformance/samples.h"
+
+namespace tessera::storage {
+namespace {
+
+using testing::ElementsAre;
+
+std::string nextId(Store& store, const std::vector<v1::TaskKind>& kinds = {}) {
+  absl::StatusOr<v1::Task> task = readOne(store, [&](Reader& r) { return r.nextReadyTask(kinds); });
+  return task.ok() ? task->id() : std::string(task.status().message());
+}
+
+TEST_P(StoreConformance, ReadyTasksLeaveByPriorityThenTimeThenArrival) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putTask(sampleTask("late", v1::BUILD, 0, 20)).ok());
+    EXPECT_TRUE(t.putTask(sampleTask("early", v1::PLAN, 0, 10)).ok());
+    EXPECT_TRUE(t.putTask(sampleTask("b first of two", v1::PLAN, 0, 15)).ok());
+    EXPECT_TRUE(t.putTask(sampleTask("a second of two", v1::BUILD, 0, 15)).ok());
+    return t.putTask(sampleTask("urgent", v1::EXECUTE, 5, 30));
+  }));
+  std::vector<std::string> order;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(*readOne(*store_, [&](Reader& r) { return r.queuePosition("late"); }), 4 - i);
+    order.push_back(nextId(*store_));
+    ASSERT_OK(store_->transact([&](Transaction& t) {
+      v1::Task task = *t.nextReadyTask({});
+      task.set_state(v1::Task::LEASED);
+      return t.putTask(task);
+    }));
+  }
+  EXPECT_THAT(order, ElementsAre("urgent", "early", "b first of two", "a second of two", "late"));
+  EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.nextReadyTask({}); }).status()));
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.leasedTasks(); })->size(), 5u);
+  EXPECT_EQ(*readOne(*store_, [](Reader& r) { return r.queuePosition("late"); }), 0) << "it is no longer READY";
+  EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.queuePosition("none"); }).status()));
+}
+
+TEST_P(StoreConformance, WorkersGetOnlyKindsTheyTake) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putTask(sampleTask("plan", v1::PLAN, 9, 1)).ok());
+    EXPECT_TRUE(t.putTask(sampleTask("build", v1::BUILD, 1, 1)).ok());
+    return t.putTask(sampleTask("execute", v1::EXECUTE, 2, 1));
+  }));
+  EXPECT_EQ(nextId(*store_), "plan");
+  EXPECT_EQ(nextId(*store_, {v1::BUILD}), "build");
+  EXPECT_EQ(nextId(*store_, {v1::BUILD, v1::EXECUTE}), "execute");
+  EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.nextReadyTask({v1::PROFILE}); }).status()));
+}
+
+TEST_P(StoreConformance, LivingTasksAreFoundByKey) {
+  v1::Task task = sampleTask("t");
+  task.set_key("unit");
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.putTask(task); }));
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.livingTaskByKey("unit"); })->id(), "t");
+  for (v1::Task::State state : {v1::Task::LEASED, v1::Task::DONE}) {
+    task.set_state(state);
+    ASSERT_OK(store_->transact([&](Transaction& t) { return t.putTask(task); }));
+    EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.livingTaskByKey("unit"); }).ok(), state == v1::Task::LEASED);
+  }
+}
+
+TEST_P(StoreConformance, ATaskMayServeSeveralActions) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putAction(sampleAction("a", "k1")).ok());
+    EXPECT_TRUE(t.putAction(sampleAction("b", "k2")).ok());
+    for (const char* id : {"t2", "t1"}) EXPECT_TRUE(t.putTask(sampleTask(id)).ok());
+    EXPECT_TRUE(t.linkTask("b", "t2").ok());
+    EXPECT_TRUE(t.linkTask("a", "t2").ok());
+    return t.linkTask("a", "t1");
+  }));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    EXPECT_THAT(*r.actionsOfTask("t2"), ElementsAre("b", "a"));
+    EXPECT_THAT(*r.actionsOfTask("none"), ElementsAre());
+    EXPECT_EQ(r.tasksOfAction("a")->at(0).id(), "t2") << "in the order they were linked";
+    EXPECT_EQ(r.tasksOfAction("a")->at(1).id(), "t1");
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(StoreConformance, EventsAreNumberedWithoutGapsUnderConcurrency) {
+  constexpr int kThreads = 8;
+  constexpr int kEach = 50;
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.insertJob(sampleJob("j"), "h", "").ok());
+    return t.insertJob(sampleJob("other"), "h", "");
+  }));
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < kEach; ++i) {
+        const bool fails = i % 5 == 4;  // what is rolled back must not use up a number
+        absl::Status status = store_->transact([&](Transaction& t) -> absl::Status {
+          v1::JobEvent event;
+          event.set_job_id("j");
+          event.set_time_us(thread);
+          absl::StatusOr<int64_t> sequence = t.appendEvent(event);
+          if (!sequence.ok()) return sequence.status();
+          return fails ? absl::CancelledError("on purpose") : absl::OkStatus();
+        });
+        EXPECT_EQ(status.ok(), !fails) << status;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const int total = kThreads * kEach * 4 / 5;
+  auto events = readOne(*store_, [&](Reader& r) { return r.eventsAfter("j", 0, total + 1); });
+  ASSERT_OK(events.status());
+  ASSERT_EQ(static_cast<int>(events->size()), total);
+  for (int i = 0; i < total; ++i) EXPECT_EQ((*events)[i].sequence(), i + 1);
+  auto tail = readOne(*store_, [&](Reader& r) { return r.eventsAfter("j", total - 3, 2); });
+  ASSERT_EQ(tail->size(), 2u);
+  EXPECT_EQ(tail->front().sequence(), total - 2);
+  EXPECT_TRUE(readOne(*store_, [&](Reader& r) { return r.eventsAfter("other", 0, 9); })->empty());
+  EXPECT_TRUE(absl::IsNotFound(store_->transact([](Transaction& t) {
+    v1::JobEvent event;
+    event.set_job_id("none");
+    return t.appendEvent(event).status();
+  })));
+}
+
+}  // namespace
+}  // namespace tessera::storage

@@ -1,0 +1,105 @@
+#include "storage/entity.h"
+
+#include "absl/strings/str_join.h"
+#include "google/protobuf/descriptor.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/target.pb.h"
+#include "tessera/v1/worker_service.pb.h"
+
+namespace tessera::storage {
+namespace {
+
+using enum FieldType;
+
+std::vector<Field::EnumValue> valuesOf(const google::protobuf::EnumDescriptor* descriptor) {
+  std::vector<Field::EnumValue> values;
+  for (int i = 0; i < descriptor->value_count(); ++i) {
+    values.push_back({descriptor->value(i)->name(), descriptor->value(i)->number()});
+  }
+  return values;
+}
+
+}  // namespace
+
+const Field* Entity::find(std::string_view name) const {
+  for (const Field& field : fields) {
+    if (field.name == name) return &field;
+  }
+  return nullptr;
+}
+
+std::string Entity::fieldNames() const {
+  return absl::StrJoin(fields, ", ", [](std::string* out, const Field& field) { out->append(field.name); });
+}
+
+const Entity& jobEntity() {
+  static const Entity entity = {
+      "jobs",
+      "id",
+      "create_time desc",
+      {
+          {"id", kText},
+          {"state", kEnum, valuesOf(v1::Job::State_descriptor())},
+          {"kind", kEnum, {{"COMPILE", kCompileKind}, {"EXECUTE", kExecuteKind}, {"PROFILE", kProfileKind}}},
+          {"target", kText},
+          {"name", kText},
+          {"request_id", kText},
+          {"action_key", kText},
+          {"cached", kBoolean},
+          {"priority", kInteger},
+          {"create_time", kTime},
+          {"end_time", kTime},
+      }};
+  return entity;
+}
+
+const Entity& artifactEntity() {
+  static const Entity entity = {
+      "artifacts",
+      "id",
+      "create_time desc",
+      {{"id", kText}, {"name", kText}, {"target", kText}, {"model", kText}, {"job", kText}, {"create_time", kTime}}};
+  return entity;
+}
+
+const Entity& recordEntity() {
+  static const Entity entity = {"records",
+                                "id",
+                                "create_time",
+                                {{"id", kText},
+                                 {"workload", kText},
+                                 {"summary", kText},
+                                 {"target", kText},
+                                 {"host", kText},
+                                 {"job", kText},
+                                 {"artifact", kText},
+                                 {"mode", kText},
+                                 {"validation", kText},
+                                 {"threads", kInteger},
+                                 {"median_ms", kReal},
+                                 {"create_time", kTime}}};
+  return entity;
+}
+
+const Entity& targetEntity() {
+  static const Entity entity = {
+      "targets",
+      "name",
+      "name",
+      {{"name", kText}, {"summary", kText}, {"family", kEnum, valuesOf(v1::Target::Family_descriptor())}}};
+  return entity;
+}
+
+const Entity& workerEntity() {
+  static const Entity entity = {"workers",
+                                "id",
+                                "id",
+                                {{"id", kText},
+                                 {"state", kEnum, valuesOf(v1::Worker::State_descriptor())},
+                                 {"host", kText},
+                                 {"compiler_version", kText},
+                                 {"last_seen_time", kTime}}};
+  return entity;
+}
+
+}  // namespace tessera::storage

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::storage {
+
+enum class FieldType { kText, kInteger, kReal, kTime, kBoolean, kEnum };
+
+/// A field that filters and orders may name.
+struct Field {
+  struct EnumValue {
+    std::string name;
+    int64_t number;
+  };
+  std::string name;
+  FieldType type;
+  std::vector<EnumValue> values = {};  ///< kEnum
+  /// The name of the column as well.
+  const std::string& column() const { return name; }
+};
+
+/// What lists need to know of an entity: its table and its fields. Data, so that a new field is one line.
+struct Entity {
+  std::string table;
+  std::string key;  ///< the unique field, which ends every order
+  std::string default_order;
+  std::vector<Field> fields;
+
+  const Field* find(std::string_view name) const;
+  /// "id, state, ...", for messages.
+  std::string fieldNames() const;
+};
+
+const Entity& jobEntity();
+const Entity& artifactEntity();
+const Entity& recordEntity();
+const Entity& targetEntity();
+const Entity& workerEntity();
+
+/// Numbers in the column jobs.kind: the field numbers of Job.spec.
+inline constexpr int64_t kCompileKind = 5;
+inline constexpr int64_t kExecuteKind = 6;
+inline constexpr int64_t kProfileKind = 7;
+
+}  // namespace tessera::storage

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage/value.h"
+
+namespace tessera::storage {
+
+class Database;
+
+/// A prepared statement with its parameters. An error in preparing or binding is kept and answered by
+/// step() or run(), so that calls can be chained. A cached one goes back to its cache when destroyed.
+class Statement {
+ public:
+  Statement(Statement&& other) noexcept;
+  Statement& operator=(Statement&&) = delete;
+  ~Statement();
+
+  /// Binds the next parameter, from the left.
+  Statement& bind(int64_t value);
+  Statement& bind(int value) { return bind(static_cast<int64_t>(value)); }
+  Statement& bind(double value);
+  Statement& bind(std::string_view text);
+  Statement& bind(const std::string& text) { return bind(std::string_view(text)); }
+  Statement& bind(const char* text) { return bind(std::string_view(text)); }
+  Statement& bind(const Value& value);
+  Statement& bindBlob(std::string_view bytes);
+  Statement& bindNull();
+
+  /// True: a row is there. False: no more rows.
+  absl::StatusOr<bool> step();
+  /// For statements without rows.
+  absl::Status run();
+
+  /// Columns of the current row, from 0. Views live until the next step.
+  int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
+  double real(int column) const { return sqlite3_column_double(statement_, column); }
+  std::string_view bytes(int column) const;
+  Value value(int column) const;
+
+ private:
+  friend class Database;
+  Statement(Database* database, sqlite3_stmt* statement, const char* cache_key, absl::Status status)
+      : database_(database), statement_(statement), cache_key_(cache_key), status_(std::move(status)) {}
+  void check(int result);
+
+  Database* database_;
+  sqlite3_stmt* statement_;
+  const char* cache_key_;  ///< null: not cached
+  int bound_ = 0;
+  absl::Status status_;
+};
+
+/// One connection. Not thread-safe; may move between threads.
+class Database {
+ public:
+  enum class Mode { kReadOnly, kReadWriteCreate };
+  static absl::StatusOr<std::unique_ptr<Database>> open(const std::string& path, Mode mode);
+  ~Database();
+
+  /// `sql` must be a literal: statements are cached by its address.
+  Statement prepare(const char* sql);
+  /// For statements made at run time; not cached.
+  Statement prepareOnce(std::string_view sql);
+  /// Runs one or more statements that take no parameters.
+  absl::Status execute(const char* sql);
+  /// Ends an open transaction without a trace; does nothing when there is none.
+  void rollback();
+  bool inTransaction() const { return sqlite3_get_autocommit(handle_) == 0; }
+  /// Rows changed by the last INSERT, UPDATE or DELETE.
+  int changes() const { return sqlite3_changes(handle_); }
+
+  const std::string& path() const { return path_; }
+  sqlite3* handle() const { return handle_; }
+  /// What SQLite last complained about, as a status that says what to do.
+  absl::Status error(int result) const;
+  /// The first error since clearFault() after which nothing of the open transaction may be kept: the
+  /// disk, the file or memory failed, as opposed to a constraint or a mistake in a query.
+  const absl::Status& fault() const { return fault_; }
+  void clearFault() { fault_ = absl::OkStatus(); }
+
+ private:
+  friend class Statement;
+  Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
+  void noteFault(int result, const absl::Status& status);
+
+  std::string path_;
+  sqlite3* handle_;
+  absl::Status fault_;
+  /// Idle statements by the address of their text; bounded by the number of literals in the program.
+  std::unordered_map<const char*, sqlite3_stmt*> idle_;
+};
+
+}  // namespace tessera::storage

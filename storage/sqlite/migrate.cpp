@@ -1,0 +1,77 @@
+#include "storage/sqlite/migrate.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "storage/sqlite/migrations.h"
+
+namespace tessera::storage {
+namespace {
+
+/// "TSRA", in SQLite's application id: tells our files from other programs'.
+constexpr int64_t kApplicationId = 0x54535241;
+
+absl::StatusOr<int64_t> number(Database& database, const char* sql) {
+  Statement statement = database.prepareOnce(sql);
+  absl::StatusOr<bool> row = statement.step();
+  if (!row.ok()) return row.status();
+  return *row ? statement.integer(0) : 0;
+}
+
+absl::Status apply(Database& database, const Migration& migration) {
+  if (absl::Status status = database.execute("BEGIN IMMEDIATE"); !status.ok()) return status;
+  absl::Status status = database.execute(migration.sql);
+  if (status.ok()) {
+    status = database
+                 .prepareOnce(
+                     "INSERT INTO schema_version (version, name, applied_time) "
+                     "VALUES (?, ?, unixepoch() * 1000000)")
+                 .bind(migration.version)
+                 .bind(migration.name)
+                 .run();
+  }
+  if (status.ok()) status = database.execute("COMMIT");
+  if (status.ok()) return status;
+  database.rollback();
+  return absl::Status(status.code(),
+                      absl::StrCat("migration ", migration.name, " of ", database.path(), ": ", status.message()));
+}
+
+}  // namespace
+
+absl::Status migrate(Database& database) {
+  absl::StatusOr<int64_t> owner = number(database, "PRAGMA application_id");
+  if (!owner.ok()) return owner.status();
+  absl::StatusOr<int64_t> tables = number(database, "SELECT count(*) FROM sqlite_master");
+  if (!tables.ok()) return tables.status();
+  if (*tables > 0 && *owner != kApplicationId) {
+    return absl::FailedPreconditionError(absl::StrCat(database.path(),
+                                                      ": this database belongs to another program (application id ",
+                                                      *owner, "); name another file or an empty folder"));
+  }
+  absl::Status status = database.execute(
+      "BEGIN IMMEDIATE;"
+      "PRAGMA application_id = 0x54535241;"
+      "CREATE TABLE IF NOT EXISTS schema_version ("
+      "  version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_time INTEGER NOT NULL);"
+      "COMMIT");
+  if (!status.ok()) {
+    database.rollback();
+    return status;
+  }
+  absl::StatusOr<int64_t> version = number(database, "SELECT max(version) FROM schema_version");
+  if (!version.ok()) return version.status();
+  const int newest = migrations().back().version;
+  if (*version > newest) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(database.path(), ": written by a newer release (schema ", *version, ", this release knows up to ",
+                     newest, "); run that release, or restore a backup from before the upgrade"));
+  }
+  for (const Migration& migration : migrations()) {
+    if (migration.version <= *version) continue;
+    if (status = apply(database, migration); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::storage

@@ -1,0 +1,132 @@
+#pragma once
+
+/// Every fixed statement of the SQLite store. They are data so that a test can ask the query planner
+/// about each: none of the reads may scan a table or sort.
+namespace tessera::storage::sql {
+
+// States as the partial indices name them: jobs and actions QUEUED = 1, RUNNING = 2;
+// tasks READY = 1, LEASED = 2. INDEXED BY stands where the planner, without statistics, prefers another.
+
+inline constexpr char kJob[] = "SELECT body FROM jobs WHERE id = ?";
+inline constexpr char kJobByRequest[] = "SELECT body FROM jobs WHERE request_id = ? AND request_id <> ''";
+inline constexpr char kRequestHash[] = "SELECT request_hash FROM jobs WHERE id = ?";
+inline constexpr char kActionOfJob[] = "SELECT action_id FROM jobs WHERE id = ?";
+inline constexpr char kLivingJobsOfAction[] =
+    "SELECT body FROM jobs WHERE action_id = ? AND state IN (1, 2) ORDER BY rowid";
+inline constexpr char kJobsPastQueueDeadline[] =
+    "SELECT id FROM jobs INDEXED BY jobs_by_queue_deadline WHERE state = 1 AND queue_deadline > 0 AND queue_deadline "
+    "<= ? ORDER BY queue_deadline";
+inline constexpr char kEventsAfter[] =
+    "SELECT body FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?";
+inline constexpr char kLastSequence[] = "SELECT max(sequence) FROM events WHERE job_id = ?";
+
+inline constexpr char kAction[] = "SELECT body FROM actions WHERE id = ?";
+inline constexpr char kLivingActionByKey[] =
+    "SELECT body FROM actions WHERE key = ? AND key <> '' AND state IN (1, 2) ORDER BY create_time LIMIT 1";
+inline constexpr char kArtifactByKey[] =
+    "SELECT body FROM artifact_keys JOIN artifacts ON artifacts.id = artifact_id WHERE action_key = ?";
+inline constexpr char kActionsByComponent[] =
+    "SELECT action_id, create_time FROM action_components WHERE name = ? AND hash = ? "
+    "ORDER BY create_time DESC LIMIT ?";
+
+inline constexpr char kTask[] = "SELECT body FROM tasks WHERE id = ?";
+inline constexpr char kLivingTaskByKey[] =
+    "SELECT body FROM tasks WHERE key = ? AND key <> '' AND state IN (1, 2) ORDER BY ready_time LIMIT 1";
+inline constexpr char kActionsOfTask[] = "SELECT action_id FROM action_tasks WHERE task_id = ? ORDER BY position";
+inline constexpr char kTasksOfAction[] =
+    "SELECT body FROM action_tasks INDEXED BY action_tasks_by_action CROSS JOIN tasks ON tasks.id = task_id WHERE "
+    "action_id = ? ORDER BY position";
+inline constexpr char kNextReadyTask[] =
+    "SELECT priority, ready_time, rowid FROM tasks WHERE state = 1 AND kind = ? "
+    "ORDER BY priority DESC, ready_time, rowid LIMIT 1";
+inline constexpr char kTaskByRow[] = "SELECT body FROM tasks WHERE rowid = ?";
+inline constexpr char kTaskRank[] = "SELECT state, priority, ready_time, rowid FROM tasks WHERE id = ?";
+inline constexpr char kReadyAbove[] = "SELECT count(*) FROM tasks WHERE state = 1 AND priority > ?";
+inline constexpr char kReadyBefore[] =
+    "SELECT count(*) FROM tasks WHERE state = 1 AND priority = ? AND (ready_time, rowid) < (?, ?)";
+inline constexpr char kLeasedTasks[] = "SELECT body FROM tasks WHERE state = 2 ORDER BY id";
+
+inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";
+inline constexpr char kArtifact[] = "SELECT body FROM artifacts WHERE id = ?";
+inline constexpr char kTarget[] = "SELECT body FROM targets WHERE name = ?";
+inline constexpr char kWorker[] = "SELECT body FROM workers WHERE id = ?";
+inline constexpr char kBlob[] = "SELECT 1 FROM blobs WHERE sha256 = ?";
+
+inline constexpr char kInsertJob[] =
+    "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, action_key, cached, "
+    "priority, create_time, end_time, queue_deadline, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+inline constexpr char kUpdateJob[] =
+    "UPDATE jobs SET state = ?, kind = ?, target = ?, name = ?, action_key = ?, cached = ?, priority = ?, "
+    "create_time = ?, end_time = ?, queue_deadline = ?, body = ? WHERE id = ?";
+inline constexpr char kInsertEvent[] = "INSERT INTO events (job_id, sequence, body) VALUES (?, ?, ?)";
+inline constexpr char kPutAction[] =
+    "INSERT INTO actions (id, key, state, create_time, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+    "key = excluded.key, state = excluded.state, create_time = excluded.create_time, body = excluded.body";
+inline constexpr char kPutComponent[] =
+    "INSERT INTO action_components (action_id, name, hash, create_time) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (action_id, name) DO UPDATE SET hash = excluded.hash, create_time = excluded.create_time "
+    "WHERE hash <> excluded.hash OR create_time <> excluded.create_time";
+inline constexpr char kPutTask[] =
+    "INSERT INTO tasks (id, key, state, kind, priority, ready_time, body) VALUES (?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET key = excluded.key, state = excluded.state, kind = excluded.kind, "
+    "priority = excluded.priority, ready_time = excluded.ready_time, body = excluded.body";
+inline constexpr char kLinkTask[] =
+    "INSERT INTO action_tasks (action_id, task_id) VALUES (?, ?) ON CONFLICT (action_id, task_id) DO NOTHING";
+inline constexpr char kPutObject[] =
+    "INSERT INTO objects (build_key, sha256, size) VALUES (?, ?, ?) ON CONFLICT (build_key) DO UPDATE SET "
+    "sha256 = excluded.sha256, size = excluded.size";
+inline constexpr char kPutArtifact[] =
+    "INSERT INTO artifacts (id, name, target, model, job, create_time, body) VALUES (?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET name = excluded.name, target = excluded.target, model = excluded.model, "
+    "job = excluded.job, create_time = excluded.create_time, body = excluded.body";
+inline constexpr char kPutArtifactKey[] =
+    "INSERT INTO artifact_keys (action_key, artifact_id, create_time) VALUES (?, ?, ?) "
+    "ON CONFLICT (action_key) DO UPDATE SET artifact_id = excluded.artifact_id, create_time = excluded.create_time "
+    "WHERE excluded.create_time >= create_time";
+inline constexpr char kPutRecord[] =
+    "INSERT INTO records (id, workload, summary, target, host, job, artifact, mode, validation, threads, median_ms, "
+    "create_time, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+    "workload = excluded.workload, summary = excluded.summary, target = excluded.target, host = excluded.host, "
+    "job = excluded.job, artifact = excluded.artifact, mode = excluded.mode, validation = excluded.validation, "
+    "threads = excluded.threads, median_ms = excluded.median_ms, create_time = excluded.create_time, "
+    "body = excluded.body";
+inline constexpr char kPutTarget[] =
+    "INSERT INTO targets (name, summary, family, body) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+    "summary = excluded.summary, family = excluded.family, body = excluded.body";
+inline constexpr char kPutWorker[] =
+    "INSERT INTO workers (id, state, host, compiler_version, last_seen_time, body) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET state = excluded.state, host = excluded.host, "
+    "compiler_version = excluded.compiler_version, last_seen_time = excluded.last_seen_time, body = excluded.body";
+inline constexpr char kPutBlob[] =
+    "INSERT INTO blobs (sha256, size) VALUES (?, ?) ON CONFLICT (sha256) DO UPDATE SET size = excluded.size";
+
+/// The reads, for the test of their plans.
+inline constexpr const char* kReads[] = {kJob,
+                                         kJobByRequest,
+                                         kRequestHash,
+                                         kActionOfJob,
+                                         kLivingJobsOfAction,
+                                         kJobsPastQueueDeadline,
+                                         kEventsAfter,
+                                         kLastSequence,
+                                         kAction,
+                                         kArtifactByKey,
+                                         kLivingActionByKey,
+                                         kActionsByComponent,
+                                         kTask,
+                                         kLivingTaskByKey,
+                                         kActionsOfTask,
+                                         kTasksOfAction,
+                                         kNextReadyTask,
+                                         kTaskByRow,
+                                         kTaskRank,
+                                         kReadyAbove,
+                                         kReadyBefore,
+                                         kLeasedTasks,
+                                         kObject,
+                                         kArtifact,
+                                         kTarget,
+                                         kWorker,
+                                         kBlob};
+
+}  // namespace tessera::storage::sql

@@ -1,0 +1,269 @@
+#include "storage/sqlite/reader.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "storage/entity.h"
+#include "storage/sqlite/queries.h"
+#include "storage/sqlite/rows.h"
+
+namespace tessera::storage {
+namespace {
+
+/// Column 0 of every row, as text.
+absl::StatusOr<std::vector<std::string>> texts(Statement statement) {
+  std::vector<std::string> found;
+  while (true) {
+    absl::StatusOr<bool> row = statement.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return found;
+    found.emplace_back(statement.bytes(0));
+  }
+}
+
+absl::StatusOr<std::string> oneText(Statement statement, const std::string& what) {
+  absl::StatusOr<bool> row = statement.step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", what));
+  return std::string(statement.bytes(0));
+}
+
+absl::StatusOr<int64_t> count(Statement statement) {
+  absl::StatusOr<bool> row = statement.step();
+  if (!row.ok()) return row.status();
+  return statement.integer(0);
+}
+
+/// Of each key component, this many actions at least are looked at.
+constexpr int kMinCandidates = 64;
+
+std::vector<v1::TaskKind> everyKind() {
+  std::vector<v1::TaskKind> kinds;
+  const auto* descriptor = v1::TaskKind_descriptor();
+  for (int i = 0; i < descriptor->value_count(); ++i) {
+    kinds.push_back(static_cast<v1::TaskKind>(descriptor->value(i)->number()));
+  }
+  return kinds;
+}
+
+std::string quoted(const char* entity, const std::string& id) { return absl::StrCat(entity, " \"", id, "\""); }
+
+}  // namespace
+
+template <typename Interface>
+absl::StatusOr<v1::Job> SqliteReader<Interface>::getJob(const std::string& id) {
+  return oneMessage<v1::Job>(std::move(database_.prepare(sql::kJob).bind(id)), quoted("job", id));
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Job> SqliteReader<Interface>::getJobByRequestId(const std::string& request_id) {
+  return oneMessage<v1::Job>(std::move(database_.prepare(sql::kJobByRequest).bind(request_id)),
+                             quoted("job of request", request_id));
+}
+
+template <typename Interface>
+absl::StatusOr<std::string> SqliteReader<Interface>::getRequestHash(const std::string& job_id) {
+  return oneText(std::move(database_.prepare(sql::kRequestHash).bind(job_id)), quoted("job", job_id));
+}
+
+template <typename Interface>
+absl::StatusOr<std::string> SqliteReader<Interface>::getActionOfJob(const std::string& job_id) {
+  return oneText(std::move(database_.prepare(sql::kActionOfJob).bind(job_id)), quoted("job", job_id));
+}
+
+template <typename Interface>
+absl::StatusOr<Page<v1::Job>> SqliteReader<Interface>::listJobs(const ListQuery& query) {
+  return pageOf<v1::Job>(database_, token_key_, jobEntity(), query);
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<v1::Job>> SqliteReader<Interface>::livingJobsOfAction(const std::string& action_id) {
+  return allMessages<v1::Job>(std::move(database_.prepare(sql::kLivingJobsOfAction).bind(action_id)));
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<std::string>> SqliteReader<Interface>::jobsPastQueueDeadline(int64_t now_us) {
+  return texts(std::move(database_.prepare(sql::kJobsPastQueueDeadline).bind(now_us)));
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<v1::JobEvent>> SqliteReader<Interface>::eventsAfter(const std::string& job_id,
+                                                                               int64_t cursor, int limit) {
+  return allMessages<v1::JobEvent>(
+      std::move(database_.prepare(sql::kEventsAfter).bind(job_id).bind(cursor).bind(std::max(limit, 0))));
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Action> SqliteReader<Interface>::getAction(const std::string& id) {
+  return oneMessage<v1::Action>(std::move(database_.prepare(sql::kAction).bind(id)), quoted("action", id));
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Action> SqliteReader<Interface>::livingActionByKey(const std::string& key) {
+  return oneMessage<v1::Action>(std::move(database_.prepare(sql::kLivingActionByKey).bind(key)),
+                                quoted("living action with key", key));
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Artifact> SqliteReader<Interface>::artifactByKey(const std::string& key) {
+  return oneMessage<v1::Artifact>(std::move(database_.prepare(sql::kArtifactByKey).bind(key)),
+                                  quoted("artifact with key", key));
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
+    const std::vector<v1::KeyComponent>& components, int limit) {
+  // Everybody shares the compiler's hash, so the newest of each component are the candidates and those
+  // that share most come first.
+  struct Candidate {
+    int shared = 0;
+    int64_t create_time = 0;
+    std::string id;
+  };
+  std::map<std::string, Candidate> by_id;
+  for (const v1::KeyComponent& component : components) {
+    Statement row = database_.prepare(sql::kActionsByComponent);
+    row.bind(component.name()).bind(component.hash()).bind(std::max(limit, kMinCandidates));
+    while (true) {
+      absl::StatusOr<bool> more = row.step();
+      if (!more.ok()) return more.status();
+      if (!*more) break;
+      Candidate& candidate = by_id[std::string(row.bytes(0))];
+      ++candidate.shared;
+      candidate.create_time = row.integer(1);
+      candidate.id = std::string(row.bytes(0));
+    }
+  }
+  std::vector<Candidate> candidates;
+  for (auto& [id, candidate] : by_id) candidates.push_back(std::move(candidate));
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.shared, a.create_time, a.id) > std::tie(b.shared, b.create_time, b.id);
+  });
+  std::vector<v1::Action> actions;
+  for (const Candidate& candidate : candidates) {
+    if (static_cast<int>(actions.size()) >= limit) break;
+    absl::StatusOr<v1::Action> action = getAction(candidate.id);
+    if (!action.ok()) return action.status();
+    actions.push_back(*std::move(action));
+  }
+  return actions;
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Task> SqliteReader<Interface>::getTask(const std::string& id) {
+  return oneMessage<v1::Task>(std::move(database_.prepare(sql::kTask).bind(id)), quoted("task", id));
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Task> SqliteReader<Interface>::livingTaskByKey(const std::string& key) {
+  return oneMessage<v1::Task>(std::move(database_.prepare(sql::kLivingTaskByKey).bind(key)),
+                              quoted("living task with key", key));
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<std::string>> SqliteReader<Interface>::actionsOfTask(const std::string& task_id) {
+  return texts(std::move(database_.prepare(sql::kActionsOfTask).bind(task_id)));
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::tasksOfAction(const std::string& action_id) {
+  return allMessages<v1::Task>(std::move(database_.prepare(sql::kTasksOfAction).bind(action_id)));
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Task> SqliteReader<Interface>::nextReadyTask(const std::vector<v1::TaskKind>& kinds) {
+  // The head of each kind's queue is one index probe; a filter over one common queue would walk past
+  // every task of the kinds that are not wanted.
+  std::tuple<int64_t, int64_t, int64_t> best;  // (-priority, ready time, row): smaller is sooner
+  bool found = false;
+  for (v1::TaskKind kind : kinds.empty() ? everyKind() : kinds) {
+    Statement head = database_.prepare(sql::kNextReadyTask);
+    absl::StatusOr<bool> row = head.bind(static_cast<int>(kind)).step();
+    if (!row.ok()) return row.status();
+    if (!*row) continue;
+    const auto rank = std::make_tuple(-head.integer(0), head.integer(1), head.integer(2));
+    if (!found || rank < best) best = rank;
+    found = true;
+  }
+  if (!found) return absl::NotFoundError("there is no ready task of the kinds asked for");
+  return oneMessage<v1::Task>(std::move(database_.prepare(sql::kTaskByRow).bind(std::get<2>(best))), "such task");
+}
+
+template <typename Interface>
+absl::StatusOr<int> SqliteReader<Interface>::queuePosition(const std::string& task_id) {
+  Statement task = database_.prepare(sql::kTaskRank);
+  absl::StatusOr<bool> row = task.bind(task_id).step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("task", task_id)));
+  if (task.integer(0) != v1::Task::READY) return 0;
+  const int64_t priority = task.integer(1);
+  absl::StatusOr<int64_t> above = count(std::move(database_.prepare(sql::kReadyAbove).bind(priority)));
+  if (!above.ok()) return above.status();
+  absl::StatusOr<int64_t> before =
+      count(std::move(database_.prepare(sql::kReadyBefore).bind(priority).bind(task.integer(2)).bind(task.integer(3))));
+  if (!before.ok()) return before.status();
+  return static_cast<int>(*above + *before);
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::leasedTasks() {
+  return allMessages<v1::Task>(database_.prepare(sql::kLeasedTasks));
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Digest> SqliteReader<Interface>::getObject(const std::string& build_key) {
+  Statement object = database_.prepare(sql::kObject);
+  absl::StatusOr<bool> row = object.bind(build_key).step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("object with build key", build_key)));
+  v1::Digest digest;
+  digest.set_sha256(std::string(object.bytes(0)));
+  digest.set_size_bytes(object.integer(1));
+  return digest;
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Artifact> SqliteReader<Interface>::getArtifact(const std::string& id) {
+  return oneMessage<v1::Artifact>(std::move(database_.prepare(sql::kArtifact).bind(id)), quoted("artifact", id));
+}
+
+template <typename Interface>
+absl::StatusOr<Page<v1::Artifact>> SqliteReader<Interface>::listArtifacts(const ListQuery& query) {
+  return pageOf<v1::Artifact>(database_, token_key_, artifactEntity(), query);
+}
+
+template <typename Interface>
+absl::StatusOr<Page<v1::TuningRecord>> SqliteReader<Interface>::listRecords(const ListQuery& query) {
+  return pageOf<v1::TuningRecord>(database_, token_key_, recordEntity(), query);
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Target> SqliteReader<Interface>::getTarget(const std::string& name) {
+  return oneMessage<v1::Target>(std::move(database_.prepare(sql::kTarget).bind(name)), quoted("target", name));
+}
+
+template <typename Interface>
+absl::StatusOr<Page<v1::Target>> SqliteReader<Interface>::listTargets(const ListQuery& query) {
+  return pageOf<v1::Target>(database_, token_key_, targetEntity(), query);
+}
+
+template <typename Interface>
+absl::StatusOr<v1::Worker> SqliteReader<Interface>::getWorker(const std::string& id) {
+  return oneMessage<v1::Worker>(std::move(database_.prepare(sql::kWorker).bind(id)), quoted("worker", id));
+}
+
+template <typename Interface>
+absl::StatusOr<Page<v1::Worker>> SqliteReader<Interface>::listWorkers(const ListQuery& query) {
+  return pageOf<v1::Worker>(database_, token_key_, workerEntity(), query);
+}
+
+template <typename Interface>
+absl::StatusOr<bool> SqliteReader<Interface>::hasBlob(const std::string& sha256) {
+  return database_.prepare(sql::kBlob).bind(sha256).step();
+}
+
+template class SqliteReader<Reader>;
+template class SqliteReader<Transaction>;
+
+}  // namespace tessera::storage

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "storage/sqlite/database.h"
+#include "storage/store.h"
+
+namespace tessera::storage {
+
+/// The reads, on one connection within its open transaction. `Interface` is Reader or Transaction.
+template <typename Interface>
+class SqliteReader : public Interface {
+ public:
+  /// `token_key` signs page tokens.
+  SqliteReader(Database& database, const std::string& token_key) : database_(database), token_key_(token_key) {}
+
+  absl::StatusOr<v1::Job> getJob(const std::string& id) override;
+  absl::StatusOr<v1::Job> getJobByRequestId(const std::string& request_id) override;
+  absl::StatusOr<std::string> getRequestHash(const std::string& job_id) override;
+  absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) override;
+  absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) override;
+  absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) override;
+  absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) override;
+  absl::StatusOr<std::vector<v1::JobEvent>> eventsAfter(const std::string& job_id, int64_t cursor, int limit) override;
+  absl::StatusOr<v1::Action> getAction(const std::string& id) override;
+  absl::StatusOr<v1::Action> livingActionByKey(const std::string& key) override;
+  absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) override;
+  absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
+                                                         int limit) override;
+  absl::StatusOr<v1::Task> getTask(const std::string& id) override;
+  absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
+  absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;
+  absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) override;
+  absl::StatusOr<v1::Task> nextReadyTask(const std::vector<v1::TaskKind>& kinds) override;
+  absl::StatusOr<int> queuePosition(const std::string& task_id) override;
+  absl::StatusOr<std::vector<v1::Task>> leasedTasks() override;
+  absl::StatusOr<v1::Digest> getObject(const std::string& build_key) override;
+  absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) override;
+  absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) override;
+  absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) override;
+  absl::StatusOr<v1::Target> getTarget(const std::string& name) override;
+  absl::StatusOr<Page<v1::Target>> listTargets(const ListQuery& query) override;
+  absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;
+  absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
+  absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
+
+ protected:
+  Database& database_;
+  const std::string& token_key_;
+};
+
+extern template class SqliteReader<Reader>;
+extern template class SqliteReader<Transaction>;
+
+}  // namespace tessera::storage

@@ -1,0 +1,202 @@
+#include "storage/sqlite/transaction.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "storage/digest.h"
+#include "storage/sqlite/queries.h"
+
+namespace tessera::storage {
+namespace {
+
+std::string targetName(const v1::Job& job) {
+  const v1::TargetRef& target = job.compile().target();
+  return target.has_inline_() ? target.inline_().name() : target.name();
+}
+
+/// SQLite keeps NaN as NULL, which no order can place.
+double comparable(double value) { return std::isnan(value) ? 0.0 : value; }
+
+absl::Status needId(const std::string& id, const char* field) {
+  if (!id.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " is empty; every stored entity needs one"));
+}
+
+}  // namespace
+
+absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string& request_hash,
+                                          const std::string& action_id) {
+  if (absl::Status status = needId(job.id(), "Job.id"); !status.ok()) return status;
+  Statement insert = database_.prepare(sql::kInsertJob);
+  insert.bind(job.id()).bind(job.request_id()).bind(request_hash);
+  if (action_id.empty()) {
+    insert.bindNull();
+  } else {
+    insert.bind(action_id);
+  }
+  return insert.bind(job.state())
+      .bind(job.spec_case())
+      .bind(targetName(job))
+      .bind(job.compile().name())
+      .bind(job.action_key())
+      .bind(job.cached())
+      .bind(job.priority())
+      .bind(job.create_time_us())
+      .bind(job.end_time_us())
+      .bind(job.queue_deadline_us())
+      .bindBlob(job.SerializeAsString())
+      .run();
+}
+
+absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
+  absl::Status status = database_.prepare(sql::kUpdateJob)
+                            .bind(job.state())
+                            .bind(job.spec_case())
+                            .bind(targetName(job))
+                            .bind(job.compile().name())
+                            .bind(job.action_key())
+                            .bind(job.cached())
+                            .bind(job.priority())
+                            .bind(job.create_time_us())
+                            .bind(job.end_time_us())
+                            .bind(job.queue_deadline_us())
+                            .bindBlob(job.SerializeAsString())
+                            .bind(job.id())
+                            .run();
+  if (status.ok() && database_.changes() == 0) {
+    return absl::NotFoundError(absl::StrCat("there is no job \"", job.id(), "\" to update"));
+  }
+  return status;
+}
+
+absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
+  Statement last = database_.prepare(sql::kLastSequence);
+  absl::StatusOr<bool> row = last.bind(event.job_id()).step();
+  if (!row.ok()) return row.status();
+  const int64_t sequence = last.integer(0) + 1;  // max() of nothing is NULL, which reads as 0
+  event.set_sequence(sequence);
+  absl::Status status = database_.prepare(sql::kInsertEvent)
+                            .bind(event.job_id())
+                            .bind(sequence)
+                            .bindBlob(event.SerializeAsString())
+                            .run();
+  if (absl::IsFailedPrecondition(status)) {
+    return absl::NotFoundError(absl::StrCat("there is no job \"", event.job_id(), "\" to append an event to"));
+  }
+  if (!status.ok()) return status;
+  return sequence;
+}
+
+absl::Status SqliteTransaction::putAction(const v1::Action& action) {
+  if (absl::Status status = needId(action.id(), "Action.id"); !status.ok()) return status;
+  absl::Status status = database_.prepare(sql::kPutAction)
+                            .bind(action.id())
+                            .bind(action.key())
+                            .bind(action.state())
+                            .bind(action.create_time_us())
+                            .bindBlob(action.SerializeAsString())
+                            .run();
+  for (const v1::KeyComponent& component : action.components()) {
+    if (!status.ok()) return status;
+    status = database_.prepare(sql::kPutComponent)
+                 .bind(action.id())
+                 .bind(component.name())
+                 .bind(component.hash())
+                 .bind(action.create_time_us())
+                 .run();
+  }
+  return status;
+}
+
+absl::Status SqliteTransaction::putTask(const v1::Task& task) {
+  if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
+  return database_.prepare(sql::kPutTask)
+      .bind(task.id())
+      .bind(task.key())
+      .bind(task.state())
+      .bind(task.spec().kind())
+      .bind(task.priority())
+      .bind(task.ready_time_us())
+      .bindBlob(task.SerializeAsString())
+      .run();
+}
+
+absl::Status SqliteTransaction::linkTask(const std::string& action_id, const std::string& task_id) {
+  return database_.prepare(sql::kLinkTask).bind(action_id).bind(task_id).run();
+}
+
+absl::Status SqliteTransaction::putObject(const std::string& build_key, const v1::Digest& object) {
+  if (absl::Status status = needId(build_key, "build_key"); !status.ok()) return status;
+  return database_.prepare(sql::kPutObject).bind(build_key).bind(object.sha256()).bind(object.size_bytes()).run();
+}
+
+absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
+  if (absl::Status status = needId(artifact.id(), "Artifact.id"); !status.ok()) return status;
+  absl::Status status = database_.prepare(sql::kPutArtifact)
+                            .bind(artifact.id())
+                            .bind(artifact.manifest().name())
+                            .bind(artifact.manifest().target_name())
+                            .bind(artifact.manifest().model_sha256())
+                            .bind(artifact.job_id())
+                            .bind(artifact.create_time_us())
+                            .bindBlob(artifact.SerializeAsString())
+                            .run();
+  if (!status.ok() || artifact.action_key().empty()) return status;
+  return database_.prepare(sql::kPutArtifactKey)
+      .bind(artifact.action_key())
+      .bind(artifact.id())
+      .bind(artifact.create_time_us())
+      .run();
+}
+
+absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
+  if (absl::Status status = needId(record.id(), "TuningRecord.id"); !status.ok()) return status;
+  return database_.prepare(sql::kPutRecord)
+      .bind(record.id())
+      .bind(record.workload_hash())
+      .bind(record.workload_summary())
+      .bind(record.target_name())
+      .bind(record.hostname())
+      .bind(record.job_id())
+      .bind(record.artifact_id())
+      .bind(record.mode())
+      .bind(record.validation())
+      .bind(record.threads())
+      .bind(comparable(record.median_ms()))
+      .bind(record.create_time_us())
+      .bindBlob(record.SerializeAsString())
+      .run();
+}
+
+absl::Status SqliteTransaction::putTarget(const v1::Target& target) {
+  if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
+  return database_.prepare(sql::kPutTarget)
+      .bind(target.name())
+      .bind(target.summary())
+      .bind(target.family())
+      .bindBlob(target.SerializeAsString())
+      .run();
+}
+
+absl::Status SqliteTransaction::putWorker(const v1::Worker& worker) {
+  if (absl::Status status = needId(worker.id(), "Worker.id"); !status.ok()) return status;
+  return database_.prepare(sql::kPutWorker)
+      .bind(worker.id())
+      .bind(worker.state())
+      .bind(worker.host().hostname())
+      .bind(worker.compiler_version())
+      .bind(worker.last_seen_us())
+      .bindBlob(worker.SerializeAsString())
+      .run();
+}
+
+absl::Status SqliteTransaction::putBlob(const v1::Digest& digest) {
+  if (!isSha256(digest.sha256())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Digest.sha256: found \"", digest.sha256(), "\"; accepted: 64 lower-case hexadecimal digits"));
+  }
+  return database_.prepare(sql::kPutBlob).bind(digest.sha256()).bind(digest.size_bytes()).run();
+}
+
+}  // namespace tessera::storage

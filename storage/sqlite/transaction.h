@@ -1,0 +1,25 @@
+#pragma once
+
+#include "storage/sqlite/reader.h"
+
+namespace tessera::storage {
+
+class SqliteTransaction : public SqliteReader<Transaction> {
+ public:
+  using SqliteReader::SqliteReader;
+
+  absl::Status insertJob(const v1::Job& job, const std::string& request_hash, const std::string& action_id) override;
+  absl::Status updateJob(const v1::Job& job) override;
+  absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
+  absl::Status putAction(const v1::Action& action) override;
+  absl::Status putTask(const v1::Task& task) override;
+  absl::Status linkTask(const std::string& action_id, const std::string& task_id) override;
+  absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
+  absl::Status putArtifact(const v1::Artifact& artifact) override;
+  absl::Status putRecord(const v1::TuningRecord& record) override;
+  absl::Status putTarget(const v1::Target& target) override;
+  absl::Status putWorker(const v1::Worker& worker) override;
+  absl::Status putBlob(const v1::Digest& digest) override;
+};
+
+}  // namespace tessera::storage

@@ -1,0 +1,270 @@
+#include "storage/sqlite_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "storage/sqlite/database.h"
+#include "storage/sqlite/migrate.h"
+#include "storage/sqlite/transaction.h"
+
+namespace tessera::storage {
+namespace {
+
+/// Concurrent snapshots; further readers wait.
+constexpr int kReaders = 4;
+/// Transactions that share one durable commit, at most: bounds how long the first one waits.
+constexpr size_t kMaxBatch = 256;
+/// Databases up to this size are checked as a whole when opened (some 100 ms); larger ones as pages are read.
+constexpr int64_t kCheckedBytes = 64 << 20;
+/// The log is copied into the database from this many pages (of 4 KiB) on ...
+constexpr int kCheckpointPages = 1000;
+/// ... and if readers kept that from finishing, at this many the writer waits for them.
+constexpr int kRestartPages = 16'000;
+
+/// Holds `path` for this process until destroyed.
+class FileLock {
+ public:
+  static absl::StatusOr<std::unique_ptr<FileLock>> take(const std::string& path) {
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (file < 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, ": ", strerror(errno), "; check that the folder exists and is writable"));
+    }
+    std::unique_ptr<FileLock> lock(new FileLock(file));
+    if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+      const std::string holder = absl::StrCat(getpid(), "\n");
+      if (ftruncate(file, 0) != 0 || pwrite(file, holder.data(), holder.size(), 0) < 0) {
+        // Only the other side's message is poorer for it.
+      }
+      return lock;
+    }
+    char holder[16] = {};
+    if (pread(file, holder, sizeof holder - 1, 0) <= 0) holder[0] = '\0';
+    return absl::FailedPreconditionError(absl::StrCat(path, ": the database is in use by process ",
+                                                      std::string(holder, strcspn(holder, "\n")),
+                                                      "; stop that server or give this one another data folder"));
+  }
+  ~FileLock() { close(file_); }
+
+ private:
+  explicit FileLock(int file) : file_(file) {}
+  int file_;
+};
+
+class SqliteStore : public Store {
+ public:
+  static absl::StatusOr<std::unique_ptr<Store>> open(const std::string& path);
+  ~SqliteStore() override;
+
+  absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override;
+  absl::Status read(const std::function<absl::Status(Reader&)>& body) override;
+
+ private:
+  /// A caller that waits in transact().
+  struct Request {
+    explicit Request(const std::function<absl::Status(Transaction&)>* what) : body(what) {}
+    const std::function<absl::Status(Transaction&)>* body;
+    absl::Status result;
+    bool done = false;
+    std::condition_variable finished;
+  };
+
+  SqliteStore() = default;
+  absl::Status prepare(const std::string& path);
+  void writeLoop();
+  void writeBatch();
+  absl::Status runInSavepoint(const Request& request);
+  void checkpoint();
+
+  std::unique_ptr<FileLock> lock_;
+  std::string token_key_;
+
+  // The writer's connection belongs to its thread alone.
+  std::unique_ptr<Database> writer_;
+  std::unique_ptr<SqliteTransaction> transaction_;
+  int log_pages_ = 0;
+  std::mutex queue_mutex_;
+  std::condition_variable queue_changed_;
+  std::deque<Request*> queue_;
+  bool stopping_ = false;
+  std::thread thread_;
+
+  std::mutex readers_mutex_;
+  std::condition_variable reader_freed_;
+  std::vector<std::unique_ptr<Database>> idle_readers_;
+};
+
+absl::StatusOr<std::unique_ptr<Store>> SqliteStore::open(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<FileLock>> lock = FileLock::take(path + ".lock");
+  if (!lock.ok()) return lock.status();
+  std::unique_ptr<SqliteStore> store(new SqliteStore);
+  store->lock_ = *std::move(lock);
+  if (absl::Status status = store->prepare(path); !status.ok()) return status;
+  store->thread_ = std::thread([raw = store.get()] { raw->writeLoop(); });
+  return store;
+}
+
+absl::Status SqliteStore::prepare(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<Database>> writer = Database::open(path, Database::Mode::kReadWriteCreate);
+  if (!writer.ok()) return writer.status();
+  writer_ = *std::move(writer);
+  struct stat file{};
+  const bool check = stat(path.c_str(), &file) == 0 && file.st_size > 0 && file.st_size <= kCheckedBytes;
+  absl::Status status = writer_->execute(
+      "PRAGMA journal_mode = WAL;"
+      "PRAGMA synchronous = FULL;"
+      "PRAGMA foreign_keys = ON;"
+      "PRAGMA cache_size = -16384;"            // KiB
+      "PRAGMA journal_size_limit = 67108864;"  // bytes of log kept after a checkpoint
+      "PRAGMA trusted_schema = OFF;");
+  if (!status.ok()) return status;
+  if (check) {
+    Statement verdict = writer_->prepareOnce("PRAGMA quick_check(1)");
+    absl::StatusOr<bool> row = verdict.step();
+    if (!row.ok()) return row.status();
+    if (*row && verdict.bytes(0) != "ok") {
+      return absl::DataLossError(
+          absl::StrCat(path, ": the file is damaged (", std::string(verdict.bytes(0)), "); restore it from a backup"));
+    }
+  }
+  if (status = migrate(*writer_); !status.ok()) return status;
+  {
+    Statement key = writer_->prepareOnce("SELECT value FROM settings WHERE name = 'token_key'");
+    absl::StatusOr<bool> row = key.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::DataLossError(absl::StrCat(path, ": the setting token_key is missing; restore a backup"));
+    token_key_ = std::string(key.bytes(0));
+  }
+  for (int i = 0; i < kReaders; ++i) {
+    absl::StatusOr<std::unique_ptr<Database>> reader = Database::open(path, Database::Mode::kReadOnly);
+    if (!reader.ok()) return reader.status();
+    if (status = (*reader)->execute("PRAGMA cache_size = -4096; PRAGMA query_only = ON"); !status.ok()) return status;
+    idle_readers_.push_back(*std::move(reader));
+  }
+  sqlite3_wal_hook(
+      writer_->handle(),
+      [](void* self, sqlite3*, const char*, int pages) {
+        static_cast<SqliteStore*>(self)->log_pages_ = pages;
+        return SQLITE_OK;
+      },
+      this);
+  transaction_ = std::make_unique<SqliteTransaction>(*writer_, token_key_);
+  return absl::OkStatus();
+}
+
+SqliteStore::~SqliteStore() {
+  {
+    std::lock_guard<std::mutex> lock(queue_mutex_);
+    stopping_ = true;
+  }
+  queue_changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&)>& body) {
+  if (std::this_thread::get_id() == thread_.get_id()) {
+    return absl::InternalError("Store::transact was called from within a transaction, which would wait for itself");
+  }
+  Request request(&body);
+  std::unique_lock<std::mutex> lock(queue_mutex_);
+  if (stopping_) return absl::UnavailableError("the store is closing");
+  queue_.push_back(&request);
+  queue_changed_.notify_one();
+  request.finished.wait(lock, [&] { return request.done; });
+  return request.result;
+}
+
+void SqliteStore::writeLoop() {
+  while (true) {
+    {
+      std::unique_lock<std::mutex> lock(queue_mutex_);
+      queue_changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+    }
+    writeBatch();
+    checkpoint();
+  }
+}
+
+/// Group commit: while one commit waits for the disk, callers queue up; the next one takes them all.
+void SqliteStore::writeBatch() {
+  std::vector<Request*> batch;
+  writer_->clearFault();
+  absl::Status status = writer_->execute("BEGIN IMMEDIATE");
+  while (batch.size() < kMaxBatch) {
+    {
+      std::lock_guard<std::mutex> lock(queue_mutex_);
+      if (queue_.empty()) break;
+      batch.push_back(queue_.front());
+      queue_.pop_front();
+    }
+    if (!status.ok()) continue;
+    batch.back()->result = runInSavepoint(*batch.back());
+    status = writer_->fault();
+  }
+  if (status.ok()) status = writer_->execute("COMMIT");
+  writer_->rollback();
+  std::lock_guard<std::mutex> lock(queue_mutex_);
+  for (Request* request : batch) {
+    if (!status.ok()) request->result = status;  // of what was done in common, nothing is stored
+    request->done = true;
+    request->finished.notify_one();
+  }
+}
+
+absl::Status SqliteStore::runInSavepoint(const Request& request) {
+  absl::Status status = writer_->prepare("SAVEPOINT request").run();
+  if (!status.ok()) return status;
+  status = (*request.body)(*transaction_);
+  if (!status.ok() && writer_->inTransaction()) {
+    absl::Status undone = writer_->prepare("ROLLBACK TO request").run();
+    if (!undone.ok()) return undone;
+  }
+  if (!writer_->inTransaction()) return status;  // SQLite rolled everything back; the fault says why
+  absl::Status released = writer_->prepare("RELEASE request").run();
+  return status.ok() ? released : status;
+}
+
+void SqliteStore::checkpoint() {
+  if (log_pages_ < kCheckpointPages) return;
+  // A checkpoint that fails loses nothing: the log is whole, and the next one tries again.
+  const int mode = log_pages_ < kRestartPages ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_RESTART;
+  sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, mode, nullptr, nullptr);
+  log_pages_ = 0;
+}
+
+absl::Status SqliteStore::read(const std::function<absl::Status(Reader&)>& body) {
+  std::unique_ptr<Database> database;
+  {
+    std::unique_lock<std::mutex> lock(readers_mutex_);
+    reader_freed_.wait(lock, [&] { return !idle_readers_.empty(); });
+    database = std::move(idle_readers_.back());
+    idle_readers_.pop_back();
+  }
+  absl::Cleanup give_back = [&] {
+    database->rollback();
+    std::lock_guard<std::mutex> lock(readers_mutex_);
+    idle_readers_.push_back(std::move(database));
+    reader_freed_.notify_one();
+  };
+  if (absl::Status status = database->prepare("BEGIN").run(); !status.ok()) return status;
+  SqliteReader<Reader> reader(*database, token_key_);
+  return body(reader);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path) { return SqliteStore::open(path); }
+
+}  // namespace tessera::storage

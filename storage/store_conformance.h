@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "gtest/gtest.h"
+#include "storage/store.h"
+
+namespace tessera::storage {
+
+/// How one kind of store is made for a test. Every kind passes the same suite:
+///
+///     INSTANTIATE_TEST_SUITE_P(Sqlite, StoreConformance, testing::Values(StoreKind{"Sqlite", &openEmpty}));
+struct StoreKind {
+  const char* name;
+  /// A new, empty store; what it stands on is gone after the test.
+  std::function<std::unique_ptr<Store>()> open;
+};
+
+class StoreConformance : public testing::TestWithParam<StoreKind> {
+ protected:
+  void SetUp() override {
+    store_ = GetParam().open();
+    ASSERT_NE(store_, nullptr);
+  }
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace tessera::storage

@@ -1,0 +1,1 @@
+"""ONNX backend tests through the product."""

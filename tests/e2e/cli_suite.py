@@ -1,0 +1,366 @@
+#!/usr/bin/python3
+"""The command line as scripts and people use it: exit codes, JSON, lists with filters and pages, files, progress."""
+# suite: timeout=900
+
+import json
+import os
+import pathlib
+import re
+import socket
+import sys
+import zipfile
+
+import numpy as np
+from onnx import TensorProto, helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import PATIENCE_S, Service, model_inputs, model_path, wait_until
+from suite import check, check_equal, run
+
+TINY = "tiny:seed=1"
+
+
+def tiny(service, *arguments):
+    return service.compile(model_path(TINY), {"x": [1, 8]}, *arguments)
+
+
+# Exit codes and errors.
+
+def exit_codes(service):
+    free = socket.socket()
+    free.bind(("127.0.0.1", 0))  # bound, not listening: nobody answers here
+    nowhere = f"127.0.0.1:{free.getsockname()[1]}"
+    model, garbage = model_path(TINY), service.scratch("garbage.onnx")
+    garbage.write_bytes(b"\xff" * 100)
+    for words, code in (
+            (["--help"], 0), (["--version"], 0), (["workers"], 0),
+            ([], 2), (["dance"], 2), (["compile"], 2), (["run", "x.tsra", "--threads", "0"], 2),
+            (["compile", garbage, "--target", "host"], 3), (["compile", model, "--target", "host"], 3),
+            (["jobs", "--filter", "colour = 3"], 3), (["compile", model, "--target", "host", "--shape", "x"], 3),
+            (["compile", model, "--target", "host", "--timeout", "soon"], 3),
+            (["job", "no-such-job"], 5), (["cancel", "no-such-job"], 5), (["compile", "no-such-file.onnx"], 5),
+            (["run", "no-such-file.tsra"], 5), (["targets", "--show", "no-such-target"], 5),
+            (["workers", "--server", nowhere], 8)):
+        service.cli(*words, expect=code)
+
+
+def errors_are_json_too(service):
+    answer = service.cli("job", "no-such-job", "--json", expect=5).json
+    check_equal((answer["code"], answer["exit_code"]), ("NOT_FOUND", 5), "code and exit code")
+    check("no-such-job" in answer["error"]["message"], f"the message does not name the job: {answer}")
+    answer = service.cli("compile", model_path(TINY), "--target", "host", "--json", expect=3)
+    check_equal(answer.failure["reason"], "UNBOUND_DIMENSION", "reason for a symbolic batch without --shape")
+
+
+def people_read_what_to_do(service):
+    answer = service.cli("compile", model_path(TINY), "--target", "host", expect=3)
+    check("--shape" in answer.err or "shape" in answer.err, f"the error says nothing of shapes: {answer}")
+    check("x" in answer.err and "N" in answer.err, f"the error names neither input nor dimension: {answer}")
+    check_equal(answer.out, "", "standard output of a failure")
+
+
+def unknown_target_lists_what_there_is(service):
+    answer = service.cli("compile", model_path(TINY), "--target", "pentium", "--shape", "x=1x8", expect=None)
+    check(answer.code in (3, 5), str(answer))
+    check("pentium" in answer.err, f"the error does not name the target: {answer}")
+
+
+def validate_only_stores_nothing(service):
+    service.cli("compile", model_path("tiny:seed=2"), "--target", "host", "--shape", "x=1x8", "--validate-only",
+                "--name", "only-validated")
+    jobs = service.cli("jobs", "--json", "--filter", 'name = "only-validated"').json["jobs"]
+    check_equal(jobs, [], "jobs after --validate-only")
+
+
+# Lists.
+
+def lists_filter_and_page(service):
+    for seed in range(10, 17):
+        service.compile(model_path(f"tiny:seed={seed}"), {"x": [1, 8]}, "--name", f"paged{seed}")
+    flags = ["jobs", "--json", "--filter", 'name : "paged"', "--order-by", "create_time"]
+    everything = service.cli(*flags, "--limit", "0").json
+    check_equal([job["compile"]["name"] for job in everything["jobs"]], [f"paged{n}" for n in range(10, 17)], "jobs")
+    check_equal(everything["next_page_token"], "", "token at the end")
+    seen, token = [], ""
+    while True:
+        page = service.cli(*flags, "--limit", "3", *(["--page-token", token] if token else [])).json
+        check(len(page["jobs"]) <= 3, "a page is larger than its limit")
+        seen += [job["id"] for job in page["jobs"]]
+        token = page["next_page_token"]
+        if not token:
+            break
+    check_equal(seen, [job["id"] for job in everything["jobs"]], "pages joined")
+    newest = service.cli("jobs", "--json", "--limit", "1", "--order-by", "create_time desc",
+                         "--filter", 'name : "paged"').json["jobs"]
+    check_equal(newest[0]["compile"]["name"], "paged16", "first in descending order")
+    failed = service.cli("jobs", "--json", "--filter", 'name : "paged" AND state = "FAILED"').json["jobs"]
+    check_equal(failed, [], "failed jobs among those that succeeded")
+
+
+def page_tokens_are_checked(service):
+    service.cli("jobs", "--page-token", "made-up", expect=3)
+
+
+def every_list_is_json(service):
+    tiny(service)
+    for command, plural in (("jobs", "jobs"), ("artifacts", "artifacts"), ("records", "records"),
+                            ("targets", "targets"), ("workers", "workers")):
+        answer = service.cli(command, "--json").json
+        check(isinstance(answer[plural], list), f"{command}: no list '{plural}'")
+        check(command == "records" or answer[plural], f"{command}: nothing listed")
+        check(service.cli(command).out.splitlines()[0].isupper(), f"{command}: no headings for people")
+
+
+def workers_drain(service):
+    worker = service.wait_for_workers(2)[0]["id"]
+    service.cli("workers", "--drain", worker)
+
+    def state():
+        return {w["id"]: w["state"] for w in service.cli("workers", "--json").json["workers"]}[worker]
+
+    wait_until(lambda: state() == "DRAINING", "the worker drains")
+    tiny(service, "--no-cache")
+    service.cli("workers", "--undrain", worker)
+    wait_until(lambda: state() in ("IDLE", "BUSY"), "the worker is back")
+
+
+# Jobs.
+
+def detached_jobs_are_watched(service):
+    answer = service.cli("compile", model_path("resnet18"), "--target", "host", "--shape", "x=2x3x224x224", "--detach",
+                         "--json").json
+    lines = service.cli("watch", answer["id"], "--json", timeout=300).out.splitlines()
+    *events, job = [json.loads(line) for line in lines]
+    check_equal(job["state"], "SUCCEEDED", "state")
+    check_equal([int(event["sequence"]) for event in events], list(range(1, len(events) + 1)), "sequence of events")
+    phases = [event["progress"]["phase"] for event in events if "progress" in event]
+    check("build" in phases, f"no progress of the build phase: {phases}")
+    check({"plan", "build", "assemble"} <= {phase["phase"] for phase in job["phases"]}, f"phases: {job['phases']}")
+    check_equal(service.cli("job", answer["id"], "--json").json, job, "job as shown later")
+
+
+def cancelled_jobs_end(service):
+    job = service.cli("compile", model_path("resnet50"), "--target", "host", "--shape", "x=4x3x224x224", "--detach",
+                      "--json").json["id"]
+    service.cli("cancel", job)
+    ended = service.cli("watch", job, "--json", expect=7).out.splitlines()
+    last = json.loads(ended[-1])
+    check_equal((last["state"], last["failure"]["reason"]), ("CANCELLED", "CANCELLED"), "state and reason")
+    service.cli("cancel", job)  # a second time changes nothing
+    check_equal(service.cli("job", job, "--json").json, last, "job after a second cancel")
+
+
+def interrupt_cancels(service):
+    client = service.spawn("compile", model_path("resnet50"), "--target", "host", "--shape", "x=5x3x224x224", "--name",
+                           "interrupted", "--json")
+
+    def job():
+        jobs = service.cli("jobs", "--json", "--filter", 'name = "interrupted"').json["jobs"]
+        return jobs and jobs[0]
+
+    wait_until(lambda: (job() or {}).get("state") in ("QUEUED", "RUNNING"), "the job is there")
+
+    def interrupted():
+        client.send_signal(2)
+        return client.poll() is not None or (job() or {}).get("state") == "CANCELLED"
+
+    wait_until(interrupted, "Ctrl-C cancels the job", interval_s=1)
+    client.communicate(timeout=PATIENCE_S)
+    check_equal(job()["state"], "CANCELLED", "state of the job")
+
+
+def queue_deadline(service):
+    workers = [worker["id"] for worker in service.wait_for_workers(2)]
+    for worker in workers:
+        service.cli("workers", "--drain", worker)
+    try:
+        answer = service.cli("compile", model_path("tiny:seed=3"), "--target", "host", "--shape", "x=1x8", "--json",
+                             "--queue-timeout", "1s", expect=6)
+        check_equal(answer.failure["reason"], "QUEUE_DEADLINE_EXCEEDED", "reason")
+    finally:
+        for worker in workers:
+            service.cli("workers", "--undrain", worker)
+
+
+def run_deadline(service):
+    answer = service.cli("compile", model_path("resnet50"), "--target", "host", "--shape", "x=6x3x224x224", "--json",
+                         "--timeout", "50ms", expect=6)
+    check_equal(answer.failure["reason"], "RUN_DEADLINE_EXCEEDED", "reason")
+
+
+# Artifacts and running them.
+
+def artifact_is_a_zip(service):
+    compiled = tiny(service)
+    with zipfile.ZipFile(compiled.artifact) as archive:
+        check_equal(archive.testzip(), None, "first broken member")
+        names = {info.filename: info for info in archive.infolist()}
+        check({"manifest.json", "code.so", "plan.pb"} <= set(names), f"members: {sorted(names)}")
+        check(all(info.compress_type == zipfile.ZIP_STORED for info in names.values()), "a member is compressed")
+        manifest = json.loads(archive.read("manifest.json"))
+    printed = service.cli("inspect", compiled.artifact, "--json").json
+    check_equal(printed["outputs"], manifest["outputs"], "outputs of `inspect` and of manifest.json")
+    check_equal(printed["outputs"][0]["shape"], ["1", "8"], "shape of y")
+
+
+def artifacts_are_fetched(service):
+    compiled = tiny(service)
+    fetched = service.scratch("fetched.tsra")
+    service.cli("fetch", compiled.job["compile_result"]["artifact_id"], "-o", fetched)
+    check_equal(fetched.read_bytes(), compiled.artifact.read_bytes(), "fetched artifact")
+
+
+def run_prints_latency(service):
+    arrays = model_inputs("mlp", 3)
+    compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
+    _, printed = service.run(compiled.artifact, arrays, "--repeat", "20", "--threads", "2")
+    latency = printed["latency_ms"]
+    check(0 < latency["min"] <= latency["median"] <= latency["p90"], f"not in order: {latency}")
+    check_equal((printed["runs"], printed["threads"]), (20, 2), "runs and threads")
+    text = service.cli("run", compiled.artifact, "--random").out
+    check(re.search(r"median \d", text), f"no latency for people: {text}")
+
+
+def run_takes_npy(service):
+    compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
+    arrays = model_inputs("mlp", 3)
+    by_npz, _ = service.run(compiled.artifact, arrays)
+    single, wanted = service.scratch("x.npy"), service.scratch("out")
+    np.save(single, arrays["x"])
+    service.cli("run", compiled.artifact, "--input", f"x={single}", "--output-dir", wanted)
+    check(np.array_equal(np.load(wanted / "y.npy"), by_npz["y"]), "npy and npz inputs give different outputs")
+
+
+def wrong_inputs_are_named(service):
+    compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
+    path = service.scratch("in.npz")
+    for arrays, words in (({}, ["x", "float32[3,784]"]),
+                          ({"x": np.zeros((3, 783), np.float32)}, ["x", "float32[3,783]", "float32[3,784]"]),
+                          ({"x": np.zeros((3, 784), np.float64)}, ["x", "float64"]),
+                          ({"x": np.zeros((3, 784), np.float32), "z": np.zeros(1)}, ["z"])):
+        np.savez(path, **arrays)
+        failure = service.cli("run", compiled.artifact, "--input", path, "--json", expect=3).failure
+        check_equal(failure["reason"], "INVALID_INPUT", "reason")
+        check(all(word in failure["message"] for word in words), f"{words} not all in '{failure['message']}'")
+
+
+def broken_artifacts_are_refused(service):
+    whole = tiny(service).artifact.read_bytes()
+    path = service.scratch("broken.tsra")
+    for content in (b"", b"PK", whole[:len(whole) // 2], whole[:100] + bytes(4096) + whole[4196:]):
+        path.write_bytes(content)
+        answer = service.cli("run", path, "--random", expect=None)
+        check(answer.code in (1, 3), f"a broken artifact: {answer}")
+        check(answer.err.strip(), "no message")
+
+
+def foreign_artifacts_are_refused(service):
+    artifact = service.scratch("arm.tsra")
+    targets = [entry["target"] for entry in service.cli("targets", "--json", "--limit", "0").json["targets"]]
+    foreign = [target["name"] for target in targets if target["family"] == "AARCH64"]
+    check(foreign, "there is no AArch64 target")
+    service.cli("compile", model_path(TINY), "--target", foreign[0], "--shape", "x=1x8", "-o", artifact)
+    failure = service.cli("run", artifact, "--random", "--json", expect=9).failure
+    check_equal(failure["reason"], "INCOMPATIBLE_HOST", "reason")
+
+
+def output_names_cannot_leave_the_folder(service):
+    made = helper.make_model(helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["../../escaped"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("../../escaped", TensorProto.FLOAT, [4])]),
+        opset_imports=[helper.make_opsetid("", 13)])
+    made.ir_version = 8
+    model, wanted = service.scratch("escape.onnx"), service.scratch("a") / "b" / "c"
+    model.write_bytes(made.SerializeToString())
+    compiled = service.compile(model)
+    service.cli("run", compiled.artifact, "--random", "--output-dir", wanted)
+    check_equal(len(list(wanted.glob("*.npy"))), 1, "files in the output folder")
+    check(not list(service.folder.rglob("escaped.npy")), "an output was written outside the output folder")
+
+
+def remote_execution_agrees(service):
+    arrays = model_inputs("mlp", 3)
+    compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
+    local, _ = service.run(compiled.artifact, arrays)
+    given, wanted = service.scratch("in.npz"), service.scratch("out")
+    np.savez(given, **arrays)
+    identity = compiled.job["compile_result"]["artifact_id"]
+    service.cli("execute", identity, "--input", given, "--output-dir", wanted)
+    check(np.array_equal(np.load(wanted / "y.npy"), local["y"]), "the worker's outputs differ from the client's")
+
+
+def profile_leaves_records(service):
+    compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
+    identity = compiled.job["compile_result"]["artifact_id"]
+    answer = service.cli("profile", identity, "--repeat", "5", "--json").json["result"]
+    check_equal(len(answer["latency_ms"]), 5, "raw times")
+    check(answer["kernels"] and all(kernel["median_ms"] > 0 for kernel in answer["kernels"]), f"kernels: {answer}")
+    records = service.cli("records", "--json", "--limit", "0").json["records"]
+    check(any(record["artifact_id"] == identity for record in records), "no tuning record of the profiled artifact")
+    exported = [json.loads(line) for line in service.cli("records", "--export").out.splitlines()]
+    check_equal({r["id"] for r in exported}, {r["id"] for r in records}, "exported records")
+
+
+# Targets.
+
+def targets_are_described(service):
+    names = {entry["target"]["name"] for entry in service.cli("targets", "--json", "--limit", "0").json["targets"]}
+    check({"x86-64-v3", "cascadelake"} <= names, f"targets: {sorted(names)}")
+    description = service.scratch("chip.textproto")
+    text = service.cli("targets", "--show", "x86-64-v3").out
+    description.write_text(re.sub(r'^name: ".*"', 'name: "my-chip"', text))
+    service.cli("targets", "--validate", description)
+    service.cli("targets", "--register", description)
+    service.cli("targets", "--register", description)  # equal content again
+    service.cli("compile", model_path(TINY), "--target", "my-chip", "--shape", "x=1x8", "-o", service.scratch("t.tsra"))
+    description.write_text(description.read_text().replace("vector_bits: 256", "vector_bits: 7"))
+    problems = service.cli("targets", "--validate", description, "--json", expect=3).json["problems"]
+    check(any("vector_bits" in problem["field"] for problem in problems), f"problems: {problems}")
+    service.cli("targets", "--register", description, expect=3)
+
+
+def host_target_runs_here(service):
+    shown = service.cli("targets", "--show", "host", "--json").json
+    check_equal(shown["code"]["triple"].split("-")[0], os.uname().machine, "architecture of the host target")
+
+
+# Progress.
+
+def progress_is_plain_in_a_pipe(service):
+    answer = service.cli("compile", model_path(TINY), "--target", "host", "--shape", "x=1x8", "--no-cache", "-o",
+                         service.scratch("p.tsra"))
+    check("\x1b" not in answer.err and "\r" not in answer.err, f"terminal codes in a pipe: {answer.err!r}")
+    check("build" in answer.err, f"no progress: {answer.err!r}")
+    quiet = service.cli("compile", model_path(TINY), "--target", "host", "--shape", "x=1x8", "--no-cache", "-q", "-o",
+                        service.scratch("p.tsra"))
+    check_equal(quiet.err, "", "standard error with --quiet")
+
+
+def local_needs_no_server(service):
+    data, artifact = service.scratch("local-data"), service.scratch("local.tsra")
+    words = ["compile", model_path(TINY), "--local", "--data-dir", data, "--workers", "1", "--target", "host", "--shape",
+             "x=1x8", "-o", artifact, "--json"]
+    check(not service.cli(*words, env={"TESSERA_SERVER": ""}).json["job"]["cached"], "the first answer was cached")
+    check(service.cli(*words, env={"TESSERA_SERVER": ""}).json["job"]["cached"], "a second --local finds a cold cache")
+    service.cli("run", artifact, "--random")
+
+
+CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target_lists_what_there_is,
+         validate_only_stores_nothing, lists_filter_and_page, page_tokens_are_checked, every_list_is_json, workers_drain,
+         detached_jobs_are_watched, cancelled_jobs_end, interrupt_cancels, queue_deadline, run_deadline,
+         artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, wrong_inputs_are_named,
+         broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,
+         remote_execution_agrees, profile_leaves_records, targets_are_described, host_target_runs_here,
+         progress_is_plain_in_a_pipe, local_needs_no_server)
+
+
+def main():
+    with Service(workers=2) as service:
+        service.wait_for_workers(2)
+        return run("cli", [(case.__name__, lambda c=case: c(service)) for case in CASES])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

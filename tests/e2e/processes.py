@@ -1,0 +1,86 @@
+"""Finding, measuring and ending every process that a service started, whatever session or group it is in."""
+
+import os
+import pathlib
+import signal
+import threading
+import time
+
+MARK = "TESSERA_E2E_ID"
+
+
+def marked(mark):
+    """Ids of live processes started with MARK=mark in their environment."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            pass  # ended meanwhile, or not ours
+    return found
+
+
+def command_name(pid):
+    try:
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return os.path.basename(words[0].decode())
+    except OSError:
+        return ""
+
+
+def peak_rss_bytes(pid):
+    """VmHWM; 0 when the process has ended."""
+    try:
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def kill_marked(mark, patience_s=10):
+    """Kills every marked process and waits until none is left. Returns how many there were."""
+    ended = set()
+    give_up = time.monotonic() + patience_s
+    while time.monotonic() < give_up:
+        left = marked(mark)
+        if not left:
+            break
+        for pid in left:
+            ended.add(pid)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.02)
+    return len(ended)
+
+
+class MemoryWatch:
+    """Largest peak resident size of any process named `name` with the mark, sampled while in the `with` block."""
+
+    def __init__(self, mark, name):
+        self.peak_bytes = 0
+        self._mark = mark
+        self._name = name
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+    def _sample(self):
+        while not self._stop.wait(0.05):
+            for pid in marked(self._mark):
+                if command_name(pid) == self._name:
+                    self.peak_bytes = max(self.peak_bytes, peak_rss_bytes(pid))
