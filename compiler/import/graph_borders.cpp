@@ -1,0 +1,311 @@
+// What a graph gets and gives: operator set versions, initializers, inputs with their shapes, outputs.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/import/graph_importer.h"
+#include "compiler/import/limits.h"
+#include "llvm/Support/JSON.h"
+#include "onnx/onnx.pb.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr int64_t kNewestOpset = 22;
+
+absl::Status checkName(const std::string& name, const std::string& what) {
+  if (!name.empty() && llvm::json::isUTF8(name)) return absl::OkStatus();
+  return fault(v1::Failure::INVALID_MODEL,
+               absl::StrCat(what, " of the graph has no valid name: '", printable(name), "'"),
+               {.attribute = what, .found = name, .accepted = "a name in UTF-8"});
+}
+
+std::string domainOf(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+template <typename Imports>
+absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& imports) {
+  std::map<std::string, int64_t> versions;
+  for (const auto& entry : imports) {
+    const std::string domain = domainOf(entry.domain());
+    if (!versions.emplace(domain, entry.version()).second) {
+      return fault(v1::Failure::INVALID_MODEL, absl::StrCat("operator set '", printable(domain), "' is imported twice"),
+                   {.attribute = "opset_import", .found = domain, .accepted = "each domain once"});
+    }
+    if (domain.empty() && (entry.version() < 1 || entry.version() > kNewestOpset)) {
+      return fault(v1::Failure::UNSUPPORTED_OPERATOR,
+                   absl::StrCat("the model needs operator set version ", entry.version()),
+                   {.attribute = "opset_import",
+                    .found = absl::StrCat(entry.version()),
+                    .accepted = absl::StrCat("versions 1 to ", kNewestOpset),
+                    .fix = "convert the model with onnx.version_converter"});
+    }
+  }
+  return versions;
+}
+
+}  // namespace
+
+absl::Status GraphImporter::readOpsets() {
+  TESSERA_ASSIGN_OR_RETURN(opsets_, readImports(model_->opset_import()));
+  opsets_.emplace("", 1);  // models older than IR version 3 import nothing and mean version 1
+  for (const auto& function : model_->functions()) {
+    const std::string key = absl::StrCat(domainOf(function.domain()), ":", function.name());
+    if (!functions_.emplace(key, &function).second) {
+      return fault(v1::Failure::INVALID_MODEL, absl::StrCat("function '", printable(key), "' is defined twice"),
+                   {.attribute = "functions", .found = key, .accepted = "each function once"});
+    }
+    TESSERA_ASSIGN_OR_RETURN(function_opsets_[key], readImports(function.opset_import()));
+  }
+  return absl::OkStatus();
+}
+
+void GraphImporter::collectUnsupported(const onnx::NodeProto& node, int index,
+                                       const std::map<std::string, int64_t>& opsets, std::vector<v1::Failure>& faults,
+                                       std::set<std::string>& visited) {
+  for (const auto& attribute : node.attribute()) {
+    for (int i = 0; i < attribute.g().node_size(); ++i) {
+      collectUnsupported(attribute.g().node(i), i, opsets, faults, visited);
+    }
+  }
+  const std::string domain = domainOf(node.domain());
+  const std::string key = absl::StrCat(domain, ":", node.op_type());
+  if (auto function = functions_.find(key); function != functions_.end()) {
+    if (!visited.insert(key).second) return;
+    for (int i = 0; i < function->second->node_size(); ++i) {
+      collectUnsupported(function->second->node(i), i, function_opsets_[key], faults, visited);
+    }
+    return;
+  }
+  auto version = opsets.find(domain);
+  if (version != opsets.end() && findOperator(domain, node.op_type(), version->second)) return;
+  v1::Failure failure;
+  failure.set_node(printable(node.name().empty() ? absl::StrCat("#", index, " (", node.op_type(), ")") : node.name()));
+  failure.set_op_type(printable(node.op_type()));
+  const std::string full = domain.empty() ? node.op_type() : absl::StrCat(domain, ".", node.op_type());
+  if (version == opsets.end()) {
+    failure.set_found(absl::StrCat(printable(full), " of the domain '", printable(domain), "' (not in opset_import)"));
+  } else if (knowsOperator(domain, node.op_type())) {
+    failure.set_found(absl::StrCat(printable(full), " in version ", version->second));
+  } else {
+    failure.set_found(printable(full));
+  }
+  faults.push_back(std::move(failure));
+}
+
+absl::Status GraphImporter::checkOperators(const onnx::GraphProto& graph) {
+  std::vector<v1::Failure> faults;
+  std::set<std::string> visited;
+  for (int i = 0; i < graph.node_size(); ++i) collectUnsupported(graph.node(i), i, opsets_, faults, visited);
+  if (faults.empty()) return absl::OkStatus();
+  std::vector<std::string> list;
+  for (const v1::Failure& failure : faults) {
+    if (list.size() == limits::kListedFaults) break;
+    list.push_back(absl::StrCat("node '", failure.node(), "': ", failure.found()));
+  }
+  const size_t rest = faults.size() - list.size();
+  return fault(v1::Failure::UNSUPPORTED_OPERATOR,
+               absl::StrCat(faults.size(), faults.size() == 1 ? " node uses an operator" : " nodes use operators",
+                            " that Tessera does not compile: ", absl::StrJoin(list, "; "),
+                            rest > 0 ? absl::StrCat("; and ", rest, " more") : ""),
+               {.found = faults[0].found(),
+                .accepted = "the operators listed in compiler/import/README.md",
+                .fix = "replace the operator, or lower it before export",
+                .node = faults[0].node(),
+                .op_type = faults[0].op_type()});
+}
+
+absl::Status GraphImporter::readInitializers(const onnx::GraphProto& graph, Scope& scope) {
+  if (graph.sparse_initializer_size() > 0) {
+    return fault(v1::Failure::UNSUPPORTED_OPERATOR, "the graph has sparse initializers",
+                 {.attribute = "sparse_initializer", .accepted = "dense initializers"});
+  }
+  for (const auto& initializer : graph.initializer()) {
+    TESSERA_RETURN_IF_ERROR(checkName(initializer.name(), "an initializer"));
+    TESSERA_ASSIGN_OR_RETURN(ConstantPtr constant, readTensor(initializer, model_, external_));
+    if (!scope.values.emplace(initializer.name(), Emitter::wrap(std::move(constant))).second) {
+      return fault(v1::Failure::INVALID_MODEL,
+                   absl::StrCat("initializer '", printable(initializer.name()), "' is defined twice"),
+                   {.attribute = initializer.name(), .accepted = "each value defined once"});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoProto& info,
+                                                        std::map<std::string, int64_t>& dim_params) {
+  const std::string what = absl::StrCat("input '", printable(info.name()), "'");
+  if (!info.type().has_tensor_type()) {
+    return fault(v1::Failure::UNSUPPORTED_OPERATOR, absl::StrCat(what, " is not a tensor"),
+                 {.attribute = info.name(), .accepted = "tensors"});
+  }
+  const auto& tensor = info.type().tensor_type();
+  const auto dtype = elementType(tensor.elem_type());
+  if (!dtype) {
+    return fault(v1::Failure::UNSUPPORTED_OPERATOR,
+                 absl::StrCat(what, " has the element type ", onnxTypeName(tensor.elem_type())),
+                 {.attribute = info.name(),
+                  .found = onnxTypeName(tensor.elem_type()),
+                  .accepted = "floating point, integers of 8 to 64 bits, bool"});
+  }
+  auto given = options_.input_shapes.find(info.name());
+  const Shape* bound = given == options_.input_shapes.end() ? nullptr : &given->second;
+  std::vector<std::string> declared;
+  for (const auto& dim : tensor.shape().dim()) {
+    declared.push_back(dim.has_dim_value()       ? absl::StrCat(dim.dim_value())
+                       : dim.dim_param().empty() ? "?"
+                                                 : printable(dim.dim_param()));
+  }
+  const std::string declared_text = tensor.has_shape() ? absl::StrJoin(declared, "x") : "unknown";
+  if (bound && tensor.has_shape() && bound->size() != declared.size()) {
+    return fault(v1::Failure::INVALID_INPUT, absl::StrCat("the shape given for ", what, " has another rank"),
+                 {.attribute = info.name(), .found = shapeText(*bound), .accepted = declared_text});
+  }
+  v1::TensorSpec spec;
+  spec.set_name(info.name());
+  spec.set_dtype(*dtype);
+  auto unbound = [&](const std::string& dim) {
+    return fault(v1::Failure::UNBOUND_DIMENSION, absl::StrCat(what, " has ", dim),
+                 {.attribute = info.name(),
+                  .found = declared_text,
+                  .accepted = "static shapes",
+                  .fix = absl::StrCat("bind it: --shape ", printable(info.name()), "=",
+                                      absl::StrJoin(declared, "x", [](std::string* out, const std::string& dim_text) {
+                                        const bool number = dim_text.find_first_not_of("0123456789") == dim_text.npos;
+                                        absl::StrAppend(out, number ? dim_text : "1");
+                                      }))});
+  };
+  if (!tensor.has_shape()) {
+    if (!bound) return unbound("no shape");
+    for (int64_t dim : *bound) spec.add_shape(dim);
+  }
+  for (int i = 0; i < tensor.shape().dim_size(); ++i) {
+    const auto& dim = tensor.shape().dim(i);
+    if (dim.has_dim_value()) {
+      if (bound && (*bound)[i] != dim.dim_value()) {
+        return fault(v1::Failure::INVALID_INPUT,
+                     absl::StrCat("the shape given for ", what, " differs from the model's in dimension ", i),
+                     {.attribute = info.name(), .found = shapeText(*bound), .accepted = declared_text});
+      }
+      spec.add_shape(dim.dim_value());
+    } else if (bound) {
+      spec.add_shape((*bound)[i]);
+      if (dim.dim_param().empty()) continue;
+      auto [known, fresh] = dim_params.emplace(dim.dim_param(), (*bound)[i]);
+      if (!fresh && known->second != (*bound)[i]) {
+        return fault(v1::Failure::INVALID_INPUT,
+                     absl::StrCat("dimension '", printable(dim.dim_param()), "' is given two values"),
+                     {.attribute = info.name(),
+                      .found = absl::StrCat((*bound)[i]),
+                      .accepted = absl::StrCat(known->second, ", as in another input")});
+      }
+    } else if (auto known = dim_params.find(dim.dim_param()); known != dim_params.end()) {
+      spec.add_shape(known->second);
+    } else {
+      return unbound(absl::StrCat("the unbound dimension '", declared[i], "' at position ", i));
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(checkShape(Shape(spec.shape().begin(), spec.shape().end()), *dtype, what));
+  return spec;
+}
+
+absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& scope) {
+  std::set<std::string> names;
+  std::vector<const onnx::ValueInfoProto*> inputs;
+  for (const auto& input : graph.input()) {
+    TESSERA_RETURN_IF_ERROR(checkName(input.name(), "an input"));
+    if (!names.insert(input.name()).second) {
+      return fault(v1::Failure::INVALID_MODEL, absl::StrCat("input '", printable(input.name()), "' is declared twice"),
+                   {.attribute = input.name(), .accepted = "each value defined once"});
+    }
+    // Before IR version 4 every initializer was an input as well, with the initializer as its default.
+    if (!scope.values.contains(input.name())) inputs.push_back(&input);
+  }
+  for (const auto& [name, shape] : options_.input_shapes) {
+    if (!names.contains(name)) {
+      return fault(v1::Failure::INVALID_INPUT, absl::StrCat("a shape is given for '", printable(name), "'"),
+                   {.attribute = name, .found = name, .accepted = absl::StrJoin(names, ", ")});
+    }
+  }
+  // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
+  std::map<std::string, int64_t> dim_params;
+  std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
+  for (const bool given : {true, false}) {
+    for (const auto* input : inputs) {
+      if (options_.input_shapes.contains(input->name()) != given) continue;
+      TESSERA_ASSIGN_OR_RETURN(specs[input], inputSpec(*input, dim_params));
+    }
+  }
+  Emitter e = emitter("inputs");
+  for (const auto* input : inputs) {
+    const v1::TensorSpec& spec = specs[input];
+    const Shape shape(spec.shape().begin(), spec.shape().end());
+    const v1::DataType border = spec.dtype() == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I8 : spec.dtype();
+    mlir::Value argument = main_.getBody().front().addArgument(e.type(border, shape),
+                                                               mlir::NameLoc::get(e.b.getStringAttr(input->name())));
+    result_.inputs.push_back(spec);
+    scope.values[input->name()] = e.cast(Emitter::wrap(argument, border), spec.dtype());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& scope) {
+  if (graph.output_size() == 0) {
+    return fault(v1::Failure::INVALID_MODEL, "the graph has no outputs",
+                 {.attribute = "graph.output", .accepted = "at least one"});
+  }
+  Emitter e = emitter("outputs");
+  mlir::Builder b(&context_);
+  llvm::SmallVector<mlir::Value> values;
+  std::set<std::string> names;
+  for (const auto& output : graph.output()) {
+    TESSERA_RETURN_IF_ERROR(checkName(output.name(), "an output"));
+    if (!names.insert(output.name()).second) {
+      return fault(v1::Failure::INVALID_MODEL,
+                   absl::StrCat("output '", printable(output.name()), "' is declared twice"),
+                   {.attribute = output.name(), .accepted = "each output once"});
+    }
+    const Tensor* tensor = scope.find(output.name());
+    if (!tensor) {
+      return fault(v1::Failure::INVALID_MODEL,
+                   absl::StrCat("output '", printable(output.name()), "' is defined by nothing"),
+                   {.attribute = output.name(), .accepted = "an input, an initializer or a node's output"});
+    }
+    if (tensor->sequence || !(tensor->value || tensor->constant)) {
+      return fault(v1::Failure::UNSUPPORTED_OPERATOR,
+                   absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
+                   {.attribute = output.name(), .found = "a sequence or an empty optional", .accepted = "tensors"});
+    }
+    // Declared shapes may be stale (a model exported at another batch size); the computed one is right.
+    const auto declared = elementType(output.type().tensor_type().elem_type());
+    if (declared && *declared != tensor->dtype) {
+      return fault(v1::Failure::INVALID_MODEL,
+                   absl::StrCat("output '", printable(output.name()), "' is declared as ", typeName(*declared),
+                                " but computed as ", typeName(tensor->dtype)),
+                   {.attribute = output.name(), .found = typeName(*declared), .accepted = typeName(tensor->dtype)});
+    }
+    const bool is_bool = tensor->dtype == v1::DATA_TYPE_BOOL;
+    values.push_back(e.value(is_bool ? e.cast(*tensor, v1::DATA_TYPE_I8) : *tensor));
+    v1::TensorSpec& spec = result_.outputs.emplace_back();
+    spec.set_name(output.name());
+    spec.set_dtype(tensor->dtype);
+    for (int64_t dim : tensor->shape) spec.add_shape(dim);
+  }
+  mlir::func::ReturnOp::create(e.b, e.loc, values);
+
+  // Constants met on the way became arguments; only now is the function's type known.
+  mlir::Block& body = main_.getBody().front();
+  llvm::SmallVector<mlir::Type> results;
+  for (mlir::Value value : values) results.push_back(value.getType());
+  main_.setFunctionType(b.getFunctionType(body.getArgumentTypes(), results));
+  for (const auto& [i, spec] : llvm::enumerate(result_.inputs)) {
+    main_.setArgAttr(static_cast<unsigned>(i), "tessera.input", b.getStringAttr(spec.name()));
+  }
+  for (size_t i = 0; i < result_.weights.size(); ++i) {
+    main_.setArgAttr(static_cast<unsigned>(result_.inputs.size() + i), "tessera.weight",
+                     b.getI64IntegerAttr(static_cast<int64_t>(i)));
+  }
+  for (const auto& [i, spec] : llvm::enumerate(result_.outputs)) {
+    main_.setResultAttr(static_cast<unsigned>(i), "tessera.output", b.getStringAttr(spec.name()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,258 @@
+#include "compiler/import/graph_importer.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/import/evaluate.h"
+#include "compiler/import/graph_order.h"
+#include "compiler/import/limits.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Verifier.h"
+#include "onnx/onnx.pb.h"
+
+namespace tessera::compiler {
+
+const Tensor* Scope::find(const std::string& name) const {
+  for (const Scope* scope = this; scope; scope = scope->outer) {
+    if (auto known = scope->values.find(name); known != scope->values.end()) return &known->second;
+  }
+  return nullptr;
+}
+
+GraphImporter::GraphImporter(mlir::MLIRContext& context, std::shared_ptr<const onnx::ModelProto> model,
+                             const ImportOptions& options)
+    : context_(context),
+      model_(std::move(model)),
+      options_(options),
+      external_(options.external_data),
+      fold_steps_(limits::kFoldedSteps) {}
+
+absl::StatusOr<ImportedModel> GraphImporter::run() {
+  if (!model_->has_graph()) {
+    return fault(v1::Failure::INVALID_MODEL, "the model has no graph",
+                 {.attribute = "model.graph", .accepted = "a serialized onnx.ModelProto"});
+  }
+  TESSERA_RETURN_IF_ERROR(readOpsets());
+  const onnx::GraphProto& graph = model_->graph();
+  TESSERA_RETURN_IF_ERROR(checkOperators(graph));
+
+  mlir::OpBuilder b(&context_);
+  const mlir::Location loc = mlir::NameLoc::get(b.getStringAttr(graph.name().empty() ? "main" : graph.name()));
+  result_.module = mlir::ModuleOp::create(loc);
+  b.setInsertionPointToEnd(result_.module->getBody());
+  main_ = mlir::func::FuncOp::create(b, loc, "main", b.getFunctionType({}, {}));
+  main_.addEntryBlock();
+
+  Scope scope;
+  scope.opsets = &opsets_;
+  TESSERA_RETURN_IF_ERROR(readInitializers(graph, scope));
+  TESSERA_RETURN_IF_ERROR(bindInputs(graph, scope));
+  TESSERA_RETURN_IF_ERROR(lowerNodes(graph, scope));
+  TESSERA_RETURN_IF_ERROR(bindOutputs(graph, scope));
+  result_.nodes = static_cast<int>(nodes_);
+
+  std::string errors;
+  mlir::ScopedDiagnosticHandler handler(&context_, [&](mlir::Diagnostic& diagnostic) {
+    if (errors.empty()) errors = diagnostic.str();
+    return mlir::success();
+  });
+  if (mlir::failed(mlir::verify(*result_.module))) {
+    return fault(v1::Failure::INTERNAL, absl::StrCat("the importer made an invalid module: ", errors));
+  }
+  return std::move(result_);
+}
+
+absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& scope) {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<int> order,
+                           orderNodes(graph, [&](const std::string& name) { return scope.find(name) != nullptr; }));
+  for (const auto& node : graph.node()) {
+    for (const auto& output : node.output()) {
+      if (!output.empty() && scope.values.contains(output)) {
+        return fault(
+            v1::Failure::INVALID_MODEL,
+            absl::StrCat("value '", printable(output), "' is both an input or initializer and a node's output"),
+            {.attribute = output,
+             .accepted = "each value defined once",
+             .node = node.name(),
+             .op_type = node.op_type()});
+      }
+    }
+  }
+  for (int index : order) TESSERA_RETURN_IF_ERROR(lowerNode(graph.node(index), index, scope));
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, Scope& scope) {
+  if (++nodes_ > limits::kNodes) {
+    return fault(
+        v1::Failure::LIMIT_EXCEEDED,
+        absl::StrCat("the model has more than ", limits::kNodes, " nodes once functions and loops are expanded"),
+        {.accepted = absl::StrCat("up to ", limits::kNodes, " nodes"),
+         .node = nodeLabel(proto, index),
+         .op_type = proto.op_type()});
+  }
+  std::vector<Tensor> inputs;
+  for (const std::string& name : proto.input()) {
+    const Tensor* value = name.empty() ? nullptr : scope.find(name);
+    inputs.push_back(value ? *value : Tensor{});
+  }
+  const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+  auto version = scope.opsets->find(domain);
+  NodeEnvironment environment;
+  environment.opset = version == scope.opsets->end() ? 0 : version->second;
+  environment.function_attributes = scope.attributes;
+  environment.read_tensor = [this](const onnx::AttributeProto& attribute) {
+    return readTensor(attribute.t(), model_, external_);
+  };
+  environment.inline_graph = [this, &scope](const onnx::GraphProto& graph, const std::vector<Tensor>& arguments) {
+    return inlineGraph(graph, arguments, scope);
+  };
+  Node node(proto, nodeLabel(proto, index), std::move(inputs), std::move(environment));
+
+  std::vector<Tensor> results;
+  if (auto function = functions_.find(absl::StrCat(domain, ":", proto.op_type())); function != functions_.end()) {
+    TESSERA_ASSIGN_OR_RETURN(results, inlineFunction(*function->second, node, proto));
+  } else {
+    const Operator* op = findOperator(domain, proto.op_type(), node.opset());
+    if (!op) return node.unsupported("unknown operator", {.found = proto.op_type()});
+    TESSERA_RETURN_IF_ERROR(checkInputs(*op, node));
+    TESSERA_ASSIGN_OR_RETURN(results, applyOperator(*op, node));
+  }
+  for (int i = 0; i < proto.output_size(); ++i) {
+    if (proto.output(i).empty()) continue;
+    if (i >= static_cast<int>(results.size())) {
+      return node.unsupported(absl::StrCat("output ", i, " ('", printable(proto.output(i)), "')"),
+                              {.attribute = proto.output(i),
+                               .found = absl::StrCat(proto.output_size(), " outputs"),
+                               .accepted = absl::StrCat(results.size(), " outputs")});
+    }
+    scope.values[proto.output(i)] = std::move(results[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::checkInputs(const Operator& op, const Node& node) const {
+  int given = node.numInputs();
+  while (given > 0 && !node.has(given - 1)) --given;
+  if (given < op.min_inputs || given > op.max_inputs) {
+    return node.invalid(
+        absl::StrCat("has ", given, " inputs"),
+        {.found = absl::StrCat(given),
+         .accepted = op.max_inputs == kVariadic       ? absl::StrCat(op.min_inputs, " or more")
+                     : op.min_inputs == op.max_inputs ? absl::StrCat(op.min_inputs)
+                                                      : absl::StrCat(op.min_inputs, " to ", op.max_inputs)});
+  }
+  for (int i = 0; i < op.min_inputs; ++i) {
+    if (!node.has(i)) {
+      return node.invalid(absl::StrCat("input ", i, " is missing"),
+                          {.attribute = absl::StrCat("input ", i), .accepted = "a value"});
+    }
+  }
+  if (given == 0 || !node.has(0) || node.in(0).sequence) return absl::OkStatus();
+  if (!contains(op.types, node.in(0).dtype)) {
+    return node.unsupported(
+        absl::StrCat("element type ", typeName(node.in(0).dtype)),
+        {.attribute = "input 0", .found = typeName(node.in(0).dtype), .accepted = typeSetText(op.types)});
+  }
+  for (int i = 1; i < std::min(op.same, given); ++i) {
+    if (!node.has(i) || node.in(i).dtype == node.in(0).dtype) continue;
+    return node.invalid(
+        absl::StrCat("input ", i, " is ", typeName(node.in(i).dtype), ", but input 0 is ", typeName(node.in(0).dtype)),
+        {.attribute = absl::StrCat("input ", i),
+         .found = typeName(node.in(i).dtype),
+         .accepted = typeName(node.in(0).dtype),
+         .fix = "insert a Cast"});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator& op, Node& node) {
+  TESSERA_ASSIGN_OR_RETURN(auto folded, tryFold(op, node));
+  if (folded) return *std::move(folded);
+  Emitter e = emitter(node.label());
+  TESSERA_ASSIGN_OR_RETURN(auto results, op.lower(node, e));
+  TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
+  return results;
+}
+
+absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const Operator& op, Node& node) {
+  int64_t elements = 0;
+  for (const Tensor& input : node.inputs()) {
+    if (input.value || input.sequence) return std::nullopt;
+    if (input.constant) elements += input.elements();
+  }
+  if (elements > limits::kFoldedElements || fold_steps_ < 0) return std::nullopt;
+
+  mlir::OpBuilder b(&context_);
+  const mlir::Location loc = b.getUnknownLoc();
+  mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(loc));
+  b.setInsertionPointToEnd(scratch->getBody());
+  Emitter e(b, loc, [](Emitter& emitter, const ConstantPtr& constant) { return inlineConstant(emitter, *constant); });
+  TESSERA_ASSIGN_OR_RETURN(std::vector<Tensor> results, op.lower(node, e));
+  TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
+  std::vector<mlir::Value> values;
+  std::vector<v1::DataType> types;
+  for (const Tensor& result : results) {
+    if (result.sequence) return std::nullopt;
+    if (!result.value) continue;
+    if (result.elements() > limits::kFoldedElements) return std::nullopt;
+    values.push_back(result.value);
+    types.push_back(result.dtype);
+  }
+  if (!values.empty()) {
+    auto constants = evaluate(*scratch->getBody(), values, types, fold_steps_);
+    if (!constants) return std::nullopt;
+    size_t next = 0;
+    for (Tensor& result : results) {
+      if (result.value) result = Emitter::wrap((*constants)[next++]);
+    }
+  }
+  return std::optional(std::move(results));
+}
+
+Emitter GraphImporter::emitter(const std::string& label) {
+  mlir::OpBuilder b = mlir::OpBuilder::atBlockEnd(&main_.getBody().front());
+  return Emitter(b, mlir::NameLoc::get(b.getStringAttr(label)),
+                 [this](Emitter& e, const ConstantPtr& constant) { return materialize(e, constant); });
+}
+
+mlir::Value inlineConstant(Emitter& e, const Constant& constant) {
+  auto type = e.type(constant.dtype, constant.shape);
+  mlir::DenseElementsAttr value;
+  if (constant.dtype == v1::DATA_TYPE_BOOL) {
+    llvm::SmallVector<bool> bits;
+    for (char byte : constant.bytes) bits.push_back(byte != 0);
+    value = mlir::DenseElementsAttr::get(type, bits);
+  } else {
+    // The copy is aligned for every element type; bytes inside a file need not be.
+    const std::vector<char> bytes(constant.bytes.begin(), constant.bytes.end());
+    value = mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
+  }
+  return mlir::arith::ConstantOp::create(e.b, e.loc, value);
+}
+
+mlir::Value GraphImporter::materialize(Emitter& e, const ConstantPtr& constant) {
+  mlir::Value& value = materialized_[constant.get()];
+  if (value) return value;
+  kept_.push_back(constant);
+  const auto bytes = static_cast<int64_t>(constant->bytes.size());
+  const bool small = bytes <= limits::kInlineConstantBytes;
+  // @main is straight-line code that only grows at its end, so a value made here serves every later node.
+  value = small ? inlineConstant(e, *constant) : weightArgument(e, constant);
+  return value;
+}
+
+mlir::Value GraphImporter::weightArgument(Emitter& e, const ConstantPtr& constant) {
+  const bool is_bool = constant->dtype == v1::DATA_TYPE_BOOL;
+  const v1::DataType border = is_bool ? v1::DATA_TYPE_I8 : constant->dtype;
+  mlir::Value argument = main_.getBody().front().addArgument(e.type(border, constant->shape), e.loc);
+  Weight weight;
+  weight.spec.set_name(absl::StrCat("weight", result_.weights.size()));
+  weight.spec.set_dtype(constant->dtype);
+  for (int64_t dim : constant->shape) weight.spec.add_shape(dim);
+  weight.bytes = constant->bytes;
+  weight.owner = constant->owner;
+  result_.weights.push_back(std::move(weight));
+  return is_bool ? e.cast(Emitter::wrap(argument, border), v1::DATA_TYPE_BOOL).value : argument;
+}
+
+}  // namespace tessera::compiler

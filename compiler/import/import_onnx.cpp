@@ -1,0 +1,17 @@
+#include "compiler/import/graph_importer.h"
+#include "compiler/import/import.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "onnx/onnx.pb.h"
+
+namespace tessera::compiler {
+
+absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::string& path,
+                                         const ImportOptions& options) {
+  context.loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
+                      mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+  TESSERA_ASSIGN_OR_RETURN(auto model, parseModelFile(path));
+  return GraphImporter(context, std::move(model), options).run();
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+/// What a model may ask for. A model is untrusted: each limit is checked before memory is spent on it.
+namespace tessera::compiler::limits {
+
+inline constexpr int64_t kModelBytes = (int64_t{1} << 31) - 1;   ///< protobuf's own limit; weights beyond are external
+inline constexpr int64_t kNodes = 200'000;                       ///< of all graphs together, functions expanded
+inline constexpr int64_t kFields = 40'000'000;                   ///< protobuf fields of the whole file
+inline constexpr int64_t kMessages = 4'000'000;                  ///< protobuf messages and strings of the whole file
+inline constexpr int64_t kPackedVarintBytes = int64_t{1} << 26;  ///< they grow eightfold in memory; raw_data does not
+inline constexpr int kGraphNesting = 16;                         ///< subgraphs within subgraphs
+inline constexpr int kMessageNesting = 96;                       ///< protobuf's parser recurses; it stops at 100
+inline constexpr int kFunctionNesting = 16;                      ///< model-local functions calling each other
+inline constexpr int kRank = 16;
+inline constexpr int64_t kTensorElements = int64_t{1} << 31;
+inline constexpr int64_t kTensorBytes = int64_t{1} << 33;
+inline constexpr int64_t kFoldedElements = 1 << 16;    ///< larger constants are computed at run time
+inline constexpr int64_t kFoldedSteps = 1 << 24;       ///< scalar operations folded in one import
+inline constexpr int64_t kInlineConstantBytes = 1024;  ///< larger constants are weights
+inline constexpr int kListedFaults = 20;               ///< unsupported operators named in one message
+
+}  // namespace tessera::compiler::limits

@@ -1,0 +1,96 @@
+#include "compiler/import/model_file.h"
+
+#include <fcntl.h>
+#include <google/protobuf/arena.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/fault.h"
+#include "compiler/import/limits.h"
+#include "compiler/import/wire_scan.h"
+#include "onnx/onnx.pb.h"
+
+namespace tessera::compiler {
+
+absl::StatusOr<MappedFile> mapFile(const std::string& path, const std::string& what) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    return fault(v1::Failure::INVALID_MODEL,
+                 absl::StrCat("cannot open ", what, " at '", path, "': ", std::strerror(errno)),
+                 {.found = std::strerror(errno), .accepted = "a readable file"});
+  }
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return fault(v1::Failure::INVALID_MODEL, absl::StrCat(what, " at '", path, "' is not a regular file"),
+                 {.accepted = "a regular file"});
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) {
+    ::close(fd);
+    return MappedFile{};
+  }
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int error = errno;
+  ::close(fd);
+  if (data == MAP_FAILED) {
+    return fault(v1::Failure::OUT_OF_MEMORY,
+                 absl::StrCat("cannot map ", what, " (", size, " bytes): ", std::strerror(error)));
+  }
+  std::shared_ptr<const void> owner(data, [size](const void* start) { ::munmap(const_cast<void*>(start), size); });
+  return MappedFile{{static_cast<const char*>(data), size}, std::move(owner)};
+}
+
+absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std::string& path) {
+  TESSERA_ASSIGN_OR_RETURN(MappedFile file, mapFile(path, "the model"));
+  if (file.bytes.empty()) {
+    return fault(v1::Failure::INVALID_MODEL, "the model is an empty file",
+                 {.found = "0 bytes", .accepted = "a serialized onnx.ModelProto"});
+  }
+  if (file.bytes.size() > static_cast<size_t>(limits::kModelBytes)) {
+    return fault(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("the model file has ", file.bytes.size(), " bytes"),
+                 {.found = absl::StrCat(file.bytes.size(), " bytes"),
+                  .accepted = absl::StrCat("up to ", limits::kModelBytes, " bytes, protobuf's limit"),
+                  .fix = "store the weights as external data"});
+  }
+  TESSERA_RETURN_IF_ERROR(scanModel(file.bytes));
+
+  struct Parsed {
+    google::protobuf::Arena arena;
+    onnx::ModelProto* model = google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
+  };
+  auto parsed = std::make_shared<Parsed>();
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(file.bytes.data()),
+                                                static_cast<int>(file.bytes.size()));
+  if (!parsed->model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+    return fault(v1::Failure::INVALID_MODEL, "the model is not a valid ONNX protobuf",
+                 {.accepted = "a serialized onnx.ModelProto", .fix = "check the file with onnx.checker"});
+  }
+  const onnx::ModelProto* model = parsed->model;
+  return std::shared_ptr<const onnx::ModelProto>(std::move(parsed), model);
+}
+
+absl::StatusOr<MappedFile> ExternalData::find(const std::string& location, const std::string& tensor) {
+  if (auto known = mapped_.find(location); known != mapped_.end()) return known->second;
+  auto file = files_.find(location);
+  if (file == files_.end()) {
+    return fault(v1::Failure::MISSING_BLOB,
+                 absl::StrCat("tensor '", printable(tensor), "' is stored outside the model, at '", printable(location),
+                              "', which was not uploaded"),
+                 {.attribute = tensor,
+                  .found = location,
+                  .accepted = "a location named in the request's external_data",
+                  .fix = "upload that file and name its digest in external_data"});
+  }
+  TESSERA_ASSIGN_OR_RETURN(MappedFile mapped, mapFile(file->second, absl::StrCat("external data '", location, "'")));
+  return mapped_.emplace(location, std::move(mapped)).first->second;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,245 @@
+#include "compiler/import/node.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "onnx/onnx.pb.h"
+
+namespace tessera::compiler {
+
+using onnx::AttributeProto;
+
+Node::Node(const onnx::NodeProto& proto, std::string label, std::vector<Tensor> inputs, NodeEnvironment environment)
+    : proto_(proto), label_(std::move(label)), inputs_(std::move(inputs)), environment_(std::move(environment)) {}
+
+std::string Node::opType() const { return proto_.op_type(); }
+int Node::numOutputs() const { return proto_.output_size(); }
+bool Node::wants(int output) const { return output < proto_.output_size() && !proto_.output(output).empty(); }
+
+absl::Status Node::failed(v1::Failure::Reason reason, const std::string& message, FaultDetails details) const {
+  details.node = label_;
+  details.op_type = proto_.op_type();
+  return fault(reason, absl::StrCat("node '", printable(label_), "' (", printable(opType()), "): ", message),
+               std::move(details));
+}
+
+absl::Status Node::invalid(const std::string& message, FaultDetails details) const {
+  return failed(v1::Failure::INVALID_MODEL, message, std::move(details));
+}
+
+absl::Status Node::unsupported(const std::string& message, FaultDetails details) const {
+  return failed(v1::Failure::UNSUPPORTED_OPERATOR, message, std::move(details));
+}
+
+absl::Status Node::missing(const std::string& name) const {
+  return invalid(absl::StrCat("attribute '", name, "' is missing"),
+                 {.attribute = name, .found = "no value", .accepted = "the operator requires it"});
+}
+
+absl::Status Node::wrongType(const AttributeProto& attribute, const std::string& accepted) const {
+  const std::string found = AttributeProto::AttributeType_Name(attribute.type());
+  return invalid(absl::StrCat("attribute '", attribute.name(), "' is ", found, " where ", accepted, " is expected"),
+                 {.attribute = attribute.name(), .found = found, .accepted = accepted});
+}
+
+const AttributeProto* Node::find(const std::string& name) {
+  used_.insert(name);
+  for (const AttributeProto& attribute : proto_.attribute()) {
+    if (attribute.name() != name) continue;
+    if (attribute.ref_attr_name().empty()) return &attribute;
+    if (!environment_.function_attributes) return nullptr;
+    auto actual = environment_.function_attributes->find(attribute.ref_attr_name());
+    return actual == environment_.function_attributes->end() ? nullptr : actual->second;
+  }
+  return nullptr;
+}
+
+bool Node::hasAttribute(const std::string& name) { return find(name) != nullptr; }
+
+absl::StatusOr<int64_t> Node::integer(const std::string& name, std::optional<int64_t> fallback) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) {
+    if (!fallback) return missing(name);
+    return *fallback;
+  }
+  if (attribute->type() != AttributeProto::INT) return wrongType(*attribute, "INT");
+  return attribute->i();
+}
+
+absl::StatusOr<double> Node::real(const std::string& name, std::optional<double> fallback) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) {
+    if (!fallback) return missing(name);
+    return *fallback;
+  }
+  if (attribute->type() != AttributeProto::FLOAT) return wrongType(*attribute, "FLOAT");
+  return attribute->f();
+}
+
+absl::StatusOr<std::string> Node::text(const std::string& name, std::optional<std::string> fallback) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) {
+    if (!fallback) return missing(name);
+    return *fallback;
+  }
+  if (attribute->type() != AttributeProto::STRING) return wrongType(*attribute, "STRING");
+  return attribute->s();
+}
+
+absl::StatusOr<std::vector<int64_t>> Node::integers(const std::string& name,
+                                                    std::optional<std::vector<int64_t>> fallback) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) {
+    if (!fallback) return missing(name);
+    return *std::move(fallback);
+  }
+  if (attribute->type() != AttributeProto::INTS) return wrongType(*attribute, "INTS");
+  return std::vector<int64_t>(attribute->ints().begin(), attribute->ints().end());
+}
+
+absl::StatusOr<std::vector<double>> Node::reals(const std::string& name, std::optional<std::vector<double>> fallback) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) {
+    if (!fallback) return missing(name);
+    return *std::move(fallback);
+  }
+  if (attribute->type() != AttributeProto::FLOATS) return wrongType(*attribute, "FLOATS");
+  return std::vector<double>(attribute->floats().begin(), attribute->floats().end());
+}
+
+absl::StatusOr<ConstantPtr> Node::tensor(const std::string& name) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) return missing(name);
+  if (attribute->type() != AttributeProto::TENSOR) return wrongType(*attribute, "TENSOR");
+  return environment_.read_tensor(*attribute);
+}
+
+absl::StatusOr<const onnx::GraphProto*> Node::graph(const std::string& name) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) return missing(name);
+  if (attribute->type() != AttributeProto::GRAPH) return wrongType(*attribute, "GRAPH");
+  return &attribute->g();
+}
+
+absl::StatusOr<bool> Node::flag(const std::string& name, bool fallback) {
+  TESSERA_ASSIGN_OR_RETURN(const int64_t value, integer(name, fallback ? 1 : 0));
+  if (value != 0 && value != 1) {
+    return invalid(absl::StrCat("attribute '", name, "' is ", value),
+                   {.attribute = name, .found = absl::StrCat(value), .accepted = "0 or 1"});
+  }
+  return value == 1;
+}
+
+absl::StatusOr<v1::DataType> Node::dataType(const std::string& name, std::optional<v1::DataType> fallback) {
+  if (!hasAttribute(name) && fallback) return *fallback;
+  TESSERA_ASSIGN_OR_RETURN(const int64_t number, integer(name));
+  const auto type = number >= 0 && number < INT32_MAX ? elementType(static_cast<int32_t>(number)) : std::nullopt;
+  if (!type) {
+    const std::string found =
+        number >= 0 && number < INT32_MAX ? onnxTypeName(static_cast<int32_t>(number)) : absl::StrCat(number);
+    return unsupported(absl::StrCat("element type ", found),
+                       {.attribute = name, .found = found, .accepted = "floating point, integers, bool"});
+  }
+  return *type;
+}
+
+absl::StatusOr<int64_t> Node::normalizeAxis(int64_t axis, int64_t rank, const std::string& what) const {
+  if (axis < -rank || axis >= rank) {
+    return invalid(absl::StrCat(what, " is ", axis, " for a tensor of rank ", rank),
+                   {.attribute = what,
+                    .found = absl::StrCat(axis),
+                    .accepted = rank == 0 ? "none: the tensor is a scalar" : absl::StrCat(-rank, " to ", rank - 1)});
+  }
+  return axis < 0 ? axis + rank : axis;
+}
+
+absl::StatusOr<int64_t> Node::axis(const std::string& name, std::optional<int64_t> fallback, int64_t rank) {
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, integer(name, fallback));
+  return normalizeAxis(axis, rank, name);
+}
+
+absl::StatusOr<std::vector<int64_t>> Node::normalizeAxes(std::vector<int64_t> axes, int64_t rank,
+                                                         const std::string& what) const {
+  std::set<int64_t> seen;
+  for (int64_t& axis : axes) {
+    TESSERA_ASSIGN_OR_RETURN(axis, normalizeAxis(axis, rank, what));
+    if (!seen.insert(axis).second) {
+      return invalid(absl::StrCat(what, " names axis ", axis, " twice"),
+                     {.attribute = what, .found = absl::StrJoin(axes, ","), .accepted = "each axis once"});
+    }
+  }
+  return axes;
+}
+
+absl::StatusOr<ConstantPtr> Node::constantInput(int index, const std::string& what) const {
+  if (inputs_[index].constant) return inputs_[index].constant;
+  return unsupported(absl::StrCat("input '", what, "' is computed at run time, and a shape depends on it"),
+                     {.attribute = what,
+                      .found = "a run-time value",
+                      .accepted = "a constant or a value computed from constants and shapes",
+                      .fix = "export the model with static shapes, or make the input an initializer"});
+}
+
+absl::StatusOr<std::vector<int64_t>> Node::constantIntegers(int index, const std::string& what) const {
+  TESSERA_ASSIGN_OR_RETURN(const ConstantPtr constant, constantInput(index, what));
+  if (!isInteger(constant->dtype) || constant->shape.size() > 1) {
+    return invalid(
+        absl::StrCat("input '", what, "' is ", shapeText(constant->shape), " of ", typeName(constant->dtype)),
+        {.attribute = what, .accepted = "integers of rank 0 or 1"});
+  }
+  if (constant->elements() > 4096) {
+    return invalid(absl::StrCat("input '", what, "' has ", constant->elements(), " elements"),
+                   {.attribute = what, .accepted = "one per dimension"});
+  }
+  return constant->integers();
+}
+
+absl::StatusOr<Shape> Node::broadcastAll() const {
+  Shape shape;
+  for (const Tensor& input : inputs_) {
+    if (!present(input)) continue;
+    auto next = broadcastShape(shape, input.shape);
+    if (!next) {
+      return invalid(absl::StrCat("shapes ", shapeText(shape), " and ", shapeText(input.shape), " do not broadcast"),
+                     {.found = absl::StrCat(shapeText(shape), " and ", shapeText(input.shape)),
+                      .accepted = "dimensions that are equal or 1, aligned at the last"});
+    }
+    shape = *std::move(next);
+  }
+  return shape;
+}
+
+absl::Status Node::requireRank(int input, int64_t least, int64_t most) const {
+  const int64_t rank = inputs_[input].rank();
+  if (rank >= least && rank <= most) return absl::OkStatus();
+  const std::string accepted = least == most       ? absl::StrCat("rank ", least)
+                               : most == INT64_MAX ? absl::StrCat("rank ", least, " or more")
+                                                   : absl::StrCat("rank ", least, " to ", most);
+  return invalid(
+      absl::StrCat("input ", input, " has the shape ", shapeText(inputs_[input].shape)),
+      {.attribute = absl::StrCat("input ", input), .found = absl::StrCat("rank ", rank), .accepted = accepted});
+}
+
+absl::Status Node::checkResult(const Shape& shape, v1::DataType type) const {
+  absl::Status status =
+      checkShape(shape, type, absl::StrCat("the result of node '", printable(label_), "' (", printable(opType()), ")"));
+  if (status.ok()) return status;
+  v1::Failure failure = failureOf(status);
+  failure.set_node(printable(label_));
+  failure.set_op_type(printable(opType()));
+  return failureStatus(failure);
+}
+
+absl::Status Node::checkAllUsed() const {
+  for (const AttributeProto& attribute : proto_.attribute()) {
+    if (used_.contains(attribute.name())) continue;
+    return invalid(
+        absl::StrCat("unknown attribute '", printable(attribute.name()), "' in operator set version ", opset()),
+        {.attribute = attribute.name(),
+         .found = attribute.name(),
+         .accepted = absl::StrJoin(used_, ", "),
+         .fix = "remove the attribute if the model does not depend on it"});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/import/emitter.h"
+#include "compiler/import/fault.h"
+
+namespace onnx {
+class AttributeProto;
+class GraphProto;
+class NodeProto;
+}  // namespace onnx
+
+namespace tessera::compiler {
+
+/// Attributes of the call of a model-local function, which its body's nodes may refer to.
+using FunctionAttributes = std::map<std::string, const onnx::AttributeProto*>;
+
+/// What a node needs of the import around it.
+struct NodeEnvironment {
+  int64_t opset = 0;  ///< version of the node's domain
+  const FunctionAttributes* function_attributes = nullptr;
+  std::function<absl::StatusOr<ConstantPtr>(const onnx::AttributeProto&)> read_tensor;
+  /// Lowers a subgraph in place with `arguments` bound to its inputs; results are its outputs.
+  std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments)>
+      inline_graph;
+};
+
+/// One node of the graph while it is lowered: its inputs and, checked, its attributes.
+/// Every accessor's error names the node and what it should have been. An attribute that no accessor asked
+/// for is refused at the end, since leaving it out might change what the model computes.
+class Node {
+ public:
+  Node(const onnx::NodeProto& proto, std::string label, std::vector<Tensor> inputs, NodeEnvironment environment);
+
+  const std::string& label() const { return label_; }
+  std::string opType() const;
+  int64_t opset() const { return environment_.opset; }
+
+  int numInputs() const { return static_cast<int>(inputs_.size()); }
+  bool has(int index) const { return index < numInputs() && present(inputs_[index]); }
+  const Tensor& in(int index) const { return inputs_[index]; }
+  const std::vector<Tensor>& inputs() const { return inputs_; }
+  int numOutputs() const;
+  bool wants(int output) const;  ///< whether that output has a name
+
+  bool hasAttribute(const std::string& name);
+  void ignore(const std::string& name) { used_.insert(name); }  ///< meaningless at inference
+  absl::StatusOr<int64_t> integer(const std::string& name, std::optional<int64_t> fallback = std::nullopt);
+  absl::StatusOr<double> real(const std::string& name, std::optional<double> fallback = std::nullopt);
+  absl::StatusOr<std::string> text(const std::string& name, std::optional<std::string> fallback = std::nullopt);
+  absl::StatusOr<std::vector<int64_t>> integers(const std::string& name,
+                                                std::optional<std::vector<int64_t>> fallback = std::nullopt);
+  absl::StatusOr<std::vector<double>> reals(const std::string& name,
+                                            std::optional<std::vector<double>> fallback = std::nullopt);
+  absl::StatusOr<ConstantPtr> tensor(const std::string& name);
+  absl::StatusOr<const onnx::GraphProto*> graph(const std::string& name);
+  absl::StatusOr<bool> flag(const std::string& name, bool fallback);  ///< an integer, 0 or 1
+  absl::StatusOr<v1::DataType> dataType(const std::string& name, std::optional<v1::DataType> fallback);
+  absl::StatusOr<std::vector<Tensor>> inlineGraph(const onnx::GraphProto& graph, const std::vector<Tensor>& arguments) {
+    return environment_.inline_graph(graph, arguments);
+  }
+
+  /// An axis in [-rank, rank), made non-negative. `what` is the attribute or input it came from.
+  absl::StatusOr<int64_t> normalizeAxis(int64_t axis, int64_t rank, const std::string& what) const;
+  absl::StatusOr<int64_t> axis(const std::string& name, std::optional<int64_t> fallback, int64_t rank);
+  absl::StatusOr<std::vector<int64_t>> normalizeAxes(std::vector<int64_t> axes, int64_t rank,
+                                                     const std::string& what) const;  ///< and distinct
+
+  /// The input as a constant: shapes are static, so what decides a shape must be known at import.
+  absl::StatusOr<ConstantPtr> constantInput(int index, const std::string& what) const;
+  absl::StatusOr<std::vector<int64_t>> constantIntegers(int index, const std::string& what) const;
+
+  absl::StatusOr<Shape> broadcastAll() const;  ///< of all inputs given
+  absl::Status requireRank(int input, int64_t least, int64_t most = INT64_MAX) const;
+  absl::Status checkResult(const Shape& shape, v1::DataType type) const;  ///< within limits.h
+
+  absl::Status invalid(const std::string& message, FaultDetails details = {}) const;
+  absl::Status unsupported(const std::string& message, FaultDetails details = {}) const;
+
+  /// An error naming the attributes that nothing asked for.
+  absl::Status checkAllUsed() const;
+
+ private:
+  static bool present(const Tensor& tensor) { return tensor.value || tensor.constant || tensor.sequence; }
+  absl::Status failed(v1::Failure::Reason reason, const std::string& message, FaultDetails details) const;
+  absl::Status missing(const std::string& name) const;
+  absl::Status wrongType(const onnx::AttributeProto& attribute, const std::string& accepted) const;
+  const onnx::AttributeProto* find(const std::string& name);
+
+  const onnx::NodeProto& proto_;
+  std::string label_;
+  std::vector<Tensor> inputs_;
+  NodeEnvironment environment_;
+  std::set<std::string> used_ = {"consumed_inputs"};  ///< an optimization hint of versions before 6
+};
+
+}  // namespace tessera::compiler

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <climits>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/import/emitter.h"
+
+namespace tessera::compiler {
+
+class Node;
+
+using Results = absl::StatusOr<std::vector<Tensor>>;
+
+/// Emits one node. Inputs were counted and their types checked by the table entry; the function checks
+/// attributes and shapes and gives one tensor per output the operator has (surplus ones are dropped).
+using Lowering = Results (*)(Node& node, Emitter& e);
+
+/// Sets of element types.
+enum TypeSet : unsigned {
+  kFloats = 1,
+  kSigned = 2,
+  kUnsigned = 4,
+  kBool = 8,
+  kIntegers = kSigned | kUnsigned,
+  kNumbers = kFloats | kIntegers,
+  kAll = kNumbers | kBool,
+};
+
+inline constexpr int kVariadic = INT_MAX;
+
+/// An ONNX operator as the importer knows it: one line of a family's table in ops/.
+struct Operator {
+  const char* name;
+  int since = 1;       ///< first operator set version this entry is right for
+  int min_inputs = 1;  ///< the first so many must be given
+  int max_inputs = 1;  ///< kVariadic for any number
+  Lowering lower = nullptr;
+  TypeSet types = kAll;  ///< what input 0 may be
+  int same = 1;          ///< the first so many inputs have the type of input 0
+  int until = INT_MAX;   ///< last version this entry is right for
+  const char* domain = "";
+};
+
+/// The entry for an operator in an operator set version; null when there is none.
+const Operator* findOperator(std::string_view domain, std::string_view name, int64_t version);
+
+/// Whether some version of the operator is known.
+bool knowsOperator(std::string_view domain, std::string_view name);
+
+/// Every entry, for documentation and tests.
+const std::vector<Operator>& allOperators();
+
+/// "floating point, signed integers": the members of a set, for messages.
+std::string typeSetText(TypeSet types);
+bool contains(TypeSet types, v1::DataType type);
+
+/// The families of ops/, each its own table.
+std::vector<Operator> elementwiseOperators();
+std::vector<Operator> activationOperators();
+std::vector<Operator> convolutionOperators();
+std::vector<Operator> matmulOperators();
+std::vector<Operator> normalizationOperators();
+std::vector<Operator> poolingOperators();
+std::vector<Operator> reductionOperators();
+std::vector<Operator> shapeOperators();
+std::vector<Operator> sliceOperators();
+std::vector<Operator> gatherOperators();
+std::vector<Operator> constantOperators();
+
+}  // namespace tessera::compiler

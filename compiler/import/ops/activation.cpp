@@ -1,0 +1,208 @@
+// Activation functions.
+#include <cmath>
+
+#include "compiler/import/ops/elementwise.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+using mlir::ValueRange;
+namespace math = mlir::math;
+
+/// max(x, bound) that keeps a NaN in x: written so, it is one instruction on x86 where arith.maximumf is three.
+Value atLeast(const Scalars& s, Value x, Value bound) {
+  return s.select(s.compare(Relation::kLess, x, bound), bound, x);
+}
+Value atMost(const Scalars& s, Value x, Value bound) {
+  return s.select(s.compare(Relation::kGreater, x, bound), bound, x);
+}
+
+Value expMinusOne(const Scalars& s, Value x) { return s.math<math::ExpM1Op>(x); }
+
+/// One attribute `alpha` and a body of (s, x, alpha).
+template <auto kBody, double kDefault>
+Results withAlpha(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", kDefault));
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)},
+                         [alpha](const Scalars& s, ValueRange v) { return kBody(s, v[0], s.constant(alpha)); })}};
+}
+
+Results lowerRelu(Node& n, Emitter& e) {
+  return unary<[](const Scalars& s, ValueRange v) { return atLeast(s, v[0], s.constant(0)); }>(n, e);
+}
+
+Results lowerClip(Node& n, Emitter& e) {
+  std::vector<Tensor> operands = {n.in(0)};
+  std::optional<double> lo, hi;
+  if (n.opset() < 11) {
+    if (n.hasAttribute("min")) {
+      TESSERA_ASSIGN_OR_RETURN(lo, n.real("min"));
+    }
+    if (n.hasAttribute("max")) {
+      TESSERA_ASSIGN_OR_RETURN(hi, n.real("max"));
+    }
+    return {{e.elementwise(n.in(0).dtype, operands, [&](const Scalars& s, ValueRange v) {
+      Value x = v[0];
+      if (lo) x = atLeast(s, x, s.constant(*lo));
+      if (hi) x = atMost(s, x, s.constant(*hi));
+      return x;
+    })}};
+  }
+  for (int i : {1, 2}) {
+    if (!n.has(i)) continue;
+    if (n.in(i).elements() != 1) {
+      return n.invalid(
+          "a bound is not a scalar",
+          {.attribute = i == 1 ? "min" : "max", .found = shapeText(n.in(i).shape), .accepted = "one element"});
+    }
+    operands.push_back(e.reshape(n.in(i), {}));
+  }
+  return {{e.elementwise(n.in(0).dtype, operands, [&](const Scalars& s, ValueRange v) {
+    Value x = v[0];
+    if (n.has(1)) x = atLeast(s, x, v[1]);
+    if (n.has(2)) x = atMost(s, x, v.back());
+    return x;
+  })}};
+}
+
+Results lowerPRelu(Node& n, Emitter& e) {
+  std::vector<Tensor> operands = {n.in(0), n.in(1)};
+  // Version 6 and before: one slope per channel, whatever the rank.
+  if (n.opset() < 7 && n.in(1).rank() == 1 && n.in(0).rank() > 1 && n.in(1).elements() != 1) {
+    Shape shape(n.in(0).rank() - 1, 1);
+    shape[0] = n.in(1).shape[0];
+    operands[1] = e.reshape(n.in(1), std::move(shape));
+  }
+  auto shape = broadcastShape(operands[0].shape, operands[1].shape);
+  if (!shape || *shape != operands[0].shape) {
+    return n.invalid("the slope does not broadcast to the input",
+                     {.attribute = "slope", .found = shapeText(n.in(1).shape), .accepted = shapeText(n.in(0).shape)});
+  }
+  return {{e.elementwise(n.in(0).dtype, operands, [](const Scalars& s, ValueRange v) {
+    return s.select(s.compare(Relation::kLess, v[0], s.constant(0)), s.mul(v[0], v[1]), v[0]);
+  })}};
+}
+
+Value logistic(const Scalars& s, Value x) {
+  Value one = s.constant(1);
+  return s.div(one, s.add(one, s.math<math::ExpOp>(s.neg(x))));
+}
+
+Results lowerHardSigmoid(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 0.2));
+  TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta", 0.5));
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [=](const Scalars& s, ValueRange v) {
+    Value line = s.fma(v[0], s.constant(alpha), s.constant(beta));
+    return atMost(s, atLeast(s, line, s.constant(0)), s.constant(1));
+  })}};
+}
+
+Value hardSwish(const Scalars& s, ValueRange v) {
+  Value line = s.fma(v[0], s.constant(1.0 / 6), s.constant(0.5));
+  return s.mul(v[0], atMost(s, atLeast(s, line, s.constant(0)), s.constant(1)));
+}
+
+Results lowerSelu(Node& n, Emitter& e) {
+  const bool old = n.opset() < 6;
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", old ? 1.6732 : 1.67326319217681884765625));
+  TESSERA_ASSIGN_OR_RETURN(const double gamma, n.real("gamma", old ? 1.0507 : 1.05070102214813232421875));
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [=](const Scalars& s, ValueRange v) {
+    Value below = s.mul(s.constant(alpha), expMinusOne(s, v[0]));
+    Value x = s.select(s.compare(Relation::kLessOrEqual, v[0], s.constant(0)), below, v[0]);
+    return s.mul(s.constant(gamma), x);
+  })}};
+}
+
+/// log(1 + exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|)).
+Value softplus(const Scalars& s, Value x) {
+  Value tail = s.math<math::Log1pOp>(s.math<math::ExpOp>(s.neg(s.abs(x))));
+  return s.add(s.max(x, s.constant(0)), tail);
+}
+
+Results lowerShrink(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double lambd, n.real("lambd", 0.5));
+  TESSERA_ASSIGN_OR_RETURN(const double bias, n.real("bias", 0.0));
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [=](const Scalars& s, ValueRange v) {
+    Value high =
+        s.select(s.compare(Relation::kGreater, v[0], s.constant(lambd)), s.sub(v[0], s.constant(bias)), s.constant(0));
+    return s.select(s.compare(Relation::kLess, v[0], s.constant(-lambd)), s.add(v[0], s.constant(bias)), high);
+  })}};
+}
+
+Results lowerGelu(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const std::string approximate, n.text("approximate", "none"));
+  if (approximate != "none" && approximate != "tanh") {
+    return n.invalid("unknown approximation",
+                     {.attribute = "approximate", .found = approximate, .accepted = "none, tanh"});
+  }
+  const bool exact = approximate == "none";
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [exact](const Scalars& s, ValueRange v) {
+    Value x = v[0];
+    Value bend;
+    if (exact) {
+      bend = s.math<math::ErfOp>(s.mul(x, s.constant(std::sqrt(0.5))));
+    } else {
+      Value cube = s.mul(s.mul(x, x), x);
+      Value inner = s.fma(cube, s.constant(0.044715), x);
+      bend = s.math<math::TanhOp>(s.mul(inner, s.constant(std::sqrt(2 / M_PI))));
+    }
+    return s.mul(s.mul(x, s.constant(0.5)), s.add(bend, s.constant(1)));
+  })}};
+}
+
+Value elu(const Scalars& s, Value x, Value alpha) {
+  return s.select(s.compare(Relation::kLess, x, s.constant(0)), s.mul(alpha, expMinusOne(s, x)), x);
+}
+
+/// max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
+Value celu(const Scalars& s, Value x, Value alpha) {
+  Value below = s.mul(alpha, expMinusOne(s, s.div(x, alpha)));
+  return s.add(s.max(x, s.constant(0)), s.min(below, s.constant(0)));
+}
+
+Value leakyRelu(const Scalars& s, Value x, Value alpha) {
+  return s.select(s.compare(Relation::kLess, x, s.constant(0)), s.mul(x, alpha), x);
+}
+
+Value thresholdedRelu(const Scalars& s, Value x, Value alpha) {
+  return s.select(s.compare(Relation::kGreater, x, alpha), x, s.constant(0));
+}
+
+}  // namespace
+
+std::vector<Operator> activationOperators() {
+  return {
+      {"Relu", 1, 1, 1, lowerRelu, kNumbers},
+      {"LeakyRelu", 1, 1, 1, withAlpha<leakyRelu, 0.01>, kFloats},
+      {"ThresholdedRelu", 10, 1, 1, withAlpha<thresholdedRelu, 1.0>, kFloats},
+      {"Elu", 1, 1, 1, withAlpha<elu, 1.0>, kFloats},
+      {"Celu", 12, 1, 1, withAlpha<celu, 1.0>, kFloats},
+      {"Selu", 1, 1, 1, lowerSelu, kFloats},
+      {"PRelu", 1, 2, 2, lowerPRelu, kNumbers, 2},
+      {"Clip", 1, 1, 3, lowerClip, kNumbers, 3},
+      {"Sigmoid", 1, 1, 1,
+       [](Node& n, Emitter& e) {
+         return unary<[](const Scalars& s, ValueRange v) { return logistic(s, v[0]); }>(n, e);
+       },
+       kFloats},
+      {"Tanh", 1, 1, 1,
+       [](Node& n, Emitter& e) {
+         return unary<[](const Scalars& s, ValueRange v) { return s.math<math::TanhOp>(v[0]); }>(n, e);
+       },
+       kFloats},
+      {"HardSigmoid", 1, 1, 1, lowerHardSigmoid, kFloats},
+      {"HardSwish", 14, 1, 1, unary<hardSwish>, kFloats},
+      {"Softplus", 1, 1, 1, unary<[](const Scalars& s, ValueRange v) { return softplus(s, v[0]); }>, kFloats},
+      {"Softsign", 1, 1, 1,
+       unary<[](const Scalars& s, ValueRange v) { return s.div(v[0], s.add(s.constant(1), s.abs(v[0]))); }>, kFloats},
+      {"Mish", 18, 1, 1,
+       unary<[](const Scalars& s, ValueRange v) { return s.mul(v[0], s.math<math::TanhOp>(softplus(s, v[0]))); }>,
+       kFloats},
+      {"Shrink", 9, 1, 1, lowerShrink, kNumbers},
+      {"Gelu", 20, 1, 1, lowerGelu, kFloats},
+  };
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,114 @@
+// Tensors made from attributes and shapes.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+using mlir::ValueRange;
+
+Results lowerConstant(Node& n, Emitter& e) {
+  if (n.hasAttribute("value")) {
+    TESSERA_ASSIGN_OR_RETURN(ConstantPtr constant, n.tensor("value"));
+    return {{Emitter::wrap(std::move(constant))}};
+  }
+  if (n.hasAttribute("value_int")) {
+    TESSERA_ASSIGN_OR_RETURN(const int64_t value, n.integer("value_int"));
+    return {{Emitter::wrap(reshaped(integerConstant({value}), {}))}};
+  }
+  if (n.hasAttribute("value_ints")) {
+    TESSERA_ASSIGN_OR_RETURN(const auto values, n.integers("value_ints"));
+    return {{Emitter::wrap(integerConstant(values))}};
+  }
+  if (n.hasAttribute("value_float")) {
+    TESSERA_ASSIGN_OR_RETURN(const double value, n.real("value_float"));
+    return {{Emitter::wrap(realConstant(v1::DATA_TYPE_F32, {}, {value}))}};
+  }
+  if (n.hasAttribute("value_floats")) {
+    TESSERA_ASSIGN_OR_RETURN(const auto values, n.reals("value_floats"));
+    return {{Emitter::wrap(realConstant(v1::DATA_TYPE_F32, {static_cast<int64_t>(values.size())}, values))}};
+  }
+  return n.unsupported("no value of a supported kind",
+                       {.attribute = "value", .accepted = "value, value_int, value_ints, value_float, value_floats"});
+}
+
+Results lowerConstantOfShape(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const auto shape, n.constantIntegers(0, "shape"));
+  ConstantPtr value = realConstant(v1::DATA_TYPE_F32, {1}, {0.0});
+  if (n.hasAttribute("value")) {
+    TESSERA_ASSIGN_OR_RETURN(value, n.tensor("value"));
+    if (value->elements() != 1) {
+      return n.invalid("the value is not one element",
+                       {.attribute = "value", .found = shapeText(value->shape), .accepted = "one element"});
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, value->dtype));
+  const Scalars s = e.scalars(value->dtype);
+  Value scalar = isFloat(value->dtype) ? s.constant(value->realAt(0)) : s.integer(value->integerAt(0));
+  return {{e.filled(scalar, value->dtype, shape)}};
+}
+
+Results lowerRange(Node& n, Emitter& e) {
+  std::vector<ConstantPtr> bounds;
+  for (int i = 0; i < 3; ++i) {
+    static constexpr const char* kNames[] = {"start", "limit", "delta"};
+    TESSERA_ASSIGN_OR_RETURN(ConstantPtr bound, n.constantInput(i, kNames[i]));
+    if (bound->elements() != 1) return n.invalid(absl::StrCat(kNames[i], " is not a scalar"), {.attribute = kNames[i]});
+    bounds.push_back(std::move(bound));
+  }
+  const v1::DataType dtype = bounds[0]->dtype;
+  const bool real = isFloat(dtype);
+  __int128 count = 0;
+  if (real) {
+    const double steps = std::ceil((bounds[1]->realAt(0) - bounds[0]->realAt(0)) / bounds[2]->realAt(0));
+    // Also false for NaN: a step of 0, or bounds that are no numbers.
+    if (!(steps < 9e18)) return n.invalid("the range has no end", {.attribute = "delta", .found = "0 or NaN"});
+    count = steps > 0 ? static_cast<__int128>(steps) : 0;
+  } else {
+    const __int128 from = bounds[0]->integerAt(0), to = bounds[1]->integerAt(0), step = bounds[2]->integerAt(0);
+    if (step == 0) return n.invalid("the range has no end", {.attribute = "delta", .found = "0"});
+    count = step > 0 ? (to - from + step - 1) / step : (from - to - step - 1) / -step;
+    if (count < 0) count = 0;
+  }
+  const Shape shape = {static_cast<int64_t>(std::min<__int128>(count, INT64_MAX))};
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, dtype));
+  return {{e.generate(dtype, shape, [&](const Scalars& s, ValueRange at) {
+    const Scalars wide = s.as(v1::DATA_TYPE_I64);
+    Value number = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(), at[0]);
+    Value step = wide.cast(number, dtype);
+    if (real) return s.fma(step, s.constant(bounds[2]->realAt(0)), s.constant(bounds[0]->realAt(0)));
+    return s.fma(step, s.integer(bounds[2]->integerAt(0)), s.integer(bounds[0]->integerAt(0)));
+  })}};
+}
+
+Results lowerEyeLike(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2, 2));
+  TESSERA_ASSIGN_OR_RETURN(const v1::DataType dtype, n.dataType("dtype", n.in(0).dtype));
+  TESSERA_ASSIGN_OR_RETURN(int64_t k, n.integer("k", 0));
+  k = std::clamp<int64_t>(k, -INT32_MAX, INT32_MAX);
+  TESSERA_RETURN_IF_ERROR(n.checkResult(n.in(0).shape, dtype));
+  return {{e.generate(dtype, n.in(0).shape, [&](const Scalars& s, ValueRange at) {
+    namespace arith = mlir::arith;
+    Value shifted = arith::AddIOp::create(s.b, s.loc, at[0], arith::ConstantIndexOp::create(s.b, s.loc, k));
+    Value on = arith::CmpIOp::create(s.b, s.loc, arith::CmpIPredicate::eq, shifted, at[1]);
+    return s.select(on, s.constant(1), s.constant(0));
+  })}};
+}
+
+}  // namespace
+
+std::vector<Operator> constantOperators() {
+  return {
+      {"Constant", 1, 0, 0, lowerConstant},
+      {"ConstantOfShape", 9, 1, 1, lowerConstantOfShape},
+      {"Range", 11, 3, 3, lowerRange, kNumbers, 3},
+      {"EyeLike", 9, 1, 1, lowerEyeLike},
+  };
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,135 @@
+// Reading and writing at computed indices. An index the specification calls undefined is clamped into the
+// tensor: whatever an index tensor holds at run time, generated code never leaves its buffers.
+#include "absl/strings/str_cat.h"
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+using mlir::ValueRange;
+namespace arith = mlir::arith;
+
+/// An index in [-dim, dim) as a coordinate; values outside are clamped.
+Value coordinate(const Scalars& s, Value index, v1::DataType type, int64_t dim) {
+  const Scalars wide = s.as(v1::DATA_TYPE_I64);
+  Value at = s.as(type).cast(index, v1::DATA_TYPE_I64);
+  at = s.select(wide.compare(Relation::kLess, at, wide.integer(0)), wide.add(at, wide.integer(dim)), at);
+  at = wide.min(wide.max(at, wide.integer(0)), wide.integer(dim - 1));
+  return arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), at);
+}
+
+absl::Status checkIndices(Node& n, int input) {
+  if (n.in(input).dtype == v1::DATA_TYPE_I32 || n.in(input).dtype == v1::DATA_TYPE_I64) return absl::OkStatus();
+  return n.invalid("indices are not integers",
+                   {.attribute = "indices", .found = typeName(n.in(input).dtype), .accepted = "i32, i64"});
+}
+
+absl::Status emptySource(Node& n) {
+  return n.invalid("indices into an empty dimension",
+                   {.attribute = "data", .found = shapeText(n.in(0).shape), .accepted = "dimensions of at least 1"});
+}
+
+Results lowerGather(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  const Tensor& indices = n.in(1);
+  TESSERA_RETURN_IF_ERROR(checkIndices(n, 1));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, x.rank()));
+  Shape shape(x.shape.begin(), x.shape.begin() + axis);
+  shape.insert(shape.end(), indices.shape.begin(), indices.shape.end());
+  shape.insert(shape.end(), x.shape.begin() + axis + 1, x.shape.end());
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
+  if (x.shape[axis] == 0) return emptySource(n);
+  if (indices.constant && indices.elements() == 1) {
+    // One known index is a slice.
+    int64_t at = indices.constant->integerAt(0);
+    at = std::clamp<int64_t>(at < 0 ? at + x.shape[axis] : at, 0, x.shape[axis] - 1);
+    std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1);
+    offsets[axis] = at;
+    sizes[axis] = 1;
+    return {{e.reshape(e.slice(x, offsets, sizes, strides), shape)}};
+  }
+  Value source = e.value(x);
+  Value index = e.value(indices);
+  return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    Value number = e.extract(s, index, at.slice(axis, indices.rank()));
+    llvm::SmallVector<Value> from(at.take_front(axis));
+    from.push_back(coordinate(s, number, indices.dtype, x.shape[axis]));
+    from.append(at.begin() + axis + indices.rank(), at.end());
+    return e.extract(s, source, from);
+  })}};
+}
+
+Results lowerGatherElements(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  const Tensor& indices = n.in(1);
+  TESSERA_RETURN_IF_ERROR(checkIndices(n, 1));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, x.rank()));
+  bool fits = indices.rank() == x.rank();
+  for (int64_t d = 0; fits && d < x.rank(); ++d) fits = d == axis || indices.shape[d] <= x.shape[d];
+  if (!fits) {
+    return n.invalid("indices do not fit the data", {.attribute = "indices",
+                                                     .found = shapeText(indices.shape),
+                                                     .accepted = absl::StrCat("within ", shapeText(x.shape))});
+  }
+  if (indices.elements() == 0) return {{Emitter::wrap(makeConstant(x.dtype, indices.shape, ""))}};
+  if (x.elements() == 0) return emptySource(n);
+  Value source = e.value(x);
+  return {{e.elementwise(x.dtype, {indices}, [&](const Scalars& s, ValueRange v) {
+    llvm::SmallVector<Value> from;
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      from.push_back(d == axis ? coordinate(s, v[0], indices.dtype, x.shape[axis])
+                               : mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(d)).getResult());
+    }
+    return e.extract(s, source, from);
+  })}};
+}
+
+Results lowerGatherNd(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  const Tensor& indices = n.in(1);
+  TESSERA_RETURN_IF_ERROR(checkIndices(n, 1));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 1));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 1));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t batch, n.integer("batch_dims", 0));
+  const int64_t depth = indices.shape.back();
+  const int64_t lead = indices.rank() - 1;
+  bool fits = batch >= 0 && batch <= lead && batch < x.rank() && depth >= 1 && depth <= x.rank() - batch;
+  for (int64_t d = 0; fits && d < batch; ++d) fits = indices.shape[d] == x.shape[d];
+  if (!fits) {
+    return n.invalid("indices do not fit the data",
+                     {.attribute = "indices", .found = shapeText(indices.shape), .accepted = shapeText(x.shape)});
+  }
+  Shape shape(indices.shape.begin(), indices.shape.end() - 1);
+  shape.insert(shape.end(), x.shape.begin() + batch + depth, x.shape.end());
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
+  if (x.elements() == 0) return emptySource(n);
+  Value source = e.value(x);
+  Value index = e.value(indices);
+  return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    llvm::SmallVector<Value> from(at.take_front(batch));
+    for (int64_t k = 0; k < depth; ++k) {
+      llvm::SmallVector<Value> place(at.take_front(lead));
+      place.push_back(arith::ConstantIndexOp::create(s.b, s.loc, k));
+      from.push_back(coordinate(s, e.extract(s, index, place), indices.dtype, x.shape[batch + k]));
+    }
+    from.append(at.begin() + lead, at.end());
+    return e.extract(s, source, from);
+  })}};
+}
+
+}  // namespace
+
+std::vector<Operator> gatherOperators() {
+  return {
+      {"Gather", 1, 2, 2, lowerGather},
+      {"GatherElements", 11, 2, 2, lowerGatherElements},
+      {"GatherND", 11, 2, 2, lowerGatherNd},
+  };
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,267 @@
+// Pooling over N x C x spatial... tensors.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/window.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::AffineExpr;
+using mlir::AffineMap;
+using mlir::Value;
+using mlir::ValueRange;
+using mlir::utils::IteratorType;
+
+absl::StatusOr<Window> poolWindow(Node& n) {
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
+  const size_t rank = n.in(0).shape.size() - 2;
+  if (!n.hasAttribute("kernel_shape")) return n.integers("kernel_shape").status();
+  TESSERA_ASSIGN_OR_RETURN(const auto kernel, spatialAttribute(n, "kernel_shape", rank, 1, 1));
+  TESSERA_ASSIGN_OR_RETURN(const bool ceil_mode, n.flag("ceil_mode", false));
+  const Shape& shape = n.in(0).shape;
+  TESSERA_ASSIGN_OR_RETURN(Window window, readWindow(n, {shape.begin() + 2, shape.end()}, kernel, ceil_mode));
+  Shape padded = shape, output = {shape[0], shape[1]};
+  for (size_t d = 0; d < rank; ++d) padded[2 + d] += window.low[d] + window.high[d];
+  output.insert(output.end(), window.output.begin(), window.output.end());
+  TESSERA_RETURN_IF_ERROR(n.checkResult(padded, n.in(0).dtype));
+  TESSERA_RETURN_IF_ERROR(n.checkResult(output, v1::DATA_TYPE_I64));
+  return window;
+}
+
+Shape poolShape(const Tensor& x, const Window& window) {
+  Shape shape = {x.shape[0], x.shape[1]};
+  shape.insert(shape.end(), window.output.begin(), window.output.end());
+  return shape;
+}
+
+/// Reduces each window of a padded x; the window itself is an operand without data, as linalg's pools have it.
+Tensor poolGeneric(Emitter& e, const Tensor& x, const Window& window, Value init, Emitter::Body combine) {
+  const auto s = static_cast<unsigned>(window.rank());
+  mlir::MLIRContext* context = e.b.getContext();
+  auto dim = [&](unsigned position) { return mlir::getAffineDimExpr(position, context); };
+  llvm::SmallVector<AffineExpr> in = {dim(0), dim(1)}, kernel, out = {dim(0), dim(1)};
+  for (unsigned d = 0; d < s; ++d) {
+    in.push_back(dim(2 + d) * window.strides[d] + dim(2 + s + d) * window.dilations[d]);
+    kernel.push_back(dim(2 + s + d));
+    out.push_back(dim(2 + d));
+  }
+  llvm::SmallVector<IteratorType> loops(2 + 2 * s, IteratorType::parallel);
+  for (unsigned d = 2 + s; d < 2 + 2 * s; ++d) loops[d] = IteratorType::reduction;
+  const Shape shape = poolShape(x, window);
+  Tensor start = e.filled(init, x.dtype, shape);
+  Tensor extent = Emitter::wrap(e.empty(x.dtype, window.kernel), x.dtype);
+  return e.generic(
+      x.dtype, shape,
+      {{x, AffineMap::get(2 + 2 * s, 0, in, context)}, {extent, AffineMap::get(2 + 2 * s, 0, kernel, context)}},
+      AffineMap::get(2 + 2 * s, 0, out, context), loops, &start,
+      [&](const Scalars& sc, ValueRange v) { return combine(sc, {v[0], v[2]}); });
+}
+
+template <typename Op>
+Tensor poolNamed(Emitter& e, const Tensor& x, const Window& window, Value init) {
+  auto type = mlir::RankedTensorType::get({2}, e.b.getI64Type());
+  Value start = e.filled(init, x.dtype, poolShape(x, window)).value;
+  Value extent = e.empty(x.dtype, window.kernel);
+  auto op = Op::create(e.b, e.loc, mlir::TypeRange{start.getType()}, ValueRange{e.value(x), extent}, ValueRange{start},
+                       mlir::DenseIntElementsAttr::get(type, window.strides),
+                       mlir::DenseIntElementsAttr::get(type, window.dilations));
+  return Emitter::wrap(op->getResult(0), x.dtype);
+}
+
+/// Position of each window's first maximum, as an index into the unpadded tensor flattened whole.
+/// `column_major` counts the spatial dimensions from the first one.
+Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const Window& window, bool column_major) {
+  const size_t s = window.rank();
+  const Scalars index = e.scalars(v1::DATA_TYPE_I64);
+  const Shape shape = maxima.shape;
+  Value source = e.value(x);
+  Value best = e.value(maxima);
+  Tensor none = e.filled(index.highest(), v1::DATA_TYPE_I64, shape);
+  Tensor extent = Emitter::wrap(e.empty(x.dtype, window.kernel), x.dtype);
+  // Over all places of a window: the least position whose element is inside the input and equals the maximum.
+  const auto rank = static_cast<unsigned>(2 + 2 * s);
+  mlir::MLIRContext* context = e.b.getContext();
+  llvm::SmallVector<AffineExpr> kernel, out;
+  for (unsigned d = 0; d < 2 + s; ++d) out.push_back(mlir::getAffineDimExpr(d, context));
+  for (unsigned d = 2 + s; d < rank; ++d) kernel.push_back(mlir::getAffineDimExpr(d, context));
+  llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
+  for (unsigned d = 2 + s; d < rank; ++d) loops[d] = IteratorType::reduction;
+  return e.generic(
+      v1::DATA_TYPE_I64, shape,
+      {{extent, AffineMap::get(rank, 0, kernel, context)}, {maxima, AffineMap::get(rank, 0, out, context)}},
+      AffineMap::get(rank, 0, out, context), loops, &none, [&](const Scalars& sc, ValueRange v) -> Value {
+        namespace arith = mlir::arith;
+        auto constant = [&](int64_t value) { return arith::ConstantIndexOp::create(sc.b, sc.loc, value).getResult(); };
+        auto loop = [&](unsigned d) { return mlir::linalg::IndexOp::create(sc.b, sc.loc, d).getResult(); };
+        llvm::SmallVector<Value> at = {loop(0), loop(1)};
+        Value inside = sc.as(v1::DATA_TYPE_BOOL).integer(1);
+        for (unsigned d = 0; d < s; ++d) {
+          Value place = arith::AddIOp::create(
+              sc.b, sc.loc, arith::MulIOp::create(sc.b, sc.loc, loop(2 + d), constant(window.strides[d])),
+              arith::MulIOp::create(sc.b, sc.loc, loop(2 + static_cast<unsigned>(s) + d),
+                                    constant(window.dilations[d])));
+          place = arith::SubIOp::create(sc.b, sc.loc, place, constant(window.low[d]));
+          Value valid = arith::CmpIOp::create(sc.b, sc.loc, arith::CmpIPredicate::ult, place,
+                                              constant(x.shape[2 + d]));  // unsigned: negative is large
+          inside = sc.logicalAnd(inside, valid);
+          at.push_back(sc.select(valid, place, constant(0)));
+        }
+        Value element = mlir::tensor::ExtractOp::create(sc.b, sc.loc, source, at);
+        Value position = arith::AddIOp::create(sc.b, sc.loc,
+                                               arith::MulIOp::create(sc.b, sc.loc, at[0], constant(x.shape[1])), at[1]);
+        for (unsigned i = 0; i < s; ++i) {
+          const unsigned d = column_major ? static_cast<unsigned>(s) - 1 - i : i;
+          position = arith::AddIOp::create(
+              sc.b, sc.loc, arith::MulIOp::create(sc.b, sc.loc, position, constant(x.shape[2 + d])), at[2 + d]);
+        }
+        Value number = arith::IndexCastOp::create(sc.b, sc.loc, sc.b.getI64Type(), position);
+        const Scalars wide = sc.as(v1::DATA_TYPE_I64);
+        Value hit = sc.logicalAnd(inside, sc.as(x.dtype).compare(Relation::kEqual, element, v[1]));
+        return wide.min(v[2], wide.select(hit, number, wide.highest()));
+      });
+  (void)best;
+}
+
+Results lowerMaxPool(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const bool column_major, n.flag("storage_order", false));
+  TESSERA_ASSIGN_OR_RETURN(const Window window, poolWindow(n));
+  const Tensor& x = n.in(0);
+  const Value lowest = e.scalars(x.dtype).lowest();
+  const Tensor padded = padSpatial(e, x, window, lowest);
+  Tensor maxima =
+      window.rank() == 2 && isFloat(x.dtype)
+          ? poolNamed<mlir::linalg::PoolingNchwMaxOp>(e, padded, window, lowest)
+          : poolGeneric(e, padded, window, lowest, [](const Scalars& s, ValueRange v) { return s.max(v[0], v[1]); });
+  if (!n.wants(1)) return {{std::move(maxima)}};
+  Tensor positions = maximumPositions(e, x, maxima, window, column_major);
+  return {{std::move(maxima), std::move(positions)}};
+}
+
+Tensor sumPool(Emitter& e, const Tensor& padded, const Window& window) {
+  const Value zero = e.scalars(padded.dtype).constant(0);
+  if (window.rank() == 2) return poolNamed<mlir::linalg::PoolingNchwSumOp>(e, padded, window, zero);
+  return poolGeneric(e, padded, window, zero, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
+}
+
+/// Elements of each window that are inside the input, or, with `count_pads`, inside the declared padding too.
+/// Shape: the window's output.
+ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector<int64_t>& declared_high,
+                         bool count_pads, v1::DataType dtype) {
+  std::vector<double> counts = {1.0};
+  for (size_t d = 0; d < window.rank(); ++d) {
+    const int64_t begin = count_pads ? -window.low[d] : 0;
+    const int64_t end = x[2 + d] + (count_pads ? declared_high[d] : 0);
+    std::vector<double> next;
+    std::vector<double> along;
+    for (int64_t o = 0; o < window.output[d]; ++o) {
+      int64_t inside = 0;
+      for (int64_t k = 0; k < window.kernel[d]; ++k) {
+        const int64_t at = o * window.strides[d] + k * window.dilations[d] - window.low[d];
+        inside += at >= begin && at < end;
+      }
+      along.push_back(static_cast<double>(inside));
+    }
+    for (double outer : counts) {
+      for (double inner : along) next.push_back(outer * inner);
+    }
+    counts = std::move(next);
+  }
+  return realConstant(dtype, window.output, counts);
+}
+
+Results lowerAveragePool(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const bool count_pads, n.flag("count_include_pad", false));
+  TESSERA_ASSIGN_OR_RETURN(const Window window, poolWindow(n));
+  const Tensor& x = n.in(0);
+  // Padding that ceil_mode added counts for nobody.
+  TESSERA_ASSIGN_OR_RETURN(const auto pads, spatialAttribute(n, "pads", 2 * window.rank(), 0, 0));
+  TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, n.text("auto_pad", "NOTSET"));
+  std::vector<int64_t> declared = window.high;
+  if (auto_pad == "NOTSET") declared.assign(pads.begin() + static_cast<int64_t>(window.rank()), pads.end());
+  const Tensor sum = sumPool(e, padSpatial(e, x, window, e.scalars(x.dtype).constant(0)), window);
+  const bool uniform = !window.padded() || (count_pads && declared == window.high);
+  if (uniform) {
+    const auto count = static_cast<double>(elementCount(window.kernel));
+    return {{e.elementwise(x.dtype, {sum},
+                           [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
+  }
+  // The loops of windowCounts are over outputs and kernel, which a hostile kernel could make long.
+  for (size_t d = 0; d < window.rank(); ++d) {
+    if (window.output[d] * window.kernel[d] > (int64_t{1} << 28)) {
+      return n.invalid("the window is too large to be padded",
+                       {.attribute = "kernel_shape", .found = shapeText(window.kernel)});
+    }
+  }
+  Tensor counts = Emitter::wrap(windowCounts(window, x.shape, declared, count_pads, x.dtype));
+  return {{e.elementwise(x.dtype, {sum, counts}, [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); })}};
+}
+
+/// Reduces all spatial dimensions to size 1.
+template <auto kCombine, auto kInit>
+absl::StatusOr<Tensor> global(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2));
+  const Tensor& x = n.in(0);
+  llvm::SmallVector<int64_t> dims;
+  Shape shape = {x.shape[0], x.shape[1]};
+  for (int64_t d = 2; d < x.rank(); ++d) {
+    dims.push_back(d);
+    shape.push_back(1);
+  }
+  Tensor reduced = e.reduce(x, dims, x.dtype, kInit(e.scalars(x.dtype)),
+                            [](const Scalars& s, ValueRange v) { return (s.*kCombine)(v[0], v[1]); });
+  return e.reshape(reduced, shape);
+}
+
+Results lowerGlobalMaxPool(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(Tensor maximum, (global<&Scalars::max, [](const Scalars& s) { return s.lowest(); }>(n, e)));
+  return {{std::move(maximum)}};
+}
+
+Results lowerGlobalAveragePool(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const Tensor sum,
+                           (global<&Scalars::add, [](const Scalars& s) { return s.constant(0); }>(n, e)));
+  const double count =
+      static_cast<double>(n.in(0).elements()) / static_cast<double>(std::max<int64_t>(1, sum.elements()));
+  return {{e.elementwise(sum.dtype, {sum},
+                         [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
+}
+
+/// |x|^p
+Value power(const Scalars& s, Value x, double p) {
+  if (p == 2) return s.mul(x, x);
+  if (p == 1) return s.abs(x);
+  return s.math<mlir::math::PowFOp>(s.abs(x), s.constant(p));
+}
+Value root(const Scalars& s, Value x, double p) {
+  if (p == 2) return s.math<mlir::math::SqrtOp>(x);
+  return p == 1 ? x : s.math<mlir::math::PowFOp>(x, s.constant(1 / p));
+}
+
+Results lowerLpPool(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const int64_t p, n.integer("p", 2));
+  TESSERA_ASSIGN_OR_RETURN(const Window window, poolWindow(n));
+  const auto exponent = static_cast<double>(p);
+  Tensor powers = e.elementwise(n.in(0).dtype, {n.in(0)},
+                                [exponent](const Scalars& s, ValueRange v) { return power(s, v[0], exponent); });
+  Tensor sum = sumPool(e, padSpatial(e, powers, window, e.scalars(powers.dtype).constant(0)), window);
+  return {{e.elementwise(sum.dtype, {sum},
+                         [exponent](const Scalars& s, ValueRange v) { return root(s, v[0], exponent); })}};
+}
+
+}  // namespace
+
+std::vector<Operator> poolingOperators() {
+  return {
+      {"MaxPool", 1, 1, 1, lowerMaxPool, kNumbers},
+      {"AveragePool", 1, 1, 1, lowerAveragePool, kFloats},
+      {"LpPool", 2, 1, 1, lowerLpPool, kFloats},
+      {"GlobalMaxPool", 1, 1, 1, lowerGlobalMaxPool, kFloats},
+      {"GlobalAveragePool", 1, 1, 1, lowerGlobalAveragePool, kFloats},
+  };
+}
+
+}  // namespace tessera::compiler

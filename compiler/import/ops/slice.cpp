@@ -1,0 +1,287 @@
+// Taking tensors apart and padding them.
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+using mlir::ValueRange;
+namespace arith = mlir::arith;
+
+Value indexConstant(const Scalars& s, int64_t value) { return arith::ConstantIndexOp::create(s.b, s.loc, value); }
+
+struct SliceRange {
+  std::vector<int64_t> offsets, sizes, strides;
+};
+
+/// NumPy's slicing: bounds count from the end when negative and are clamped.
+absl::StatusOr<SliceRange> readRange(Node& n) {
+  const Tensor& x = n.in(0);
+  std::vector<int64_t> starts, ends, axes, steps;
+  if (n.opset() < 10) {
+    TESSERA_ASSIGN_OR_RETURN(starts, n.integers("starts"));
+    TESSERA_ASSIGN_OR_RETURN(ends, n.integers("ends"));
+    axes.resize(starts.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    TESSERA_ASSIGN_OR_RETURN(axes, n.integers("axes", axes));
+  } else {
+    if (n.numInputs() < 3) return n.invalid("starts and ends are missing", {.attribute = "starts"});
+    TESSERA_ASSIGN_OR_RETURN(starts, n.constantIntegers(1, "starts"));
+    TESSERA_ASSIGN_OR_RETURN(ends, n.constantIntegers(2, "ends"));
+    axes.resize(starts.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    if (n.has(3)) {
+      TESSERA_ASSIGN_OR_RETURN(axes, n.constantIntegers(3, "axes"));
+    }
+    if (n.has(4)) {
+      TESSERA_ASSIGN_OR_RETURN(steps, n.constantIntegers(4, "steps"));
+    }
+  }
+  if (!n.has(4)) steps.assign(starts.size(), 1);
+  TESSERA_ASSIGN_OR_RETURN(axes, n.normalizeAxes(axes, x.rank(), "axes"));
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
+    return n.invalid("starts, ends, axes and steps differ in length",
+                     {.attribute = "starts",
+                      .found = absl::StrCat(starts.size(), ", ", ends.size(), ", ", axes.size(), ", ", steps.size()),
+                      .accepted = "equal lengths"});
+  }
+  SliceRange range{std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1)};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t dim = x.shape[axes[i]];
+    const int64_t step = std::clamp<int64_t>(steps[i], -INT32_MAX, INT32_MAX);
+    if (step == 0) return n.invalid("a step is 0", {.attribute = "steps", .found = "0", .accepted = "other than 0"});
+    const int64_t low = step > 0 ? 0 : -1;
+    const int64_t high = step > 0 ? dim : dim - 1;
+    auto bound = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + dim : at, low, high); };
+    const int64_t start = bound(starts[i]);
+    const int64_t end = bound(ends[i]);
+    const int64_t size = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
+    range.offsets[axes[i]] = start;
+    range.sizes[axes[i]] = std::max<int64_t>(size, 0);
+    range.strides[axes[i]] = step;
+  }
+  return range;
+}
+
+Results lowerSlice(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  TESSERA_ASSIGN_OR_RETURN(SliceRange range, readRange(n));
+  bool backwards = false, empty = false;
+  for (size_t d = 0; d < range.sizes.size(); ++d) {
+    if (range.sizes[d] <= 1) range.strides[d] = 1;
+    empty |= range.sizes[d] == 0;
+    backwards |= range.strides[d] < 0;
+  }
+  if (empty) return {{Emitter::wrap(makeConstant(x.dtype, range.sizes, ""))}};
+  if (!backwards) return {{e.slice(x, range.offsets, range.sizes, range.strides)}};
+  Value source = e.value(x);
+  return {{e.generate(x.dtype, range.sizes, [&](const Scalars& s, ValueRange at) {
+    llvm::SmallVector<Value> from;
+    for (size_t d = 0; d < range.sizes.size(); ++d) {
+      Value scaled = arith::MulIOp::create(s.b, s.loc, at[d], indexConstant(s, range.strides[d]));
+      from.push_back(arith::AddIOp::create(s.b, s.loc, scaled, indexConstant(s, range.offsets[d])));
+    }
+    return e.extract(s, source, from);
+  })}};
+}
+
+Results lowerSplit(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, x.rank()));
+  const int64_t dim = x.shape[axis];
+  int64_t parts = n.numOutputs();
+  std::optional<std::vector<int64_t>> sizes;
+  if (n.opset() >= 13) {
+    if (n.has(1)) {
+      TESSERA_ASSIGN_OR_RETURN(sizes, n.constantIntegers(1, "split"));
+    }
+  } else if (n.hasAttribute("split")) {
+    TESSERA_ASSIGN_OR_RETURN(sizes, n.integers("split"));
+  }
+  if (n.opset() >= 18 && n.hasAttribute("num_outputs")) {
+    TESSERA_ASSIGN_OR_RETURN(parts, n.integer("num_outputs"));
+  }
+  if (!sizes) {
+    // Since version 18 the last part may be smaller.
+    if (parts < 1 || (n.opset() < 18 && dim % parts != 0) || parts > std::max<int64_t>(dim, 1)) {
+      return n.invalid(
+          absl::StrCat("dimension ", dim, " does not split in ", parts, " equal parts"),
+          {.attribute = "split", .found = absl::StrCat(dim), .accepted = absl::StrCat("multiples of ", parts)});
+    }
+    const int64_t each = (dim + parts - 1) / parts;
+    sizes.emplace();
+    for (int64_t i = 0; i < parts; ++i) sizes->push_back(std::clamp<int64_t>(dim - i * each, 0, each));
+  }
+  __int128 sum = 0;
+  bool valid = static_cast<int64_t>(sizes->size()) == n.numOutputs();
+  for (int64_t size : *sizes) {
+    sum += size;
+    valid &= size >= 0;
+  }
+  if (!valid || sum != dim) {
+    return n.invalid("the parts do not make up the dimension",
+                     {.attribute = "split",
+                      .found = shapeText(*sizes),
+                      .accepted = absl::StrCat(n.numOutputs(), " sizes that add up to ", dim)});
+  }
+  std::vector<Tensor> results;
+  std::vector<int64_t> offsets(x.rank(), 0), strides(x.rank(), 1);
+  Shape shape = x.shape;
+  for (int64_t size : *sizes) {
+    shape[axis] = size;
+    if (elementCount(shape) == 0) {
+      results.push_back(Emitter::wrap(makeConstant(x.dtype, shape, "")));
+    } else {
+      results.push_back(e.slice(x, offsets, shape, strides));
+    }
+    offsets[axis] += size;
+  }
+  return results;
+}
+
+/// The source coordinate of an output coordinate outside [0, dim) shifted by the padding.
+Value reflectedCoordinate(const Scalars& s, Value at, int64_t dim, const std::string& mode) {
+  const Scalars index = s.as(v1::DATA_TYPE_I64);  // arithmetic on index values is signed as well
+  auto minimum = [&](Value x, Value y) { return arith::MinSIOp::create(s.b, s.loc, x, y).getResult(); };
+  auto maximum = [&](Value x, Value y) { return arith::MaxSIOp::create(s.b, s.loc, x, y).getResult(); };
+  Value last = indexConstant(s, dim - 1);
+  Value zero = indexConstant(s, 0);
+  if (mode == "reflect") {
+    // Twice is enough: padding was checked to be less than the dimension on each side.
+    Value mirrored = maximum(at, arith::SubIOp::create(s.b, s.loc, zero, at));
+    Value beyond = arith::SubIOp::create(s.b, s.loc, indexConstant(s, 2 * (dim - 1)), mirrored);
+    at = minimum(mirrored, beyond);
+  } else if (mode == "wrap") {
+    Value size = indexConstant(s, dim);
+    Value rest = arith::RemSIOp::create(s.b, s.loc, at, size);
+    Value negative = arith::CmpIOp::create(s.b, s.loc, arith::CmpIPredicate::slt, rest, zero);
+    at = index.select(negative, arith::AddIOp::create(s.b, s.loc, rest, size), rest);
+  }
+  return minimum(maximum(at, zero), last);
+}
+
+Results lowerPad(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  TESSERA_ASSIGN_OR_RETURN(const std::string mode, n.text("mode", "constant"));
+  std::vector<int64_t> pads;
+  Value with;
+  if (n.opset() < 11) {
+    TESSERA_ASSIGN_OR_RETURN(pads, n.integers(n.opset() < 2 ? "paddings" : "pads"));
+    TESSERA_ASSIGN_OR_RETURN(const double value, n.real("value", 0.0));
+    with = e.scalars(x.dtype).constant(value);
+  } else {
+    TESSERA_ASSIGN_OR_RETURN(pads, n.constantIntegers(1, "pads"));
+  }
+  if (n.has(3)) {
+    TESSERA_ASSIGN_OR_RETURN(auto axes, n.constantIntegers(3, "axes"));
+    TESSERA_ASSIGN_OR_RETURN(axes, n.normalizeAxes(axes, x.rank(), "axes"));
+    if (pads.size() != 2 * axes.size()) {
+      return n.invalid("pads does not fit axes", {.attribute = "pads", .found = absl::StrCat(pads.size(), " values")});
+    }
+    std::vector<int64_t> all(2 * x.rank(), 0);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      all[axes[i]] = pads[i];
+      all[x.rank() + axes[i]] = pads[axes.size() + i];
+    }
+    pads = std::move(all);
+  }
+  if (pads.size() != 2 * x.shape.size()) {
+    return n.invalid("pads does not fit the input", {.attribute = "pads",
+                                                     .found = absl::StrCat(pads.size(), " values"),
+                                                     .accepted = absl::StrCat(2 * x.rank(), " values")});
+  }
+  std::vector<int64_t> low(pads.begin(), pads.begin() + x.rank()), high(pads.begin() + x.rank(), pads.end());
+  Shape shape = x.shape;
+  const bool constant = mode == "constant";
+  if (!constant && mode != "reflect" && mode != "edge" && mode != "wrap") {
+    return n.invalid("unknown mode", {.attribute = "mode", .found = mode, .accepted = "constant, reflect, edge, wrap"});
+  }
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const int64_t most = mode == "reflect" ? std::max<int64_t>(shape[d] - 1, 0) : INT32_MAX;
+    const bool cropped_away = low[d] < 0 && high[d] < 0 && low[d] + high[d] < -shape[d];
+    if (low[d] > most || high[d] > most || low[d] < -shape[d] || high[d] < -shape[d] || cropped_away ||
+        (!constant && shape[d] == 0)) {
+      return n.invalid(absl::StrCat("padding of dimension ", d, " is out of range"),
+                       {.attribute = "pads",
+                        .found = absl::StrCat(low[d], ", ", high[d]),
+                        .accepted = absl::StrCat(-shape[d], " to ", most)});
+    }
+    shape[d] += low[d] + high[d];
+  }
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
+  if (constant) {
+    if (n.has(2)) {
+      if (n.in(2).elements() != 1 || n.in(2).dtype != x.dtype) {
+        return n.invalid(
+            "the padding value does not fit",
+            {.attribute = "constant_value", .found = typeName(n.in(2).dtype), .accepted = typeName(x.dtype)});
+      }
+      with = mlir::tensor::ExtractOp::create(e.b, e.loc, e.value(e.reshape(n.in(2), {})), ValueRange{});
+      if (n.in(2).constant) {
+        with = isFloat(x.dtype) ? e.scalars(x.dtype).constant(n.in(2).constant->realAt(0))
+                                : e.scalars(x.dtype).integer(n.in(2).constant->integerAt(0));
+      }
+    }
+    if (!with) with = e.scalars(x.dtype).constant(0);
+    // Negative padding crops: the slice comes first, then only positive padding is left.
+    std::vector<int64_t> offsets, sizes, strides(x.rank(), 1);
+    for (size_t d = 0; d < shape.size(); ++d) {
+      offsets.push_back(std::max<int64_t>(-low[d], 0));
+      sizes.push_back(x.shape[d] - offsets[d] - std::max<int64_t>(-high[d], 0));
+      low[d] = std::max<int64_t>(low[d], 0);
+      high[d] = std::max<int64_t>(high[d], 0);
+    }
+    if (elementCount(sizes) == 0) return {{e.filled(with, x.dtype, shape)}};
+    return {{e.pad(e.slice(x, offsets, sizes, strides), low, high, with)}};
+  }
+  Value source = e.value(x);
+  return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    llvm::SmallVector<Value> from;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      Value shifted = arith::SubIOp::create(s.b, s.loc, at[d], indexConstant(s, low[d]));
+      from.push_back(reflectedCoordinate(s, shifted, x.shape[d], mode));
+    }
+    return e.extract(s, source, from);
+  })}};
+}
+
+/// Keeps the upper or lower triangle of the last two dimensions.
+Results lowerTrilu(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2));
+  TESSERA_ASSIGN_OR_RETURN(const bool upper, n.flag("upper", true));
+  int64_t diagonal = 0;
+  if (n.has(1)) {
+    TESSERA_ASSIGN_OR_RETURN(const ConstantPtr k, n.constantInput(1, "k"));
+    if (k->elements() != 1 || !isInteger(k->dtype)) return n.invalid("k is not one integer", {.attribute = "k"});
+    diagonal = std::clamp<int64_t>(k->integerAt(0), -INT32_MAX, INT32_MAX);
+  }
+  if (x.elements() == 0) return {{x}};
+  return {{e.elementwise(x.dtype, {x}, [&](const Scalars& s, ValueRange v) {
+    Value row = mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(x.rank() - 2));
+    Value column = mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(x.rank() - 1));
+    Value edge = arith::AddIOp::create(s.b, s.loc, row, indexConstant(s, diagonal));
+    Value keep =
+        arith::CmpIOp::create(s.b, s.loc, upper ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle, column, edge);
+    return s.select(keep, v[0], s.constant(0));
+  })}};
+}
+
+}  // namespace
+
+std::vector<Operator> sliceOperators() {
+  return {
+      {"Slice", 1, 1, 5, lowerSlice},
+      {"Split", 1, 1, 2, lowerSplit},
+      {"Pad", 1, 1, 4, lowerPad},
+      {"Trilu", 14, 1, 2, lowerTrilu},
+  };
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler {
+
+enum class Reduction { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kSumSquare, kMeanSquare, kLogSum, kLogSumExp };
+
+/// Reduces over `dims`, which stay with size 1.
+Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims, Reduction reduction);
+
+/// Index (i64) of the maximum or minimum along `axis`, which vanishes; of equal ones the first or the last.
+Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last);
+
+}  // namespace tessera::compiler

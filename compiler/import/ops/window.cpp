@@ -1,0 +1,88 @@
+#include "compiler/import/ops/window.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::compiler {
+
+bool Window::padded() const {
+  for (size_t d = 0; d < rank(); ++d) {
+    if (low[d] != 0 || high[d] != 0) return true;
+  }
+  return false;
+}
+
+std::vector<int64_t> windowExtent(const Window& window) {
+  std::vector<int64_t> extent;
+  for (size_t d = 0; d < window.rank(); ++d) extent.push_back((window.kernel[d] - 1) * window.dilations[d] + 1);
+  return extent;
+}
+
+absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string& name, size_t count, int64_t least,
+                                                      int64_t fallback) {
+  TESSERA_ASSIGN_OR_RETURN(auto values, n.integers(name, std::vector<int64_t>(count, fallback)));
+  // Some exporters write an empty list for "default".
+  if (values.empty()) values.assign(count, fallback);
+  bool valid = values.size() == count;
+  for (int64_t value : values) valid &= value >= least && value <= INT32_MAX;
+  if (!valid) {
+    return n.invalid(absl::StrCat("attribute '", name, "' does not fit the input"),
+                     {.attribute = name,
+                      .found = shapeText(values),
+                      .accepted = absl::StrCat(count, " integers of at least ", least)});
+  }
+  return values;
+}
+
+absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::vector<int64_t> kernel, bool ceil_mode) {
+  const size_t rank = spatial.size();
+  Window window;
+  window.kernel = std::move(kernel);
+  TESSERA_ASSIGN_OR_RETURN(window.strides, spatialAttribute(n, "strides", rank, 1, 1));
+  TESSERA_ASSIGN_OR_RETURN(window.dilations, spatialAttribute(n, "dilations", rank, 1, 1));
+  TESSERA_ASSIGN_OR_RETURN(const auto pads, spatialAttribute(n, "pads", 2 * rank, 0, 0));
+  TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, n.text("auto_pad", "NOTSET"));
+  const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+  if (!same && auto_pad != "NOTSET" && auto_pad != "VALID") {
+    return n.invalid("unknown auto_pad",
+                     {.attribute = "auto_pad", .found = auto_pad, .accepted = "NOTSET, SAME_UPPER, SAME_LOWER, VALID"});
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t stride = window.strides[d];
+    // Both factors are below 2^31, so this and the sums below stay within 64 bits.
+    const int64_t extent = (window.kernel[d] - 1) * window.dilations[d] + 1;
+    int64_t low = auto_pad == "NOTSET" ? pads[d] : 0;
+    int64_t high = auto_pad == "NOTSET" ? pads[rank + d] : 0;
+    int64_t output = 0;
+    if (same) {
+      output = (spatial[d] + stride - 1) / stride;
+      const int64_t total = std::max<int64_t>((output - 1) * stride + extent - spatial[d], 0);
+      low = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+      high = total - low;
+    } else {
+      const int64_t room = spatial[d] + low + high - extent;
+      if (room < 0) {
+        return n.invalid(absl::StrCat("the window is larger than the padded input in spatial dimension ", d),
+                         {.attribute = "kernel_shape",
+                          .found = absl::StrCat(extent),
+                          .accepted = absl::StrCat("up to ", spatial[d] + low + high)});
+      }
+      output = (ceil_mode ? room + stride - 1 : room) / stride + 1;
+      // A window that would start in the padding after the input is dropped.
+      if (ceil_mode && (output - 1) * stride >= spatial[d] + low) --output;
+      if (ceil_mode) high = std::max(high, (output - 1) * stride + extent - spatial[d] - low);
+    }
+    window.low.push_back(low);
+    window.high.push_back(high);
+    window.output.push_back(output);
+  }
+  return window;
+}
+
+Tensor padSpatial(Emitter& e, const Tensor& x, const Window& window, mlir::Value value) {
+  std::vector<int64_t> low = {0, 0}, high = {0, 0};
+  low.insert(low.end(), window.low.begin(), window.low.end());
+  high.insert(high.end(), window.high.begin(), window.high.end());
+  return e.pad(x, low, high, value);
+}
+
+}  // namespace tessera::compiler
