@@ -1,0 +1,325 @@
+// A worker with real task processes against a server that goes away, changes its mind, and breaks transfers.
+#include "workers/worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "workers/exit_codes.h"
+#include "workers/testing/fake_server.h"
+#include "workers/testing/temporary_folder.h"
+
+namespace tessera::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using v1::Failure;
+using v1::HeartbeatResponse;
+
+size_t entriesIn(const std::string& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+class WorkerTest : public testing::Test {
+ protected:
+  WorkerTest() : server_("unix:" + temporary_.path() + "/socket") {}
+
+  void SetUp() override { adoptOrphans(); }
+
+  void TearDown() override {
+    if (worker_) finish();
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+    EXPECT_EQ(errno, ECHILD);
+    if (fs::exists(attempts())) {
+      EXPECT_EQ(entriesIn(attempts()), 0);
+    }
+  }
+
+  std::string attempts() const { return temporary_.path() + "/scratch/attempts"; }
+
+  void startWorker(int slots = 1) {
+    WorkerOptions options;
+    options.server = "unix:" + temporary_.path() + "/socket";
+    options.scratch = temporary_.path() + "/scratch";
+    options.cache_bytes = 1 << 20;
+    options.poll = Milliseconds(500);
+    options.runner.binary = TESSERA_MISBEHAVING_TASK;
+    options.runner.kill_grace = Milliseconds(100);
+    options.identity.set_worker_id("worker");
+    options.identity.set_compiler_version("test");
+    options.identity.set_slots(slots);
+    worker_ = std::make_unique<Worker>(options);
+    thread_ = std::thread([this] { exit_code_ = worker_->run(); });
+  }
+
+  int finish() {
+    worker_->drain();
+    thread_.join();
+    worker_.reset();
+    return exit_code_;
+  }
+
+  static v1::TaskSpec taskNamed(const std::string& behaviour) {
+    v1::TaskSpec task;
+    task.set_kind(v1::ASSEMBLE);
+    task.mutable_assemble()->set_name(behaviour);
+    return task;
+  }
+
+  // Runs one more task, which shows that the worker is free and well.
+  void expectWorking() {
+    const auto report = server_.waitForReport(server_.addTask(taskNamed("succeed:1")));
+    EXPECT_FALSE(report.result().has_failure()) << report.ShortDebugString();
+  }
+
+  TemporaryFolder temporary_;
+  FakeServer server_;
+  std::unique_ptr<Worker> worker_;
+  std::thread thread_;
+  int exit_code_ = -1;
+};
+
+TEST_F(WorkerTest, InputsBecomeOutputs) {
+  server_.start();
+  v1::TaskSpec task = taskNamed("succeed");
+  *task.add_inputs() = server_.putBlob("first ");
+  *task.add_inputs() = server_.putBlob("second");
+  const std::string id = server_.addTask(task);
+  startWorker();
+  const auto report = server_.waitForReport(id);
+  EXPECT_EQ(report.worker_id(), "worker");
+  EXPECT_EQ(report.fencing_token(), 1);
+  ASSERT_EQ(report.result().files_size(), 1) << report.ShortDebugString();
+  EXPECT_EQ(server_.blob(report.result().files(0).digest().sha256()), "first second");
+  EXPECT_GT(report.result().usage().wall_ms(), 0);
+  EXPECT_EQ(finish(), 0);
+}
+
+TEST_F(WorkerTest, CrashIsReported) {
+  server_.start();
+  startWorker();
+  const auto report = server_.waitForReport(server_.addTask(taskNamed("segfault")));
+  EXPECT_EQ(report.result().failure().reason(), Failure::CRASHED);
+  EXPECT_EQ(report.result().failure().signal(), SIGSEGV);
+  expectWorking();
+}
+
+TEST_F(WorkerTest, ProgressRidesOnHeartbeats) {
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("progress:2000"));
+  server_.waitForHeartbeat(id, [](const auto& heartbeat) { return heartbeat.progress().done() == 3; });
+  server_.setVerdict(id, HeartbeatResponse::ABORT_CANCELLED);
+  server_.waitForReport(id);
+}
+
+TEST_F(WorkerTest, CancelEndsTheTaskAndFreesTheSlot) {
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("unconfined-multiply"));
+  server_.waitForHeartbeat(id, [](const auto& heartbeat) { return heartbeat.progress().phase() == "ready"; });
+  server_.setVerdict(id, HeartbeatResponse::ABORT_CANCELLED);
+  EXPECT_EQ(server_.waitForReport(id).result().failure().reason(), Failure::CANCELLED);
+  expectWorking();
+}
+
+TEST_F(WorkerTest, LostLeaseIsNotReported) {
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("sleep"));
+  server_.waitForLease(id);
+  server_.setVerdict(id, HeartbeatResponse::ABORT_LOST);
+  expectWorking();
+  EXPECT_EQ(server_.reports(id), 0);
+}
+
+TEST_F(WorkerTest, ResultOfAStaleTokenIsDropped) {
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("nap:50"));
+  server_.setReportStatus(id, grpc::Status(grpc::StatusCode::ABORTED, "newer token"));
+  server_.waitForReport(id);
+  expectWorking();
+  EXPECT_EQ(server_.reports(id), 1);
+}
+
+TEST_F(WorkerTest, TaskEndsWhenItsLeaseCannotBeValidAnyMore) {
+  server_.behaviour.lease_us = 300'000;
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("sleep"));
+  server_.waitForHeartbeat(id, [](const auto&) { return true; });
+  server_.setHeartbeatsFail(true);
+  expectWorking();  // the only slot is free again
+  EXPECT_EQ(server_.reports(id), 0);
+}
+
+TEST_F(WorkerTest, ShortOutageOfHeartbeatsIsTolerated) {
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("nap:300"));
+  server_.waitForLease(id);
+  server_.setHeartbeatsFail(true);
+  EXPECT_FALSE(server_.waitForReport(id).result().has_failure());
+}
+
+TEST_F(WorkerTest, TaskRunsOnWhileTheServerRestarts) {
+  server_.behaviour.forget_worker_on_restart = true;
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("nap:500"));
+  server_.waitForLease(id);
+  server_.stop();
+  server_.start();
+  const auto report = server_.waitForReport(id);
+  EXPECT_FALSE(report.result().has_failure()) << report.ShortDebugString();
+  EXPECT_EQ(report.fencing_token(), 1);
+  expectWorking();
+  EXPECT_GE(server_.registrations(), 2);
+}
+
+TEST_F(WorkerTest, ResultThatIsReadyWhileTheServerIsAwayIsReportedLater) {
+  server_.behaviour.lease_us = 300'000;  // long over when the server is back: it decides by the token
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("nap:100"));
+  server_.waitForLease(id);
+  while (entriesIn(attempts()) == 0) std::this_thread::yield();
+  server_.stop();
+  // Nothing the worker does shows outside before the server is back; sleeping covers the interesting case,
+  // and any other interleaving passes as well.
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  server_.start();
+  const auto report = server_.waitForReport(id);
+  EXPECT_FALSE(report.result().has_failure()) << report.ShortDebugString();
+}
+
+TEST_F(WorkerTest, WorkerWaitsForAServerThatIsNotThereYet) {
+  startWorker();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  server_.start();
+  expectWorking();
+}
+
+TEST_F(WorkerTest, BrokenUploadIsResumed) {
+  server_.behaviour.break_upload_after = 2 << 20;
+  server_.start();
+  startWorker();
+  const auto report = server_.waitForReport(server_.addTask(taskNamed("succeed:" + std::to_string(5 << 20))));
+  ASSERT_FALSE(report.result().has_failure()) << report.ShortDebugString();
+  EXPECT_EQ(server_.blob(report.result().files(0).digest().sha256()), std::string(5 << 20, 'x'));
+  EXPECT_THAT(server_.uploadOffsets(), testing::ElementsAre(0, 2 << 20));
+}
+
+TEST_F(WorkerTest, PresentOutputIsNotUploadedAgain) {
+  server_.start();
+  server_.putBlob("x");
+  startWorker();
+  expectWorking();
+  EXPECT_THAT(server_.uploadOffsets(), testing::IsEmpty());
+}
+
+TEST_F(WorkerTest, DamagedInputIsRefused) {
+  server_.start();
+  startWorker();
+  v1::TaskSpec task = taskNamed("succeed");
+  *task.add_inputs() = server_.putBlob("content");
+  server_.corruptBlob(task.inputs(0).sha256());
+  const auto report = server_.waitForReport(server_.addTask(task));
+  EXPECT_EQ(report.result().failure().reason(), Failure::MISSING_BLOB);
+  EXPECT_THAT(report.result().failure().message(), testing::HasSubstr(task.inputs(0).sha256()));
+}
+
+TEST_F(WorkerTest, AbsentInputIsNamed) {
+  server_.start();
+  startWorker();
+  v1::TaskSpec task = taskNamed("succeed");
+  task.add_inputs()->set_sha256(std::string(64, '0'));
+  const auto report = server_.waitForReport(server_.addTask(task));
+  EXPECT_EQ(report.result().failure().reason(), Failure::MISSING_BLOB);
+}
+
+TEST_F(WorkerTest, OutputsOutsideTheFolderAreRefused) {
+  server_.start();
+  startWorker();
+  for (const char* behaviour : {"bad-name", "link-output"}) {
+    const auto report = server_.waitForReport(server_.addTask(taskNamed(behaviour)));
+    EXPECT_EQ(report.result().failure().reason(), Failure::INTERNAL) << behaviour;
+    EXPECT_EQ(report.result().files_size(), 0) << behaviour;
+  }
+}
+
+TEST_F(WorkerTest, OtherCompilerIsRefusedForGood) {
+  server_.behaviour.compiler_version = "another";
+  server_.start();
+  startWorker();
+  thread_.join();
+  worker_.reset();
+  EXPECT_EQ(exit_code_, kWorkerVersionMismatch);
+}
+
+TEST_F(WorkerTest, DrainFinishesTheCurrentTask) {
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("nap:300"));
+  server_.waitForLease(id);
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(server_.reports(id), 1);
+}
+
+TEST_F(WorkerTest, StopTakesTheTaskAlong) {
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("unconfined-multiply"));
+  server_.waitForHeartbeat(id, [](const auto& heartbeat) { return heartbeat.progress().phase() == "ready"; });
+  worker_->stop();
+  EXPECT_EQ(finish(), kWorkerStopped);
+  EXPECT_EQ(server_.reports(id), 0);
+}
+
+TEST_F(WorkerTest, SecondWorkerCannotShareScratch) {
+  server_.start();
+  const auto held = *Scratch::open(temporary_.path() + "/scratch");
+  startWorker();
+  thread_.join();
+  worker_.reset();
+  EXPECT_EQ(exit_code_, kWorkerScratchUnusable);
+}
+
+TEST_F(WorkerTest, LeftoversOfAnEarlierProcessAreRemoved) {
+  fs::create_directories(attempts() + "/7/in");
+  std::ofstream(attempts() + "/7/in/blob") << "old";
+  server_.start();
+  startWorker();
+  expectWorking();
+  EXPECT_FALSE(fs::exists(attempts() + "/7"));
+}
+
+TEST_F(WorkerTest, HundredTasksLeaveNothingBehind) {
+  server_.start();
+  startWorker(2);
+  const char* behaviours[] = {"succeed:1", "abort", "fail", "unconfined-orphan", "exit:9"};
+  const v1::Digest input = server_.putBlob("shared");
+  size_t descriptors_early = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::string> ids;
+    for (const char* behaviour : behaviours) {
+      v1::TaskSpec task = taskNamed(behaviour);
+      *task.add_inputs() = input;
+      ids.push_back(server_.addTask(task));
+    }
+    for (const std::string& id : ids) server_.waitForReport(id);
+    if (round == 4) descriptors_early = entriesIn("/proc/self/fd");
+  }
+  // Two slots may each be in the middle of a call: a leak would show once per task.
+  EXPECT_LT(entriesIn("/proc/self/fd"), descriptors_early + 20);
+  EXPECT_EQ(finish(), 0);  // TearDown looks for processes and folders
+}
+
+}  // namespace
+}  // namespace tessera::worker
