@@ -1,27 +1,20 @@
 #include "storage/sqlite_store.h"
 
-#include <stdlib.h>
+#include <sqlite3.h>
 
-#include <filesystem>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <thread>
 
+#include "gmock/gmock.h"
 #include "storage/conformance/samples.h"
+#include "storage/scratch_folder.h"
 
 namespace tessera::storage {
 namespace {
 
-/// A folder that goes with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = testing::TempDir() + "tessera-store-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
+using testing::HasSubstr;
 
 /// A store in a folder of its own.
 class ScratchStore : public Store {
@@ -33,13 +26,170 @@ class ScratchStore : public Store {
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override { return store_->read(body); }
 
  private:
-  TemporaryFolder folder_;
+  ScratchFolder folder_;
   std::unique_ptr<Store> store_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreConformance,
                          testing::Values(StoreKind{"Sqlite", [] { return std::make_unique<ScratchStore>(); }}),
                          [](const auto& kind) { return kind.param.name; });
+
+class SqliteStoreTest : public testing::Test {
+ protected:
+  absl::Status openStatus() const { return openSqliteStore(path_).status(); }
+  /// Another program's access to the file.
+  void execute(const std::string& sql) const {
+    sqlite3* database = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
+    sqlite3_close(database);
+  }
+  void fill(int jobs) const {
+    auto store = openSqliteStore(path_);
+    ASSERT_OK(store.status());
+    ASSERT_OK((*store)->transact([&](Transaction& t) {
+      for (int i = 0; i < jobs; ++i) EXPECT_TRUE(t.insertJob(sampleJob(std::to_string(i), i), "h", "").ok());
+      return absl::OkStatus();
+    }));
+  }
+  ScratchFolder folder_;
+  const std::string path_ = folder_.file("tessera.db");
+};
+
+TEST_F(SqliteStoreTest, KeepsEverythingWhenOpenedAgain) {
+  fill(10);
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  EXPECT_EQ(readOne(**store, [](Reader& r) { return r.getJob("7"); })->create_time_us(), 7);
+}
+
+TEST_F(SqliteStoreTest, PageTokensOutliveARestart) {
+  fill(10);
+  ListQuery query = {.page_size = 4, .page_token = "", .filter = "", .order_by = "create_time"};
+  query.page_token = readOne(**openSqliteStore(path_), [&](Reader& r) { return r.listJobs(query); })->next_page_token;
+  auto page = readOne(**openSqliteStore(path_), [&](Reader& r) { return r.listJobs(query); });
+  ASSERT_OK(page.status());
+  EXPECT_EQ(page->items.front().id(), "4");
+}
+
+TEST_F(SqliteStoreTest, BelongsToOneProcessAtATime) {
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  absl::Status second = openStatus();
+  EXPECT_TRUE(absl::IsFailedPrecondition(second));
+  EXPECT_THAT(std::string(second.message()), HasSubstr("in use by process " + std::to_string(getpid())));
+  store->reset();
+  EXPECT_OK(openStatus());
+}
+
+TEST_F(SqliteStoreTest, RefusesTheSchemaOfANewerRelease) {
+  fill(1);
+  execute("INSERT INTO schema_version VALUES (999, '0999_future', 0)");
+  absl::Status status = openStatus();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("newer release (schema 999"));
+  execute("DELETE FROM schema_version WHERE version = 999");
+  EXPECT_OK(openStatus());
+}
+
+TEST_F(SqliteStoreTest, RefusesAnotherProgramsDatabase) {
+  execute("CREATE TABLE bookmarks (url TEXT)");
+  absl::Status status = openStatus();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("belongs to another program"));
+}
+
+TEST_F(SqliteStoreTest, NamesAFolderThatIsNotThere) {
+  absl::Status status = openSqliteStore(folder_.file("absent/tessera.db")).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("check that the folder exists"));
+}
+
+TEST_F(SqliteStoreTest, RefusesDamagedFiles) {
+  fill(500);
+  const auto size = std::filesystem::file_size(path_);
+  const std::string whole = folder_.file("whole");
+  std::filesystem::copy_file(path_, whole);
+  const std::pair<const char*, std::function<void()>> damages[] = {
+      {"cut in half", [&] { std::filesystem::resize_file(path_, size / 2); }},
+      {"cut within its head", [&] { std::filesystem::resize_file(path_, 50); }},
+      {"a text", [&] { std::ofstream(path_) << std::string(5000, 'x'); }},
+      {"zeros in the middle",
+       [&] {
+         std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+         file.seekp(8192);
+         file << std::string(size - 16384, '\0');
+       }},
+  };
+  for (const auto& [name, damage] : damages) {
+    damage();
+    absl::Status status = openStatus();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << name << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path_)) << name;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("damaged")) << name;
+    std::filesystem::copy_file(whole, path_, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::remove(path_ + "-wal");
+    std::filesystem::remove(path_ + "-shm");
+  }
+  EXPECT_OK(openStatus());
+}
+
+/// Durable commits in the write-ahead log: frames whose head gives the database's size after a commit
+/// (https://sqlite.org/fileformat2.html#the_write_ahead_log).
+int commitsInLog(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string log((std::istreambuf_iterator<char>(file)), {});
+  const auto word = [&](size_t at) {
+    uint32_t value = 0;
+    for (size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(log[at + i]);
+    return value;
+  };
+  int commits = 0;
+  for (size_t at = 32; at + 24 <= log.size(); at += 24 + word(8)) commits += word(at + 4) != 0;
+  return commits;
+}
+
+TEST_F(SqliteStoreTest, ConcurrentCallersShareCommits) {
+  constexpr int kThreads = 16;
+  constexpr int kEach = 10;
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  const int before = commitsInLog(path_ + "-wal");
+  // The first transaction holds the writer until the others have arrived, as a slow disk would.
+  std::atomic<int> arrived = 0;
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    EXPECT_OK((*store)->transact([&](Transaction& t) {
+      while (arrived < kThreads) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return t.putTask(sampleTask("first"));
+    }));
+  });
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      ++arrived;
+      for (int i = 0; i < kEach; ++i) {
+        EXPECT_OK((*store)->transact(
+            [&](Transaction& t) { return t.putTask(sampleTask(std::to_string(thread) + "." + std::to_string(i))); }));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const int commits = commitsInLog(path_ + "-wal") - before;
+  RecordProperty("commits", commits);
+  EXPECT_GT(commits, 0);
+  EXPECT_LT(commits, kThreads * kEach / 2) << "of " << kThreads * kEach + 1 << " transactions";
+}
+
+TEST_F(SqliteStoreTest, TheLogStaysSmall) {
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  v1::Task task = sampleTask("t");
+  task.set_last_report_hash(std::string(100'000, 'x'));
+  for (int i = 0; i < 1000; ++i) ASSERT_OK((*store)->transact([&](Transaction& t) { return t.putTask(task); }));
+  EXPECT_LT(std::filesystem::file_size(path_ + "-wal"), 16u << 20) << "100 MB were written";
+  EXPECT_LT(std::filesystem::file_size(path_), 4u << 20) << "one task of 100 kB is stored";
+}
 
 }  // namespace
 }  // namespace tessera::storage

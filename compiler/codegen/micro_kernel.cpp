@@ -83,8 +83,7 @@ class TileEmitter {
   /// Rows of the tile times vectors; a vector loop that reduces adds no points.
   void collectPoints() {
     points_.push_back({llvm::SmallVector<int64_t>(nest_.loops(), 0), plan_.lanes});
-    llvm::SmallVector<int> loops = plan_.order;
-    for (int loop : loops) {
+    for (int loop : plan_.points) {
       std::vector<Point> expanded;
       const bool vector = loop == plan_.vector_loop;
       const int64_t step = vector ? plan_.lanes : 1;

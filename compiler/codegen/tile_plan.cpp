@@ -177,6 +177,15 @@ void chooseContractionTile(const Nest& nest, const Machine& machine, const v1::S
   };
   plan.order = parallel;
   sortBy(plan.order, rank);
+
+  // Within the tile the shorter side is held in registers while the longer one passes: all columns of a row
+  // before the next row, when there are fewer columns than rows.
+  plan.points = plan.order;
+  const bool hold_columns = plan.vectors <= plan.rows;
+  sortBy(plan.points, [&](int loop) {
+    const bool column = loop == v || llvm::is_contained(columns, loop);
+    return column == hold_columns ? 1 : 0;
+  });
 }
 
 /// Everything else: a few independent vectors at a time hide latency; more of them when a body is cheap.
@@ -279,6 +288,7 @@ TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& 
   } else {
     chooseSimpleTile(nest, plan);
   }
+  if (plan.points.empty()) plan.points = plan.order;
   chooseReductions(nest, wanted, plan);
   chooseGrid(nest, wanted, plan);
   plan.strategy = plan.lanes == 1       ? "scalar-loops"

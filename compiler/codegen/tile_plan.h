@@ -21,6 +21,7 @@ struct TilePlan {
   bool horizontal = false;            ///< vector_loop is a reduction: lanes are combined at the end
   llvm::SmallVector<int64_t> tile;    ///< per loop: iterations emitted without a loop
   llvm::SmallVector<int> order;       ///< parallel loops, outermost first
+  llvm::SmallVector<int> points;      ///< parallel loops as the tile's accumulators are visited, slowest first
   llvm::SmallVector<int> reductions;  ///< reduction loops, outermost first
   int grid_loops = 0;                 ///< the first so many of `order` form the grid
   std::string strategy;               ///< "contraction", "reduction", "elementwise", "scalar-loops"

@@ -1,7 +1,10 @@
 #include "compiler/graph/graph.h"
 
+#include "compiler/graph/concat.h"
+#include "compiler/graph/fold_constants.h"
 #include "compiler/graph/fusion.h"
 #include "compiler/graph/groups.h"
+#include "compiler/graph/layout.h"
 #include "compiler/graph/plan_writer.h"
 #include "compiler/graph/simplify.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,17 +27,29 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   std::vector<v1::RewriteCount> rewrites;
   auto count = [&](const char* name, int times) {
     if (times == 0) return;
+    for (v1::RewriteCount& rewrite : rewrites) {
+      if (rewrite.name() == name) return rewrite.set_count(rewrite.count() + times);
+    }
     rewrites.emplace_back().set_name(name);
     rewrites.back().set_count(times);
   };
   count("generalize-named-ops", generalizeNamedOps(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  count("recognize-concat", recognizeConcats(main));
+  count("fold-constants", foldConstants(main, &model.weights));
+  const int64_t lanes = target.registers().vector_bits() / 32;
+  count("assign-channel-blocks", assignChannelBlocks(main, lanes));
+  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  count("fold-constants", foldConstants(main, &model.weights));
+  const int layout_transforms = countLayoutTransforms(main);
   count("fuse-elementwise", fuseElementwise(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  constantsToWeights(main, model.weights);
 
   absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(main));
   if (!planned.ok()) return planned.status();
   *planned->plan.mutable_target() = target;
+  planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
   return planned;
 }

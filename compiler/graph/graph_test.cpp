@@ -1,109 +1,13 @@
 #include "compiler/graph/graph.h"
 
-#include <cmath>
-#include <cstring>
-
-#include "compiler/graph/plan_executor.h"
+#include "compiler/graph/plan_check.h"
 #include "gtest/gtest.h"
-#include "mlir/IR/DialectRegistry.h"
-#include "mlir/InitAllDialects.h"
-#include "mlir/Parser/Parser.h"
 
 namespace tessera::compiler {
 namespace {
 
-v1::TensorSpec specOf(const std::string& name, mlir::Type type) {
-  v1::TensorSpec spec;
-  spec.set_name(name);
-  auto tensor = mlir::cast<mlir::RankedTensorType>(type);
-  mlir::Type element = tensor.getElementType();
-  spec.set_dtype(element.isF32()         ? v1::DATA_TYPE_F32
-                 : element.isF64()       ? v1::DATA_TYPE_F64
-                 : element.isInteger(64) ? v1::DATA_TYPE_I64
-                 : element.isInteger(32) ? v1::DATA_TYPE_I32
-                                         : v1::DATA_TYPE_BOOL);
-  for (int64_t extent : tensor.getShape()) spec.add_shape(extent);
-  return spec;
-}
-
-/// Parses a module in the importer's form; arguments whose attribute is `tessera.weight` get seeded bytes.
-class PlanTest : public ::testing::Test {
- protected:
-  PlanTest() {
-    mlir::DialectRegistry registry;
-    mlir::registerAllDialects(registry);
-    context_.appendDialectRegistry(registry);
-    target_.mutable_registers()->set_vector_bits(512);
-    target_.mutable_registers()->set_vector_count(32);
-  }
-
-  ImportedModel parse(const std::string& text) {
-    ImportedModel model;
-    model.module = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
-    EXPECT_TRUE(model.module) << text;
-    auto main = model.module->lookupSymbol<mlir::func::FuncOp>("main");
-    for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-      auto weight = main.getArgAttrOfType<mlir::IntegerAttr>(i, "tessera.weight");
-      v1::TensorSpec spec = specOf("arg" + std::to_string(i), main.getArgumentTypes()[i]);
-      if (!weight) {
-        model.inputs.push_back(spec);
-        continue;
-      }
-      if (model.weights.size() <= static_cast<size_t>(weight.getInt())) model.weights.resize(weight.getInt() + 1);
-      auto bytes = std::make_shared<std::string>(randomBytes(spec, 100 + i));
-      model.weights[weight.getInt()] = {spec, *bytes, bytes};
-    }
-    for (unsigned i = 0; i < main.getNumResults(); ++i) {
-      model.outputs.push_back(specOf("out" + std::to_string(i), main.getResultTypes()[i]));
-    }
-    return model;
-  }
-
-  /// Plans, runs both, compares; returns the plan for further checks.
-  PlannedGraph check(const std::string& text, double tolerance = 1e-4) {
-    ImportedModel model = parse(text);
-    TensorBytes inputs;
-    for (size_t i = 0; i < model.inputs.size(); ++i) inputs.push_back(randomBytes(model.inputs[i], i + 1));
-    absl::StatusOr<TensorBytes> expected = runModel(model, inputs);
-    EXPECT_TRUE(expected.ok()) << expected.status();
-    absl::StatusOr<PlannedGraph> planned = planGraph(std::move(model), target_);
-    EXPECT_TRUE(planned.ok()) << planned.status();
-    if (!planned.ok() || !expected.ok()) return {};
-    absl::StatusOr<TensorBytes> found = runPlan(*planned, inputs);
-    EXPECT_TRUE(found.ok()) << found.status();
-    if (!found.ok()) return {};
-    for (int output = 0; output < planned->plan.outputs_size(); ++output) {
-      compare(planned->plan.outputs(output), (*expected)[output], (*found)[output], tolerance);
-    }
-    if (::testing::Test::HasFailure()) ADD_FAILURE() << planned->plan.DebugString();
-    return std::move(*planned);
-  }
-
-  static void compare(const v1::TensorSpec& spec, const std::string& expected, const std::string& found,
-                      double tolerance) {
-    ASSERT_EQ(expected.size(), found.size());
-    if (spec.dtype() != v1::DATA_TYPE_F32) {
-      EXPECT_EQ(expected, found) << spec.name();
-      return;
-    }
-    std::vector<float> a(expected.size() / 4);
-    std::vector<float> b(a.size());
-    std::memcpy(a.data(), expected.data(), expected.size());
-    std::memcpy(b.data(), found.data(), found.size());
-    double largest = 1e-6;
-    for (float value : a) largest = std::max<double>(largest, std::abs(value));
-    for (size_t i = 0; i < a.size(); ++i) {
-      ASSERT_LE(std::abs(a[i] - b[i]), tolerance * largest)
-          << spec.name() << " at " << i << ": " << a[i] << " " << b[i];
-    }
-  }
-
-  mlir::MLIRContext context_;
-  v1::Target target_;
-};
-
 TEST_F(PlanTest, MatmulBiasReluIsOneStep) {
-  PlannedGraph planned = check(R"(
+  PlannedGraph planned = checkText(R"(
     func.func @main(%x: tensor<5x17xf32>, %w: tensor<17x24xf32> {tessera.weight = 0 : i64},
                     %b: tensor<24xf32> {tessera.weight = 1 : i64}) -> tensor<5x24xf32> {
       %zero = arith.constant 0.0 : f32
@@ -129,7 +33,7 @@ TEST_F(PlanTest, MatmulBiasReluIsOneStep) {
 }
 
 TEST_F(PlanTest, OutputsThatNoStepComputesAreCopied) {
-  PlannedGraph planned = check(R"(
+  PlannedGraph planned = checkText(R"(
     func.func @main(%x: tensor<6xf32>, %unused: tensor<3xf32>, %w: tensor<4xf32> {tessera.weight = 0 : i64})
         -> (tensor<6xf32>, tensor<2x3xf32>, tensor<4xf32>, tensor<5xf32>, tensor<6xf32>, tensor<6xf32>, tensor<2x3xf32>) {
       %c = arith.constant dense<2.5> : tensor<5xf32>
@@ -143,7 +47,7 @@ TEST_F(PlanTest, OutputsThatNoStepComputesAreCopied) {
 }
 
 TEST_F(PlanTest, BooleansCrossAsBytes) {
-  check(R"(
+  checkText(R"(
     func.func @main(%x: tensor<2x7xf32>, %y: tensor<2x7xf32>) -> (tensor<2x7xf32>, tensor<2x7xf32>, tensor<2x7xf32>) {
       %e1 = tensor.empty() : tensor<2x7xi1>
       %e = tensor.empty() : tensor<2x7xf32>
@@ -161,7 +65,7 @@ TEST_F(PlanTest, BooleansCrossAsBytes) {
 }
 
 TEST_F(PlanTest, SoftmaxIsOneWorkload) {
-  PlannedGraph planned = check(R"(
+  PlannedGraph planned = checkText(R"(
     #id = affine_map<(i, j) -> (i, j)>
     #row = affine_map<(i, j) -> (i)>
     func.func @main(%x: tensor<7x13xf32>) -> tensor<7x13xf32> {

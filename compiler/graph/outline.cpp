@@ -1,5 +1,6 @@
 #include "compiler/graph/outline.h"
 
+#include "compiler/graph/concat.h"
 #include "compiler/graph/op_kind.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -69,6 +69,17 @@ class JitFunction {
   std::string name_;
 };
 
+/// A strided memref.copy would call a runtime library; as a linalg operation it becomes loops.
+void loopsForCopies(mlir::ModuleOp module) {
+  llvm::SmallVector<mlir::memref::CopyOp> copies;
+  module.walk([&](mlir::memref::CopyOp copy) { copies.push_back(copy); });
+  for (mlir::memref::CopyOp copy : copies) {
+    mlir::OpBuilder builder(copy);
+    mlir::linalg::CopyOp::create(builder, copy.getLoc(), copy.getSource(), copy.getTarget());
+    copy.erase();
+  }
+}
+
 absl::StatusOr<JitFunction> JitFunction::compile(const std::string& text, const std::string& name) {
   static const bool initialized = [] {
     llvm::InitializeNativeTarget();
@@ -102,6 +113,9 @@ absl::StatusOr<JitFunction> JitFunction::compile(const std::string& text, const 
   mlir::bufferization::BufferResultsToOutParamsPassOptions out_params;
   out_params.modifyPublicFunctions = true;
   passes.addPass(mlir::bufferization::createBufferResultsToOutParamsPass(out_params));
+  if (mlir::failed(passes.run(*module))) return absl::InternalError("bufferization failed of: " + text);
+  loopsForCopies(*module);
+  passes.clear();
   passes.addPass(mlir::createConvertLinalgToLoopsPass());
   passes.addPass(mlir::memref::createExpandStridedMetadataPass());
   passes.addPass(mlir::createLowerAffinePass());

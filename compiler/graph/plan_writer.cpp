@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/graph/element_type.h"
 #include "compiler/graph/memory_plan.h"
 #include "compiler/graph/op_kind.h"
 #include "compiler/graph/outline.h"
@@ -29,30 +30,6 @@ struct Storage {
   Lifetime lifetime{};    // arena
   v1::TensorSpec spec{};  // of the value that made it
 };
-
-v1::DataType dataTypeOf(mlir::Type type) {
-  if (type.isF32()) return v1::DATA_TYPE_F32;
-  if (type.isF64()) return v1::DATA_TYPE_F64;
-  if (type.isF16()) return v1::DATA_TYPE_F16;
-  if (type.isBF16()) return v1::DATA_TYPE_BF16;
-  if (type.isIndex()) return v1::DATA_TYPE_I64;
-  if (auto integer = mlir::dyn_cast<mlir::IntegerType>(type)) {
-    const bool is_unsigned = integer.isUnsigned();
-    switch (integer.getWidth()) {
-      case 8:
-        return is_unsigned ? v1::DATA_TYPE_U8 : v1::DATA_TYPE_I8;
-      case 16:
-        return is_unsigned ? v1::DATA_TYPE_U16 : v1::DATA_TYPE_I16;
-      case 32:
-        return is_unsigned ? v1::DATA_TYPE_U32 : v1::DATA_TYPE_I32;
-      case 64:
-        return is_unsigned ? v1::DATA_TYPE_U64 : v1::DATA_TYPE_I64;
-      default:
-        break;
-    }
-  }
-  return v1::DATA_TYPE_UNSPECIFIED;
-}
 
 int64_t sizeInBytes(RankedTensorType type) {
   mlir::Type element = type.getElementType();

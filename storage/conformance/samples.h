@@ -13,6 +13,12 @@ namespace tessera::storage {
     ASSERT_TRUE(status_.ok()) << status_;      \
   } while (false)
 
+#define EXPECT_OK(expression)                  \
+  do {                                         \
+    const absl::Status status_ = (expression); \
+    EXPECT_TRUE(status_.ok()) << status_;      \
+  } while (false)
+
 inline v1::Job sampleJob(const std::string& id, int64_t create_time_us = 0) {
   v1::Job job;
   job.set_id(id);

@@ -82,6 +82,7 @@ CREATE TABLE action_tasks (
   task_id TEXT NOT NULL REFERENCES tasks (id),
   UNIQUE (action_id, task_id)
 );
+CREATE INDEX action_tasks_by_action ON action_tasks (action_id);
 CREATE INDEX action_tasks_by_task ON action_tasks (task_id);
 
 CREATE TABLE objects (

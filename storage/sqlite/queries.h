@@ -5,7 +5,7 @@
 namespace tessera::storage::sql {
 
 // States as the partial indices name them: jobs and actions QUEUED = 1, RUNNING = 2;
-// tasks READY = 1, LEASED = 2.
+// tasks READY = 1, LEASED = 2. INDEXED BY stands where the planner, without statistics, prefers another.
 
 inline constexpr char kJob[] = "SELECT body FROM jobs WHERE id = ?";
 inline constexpr char kJobByRequest[] = "SELECT body FROM jobs WHERE request_id = ? AND request_id <> ''";
@@ -14,7 +14,8 @@ inline constexpr char kActionOfJob[] = "SELECT action_id FROM jobs WHERE id = ?"
 inline constexpr char kLivingJobsOfAction[] =
     "SELECT body FROM jobs WHERE action_id = ? AND state IN (1, 2) ORDER BY rowid";
 inline constexpr char kJobsPastQueueDeadline[] =
-    "SELECT id FROM jobs WHERE state = 1 AND queue_deadline > 0 AND queue_deadline <= ? ORDER BY queue_deadline";
+    "SELECT id FROM jobs INDEXED BY jobs_by_queue_deadline WHERE state = 1 AND queue_deadline > 0 AND queue_deadline "
+    "<= ? ORDER BY queue_deadline";
 inline constexpr char kEventsAfter[] =
     "SELECT body FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?";
 inline constexpr char kLastSequence[] = "SELECT max(sequence) FROM events WHERE job_id = ?";
@@ -33,7 +34,8 @@ inline constexpr char kLivingTaskByKey[] =
     "SELECT body FROM tasks WHERE key = ? AND key <> '' AND state IN (1, 2) ORDER BY ready_time LIMIT 1";
 inline constexpr char kActionsOfTask[] = "SELECT action_id FROM action_tasks WHERE task_id = ? ORDER BY position";
 inline constexpr char kTasksOfAction[] =
-    "SELECT body FROM action_tasks CROSS JOIN tasks ON tasks.id = task_id WHERE action_id = ? ORDER BY position";
+    "SELECT body FROM action_tasks INDEXED BY action_tasks_by_action CROSS JOIN tasks ON tasks.id = task_id WHERE "
+    "action_id = ? ORDER BY position";
 inline constexpr char kNextReadyTask[] =
     "SELECT priority, ready_time, rowid FROM tasks WHERE state = 1 AND kind = ? "
     "ORDER BY priority DESC, ready_time, rowid LIMIT 1";

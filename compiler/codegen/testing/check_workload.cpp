@@ -102,6 +102,7 @@ v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options)
   for (Guarded& operand : operands) pointers.push_back(operand.data);
   for (int pieces : {1, 3}) {
     for (size_t i = arguments.size(); i < operands.size(); ++i) std::memset(operands[i].data, 0x7f, operands[i].size);
+    (*loaded)->poison();
     (*loaded)->run(pointers, pieces);
     for (size_t i = 0; i < expected.size(); ++i) {
       auto type = llvm::cast<mlir::RankedTensorType>(func.getResultTypes()[i]);

@@ -12,7 +12,7 @@ struct CheckOptions {
   double low = -1, high = 1;                   ///< range of random floating-point inputs
   int64_t integer_range = 100;                 ///< random integers lie in [-range, range)
   double tolerance = 2e-5;                     ///< relative to the largest magnitude of the reference result
-  std::function<void(v1::BuildUnit&)> adjust;  ///< e.g. another schedule or register file
+  std::function<void(v1::BuildUnit&)> adjust = nullptr;  ///< e.g. another schedule or register file
 };
 
 /// Builds the workload for this machine, runs it on random inputs with its grids cut in several ways, and

@@ -65,8 +65,12 @@ absl::StatusOr<std::unique_ptr<LoadedUnit>> LoadedUnit::load(const v1::BuiltObje
   return unit;
 }
 
+void LoadedUnit::poison() {
+  std::memset(workspace_.data(), 0xff, workspace_.size());
+  std::memset(scratch_.data(), 0xff, scratch_.size());
+}
+
 void LoadedUnit::run(const std::vector<void*>& operands, int pieces) {
-  std::memset(workspace_.data(), 0xff, workspace_.size());  // NaN: nothing may be read before it is written
   for (auto [kernel, grid] : phases_)
     for (int piece = pieces - 1; piece >= 0; --piece) {
       const int64_t lo = grid * piece / pieces, hi = grid * (piece + 1) / pieces;

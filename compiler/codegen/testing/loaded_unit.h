@@ -23,6 +23,9 @@ class LoadedUnit {
   /// Runs all phases; the grid of each is cut into `pieces` ranges, run last to first.
   void run(const std::vector<void*>& operands, int pieces);
 
+  /// Fills workspace and scratch with NaN: nothing may be read before it is written.
+  void poison();
+
  private:
   struct Jit;
   LoadedUnit();

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace tessera::compiler {
+
+/// Chains of tensor.insert_slice that fill an empty tensor side by side along one dimension become
+/// tensor.concat, which layout assignment and memory planning understand. Returns how many were found.
+int recognizeConcats(mlir::func::FuncOp main);
+
+/// The reverse, for code generation: inserts into one destination, each of which writes in place.
+void expandConcat(mlir::tensor::ConcatOp concat);
+
+}  // namespace tessera::compiler

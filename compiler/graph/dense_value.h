@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace tessera::compiler {
+
+/// A dense row-major tensor known at compile time. Copies share the bytes.
+struct DenseValue {
+  llvm::SmallVector<int64_t> shape;
+  int64_t width = 0;  ///< bytes of one element; i1 takes one byte, index eight
+  const char* data = nullptr;
+  std::shared_ptr<const void> owner;
+
+  int64_t elements() const;
+  int64_t bytes() const { return elements() * width; }
+};
+
+/// Bytes of one element as DenseValue stores it; 0 for types it cannot hold.
+int64_t denseWidth(mlir::Type element);
+
+/// Fresh zeroed bytes; `*writable` points at them.
+DenseValue makeDense(llvm::ArrayRef<int64_t> shape, int64_t width, char** writable);
+
+/// One operand of a loop nest over memory: element (i0, i1, ...) is at offset + sum(i_d * strides[d]).
+struct StridedAccess {
+  int64_t offset = 0;
+  llvm::SmallVector<int64_t> strides;  ///< in elements, one per loop
+};
+
+/// Row-major strides of a shape, in elements.
+llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
+
+/// to[...] = from[...] over a loop nest. Transposes are done in tiles, so 100 MB take a fraction of a second.
+void copyStrided(llvm::ArrayRef<int64_t> extents, int64_t width, const char* from, const StridedAccess& read, char* to,
+                 const StridedAccess& write);
+
+}  // namespace tessera::compiler

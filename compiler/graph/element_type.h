@@ -1,0 +1,12 @@
+#pragma once
+
+#include "mlir/IR/Types.h"
+#include "tessera/v1/tensor.pb.h"
+
+namespace tessera::compiler {
+
+/// The stored type of an MLIR element type; signless integers count as signed, index as 64 bits.
+/// DATA_TYPE_UNSPECIFIED for types that are never stored.
+v1::DataType dataTypeOf(mlir::Type type);
+
+}  // namespace tessera::compiler

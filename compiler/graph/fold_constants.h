@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "compiler/import/import.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tessera::compiler {
+
+/// Evaluates everything that depends on weights and constants alone: transposes, packing, scales, casts.
+/// Results become new weights, added as arguments of `main`; one-element and uniform results become
+/// constants. With `weights == nullptr` (a module without weights, as in tests) all become constants.
+/// Returns the number of operations that vanished.
+int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights);
+
+/// Moves constants that are not uniform into weights, so that layers which differ only in them share a workload.
+void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights);
+
+/// Whether `value` is a weight, a constant, or a view of one: what foldConstants leaves of weight-only parts.
+bool isKnownAtCompileTime(mlir::Value value);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,235 @@
+// tesserad: the service. See server/README.md.
+#include <signal.h>
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/version/version.h"
+#include "server/server.h"
+#include "server/status_macros.h"
+#include "server/supervisor/supervisor.h"
+#include "storage/sqlite_store.h"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::server;
+namespace fs = std::filesystem;
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+constexpr auto kPoll = std::chrono::milliseconds(20);
+/// Between "nothing runs any more" and the end of open calls: a waiting client gets its last answer.
+constexpr int kCallGraceMs = 300;
+
+struct Flags {
+  std::string data_dir = "tessera-data";
+  std::vector<std::string> listen = {"127.0.0.1:7400"};
+  int workers = 1;
+  std::string worker_binary;
+  std::vector<std::string> worker_arguments;
+  std::string log_level = "info";
+  std::string log_file;
+  double lease_s = 10;
+  double heartbeat_s = 0.5;
+  double run_timeout_s = 600;
+  double drain_timeout_s = 30;
+  uint64_t max_model_bytes = uint64_t{2} << 30;
+  uint64_t max_blob_bytes = uint64_t{64} << 30;
+  uint64_t task_memory_bytes = 0;
+};
+
+void addFlags(CLI::App& app, Flags& flags) {
+  app.set_version_flag("--version", absl::StrCat("tesserad ", releaseVersion(), " (compiler ", compilerVersion(),
+                                                 ", LLVM ", llvmVersion(), ")"));
+  app.add_option("--data-dir", flags.data_dir, "Database and blobs; made when absent")->capture_default_str();
+  app.add_option("--listen", flags.listen, "host:port (port 0: any free one) or unix:/path; may be repeated")
+      ->capture_default_str();
+  app.add_option("--workers", flags.workers, "Local workers to run; 0 for none")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--worker-binary", flags.worker_binary, "Default: tessera-worker beside this program");
+  app.add_option("--worker-arg", flags.worker_arguments, "Given to each local worker; may be repeated");
+  app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app.add_option("--log-file", flags.log_file, "Log to this file too, in 5 parts of 20 MB");
+  app.add_option("--lease", flags.lease_s, "Seconds without a heartbeat after which a task is given to another worker")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
+  app.add_option("--heartbeat", flags.heartbeat_s, "Seconds between heartbeats; a cancelled task ends that soon")
+      ->check(CLI::Range(0.05, 60.0))
+      ->capture_default_str();
+  app.add_option("--run-timeout", flags.run_timeout_s, "Seconds one task may run, where the request names none")
+      ->check(CLI::Range(1.0, 604800.0))
+      ->capture_default_str();
+  app.add_option("--drain-timeout", flags.drain_timeout_s, "After SIGTERM, seconds for running tasks to finish")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  app.add_option("--max-model-bytes", flags.max_model_bytes, "Largest model file, e.g. 512MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--max-blob-bytes", flags.max_blob_bytes, "Largest blob, e.g. 16GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--task-memory", flags.task_memory_bytes, "Address space of one task, e.g. 16GiB; 0: the worker's")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+}
+
+absl::Status setUpLog(const Flags& flags) {
+  std::vector<spdlog::sink_ptr> sinks = {std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
+  if (!flags.log_file.empty()) {
+    try {
+      sinks.push_back(std::make_shared<spdlog::sinks::rotating_file_sink_mt>(flags.log_file, 20 << 20, 5));
+    } catch (const spdlog::spdlog_ex& error) {
+      return absl::InvalidArgumentError(absl::StrCat("--log-file: ", error.what()));
+    }
+  }
+  auto log = std::make_shared<spdlog::logger>("tesserad", sinks.begin(), sinks.end());
+  log->set_level(spdlog::level::from_str(flags.log_level));
+  log->flush_on(spdlog::level::warn);
+  spdlog::set_default_logger(log);
+  spdlog::flush_every(std::chrono::seconds(1));
+  return absl::OkStatus();
+}
+
+ServerOptions serverOptions(const Flags& flags) {
+  ServerOptions options;
+  options.listen = flags.listen;
+  options.limits.max_model_bytes = static_cast<int64_t>(flags.max_model_bytes);
+  options.limits.max_blob_bytes = static_cast<int64_t>(flags.max_blob_bytes);
+  options.rules.lease_us = static_cast<int64_t>(flags.lease_s * 1e6);
+  options.rules.heartbeat_us = static_cast<int64_t>(flags.heartbeat_s * 1e6);
+  options.rules.run_timeout_us = static_cast<int64_t>(flags.run_timeout_s * 1e6);
+  options.rules.task_memory_bytes = static_cast<int64_t>(flags.task_memory_bytes);
+  return options;
+}
+
+SupervisorOptions supervisorOptions(const Flags& flags, const std::string& address) {
+  SupervisorOptions options;
+  options.workers = flags.workers;
+  options.binary = flags.worker_binary;
+  if (options.binary.empty()) {
+    options.binary = (fs::read_symlink("/proc/self/exe").parent_path() / "tessera-worker").string();
+  }
+  options.arguments = {"--server", address, "--log-level", flags.log_level, "--die-with-parent"};
+  options.arguments.insert(options.arguments.end(), flags.worker_arguments.begin(), flags.worker_arguments.end());
+  options.scratch_folder = (fs::path(flags.data_dir) / "workers").string();
+  return options;
+}
+
+/// Where this process can be reached from this machine: "any address" is not one to connect to.
+std::string reachable(const std::string& address) {
+  for (const char* any : {"0.0.0.0:", "[::]:"}) {
+    if (absl::StartsWith(address, any)) {
+      return absl::StrCat("127.0.0.1:", address.substr(std::string(any).size()));
+    }
+  }
+  return address;
+}
+
+/// Written whole and then renamed: whoever waits for the file never reads half an address.
+absl::Status announce(const fs::path& file, const std::string& address) {
+  const fs::path fresh = file.string() + ".new";
+  std::ofstream(fresh) << address << "\n";
+  std::error_code error;
+  fs::rename(fresh, file, error);
+  return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot write ", file.string())) : absl::OkStatus();
+}
+
+/// Waits up to `timeout` for a signal to stop; whether one came.
+bool stopAsked(const sigset_t& signals, std::chrono::milliseconds timeout) {
+  timespec wait{timeout.count() / 1000, (timeout.count() % 1000) * 1'000'000};
+  return sigtimedwait(&signals, nullptr, &wait) > 0;
+}
+
+/// After the first signal: no more leases; running tasks may finish. A second signal or the timeout ends it.
+void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sigset_t& signals) {
+  spdlog::info("draining: running tasks have {} s to finish; signal again to stop at once", flags.drain_timeout_s);
+  server.drain();
+  supervisor.drain();
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::duration<double>(flags.drain_timeout_s);
+  while (server.busy() || supervisor.running()) {
+    if (std::chrono::steady_clock::now() >= give_up || stopAsked(signals, kPoll)) {
+      spdlog::warn("stopping with tasks still running; they start again with the next server");
+      return;
+    }
+  }
+}
+
+absl::Status serve(const Flags& flags, const sigset_t& signals) {
+  const fs::path data(flags.data_dir);
+  std::error_code error;
+  fs::create_directories(data, error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot make ", flags.data_dir));
+  }
+  TESSERA_ASSIGN(auto store, storage::openSqliteStore((data / "tessera.db").string()));
+  TESSERA_ASSIGN(auto blobs, storage::openBlobStore((data / "blobs").string()));
+  const fs::path address_file = data / "tesserad.addr";
+  fs::remove(address_file, error);
+
+  TESSERA_ASSIGN(const auto server, Server::start(*store, *blobs, serverOptions(flags)));
+  for (const std::string& address : server->addresses()) {
+    spdlog::info("listening on {}", address);
+  }
+  const std::string address = reachable(server->addresses().front());
+  Supervisor supervisor(supervisorOptions(flags, address), [&](const std::string& worker_id) {
+    if (const absl::Status status = server->scheduler().workerGone(worker_id); !status.ok()) {
+      spdlog::error("worker {}: {}", worker_id, std::string(status.message()));
+    }
+  });
+  TESSERA_TRY(announce(address_file, address));
+  std::printf("tesserad ready on %s\n", address.c_str());
+  std::fflush(stdout);
+
+  while (!stopAsked(signals, std::chrono::hours(1))) {
+  }
+  drain(*server, supervisor, flags, signals);
+  fs::remove(address_file, error);
+  supervisor.kill();
+  server->stop(kCallGraceMs);
+  spdlog::info("stopped");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Before the first thread, so that only sigtimedwait sees them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  Flags flags;
+  CLI::App app("The Tessera service: takes jobs, keeps what they made, gives work to workers.", "tesserad");
+  addFlags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& parse_error) {
+    return app.exit(parse_error) == 0 ? 0 : kUsage;
+  }
+  absl::Status status = setUpLog(flags);
+  if (status.ok()) {
+    status = serve(flags, signals);
+  }
+  if (!status.ok()) {
+    std::fprintf(stderr, "tesserad: %s\n", std::string(status.message()).c_str());
+  }
+  spdlog::shutdown();
+  return status.ok() ? 0 : kFailed;
+}

@@ -1,0 +1,218 @@
+// Jobs over the wire, against a server in this process and workers in threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "server/testing/service_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using testing::Each;
+using testing::SizeIs;
+
+/// A call that hangs fails its test instead of holding it up.
+void boundByMinutes(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+}
+
+TEST(Jobs, WatchFollowsAJobToItsEnd) {
+  ServiceBench bench;
+  const v1::Job created = bench.create(bench.compileRequest("r1", "net", "a b c"));
+  std::vector<v1::JobEvent> seen;
+  std::thread watcher([&] { seen = bench.watch(created.id()); });
+  {
+    FakeWorkerLoop worker(bench.address(), "w");
+    watcher.join();
+  }
+  ASSERT_FALSE(seen.empty());
+  for (size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_EQ(seen[i].sequence(), static_cast<int64_t>(i) + 1);
+  }
+  EXPECT_EQ(seen.back().state().state(), v1::Job::SUCCEEDED);
+  // From any cursor the rest comes, without loss or duplicates, and then the end.
+  for (size_t cursor = 0; cursor <= seen.size(); ++cursor) {
+    const auto rest = bench.watch(created.id(), static_cast<int64_t>(cursor));
+    ASSERT_THAT(rest, SizeIs(seen.size() - cursor));
+    for (size_t i = 0; i < rest.size(); ++i) {
+      EXPECT_EQ(rest[i].SerializeAsString(), seen[cursor + i].SerializeAsString());
+    }
+  }
+}
+
+TEST(Jobs, WatchGoesOnAfterARestart) {
+  ServiceBench bench;
+  const v1::Job created = bench.create(bench.compileRequest("r1", "net", "a b"));
+  int64_t cursor = 0;
+  {
+    grpc::ClientContext context;
+    v1::WatchJobRequest request;
+    request.set_id(created.id());
+    auto reader = bench.jobs->WatchJob(&context, request);
+    v1::WatchJobResponse response;
+    ASSERT_TRUE(reader->Read(&response));
+    cursor = response.event().sequence();
+    bench.restart();
+    while (reader->Read(&response)) {
+      cursor = response.event().sequence();
+    }
+    EXPECT_FALSE(reader->Finish().ok()) << "the stream breaks off, it does not end";
+  }
+  FakeWorkerLoop worker(bench.address(), "w");
+  const auto rest = bench.watch(created.id(), cursor);
+  ASSERT_FALSE(rest.empty());
+  EXPECT_EQ(rest.front().sequence(), cursor + 1);
+  EXPECT_EQ(rest.back().state().state(), v1::Job::SUCCEEDED);
+}
+
+TEST(Jobs, AWaitingWorkerIsWokenByANewTask) {
+  ServerOptions options;
+  options.rules.lease_us = int64_t{3600} * 1'000'000;  // so that only a wakeup can end the wait in time
+  ServiceBench bench(options);
+  grpc::ClientContext registering;
+  v1::RegisterWorkerRequest hello;
+  hello.set_worker_id("w");
+  hello.set_compiler_version(bench.server->scheduler().rules().compiler_version);
+  v1::RegisterWorkerResponse welcome;
+  ASSERT_TRUE(bench.workers->RegisterWorker(&registering, hello, &welcome).ok());
+  std::atomic<bool> asked = false;
+  grpc::Status status;
+  v1::LeaseTaskResponse response;
+  std::thread waiter([&] {
+    grpc::ClientContext context;
+    boundByMinutes(context);
+    v1::LeaseTaskRequest request;
+    request.set_worker_id("w");
+    request.set_wait_us(int64_t{1800} * 1'000'000);
+    asked = true;
+    status = bench.workers->LeaseTask(&context, request, &response);
+  });
+  while (!asked) {
+    std::this_thread::yield();
+  }
+  (void)bench.create(bench.compileRequest("r1", "net", "a"));
+  waiter.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.lease().task().kind(), v1::PLAN);
+}
+
+TEST(Jobs, ExecuteIsAJobThatEndsWithTheCall) {
+  ServiceBench bench;
+  auto worker = std::make_unique<FakeWorkerLoop>(bench.address(), "w");
+  const v1::Job compiled = bench.create(bench.compileRequest("r1", "net", "a"));
+  (void)bench.watch(compiled.id());
+  const std::string artifact = bench.job(compiled.id()).compile_result().artifact_id();
+
+  v1::ExecuteRequest request;
+  request.mutable_spec()->set_artifact_id(artifact);
+  v1::TensorValue* input = request.mutable_spec()->add_inputs();
+  input->mutable_spec()->set_name("x");
+  input->mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
+  input->mutable_spec()->add_shape(1);
+  input->set_data(std::string(4, '\1'));
+  {
+    grpc::ClientContext context;
+    boundByMinutes(context);
+    v1::ExecuteResponse response;
+    const grpc::Status status = bench.execution->Execute(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_EQ(response.result().outputs_size(), 1);
+    EXPECT_EQ(response.result().outputs(0).data(), input->data());
+    EXPECT_TRUE(bench.job(response.job_id()).has_execute_result());
+  }
+  {
+    grpc::ClientContext context;
+    boundByMinutes(context);
+    v1::ProfileRequest profile;
+    profile.mutable_spec()->set_artifact_id(artifact);
+    v1::ProfileResponse response;
+    ASSERT_TRUE(bench.execution->Profile(&context, profile, &response).ok());
+    EXPECT_EQ(response.result().kernels_size(), 2);
+    grpc::ClientContext exporting;
+    auto reader = bench.records->ExportRecords(&exporting, v1::ExportRecordsRequest());
+    v1::ExportRecordsResponse record;
+    int records = 0;
+    while (reader->Read(&record)) {
+      EXPECT_EQ(record.record().job_id(), response.job_id());
+      ++records;
+    }
+    EXPECT_TRUE(reader->Finish().ok());
+    EXPECT_EQ(records, 2);
+  }
+  worker.reset();  // now nobody runs it, and the client loses patience
+  grpc::ClientContext impatient;
+  impatient.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  v1::ExecuteResponse response;
+  EXPECT_EQ(bench.execution->Execute(&impatient, request, &response).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  v1::ListJobsRequest list;
+  list.set_order_by("create_time desc");
+  list.set_page_size(1);
+  v1::ListJobsResponse page;
+  do {
+    grpc::ClientContext context;
+    boundByMinutes(context);
+    page.Clear();
+    ASSERT_TRUE(bench.jobs->ListJobs(&context, list, &page).ok());
+    ASSERT_EQ(page.jobs_size(), 1);
+  } while (page.jobs(0).state() == v1::Job::QUEUED);
+  EXPECT_EQ(page.jobs(0).state(), v1::Job::CANCELLED);
+  EXPECT_EQ(page.jobs(0).execute().inputs(0).data(), "") << "lists leave tensors out";
+}
+
+TEST(Jobs, ManyClientsShareEqualWork) {
+  ServiceBench bench;
+  FakeWorkerLoop one(bench.address(), "w1");
+  FakeWorkerLoop two(bench.address(), "w2");
+  constexpr int kClients = 16;
+  constexpr int kEach = 12;  // half of them equal over all clients
+  std::vector<std::string> states[kClients];
+  std::vector<std::thread> clients;
+  for (int c = 0; c < kClients; ++c) {
+    clients.emplace_back([&, c] {
+      for (int i = 0; i < kEach; ++i) {
+        const bool equal = i % 2 == 0;
+        const std::string name =
+            equal ? "equal" + std::to_string(i) : "own" + std::to_string(c) + "-" + std::to_string(i);
+        const v1::Job job =
+            bench.create(bench.compileRequest("r" + std::to_string(c) + "-" + std::to_string(i), name, name));
+        (void)bench.watch(job.id());
+        states[c].push_back(v1::Job::State_Name(bench.job(job.id()).state()));
+      }
+    });
+  }
+  for (std::thread& client : clients) {
+    client.join();
+  }
+  for (const auto& answers : states) {
+    EXPECT_THAT(answers, SizeIs(kEach));
+    EXPECT_THAT(answers, Each("SUCCEEDED"));
+  }
+  constexpr int kDistinct = kEach / 2 + kClients * kEach / 2;
+  EXPECT_EQ(one.done(v1::PLAN) + two.done(v1::PLAN), kDistinct);
+  EXPECT_EQ(one.done(v1::BUILD) + two.done(v1::BUILD), kDistinct);
+}
+
+TEST(Jobs, RestartsLoseAndRepeatNothing) {
+  ServiceBench bench;
+  FakeWorkerLoop one(bench.address(), "remote-1");
+  FakeWorkerLoop two(bench.address(), "remote-2");
+  std::vector<v1::Job> jobs;
+  for (int i = 0; i < 24; ++i) {
+    const std::string name = "net" + std::to_string(i);
+    jobs.push_back(bench.create(bench.compileRequest("r" + std::to_string(i), name, name + " shared")));
+    if (i % 6 == 5) {
+      bench.restart();
+    }
+  }
+  for (const v1::Job& job : jobs) {
+    const auto events = bench.watch(job.id());
+    ASSERT_FALSE(events.empty());
+    EXPECT_EQ(events.back().state().state(), v1::Job::SUCCEEDED);
+  }
+  EXPECT_EQ(one.done(v1::ASSEMBLE) + two.done(v1::ASSEMBLE), 24);
+}
+
+}  // namespace
+}  // namespace tessera::server

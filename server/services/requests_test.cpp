@@ -1,0 +1,318 @@
+// What the border lets through, what it refuses and how it says so.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "server/testing/service_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using testing::HasSubstr;
+
+v1::Failure detailsOf(const grpc::Status& status) {
+  v1::Failure failure;
+  EXPECT_TRUE(failure.ParseFromString(status.error_details()));
+  return failure;
+}
+
+TEST(Requests, RefusalsNameTheField) {
+  ServiceBench bench;
+  const v1::CreateJobRequest good = bench.compileRequest("r1", "net", "a");
+  struct Case {
+    std::string field;
+    std::function<void(v1::CreateJobRequest&)> spoil;
+  };
+  const std::vector<Case> cases = {
+      {"request_id", [](auto& r) { r.set_request_id(std::string(129, 'x')); }},
+      {"spec", [](auto& r) { r.clear_compile(); }},
+      {"priority", [](auto& r) { r.set_priority(100'000); }},
+      {"queue_timeout_us", [](auto& r) { r.set_queue_timeout_us(-1); }},
+      {"run_timeout_us", [](auto& r) { r.set_run_timeout_us(INT64_MAX); }},
+      {"compile.model.sha256", [](auto& r) { r.mutable_compile()->mutable_model()->set_sha256("../../etc/passwd"); }},
+      {"compile.model.size_bytes",
+       [](auto& r) { r.mutable_compile()->mutable_model()->set_size_bytes(int64_t{1} << 40); }},
+      {"compile.name", [](auto& r) { r.mutable_compile()->set_name(std::string(257, 'n')); }},
+      {"compile.name", [](auto& r) { r.mutable_compile()->set_name("line\nbreak"); }},
+      {"compile.options.opt_level", [](auto& r) { r.mutable_compile()->mutable_options()->set_opt_level(9); }},
+      {"compile.input_shapes[0].shape[1]",
+       [](auto& r) {
+         auto* shape = r.mutable_compile()->add_input_shapes();
+         shape->set_name("x");
+         shape->add_shape(1);
+         shape->add_shape(-3);
+       }},
+      {"compile.external_data (location)", [](auto& r) { (*r.mutable_compile()->mutable_external_data())[""]; }},
+      {"compile.target.name", [](auto& r) { r.mutable_compile()->mutable_target()->set_name("no-such-chip"); }},
+      {"profile.repeat", [](auto& r) { r.mutable_profile()->set_repeat(-1); }},
+      {"execute.artifact_id", [](auto& r) { r.mutable_execute()->set_artifact_id("x"); }},
+  };
+  for (const Case& one : cases) {
+    v1::CreateJobRequest request = good;
+    one.spoil(request);
+    grpc::ClientContext context;
+    v1::CreateJobResponse response;
+    const grpc::Status status = bench.jobs->CreateJob(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << one.field;
+    EXPECT_THAT(status.error_message(), HasSubstr(one.field));
+    const v1::Failure failure = detailsOf(status);
+    EXPECT_EQ(failure.attribute(), one.field);
+    EXPECT_NE(failure.accepted(), "");
+    EXPECT_NE(failure.fix(), "");
+  }
+  v1::CreateJobRequest dry = good;
+  dry.set_validate_only(true);
+  EXPECT_EQ(bench.create(dry).id(), "");
+  EXPECT_NE(bench.create(good).id(), "");
+}
+
+TEST(Requests, AMissingModelIsSaidSo) {
+  ServiceBench bench;
+  v1::CreateJobRequest request = bench.compileRequest("r1", "net", "a");
+  *request.mutable_compile()->mutable_model() = digestOf("never uploaded");
+  grpc::ClientContext context;
+  v1::CreateJobResponse response;
+  const grpc::Status status = bench.jobs->CreateJob(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(detailsOf(status).reason(), v1::Failure::MISSING_BLOB);
+}
+
+TEST(Blobs, UploadResumeAndDownload) {
+  ServiceBench bench;
+  std::string bytes;
+  for (int i = 0; bytes.size() < (5 << 19); ++i) {
+    bytes += std::to_string(i);
+  }
+  const size_t half = bytes.size() / 2;
+  {
+    grpc::ClientContext context;
+    v1::UploadBlobResponse response;
+    auto writer = bench.blobs->UploadBlob(&context, &response);
+    v1::UploadBlobRequest request;
+    *request.mutable_digest() = digestOf(bytes);
+    for (size_t at = 0; at < half; at += 1 << 18) {
+      request.set_data(bytes.substr(at, 1 << 18));
+      ASSERT_TRUE(writer->Write(request));
+      request.Clear();
+    }
+    context.TryCancel();
+    EXPECT_FALSE(writer->Finish().ok());
+  }
+  v1::QueryUploadRequest query;
+  *query.mutable_digest() = digestOf(bytes);
+  grpc::Status status;
+  v1::UploadBlobResponse uploaded;
+  do {  // until the server has let go of the broken stream there is another writer
+    grpc::ClientContext asking;
+    v1::QueryUploadResponse position;
+    ASSERT_TRUE(bench.blobs->QueryUpload(&asking, query, &position).ok());
+    EXPECT_FALSE(position.complete());
+    EXPECT_LT(position.committed_bytes(), static_cast<int64_t>(bytes.size()));
+    grpc::ClientContext context;
+    auto writer = bench.blobs->UploadBlob(&context, &uploaded);
+    v1::UploadBlobRequest request;
+    *request.mutable_digest() = digestOf(bytes);
+    request.set_offset(position.committed_bytes());
+    for (auto at = static_cast<size_t>(position.committed_bytes()); at < bytes.size(); at += 1 << 20) {
+      request.set_data(bytes.substr(at, 1 << 20));
+      if (!writer->Write(request)) {
+        break;
+      }
+      request.Clear();
+    }
+    writer->WritesDone();
+    status = writer->Finish();
+  } while (status.error_code() == grpc::StatusCode::ABORTED);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_FALSE(uploaded.existed());
+
+  v1::DownloadBlobRequest request;
+  request.set_sha256(digestOf(bytes).sha256());
+  std::string got;
+  ASSERT_TRUE(download(*bench.blobs, request, got).ok());
+  EXPECT_EQ(got, bytes);
+  request.set_offset(1000);
+  request.set_limit(static_cast<int64_t>(half));
+  ASSERT_TRUE(download(*bench.blobs, request, got).ok());
+  EXPECT_EQ(got, bytes.substr(1000, half));
+  request.set_offset(static_cast<int64_t>(bytes.size()) + 1);
+  EXPECT_EQ(download(*bench.blobs, request, got).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  ASSERT_TRUE(upload(*bench.blobs, "").ok()) << "the empty blob is a blob";
+}
+
+TEST(Blobs, WrongContentIsDataLoss) {
+  ServiceBench bench;
+  grpc::ClientContext context;
+  v1::UploadBlobResponse response;
+  auto writer = bench.blobs->UploadBlob(&context, &response);
+  v1::UploadBlobRequest request;
+  *request.mutable_digest() = digestOf("what was promised");
+  request.set_data("what was sent !!!");
+  ASSERT_TRUE(writer->Write(request));
+  writer->WritesDone();
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::DATA_LOSS);
+  grpc::ClientContext asking;
+  v1::FindMissingBlobsRequest find;
+  *find.add_digests() = digestOf("what was promised");
+  v1::FindMissingBlobsResponse found;
+  ASSERT_TRUE(bench.blobs->FindMissingBlobs(&asking, find, &found).ok());
+  EXPECT_EQ(found.missing_size(), 1);
+  v1::DownloadBlobRequest absent;
+  absent.set_sha256(digestOf("what was promised").sha256());
+  std::string got;
+  EXPECT_EQ(download(*bench.blobs, absent, got).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST(Targets, ListGetValidateRegister) {
+  ServiceBench bench;
+  v1::GetTargetRequest get;
+  get.set_name("cascadelake");
+  v1::GetTargetResponse chip;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(bench.targets->GetTarget(&context, get, &chip).ok());
+    EXPECT_TRUE(chip.builtin());
+  }
+  v1::RegisterTargetRequest request;
+  *request.mutable_target() = chip.target();
+  request.mutable_target()->set_name("my-chip");
+  for (const bool created : {true, false}) {
+    grpc::ClientContext context;
+    v1::RegisterTargetResponse response;
+    ASSERT_TRUE(bench.targets->RegisterTarget(&context, request, &response).ok());
+    EXPECT_EQ(response.created(), created);
+  }
+  request.mutable_target()->mutable_memory(0)->set_energy_pj_per_byte(123.0);
+  for (const char* name : {"my-chip", "cascadelake"}) {
+    request.mutable_target()->set_name(name);
+    grpc::ClientContext context;
+    v1::RegisterTargetResponse response;
+    EXPECT_EQ(bench.targets->RegisterTarget(&context, request, &response).error_code(),
+              grpc::StatusCode::ALREADY_EXISTS);
+  }
+  {
+    grpc::ClientContext context;
+    v1::ListTargetsRequest list;
+    list.set_filter("name = \"my-chip\" OR name = \"cascadelake\"");
+    v1::ListTargetsResponse page;
+    const grpc::Status status = bench.targets->ListTargets(&context, list, &page);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(page.targets_size(), 2);
+  }
+  grpc::ClientContext context;
+  v1::ValidateTargetRequest empty;
+  v1::ValidateTargetResponse verdict;
+  ASSERT_TRUE(bench.targets->ValidateTarget(&context, empty, &verdict).ok());
+  EXPECT_GT(verdict.problems_size(), 0);
+}
+
+TEST(Fleet, ListsAndDrains) {
+  ServiceBench bench;
+  FakeWorkerLoop worker(bench.address(), "w");
+  (void)bench.watch(bench.create(bench.compileRequest("r1", "net", "a")).id());
+  v1::DrainWorkerRequest drain;
+  drain.set_worker_id("w");
+  drain.set_drain(true);
+  {
+    grpc::ClientContext context;
+    v1::DrainWorkerResponse response;
+    ASSERT_TRUE(bench.fleet->DrainWorker(&context, drain, &response).ok());
+    EXPECT_EQ(response.worker().state(), v1::Worker::DRAINING);
+  }
+  grpc::ClientContext context;
+  v1::ListWorkersResponse page;
+  ASSERT_TRUE(bench.fleet->ListWorkers(&context, v1::ListWorkersRequest(), &page).ok());
+  ASSERT_EQ(page.workers_size(), 1);
+  EXPECT_EQ(page.workers(0).tasks_done(), 3);
+  grpc::ClientContext unknown;
+  drain.set_worker_id("nobody");
+  v1::DrainWorkerResponse response;
+  EXPECT_EQ(bench.fleet->DrainWorker(&unknown, drain, &response).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST(Artifacts, AreListedAndCheckedAgainstAHost) {
+  ServiceBench bench;
+  FakeWorkerLoop worker(bench.address(), "w");
+  const v1::Job job = bench.create(bench.compileRequest("r1", "net", "a"));
+  (void)bench.watch(job.id());
+  grpc::ClientContext context;
+  v1::ListArtifactsRequest list;
+  list.set_filter("job = \"" + job.id() + "\"");
+  v1::ListArtifactsResponse page;
+  ASSERT_TRUE(bench.artifacts->ListArtifacts(&context, list, &page).ok());
+  ASSERT_EQ(page.artifacts_size(), 1);
+  grpc::ClientContext checking;
+  v1::CheckArtifactRequest check;
+  check.set_id(page.artifacts(0).id());
+  check.mutable_host()->set_triple("aarch64-unknown-linux-gnu");
+  v1::CheckArtifactResponse verdict;
+  ASSERT_TRUE(bench.artifacts->CheckArtifact(&checking, check, &verdict).ok());
+  EXPECT_FALSE(verdict.compatible());
+  EXPECT_EQ(verdict.problems(0).reason(), v1::Failure::INCOMPATIBLE_HOST);
+}
+
+/// One message each way on a method we have no stub for.
+std::string rawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                    const std::string& request_bytes) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  auto call = stub.PrepareCall(&context, method, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  call->StartCall(nullptr);
+  queue.Next(&tag, &ok);
+  const grpc::Slice slice(request_bytes);
+  call->WriteLast(grpc::ByteBuffer(&slice, 1), {}, nullptr);
+  queue.Next(&tag, &ok);
+  grpc::ByteBuffer answer;
+  call->Read(&answer, nullptr);
+  queue.Next(&tag, &ok);
+  std::string text;
+  std::vector<grpc::Slice> slices;
+  if (ok && answer.Dump(&slices).ok()) {
+    for (const grpc::Slice& part : slices) {
+      text.append(reinterpret_cast<const char*>(part.begin()), part.size());
+    }
+  }
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  queue.Next(&tag, &ok);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  queue.Shutdown();
+  return text;
+}
+
+TEST(Server, AnswersHealthAndReflection) {
+  ServiceBench bench;
+  // grpc.health.v1.HealthCheckResponse: field 1 (status) = 1 (SERVING), 2 (NOT_SERVING).
+  EXPECT_EQ(rawCall(bench.channel, "/grpc.health.v1.Health/Check", ""), std::string("\x08\x01", 2));
+  bench.server->drain();
+  EXPECT_EQ(rawCall(bench.channel, "/grpc.health.v1.Health/Check", ""), std::string("\x08\x02", 2));
+  // ServerReflectionRequest: field 7 (list_services) = "".
+  EXPECT_THAT(rawCall(bench.channel, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                      std::string("\x3a\x00", 2)),
+              HasSubstr("tessera.v1.JobService"));
+}
+
+TEST(Server, SaysWhichAddressItCannotTake) {
+  ServiceBench bench;
+  ScratchFolder folder;
+  SchedulerBench other;
+  ServerOptions options;
+  options.listen = {bench.address()};
+  const auto second = Server::start(*other.store, *other.blobs, options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(second.status())) << second.status();
+  options.listen = {"unix:" + folder.path() + "/tessera.sock"};
+  const auto local = Server::start(*other.store, *other.blobs, options);
+  ASSERT_TRUE(local.ok()) << local.status();
+  EXPECT_EQ((*local)->addresses().front(), options.listen.front());
+  EXPECT_EQ(rawCall(grpc::CreateChannel(options.listen.front(), grpc::InsecureChannelCredentials()),
+                    "/grpc.health.v1.Health/Check", ""),
+            std::string("\x08\x01", 2));
+}
+
+}  // namespace
+}  // namespace tessera::server

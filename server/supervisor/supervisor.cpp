@@ -1,0 +1,172 @@
+#include "server/supervisor/supervisor.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "server/supervisor/spawn.h"
+
+namespace tessera::server {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+/// How often ended workers are looked for: the longest a task waits beyond its worker's death.
+constexpr std::chrono::milliseconds kPoll{20};
+
+struct Worker {
+  std::string id;
+  pid_t pid = 0;  ///< 0: down
+  SteadyClock::time_point started;
+  SteadyClock::time_point start_at;  ///< when down
+  std::chrono::milliseconds backoff{0};
+};
+
+std::string describeEnd(int status) {
+  return WIFSIGNALED(status) ? absl::StrCat("signal ", WTERMSIG(status))
+                             : absl::StrCat("exit code ", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+class Supervisor::Impl {
+ public:
+  Impl(SupervisorOptions options, OnExit on_exit) : options_(std::move(options)), on_exit_(std::move(on_exit)) {
+    for (int i = 0; i < options_.workers; ++i) {
+      Worker worker;
+      worker.id = absl::StrCat(options_.id_prefix, i);
+      worker.start_at = SteadyClock::now();
+      worker.backoff = options_.first_backoff;
+      workers_.push_back(worker);
+    }
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Impl() {
+    kill();
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  void drain() { signalAll(SIGTERM); }
+
+  bool running() const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.pid > 0; });
+  }
+
+  void kill() {
+    signalAll(SIGKILL);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] {
+      return std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.pid == 0; });
+    });
+  }
+
+  std::vector<pid_t> pids() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<pid_t> result;
+    for (const Worker& worker : workers_) {
+      result.push_back(worker.pid);
+    }
+    return result;
+  }
+
+ private:
+  /// The lock is held from here to the kill, and a worker is reaped under it: no pid can be another's.
+  void signalAll(int signal) {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+    for (const Worker& worker : workers_) {
+      if (worker.pid > 0) {
+        // Asked nicely, the worker alone decides about its task processes.
+        ::kill(signal == SIGKILL ? -worker.pid : worker.pid, signal);
+      }
+    }
+    changed_.notify_all();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!ending_) {
+      for (Worker& worker : workers_) {
+        reap(worker, lock);
+        if (worker.pid == 0 && !leaving_ && SteadyClock::now() >= worker.start_at) {
+          start(worker);
+        }
+      }
+      changed_.wait_for(lock, kPoll, [this] { return ending_; });
+    }
+  }
+
+  void start(Worker& worker) {
+    std::vector<std::string> command = {options_.binary};
+    command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
+    command.insert(command.end(),
+                   {"--id", worker.id, "--scratch", absl::StrCat(options_.scratch_folder, "/", worker.id)});
+    worker.started = SteadyClock::now();
+    auto pid = spawnBound(command);
+    if (pid.ok()) {
+      worker.pid = *pid;
+      spdlog::info("worker {}: process {}", worker.id, worker.pid);
+      return;
+    }
+    spdlog::error("worker {}: {}", worker.id, std::string(pid.status().message()));
+    waitBeforeStart(worker);
+  }
+
+  void reap(Worker& worker, std::unique_lock<std::mutex>& lock) {
+    int status = 0;
+    if (worker.pid == 0 || waitpid(worker.pid, &status, WNOHANG) != worker.pid) {
+      return;
+    }
+    // Its task processes end with it, but those it had no time to end are in its group.
+    ::kill(-worker.pid, SIGKILL);
+    worker.pid = 0;
+    if (!leaving_) {
+      spdlog::warn("worker {} ended: {}", worker.id, describeEnd(status));
+    }
+    if (SteadyClock::now() - worker.started >= options_.settled_after) {
+      worker.backoff = options_.first_backoff;
+    }
+    waitBeforeStart(worker);
+    changed_.notify_all();
+    lock.unlock();
+    on_exit_(worker.id);
+    lock.lock();
+  }
+
+  void waitBeforeStart(Worker& worker) {
+    worker.start_at = SteadyClock::now() + worker.backoff;
+    worker.backoff = std::min(worker.backoff * 2, options_.longest_backoff);
+  }
+
+  const SupervisorOptions options_;
+  const OnExit on_exit_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Worker> workers_;
+  bool leaving_ = false;  ///< nobody is started again
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+Supervisor::Supervisor(SupervisorOptions options, OnExit on_exit)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(on_exit))) {}
+Supervisor::~Supervisor() = default;
+void Supervisor::drain() { impl_->drain(); }
+bool Supervisor::running() const { return impl_->running(); }
+void Supervisor::kill() { impl_->kill(); }
+std::vector<pid_t> Supervisor::pids() const { return impl_->pids(); }
+
+}  // namespace tessera::server

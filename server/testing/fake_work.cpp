@@ -1,0 +1,88 @@
+#include "server/testing/fake_work.h"
+
+#include <sstream>
+
+namespace tessera::server {
+
+void FakeWork::addFile(v1::TaskResult& result, const std::string& name, const std::string& bytes) const {
+  v1::OutputFile* file = result.add_files();
+  file->set_name(name);
+  *file->mutable_digest() = put_(bytes);
+}
+
+v1::TaskResult FakeWork::plan(const v1::PlanTask& task) const {
+  v1::TaskResult result;
+  const std::string model = get_(task.spec().model());
+  std::istringstream units(model.substr(model.find(':') + 1));
+  v1::PlanTaskResult* plan = result.mutable_plan();
+  plan->set_import_ms(1);
+  plan->set_plan_ms(2);
+  plan->set_plan_file("plan.pb");
+  plan->set_weights_file("weights.bin");
+  addFile(result, "plan.pb", "plan of " + model + task.target().name());
+  addFile(result, "weights.bin", "weights of " + model);
+  std::string unit;
+  while (units >> unit) {
+    auto* entry = plan->add_units();
+    entry->set_workload_hash(unit);
+    entry->set_summary("workload " + unit);
+    entry->set_file(std::to_string(plan->units_size()) + ".unit");
+    addFile(result, entry->file(), "unit " + unit);
+  }
+  return result;
+}
+
+v1::TaskResult FakeWork::assemble(const v1::AssembleTask& task) const {
+  v1::TaskResult result;
+  std::string bytes = "artifact " + get_(task.plan()) + get_(task.weights());
+  for (const v1::Digest& object : task.objects()) {
+    bytes += "\n" + get_(object);
+  }
+  addFile(result, "out.tsra", bytes);
+  result.mutable_assemble()->set_artifact_file("out.tsra");
+  v1::Manifest* manifest = result.mutable_assemble()->mutable_manifest();
+  manifest->set_name(task.name());
+  manifest->set_kernels(task.objects_size());
+  return result;
+}
+
+v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
+  v1::TaskResult result;
+  switch (task.kind()) {
+    case v1::PLAN:
+      result = plan(task.plan());
+      break;
+    case v1::BUILD:
+      addFile(result, "object.pb", "object of " + get_(task.build().unit()));
+      result.mutable_build()->set_object_file("object.pb");
+      break;
+    case v1::ASSEMBLE:
+      result = assemble(task.assemble());
+      break;
+    case v1::EXECUTE:
+      result.mutable_execute()->set_latency_ms(1.5);
+      *result.mutable_execute()->mutable_outputs() = task.execute().inputs();
+      break;
+    default:
+      for (int i = 0; i < 2; ++i) {
+        auto* kernel = result.mutable_profile()->add_kernels();
+        kernel->set_name("step " + std::to_string(i));
+        kernel->set_symbol("kernel" + std::to_string(i));
+        kernel->set_median_ms(0.25 * (i + 1));
+        kernel->set_flops(1000);
+      }
+      result.mutable_profile()->add_latency_ms(0.75);
+      break;
+  }
+  result.mutable_usage()->set_cpu_ms(5);
+  return result;
+}
+
+v1::TaskResult failedResult(v1::Failure::Reason reason) {
+  v1::TaskResult result;
+  result.mutable_failure()->set_reason(reason);
+  result.mutable_failure()->set_message("for the test: " + v1::Failure::Reason_Name(reason));
+  return result;
+}
+
+}  // namespace tessera::server

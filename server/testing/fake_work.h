@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tessera/v1/task.pb.h"
+
+namespace tessera::server {
+
+/// Does a task without a compiler, for tests. A model is the text "model <name>: <unit> <unit> ..."; its
+/// plan names those units, an object is made of its unit, an artifact of its objects. Like the real steps,
+/// equal inputs give equal bytes.
+class FakeWork {
+ public:
+  using Get = std::function<std::string(const v1::Digest&)>;
+  using Put = std::function<v1::Digest(const std::string&)>;
+  FakeWork(Get get, Put put) : get_(std::move(get)), put_(std::move(put)) {}
+
+  v1::TaskResult run(const v1::TaskSpec& task) const;
+
+ private:
+  v1::TaskResult plan(const v1::PlanTask& task) const;
+  v1::TaskResult assemble(const v1::AssembleTask& task) const;
+  /// Puts `bytes` and lists them as an output file of that name.
+  void addFile(v1::TaskResult& result, const std::string& name, const std::string& bytes) const;
+
+  Get get_;
+  Put put_;
+};
+
+v1::TaskResult failedResult(v1::Failure::Reason reason);
+
+}  // namespace tessera::server

@@ -1,0 +1,156 @@
+#include "server/testing/scheduler_bench.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "storage/sqlite_store.h"
+
+namespace tessera::server {
+
+ScratchFolder::ScratchFolder() {
+  path_ = testing::TempDir() + "tessera-server-XXXXXX";
+  if (mkdtemp(path_.data()) == nullptr) {
+    ADD_FAILURE() << "cannot make " << path_;
+  }
+}
+ScratchFolder::~ScratchFolder() { std::filesystem::remove_all(path_); }
+
+Rules SchedulerBench::defaultRules() {
+  Rules rules;
+  rules.compiler_version = "test-compiler";
+  return rules;
+}
+
+SchedulerBench::SchedulerBench(Rules rules)
+    : store(storage::openSqliteStore(folder.path() + "/tessera.db").value()),
+      blobs(storage::openBlobStore(folder.path() + "/blobs").value()),
+      work([this](const v1::Digest& digest) { return get(digest); },
+           [this](const std::string& bytes) { return put(bytes); }),
+      rules_(std::move(rules)),
+      scheduler_(std::make_unique<Scheduler>(*store, *blobs, clock, ids, rules_)) {}
+
+void SchedulerBench::restart(const std::string& local_prefix) {
+  scheduler_ = std::make_unique<Scheduler>(*store, *blobs, clock, ids, rules_);
+  EXPECT_TRUE(scheduler_->recover(local_prefix).ok());
+}
+
+v1::Digest SchedulerBench::put(const std::string& bytes) {
+  auto digest = blobs->put(bytes);
+  EXPECT_TRUE(digest.ok()) << digest.status();
+  const absl::Status status = store->transact([&](storage::Transaction& tx) { return tx.putBlob(*digest); });
+  EXPECT_TRUE(status.ok()) << status;
+  return *digest;
+}
+
+std::string SchedulerBench::get(const v1::Digest& digest) {
+  std::string bytes;
+  const absl::Status status = blobs->get(digest.sha256(), 0, 0, [&](std::string_view chunk) {
+    bytes += chunk;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return bytes;
+}
+
+v1::CreateJobRequest SchedulerBench::request(const std::string& id, const std::string& name, const std::string& units) {
+  v1::CreateJobRequest request;
+  request.set_request_id(id);
+  *request.mutable_compile()->mutable_model() = put("model " + name + ": " + units);
+  request.mutable_compile()->set_name(name);
+  return request;
+}
+
+absl::StatusOr<v1::Job> SchedulerBench::create(const v1::CreateJobRequest& request) {
+  v1::Target target;
+  target.set_name("test-target");
+  return scheduler_->createJob(request, target);
+}
+
+void SchedulerBench::registerWorker(const std::string& id, int64_t pid) {
+  v1::RegisterWorkerRequest request;
+  request.set_worker_id(id);
+  request.set_compiler_version(rules_.compiler_version);
+  request.set_pid(pid);
+  const auto response = scheduler_->registerWorker(request);
+  EXPECT_TRUE(response.ok()) << response.status();
+}
+
+v1::Lease SchedulerBench::lease(const std::string& worker) {
+  const auto response = scheduler_->leaseTask(worker);
+  EXPECT_TRUE(response.ok()) << response.status();
+  return response.ok() ? response->lease() : v1::Lease();
+}
+
+absl::Status SchedulerBench::report(const std::string& worker, const v1::Lease& lease, const v1::TaskResult& result) {
+  v1::ReportTaskRequest request;
+  request.set_worker_id(worker);
+  request.set_task_id(lease.task_id());
+  request.set_fencing_token(lease.fencing_token());
+  *request.mutable_result() = result;
+  return scheduler_->reportTask(request);
+}
+
+int SchedulerBench::runAll(const std::string& worker) {
+  int count = 0;
+  while (true) {
+    const v1::Lease next = lease(worker);
+    if (next.task_id().empty()) {
+      return count;
+    }
+    const absl::Status status = finish(worker, next);
+    EXPECT_TRUE(status.ok()) << status;
+    ++count;
+  }
+}
+
+v1::Job SchedulerBench::job(const std::string& id) {
+  v1::Job result;
+  const absl::Status status = store->read([&](storage::Reader& reader) {
+    auto found = reader.getJob(id);
+    if (found.ok()) {
+      result = *found;
+    }
+    return found.status();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return result;
+}
+
+v1::Task SchedulerBench::task(const std::string& id) {
+  v1::Task result;
+  const absl::Status status = store->read([&](storage::Reader& reader) {
+    auto found = reader.getTask(id);
+    if (found.ok()) {
+      result = *found;
+    }
+    return found.status();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return result;
+}
+
+std::vector<v1::JobEvent> SchedulerBench::events(const std::string& job_id) {
+  std::vector<v1::JobEvent> result;
+  const absl::Status status = store->read([&](storage::Reader& reader) {
+    auto found = reader.eventsAfter(job_id, 0, 100'000);
+    if (found.ok()) {
+      result = *found;
+    }
+    return found.status();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return result;
+}
+
+v1::HeartbeatResponse::Verdict SchedulerBench::beat(const std::string& worker, const v1::Lease& lease) {
+  v1::HeartbeatRequest request;
+  request.set_worker_id(worker);
+  request.set_task_id(lease.task_id());
+  request.set_fencing_token(lease.fencing_token());
+  const auto response = scheduler_->heartbeat(request);
+  EXPECT_TRUE(response.ok()) << response.status();
+  return response.ok() ? response->verdict() : v1::HeartbeatResponse::VERDICT_UNSPECIFIED;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/scheduler/scheduler.h"
+#include "server/testing/fake_work.h"
+
+namespace tessera::server {
+
+class FakeClock : public Clock {
+ public:
+  int64_t nowMicros() override { return now_us_; }
+  void advance(int64_t us) { now_us_ += us; }
+
+ private:
+  int64_t now_us_ = 1'000'000'000;
+};
+
+class CountingIds : public IdSource {
+ public:
+  std::string next(std::string_view prefix) override { return std::string(prefix) + "-" + std::to_string(++last_); }
+
+ private:
+  int last_ = 0;
+};
+
+/// A folder that goes with it.
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// A scheduler over a real store in a scratch folder, with a clock that stands still unless moved.
+class SchedulerBench {
+ public:
+  explicit SchedulerBench(Rules rules = defaultRules());
+
+  static Rules defaultRules();
+  Scheduler& scheduler() { return *scheduler_; }
+  /// As after a crash of the server: a new scheduler on the same store.
+  void restart(const std::string& local_prefix = "local-");
+
+  /// Stores a blob with its row.
+  v1::Digest put(const std::string& bytes);
+  std::string get(const v1::Digest& digest);
+  /// A request to compile the model "model <name>: <units>".
+  v1::CreateJobRequest request(const std::string& id, const std::string& name, const std::string& units);
+  absl::StatusOr<v1::Job> create(const v1::CreateJobRequest& request);
+  void registerWorker(const std::string& id, int64_t pid = 1);
+  /// The next lease of a worker; without a task id: there was nothing to do.
+  v1::Lease lease(const std::string& worker);
+  absl::Status report(const std::string& worker, const v1::Lease& lease, const v1::TaskResult& result);
+  absl::Status finish(const std::string& worker, const v1::Lease& lease) {
+    return report(worker, lease, work.run(lease.task()));
+  }
+  /// Leases and finishes until there is nothing to do; how many tasks that were.
+  int runAll(const std::string& worker);
+  v1::Job job(const std::string& id);
+  v1::Task task(const std::string& id);
+  std::vector<v1::JobEvent> events(const std::string& job_id);
+  v1::HeartbeatResponse::Verdict beat(const std::string& worker, const v1::Lease& lease);
+
+  ScratchFolder folder;
+  FakeClock clock;
+  CountingIds ids;
+  std::unique_ptr<storage::Store> store;
+  std::unique_ptr<storage::BlobStore> blobs;
+  FakeWork work;
+
+ private:
+  const Rules rules_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,231 @@
+#include "storage/blob_store.h"
+
+#include <fstream>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "storage/conformance/samples.h"
+#include "storage/digest.h"
+#include "storage/scratch_folder.h"
+
+namespace tessera::storage {
+namespace {
+
+using testing::HasSubstr;
+
+v1::Digest digestOf(const std::string& bytes) {
+  v1::Digest digest;
+  digest.set_sha256(sha256Hex(bytes));
+  digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
+  return digest;
+}
+
+class BlobStoreTest : public testing::Test {
+ protected:
+  void SetUp() override { reopen({}); }
+  void reopen(const BlobStoreOptions& options) {
+    auto store = openBlobStore(root_, options);
+    ASSERT_OK(store.status());
+    store_ = *std::move(store);
+  }
+  absl::StatusOr<std::string> read(const std::string& sha256, int64_t offset = 0, int64_t limit = 0) {
+    std::string bytes;
+    absl::Status status = store_->get(sha256, offset, limit, [&](std::string_view chunk) {
+      bytes.append(chunk);
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+    return bytes;
+  }
+  std::string pathOf(const std::string& sha256) {
+    return root_ + "/" + sha256.substr(0, 2) + "/" + sha256.substr(2, 2) + "/" + sha256;
+  }
+  int filesIn(const std::string& folder) {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(root_ + "/" + folder))
+      count += entry.is_regular_file();
+    return count;
+  }
+
+  ScratchFolder folder_;
+  const std::string root_ = folder_.file("blobs");
+  std::unique_ptr<BlobStore> store_;
+  const std::string bytes_ = std::string(3 << 20, 'a') + "end";
+  const v1::Digest digest_ = digestOf(bytes_);
+};
+
+TEST_F(BlobStoreTest, Sha256IsTheStandards) {  // FIPS 180-4's examples
+  EXPECT_EQ(sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST_F(BlobStoreTest, PutBlobsComeBackWholeOrInPart) {
+  for (const std::string& bytes : {bytes_, std::string("x"), std::string()}) {
+    auto digest = store_->put(bytes);
+    ASSERT_OK(digest.status());
+    EXPECT_EQ(digest->sha256(), sha256Hex(bytes));
+    EXPECT_OK(store_->put(bytes).status());
+    EXPECT_TRUE(store_->contains(digest->sha256()));
+    EXPECT_EQ(*store_->size(digest->sha256()), static_cast<int64_t>(bytes.size()));
+    EXPECT_EQ(*read(digest->sha256()), bytes);
+  }
+  EXPECT_EQ(*read(digest_.sha256(), 3 << 20), "end");
+  EXPECT_EQ(*read(digest_.sha256(), (3 << 20) - 1, 2), "ae");
+  EXPECT_EQ(*read(digest_.sha256(), (3 << 20) + 3), "");
+  EXPECT_TRUE(absl::IsOutOfRange(read(digest_.sha256(), (3 << 20) + 4).status()));
+  EXPECT_TRUE(absl::IsOutOfRange(read(digest_.sha256(), -1).status()));
+  EXPECT_EQ(filesIn("tmp"), 0);
+}
+
+TEST_F(BlobStoreTest, AbsentAndMalformedNamesAreToldApart) {
+  EXPECT_TRUE(absl::IsNotFound(read(digest_.sha256()).status()));
+  EXPECT_TRUE(absl::IsNotFound(read("../../../etc/passwd").status()));
+  EXPECT_FALSE(store_->contains(""));
+  v1::Digest bad = digest_;
+  bad.set_sha256("../" + digest_.sha256().substr(3));
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->startUpload(bad, 0).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->committedBytes(bad).status()));
+  bad = digest_;
+  bad.set_size_bytes(-1);
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->startUpload(bad, 0).status()));
+  ASSERT_OK(store_->put("here").status());
+  const auto missing = store_->missing({digestOf("here"), digest_});
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_EQ(missing[0].sha256(), digest_.sha256());
+}
+
+TEST_F(BlobStoreTest, AnUploadResumesWhereItStopped) {
+  EXPECT_EQ(*store_->committedBytes(digest_), 0);
+  {
+    auto upload = store_->startUpload(digest_, 0);
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write(bytes_.substr(0, 2'000'000)));
+  }
+  EXPECT_FALSE(store_->contains(digest_.sha256()));
+  reopen({});
+  ASSERT_EQ(*store_->committedBytes(digest_), 2'000'000);
+  EXPECT_TRUE(absl::IsFailedPrecondition(store_->startUpload(digest_, 1'999'999).status()));
+  auto upload = store_->startUpload(digest_, 2'000'000);
+  ASSERT_OK(upload.status());
+  ASSERT_OK((*upload)->write(bytes_.substr(2'000'000)));
+  ASSERT_OK((*upload)->commit());
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
+  EXPECT_EQ(*store_->committedBytes(digest_), digest_.size_bytes());
+}
+
+TEST_F(BlobStoreTest, WrongContentIsDiscarded) {
+  const auto uploadOf = [&](const std::string& bytes) -> absl::Status {
+    auto upload = store_->startUpload(digest_, 0);
+    if (!upload.ok()) return upload.status();
+    if (absl::Status status = (*upload)->write(bytes); !status.ok()) return status;
+    return (*upload)->commit();
+  };
+  EXPECT_TRUE(absl::IsDataLoss(uploadOf(bytes_ + "x"))) << "too long";
+  EXPECT_TRUE(absl::IsDataLoss(uploadOf(bytes_.substr(1)))) << "too short";
+  std::string wrong = bytes_;
+  wrong[5] = 'b';
+  EXPECT_TRUE(absl::IsDataLoss(uploadOf(wrong))) << "another hash";
+  EXPECT_FALSE(store_->contains(digest_.sha256()));
+  EXPECT_EQ(*store_->committedBytes(digest_), 0);
+  EXPECT_OK(uploadOf(bytes_));
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
+}
+
+TEST_F(BlobStoreTest, APartialFileDamagedOnDiskIsFoundOut) {
+  {
+    auto upload = store_->startUpload(digest_, 0);
+    ASSERT_OK((*upload)->write(bytes_.substr(0, 1000)));
+  }
+  std::fstream(root_ + "/tmp/" + digest_.sha256(), std::ios::in | std::ios::out).seekp(10) << 'Z';
+  auto upload = store_->startUpload(digest_, 1000);
+  ASSERT_OK(upload.status());
+  ASSERT_OK((*upload)->write(bytes_.substr(1000)));
+  EXPECT_TRUE(absl::IsDataLoss((*upload)->commit()));
+  EXPECT_FALSE(store_->contains(digest_.sha256()));
+}
+
+TEST_F(BlobStoreTest, OneUploadOfADigestAtATime) {
+  auto first = store_->startUpload(digest_, 0);
+  ASSERT_OK(first.status());
+  EXPECT_TRUE(absl::IsAborted(store_->startUpload(digest_, 0).status()));
+  EXPECT_OK(store_->startUpload(digestOf("another"), 0).status());
+  EXPECT_OK(store_->put(bytes_).status());  // bytes at hand need not wait
+  auto second = store_->startUpload(digest_, 0);  // the blob is there now
+  ASSERT_OK(second.status());
+  EXPECT_OK((*second)->write("whatever"));
+  EXPECT_OK((*second)->commit());
+  ASSERT_OK((*first)->write(bytes_));
+  EXPECT_OK((*first)->commit());
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
+  first->reset();
+  second->reset();
+  EXPECT_EQ(*store_->committedBytes(digest_), digest_.size_bytes());
+}
+
+TEST_F(BlobStoreTest, ManyThreadsStoreTheSameBlobs) {
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 8; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 30; ++i) EXPECT_OK(store_->put("blob " + std::to_string(i)).status());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(*read(sha256Hex("blob " + std::to_string(i))), "blob " + std::to_string(i));
+  EXPECT_EQ(filesIn("tmp"), 0);
+}
+
+TEST_F(BlobStoreTest, ADamagedBlobIsSetAsideAndCanBeUploadedAgain) {
+  const std::pair<const char*, std::function<void()>> damages[] = {
+      {"a flipped byte",
+       [&] { std::fstream(pathOf(digest_.sha256()), std::ios::in | std::ios::out).seekp(1 << 20) << 'Z'; }},
+      {"cut short", [&] { std::filesystem::resize_file(pathOf(digest_.sha256()), 2 << 20); }},
+      {"emptied", [&] { std::filesystem::resize_file(pathOf(digest_.sha256()), 0); }},
+  };
+  int aside = 0;
+  for (const auto& [name, damage] : damages) {
+    ASSERT_OK(store_->put(bytes_).status());
+    damage();
+    int64_t delivered = 0;
+    absl::Status status = store_->get(digest_.sha256(), 0, 0, [&](std::string_view chunk) {
+      delivered += static_cast<int64_t>(chunk.size());
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(absl::IsDataLoss(status)) << name << ": " << status;
+    EXPECT_LT(delivered, digest_.size_bytes()) << "nobody gets all of a wrong blob";
+    EXPECT_FALSE(store_->contains(digest_.sha256())) << name;
+    EXPECT_EQ(filesIn("corrupt"), ++aside);
+  }
+  ASSERT_OK(store_->put(bytes_).status());
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
+}
+
+TEST_F(BlobStoreTest, TheSinkMayStopARead) {
+  ASSERT_OK(store_->put(bytes_).status());
+  int chunks = 0;
+  absl::Status status = store_->get(digest_.sha256(), 0, 0, [&](std::string_view) {
+    ++chunks;
+    return absl::CancelledError("enough");
+  });
+  EXPECT_TRUE(absl::IsCancelled(status));
+  EXPECT_EQ(chunks, 1);
+  EXPECT_TRUE(store_->contains(digest_.sha256()));
+}
+
+TEST_F(BlobStoreTest, LimitsAndLeftovers) {
+  {
+    auto upload = store_->startUpload(digest_, 0);
+    ASSERT_OK((*upload)->write("aaa"));
+  }
+  std::ofstream(root_ + "/tmp/" + digest_.sha256() + ".1") << "left by a put";
+  reopen({.max_blob_bytes = 100});
+  EXPECT_EQ(filesIn("tmp"), 1) << "the upload can be resumed, the put cannot";
+  absl::Status status = store_->startUpload(digest_, 0).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at most 100"));
+  EXPECT_TRUE(absl::IsResourceExhausted(store_->put(bytes_).status()));
+  reopen({.partial_lifetime_seconds = -1});
+  EXPECT_EQ(filesIn("tmp"), 0);
+}
+
+}  // namespace
+}  // namespace tessera::storage
