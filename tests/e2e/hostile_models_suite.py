@@ -20,7 +20,7 @@ MEMORY_BOUND = 1 << 30
 
 def is_refused(service, folder, row):
     # The task's deadline bounds the time: a model that runs into it fails with another reason than the table's.
-    with MemoryWatch(service.mark, "tessera-task") as memory:
+    with MemoryWatch(service.mark, "tessera-worker") as memory:
         answer = service.cli("compile", folder / row["file"], "--target", "host", "--timeout", "30s", "--json",
                              "-o", service.scratch("refused.tsra"), expect=None)
     check(answer.code != 0, f"accepted: {answer}")

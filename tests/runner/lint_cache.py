@@ -22,7 +22,7 @@ def _tidy(build, root, name):
 
 
 def run(root, build, log, sources, headers, jobs):
-    """Names of sources with findings, which are written to `log`.
+    """Names of sources with findings. `log` has them in full; each is printed once, however many include its header.
 
     A file's key covers its own bytes, its compile command and all of our headers: coarse, but never stale.
     """
@@ -34,7 +34,7 @@ def run(root, build, log, sources, headers, jobs):
     keys = {name: _digest(common.encode(), commands[str(root / name)].encode(), (root / name).read_bytes())
             for name in sources if str(root / name) in commands}
     todo = [name for name, key in keys.items() if key not in clean]
-    findings = []
+    findings, said = [], set()
     with open(log, "w", encoding="utf-8") as stream, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(_tidy, build, root, name): name for name in todo}
         for future in concurrent.futures.as_completed(futures):
@@ -42,12 +42,14 @@ def run(root, build, log, sources, headers, jobs):
             try:
                 returncode, output = future.result()
             except subprocess.TimeoutExpired:
-                returncode, output = 1, f"{name}: clang-tidy took longer than 900 s\n"
+                returncode, output = 1, f"{name}: error: clang-tidy took longer than 900 s\n"
             if returncode == 0:
                 clean.add(keys[name])
             else:
                 findings.append(name)
                 stream.write(output)
-                print(output.rstrip())
+                fresh = [line for line in output.splitlines() if "error:" in line and line not in said]
+                said.update(fresh)
+                print("\n".join(line.removeprefix(f"{root}/") for line in fresh), flush=True)
     store.write_text(json.dumps(sorted(clean & set(keys.values()))))
     return sorted(findings)

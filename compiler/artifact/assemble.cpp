@@ -1,0 +1,218 @@
+// Declared in compiler/pipeline.h.
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/util/json_util.h>
+#include <openssl/evp.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/artifact/descriptor.h"
+#include "compiler/artifact/link.h"
+#include "compiler/artifact/zip_writer.h"
+#include "compiler/pipeline.h"
+#include "compiler/runtime/artifact_reader.h"
+#include "compiler/runtime/module_abi.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr uint32_t kPage = 4096;  // code and weights are mapped from the file
+constexpr int32_t kFormatVersion = 1;
+constexpr char kScalarLoops[] = "scalar-loops";
+
+absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
+  void update(std::span<const uint8_t> bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
+  std::string hex() {
+    char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest), &size);
+    return absl::BytesToHexString({digest, size});
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+/// A folder that goes away with its owner.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {
+    std::filesystem::remove_all(path_, error_);
+    std::filesystem::create_directory(path_, error_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  absl::Status status() const {
+    return error_ ? internal(absl::StrCat("cannot create ", path_, ": ", error_.message())) : absl::OkStatus();
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::error_code error_;
+};
+
+/// The object of each workload, in the plan's order.
+absl::StatusOr<std::vector<const v1::BuiltObject*>> objectsInOrder(const AssembleRequest& request) {
+  std::map<std::string, const v1::BuiltObject*> by_hash;
+  for (const v1::BuiltObject& object : request.objects) by_hash[object.info().workload_hash()] = &object;
+  std::vector<const v1::BuiltObject*> ordered;
+  for (const v1::Workload& workload : request.plan.workloads()) {
+    const auto found = by_hash.find(workload.hash());
+    if (found == by_hash.end()) {
+      return internal(
+          absl::StrCat("no object was given for workload ", workload.hash(), " (", workload.summary(), ")"));
+    }
+    ordered.push_back(found->second);
+  }
+  return ordered;
+}
+
+absl::StatusOr<std::string> linkCode(const v1::Plan& plan, const std::vector<const v1::BuiltObject*>& built,
+                                     const std::string& folder) {
+  std::vector<const v1::KernelInfo*> kernels;
+  std::vector<std::string> objects;
+  for (const v1::BuiltObject* object : built) {
+    kernels.push_back(&object->info());
+    objects.push_back(object->object());
+  }
+  absl::StatusOr<std::string> descriptor = emitDescriptor(plan, kernels);
+  if (!descriptor.ok()) return descriptor.status();
+  objects.push_back(*std::move(descriptor));
+  if (absl::Status status = linkShared(objects, TESSERA_MODULE_SYMBOL, folder); !status.ok()) return status;
+  std::ifstream file(folder + "/code.so", std::ios::binary);
+  std::string code((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file || code.empty()) return internal("the linked code cannot be read back");
+  return code;
+}
+
+v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1::BuiltObject*>& built) {
+  const v1::Plan& plan = request.plan;
+  v1::Manifest manifest;
+  manifest.set_format_version(kFormatVersion);
+  manifest.set_name(request.name);
+  manifest.set_model_sha256(plan.model_sha256());
+  manifest.set_compiler_version(plan.compiler_version());
+  manifest.set_target_name(plan.target().name());
+  *manifest.mutable_code() = plan.target().code();
+  *manifest.mutable_inputs() = plan.inputs();
+  *manifest.mutable_outputs() = plan.outputs();
+  manifest.set_arena_bytes(plan.arena_bytes());
+  manifest.set_weights_bytes(plan.weights_bytes());
+  manifest.set_kernels(plan.workloads_size());
+  manifest.set_steps(plan.steps_size());
+  int64_t flops = 0;
+  for (const v1::Step& step : plan.steps()) flops += plan.workloads(step.workload()).flops();
+  manifest.set_flops(flops);
+  for (int i = 0; i < plan.workloads_size(); ++i) {
+    const v1::KernelInfo& info = built[static_cast<size_t>(i)]->info();
+    bool scalar = info.strategy() == kScalarLoops;
+    for (const v1::KernelInfo::Phase& phase : info.phases()) scalar |= phase.strategy() == kScalarLoops;
+    if (scalar)
+      manifest.add_scalar_kernels(absl::StrCat(plan.workloads(i).symbol(), ": ", plan.workloads(i).summary()));
+  }
+  return manifest;
+}
+
+std::string deterministicBytes(const google::protobuf::Message& message) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
+}
+
+absl::StatusOr<std::string> jsonText(const v1::Manifest& manifest) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  const auto status = google::protobuf::util::MessageToJsonString(manifest, &text, options);
+  if (!status.ok()) return internal(absl::StrCat("the manifest has no JSON form: ", status.ToString()));
+  return text;
+}
+
+absl::Status checkWeights(const AssembleRequest& request) {
+  const int64_t expected = request.plan.weights_bytes();
+  if (request.weights_path.empty()) {
+    return expected == 0 ? absl::OkStatus()
+                         : internal(absl::StrCat("the plan has ", expected,
+                                                 " bytes of weights, "
+                                                 "no weights file was given"));
+  }
+  std::error_code error;
+  const auto size = std::filesystem::file_size(request.weights_path, error);
+  if (error) return internal(absl::StrCat("cannot read ", request.weights_path, ": ", error.message()));
+  if (size == static_cast<uintmax_t>(expected)) return absl::OkStatus();
+  return internal(absl::StrCat("the weights file has ", size, " bytes, the plan expects ", expected));
+}
+
+/// Writes the entries and fills the manifest's digests on the way: the weights are read once.
+absl::Status writeArtifact(const AssembleRequest& request, const std::string& code, const std::string& path,
+                           v1::Manifest& manifest) {
+  ZipWriter zip;
+  if (absl::Status status = zip.open(path); !status.ok()) return status;
+  const v1::CodeForm& form = request.plan.target().code();
+  const std::string requirements = printRequirements({form.triple(), requiredFeatures(form)});
+  if (absl::Status status = zip.add(std::string(kRequirementsEntry), requirements); !status.ok()) return status;
+
+  Sha256 code_digest;
+  code_digest.update({reinterpret_cast<const uint8_t*>(code.data()), code.size()});
+  manifest.set_code_sha256(code_digest.hex());
+  if (absl::Status status = zip.add(std::string(kCodeEntry), code, kPage); !status.ok()) return status;
+
+  if (request.plan.weights_bytes() > 0) {
+    Sha256 digest;
+    absl::Status status = zip.addFile(std::string(kWeightsEntry), request.weights_path, kPage,
+                                      [&](std::span<const uint8_t> bytes) { digest.update(bytes); });
+    if (!status.ok()) return status;
+    manifest.set_weights_sha256(digest.hex());
+  }
+  const std::string plan = deterministicBytes(request.plan);
+  if (absl::Status status = zip.add(std::string(kPlanEntry), plan); !status.ok()) return status;
+  if (absl::Status status = zip.add(std::string(kManifestEntry), deterministicBytes(manifest)); !status.ok()) {
+    return status;
+  }
+  absl::StatusOr<std::string> json = jsonText(manifest);
+  if (!json.ok()) return json.status();
+  if (absl::Status status = zip.add(std::string(kManifestJsonEntry), *json); !status.ok()) return status;
+  return zip.finish();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
+  if (absl::Status status = checkWeights(request); !status.ok()) return status;
+  auto built = objectsInOrder(request);
+  if (!built.ok()) return built.status();
+  const ScratchFolder folder(request.artifact_path + ".link");
+  if (!folder.status().ok()) return folder.status();
+  absl::StatusOr<std::string> code = linkCode(request.plan, *built, folder.path());
+  if (!code.ok()) return code.status();
+
+  v1::Manifest manifest = describe(request, *built);
+  const std::string unfinished = folder.path() + "/artifact";
+  if (absl::Status status = writeArtifact(request, *code, unfinished, manifest); !status.ok()) return status;
+  // The artifact appears whole or not at all.
+  std::error_code error;
+  std::filesystem::rename(unfinished, request.artifact_path, error);
+  if (error) return internal(absl::StrCat("cannot create ", request.artifact_path, ": ", error.message()));
+  return manifest;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,232 @@
+#include "compiler/artifact/descriptor.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/runtime/module_abi.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+#include "llvm/TargetParser/Triple.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+using llvm::Constant;
+using llvm::ConstantInt;
+
+absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> targetMachine(const v1::CodeForm& code) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeAllTargetInfos();
+    llvm::InitializeAllTargets();
+    llvm::InitializeAllTargetMCs();
+    llvm::InitializeAllAsmPrinters();
+  });
+  const llvm::Triple triple(code.triple());
+  std::string error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target) return internal(absl::StrCat("LLVM has no target for ", code.triple(), ": ", error));
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      triple, code.cpu(), /*Features=*/"", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt));
+  if (!machine) return internal(absl::StrCat("LLVM cannot emit code for ", code.triple()));
+  return machine;
+}
+
+/// Builds the structs of module_abi.h as constants, member by member in their order there. Natural alignment
+/// of LLVM's structs is that of the C ABI on every target we have.
+class Tables {
+ public:
+  Tables(const v1::Plan& plan, const std::vector<const v1::KernelInfo*>& kernels, llvm::Module& module)
+      : plan_(plan), kernels_(kernels), module_(module), context_(module.getContext()) {
+    pointer_ = llvm::PointerType::getUnqual(context_);
+    const auto i32 = llvm::Type::getInt32Ty(context_);
+    const auto i64 = llvm::Type::getInt64Ty(context_);
+    tensor_ = llvm::StructType::get(pointer_, i32, i32, pointer_, i64);
+    buffer_ = llvm::StructType::get(i32, i32, i64, i64);
+    phase_ = llvm::StructType::get(pointer_, i64);
+    step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64);
+  }
+
+  void emit() {
+    for (const v1::KernelInfo* kernel : kernels_) phases_.push_back(phases(*kernel));
+    int64_t workspace = 0, scratch = 0;
+    for (const v1::KernelInfo* kernel : kernels_) {
+      workspace = std::max(workspace, kernel->workspace_bytes());
+      scratch = std::max(scratch, kernel->scratch_bytes());
+    }
+    std::vector<Constant*> inputs, outputs, buffers, steps;
+    for (const v1::TensorSpec& spec : plan_.inputs()) inputs.push_back(tensor(spec));
+    for (const v1::TensorSpec& spec : plan_.outputs()) outputs.push_back(tensor(spec));
+    for (const v1::Buffer& buffer : plan_.buffers()) buffers.push_back(bufferEntry(buffer));
+    for (const v1::Step& step : plan_.steps()) steps.push_back(stepEntry(step));
+    const std::vector<Constant*> members = {
+        int32(TESSERA_MODULE_ABI),
+        int32(0),
+        string(plan_.compiler_version()),
+        string(plan_.target().code().triple()),
+        string(absl::StrJoin(requiredFeatures(plan_.target().code()), " ")),
+        int32(plan_.inputs_size()),
+        int32(plan_.outputs_size()),
+        table(tensor_, inputs),
+        table(tensor_, outputs),
+        int32(plan_.buffers_size()),
+        int32(plan_.steps_size()),
+        table(buffer_, buffers),
+        table(step_, steps),
+        int64(plan_.arena_bytes()),
+        int64(workspace),
+        int64(scratch),
+        int64(plan_.weights_bytes()),
+    };
+    auto* global = define(llvm::ConstantStruct::getAnon(context_, members), llvm::GlobalValue::ExternalLinkage);
+    global->setName(TESSERA_MODULE_SYMBOL);
+  }
+
+ private:
+  Constant* int32(int64_t value) const { return ConstantInt::getSigned(llvm::Type::getInt32Ty(context_), value); }
+  Constant* int64(int64_t value) const { return ConstantInt::getSigned(llvm::Type::getInt64Ty(context_), value); }
+  llvm::GlobalVariable* define(Constant* value, llvm::GlobalValue::LinkageTypes linkage) {
+    return new llvm::GlobalVariable(module_, value->getType(), /*isConstant=*/true, linkage, value);
+  }
+  Constant* string(const std::string& text) {
+    return define(llvm::ConstantDataArray::getString(context_, text), llvm::GlobalValue::PrivateLinkage);
+  }
+  Constant* table(llvm::Type* element, const std::vector<Constant*>& entries) {
+    if (entries.empty()) return llvm::ConstantPointerNull::get(pointer_);
+    auto* type = llvm::ArrayType::get(element, entries.size());
+    return define(llvm::ConstantArray::get(type, entries), llvm::GlobalValue::PrivateLinkage);
+  }
+
+  Constant* tensor(const v1::TensorSpec& spec) {
+    std::vector<Constant*> shape;
+    for (int64_t extent : spec.shape()) shape.push_back(int64(extent));
+    return llvm::ConstantStruct::get(tensor_, {string(spec.name()), int32(spec.dtype()), int32(spec.shape_size()),
+                                               table(llvm::Type::getInt64Ty(context_), shape), int64(sizeOf(spec))});
+  }
+  Constant* bufferEntry(const v1::Buffer& buffer) {
+    const bool callers = buffer.kind() == v1::Buffer::INPUT || buffer.kind() == v1::Buffer::OUTPUT;
+    return llvm::ConstantStruct::get(buffer_, {int32(buffer.kind()), int32(callers ? buffer.index() : 0),
+                                               int64(callers ? 0 : buffer.offset()), int64(buffer.size_bytes())});
+  }
+  Constant* phases(const v1::KernelInfo& kernel) {
+    auto* signature = llvm::FunctionType::get(
+        llvm::Type::getVoidTy(context_),
+        {pointer_, llvm::Type::getInt64Ty(context_), llvm::Type::getInt64Ty(context_), pointer_, pointer_}, false);
+    std::vector<Constant*> entries;
+    for (const v1::KernelInfo::Phase& phase : kernel.phases()) {
+      auto* function = llvm::cast<llvm::Function>(module_.getOrInsertFunction(phase.symbol(), signature).getCallee());
+      // Hidden: the linker may bind it without a table of addresses.
+      function->setVisibility(llvm::GlobalValue::HiddenVisibility);
+      entries.push_back(llvm::ConstantStruct::get(phase_, {function, int64(phase.grid())}));
+    }
+    return table(phase_, entries);
+  }
+  Constant* stepEntry(const v1::Step& step) {
+    const auto workload = static_cast<size_t>(step.workload());
+    std::vector<Constant*> operands;
+    for (int32_t index : step.operands()) operands.push_back(int32(index));
+    return llvm::ConstantStruct::get(
+        step_, {string(step.name()), string(plan_.workloads(step.workload()).symbol()), phases_[workload],
+                int32(kernels_[workload]->phases_size()), int32(step.operands_size()),
+                table(llvm::Type::getInt32Ty(context_), operands), int64(plan_.workloads(step.workload()).flops())});
+  }
+  int64_t sizeOf(const v1::TensorSpec& spec) const {
+    int64_t size = elementBytes(spec.dtype());
+    for (int64_t extent : spec.shape()) size *= extent;
+    return size;
+  }
+  static int64_t elementBytes(v1::DataType dtype) {
+    switch (dtype) {
+      case v1::DATA_TYPE_F64:
+      case v1::DATA_TYPE_I64:
+      case v1::DATA_TYPE_U64:
+        return 8;
+      case v1::DATA_TYPE_F32:
+      case v1::DATA_TYPE_I32:
+      case v1::DATA_TYPE_U32:
+        return 4;
+      case v1::DATA_TYPE_F16:
+      case v1::DATA_TYPE_BF16:
+      case v1::DATA_TYPE_I16:
+      case v1::DATA_TYPE_U16:
+        return 2;
+      default:
+        return 1;
+    }
+  }
+
+  const v1::Plan& plan_;
+  const std::vector<const v1::KernelInfo*>& kernels_;
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  llvm::PointerType* pointer_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_;
+  std::vector<Constant*> phases_;  // per workload
+};
+
+absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
+  if (kernels != static_cast<size_t>(plan.workloads_size())) return internal("not one kernel for each workload");
+  for (int s = 0; s < plan.steps_size(); ++s) {
+    const v1::Step& step = plan.steps(s);
+    if (step.workload() < 0 || step.workload() >= plan.workloads_size()) {
+      return internal(absl::StrCat("steps[", s, "].workload is ", step.workload(), " of ", plan.workloads_size()));
+    }
+    for (int32_t index : step.operands()) {
+      if (index < 0 || index >= plan.buffers_size()) {
+        return internal(absl::StrCat("steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string> requiredFeatures(const v1::CodeForm& code) {
+  std::vector<std::string> features(code.features().begin(), code.features().end());
+  std::sort(features.begin(), features.end());
+  features.erase(std::unique(features.begin(), features.end()), features.end());
+  return features;
+}
+
+absl::StatusOr<std::string> emitDescriptor(const v1::Plan& plan, const std::vector<const v1::KernelInfo*>& kernels) {
+  if (absl::Status status = checkIndices(plan, kernels.size()); !status.ok()) return status;
+  auto machine = targetMachine(plan.target().code());
+  if (!machine.ok()) return machine.status();
+  llvm::LLVMContext context;
+  llvm::Module module("tessera_module", context);
+  module.setTargetTriple((*machine)->getTargetTriple());
+  module.setDataLayout((*machine)->createDataLayout());
+  module.setPICLevel(llvm::PICLevel::BigPIC);
+  Tables(plan, kernels, module).emit();
+
+  std::string problem;
+  llvm::raw_string_ostream problem_stream(problem);
+  if (llvm::verifyModule(module, &problem_stream)) return internal("the module's tables do not verify: " + problem);
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile)) {
+    return internal(absl::StrCat("LLVM cannot emit objects for ", plan.target().code().triple()));
+  }
+  passes.run(module);
+  return std::string(object.begin(), object.end());
+}
+
+}  // namespace tessera::compiler

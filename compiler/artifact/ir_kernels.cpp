@@ -1,0 +1,186 @@
+#include "compiler/artifact/ir_kernels.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "compiler/target/host.h"
+#include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr char kAdd[] = R"(
+define void @add(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+entry:
+  %x = load ptr, ptr %operands
+  %pw = getelementptr ptr, ptr %operands, i64 1
+  %w = load ptr, ptr %pw
+  %py = getelementptr ptr, ptr %operands, i64 2
+  %y = load ptr, ptr %py
+  br label %loop
+loop:
+  %i = phi i64 [ %lo, %entry ], [ %next, %loop ]
+  %px = getelementptr float, ptr %x, i64 %i
+  %a = load float, ptr %px
+  %pb = getelementptr float, ptr %w, i64 %i
+  %b = load float, ptr %pb
+  %sum = fadd float %a, %b
+  %pc = getelementptr float, ptr %y, i64 %i
+  store float %sum, ptr %pc
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %hi
+  br i1 %more, label %loop, label %exit
+exit:
+  ret void
+})";
+
+// @N@ stands for the last index. The first phase also writes to scratch, which must be there.
+constexpr char kMirror[] = R"(
+define void @double_it(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+entry:
+  %h = load ptr, ptr %operands
+  store i64 %lo, ptr %scratch
+  br label %loop
+loop:
+  %i = phi i64 [ %lo, %entry ], [ %next, %loop ]
+  %ph = getelementptr float, ptr %h, i64 %i
+  %a = load float, ptr %ph
+  %double = fadd float %a, %a
+  %pt = getelementptr float, ptr %workspace, i64 %i
+  store float %double, ptr %pt
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %hi
+  br i1 %more, label %loop, label %exit
+exit:
+  ret void
+}
+define void @mirror(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+entry:
+  %py = getelementptr ptr, ptr %operands, i64 1
+  %y = load ptr, ptr %py
+  br label %loop
+loop:
+  %i = phi i64 [ %lo, %entry ], [ %next, %loop ]
+  %j = sub i64 @N@, %i
+  %pt = getelementptr float, ptr %workspace, i64 %j
+  %a = load float, ptr %pt
+  %pc = getelementptr float, ptr %y, i64 %i
+  store float %a, ptr %pc
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %hi
+  br i1 %more, label %loop, label %exit
+exit:
+  ret void
+})";
+
+[[noreturn]] void fatal(const std::string& message) {
+  std::fprintf(stderr, "ir_kernels: %s\n", message.c_str());
+  std::abort();
+}
+
+v1::Target host() {
+  auto target = detectHostTarget();
+  if (!target.ok()) fatal(std::string(target.status().message()));
+  return *target;
+}
+
+int64_t roundUp(int64_t value) { return (value + 63) / 64 * 64; }
+
+}  // namespace
+
+v1::KernelInfo::Phase phaseOf(const std::string& symbol, int64_t grid) {
+  v1::KernelInfo::Phase phase;
+  phase.set_symbol(symbol);
+  phase.set_grid(grid);
+  phase.set_strategy("elementwise");
+  return phase;
+}
+
+v1::BuiltObject compileIr(const std::string& ir, const std::string& workload_hash,
+                          const std::vector<v1::KernelInfo::Phase>& phases, int64_t workspace_bytes,
+                          int64_t scratch_bytes) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  const v1::CodeForm code = host().code();
+  const llvm::Triple triple(code.triple());
+  std::string error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target) fatal(error);
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(triple, code.cpu(), "", llvm::TargetOptions(), llvm::Reloc::PIC_));
+  llvm::LLVMContext context;
+  llvm::SMDiagnostic diagnostic;
+  std::unique_ptr<llvm::Module> module = llvm::parseAssemblyString(ir, diagnostic, context);
+  if (!module) fatal(diagnostic.getMessage().str());
+  module->setTargetTriple(triple);
+  module->setDataLayout(machine->createDataLayout());
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile)) fatal("no objects");
+  passes.run(*module);
+
+  v1::BuiltObject built;
+  built.set_object(object.data(), object.size());
+  built.mutable_info()->set_workload_hash(workload_hash);
+  built.mutable_info()->set_workspace_bytes(workspace_bytes);
+  built.mutable_info()->set_scratch_bytes(scratch_bytes);
+  built.mutable_info()->set_strategy("elementwise");
+  for (const v1::KernelInfo::Phase& phase : phases) *built.mutable_info()->add_phases() = phase;
+  return built;
+}
+
+SmallModel::SmallModel(int64_t n) {
+  const int64_t bytes = n * 4, padded = roundUp(bytes);
+  v1::TensorSpec vector;
+  vector.set_dtype(v1::DATA_TYPE_F32);
+  vector.add_shape(n);
+  *plan.mutable_target() = host();
+  plan.set_model_sha256(std::string(64, '0'));
+  plan.set_compiler_version("0.1.0+test");
+  plan.set_arena_bytes(padded);
+  plan.set_weights_bytes(padded);
+  plan.add_inputs()->CopyFrom(vector);
+  plan.mutable_inputs(0)->set_name("x");
+  plan.add_outputs()->CopyFrom(vector);
+  plan.mutable_outputs(0)->set_name("y");
+  for (const char* name : {"add", "mirror"}) {
+    v1::Workload* workload = plan.add_workloads();
+    workload->set_hash(name);
+    workload->set_symbol(name);
+    workload->set_summary(name);
+    workload->set_flops(n);
+  }
+  for (v1::Buffer::Kind kind : {v1::Buffer::INPUT, v1::Buffer::WEIGHT, v1::Buffer::ARENA, v1::Buffer::OUTPUT}) {
+    v1::Buffer* buffer = plan.add_buffers();
+    buffer->set_kind(kind);
+    buffer->set_size_bytes(bytes);
+    *buffer->mutable_spec() = vector;
+  }
+  v1::Step* add = plan.add_steps();
+  add->set_name("first");
+  for (int operand : {0, 1, 2}) add->add_operands(operand);
+  v1::Step* mirror = plan.add_steps();
+  mirror->set_name("second");
+  mirror->set_workload(1);
+  for (int operand : {2, 3}) mirror->add_operands(operand);
+
+  std::string mirror_ir = kMirror;
+  mirror_ir.replace(mirror_ir.find("@N@"), 3, std::to_string(n - 1));
+  // Given in another order than the plan's: assemble() sorts them.
+  objects.push_back(compileIr(mirror_ir, "mirror", {phaseOf("double_it", n), phaseOf("mirror", n)}, padded, 64));
+  objects.push_back(compileIr(kAdd, "add", {phaseOf("add", n)}));
+  weights.resize(static_cast<size_t>(padded) / 4);
+  for (size_t i = 0; i < static_cast<size_t>(n); ++i) weights[i] = static_cast<float>(i) / 2;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/v1/plan.pb.h"
+
+/// For tests: kernels written down as LLVM IR, and a small plan over them.
+namespace tessera::compiler {
+
+/// Compiles IR for this machine. Ends the process when it does not parse.
+v1::BuiltObject compileIr(const std::string& ir, const std::string& workload_hash,
+                          const std::vector<v1::KernelInfo::Phase>& phases, int64_t workspace_bytes = 0,
+                          int64_t scratch_bytes = 0);
+
+v1::KernelInfo::Phase phaseOf(const std::string& symbol, int64_t grid);
+
+/// A model of two steps over vectors of `n` f32, for the target "host":
+///   h = x + w          ("add": one phase; w is a weight, h lives in the arena)
+///   y[i] = 2 h[n-1-i]  ("mirror": doubles into the workspace, then mirrors: wrong without the barrier)
+struct SmallModel {
+  explicit SmallModel(int64_t n);
+  v1::Plan plan;
+  std::vector<v1::BuiltObject> objects;
+  std::vector<float> weights;  ///< the weights section: w[i] = i / 2
+};
+
+}  // namespace tessera::compiler

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/job.pb.h"
+
+namespace tessera::compiler {
+
+/// The format a model's first bytes speak of. ONNX has no signature of its own: what is not text is ONNX, and
+/// its parser says what is wrong with it.
+v1::ModelFormat formatOf(std::string_view first_bytes);
+
+/// SHA-256 of a file, 64 lower-case hexadecimal digits, and its first bytes, at most 64.
+struct FileIdentity {
+  std::string sha256;
+  std::string first_bytes;
+};
+/// Fails with INVALID_MODEL when the file cannot be read or is empty.
+absl::StatusOr<FileIdentity> identifyModel(const std::string& path);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,133 @@
+#include "compiler/pipeline.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/graph/graph.h"
+#include "compiler/import/import.h"
+#include "compiler/model_format.h"
+#include "compiler/target/target.h"
+#include "compiler/weights_file.h"
+#include "mlir/IR/MLIRContext.h"
+#include "proto/failure.h"
+#include "proto/version/version.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr int32_t kPlainLoops = 1;  // CompileOptions.opt_level
+
+class Stopwatch {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+void report(const ProgressFn& progress, const char* phase, int done, int total, const std::string& detail) {
+  if (!progress) return;
+  v1::Progress message;
+  message.set_phase(phase);
+  message.set_done(done);
+  message.set_total(total);
+  message.set_detail(detail);
+  progress(message);
+}
+
+absl::Status checkFormat(v1::ModelFormat requested, const std::string& first_bytes) {
+  const v1::ModelFormat format = requested == v1::MODEL_FORMAT_UNSPECIFIED ? formatOf(first_bytes) : requested;
+  if (format == v1::ONNX) return absl::OkStatus();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_MODEL);
+  failure.set_message(absl::StrCat("models in the format ", v1::ModelFormat_Name(format), " are not compiled"));
+  failure.set_attribute("format");
+  failure.set_found(v1::ModelFormat_Name(format));
+  failure.set_accepted("ONNX");
+  failure.set_fix("export the model as ONNX");
+  return failureStatus(failure);
+}
+
+ImportOptions importOptions(const PlanRequest& request) {
+  ImportOptions options;
+  for (const v1::InputShape& shape : request.spec.input_shapes()) {
+    options.input_shapes[shape.name()].assign(shape.shape().begin(), shape.shape().end());
+  }
+  options.external_data = request.external_data;
+  return options;
+}
+
+v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, const v1::CompileOptions& options) {
+  v1::BuildUnit unit;
+  unit.set_workload_hash(workload.hash());
+  unit.set_symbol(workload.symbol());
+  unit.set_ir(workload.ir());
+  *unit.mutable_schedule() = workload.schedule();
+  *unit.mutable_code() = target.code();
+  *unit.mutable_registers() = target.registers();
+  *unit.mutable_memory() = target.memory();
+  if (options.opt_level() == kPlainLoops) unit.mutable_schedule()->set_strategy("scalar-loops");
+  return unit;
+}
+
+/// Puts the workload into a failure that does not name a place itself.
+absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status) {
+  v1::Failure failure = failureOf(status);
+  if (failure.node().empty()) failure.set_node(workload.summary());
+  failure.set_message(absl::StrCat("workload ", workload.symbol(), " (", workload.summary(), "): ", failure.message()));
+  return failureStatus(failure);
+}
+
+}  // namespace
+
+absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress) {
+  // 1. Import: untrusted bytes become linalg on tensors.
+  const Stopwatch import_time;
+  report(progress, "import", 0, 1, request.spec.name());
+  absl::StatusOr<FileIdentity> identity = identifyModel(request.model_path);
+  if (!identity.ok()) return identity.status();
+  if (absl::Status status = checkFormat(request.spec.format(), identity->first_bytes); !status.ok()) return status;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  absl::StatusOr<ImportedModel> model = importOnnx(context, request.model_path, importOptions(request));
+  if (!model.ok()) return model.status();
+  PlanResult result;
+  result.import_ms = import_time.ms();
+  report(progress, "import", 1, 1, absl::StrCat(model->nodes, " nodes"));
+
+  // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
+  const Stopwatch plan_time;
+  const v1::Target target = canonicalTarget(request.target);
+  absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target);
+  if (!graph.ok()) return graph.status();
+  result.plan = std::move(graph->plan);
+  result.plan.set_model_sha256(identity->sha256);
+  result.plan.set_compiler_version(compilerVersion());
+
+  // 3. Loops: a schedule for each distinct workload.
+  const int total = result.plan.workloads_size();
+  for (v1::Workload& workload : *result.plan.mutable_workloads()) {
+    report(progress, "plan", static_cast<int>(result.units.size()), total, workload.summary());
+    v1::BuildUnit& unit = result.units.emplace_back(unitOf(workload, target, request.spec.options()));
+    absl::StatusOr<v1::Schedule> schedule = chooseSchedule(unit);
+    if (!schedule.ok()) return inWorkload(workload, schedule.status());
+    *unit.mutable_schedule() = *schedule;
+    *workload.mutable_schedule() = *std::move(schedule);
+  }
+
+  // 4. Weights: folded and laid out by now, written where the kernels will find them.
+  result.has_weights = result.plan.weights_bytes() > 0;
+  if (result.has_weights) {
+    absl::Status status = writeWeights(graph->weights, result.plan.weights_bytes(), request.weights_path);
+    if (!status.ok()) return status;
+  }
+  report(progress, "plan", total, total, "");
+  result.plan_ms = plan_time.ms();
+  return result;
+}
+
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) { return buildObject(unit); }
+
+}  // namespace tessera::compiler

@@ -1,0 +1,38 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/runtime/artifact_reader.h"
+#include "compiler/target/cpu_features.h"
+
+namespace tessera::compiler {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Requirements, PrintedFormParsesBack) {
+  const Requirements original = {"x86_64-unknown-linux-gnu", {"avx2", "fma"}};
+  Requirements parsed;
+  ASSERT_TRUE(parseRequirements(printRequirements(original), &parsed).ok());
+  EXPECT_EQ(parsed.triple, original.triple);
+  EXPECT_EQ(parsed.features, original.features);
+}
+
+TEST(Requirements, OtherFormatsAndUnknownLinesAreRefused) {
+  Requirements parsed;
+  EXPECT_EQ(parseRequirements("tessera-requirements 2\ntriple x\n", &parsed).code(), TESSERA_INCOMPATIBLE);
+  EXPECT_EQ(parseRequirements("tessera-requirements 1\nfeature avx\n", &parsed).code(), TESSERA_CORRUPT);
+  EXPECT_EQ(parseRequirements("tessera-requirements 1\ntriple x\nlicence y\n", &parsed).code(), TESSERA_CORRUPT);
+  EXPECT_EQ(parseRequirements("", &parsed).code(), TESSERA_CORRUPT);
+}
+
+TEST(Requirements, HostWithoutThemIsNamed) {
+  const std::string triple = std::string(hostArchitecture()) + "-unknown-linux-gnu";
+  EXPECT_TRUE(checkHost({triple, {}}).ok());
+  const RuntimeStatus missing = checkHost({triple, {"no-such-feature"}});
+  EXPECT_EQ(missing.code(), TESSERA_INCOMPATIBLE);
+  EXPECT_THAT(missing.message(), HasSubstr("no-such-feature"));
+  EXPECT_EQ(checkHost({"riscv64-unknown-linux-gnu", {}}).code(), TESSERA_INCOMPATIBLE);
+}
+
+}  // namespace
+}  // namespace tessera::compiler
