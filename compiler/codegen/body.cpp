@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -15,6 +16,13 @@ namespace arith = mlir::arith;
 
 bool isScalarType(mlir::Type type) { return type.isIntOrIndexOrFloat(); }
 
+/// A load of one element that is the same at every point: a tensor of rank 0 read from a body.
+bool isInvariantLoad(mlir::Operation& op) {
+  return llvm::isa<mlir::memref::LoadOp>(op) && llvm::all_of(op.getOperands(), [&](mlir::Value operand) {
+           return operand.getParentBlock() != op.getBlock();
+         });
+}
+
 /// A product that only a sum reads is left for the sum to take in.
 bool isFusedProduct(mlir::Operation& op) {
   auto product = llvm::dyn_cast<arith::MulFOp>(op);
@@ -26,7 +34,7 @@ bool isFusedProduct(mlir::Operation& op) {
 
 bool isVectorizableBody(mlir::Block& body) {
   for (mlir::Operation& op : body.without_terminator()) {
-    if (llvm::isa<mlir::linalg::IndexOp, arith::ConstantOp>(op)) continue;
+    if (llvm::isa<mlir::linalg::IndexOp, arith::ConstantOp>(op) || isInvariantLoad(op)) continue;
     if (!mlir::OpTrait::hasElementwiseMappableTraits(&op) || op.getNumRegions() != 0) return false;
     if (!llvm::all_of(op.getOperandTypes(), isScalarType) || !llvm::all_of(op.getResultTypes(), isScalarType))
       return false;
@@ -81,6 +89,12 @@ llvm::SmallVector<mlir::Value> emitBody(const BodyContext& context, mlir::Block&
     }
     if (auto constant = llvm::dyn_cast<arith::ConstantOp>(op)) {
       mapping.map(constant.getResult(), context.constant(constant.getValue()));
+      continue;
+    }
+    if (isInvariantLoad(op)) {
+      mlir::IRMapping outer;
+      for (mlir::Value operand : op.getOperands()) outer.map(operand, context.outer(operand));
+      mapping.map(op.getResult(0), context.broadcast(builder.clone(op, outer)->getResult(0)));
       continue;
     }
     if (context.fuse_multiply_add) {

@@ -127,7 +127,7 @@ class PhaseFunction {
     set(pointer, {1});
     set(constant(0), {2});
     int64_t stride = 1;
-    for (int64_t dim = rank - 1; dim >= 0; --dim) {
+    for (int64_t dim = type.getRank() - 1; dim >= 0; --dim) {
       set(constant(type.getDimSize(dim)), {3, dim});
       set(constant(stride), {4, dim});
       stride *= type.getDimSize(dim);

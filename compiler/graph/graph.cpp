@@ -5,6 +5,7 @@
 #include "compiler/graph/fusion.h"
 #include "compiler/graph/groups.h"
 #include "compiler/graph/layout.h"
+#include "compiler/graph/matmul_layout.h"
 #include "compiler/graph/plan_writer.h"
 #include "compiler/graph/simplify.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -38,6 +39,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("recognize-concat", recognizeConcats(main));
   count("fold-constants", foldConstants(main, &model.weights));
   const int64_t lanes = target.registers().vector_bits() / 32;
+  // Views first from behind the plain products, then from behind the packed ones.
+  count("sink-views", sinkViews(main));
+  count("pack-matmuls", packMatmuls(main, lanes));
+  count("sink-views", sinkViews(main));
   count("assign-channel-blocks", assignChannelBlocks(main, lanes));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
