@@ -88,6 +88,30 @@ class FaultService(Service):
         """A live task process: (process id, folder)."""
         return wait_until(lambda: next(iter(self.tasks().items()), None), "a task process is there", patience_s, 0.002)
 
+    @contextlib.contextmanager
+    def held_task(self):
+        """Stops the first task process that can be caught alive: (process id, folder). It goes on at the end."""
+        def caught():
+            for pid, folder in self.tasks().items():
+                if kill(pid, signal.SIGSTOP) and pid in self.tasks():
+                    return pid, folder
+            return None
+
+        pid, folder = wait_until(caught, "a task process is there to be stopped", PATIENCE_S, 0.002)
+        try:
+            yield pid, folder
+        finally:
+            kill(pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def drained(self, worker):
+        """A worker that takes no task meanwhile."""
+        self.cli("workers", "--drain", worker)
+        try:
+            yield
+        finally:
+            self.cli("workers", "--undrain", worker)
+
     def submit(self, *arguments, model=WORKLOAD, shapes=SHAPES):
         """Acknowledged, not awaited. Returns the job's id."""
         return self.cli("compile", model_path(model), "--target", "host", *shapes, "--detach", "--no-cache", "--json",
