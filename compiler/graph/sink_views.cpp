@@ -21,7 +21,8 @@ bool viewsFreshResult(mlir::OpOperand* operand) {
     if (!before || kindOf(before) == OpKind::kView) break;
     producer = before;
   }
-  return producer && producer->hasOneUse() && kindOf(producer) == OpKind::kHeavy;
+  if (!producer || !producer->hasOneUse()) return false;
+  return kindOf(producer) == OpKind::kHeavy || kindOf(producer) == OpKind::kReduction;
 }
 
 int countViewedLoops(mlir::func::FuncOp main) {
