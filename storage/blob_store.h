@@ -54,7 +54,7 @@ class BlobStore {
 struct BlobStoreOptions {
   int64_t max_blob_bytes = int64_t{64} << 30;
   /// Partial files that nobody touched for this long are removed when the store is opened.
-  int64_t partial_lifetime_seconds = 7 * 24 * 3600;
+  int64_t partial_lifetime_seconds = 604'800;  // a week
 };
 
 /// The file-backed store below `folder` (made when absent):

@@ -14,7 +14,7 @@ namespace {
 
 // A server that answers "nothing to do" without having waited is not asked again at once.
 constexpr Milliseconds kShortAnswer{50};
-constexpr Milliseconds kSpareTime{10'000};  // beyond the poll, before a call counts as stuck
+constexpr Milliseconds kSpareTime{3'000};  // beyond the poll, before a call counts as stuck
 
 }  // namespace
 
@@ -80,7 +80,8 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
   const auto asked = std::chrono::steady_clock::now();
   absl::Status status;
   {
-    CallContext context(draining_, options_.poll + kSpareTime);
+    // Draining waits for the answer: a task that was granted just now would be lost for a lease's length.
+    CallContext context(stopping_, options_.poll + kSpareTime);
     status = toAbsl(environment.service.LeaseTask(context.get(), request, &response));
   }
   if (status.ok() && response.has_lease()) return true;

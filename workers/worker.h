@@ -16,7 +16,7 @@ struct WorkerOptions {
   int64_t cache_bytes = int64_t{8} << 30;
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, kinds, slots
-  Milliseconds poll{20'000};           ///< how long a question for work may wait at the server
+  Milliseconds poll{2'000};            ///< how long a question for work waits at the server; bounds an idle drain
 };
 
 /// The lease loop: as many threads as there are slots, each asking for a task and working it off.

@@ -47,7 +47,7 @@ class WorkerTest : public testing::Test {
     options.server = "unix:" + temporary_.path() + "/socket";
     options.scratch = temporary_.path() + "/scratch";
     options.cache_bytes = 1 << 20;
-    options.poll = Milliseconds(500);
+    options.poll = Milliseconds(100);
     options.runner.binary = TESSERA_MISBEHAVING_TASK;
     options.runner.kill_grace = Milliseconds(100);
     options.identity.set_worker_id("worker");

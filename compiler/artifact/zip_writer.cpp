@@ -179,13 +179,7 @@ absl::Status ZipWriter::finish() {
   fields.u32(0x06054b50).u16(0).u16(0).u16(short_count).u16(short_count);
   fields.u32(zip64 ? kIn64 : size).u32(zip64 ? kIn64 : directory).u16(0);
   if (absl::Status status = write(fields.bytes()); !status.ok()) return status;
-  const int fd = std::exchange(fd_, -1);
-  if (fsync(fd) != 0) {
-    const int error_number = errno;
-    close(fd);
-    return ioFailure("cannot flush", path_, error_number);
-  }
-  return close(fd) == 0 ? absl::OkStatus() : ioFailure("cannot close", path_, errno);
+  return close(std::exchange(fd_, -1)) == 0 ? absl::OkStatus() : ioFailure("cannot close", path_, errno);
 }
 
 }  // namespace tessera::compiler

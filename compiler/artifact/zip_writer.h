@@ -29,7 +29,7 @@ class ZipWriter {
   absl::Status add(const std::string& name, std::string_view contents, uint32_t alignment = 1);
   /// Copies a file; `observe`, when given, sees every byte in order.
   absl::Status addFile(const std::string& name, const std::string& path, uint32_t alignment, const Observer& observe);
-  /// Writes the directory, flushes to the disk and closes.
+  /// Writes the directory and closes. Flushing to the disk is left to the blob store that takes the file in.
   absl::Status finish();
 
  private:

@@ -34,7 +34,8 @@ bool shouldFuse(mlir::OpOperand* operand) {
   if (!map.isPermutation() && !isCheapToRepeat(producer)) return false;
   if (!producer->hasOneUse()) return false;
   // What follows a contraction at the same points becomes its epilogue; a transposed read would lose that.
-  return map.isIdentity() || !readsHeavyResult(producer);
+  // So would a reduction's.
+  return !readsHeavyResult(producer) || (map.isIdentity() && kind == OpKind::kElementwise);
 }
 
 }  // namespace

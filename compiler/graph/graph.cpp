@@ -2,9 +2,11 @@
 
 #include "compiler/graph/concat.h"
 #include "compiler/graph/fold_constants.h"
+#include "compiler/graph/fold_scales.h"
 #include "compiler/graph/fusion.h"
 #include "compiler/graph/groups.h"
 #include "compiler/graph/layout.h"
+#include "compiler/graph/matmul_layout.h"
 #include "compiler/graph/plan_writer.h"
 #include "compiler/graph/simplify.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -36,8 +38,18 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("generalize-named-ops", generalizeNamedOps(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("recognize-concat", recognizeConcats(main));
-  count("fold-constants", foldConstants(main, &model.weights));
   const int64_t lanes = target.registers().vector_bits() / 32;
+  count("fold-constants", foldConstants(main, &model.weights));
+  // Views first from behind the plain products, so that what follows them is found; then from behind the
+  // packed ones.
+  count("fuse-elementwise", fuseElementwise(main));
+  count("sink-views", sinkViews(main));
+  count("fuse-elementwise", fuseElementwise(main));
+  count("fold-scales", foldScales(main));
+  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  count("fold-constants", foldConstants(main, &model.weights));
+  count("pack-matmuls", packMatmuls(main, lanes));
+  count("sink-views", sinkViews(main));
   count("assign-channel-blocks", assignChannelBlocks(main, lanes));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));

@@ -53,6 +53,10 @@ TEST_F(LayoutTest, ResidualBlocksNeedNoTransforms) {
   y = b.addChannel(b.matmul(y, b.weight({1000, 64}), true), b.weight({1000}));
   PlannedGraph planned = check(b.finish({y}));
   EXPECT_EQ(planned.plan.report().layout_transforms(), 0);
+  // Batch normalization leaves a bias, and no multiplication outside the convolutions' own.
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    EXPECT_EQ(workload.summary().find("mul +"), std::string::npos) << workload.summary();
+  }
 }
 
 TEST_F(LayoutTest, DepthwiseConvolutionsStayBlocked) {

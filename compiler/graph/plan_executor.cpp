@@ -196,9 +196,7 @@ std::string randomBytes(const v1::TensorSpec& spec, uint64_t seed) {
 absl::StatusOr<TensorBytes> runModel(const ImportedModel& model, const TensorBytes& inputs) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  mlir::OpPrintingFlags flags;
-  flags.elideLargeElementsAttrs(-1);
-  mlir::ModuleOp(*model.module)->print(stream, flags);
+  mlir::ModuleOp(*model.module)->print(stream);
   absl::StatusOr<JitFunction> jit = JitFunction::compile(text, "main");
   if (!jit.ok()) return jit.status();
 

@@ -34,9 +34,8 @@ CanonicalWorkload canonicalizeWorkload(mlir::func::FuncOp function) {
 
   CanonicalWorkload workload;
   llvm::raw_string_ostream stream(workload.ir);
-  // Elided or resource-backed constants would make the text incomplete: print everything inline.
   mlir::OpPrintingFlags flags;
-  flags.enableDebugInfo(false).elideLargeElementsAttrs(-1).elideLargeResourceString(-1);
+  flags.enableDebugInfo(false);
   function->print(stream, flags);
   stream << "\n";
   workload.hash = sha256Hex(workload.ir);

@@ -40,8 +40,10 @@ void runClient(const std::string& server, const std::string& target, const std::
     request.spec.mutable_target()->set_name(target);
     const auto start = Clock::now();
     auto outcome = client::submitCompile(channel, request, {});
-    absl::StatusOr<v1::Job> job = outcome.status();
-    if (outcome.ok()) {
+    absl::StatusOr<v1::Job> job;
+    if (!outcome.ok()) {
+      job = outcome.status();
+    } else {
       job = outcome->job.end_time_us() != 0 ? outcome->job : client::awaitJob(channel, outcome->job.id(), {});
     }
     const std::chrono::duration<double, std::milli> took = Clock::now() - start;

@@ -22,6 +22,7 @@ namespace {
     } catch (const std::system_error& system) {
       if (system.code() == std::errc::resource_unavailable_try_again) exitOutOfMemory();
     } catch (...) {
+      std::abort();
     }
   }
   std::abort();

@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
       ->excludes(folder);
   app.set_version_flag("--version", compilerVersion());
   CLI11_PARSE(app, argc, argv);
-  if (describe_host) return describe();
+  if (describe_host) _exit(describe());
   run(scratch, profile);
   // Tearing down a compiler costs more than the small tasks themselves; the kernel does it for nothing.
   _exit(0);

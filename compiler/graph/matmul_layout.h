@@ -1,0 +1,19 @@
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tessera::compiler {
+
+/// Packs constant right-hand sides of matrix products into panels [N/nr, K, nr], so that the innermost loops
+/// read them as one stream. nr is two vectors if that divides N, else one, else half of one; a matrix whose
+/// N none of them divides becomes row-major [K, N].
+///
+/// The product becomes [M.., N/nr, nr], which is the row-major [M.., N] seen through a view: nothing is moved.
+/// Returns the number of products rewritten.
+int packMatmuls(mlir::func::FuncOp main, int64_t lanes);
+
+/// Moves views from between a product and the elementwise operations that follow it to behind them, so that
+/// both have the same loops. Returns the number of operations that got other loops.
+int sinkViews(mlir::func::FuncOp main);
+
+}  // namespace tessera::compiler
