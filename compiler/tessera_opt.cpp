@@ -1,4 +1,6 @@
-// tessera-opt: runs single passes of the compiler on MLIR text, for lit tests and for people.
+// tessera-opt: runs single steps of the compiler on MLIR text, for lit tests and for people. Upstream's passes
+// are all there to combine them with.
+#include "compiler/codegen/passes.h"
 #include "compiler/graph/passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -11,5 +13,6 @@ int main(int argc, char** argv) {
   mlir::registerAllExtensions(registry);
   mlir::registerAllPasses();
   tessera::compiler::registerGraphPasses();
+  tessera::compiler::codegen::registerCodegenPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's passes\n", registry));
 }
