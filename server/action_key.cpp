@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/target/target.h"
 #include "server/canonical.h"
+#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 v1::KeyComponent component(const std::string& name, const std::string& bytes, const std::string& summary) {
   v1::KeyComponent result;
   result.set_name(name);
-  result.set_hash(sha256Hex(bytes));
+  result.set_hash(storage::sha256Hex(bytes));
   result.set_summary(summary);
   return result;
 }
@@ -100,7 +101,7 @@ std::string requestHash(const v1::CreateJobRequest& request) {
   v1::CreateJobRequest content = request;
   content.clear_request_id();
   content.clear_validate_only();
-  return sha256Hex(canonicalBytes(content));
+  return storage::sha256Hex(canonicalBytes(content));
 }
 
 }  // namespace tessera::server

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
-#include "server/canonical.h"
 #include "server/status_macros.h"
+#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -81,7 +81,7 @@ absl::Status checkText(std::string_view field, std::string_view text, int longes
 }
 
 absl::Status checkSha256(std::string_view field, std::string_view sha256) {
-  if (isSha256(sha256)) {
+  if (storage::isSha256(sha256)) {
     return absl::OkStatus();
   }
   return fieldError(field, absl::StrCat("'", std::string(sha256.substr(0, 80)), "'"),

@@ -18,9 +18,12 @@
 
 /// `TESSERA_ASSIGN(auto job, tx.getJob(id));` declares `job`, or returns the error.
 #define TESSERA_ASSIGN(declaration, expr) TESSERA_ASSIGN_AS(TESSERA_CONCAT(tessera_or_, __LINE__), declaration, expr)
+// Its arguments are a new name and a declaration, which take no parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define TESSERA_ASSIGN_AS(result, declaration, expr) \
   auto result = (expr);                              \
   if (!result.ok()) {                                \
     return result.status();                          \
   }                                                  \
   declaration = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)

@@ -21,11 +21,13 @@ namespace {
 using namespace tessera;
 using namespace tessera::worker;
 
-const std::map<std::string, v1::TaskKind> kKinds = {{"plan", v1::PLAN},
-                                                    {"build", v1::BUILD},
-                                                    {"assemble", v1::ASSEMBLE},
-                                                    {"execute", v1::EXECUTE},
-                                                    {"profile", v1::PROFILE}};
+std::map<std::string, v1::TaskKind> taskKinds() {
+  return {{"plan", v1::PLAN},
+          {"build", v1::BUILD},
+          {"assemble", v1::ASSEMBLE},
+          {"execute", v1::EXECUTE},
+          {"profile", v1::PROFILE}};
+}
 
 std::string hostname() {
   char name[256] = {};
@@ -124,7 +126,7 @@ int main(int argc, char** argv) {
   app.add_option("--slots", flags.slots, "Tasks at a time")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--kinds", flags.kinds, "Kinds of task to take; default all")
       ->delimiter(',')
-      ->transform(CLI::CheckedTransformer(kKinds, CLI::ignore_case));
+      ->transform(CLI::CheckedTransformer(taskKinds(), CLI::ignore_case));
   app.add_option("--task-binary", flags.options.runner.binary, "The program that does a task")
       ->check(CLI::ExistingFile)
       ->capture_default_str();

@@ -18,9 +18,8 @@ bool isScalarType(mlir::Type type) { return type.isIntOrIndexOrFloat(); }
 
 /// A load of one element that is the same at every point: a tensor of rank 0 read from a body.
 bool isInvariantLoad(mlir::Operation& op) {
-  return llvm::isa<mlir::memref::LoadOp>(op) && llvm::all_of(op.getOperands(), [&](mlir::Value operand) {
-           return operand.getParentBlock() != op.getBlock();
-         });
+  return llvm::isa<mlir::memref::LoadOp>(op) &&
+         llvm::all_of(op.getOperands(), [&](mlir::Value operand) { return operand.getParentBlock() != op.getBlock(); });
 }
 
 /// A product that only a sum reads is left for the sum to take in.

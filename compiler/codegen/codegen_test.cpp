@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/loaded_unit.h"
+#include "proto/failure.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -100,6 +101,63 @@ func.func @mm(%a: tensor<13x29xf32>, %b: tensor<29x45xf32>) -> tensor<13x45xf32>
   %c = linalg.matmul ins(%a, %b : tensor<13x29xf32>, tensor<29x45xf32>) outs(%f : tensor<13x45xf32>) -> tensor<13x45xf32>
   return %c : tensor<13x45xf32>
 })");
+}
+
+TEST(Codegen, OtherMachinesAreCompiledByDataAlone) {
+  struct Machine {
+    const char *triple, *cpu;
+    int bits, registers;
+  };
+  for (const Machine& machine : {Machine{"x86_64-unknown-linux-gnu", "haswell", 256, 16},
+                                 Machine{"x86_64-unknown-linux-gnu", "cascadelake", 512, 32},
+                                 Machine{"x86_64-unknown-linux-gnu", "x86-64-v3", 256, 16},
+                                 Machine{"aarch64-unknown-linux-gnu", "neoverse-n1", 128, 32}}) {
+    v1::BuildUnit unit = hostUnit(kConvReluPad);
+    unit.mutable_code()->set_triple(machine.triple);
+    unit.mutable_code()->set_cpu(machine.cpu);
+    unit.mutable_registers()->set_vector_bits(machine.bits);
+    unit.mutable_registers()->set_vector_count(machine.registers);
+    auto schedule = chooseSchedule(unit);
+    ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+    ASSERT_EQ(schedule->register_tile_size(), 2);
+    const int rows = schedule->register_tile(0), vectors = schedule->register_tile(1);
+    EXPECT_LE(rows * vectors + vectors + 1, machine.registers) << machine.cpu;
+    EXPECT_GE(rows * vectors, machine.registers / 2) << machine.cpu;
+    // What was chosen, written into the unit, gives the same object.
+    auto chosen = buildObject(unit);
+    *unit.mutable_schedule() = *schedule;
+    auto stated = buildObject(unit);
+    ASSERT_TRUE(chosen.ok() && stated.ok()) << chosen.status().message() << stated.status().message();
+    EXPECT_EQ(chosen->object(), stated->object()) << machine.cpu;
+  }
+}
+
+TEST(Codegen, AnotherRegisterTileIsFollowed) {
+  for (const auto& [rows, vectors] : {std::pair{7, 1}, std::pair{1, 3}, std::pair{4, 2}}) {
+    checkWorkload(kConvReluPad, {.adjust = [&](v1::BuildUnit& unit) {
+                    unit.mutable_schedule()->add_register_tile(rows);
+                    unit.mutable_schedule()->add_register_tile(vectors);
+                    unit.mutable_schedule()->set_unroll_reduction(5);
+                  }});
+  }
+}
+
+TEST(Codegen, UnknownTargetsAreNamed) {
+  v1::BuildUnit unit = hostUnit(kConvReluPad);
+  unit.mutable_code()->set_cpu("z80");
+  auto built = buildObject(unit);
+  ASSERT_FALSE(built.ok());
+  EXPECT_EQ(failureOf(built.status()).reason(), v1::Failure::INVALID_TARGET);
+  EXPECT_EQ(failureOf(built.status()).found(), "z80");
+}
+
+TEST(Codegen, BrokenWorkloadsAreErrors) {
+  for (const char* ir : {"", "module {}", "func.func @f(", "func.func private @f()",
+                         "func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"}) {
+    auto built = buildObject(hostUnit(ir));
+    ASSERT_FALSE(built.ok()) << ir;
+    EXPECT_FALSE(built.status().message().empty());
+  }
 }
 
 TEST(Codegen, EqualUnitsGiveEqualBytes) {

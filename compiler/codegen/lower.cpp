@@ -1,4 +1,5 @@
 #include "compiler/codegen/diagnostics.h"
+#include "compiler/codegen/math_expansion.h"
 #include "compiler/codegen/native.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -12,46 +13,15 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/Passes.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/DialectConversion.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 namespace tessera::compiler::codegen {
-namespace {
-
-/// math operations whose LLVM form is an instruction, not a call.
-bool isInstruction(llvm::StringRef name) {
-  static constexpr llvm::StringLiteral kInstructions[] = {"absf", "absi",  "ceil", "copysign", "ctlz",      "ctpop",
-                                                          "cttz", "floor", "fma",  "sqrt",     "roundeven", "trunc"};
-  return llvm::is_contained(kInstructions, name);
-}
-
-mlir::LogicalResult expandMath(mlir::ModuleOp module) {
-  auto not_instruction = [](llvm::StringRef name) { return !isInstruction(name.substr(name.find('.') + 1)); };
-  {
-    // f16, bf16 and f64 functions are computed in f32 (relative error about 1e-7).
-    mlir::RewritePatternSet patterns(module.getContext());
-    llvm::SmallVector<mlir::StringRef> expand{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
-                                              "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};
-    mlir::math::populateExpansionPatterns(patterns, expand);
-    mlir::populateMathF32ExpansionPatterns(patterns, not_instruction);
-    mlir::populateMathPolynomialApproximationPatterns(patterns, not_instruction);
-    mlir::arith::populateArithExpandOpsPatterns(patterns);
-    if (mlir::failed(mlir::applyPatternsGreedily(module, std::move(patterns)))) return mlir::failure();
-  }
-  return mlir::success();
-}
-
-}  // namespace
-
 absl::Status lowerToLlvm(mlir::ModuleOp module) {
   Diagnostics diagnostics(*module.getContext());
   mlir::PassManager passes(module.getContext());

@@ -113,16 +113,18 @@ void absorbFills(std::vector<Item>& items) {
   }
 }
 
+using Box = std::pair<llvm::SmallVector<int64_t>, llvm::SmallVector<int64_t>>;  ///< offsets, sizes
+
 /// The box [offset, offset + size) of its root that `view` covers, when that is what it is.
-std::optional<std::pair<llvm::SmallVector<int64_t>, llvm::SmallVector<int64_t>>> boxOf(mlir::Value view) {
+std::optional<Box> boxOf(mlir::Value view) {
   auto subview = view.getDefiningOp<mlir::memref::SubViewOp>();
   if (!subview || subview.getSource() != rootOf(view)) return std::nullopt;
   auto is_static = [](llvm::ArrayRef<int64_t> values) { return !llvm::any_of(values, mlir::ShapedType::isDynamic); };
   if (!is_static(subview.getStaticOffsets()) || !is_static(subview.getStaticSizes()) ||
       !llvm::all_of(subview.getStaticStrides(), [](int64_t stride) { return stride == 1; }))
     return std::nullopt;
-  return std::pair(llvm::SmallVector<int64_t>(subview.getStaticOffsets()),
-                   llvm::SmallVector<int64_t>(subview.getStaticSizes()));
+  return Box(llvm::SmallVector<int64_t>(subview.getStaticOffsets()),
+             llvm::SmallVector<int64_t>(subview.getStaticSizes()));
 }
 
 /// The part of `fill` outside the box: two slabs per padded dimension, each bounded by the box in the
@@ -158,7 +160,7 @@ void shrinkFills(std::vector<Item>& items) {
       if (!llvm::is_contained(items[j].reads, target) && !llvm::is_contained(items[j].writes, target)) continue;
       if (!items[j].nest || items[j].removed) break;
       int uses = 0;
-      std::optional<std::pair<llvm::SmallVector<int64_t>, llvm::SmallVector<int64_t>>> box;
+      std::optional<Box> box;
       for (Statement& statement : items[j].nest->statements) {
         for (const Operand& input : statement.inputs) uses += !input.from && input.access.root == target;
         for (auto [o, output] : llvm::enumerate(statement.outputs))
@@ -224,7 +226,47 @@ void dropDeadStores(std::vector<Item>& items) {
   }
 }
 
-bool conflict(const Item& a, const Item& b) { return intersects(a.writes, b.reads) || intersects(a.reads, b.writes); }
+/// The boxes of `root` an item writes, or nothing when it also reads the buffer or a box is not known.
+std::optional<std::vector<Box>> boxesWritten(const Item& item, mlir::Value root) {
+  if (!item.nest || !item.border.empty()) return std::nullopt;
+  std::vector<Box> boxes;
+  for (const Statement& statement : item.nest->statements) {
+    for (const Operand& input : statement.inputs)
+      if (input.access.root == root && !input.from) return std::nullopt;
+    linalg::LinalgOp op = statement.op;
+    for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+      if (output.access.root != root) continue;
+      auto box = boxOf(op.getDpsInits()[o]);
+      if (!box || (readsOld(statement, o) && !statement.init[o])) return std::nullopt;
+      boxes.push_back(std::move(*box));
+    }
+  }
+  return boxes;
+}
+
+bool disjoint(const Box& a, const Box& b) {
+  for (auto [a_offset, a_size, b_offset, b_size] : llvm::zip_equal(a.first, a.second, b.first, b.second))
+    if (a_offset + a_size <= b_offset || b_offset + b_size <= a_offset) return true;
+  return false;
+}
+
+/// Whether two items must not run at the same time: one writes what the other touches, unless both write
+/// separate boxes of one buffer.
+bool conflict(const Item& a, const Item& b) {
+  Roots shared;
+  for (mlir::Value root : a.writes)
+    if (llvm::is_contained(b.reads, root) || llvm::is_contained(b.writes, root)) add(shared, root);
+  for (mlir::Value root : b.writes)
+    if (llvm::is_contained(a.reads, root)) add(shared, root);
+  return llvm::any_of(shared, [&](mlir::Value root) {
+    const auto in_a = boxesWritten(a, root), in_b = boxesWritten(b, root);
+    if (!in_a || !in_b) return true;
+    for (const Box& x : *in_a)
+      for (const Box& y : *in_b)
+        if (!disjoint(x, y)) return true;
+    return false;
+  });
+}
 
 }  // namespace
 
@@ -261,7 +303,7 @@ PhaseList splitPhases(mlir::func::FuncOp func) {
     } else if (item.disjoint_from >= 0) {
       phase.nests.insert(phase.nests.end(), item.border.begin(), item.border.end());
     } else {
-      phase.nests.push_back(std::move(*item.nest));
+      phase.nests.push_back(*item.nest);
     }
   }
   return list;

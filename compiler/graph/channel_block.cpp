@@ -124,6 +124,10 @@ Value padDimension(OpBuilder& builder, Location location, Value value, int64_t d
 }
 
 Value refill(OpBuilder& builder, Value init, llvm::ArrayRef<int64_t> shape) {
+  // A view of a fill is as good as the fill.
+  while (init.getDefiningOp<mlir::tensor::ExpandShapeOp>() || init.getDefiningOp<mlir::tensor::CollapseShapeOp>()) {
+    init = init.getDefiningOp()->getOperand(0);
+  }
   auto type = mlir::cast<RankedTensorType>(init.getType());
   if (init.getDefiningOp<mlir::tensor::EmptyOp>()) {
     return mlir::tensor::EmptyOp::create(builder, init.getLoc(), shape, type.getElementType());

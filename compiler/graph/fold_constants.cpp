@@ -83,22 +83,41 @@ std::string nameOf(Value value) {
   return "constant";
 }
 
-/// A new argument of main that stands for `known`.
-Value addWeight(mlir::func::FuncOp main, std::vector<Weight>& weights, Value original, const DenseValue& known) {
-  auto type = mlir::cast<RankedTensorType>(original.getType());
-  Weight weight;
-  weight.spec.set_name(nameOf(original));
-  weight.spec.set_dtype(dataTypeOf(type.getElementType()));
-  for (int64_t extent : type.getShape()) weight.spec.add_shape(extent);
-  weight.bytes = {known.data, static_cast<size_t>(known.bytes())};
-  weight.owner = known.owner;
-  mlir::Builder builder(main.getContext());
-  auto index = builder.getNamedAttr("tessera.weight", builder.getI64IntegerAttr(static_cast<int64_t>(weights.size())));
-  weights.push_back(std::move(weight));
-  const unsigned position = main.getNumArguments();
-  (void)main.insertArgument(position, type, builder.getDictionaryAttr(index), original.getLoc());
-  return main.getArgument(position);
-}
+/// Adds weights and the arguments of main that stand for them. The function's type and attributes are written
+/// once, when the object goes: per weight that would be quadratic.
+class WeightAppender {
+ public:
+  WeightAppender(mlir::func::FuncOp main, std::vector<Weight>& weights) : main_(main), weights_(weights) {
+    main.getAllArgAttrs(attributes_);
+  }
+  ~WeightAppender() {
+    mlir::Block& body = main_.getBody().front();
+    main_.setType(mlir::FunctionType::get(main_.getContext(), body.getArgumentTypes(), main_.getResultTypes()));
+    main_.setAllArgAttrs(attributes_);
+  }
+  WeightAppender(const WeightAppender&) = delete;
+  WeightAppender& operator=(const WeightAppender&) = delete;
+
+  Value add(Value original, const DenseValue& known) {
+    auto type = mlir::cast<RankedTensorType>(original.getType());
+    Weight weight;
+    weight.spec.set_name(nameOf(original));
+    weight.spec.set_dtype(dataTypeOf(type.getElementType()));
+    for (int64_t extent : type.getShape()) weight.spec.add_shape(extent);
+    weight.bytes = {known.data, static_cast<size_t>(known.bytes())};
+    weight.owner = known.owner;
+    mlir::Builder builder(main_.getContext());
+    attributes_.push_back(builder.getDictionaryAttr(
+        builder.getNamedAttr("tessera.weight", builder.getI64IntegerAttr(static_cast<int64_t>(weights_.size())))));
+    weights_.push_back(std::move(weight));
+    return main_.getBody().front().addArgument(type, original.getLoc());
+  }
+
+ private:
+  mlir::func::FuncOp main_;
+  std::vector<Weight>& weights_;
+  llvm::SmallVector<mlir::DictionaryAttr> attributes_;
+};
 
 void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, ConstantEvaluator& evaluator) {
   for (mlir::BlockArgument argument : main.getArguments()) {
@@ -134,6 +153,8 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights) {
   ConstantEvaluator evaluator;
   defineWeights(main, weights, evaluator);
   int64_t budget = kBudget;
+  std::optional<WeightAppender> appender;
+  if (weights != nullptr) appender.emplace(main, *weights);
   llvm::DenseSet<mlir::Operation*> folded(foldable.begin(), foldable.end());
   llvm::DenseMap<Value, int> readers;  // folded operations that still have to read a value
   for (mlir::Operation* op : foldable) {
@@ -154,7 +175,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights) {
         builder.setInsertionPoint(op);
         replacement = mlir::arith::ConstantOp::create(builder, op->getLoc(), attributeOf(*known, type));
       } else {
-        replacement = addWeight(main, *weights, result, *known);
+        replacement = appender->add(result, *known);
       }
       result.replaceUsesWithIf(replacement, [&](mlir::OpOperand& use) { return !folded.contains(use.getOwner()); });
     }
@@ -180,10 +201,11 @@ void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
   }
   ConstantEvaluator evaluator;
   int64_t budget = kBudget;
+  WeightAppender appender(main, weights);
   for (mlir::arith::ConstantOp constant : constants) {
     std::optional<DenseValue> known = evaluator.evaluate(constant.getResult(), budget);
     if (!known) continue;
-    constant.getResult().replaceAllUsesWith(addWeight(main, weights, constant.getResult(), *known));
+    constant.getResult().replaceAllUsesWith(appender.add(constant.getResult(), *known));
     constant.erase();
   }
 }

@@ -15,10 +15,20 @@ constexpr size_t kMaxBodyOps = 48;
 
 size_t bodySize(GenericOp op) { return op.getBody()->getOperations().size(); }
 
-bool readsHeavyResult(GenericOp op) {
-  return llvm::any_of(op->getOperands(), [](mlir::Value operand) {
+/// An operation that was merged lingers without readers until the rewriter removes it.
+bool hasOneLiveReader(mlir::Operation* op) {
+  return llvm::count_if(op->getUsers(),
+                        [](mlir::Operation* user) { return !mlir::isa<GenericOp>(user) || !user->use_empty(); }) == 1;
+}
+
+/// Whether a product or the like is among what feeds `op` through elementwise operations; looks a few back.
+bool followsHeavy(mlir::Operation* op, int depth = 4) {
+  return llvm::any_of(op->getOperands(), [&](mlir::Value operand) {
     mlir::Operation* producer = operand.getDefiningOp();
-    return producer && kindOf(producer) == OpKind::kHeavy;
+    if (!producer) return false;
+    const OpKind kind = kindOf(producer);
+    return kind == OpKind::kHeavy || (kind == OpKind::kElementwise && hasOneLiveReader(producer) && depth > 0 &&
+                                      followsHeavy(producer, depth - 1));
   });
 }
 
@@ -35,7 +45,7 @@ bool shouldFuse(mlir::OpOperand* operand) {
   if (!producer->hasOneUse()) return false;
   // What follows a contraction at the same points becomes its epilogue; a transposed read would lose that.
   // So would a reduction's.
-  return !readsHeavyResult(producer) || (map.isIdentity() && kind == OpKind::kElementwise);
+  return !followsHeavy(producer) || (map.isIdentity() && kind == OpKind::kElementwise);
 }
 
 }  // namespace

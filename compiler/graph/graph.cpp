@@ -1,5 +1,6 @@
 #include "compiler/graph/graph.h"
 
+#include "compiler/graph/absorb_transposes.h"
 #include "compiler/graph/concat.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/fold_scales.h"
@@ -38,6 +39,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("generalize-named-ops", generalizeNamedOps(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("recognize-concat", recognizeConcats(main));
+  count("drop-unit-broadcasts", dropUnitBroadcasts(main));
   const int64_t lanes = target.registers().vector_bits() / 32;
   count("fold-constants", foldConstants(main, &model.weights));
   // Views first from behind the plain products, so that what follows them is found; then from behind the
@@ -48,11 +50,13 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("fold-scales", foldScales(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
+  count("absorb-transposes", absorbTransposes(main));
   count("pack-matmuls", packMatmuls(main, lanes));
   count("sink-views", sinkViews(main));
   count("assign-channel-blocks", assignChannelBlocks(main, lanes));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
+  count("sink-views", sinkViews(main));
   const int layout_transforms = countLayoutTransforms(main);
   count("fuse-elementwise", fuseElementwise(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;

@@ -1,5 +1,6 @@
 #include "compiler/graph/graph.h"
 
+#include "compiler/graph/model_builder.h"
 #include "compiler/graph/plan_check.h"
 #include "gtest/gtest.h"
 
@@ -103,6 +104,67 @@ TEST_F(PlanTest, SoftmaxIsOneWorkload) {
       return %r : tensor<7x13xf32>
     })");
   EXPECT_EQ(planned.plan.steps_size(), 1);
+}
+
+TEST_F(PlanTest, AnElementwiseStepWritesOverItsDyingOperand) {
+  ModelBuilder b(context_);
+  mlir::Value x = b.input({4, 64});
+  // The transpose's result dies in the sum, which is its own step because the product is read twice.
+  mlir::Value p = b.matmul(x, b.weight({64, 64}));
+  mlir::Value q = b.transposed(b.reshape(p, {16, 16}), {1, 0});
+  mlir::Value s = b.relu(b.add(b.reshape(q, {4, 64}), p));
+  PlannedGraph planned = check(b.finish({b.softmax(b.matmul(s, b.weight({64, 64}))), b.softmax(s)}));
+  bool in_place = false;
+  for (const v1::Step& step : planned.plan.steps()) {
+    const v1::Buffer& result = planned.plan.buffers(*step.operands().rbegin());
+    for (int i = 0; i + 1 < step.operands_size(); ++i) {
+      const v1::Buffer& operand = planned.plan.buffers(step.operands(i));
+      in_place |= operand.kind() == v1::Buffer::ARENA && result.kind() == v1::Buffer::ARENA &&
+                  operand.offset() == result.offset();
+    }
+  }
+  EXPECT_TRUE(in_place);
+}
+
+TEST_F(PlanTest, EqualLayersShareOneWorkload) {
+  ModelBuilder b(context_);
+  mlir::Value y = b.input({3, 64});
+  for (int layer = 0; layer < 5; ++layer) y = b.relu(b.addChannel(b.matmul(y, b.weight({64, 64})), b.weight({64})));
+  PlannedGraph planned = check(b.finish({y}));
+  EXPECT_EQ(planned.plan.steps_size(), 5);
+  EXPECT_EQ(planned.plan.workloads_size(), 1);
+  EXPECT_EQ(planned.plan.workloads(0).flops(), 3 * 64 * 64 * 2 + 2 * 3 * 64);
+}
+
+TEST_F(PlanTest, EqualModelsGiveEqualPlans) {
+  auto plan = [&] {
+    ModelBuilder b(context_);
+    mlir::Value y = b.relu(b.batchNorm(b.conv(b.input({1, 3, 9, 9}), 32, {.kernel = 3, .pad = 1})));
+    y = b.layerNorm(b.reshape(b.globalAverage(b.conv(y, 24, {.kernel = 3})), {1, 24}));
+    absl::StatusOr<PlannedGraph> planned = planGraph(b.finish({y}), target_);
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    std::string text = planned->plan.SerializeAsString();
+    for (const PlannedGraph::PlacedWeight& placed : planned->weights) text += placed.weight.bytes;
+    return text;
+  };
+  EXPECT_EQ(plan(), plan());
+}
+
+TEST_F(PlanTest, TenThousandNodes) {
+  ModelBuilder b(context_);
+  mlir::Value x = b.input({4, 32});
+  mlir::Value y = x;
+  mlir::Value w = b.weight({32, 32});
+  for (int node = 0; node < 2500; ++node) {
+    y = b.relu(b.matmul(y, node % 2 == 0 ? w : b.weight({32, 32})));
+    y = b.add(b.sigmoid(y), x);
+  }
+  absl::StatusOr<PlannedGraph> planned = planGraph(b.finish({y}), target_);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->plan.steps_size(), 2500);
+  EXPECT_EQ(planned->plan.workloads_size(), 1);
+  // Two buffers alternate: the arena does not grow with depth.
+  EXPECT_LE(planned->plan.arena_bytes(), 2 * 4 * 32 * 4);
 }
 
 }  // namespace

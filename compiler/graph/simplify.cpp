@@ -1,7 +1,9 @@
 #include "compiler/graph/simplify.h"
 
+#include "compiler/graph/op_kind.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "proto/failure.h"
@@ -18,6 +20,44 @@ int generalizeNamedOps(mlir::func::FuncOp main) {
   for (mlir::linalg::LinalgOp op : named) {
     rewriter.setInsertionPoint(op);
     count += mlir::succeeded(mlir::linalg::generalizeNamedOp(rewriter, op));
+  }
+  return count;
+}
+
+int dropUnitBroadcasts(mlir::func::FuncOp main) {
+  int count = 0;
+  for (auto op : main.getBody().front().getOps<mlir::linalg::GenericOp>()) {
+    if (kindOf(op) != OpKind::kElementwise) continue;
+    llvm::SmallVector<mlir::AffineMap> maps = op.getIndexingMapsArray();
+    mlir::OpBuilder builder(op);
+    for (unsigned index = 0; index < op.getNumDpsInputs(); ++index) {
+      auto type = mlir::dyn_cast<mlir::RankedTensorType>(op.getDpsInputs()[index].getType());
+      if (!type || type.getRank() < 2 || type.getNumElements() == 0) continue;
+      if (maps[index].getNumResults() == maps[index].getNumDims()) continue;  // a transpose, not a broadcast
+      // Row statistics, read by the leading loops, never hinder; a view would part them from their reduction.
+      bool leading = true;
+      for (auto [d, result] : llvm::enumerate(maps[index].getResults()))
+        leading &= result == builder.getAffineDimExpr(d);
+      if (leading) continue;
+      llvm::SmallVector<mlir::AffineExpr> kept;
+      // Each kept dimension takes the unit dimensions around it.
+      llvm::SmallVector<mlir::ReassociationIndices> groups;
+      mlir::ReassociationIndices pending;
+      for (int64_t d = 0; d < type.getRank(); ++d) {
+        pending.push_back(d);
+        if (type.getDimSize(d) == 1) continue;
+        kept.push_back(maps[index].getResult(d));
+        groups.push_back(pending);
+        pending.clear();
+      }
+      if (kept.size() == static_cast<size_t>(type.getRank())) continue;
+      if (!groups.empty()) groups.back().append(pending);
+      mlir::Value view = mlir::tensor::CollapseShapeOp::create(builder, op.getLoc(), op.getDpsInputs()[index], groups);
+      op->setOperand(index, view);
+      maps[index] = mlir::AffineMap::get(maps[index].getNumDims(), 0, kept, op.getContext());
+      ++count;
+    }
+    op.setIndexingMapsAttr(builder.getAffineMapArrayAttr(maps));
   }
   return count;
 }

@@ -88,6 +88,11 @@ class Evaluator {
         .Case([&](mlir::tensor::ExtractSliceOp slice) { return extractSlice(slice); })
         .Case([&](mlir::tensor::InsertSliceOp slice) { return insertSlice(slice); })
         .Case([&](mlir::tensor::PadOp pad) { return evaluatePad(pad); })
+        .Case([&](mlir::linalg::FillOp fill) {
+          Attribute value = scalars_.lookup(fill.getInputs()[0]);
+          auto type = llvm::cast<mlir::RankedTensorType>(fill->getResult(0).getType());
+          return value && define(fill->getResult(0), std::vector<Attribute>(type.getNumElements(), value));
+        })
         .Case([&](mlir::linalg::GenericOp generic) { return evaluateGeneric(generic); })
         .Case([&](mlir::linalg::LinalgOp named) {
           mlir::IRRewriter rewriter(named->getContext());

@@ -45,6 +45,13 @@ absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& import
 
 absl::Status GraphImporter::readOpsets() {
   TESSERA_ASSIGN_OR_RETURN(opsets_, readImports(model_->opset_import()));
+  if (opsets_.empty() && model_->ir_version() >= 3) {
+    return fault(v1::Failure::INVALID_MODEL, "the model imports no operator set",
+                 {.attribute = "opset_import",
+                  .found = "none",
+                  .accepted = "the version its operators are meant in",
+                  .fix = "the file may be cut off: compare it with its source"});
+  }
   opsets_.emplace("", 1);  // models older than IR version 3 import nothing and mean version 1
   for (const auto& function : model_->functions()) {
     const std::string key = absl::StrCat(domainOf(function.domain()), ":", function.name());

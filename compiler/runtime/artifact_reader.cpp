@@ -48,13 +48,11 @@ const ZipEntry* ArtifactFile::find(std::string_view name) const {
 }
 
 RuntimeStatus ArtifactFile::read(std::string_view name, std::span<const uint8_t>* contents) const {
-  const int length = static_cast<int>(name.size());
   const ZipEntry* entry = find(name);
-  if (!entry) return runtimeError(TESSERA_CORRUPT, "not a valid artifact: it has no '%.*s'", length, name.data());
+  if (!entry) return {TESSERA_CORRUPT, "not a valid artifact: it has no '" + std::string(name) + "'"};
   const std::span<const uint8_t> found = bytes(*entry);
   if (crc32_z(0, found.data(), found.size()) != entry->crc32) {
-    return runtimeError(TESSERA_CORRUPT, "the artifact is damaged: the checksum of '%.*s' does not hold", length,
-                        name.data());
+    return {TESSERA_CORRUPT, "the artifact is damaged: the checksum of '" + std::string(name) + "' does not hold"};
   }
   *contents = found;
   return {};

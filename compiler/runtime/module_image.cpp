@@ -52,7 +52,7 @@ int collectSegments(dl_phdr_info* info, size_t, void* data) {
 
 std::vector<ImageSegment> segmentsOf(void* handle) {
   link_map* map = nullptr;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return {};
+  if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0) return {};
   SegmentSearch search{map->l_addr, map->l_name, {}};
   dl_iterate_phdr(collectSegments, &search);
   return std::move(search.segments);

@@ -100,7 +100,8 @@ void readCaches(const std::string& cpus, v1::Target& target) {
       int value = 0;
       if (absl::SimpleAtoi(readLine(folder + "coherency_line_size"), &value) && value > 0) level.set_line_bytes(value);
       if (absl::SimpleAtoi(readLine(folder + "ways_of_associativity"), &value)) level.set_associativity(value);
-      if ((value = listedCpus(readLine(folder + "shared_cpu_list"))) > 0) level.set_shared_by(value);
+      if (const int sharing = listedCpus(readLine(folder + "shared_cpu_list")); sharing > 0)
+        level.set_shared_by(sharing);
     }
   }
 }

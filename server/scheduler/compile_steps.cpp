@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/action_key.h"
-#include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/tasks.h"
 #include "server/status_macros.h"
+#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -134,7 +134,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
                         static_cast<int>(result.payload_case()));
   }
   for (const v1::OutputFile& file : result.files()) {
-    if (!isSha256(file.digest().sha256())) {
+    if (!storage::isSha256(file.digest().sha256())) {
       return absl::StrCat("output file ", file.name(), " has no digest");
     }
   }

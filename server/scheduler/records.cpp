@@ -39,8 +39,10 @@ absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::
   for (int i = 0; i < profile.kernels_size(); ++i) {
     const v1::ProfileResult::KernelTime& kernel = profile.kernels(i);
     record.set_id(absl::StrCat(task.id(), "-", i));
-    record.set_workload_hash(kernel.symbol());
-    record.set_workload_summary(kernel.name());
+    record.set_workload_hash(kernel.workload_hash());
+    record.set_workload_summary(kernel.summary());
+    *record.mutable_schedule() = kernel.schedule();
+    *record.mutable_times_ms() = kernel.times_ms();
     record.set_median_ms(kernel.median_ms());
     record.set_flops(kernel.flops());
     TESSERA_TRY(step.tx.putRecord(record));

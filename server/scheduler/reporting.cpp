@@ -9,6 +9,7 @@
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
 #include "server/status_macros.h"
+#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -101,7 +102,7 @@ absl::Status countForWorker(Step& step, const std::string& worker_id, bool faile
 absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::TaskResult& result,
                   const v1::Digest& reproducer) {
   TESSERA_ASSIGN(v1::Task task, step.tx.getTask(request.task_id()));
-  const std::string hash = sha256Hex(canonicalBytes(request));
+  const std::string hash = storage::sha256Hex(canonicalBytes(request));
   if (task.last_report_hash() == hash) {
     return absl::OkStatus();
   }

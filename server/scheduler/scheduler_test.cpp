@@ -423,6 +423,8 @@ TEST(Scheduler, ProfilesFileOneRecordPerKernel) {
                       EXPECT_EQ(record.seed(), 7);
                       EXPECT_EQ(record.job_id(), job.id());
                       EXPECT_GT(record.median_ms(), 0);
+                      EXPECT_EQ(record.times_ms_size(), 3);
+                      EXPECT_NE(record.workload_hash(), "");
                     }
                     return absl::OkStatus();
                   })

@@ -61,7 +61,7 @@ absl::Status DownloadCall::readChunk() {
   }
   next_ += length;
   if (hash_) {
-    hash_->addRaw(*data);
+    hash_->update(*data);
   }
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@ namespace {
 /// After fork() of a process with threads: only async-signal-safe calls, no allocation.
 [[noreturn]] void becomeChild(char* const* argv, pid_t parent, int error_pipe) {
   setpgid(0, 0);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) {
     _exit(1);  // the parent died before the signal was asked for

@@ -10,7 +10,8 @@
 namespace tessera::server {
 
 /// Starts a program in a process group of its own, with no signal blocked, that the kernel kills when the
-/// calling thread ends. The program's own diagnostics go where this process's do.
+/// calling thread ends. What the program prints goes to this process's
+/// diagnostics (standard error).
 absl::StatusOr<pid_t> spawnBound(const std::vector<std::string>& command);
 
 }  // namespace tessera::server

@@ -70,6 +70,8 @@ v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
         kernel->set_symbol("kernel" + std::to_string(i));
         kernel->set_median_ms(0.25 * (i + 1));
         kernel->set_flops(1000);
+        kernel->set_workload_hash("hash" + std::to_string(i));
+        for (double ms : {0.2, 0.25, 0.3}) kernel->add_times_ms(ms * (i + 1));
       }
       result.mutable_profile()->add_latency_ms(0.75);
       break;

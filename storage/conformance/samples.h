@@ -7,16 +7,16 @@
 /// Small entities for the conformance suite.
 namespace tessera::storage {
 
-#define ASSERT_OK(expression)                  \
-  do {                                         \
-    const absl::Status status_ = (expression); \
-    ASSERT_TRUE(status_.ok()) << status_;      \
+#define ASSERT_OK(expression)                   \
+  do {                                          \
+    const absl::Status& status_ = (expression); \
+    ASSERT_TRUE(status_.ok()) << status_;       \
   } while (false)
 
-#define EXPECT_OK(expression)                  \
-  do {                                         \
-    const absl::Status status_ = (expression); \
-    EXPECT_TRUE(status_.ok()) << status_;      \
+#define EXPECT_OK(expression)                   \
+  do {                                          \
+    const absl::Status& status_ = (expression); \
+    EXPECT_TRUE(status_.ok()) << status_;       \
   } while (false)
 
 inline v1::Job sampleJob(const std::string& id, int64_t create_time_us = 0) {

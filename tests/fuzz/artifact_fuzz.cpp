@@ -1,7 +1,7 @@
 // Bytes of strangers as an artifact file: the directory, every entry's checksum, target.txt.
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -42,7 +42,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   const std::string& fresh = sample(seed % 2 == 0);
   if ((size < 22 || seed % 16 == 0) && fresh.size() <= max_size) {
-    std::memcpy(data, fresh.data(), fresh.size());
+    std::copy(fresh.begin(), fresh.end(), data);
     size = fresh.size();
   }
   return LLVMFuzzerMutate(data, size, max_size);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/runtime/artifact_reader.h"
 #include "compiler/target/host.h"
 #include "proto/failure.h"
 #include "workers/task/artifact_run.h"
@@ -25,14 +26,28 @@ absl::StatusOr<int> runsOf(const char* name, int given, int otherwise) {
   return failureStatus(failure);
 }
 
-double medianMilliseconds(std::vector<int64_t>& ns) {
+double medianMilliseconds(std::vector<int64_t> ns) {
   const auto middle = ns.begin() + static_cast<std::ptrdiff_t>(ns.size() / 2);
   std::nth_element(ns.begin(), middle, ns.end());
   return static_cast<double>(*middle) / 1e6;
 }
 
+// The Plan an artifact was built from: what its steps compute and how they were scheduled.
+absl::StatusOr<v1::Plan> planOf(const TaskContext& task, const std::string& artifact_id) {
+  auto path = task.input(artifact_id);
+  if (!path.ok()) return path.status();
+  compiler::ArtifactFile file;
+  std::span<const uint8_t> bytes;
+  v1::Plan plan;
+  if (!compiler::ArtifactFile::open(*path, &file).ok() || !file.read(compiler::kPlanEntry, &bytes).ok() ||
+      !plan.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return failureStatus(v1::Failure::INVALID_INPUT, absl::StrCat("artifact ", artifact_id, " has no readable plan"));
+  }
+  return plan;
+}
+
 // Times each step in runs of their own, so that the clock does not burden the whole-run latencies.
-absl::Status profileSteps(ArtifactRun& run, int runs, v1::ProfileResult& result) {
+absl::Status profileSteps(ArtifactRun& run, const v1::Plan& plan, int runs, v1::ProfileResult& result) {
   std::vector<std::vector<int64_t>> times(run.steps());
   std::vector<int64_t> step_ns(run.steps());
   for (int i = 0; i < runs; ++i) {
@@ -46,6 +61,11 @@ absl::Status profileSteps(ArtifactRun& run, int runs, v1::ProfileResult& result)
     kernel.set_symbol(info.symbol);
     kernel.set_flops(info.flops);
     kernel.set_median_ms(medianMilliseconds(times[step]));
+    for (int64_t ns : times[step]) kernel.add_times_ms(static_cast<double>(ns) / 1e6);
+    const v1::Workload& workload = plan.workloads(plan.steps(static_cast<int>(step)).workload());
+    kernel.set_workload_hash(workload.hash());
+    kernel.set_summary(workload.summary());
+    *kernel.mutable_schedule() = workload.schedule();
   }
   return absl::OkStatus();
 }
@@ -60,6 +80,13 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
   if (!repeat.ok()) return repeat.status();
   auto run = ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {true, spec.seed()});
   if (!run.ok()) return run.status();
+
+  auto plan = planOf(task, spec.artifact_id());
+  if (!plan.ok()) return plan.status();
+  if (plan->steps_size() != static_cast<int>((*run)->steps())) {
+    return failureStatus(v1::Failure::INVALID_INPUT,
+                         absl::StrCat("artifact ", spec.artifact_id(), ": its plan and its code have different steps"));
+  }
 
   v1::TaskResult result;
   v1::ProfileResult& profile = *result.mutable_profile();
@@ -83,7 +110,8 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
       task.progress(progress);
     }
   }
-  if (absl::Status status = profileSteps(**run, std::min(*repeat, kStepRuns), profile); !status.ok()) return status;
+  if (absl::Status status = profileSteps(**run, *plan, std::min(*repeat, kStepRuns), profile); !status.ok())
+    return status;
   (void)run->release();  // the process ends now
   return result;
 }

@@ -109,7 +109,7 @@ std::vector<std::string> openDescriptors() {
   std::vector<std::string> found;
   DIR* folder = opendir("/proc/self/fd");
   while (const dirent* entry = readdir(folder)) {
-    if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(folder)) found.emplace_back(entry->d_name);
+    if (entry->d_name[0] != '.' && entry->d_name != std::to_string(dirfd(folder))) found.emplace_back(entry->d_name);
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -123,176 +123,180 @@ void dieBy(int number) {
 
 char** environment_of_main = nullptr;
 
-const std::map<std::string, std::function<void(Task&)>> kBehaviours = {
-    {"succeed", succeed},
-    {"fail",
-     [](Task& task) {
-       v1::TaskResult result;
-       result.mutable_failure()->set_reason(v1::Failure::INVALID_MODEL);
-       result.mutable_failure()->set_message("node 'a': bad");
-       finish(task, result);
-     }},
-    {"segfault", [](Task&) { dieBy(SIGSEGV); }},
-    {"abort",
-     [](Task&) {
-       fprintf(stderr, "assertion failed: everything\n");
-       abort();
-     }},
-    {"illegal", [](Task&) { dieBy(SIGILL); }},
-    {"fpe", [](Task&) { dieBy(SIGFPE); }},
-    {"exit", [](Task& task) { _exit(static_cast<int>(task.number)); }},
-    {"kill-self", [](Task&) { raise(SIGKILL); }},
-    {"garbage-result",
-     [](Task& task) {
-       put(task.result_fd, "\xff\xff\xff");
-       _exit(0);
-     }},
-    {"spin",
-     [](Task&) {
-       for (volatile int i = 0;; i = i + 1) {
-       }
-     }},
-    {"sleep", [](Task&) { sleepForever(); }},
-    {"ignore-term",
-     [](Task&) {
-       signal(SIGTERM, SIG_IGN);
-       v1::Progress ready;
-       ready.set_phase("ready");
-       put(3, encodeProgress(ready));
-       sleepForever();
-     }},
-    {"multiply", [](Task&) { multiply(2); }},
-    {"orphan",  // leaves a grandchild behind that keeps the pipes open
-     [](Task& task) {
-       if (fork() == 0) sleepForever();
-       succeed(task);
-     }},
-    {"chatter",
-     [](Task&) {
-       for (int i = 0;; ++i) fprintf(stderr, "line %d of very many\n", i);
-     }},
-    {"progress",
-     [](Task& task) {
-       for (int i = 1; i <= 3; ++i) {
-         v1::Progress progress;
-         progress.set_phase("assemble");
-         progress.set_done(i);
-         progress.set_total(3);
-         put(3, encodeProgress(progress));
-       }
-       // Long enough for a heartbeat to carry the last one.
-       usleep(static_cast<useconds_t>(task.number) * 1000);
-       succeed(task);
-     }},
-    {"nap",
-     [](Task& task) {
-       usleep(static_cast<useconds_t>(task.number) * 1000);
-       task.number = 0;
-       succeed(task);
-     }},
-    {"allocate", [](Task&) { allocate(); }},
-    {"big-file",
-     [](Task& task) {
-       const std::string chunk(1 << 20, 'x');
-       const int fd = open((task.scratch + "/out/big").c_str(), O_WRONLY | O_CREAT, 0600);
-       while (write(fd, chunk.data(), chunk.size()) > 0) {
-       }
-       survived();
-     }},
-    {"bad-name", [](Task& task) { finish(task, artifactNamed("../task.pb")); }},
-    {"link-output",
-     [](Task& task) {
-       if (symlink("/etc/passwd", (task.scratch + "/out/made").c_str()) != 0) _exit(91);
-       finish(task, artifactNamed("made"));
-     }},
-    {"self-check",
-     [](Task& task) {
-       // result.pb and the output file are ours, everything else must have been closed.
-       const std::vector<std::string> expected = {
-           "0", "1", "2", "3", std::to_string(task.result_fd), std::to_string(task.open_fd)};
-       if (openDescriptors() != expected) _exit(92);
-       for (char** variable = environment_of_main; *variable != nullptr; ++variable) {
-         if (strncmp(*variable, "TESSERA_SECRET", 14) == 0) _exit(93);
-       }
-       if (getpgrp() != getpid()) _exit(94);
-       sigset_t blocked;
-       sigprocmask(SIG_BLOCK, nullptr, &blocked);
-       if (sigismember(&blocked, SIGTERM) != 0) _exit(95);
-       succeed(task);
-     }},
-    // What the profiles forbid.
-    {"socket",
-     [](Task&) {
-       if (socket(AF_INET, SOCK_STREAM, 0) >= 0) survived();
-     }},
-    {"unix-socket",
-     [](Task&) {
-       if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0) survived();
-     }},
-    {"fork",
-     [](Task&) {
-       if (fork() >= 0) survived();
-     }},
-    {"exec",
-     [](Task&) {
-       execl("/bin/true", "true", static_cast<char*>(nullptr));
-       survived();
-     }},
-    {"ptrace",
-     [](Task&) {
-       ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-       survived();
-     }},
-    {"kill-parent",
-     [](Task&) {
-       kill(getppid(), 0);
-       survived();
-     }},
-    {"setsid",
-     [](Task&) {
-       setsid();
-       survived();
-     }},
-    {"create-outside", [](Task&) { writeTo("/var/tmp/tessera-sandbox-escape", O_WRONLY | O_CREAT); }},
-    {"create-in-scratch", [](Task& task) { writeTo(task.scratch + "/out/later", O_WRONLY | O_CREAT); }},
-    {"read-outside",
-     [](Task&) {
-       if (open("/etc/passwd", O_RDONLY) < 0) _exit(78);
-       survived();
-     }},
-    {"write-input",
-     [](Task& task) { writeTo(task.scratch + "/in/" + task.spec.inputs(0).sha256(), O_WRONLY | O_TRUNC); }},
-    {"rename",
-     [](Task& task) {
-       rename((task.scratch + "/out/early").c_str(), (task.scratch + "/out/other").c_str());
-       survived();
-     }},
-    {"unlink",
-     [](Task& task) {
-       unlink((task.scratch + "/out/early").c_str());
-       survived();
-     }},
-    {"mkdir",
-     [](Task& task) {
-       mkdir((task.scratch + "/out/folder").c_str(), 0700);
-       survived();
-     }},
-    {"thread",
-     [](Task& task) {
-       std::atomic<int> done = 0;
-       std::thread([&] { done = 1; }).join();
-       task.number = done;
-       succeed(task);
-     }},
-    {"compute",  // what generated code may do: memory, clocks, open descriptors
-     [](Task& task) {
-       std::vector<double> memory(1 << 22, 1.0);
-       timespec now;
-       clock_gettime(CLOCK_MONOTONIC, &now);
-       put(task.open_fd, "result");
-       finish(task, artifactNamed("early"));
-     }},
-};
+using Behaviours = std::map<std::string, std::function<void(Task&)>>;
+
+Behaviours behaviours() {
+  return {
+      {"succeed", succeed},
+      {"fail",
+       [](Task& task) {
+         v1::TaskResult result;
+         result.mutable_failure()->set_reason(v1::Failure::INVALID_MODEL);
+         result.mutable_failure()->set_message("node 'a': bad");
+         finish(task, result);
+       }},
+      {"segfault", [](Task&) { dieBy(SIGSEGV); }},
+      {"abort",
+       [](Task&) {
+         fprintf(stderr, "assertion failed: everything\n");
+         abort();
+       }},
+      {"illegal", [](Task&) { dieBy(SIGILL); }},
+      {"fpe", [](Task&) { dieBy(SIGFPE); }},
+      {"exit", [](Task& task) { _exit(static_cast<int>(task.number)); }},
+      {"kill-self", [](Task&) { raise(SIGKILL); }},
+      {"garbage-result",
+       [](Task& task) {
+         put(task.result_fd, "\xff\xff\xff");
+         _exit(0);
+       }},
+      {"spin",
+       [](Task&) {
+         for (volatile int i = 0;; i = i + 1) {
+         }
+       }},
+      {"sleep", [](Task&) { sleepForever(); }},
+      {"ignore-term",
+       [](Task&) {
+         signal(SIGTERM, SIG_IGN);
+         v1::Progress ready;
+         ready.set_phase("ready");
+         put(3, encodeProgress(ready));
+         sleepForever();
+       }},
+      {"multiply", [](Task&) { multiply(2); }},
+      {"orphan",  // leaves a grandchild behind that keeps the pipes open
+       [](Task& task) {
+         if (fork() == 0) sleepForever();
+         succeed(task);
+       }},
+      {"chatter",
+       [](Task&) {
+         for (int i = 0;; ++i) fprintf(stderr, "line %d of very many\n", i);
+       }},
+      {"progress",
+       [](Task& task) {
+         for (int i = 1; i <= 3; ++i) {
+           v1::Progress progress;
+           progress.set_phase("assemble");
+           progress.set_done(i);
+           progress.set_total(3);
+           put(3, encodeProgress(progress));
+         }
+         // Long enough for a heartbeat to carry the last one.
+         usleep(static_cast<useconds_t>(task.number) * 1000);
+         succeed(task);
+       }},
+      {"nap",
+       [](Task& task) {
+         usleep(static_cast<useconds_t>(task.number) * 1000);
+         task.number = 0;
+         succeed(task);
+       }},
+      {"allocate", [](Task&) { allocate(); }},
+      {"big-file",
+       [](Task& task) {
+         const std::string chunk(1 << 20, 'x');
+         const int fd = open((task.scratch + "/out/big").c_str(), O_WRONLY | O_CREAT, 0600);
+         while (write(fd, chunk.data(), chunk.size()) > 0) {
+         }
+         survived();
+       }},
+      {"bad-name", [](Task& task) { finish(task, artifactNamed("../task.pb")); }},
+      {"link-output",
+       [](Task& task) {
+         if (symlink("/etc/passwd", (task.scratch + "/out/made").c_str()) != 0) _exit(91);
+         finish(task, artifactNamed("made"));
+       }},
+      {"self-check",
+       [](Task& task) {
+         // result.pb and the output file are ours, everything else must have been closed.
+         const std::vector<std::string> expected = {
+             "0", "1", "2", "3", std::to_string(task.result_fd), std::to_string(task.open_fd)};
+         if (openDescriptors() != expected) _exit(92);
+         for (char** variable = environment_of_main; *variable != nullptr; ++variable) {
+           if (strncmp(*variable, "TESSERA_SECRET", 14) == 0) _exit(93);
+         }
+         if (getpgrp() != getpid()) _exit(94);
+         sigset_t blocked;
+         sigprocmask(SIG_BLOCK, nullptr, &blocked);
+         if (sigismember(&blocked, SIGTERM) != 0) _exit(95);
+         succeed(task);
+       }},
+      // What the profiles forbid.
+      {"socket",
+       [](Task&) {
+         if (socket(AF_INET, SOCK_STREAM, 0) >= 0) survived();
+       }},
+      {"unix-socket",
+       [](Task&) {
+         if (socket(AF_UNIX, SOCK_STREAM, 0) >= 0) survived();
+       }},
+      {"fork",
+       [](Task&) {
+         if (fork() >= 0) survived();
+       }},
+      {"exec",
+       [](Task&) {
+         execl("/bin/true", "true", static_cast<char*>(nullptr));
+         survived();
+       }},
+      {"ptrace",
+       [](Task&) {
+         ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+         survived();
+       }},
+      {"kill-parent",
+       [](Task&) {
+         kill(getppid(), 0);
+         survived();
+       }},
+      {"setsid",
+       [](Task&) {
+         setsid();
+         survived();
+       }},
+      {"create-outside", [](Task&) { writeTo("/var/tmp/tessera-sandbox-escape", O_WRONLY | O_CREAT); }},
+      {"create-in-scratch", [](Task& task) { writeTo(task.scratch + "/out/later", O_WRONLY | O_CREAT); }},
+      {"read-outside",
+       [](Task&) {
+         if (open("/etc/passwd", O_RDONLY) < 0) _exit(78);
+         survived();
+       }},
+      {"write-input",
+       [](Task& task) { writeTo(task.scratch + "/in/" + task.spec.inputs(0).sha256(), O_WRONLY | O_TRUNC); }},
+      {"rename",
+       [](Task& task) {
+         rename((task.scratch + "/out/early").c_str(), (task.scratch + "/out/other").c_str());
+         survived();
+       }},
+      {"unlink",
+       [](Task& task) {
+         unlink((task.scratch + "/out/early").c_str());
+         survived();
+       }},
+      {"mkdir",
+       [](Task& task) {
+         mkdir((task.scratch + "/out/folder").c_str(), 0700);
+         survived();
+       }},
+      {"thread",
+       [](Task& task) {
+         std::atomic<int> done = 0;
+         std::thread([&] { done = 1; }).join();
+         task.number = done;
+         succeed(task);
+       }},
+      {"compute",  // what generated code may do: memory, clocks, open descriptors
+       [](Task& task) {
+         std::vector<double> memory(1 << 22, 1.0);
+         timespec now;
+         clock_gettime(CLOCK_MONOTONIC, &now);
+         put(task.open_fd, "result");
+         finish(task, artifactNamed("early"));
+       }},
+  };
+}
 
 void enterSandbox(const std::string& profile, const std::string& scratch) {
   if (profile == "none") return;
@@ -332,13 +336,14 @@ int main(int argc, char** argv, char** environment) {
     profile = "none";
   }
   if (const size_t colon = name.find(':'); colon != std::string::npos) {
-    task.number = atol(name.c_str() + colon + 1);
+    task.number = strtol(name.c_str() + colon + 1, nullptr, 10);
     name.resize(colon);
   }
   task.result_fd = open((task.scratch + "/result.pb").c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);
   task.open_fd = open((task.scratch + "/out/early").c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);
-  const auto behaviour = kBehaviours.find(name);
-  if (behaviour == kBehaviours.end()) return 100;
+  const Behaviours known = behaviours();
+  const auto behaviour = known.find(name);
+  if (behaviour == known.end()) return 100;
   enterSandbox(profile, task.scratch);
   behaviour->second(task);
   survived();

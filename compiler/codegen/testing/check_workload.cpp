@@ -71,6 +71,12 @@ void compare(const HostTensor& expected, const HostTensor& actual, double tolera
 
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options) {
   v1::BuildUnit unit = hostUnit(ir);
+  // Every fourth seed compiles for the previous generation: half as wide vectors, half as many registers.
+  if (options.seed % 4 == 3 && unit.registers().vector_bits() == 512) {
+    unit.mutable_code()->set_cpu("x86-64-v3");
+    unit.mutable_registers()->set_vector_bits(256);
+    unit.mutable_registers()->set_vector_count(16);
+  }
   if (options.adjust) options.adjust(unit);
   auto built = buildObject(unit);
   EXPECT_TRUE(built.ok()) << built.status().message() << "\n" << ir;

@@ -9,9 +9,9 @@ namespace tessera::compiler::codegen::testing {
 
 struct CheckOptions {
   unsigned seed = 1;
-  double low = -1, high = 1;                   ///< range of random floating-point inputs
-  int64_t integer_range = 100;                 ///< random integers lie in [-range, range)
-  double tolerance = 2e-5;                     ///< relative to the largest magnitude of the reference result
+  double low = -1, high = 1;                             ///< range of random floating-point inputs
+  int64_t integer_range = 100;                           ///< random integers lie in [-range, range)
+  double tolerance = 2e-5;                               ///< relative to the largest magnitude of the reference result
   std::function<void(v1::BuildUnit&)> adjust = nullptr;  ///< e.g. another schedule or register file
 };
 

@@ -320,6 +320,7 @@ class Interpreter {
     if (auto found = kFunctions.find(name); found != kFunctions.end()) return {found->second(a), 0};
     if (name == "math.rsqrt") return {1 / std::sqrt(a), 0};
     if (name == "math.powf") return {std::pow(a, b), 0};
+    if (name == "arith.remf") return {std::fmod(a, b), 0};
     if (name == "math.atan2") return {std::atan2(a, b), 0};
     if (name == "math.fma") return {a * b + in[2].real, 0};
     if (name == "math.copysign") return {std::copysign(a, b), 0};

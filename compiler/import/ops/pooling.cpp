@@ -79,7 +79,6 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
   const Scalars index = e.scalars(v1::DATA_TYPE_I64);
   const Shape shape = maxima.shape;
   Value source = e.value(x);
-  Value best = e.value(maxima);
   Tensor none = e.filled(index.highest(), v1::DATA_TYPE_I64, shape);
   Tensor extent = Emitter::wrap(e.empty(x.dtype, window.kernel), x.dtype);
   // Over all places of a window: the least position whose element is inside the input and equals the maximum.
@@ -123,7 +122,6 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
         Value hit = sc.logicalAnd(inside, sc.as(x.dtype).compare(Relation::kEqual, element, v[1]));
         return wide.min(v[2], wide.select(hit, number, wide.highest()));
       });
-  (void)best;
 }
 
 Results lowerMaxPool(Node& n, Emitter& e) {
@@ -189,7 +187,13 @@ Results lowerAveragePool(Node& n, Emitter& e) {
     return {{e.elementwise(x.dtype, {sum},
                            [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
   }
-  // The loops of windowCounts are over outputs and kernel, which a hostile kernel could make long.
+  // The counts are a table; a hostile window could make it, or counting for it, take for ever.
+  if (elementCount(window.output) > (int64_t{1} << 24)) {
+    return n.unsupported("a padded window over this many outputs", {.attribute = "pads",
+                                                                    .found = shapeText(window.output),
+                                                                    .accepted = "up to 2^24 outputs in one channel",
+                                                                    .fix = "set count_include_pad"});
+  }
   for (size_t d = 0; d < window.rank(); ++d) {
     if (window.output[d] * window.kernel[d] > (int64_t{1} << 28)) {
       return n.invalid("the window is too large to be padded",

@@ -1,0 +1,165 @@
+// Mathematical functions against libm: accuracy over ranges, and the extremes (infinities, NaN, denormals).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/loaded_unit.h"
+#include "compiler/codegen/testing/workload_text.h"
+
+namespace tessera::compiler::codegen::testing {
+namespace {
+
+struct Function {
+  const char* name;
+  double (*reference)(double);
+  float low, high;  ///< range of random arguments
+  double relative;  ///< allowed error relative to the result
+  double absolute;  ///< allowed error near zeros of the function
+};
+
+double rsqrt(double x) { return 1 / std::sqrt(x); }
+
+const Function kFunctions[] = {{"exp", std::exp, -87, 88, 2e-6, 0},
+                               {"tanh", std::tanh, -10, 10, 2e-6, 1e-7},
+                               {"erf", std::erf, -5, 5, 2e-6, 1e-7},
+                               {"log", std::log, 1e-6F, 1e6F, 2e-6, 1e-7},
+                               {"sqrt", std::sqrt, 0, 1e6F, 2e-7, 0},
+                               {"rsqrt", rsqrt, 1e-6F, 1e6F, 2e-6, 0},
+                               {"sin", std::sin, -20, 20, 2e-6, 1e-6},
+                               {"cos", std::cos, -20, 20, 2e-6, 1e-6},
+                               {"log1p", std::log1p, -0.9F, 100, 2e-6, 1e-7},
+                               {"expm1", std::expm1, -10, 10, 3e-6, 1e-7},
+                               {"floor", std::floor, -100, 100, 0, 0},
+                               {"ceil", std::ceil, -100, 100, 0, 0},
+                               {"round", std::round, -100, 100, 0, 0},
+                               {"roundeven", std::nearbyint, -100, 100, 0, 0},
+                               {"absf", std::fabs, -100, 100, 0, 0},
+                               {"exp2", std::exp2, -20, 20, 4e-6, 0},
+                               {"atan", std::atan, -20, 20, 6e-6, 1e-7},
+                               {"asin", std::asin, -1, 1, 5e-6, 1e-6},
+                               {"acos", std::acos, -1, 1, 5e-6, 1e-6},
+                               {"sinh", std::sinh, -10, 10, 5e-6, 1e-6},
+                               {"cosh", std::cosh, -10, 10, 5e-6, 1e-6},
+                               {"tan", std::tan, -1.5F, 1.5F, 5e-6, 1e-6},
+                               {"asinh", std::asinh, -10, 10, 1e-5, 1e-6},
+                               {"acosh", std::acosh, 1.01F, 10, 1e-5, 1e-6},
+                               {"atanh", std::atanh, -0.9F, 0.9F, 1e-5, 1e-6},
+                               {"log2", std::log2, 1e-6F, 1e6F, 2e-6, 1e-7},
+                               {"log10", std::log10, 1e-6F, 1e6F, 4e-6, 1e-7},
+                               {"cbrt", std::cbrt, -100, 100, 4e-6, 1e-6},
+                               {"erfc", std::erfc, -3, 5, 1e-5, 0},
+                               {"trunc", std::trunc, -100, 100, 0, 0}};
+
+std::vector<float> evaluated(const std::string& name, const std::vector<float>& x) {
+  WorkloadText text;
+  const auto n = static_cast<int64_t>(x.size());
+  const Tensor y =
+      text.generic({text.argument({n})}, {"d0", "d0"}, text.empty({n}), 1, "", "%r = math." + name + " %i0 : f32");
+  auto built = buildObject(hostUnit(text.finish({y})));
+  EXPECT_TRUE(built.ok()) << name << ": " << built.status().message();
+  if (!built.ok()) return x;
+  auto loaded = LoadedUnit::load(*built);
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  std::vector<float> in = x, out(x.size());
+  (*loaded)->run({in.data(), out.data()}, 2);
+  return out;
+}
+
+class MathFunction : public ::testing::TestWithParam<Function> {};
+
+TEST_P(MathFunction, IsAccurate) {
+  const Function& f = GetParam();
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> real(f.low, f.high);
+  std::vector<float> x;
+  for (int i = 0; i < 20011; ++i) x.push_back(real(random));
+  const std::vector<float> y = evaluated(f.name, x);
+  double worst = 0;
+  float at = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double expected = f.reference(x[i]);
+    const double excess = std::fabs(y[i] - expected) - f.absolute - f.relative * std::fabs(expected);
+    if (excess > worst || std::isnan(y[i])) {
+      worst = std::isnan(y[i]) ? 1e30 : excess;
+      at = x[i];
+    }
+  }
+  EXPECT_EQ(worst, 0) << f.name << "(" << at << ")";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MathFunction, ::testing::ValuesIn(kFunctions),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(MathExtremes, FollowTheLimits) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> x{0.0F, -0.0F, kInf, -kInf, kNan, 1e-40F, -1e-40F, 3e38F, -3e38F, 100.0F, -110.0F};
+  for (const auto& [name, reference] : std::initializer_list<std::pair<const char*, double (*)(double)>>{
+           {"exp", std::exp}, {"tanh", std::tanh}, {"erf", std::erf}, {"sqrt", std::sqrt}, {"log", std::log}}) {
+    const std::vector<float> y = evaluated(name, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      // log takes a denormal for the smallest normal number.
+      const float argument = name == std::string("log") && x[i] > 0 ? std::max(x[i], 1.17549435e-38F) : x[i];
+      const auto expected = static_cast<float>(reference(argument));
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(y[i])) << name << "(" << x[i] << ") = " << y[i];
+      } else if (std::isinf(expected)) {
+        EXPECT_EQ(y[i], expected) << name << "(" << x[i] << ")";
+      } else {
+        // A result below the smallest normal number may be flushed.
+        EXPECT_NEAR(y[i], expected, 2e-6 * std::fabs(expected) + 1.2e-38) << name << "(" << x[i] << ")";
+      }
+    }
+  }
+}
+
+TEST(MathPower, IsAccurate) {
+  WorkloadText text;
+  constexpr int64_t kCount = 4099;
+  const Tensor y = text.generic({text.argument({kCount}), text.argument({kCount})}, {"d0", "d0", "d0"},
+                                text.empty({kCount}), 1, "", "%r = math.powf %i0, %i1 : f32");
+  auto built = buildObject(hostUnit(text.finish({y})));
+  ASSERT_TRUE(built.ok()) << built.status().message();
+  auto loaded = LoadedUnit::load(*built);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> base(0.01F, 10), exponent(-4, 4);
+  std::vector<float> a(kCount), b(kCount), out(kCount);
+  for (int64_t i = 0; i < kCount; ++i) {
+    a[i] = base(random);
+    b[i] = i % 3 ? exponent(random) : static_cast<float>(i % 5);
+  }
+  (*loaded)->run({a.data(), b.data(), out.data()}, 1);
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double expected = std::pow(static_cast<double>(a[i]), static_cast<double>(b[i]));
+    ASSERT_NEAR(out[i], expected, 1e-5 * std::fabs(expected)) << a[i] << " ^ " << b[i];
+  }
+}
+
+/// Every function must compile for every floating-point type, without a call out of the object.
+TEST(MathTypes, NeedNoLibrary) {
+  for (const char* type : {"f64", "f16", "bf16"})
+    for (const Function& function : kFunctions) {
+      WorkloadText text;
+      const Tensor y = text.generic({text.argument({37}, type)}, {"d0", "d0"}, text.empty({37}, type), 1, "",
+                                    std::string("%r = math.") + function.name + " %i0 : " + type);
+      checkWorkload(text.finish({y}),
+                    {.low = 0.1, .high = 0.9, .tolerance = type[0] == 'f' && type[1] == '6' ? 1e-5 : 1e-2});
+    }
+}
+
+TEST(MathTypes, Remainder) {
+  for (const char* type : {"f32", "f64"}) {
+    WorkloadText text;
+    const Tensor y = text.generic({text.argument({37}, type), text.argument({37}, type)}, {"d0", "d0", "d0"},
+                                  text.empty({37}, type), 1, "", std::string("%r = arith.remf %i0, %i1 : ") + type);
+    checkWorkload(text.finish({y}), {.low = -50, .high = 70});
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen::testing

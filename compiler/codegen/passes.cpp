@@ -1,0 +1,96 @@
+#include "compiler/codegen/passes.h"
+
+#include "compiler/codegen/native.h"
+#include "compiler/codegen/phase_emitter.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// A step as a pass: a failed status becomes an error on the module.
+template <typename Derived>
+struct Step : mlir::PassWrapper<Derived, mlir::OperationPass<mlir::ModuleOp>> {
+  void getDependentDialects(mlir::DialectRegistry& registry) const override { registerCodegenDialects(registry); }
+  void runOnOperation() override {
+    if (absl::Status status = static_cast<Derived*>(this)->step(this->getOperation()); !status.ok()) {
+      this->getOperation()->emitError(std::string(status.message()));
+      this->signalPassFailure();
+    }
+  }
+};
+
+mlir::func::FuncOp workloadOf(mlir::ModuleOp module) { return *module.getOps<mlir::func::FuncOp>().begin(); }
+
+struct NormalizePass : Step<NormalizePass> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NormalizePass)
+  llvm::StringRef getArgument() const final { return "tessera-normalize"; }
+  llvm::StringRef getDescription() const final { return "Tensor operations to generics, fills and slices"; }
+  absl::Status step(mlir::ModuleOp module) { return normalizeTensors(workloadOf(module)); }
+};
+
+struct BufferizePass : Step<BufferizePass> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(BufferizePass)
+  llvm::StringRef getArgument() const final { return "tessera-bufferize"; }
+  llvm::StringRef getDescription() const final { return "A workload to memrefs, results written in place"; }
+  absl::Status step(mlir::ModuleOp module) {
+    if (absl::Status status = normalizeTensors(workloadOf(module)); !status.ok()) return status;
+    return bufferizeWorkload(workloadOf(module));
+  }
+};
+
+struct EmitPass : Step<EmitPass> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(EmitPass)
+  EmitPass() = default;
+  EmitPass(const EmitPass& other) : Step(other) {}
+  llvm::StringRef getArgument() const final { return "tessera-emit"; }
+  llvm::StringRef getDescription() const final { return "A workload to one function per phase"; }
+  Option<int> vector_bits{*this, "vector-bits", llvm::cl::desc("Bits of a vector register"), llvm::cl::init(512)};
+  Option<int> vector_registers{*this, "vector-registers", llvm::cl::desc("Vector registers"), llvm::cl::init(32)};
+
+  absl::Status step(mlir::ModuleOp module) {
+    mlir::func::FuncOp func = workloadOf(module);
+    if (absl::Status status = normalizeTensors(func); !status.ok()) return status;
+    if (absl::Status status = bufferizeWorkload(func); !status.ok()) return status;
+    PhaseList list = splitPhases(func);
+    for (Phase& phase : list.phases)
+      for (Nest& nest : phase.nests) mergeLoops(nest);
+    planWorkspace(func, list);
+    Machine machine;
+    machine.vector_bits = vector_bits;
+    machine.vector_registers = vector_registers;
+    machine.has_fma = true;
+    v1::KernelInfo info;
+    mlir::OwningOpRef<mlir::ModuleOp> phases = mlir::ModuleOp::create(module.getLoc());
+    if (absl::Status status = emitPhases(func, list, func.getName().str(), machine, {}, *phases, info); !status.ok())
+      return status;
+    func.erase();
+    module.getBody()->getOperations().splice(module.getBody()->end(), phases->getBody()->getOperations());
+    mlir::Builder builder(module.getContext());
+    module->setAttr("tessera.workspace_bytes", builder.getI64IntegerAttr(info.workspace_bytes()));
+    for (const auto& phase : info.phases()) {
+      mlir::Operation* function = module.lookupSymbol(phase.symbol());
+      function->setAttr("tessera.grid", builder.getI64IntegerAttr(phase.grid()));
+      function->setAttr("tessera.strategy", builder.getStringAttr(phase.strategy()));
+    }
+    return absl::OkStatus();
+  }
+};
+
+struct LowerPass : Step<LowerPass> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerPass)
+  llvm::StringRef getArgument() const final { return "tessera-lower"; }
+  llvm::StringRef getDescription() const final { return "Phases to the LLVM dialect"; }
+  absl::Status step(mlir::ModuleOp module) { return lowerToLlvm(module); }
+};
+
+}  // namespace
+
+void registerCodegenPasses() {
+  mlir::PassRegistration<NormalizePass>();
+  mlir::PassRegistration<BufferizePass>();
+  mlir::PassRegistration<EmitPass>();
+  mlir::PassRegistration<LowerPass>();
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,97 @@
+#include "compiler/graph/passes.h"
+
+#include <array>
+
+#include "compiler/graph/absorb_transposes.h"
+#include "compiler/graph/concat.h"
+#include "compiler/graph/fold_constants.h"
+#include "compiler/graph/fold_scales.h"
+#include "compiler/graph/fusion.h"
+#include "compiler/graph/groups.h"
+#include "compiler/graph/layout.h"
+#include "compiler/graph/matmul_layout.h"
+#include "compiler/graph/outline.h"
+#include "compiler/graph/simplify.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::func::FuncOp;
+
+/// Puts each group of a function into a function of its own beside it, as planGraph would compile it.
+int outlineGroups(FuncOp main) {
+  int count = 0;
+  for (const Group& group : formGroups(main)) {
+    OutlinedGroup outlined = outlineGroup(group);
+    FuncOp function = outlined.function.release();
+    function.setName((main.getName() + "_group_" + std::to_string(count++)).str());
+    main->getBlock()->push_back(function);
+  }
+  return count;
+}
+
+struct Rewrite {
+  const char* argument;
+  const char* description;
+  int (*run)(FuncOp main, int64_t lanes);
+};
+
+constexpr Rewrite kRewrites[] = {
+    {"tessera-generalize", "Named linalg operations become linalg.generic",
+     [](FuncOp main, int64_t) { return generalizeNamedOps(main); }},
+    {"tessera-recognize-concat", "Chains of insert_slice become tensor.concat",
+     [](FuncOp main, int64_t) { return recognizeConcats(main); }},
+    {"tessera-fold-constants", "Evaluate what depends on constants alone",
+     [](FuncOp main, int64_t) { return foldConstants(main, nullptr); }},
+    {"tessera-fuse-elementwise", "Merge elementwise operations into their only reader",
+     [](FuncOp main, int64_t) { return fuseElementwise(main); }},
+    {"tessera-sink-views", "Move views behind the elementwise operations that follow a product",
+     [](FuncOp main, int64_t) { return sinkViews(main); }},
+    {"tessera-fold-scales", "Fold per-channel factors into the weights of a product",
+     [](FuncOp main, int64_t) { return foldScales(main); }},
+    {"tessera-absorb-transposes", "Read and write products through transposed access functions",
+     [](FuncOp main, int64_t) { return absorbTransposes(main); }},
+    {"tessera-pack-matmuls", "Pack constant right-hand sides of matrix products into panels",
+     [](FuncOp main, int64_t lanes) { return packMatmuls(main, lanes); }},
+    {"tessera-assign-channel-blocks", "Give convolutions the layout NCHWc",
+     [](FuncOp main, int64_t lanes) { return assignChannelBlocks(main, lanes); }},
+    {"tessera-outline-groups", "Show the fused groups as functions",
+     [](FuncOp main, int64_t) { return outlineGroups(main); }},
+};
+
+class RewritePass : public mlir::PassWrapper<RewritePass, mlir::OperationPass<mlir::ModuleOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RewritePass)
+  explicit RewritePass(const Rewrite& rewrite) : rewrite_(rewrite) {}
+  RewritePass(const RewritePass& other) : PassWrapper(other), rewrite_(other.rewrite_) {}
+
+  llvm::StringRef getArgument() const override { return rewrite_.argument; }
+  llvm::StringRef getDescription() const override { return rewrite_.description; }
+  void getDependentDialects(mlir::DialectRegistry& registry) const override {
+    registry.insert<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
+                    mlir::tensor::TensorDialect, mlir::func::FuncDialect>();
+  }
+  void runOnOperation() override {
+    for (FuncOp function : llvm::to_vector(getOperation().getOps<FuncOp>())) rewrite_.run(function, lanes_);
+  }
+
+ private:
+  const Rewrite& rewrite_;
+  Option<int64_t> lanes_{*this, "lanes", llvm::cl::desc("f32 lanes of one vector register"), llvm::cl::init(16)};
+};
+
+}  // namespace
+
+void registerGraphPasses() {
+  for (const Rewrite& rewrite : kRewrites) {
+    mlir::registerPass([&rewrite]() -> std::unique_ptr<mlir::Pass> { return std::make_unique<RewritePass>(rewrite); });
+  }
+}
+
+}  // namespace tessera::compiler

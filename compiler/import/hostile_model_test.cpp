@@ -1,0 +1,272 @@
+// Models that are broken, or made to break the importer: each gets a typed error that names the place.
+#include "compiler/import/limits.h"
+#include "compiler/import/testing/model_builder.h"
+#include "gmock/gmock.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+using testing::HasSubstr;
+
+v1::Failure failureFor(const std::string& bytes, const ImportOptions& options = {}) {
+  mlir::MLIRContext context;
+  auto imported = importBytes(context, bytes, options);
+  if (imported.ok()) return {};
+  return failureOf(imported.status());
+}
+
+v1::Failure failureFor(const ModelBuilder& builder, const ImportOptions& options = {}) {
+  return failureFor(builder.model.SerializeAsString(), options);
+}
+
+ModelBuilder reluModel() {
+  ModelBuilder b;
+  b.input("x", {2, 3}).output("y");
+  b.node("Relu", {"x"}, {"y"}, "act");
+  return b;
+}
+
+TEST(HostileModel, ImportsTheHarmlessOne) { EXPECT_EQ(failureFor(reluModel()).message(), ""); }
+
+TEST(HostileModel, IsNotProtobuf) {
+  const v1::Failure failure = failureFor("PK\x03\x04 this is a zip file, not a model");
+  EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL);
+  EXPECT_THAT(failure.message(), HasSubstr("at byte 2 of 36"));
+}
+
+TEST(HostileModel, IsEmpty) { EXPECT_EQ(failureFor("").reason(), v1::Failure::INVALID_MODEL); }
+
+TEST(HostileModel, IsTruncatedAnywhere) {
+  ModelBuilder b = reluModel();
+  b.initializer("w", {64}, std::vector<float>(64, 1.0F));
+  const std::string bytes = b.model.SerializeAsString();
+  for (size_t size = 1; size < bytes.size(); ++size) {
+    const v1::Failure failure = failureFor(bytes.substr(0, size));
+    EXPECT_TRUE(failure.reason() == v1::Failure::INVALID_MODEL) << size << ": " << failure.message();
+  }
+}
+
+TEST(HostileModel, ClaimsMoreElementsThanFit) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{int64_t{1} << 40},
+                                            {int64_t{1} << 20, int64_t{1} << 20},
+                                            {INT64_MAX, INT64_MAX, INT64_MAX},
+                                            {int64_t{1} << 32, int64_t{1} << 32, 1}}) {
+    ModelBuilder as_input;
+    as_input.input("x", shape).output("y");
+    as_input.node("Relu", {"x"}, {"y"});
+    EXPECT_EQ(failureFor(as_input).reason(), v1::Failure::LIMIT_EXCEEDED);
+
+    ModelBuilder as_weight = reluModel();
+    as_weight.initializer("w", shape, {1.0F});
+    const v1::Failure failure = failureFor(as_weight);
+    EXPECT_EQ(failure.reason(), v1::Failure::LIMIT_EXCEEDED);
+    EXPECT_THAT(failure.message(), HasSubstr("tensor 'w'"));
+
+    ModelBuilder as_result;
+    as_result.initializer("shape", shape);
+    as_result.output("y").node("ConstantOfShape", {"shape"}, {"y"}, "huge");
+    EXPECT_EQ(failureFor(as_result).reason(), v1::Failure::LIMIT_EXCEEDED);
+    EXPECT_EQ(failureFor(as_result).node(), "huge");
+  }
+}
+
+TEST(HostileModel, PadsAndTilesBeyondTheLimit) {
+  ModelBuilder tile;
+  tile.input("x", {4, 4}).output("y");
+  tile.initializer("repeats", {INT64_MAX / 4, 8});
+  tile.node("Tile", {"x", "repeats"}, {"y"});
+  EXPECT_EQ(failureFor(tile).reason(), v1::Failure::LIMIT_EXCEEDED);
+
+  ModelBuilder conv;
+  conv.input("x", {1, 1, 8, 8}).output("y");
+  conv.initializer("w", {1, 1, 1, 1}, {1.0F});
+  setAttribute(conv.node("Conv", {"x", "w"}, {"y"}, "c"), "pads", std::vector<int64_t>(4, INT32_MAX));
+  EXPECT_EQ(failureFor(conv).reason(), v1::Failure::LIMIT_EXCEEDED);
+  EXPECT_EQ(failureFor(conv).node(), "c");
+}
+
+std::string lengthPrefixed(char tag, const std::string& body) {
+  std::string result(1, tag);
+  size_t size = body.size();
+  for (; size >= 0x80; size >>= 7) result += static_cast<char>((size & 0x7f) | 0x80);
+  result += static_cast<char>(size);
+  return result + body;
+}
+
+TEST(HostileModel, NestsTenThousandSubgraphs) {
+  std::string graph;
+  for (int i = 0; i < 10'000; ++i) {
+    // graph.node[1] . attribute[5] . g[6]; written by hand, since protobuf itself recurses.
+    graph = lengthPrefixed(0x0a, lengthPrefixed(0x2a, lengthPrefixed(0x32, graph)));
+  }
+  const v1::Failure failure = failureFor(lengthPrefixed(0x3a, graph));
+  EXPECT_EQ(failure.reason(), v1::Failure::LIMIT_EXCEEDED);
+  EXPECT_THAT(failure.message(), HasSubstr("nested"));
+}
+
+TEST(HostileModel, HasTooManyNodes) {
+  std::string graph;
+  for (int64_t i = 0; i <= limits::kNodes; ++i) graph += std::string("\x0a\x00", 2);
+  EXPECT_EQ(failureFor(lengthPrefixed(0x3a, graph)).reason(), v1::Failure::LIMIT_EXCEEDED);
+}
+
+TEST(HostileModel, HasACycle) {
+  ModelBuilder b;
+  b.input("x", {2}).output("c");
+  b.node("Add", {"x", "c"}, {"a"}, "first");
+  b.node("Relu", {"a"}, {"b"}, "second");
+  b.node("Relu", {"b"}, {"c"}, "third");
+  const v1::Failure failure = failureFor(b);
+  EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL);
+  EXPECT_THAT(failure.message(), HasSubstr("cycle of 3 nodes"));
+  for (const char* name : {"first", "second", "third"}) EXPECT_THAT(failure.message(), HasSubstr(name));
+}
+
+TEST(HostileModel, UsesUnknownOperatorsAndHearsOfAll) {
+  ModelBuilder b;
+  b.input("x", {2}).output("y");
+  b.node("Frobnicate", {"x"}, {"a"}, "one");
+  b.node("Relu", {"a"}, {"b"}, "fine");
+  b.node("Transmogrify", {"b"}, {"y"}, "two").set_domain("com.example");
+  const v1::Failure failure = failureFor(b);
+  EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
+  EXPECT_EQ(failure.node(), "one");
+  EXPECT_EQ(failure.op_type(), "Frobnicate");
+  EXPECT_THAT(failure.message(), HasSubstr("2 nodes"));
+  EXPECT_THAT(failure.message(), HasSubstr("com.example.Transmogrify"));
+  EXPECT_THAT(failure.message(), testing::Not(HasSubstr("fine")));
+}
+
+TEST(HostileModel, HasUnsupportedOperatorSetVersion) {
+  ModelBuilder b(999);
+  b.input("x", {2}).output("y").node("Relu", {"x"}, {"y"});
+  const v1::Failure failure = failureFor(b);
+  EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
+  EXPECT_EQ(failure.attribute(), "opset_import");
+  EXPECT_EQ(failure.found(), "999");
+}
+
+TEST(HostileModel, HasWrongDataLength) {
+  ModelBuilder raw = reluModel();
+  raw.initializer("w", {3, 4}, std::vector<float>(11, 0.0F));
+  v1::Failure failure = failureFor(raw);
+  EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL);
+  EXPECT_EQ(failure.found(), "44 bytes");
+  EXPECT_EQ(failure.accepted(), "48 bytes");
+  EXPECT_EQ(failure.attribute(), "w.raw_data");
+
+  ModelBuilder typed = reluModel();
+  auto& tensor = typed.initializer("w", {7});
+  tensor.add_int64_data(8);
+  EXPECT_EQ(failureFor(typed).attribute(), "w.int64_data");
+
+  ModelBuilder range = reluModel();
+  auto& bytes = range.initializer("w", std::vector<int64_t>{});
+  bytes.set_data_type(onnx::TensorProto::UINT8);
+  bytes.set_dims(0, 1);
+  bytes.add_int32_data(256);
+  EXPECT_THAT(failureFor(range).message(), HasSubstr("outside the element type's range"));
+}
+
+ModelBuilder externalModel(const std::string& location, const std::string& offset, const std::string& length) {
+  ModelBuilder b;
+  b.input("x", {4}).output("y");
+  auto& tensor = b.initializer("w", {4}, {});
+  tensor.clear_raw_data();
+  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  auto add = [&](const std::string& key, const std::string& value) {
+    if (value.empty()) return;
+    auto* entry = tensor.add_external_data();
+    entry->set_key(key);
+    entry->set_value(value);
+  };
+  add("location", location);
+  add("offset", offset);
+  add("length", length);
+  b.node("Add", {"x", "w"}, {"y"}, "add");
+  return b;
+}
+
+TEST(HostileModel, NamesAFileOfTheHost) {
+  for (const char* location : {"/etc/passwd", "../../../../etc/passwd", "weights.bin"}) {
+    const v1::Failure failure = failureFor(externalModel(location, "", ""));
+    EXPECT_EQ(failure.reason(), v1::Failure::MISSING_BLOB);
+    EXPECT_EQ(failure.found(), location);
+    EXPECT_EQ(failure.attribute(), "w");
+  }
+}
+
+TEST(HostileModel, ReadsBeyondItsExternalData) {
+  ImportOptions options;
+  options.external_data["w.bin"] = writeFile(std::string(32, '\0'), "w.bin");
+  EXPECT_EQ(failureFor(externalModel("w.bin", "16", "16"), options).message(), "");
+  for (const auto& [offset, length] : std::vector<std::pair<std::string, std::string>>{{"17", ""},
+                                                                                       {"33", ""},
+                                                                                       {"9223372036854775807", ""},
+                                                                                       {"-1", ""},
+                                                                                       {"0", "17"},
+                                                                                       {"0x10", ""},
+                                                                                       {"99999999999999999999", ""}}) {
+    const v1::Failure failure = failureFor(externalModel("w.bin", offset, length), options);
+    EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL) << offset;
+    EXPECT_THAT(failure.message(), HasSubstr("tensor 'w'"));
+  }
+  std::remove(options.external_data["w.bin"].c_str());
+}
+
+TEST(HostileModel, DefinesValuesTwiceOrNever) {
+  ModelBuilder twice = reluModel();
+  twice.node("Abs", {"x"}, {"y"}, "again");
+  EXPECT_THAT(failureFor(twice).message(), HasSubstr("'y' is defined by node 'again'"));
+
+  ModelBuilder weights = reluModel();
+  weights.initializer("w", {1}, {0.0F});
+  weights.initializer("w", {1}, {0.0F});
+  EXPECT_THAT(failureFor(weights).message(), HasSubstr("initializer 'w' is defined twice"));
+
+  ModelBuilder never;
+  never.input("x", {1}).output("y").node("Add", {"x", "ghost"}, {"y"}, "add");
+  EXPECT_THAT(failureFor(never).message(), HasSubstr("reads 'ghost', which nothing defines"));
+  EXPECT_EQ(failureFor(never).node(), "add");
+
+  ModelBuilder no_output = reluModel();
+  no_output.output("z");
+  EXPECT_THAT(failureFor(no_output).message(), HasSubstr("output 'z' is defined by nothing"));
+}
+
+TEST(HostileModel, CallsFunctionsWithoutEnd) {
+  ModelBuilder b = reluModel();
+  b.model.add_opset_import()->set_domain("own");
+  b.graph().mutable_node(0)->set_op_type("Loop");
+  b.graph().mutable_node(0)->set_domain("own");
+  auto* function = b.model.add_functions();
+  function->set_name("Loop");
+  function->set_domain("own");
+  function->add_input("a");
+  function->add_output("b");
+  auto* import = function->add_opset_import();
+  import->set_domain("own");
+  import->set_version(1);
+  auto* call = function->add_node();
+  call->set_op_type("Loop");
+  call->set_domain("own");
+  call->add_input("a");
+  call->add_output("b");
+  const v1::Failure failure = failureFor(b);
+  EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL);
+  EXPECT_THAT(failure.message(), HasSubstr("without end"));
+}
+
+TEST(HostileModel, NamesAreMadePrintable) {
+  ModelBuilder b;
+  b.input("x", {2}).output("y");
+  b.node("Nope\n\xff\x01", {"x"}, {"y"}, std::string(100'000, 'n'));
+  const v1::Failure failure = failureFor(b);
+  EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
+  EXPECT_LT(failure.node().size(), 300U);
+  EXPECT_EQ(failure.op_type(), "Nope\\n\\xff\\x01");
+}
+
+}  // namespace
+}  // namespace tessera::compiler

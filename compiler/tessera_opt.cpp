@@ -1,0 +1,18 @@
+// tessera-opt: runs single steps of the compiler on MLIR text, for lit tests and for people. Upstream's passes
+// are all there to combine them with.
+#include "compiler/codegen/passes.h"
+#include "compiler/graph/passes.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char** argv) {
+  mlir::DialectRegistry registry;
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  mlir::registerAllPasses();
+  tessera::compiler::registerGraphPasses();
+  tessera::compiler::codegen::registerCodegenPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's passes\n", registry));
+}

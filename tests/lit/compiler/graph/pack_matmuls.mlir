@@ -1,0 +1,25 @@
+// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-pack-matmuls -canonicalize | FileCheck %s
+
+// CHECK-LABEL: @panels
+// CHECK: ins({{.*}} : tensor<5x17xf32>, tensor<3x17x32xf32>) outs({{.*}} : tensor<5x3x32xf32>)
+// CHECK: tensor.collapse_shape {{.*}} : tensor<5x3x32xf32> into tensor<5x96xf32>
+func.func @panels(%x: tensor<5x17xf32>, %w: tensor<17x96xf32> {tessera.weight = 0 : i64}) -> tensor<5x96xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x96xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<5x96xf32>) -> tensor<5x96xf32>
+  %r = linalg.matmul ins(%x, %w : tensor<5x17xf32>, tensor<17x96xf32>) outs(%f : tensor<5x96xf32>) -> tensor<5x96xf32>
+  return %r : tensor<5x96xf32>
+}
+
+// -----
+
+// No panel width divides 10 columns.
+// CHECK-LABEL: @too_narrow
+// CHECK: ins({{.*}} : tensor<5x17xf32>, tensor<17x10xf32>)
+func.func @too_narrow(%x: tensor<5x17xf32>, %w: tensor<17x10xf32> {tessera.weight = 0 : i64}) -> tensor<5x10xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x10xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<5x10xf32>) -> tensor<5x10xf32>
+  %r = linalg.matmul ins(%x, %w : tensor<5x17xf32>, tensor<17x10xf32>) outs(%f : tensor<5x10xf32>) -> tensor<5x10xf32>
+  return %r : tensor<5x10xf32>
+}
