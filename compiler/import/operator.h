@@ -68,5 +68,10 @@ std::vector<Operator> shapeOperators();
 std::vector<Operator> sliceOperators();
 std::vector<Operator> gatherOperators();
 std::vector<Operator> constantOperators();
+std::vector<Operator> quantizedOperators();
+std::vector<Operator> scatterOperators();
+std::vector<Operator> orderOperators();
+std::vector<Operator> recurrentOperators();
+std::vector<Operator> controlFlowOperators();
 
 }  // namespace tessera::compiler
