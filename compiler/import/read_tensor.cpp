@@ -126,7 +126,8 @@ absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std
                                        ExternalData& external) {
   const std::optional<v1::DataType> dtype = elementType(proto.data_type());
   if (!dtype) {
-    return fault(v1::Failure::UNSUPPORTED_OPERATOR,
+    const bool known = onnx::TensorProto::DataType_IsValid(proto.data_type()) && proto.data_type() != 0;
+    return fault(known ? v1::Failure::UNSUPPORTED_OPERATOR : v1::Failure::INVALID_MODEL,
                  absl::StrCat(label(proto), " has the element type ", onnxTypeName(proto.data_type())),
                  {.attribute = absl::StrCat(printable(proto.name()), ".data_type"),
                   .found = onnxTypeName(proto.data_type()),
