@@ -10,8 +10,10 @@ const std::vector<Operator>& allOperators() {
     for (auto family : {elementwiseOperators,   activationOperators,   convolutionOperators, matmulOperators,
                         normalizationOperators, poolingOperators,      reductionOperators,   shapeOperators,
                         sliceOperators,         gatherOperators,       constantOperators,    lossOperators,
-                        resizeOperators,        accumulationOperators, selectionOperators,   quantizedOperators,
-                        scatterOperators,       orderOperators,        recurrentOperators,   controlFlowOperators}) {
+                        resizeOperators,        accumulationOperators, selectionOperators,   einsumOperators,
+                        samplingOperators,      roiOperators,          determinantOperators, signalOperators,
+                        quantizedOperators,     scatterOperators,      orderOperators,       recurrentOperators,
+                        controlFlowOperators}) {
       for (const Operator& op : family()) all->push_back(op);
     }
     return all;
