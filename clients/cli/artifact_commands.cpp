@@ -45,30 +45,47 @@ void addArtifacts(CommandLine& line) {
   });
 }
 
+int download(const CommandLine& line, Channel& channel, const v1::Digest& digest, const std::string& path,
+             const std::string& json) {
+  ProgressView view(line.quiet || line.json);
+  absl::Status status =
+      downloadFile(channel, digest, path, [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
+  view.finish();
+  if (!status.ok()) return reportError(status, line.json);
+  std::cout << (line.json ? json : path) << "\n";
+  return 0;
+}
+
+int fetchBlob(const CommandLine& line, Channel& channel, const std::string& sha256, const std::string& output) {
+  auto digest = findBlob(channel, sha256);
+  if (!digest.ok()) return reportError(digest.status(), line.json);
+  return download(line, channel, *digest, output.empty() ? digest->sha256() : output, toJson(*digest));
+}
+
+int fetchArtifact(const CommandLine& line, Channel& channel, const std::string& id, const std::string& output) {
+  v1::GetArtifactRequest request;
+  request.set_id(id);
+  auto answer = channel.call(channel.artifacts(), &ArtifactStub::GetArtifact, request);
+  if (!answer.ok()) return reportError(answer.status(), line.json);
+  const v1::Artifact& artifact = answer->artifact();
+  // A name comes from whoever compiled it: never let it point elsewhere.
+  const std::string name = std::filesystem::path(artifact.manifest().name()).filename().string();
+  const std::string path = !output.empty() ? output : absl::StrCat(name.empty() ? artifact.id() : name, ".tsra");
+  return download(line, channel, artifact.blob(), path, toJson(artifact));
+}
+
 void addFetch(CommandLine& line) {
-  CLI::App* command = line.add("fetch", "Download an artifact");
+  CLI::App* command = line.add("fetch", "Download an artifact, or another blob");
   auto id = std::make_shared<std::string>(), output = std::make_shared<std::string>();
+  auto blob = std::make_shared<bool>(false);
   command->add_option("ID", *id, "the artifact")->required();
-  command->add_option("-o,--output", *output, "where it goes (its name + .tsra)");
-  command->callback([&line, id, output] {
-    line.action = [&line, id, output] {
+  command->add_option("-o,--output", *output, "where it goes (its name + .tsra; a blob: its SHA-256)");
+  command->add_flag("--blob", *blob, "ID is the SHA-256 of any blob, e.g. of a failure's reproducer");
+  command->callback([&line, id, output, blob] {
+    line.action = [&line, id, output, blob] {
       auto channel = line.connect();
       if (!channel.ok()) return reportError(channel.status(), line.json);
-      v1::GetArtifactRequest request;
-      request.set_id(*id);
-      auto answer = (*channel)->call((*channel)->artifacts(), &ArtifactStub::GetArtifact, request);
-      if (!answer.ok()) return reportError(answer.status(), line.json);
-      const v1::Artifact& artifact = answer->artifact();
-      // A name comes from whoever compiled it: never let it point elsewhere.
-      const std::string name = std::filesystem::path(artifact.manifest().name()).filename().string();
-      const std::string path = !output->empty() ? *output : absl::StrCat(name.empty() ? artifact.id() : name, ".tsra");
-      ProgressView view(line.quiet || line.json);
-      absl::Status status = downloadFile(**channel, artifact.blob(), path,
-                                         [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
-      view.finish();
-      if (!status.ok()) return reportError(status, line.json);
-      std::cout << (line.json ? toJson(artifact) : path) << "\n";
-      return 0;
+      return *blob ? fetchBlob(line, **channel, *id, *output) : fetchArtifact(line, **channel, *id, *output);
     };
   });
 }

@@ -113,7 +113,9 @@ std::string failureText(const v1::Failure& failure) {
   line("found", failure.found());
   line("accepted", failure.accepted());
   if (failure.signal() != 0) line("signal", absl::StrCat(failure.signal()));
-  line("reproducer", failure.reproducer().sha256());
+  if (const std::string& blob = failure.reproducer().sha256(); !blob.empty()) {
+    line("reproducer", absl::StrCat(blob, " (`tessera fetch --blob ", blob, "`)"));
+  }
   line("what to do", failure.fix());
   return text;
 }

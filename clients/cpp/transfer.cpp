@@ -111,6 +111,23 @@ absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Dig
   return upload(channel, in, digest, {});
 }
 
+absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  v1::DownloadBlobRequest request;
+  request.set_sha256(sha256);
+  request.set_limit(1);  // the first message tells the size of the whole
+  auto reader = channel.blobs().DownloadBlob(&context, request);
+  v1::Digest digest;
+  digest.set_sha256(sha256);
+  v1::DownloadBlobResponse response;
+  if (reader->Read(&response)) digest.set_size_bytes(response.total_bytes());
+  while (reader->Read(&response)) {
+  }
+  if (const grpc::Status status = reader->Finish(); !status.ok()) return fromGrpc(status);
+  return digest;
+}
+
 absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
                           const TransferProgress& progress) {
   namespace fs = std::filesystem;

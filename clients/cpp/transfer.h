@@ -20,6 +20,9 @@ absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Dig
 /// Sends bytes at hand as a blob.
 absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Digest& digest);
 
+/// The full digest, size included, of a blob that the server has. NOT_FOUND when it has none.
+absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256);
+
 /// Fetches a blob into a file: into `path`.part first (resumed when present), hash verified, then renamed.
 absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
                           const TransferProgress& progress = {});

@@ -78,9 +78,14 @@ TEST_F(LayoutTest, ConcatenationOfEqualBlocksStaysBlocked) {
   Value left = b.relu(b.conv(y, 32, {.kernel = 1}));
   Value right = b.relu(b.conv(y, 48, {.kernel = 3, .pad = 1}));
   y = b.concat({left, right}, 1);
+  // A dense block: what was concatenated is concatenated again, and read in between.
+  y = b.concat({y, b.relu(b.conv(y, 16, {.kernel = 3, .pad = 1}))}, 1);
   y = b.globalAverage(b.conv(y, 16, {.kernel = 1}));
   PlannedGraph planned = check(b.finish({y}));
   EXPECT_EQ(planned.plan.report().layout_transforms(), 0);
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    EXPECT_EQ(workload.ir().find("insert_slice"), std::string::npos) << workload.ir();
+  }
 }
 
 TEST_F(LayoutTest, MixedBlocksAreConcatenatedPlain) {

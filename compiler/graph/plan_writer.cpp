@@ -9,7 +9,9 @@
 #include "compiler/graph/summary.h"
 #include "compiler/ir/workload.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "proto/failure.h"
 
@@ -27,6 +29,7 @@ struct Storage {
   v1::Buffer::Kind kind = v1::Buffer::ARENA;
   int index = 0;          // input or output position, or position in weights
   int64_t offset = 0;     // weights and arena
+  int parent = -1;        // arena: the storage this one is a part of; offset is then relative to it
   Lifetime lifetime{};    // arena
   v1::TensorSpec spec{};  // of the value that made it
 };
@@ -82,7 +85,10 @@ class PlanWriter {
   void placeArguments();
   void assignOutputs();
   void outlineGroups();
+  void placeConcats();
+  bool placeConcat(mlir::tensor::ConcatOp concat);
   void findLastUses();
+  int storageOfPart(Value part, int step);
   void assignResults(int step);
   int storageInPlace(const PendingStep& pending, int step);
   int newStorage(Storage storage);
@@ -99,6 +105,11 @@ class PlanWriter {
   llvm::DenseMap<Value, int> storage_of_;  // by root value
   llvm::DenseMap<Value, int> output_of_;   // roots written straight to a model output
   llvm::DenseMap<Value, int> last_use_;    // by root value
+  struct Place {
+    Value whole;
+    int64_t offset;  // bytes
+  };
+  llvm::DenseMap<Value, Place> part_of_;  // roots written straight into a concatenation's result
   llvm::DenseMap<std::pair<int, mlir::Type>, int> buffer_of_;
   std::map<std::string, int> workload_of_;
   int64_t sum_intermediate_bytes_ = 0;
@@ -160,6 +171,65 @@ void PlanWriter::assignOutputs() {
   }
 }
 
+/// Where parts lie one after the other in the result, whoever computes a part can write it there and the
+/// concatenation needs no step.
+bool PlanWriter::placeConcat(mlir::tensor::ConcatOp concat) {
+  auto type = mlir::cast<RankedTensorType>(concat.getType());
+  for (int64_t d = 0; d < static_cast<int64_t>(concat.getDim()); ++d) {
+    if (type.getDimSize(d) != 1) return false;
+  }
+  if (output_of_.contains(concat.getResult()) || borderType(type) != type) return false;
+  llvm::DenseSet<Value> seen;
+  int64_t offset = 0;
+  for (Value part : concat.getInputs()) {
+    Value root = rootOf(part);
+    mlir::Operation* producer = root.getDefiningOp();
+    if (!producer || kindOf(producer) == OpKind::kCloned || output_of_.contains(root) || part_of_.contains(root) ||
+        !seen.insert(root).second || offset % kAlignment != 0) {
+      return false;
+    }
+    offset += sizeInBytes(mlir::cast<RankedTensorType>(part.getType()));
+  }
+  offset = 0;
+  for (Value part : concat.getInputs()) {
+    part_of_[rootOf(part)] = {concat.getResult(), offset};
+    offset += sizeInBytes(mlir::cast<RankedTensorType>(part.getType()));
+  }
+  return true;
+}
+
+void PlanWriter::placeConcats() {
+  std::erase_if(groups_, [&](const Group& group) {
+    auto concat = mlir::dyn_cast<mlir::tensor::ConcatOp>(group.ops.front());
+    return concat && group.ops.size() == 1 && placeConcat(concat);
+  });
+}
+
+/// The storage of a value within the result of a concatenation, which lives from its first part on.
+int PlanWriter::storageOfPart(Value part, int step) {
+  Place place = part_of_.lookup(part);
+  auto whole = storage_of_.find(place.whole);
+  int parent = 0;
+  if (whole != storage_of_.end()) {
+    parent = whole->second;
+  } else if (part_of_.contains(place.whole)) {
+    parent = storageOfPart(place.whole, step);
+  } else {
+    const int64_t size = sizeInBytes(mlir::cast<RankedTensorType>(place.whole.getType()));
+    sum_intermediate_bytes_ += size;
+    parent = newStorage(
+        {.kind = v1::Buffer::ARENA, .lifetime = {size, step, std::max(step, last_use_.lookup(place.whole))}});
+    storages_[parent].spec.set_name(nameOf(place.whole.getLoc()));
+  }
+  storage_of_[place.whole] = parent;
+  const int64_t size = sizeInBytes(mlir::cast<RankedTensorType>(part.getType()));
+  const int storage =
+      newStorage({.kind = v1::Buffer::ARENA, .offset = place.offset, .parent = parent, .lifetime = {size, step, -1}});
+  storages_[storage].spec.set_name(nameOf(part.getLoc()));
+  storage_of_[part] = storage;
+  return storage;
+}
+
 void PlanWriter::outlineGroups() {
   std::vector<PendingStep> steps;
   for (const Group& group : groups_) {
@@ -177,7 +247,12 @@ void PlanWriter::outlineGroups() {
 
 void PlanWriter::findLastUses() {
   for (auto [step, pending] : llvm::enumerate(pending_)) {
-    for (Value argument : pending.outlined.arguments) last_use_[rootOf(argument)] = static_cast<int>(step);
+    for (Value argument : pending.outlined.arguments) {
+      // A reader of a part keeps everything alive that the part is in.
+      for (Value root = rootOf(argument); root; root = part_of_.lookup(root).whole) {
+        last_use_[root] = static_cast<int>(step);
+      }
+    }
   }
 }
 
@@ -218,12 +293,17 @@ int PlanWriter::storageInPlace(const PendingStep& pending, int step) {
 
 void PlanWriter::assignResults(int step) {
   PendingStep& pending = pending_[step];
-  const int in_place = storageInPlace(pending, step);
+  const bool is_part = pending.results.size() == 1 && part_of_.contains(pending.results[0]);
+  const int in_place = is_part ? -1 : storageInPlace(pending, step);
   for (Value value : pending.results) {
     auto border = borderType(mlir::cast<RankedTensorType>(value.getType()));
     if (auto output = output_of_.find(value); output != output_of_.end()) {
       Storage storage{.kind = v1::Buffer::OUTPUT, .index = output->second, .spec = model_.outputs[output->second]};
       storage_of_[value] = newStorage(std::move(storage));
+      continue;
+    }
+    if (part_of_.contains(value)) {
+      storageOfPart(value, step);
       continue;
     }
     const int64_t size = sizeInBytes(border);
@@ -245,12 +325,16 @@ void PlanWriter::planArena() {
   std::vector<Lifetime> lifetimes;
   std::vector<int> owners;
   for (auto [index, storage] : llvm::enumerate(storages_)) {
-    if (storage.kind != v1::Buffer::ARENA) continue;
+    if (storage.kind != v1::Buffer::ARENA || storage.parent >= 0) continue;
     lifetimes.push_back(storage.lifetime);
     owners.push_back(static_cast<int>(index));
   }
   MemoryPlan memory = planMemory(lifetimes);
   for (auto [index, owner] : llvm::enumerate(owners)) storages_[owner].offset = memory.offsets[index];
+  // Parents come before their parts.
+  for (Storage& storage : storages_) {
+    if (storage.parent >= 0) storage.offset += storages_[storage.parent].offset;
+  }
   result_.plan.set_arena_bytes(memory.arena_bytes);
   result_.plan.mutable_report()->set_peak_live_bytes(memory.peak_live_bytes);
   result_.plan.mutable_report()->set_sum_intermediate_bytes(sum_intermediate_bytes_);
@@ -313,6 +397,7 @@ void PlanWriter::writeSteps() {
 absl::StatusOr<PlannedGraph> PlanWriter::run() {
   placeArguments();
   assignOutputs();
+  placeConcats();
   outlineGroups();
   findLastUses();
   for (int step = 0; step < static_cast<int>(pending_.size()); ++step) assignResults(step);

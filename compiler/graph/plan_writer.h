@@ -13,7 +13,8 @@ namespace tessera::compiler {
 ///
 /// Results of the model are written straight to the caller's buffers; one that no group computes (an
 /// input passed through, a constant, a value returned twice) gets a copy step. A view shares its source's
-/// buffer offset. An elementwise step writes over an operand that dies in it.
+/// buffer offset. Parts of a concatenation are computed in place. An elementwise step writes over an operand that dies
+/// in it.
 absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups);
 
 }  // namespace tessera::compiler

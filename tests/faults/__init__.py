@@ -1,0 +1,1 @@
+"""Killing, starving and misleading the product. Start with fault_service.py."""

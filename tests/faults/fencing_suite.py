@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""A worker that falls silent longer than its lease: the job finishes elsewhere, and what it brings late is refused."""
+# suite: timeout=600
+
+import pathlib
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import wait_until
+from faults import fault_service as faults
+from suite import check, check_equal, run
+
+LEASE_S = 1
+REFUSALS = ("the server discarded the result", "abandoned, its lease was lost")
+
+
+def worker_of(service, folder):
+    """(name, process id) of the worker whose attempt is in this folder."""
+    return next((name, pid) for name, pid in service.workers().items() if f"/{name}/" in str(folder))
+
+
+def refusals(service):
+    return sum(service.log.count(text) for text in REFUSALS)
+
+
+def check_finished_elsewhere(service, expected, job, silent_worker):
+    events, finished = service.history(job)
+    faults.check_finished_once(events, finished)
+    check_equal(service.fetch(finished), expected, "artifact")
+    lost = [event["attempt"] for event in events if event.get("attempt", {}).get("failure")]
+    check_equal([attempt["failure"]["reason"] for attempt in lost], ["LEASE_LOST"], "reasons of failed attempts")
+    check_equal(lost[0]["worker"], silent_worker, "worker of the lost attempt")
+    others = [event["attempt"] for event in events
+              if event.get("attempt", {}).get("task_id") == lost[0]["task_id"] and not event["attempt"].get("failure")]
+    check(others[0]["worker"] != silent_worker, f"the silent worker's own result was taken: {others}")
+    check(int(others[0]["attempt"]) > int(lost[0]["attempt"]), f"attempts do not rise: {lost + others}")
+
+
+def silent_worker_is_fenced(service, expected):
+    """Only the worker is stopped: its task goes on and leaves a complete result, which then comes too late."""
+    before = refusals(service)
+    job = service.submit()
+    with service.held_task() as (task, folder):
+        name, pid = worker_of(service, folder)
+        with faults.stopped(pid):
+            faults.kill(task, faults.signal.SIGCONT)
+            check_finished_elsewhere(service, expected, job, name)
+    wait_until(lambda: refusals(service) > before, "the late result is refused")
+    check(task not in service.tasks(), "the fenced attempt's process is still there")
+
+
+def silent_worker_and_task(service, expected):
+    """Worker and task are stopped, as on a machine that sleeps: after waking the task is killed."""
+    before = refusals(service)
+    job = service.submit()
+    with service.held_task() as (task, folder):
+        name, pid = worker_of(service, folder)
+        with faults.stopped(pid):
+            check_finished_elsewhere(service, expected, job, name)
+    wait_until(lambda: refusals(service) > before, "the late attempt is given up")
+    wait_until(lambda: task not in service.tasks(), "the late task has gone")
+
+
+def it_works_again_afterwards(service, expected):
+    service.wait_for_workers(2)
+    for worker in ("local-0", "local-1"):
+        with service.drained(worker):
+            events, finished = service.history(service.submit())
+            faults.check_finished_once(events, finished)
+            check_equal(service.fetch(finished), expected, "artifact")
+
+
+def server_stands_still(service, expected):
+    """The server is the silent one, longer than the lease: attempts are given up or counted, the job ends once."""
+    job = service.submit()
+    follower = service.follow(job)
+    service.wait_for_task()
+    with faults.stopped(service.process.pid):
+        faults.time.sleep(3 * LEASE_S)
+    events, finished = service.history(job, follower)
+    faults.check_finished_once(events, finished)
+    check_equal(service.fetch(finished), expected, "artifact")
+
+
+def main():
+    with faults.FaultService(workers=2, arguments=["--lease", str(LEASE_S), "--heartbeat", "0.2"]) as service:
+        service.wait_for_workers(2)
+        expected, _ = service.undisturbed()
+        cases = (silent_worker_is_fenced, silent_worker_and_task, it_works_again_afterwards, server_stands_still)
+        return run("fencing", [(case.__name__, lambda c=case: c(service, expected)) for case in cases]
+                   + [("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""Two jobs at once, one of them hostile: the other is unharmed. And a service that leaves in good order."""
+# suite: timeout=600
+
+import concurrent.futures
+import pathlib
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import wait_until
+from faults import fault_service as faults
+from models import hostile_models
+from suite import check, check_equal, run
+
+
+def check_unharmed(service, expected, job):
+    events, finished = service.history(job)
+    faults.check_finished_once(events, finished)
+    check_equal(faults.failed_attempts(events), [], "failed attempts of the harmless job")
+    check_equal(service.fetch(finished), expected, "artifact of the harmless job")
+
+
+def refuse(service, hostile):
+    """What each is refused for is e2e/hostile_models' matter."""
+    model = service.scratch(f"{hostile.name}.onnx")
+    model.write_bytes(hostile.make())
+    answer = service.cli("compile", model, "--target", "host", "--json", expect=None)
+    check(answer.code in (3, 4, 5, 6), f"{hostile.name}: exit code {answer.code}: {answer.failure}")
+    check(answer.failure["reason"] and answer.failure["message"], f"{hostile.name}: no typed failure: {answer}")
+
+
+def hostile_models_harm_nobody(service, expected):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        refusals = [pool.submit(refuse, service, hostile) for hostile in hostile_models.TABLE]
+        beside = 0
+        while beside == 0 or not all(refusal.done() for refusal in refusals):
+            check_unharmed(service, expected, service.submit())
+            beside += 1
+        for refusal in refusals:
+            refusal.result()
+    print(f"   {len(refusals)} hostile models were refused, {beside} harmless jobs compiled beside them")
+
+
+def hanging_job_harms_nobody(service, expected):
+    hanging = service.submit("--timeout", "3s", model="mlp", shapes=["--shape", "x=3x784"])
+    with service.held_task():
+        check_unharmed(service, expected, service.submit())
+        _, finished = service.history(hanging)
+    check_equal(finished["failure"]["reason"], "RUN_DEADLINE_EXCEEDED", "reason of the hanging job")
+
+
+def drain_finishes_what_runs(service, expected):
+    """SIGTERM: the running tasks finish, no new one starts, a restart does the rest."""
+    job = service.submit()
+    service.wait_for_task()
+    check_equal(service.stop(), 0, "exit code after SIGTERM")
+    wait_until(lambda: not service.tasks() and not service.workers(), "nothing of the service is left")
+    service.start()
+    check_unharmed(service, expected, job)
+
+
+def second_sigterm_ends_at_once(service, expected):
+    """A task that never ends does not keep an impatient operator; the job goes on after the restart."""
+    job = service.submit()
+    with service.held_task() as (task, _):
+        service.process.terminate()
+        wait_until(lambda: "drain" in service.log.lower(), "the server drains")
+        service.process.terminate()
+        service.process.wait(timeout=faults.PATIENCE_S)
+        wait_until(lambda: task not in service.tasks(), "the stopped task went with the server")
+    service.start()
+    events, finished = service.history(job)
+    faults.check_finished_once(events, finished)
+    check_equal(service.fetch(finished), expected, "artifact")
+
+
+def main():
+    with faults.FaultService(workers=2) as service:
+        service.wait_for_workers(2)
+        expected, _ = service.undisturbed()
+        cases = (hostile_models_harm_nobody, hanging_job_harms_nobody, drain_finishes_what_runs,
+                 second_sigterm_ends_at_once)
+        return run("isolation", [(case.__name__, lambda c=case: c(service, expected)) for case in cases])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+"""kill -9 of tesserad at random moments: what it acknowledged it finishes after a restart, once."""
+# suite: timeout=900
+
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import model_path, wait_until
+from faults import fault_service as faults
+from suite import check, check_equal, run
+
+
+class Campaign:
+    def __init__(self, service):
+        self.service = service
+        self.random = faults.seeded_random("kill_server")
+        self.expected, self.seconds = service.undisturbed()
+        self.number = 0
+        self.lost = 0
+
+    def compile_words(self, request_id):
+        return ["compile", model_path(faults.WORKLOAD), "--target", "host", *faults.SHAPES, "--detach", "--no-cache",
+                "--json", "--request-id", request_id]
+
+    def check_finished(self, job, follower=None):
+        events, finished = self.service.history(job, follower)
+        faults.check_finished_once(events, finished)
+        check_equal(self.service.fetch(finished), self.expected, "artifact")
+        return events
+
+    def kill_once(self):
+        self.number += 1
+        request_id = f"request-{self.number}"
+        job = self.service.submit("--request-id", request_id)
+        follower = self.service.follow(job)  # one command through death and restart: it resumes at its cursor
+        time.sleep(self.random.uniform(0, self.seconds))
+        children = [*self.service.workers().values(), *self.service.tasks()]
+        self.service.kill()
+        wait_until(lambda: not any(faults.command_line(pid) for pid in children), "workers and tasks went with the server")
+        self.service.start()
+        events = self.check_finished(job, follower)
+        check_equal(follower.returncode, 0, "exit code of `tessera watch`")
+        reasons = faults.failed_attempts(events)
+        check(set(reasons) <= {"LEASE_LOST"}, f"attempts failed for other reasons: {reasons}")
+        self.lost += len(reasons)
+        again = self.service.cli(*self.compile_words(request_id)).json
+        check_equal(again["id"], job, "job of the repeated request")
+
+    def some_kill_interrupted_a_task(self):
+        print(f"   {self.lost} attempts were lost with the server")
+        check(self.lost, "no kill came while a task was at work")
+
+    def kill_while_acknowledging(self):
+        """The kill falls around CreateJob: the client repeats its request until it is answered; one job is made."""
+        for _ in range(5):
+            self.number += 1
+            request_id = f"request-{self.number}"
+            client = self.service.spawn(*self.compile_words(request_id))
+            time.sleep(self.random.uniform(0, 0.1))
+            self.service.kill()
+            self.service.start()
+            client.communicate(timeout=faults.PATIENCE_S)
+            job = self.service.cli(*self.compile_words(request_id)).json["id"]
+            made = self.service.cli("jobs", "--json", "--filter", f'request_id = "{request_id}"').json["jobs"]
+            check_equal([made_job["id"] for made_job in made], [job], "jobs of one request")
+            self.check_finished(job)
+
+    def kill_while_recovering(self):
+        job = self.service.submit()
+        follower = self.service.follow(job)
+        for _ in range(5):
+            time.sleep(self.random.uniform(0, 0.5))
+            self.service.kill()
+            self.service.start()
+        self.check_finished(job, follower)
+
+    def kill_while_uploading(self):
+        """Half an upload is no blob: the same command, repeated, ends as if nothing had been."""
+        model = model_path("resnet18")
+        words = ["compile", model, "--target", "host", "--shape", "x=1x3x224x224", "--validate-only", "--json"]
+        upload = ["compile", model, "--target", "host", "--shape", "x=1x3x224x224", "--detach", "--json"]
+        client = self.service.spawn(*upload)
+        time.sleep(self.random.uniform(0.02, 0.2))
+        self.service.kill()
+        self.service.start()
+        try:
+            client.communicate(timeout=faults.PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            raise AssertionError("the client neither went on nor gave up") from None
+        job = self.service.cli(*upload).json["id"]
+        self.service.cli(*words)
+        fetched = self.service.scratch("model.onnx")
+        self.service.cli("fetch", faults.digest(model), "--blob", "-o", fetched)
+        check_equal(faults.digest(fetched), faults.digest(model), "digest of the uploaded model")
+        self.service.cli("cancel", job)
+
+
+def main():
+    with faults.FaultService(workers=2) as service:
+        service.wait_for_workers(2)
+        campaign = Campaign(service)
+        return run("kill_server", [
+            *((f"kill_{number}", campaign.kill_once) for number in range(10)),
+            ("some_kill_interrupted_a_task", campaign.some_kill_interrupted_a_task),
+            ("kill_while_acknowledging", campaign.kill_while_acknowledging),
+            ("kill_while_recovering", campaign.kill_while_recovering),
+            ("kill_while_uploading", campaign.kill_while_uploading),
+            ("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

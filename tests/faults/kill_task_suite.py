@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+"""kill -9 of a task process at random moments: tried again without a word; the third time, quarantined."""
+# suite: timeout=900
+
+import pathlib
+import sys
+import threading
+import time
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from faults import fault_service as faults
+from suite import check, check_equal, run
+
+CRASHES_BEFORE_QUARANTINE = 3
+# Import and planning of this one take long enough to be found at it.
+VICTIM, VICTIM_SHAPES = "resnet18", ["--shape", "x=1x3x224x224"]
+
+
+class Campaign:
+    def __init__(self, service):
+        self.service = service
+        self.random = faults.seeded_random("kill_task")
+        self.expected, self.seconds = service.undisturbed()
+
+    def disturbed(self):
+        """One compilation with one kill; the reasons of its failed attempts."""
+        job = self.service.submit()
+        follower = self.service.follow(job)
+        time.sleep(self.random.uniform(0, self.seconds))
+        while follower.poll() is None:
+            tasks = self.service.tasks()
+            if tasks and faults.kill(self.random.choice(sorted(tasks))):
+                break
+            time.sleep(0.002)
+        events, finished = self.service.history(job, follower)
+        faults.check_finished_once(events, finished)
+        check_equal(self.service.fetch(finished), self.expected, "artifact")
+        return faults.failed_attempts(events)
+
+    def kill_once(self):
+        for _ in range(5):  # the process may have been through, or the job, before the signal came
+            reasons = self.disturbed()
+            if reasons:
+                check_equal(reasons, ["CRASHED"], "reasons of failed attempts")
+                return
+        raise AssertionError("five times no kill hit a task that was at work")
+
+
+def kill_tasks_of(service, name, stop, killed):
+    """Kills every task process that plans a model of this name (it is in the task's description)."""
+    while not stop.is_set():
+        for pid, folder in service.tasks().items():
+            try:
+                if name.encode() in (folder / "task.pb").read_bytes() and pid not in killed and faults.kill(pid):
+                    killed.append(pid)
+            except OSError:
+                pass  # ended meanwhile
+        time.sleep(0.002)
+
+
+def quarantined_job(service, name):
+    """A job whose planning never survives, with what went on beside it: (events, job, kills, the other's job)."""
+    stop, killed = threading.Event(), []
+    killer = threading.Thread(target=kill_tasks_of, args=(service, name, stop, killed))
+    killer.start()
+    try:
+        victim = service.submit("--name", name, model=VICTIM, shapes=VICTIM_SHAPES)
+        other = service.submit()
+        events, job = service.history(victim)
+        other_events, other_job = service.history(other)
+    finally:
+        stop.set()
+        killer.join()
+    faults.check_finished_once(other_events, other_job)
+    check_equal(faults.failed_attempts(other_events), [], "failed attempts of the job beside the victim")
+    return events, job, len(killed)
+
+
+def repeated_crash_is_quarantined(service):
+    name = "crashes-whenever-it-is-planned"
+    for _ in range(5):
+        events, job, kills = quarantined_job(service, name)
+        if kills >= CRASHES_BEFORE_QUARANTINE:
+            break
+        print(f"   only {kills} kills hit the planning in time, once more")
+    check_equal(kills, CRASHES_BEFORE_QUARANTINE, "task processes of the job that were killed")
+    check_equal((job["state"], job["failure"]["reason"]), ("FAILED", "QUARANTINED"), "state and reason")
+    check_equal(faults.failed_attempts(events), ["CRASHED"] * CRASHES_BEFORE_QUARANTINE, "reasons of failed attempts")
+    check_equal(job["failure"]["signal"], 9, "signal")
+    faults.check_gapless(events)
+    answer = service.cli("watch", job["id"], "--json", expect=10)
+    check(job["failure"]["reproducer"]["sha256"] in answer.out, "`watch` does not tell of the reproducer")
+    reproducer_can_be_had(service, job)
+
+
+def reproducer_can_be_had(service, job):
+    path, wanted = service.scratch("reproducer.pb"), job["failure"]["reproducer"]
+    service.cli("fetch", wanted["sha256"], "--blob", "-o", path)
+    check_equal(faults.digest(path), wanted["sha256"], "digest of the reproducer")
+    content = path.read_bytes()
+    check_equal(len(content), int(wanted["size_bytes"]), "size of the reproducer")
+    model = job["compile"]["model"]["sha256"]
+    check(model.encode() in content, f"the reproducer does not name the model {model}")
+    blob = service.scratch("model.onnx")
+    service.cli("fetch", model, "--blob", "-o", blob)
+    check_equal(faults.digest(blob), model, "digest of the model that the reproducer names")
+
+
+def main():
+    with faults.FaultService(workers=2) as service:
+        service.wait_for_workers(2)
+        campaign = Campaign(service)
+        return run("kill_task", [
+            *((f"kill_{number}", campaign.kill_once) for number in range(10)),
+            ("repeated_crash_is_quarantined", lambda: repeated_crash_is_quarantined(service)),
+            ("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

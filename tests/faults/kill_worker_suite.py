@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+"""kill -9 of a worker at random moments of a compilation: the job finishes elsewhere, once, with equal bytes."""
+# suite: timeout=900
+
+import pathlib
+import sys
+import time
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import wait_until
+from faults import fault_service as faults
+from suite import check, check_equal, run
+
+
+class Campaign:
+    def __init__(self, service):
+        self.service = service
+        self.random = faults.seeded_random("kill_worker")
+        self.expected, self.seconds = service.undisturbed()
+        self.reasons = []
+
+    def kill_once(self):
+        job = self.service.submit()
+        follower = self.service.follow(job)
+        time.sleep(self.random.uniform(0, self.seconds))
+        worker = self.random.choice(["local-0", "local-1"])
+        pid = wait_until(lambda: self.service.workers().get(worker), f"{worker} is there", interval_s=0.005)
+        faults.kill(pid)
+        events, finished = self.service.history(job, follower)
+        faults.check_finished_once(events, finished)
+        check_equal(self.service.fetch(finished), self.expected, "artifact")
+        reasons = faults.failed_attempts(events)
+        check(set(reasons) <= {"LEASE_LOST"}, f"attempts failed for other reasons: {reasons}")
+        self.reasons += reasons
+        restarted = wait_until(lambda: self.service.workers().get(worker), f"{worker} is started again")
+        check(restarted != pid, f"{worker} has the same process")
+
+    def some_kill_hit_a_task(self):
+        print(f"   {len(self.reasons)} attempts were lost with their workers")
+        check(self.reasons, "no kill hit a worker that had a task")
+
+    def all_workers_at_once(self):
+        job = self.service.submit()
+        follower = self.service.follow(job)
+        self.service.wait_for_task()
+        for pid in self.service.workers().values():
+            faults.kill(pid)
+        events, finished = self.service.history(job, follower)
+        faults.check_finished_once(events, finished)
+        check_equal(self.service.fetch(finished), self.expected, "artifact")
+
+    def task_dies_with_its_worker(self):
+        job = self.service.submit()
+        task, folder = self.service.wait_for_task()
+        with faults.stopped(task):
+            worker = next(name for name in self.service.workers() if f"/{name}/" in str(folder))
+            faults.kill(self.service.workers()[worker])
+            wait_until(lambda: task not in self.service.tasks(), "the stopped task has gone with its worker")
+        events, finished = self.service.history(job)
+        faults.check_finished_once(events, finished)
+
+
+def main():
+    with faults.FaultService(workers=2) as service:
+        service.wait_for_workers(2)
+        campaign = Campaign(service)
+        return run("kill_worker", [
+            *((f"kill_{number}", campaign.kill_once) for number in range(10)),
+            ("some_kill_hit_a_task", campaign.some_kill_hit_a_task),
+            ("all_workers_at_once", campaign.all_workers_at_once),
+            ("task_dies_with_its_worker", campaign.task_dies_with_its_worker),
+            ("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
