@@ -20,6 +20,9 @@ v1::ModelFormat formatOf(std::string_view first_bytes) {
   for (std::string_view opening : {"#", "//", "module", "builtin.module", "func.func"}) {
     if (text.starts_with(opening)) return v1::MLIR_TEXT;
   }
+  for (std::string_view opening : {"input ", "param "}) {
+    if (text.starts_with(opening)) return v1::TENSOR_EXPRESSION;
+  }
   return v1::ONNX;
 }
 

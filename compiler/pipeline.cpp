@@ -38,19 +38,6 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
   progress(message);
 }
 
-absl::Status checkFormat(v1::ModelFormat requested, const std::string& first_bytes) {
-  const v1::ModelFormat format = requested == v1::MODEL_FORMAT_UNSPECIFIED ? formatOf(first_bytes) : requested;
-  if (format == v1::ONNX) return absl::OkStatus();
-  v1::Failure failure;
-  failure.set_reason(v1::Failure::INVALID_MODEL);
-  failure.set_message(absl::StrCat("models in the format ", v1::ModelFormat_Name(format), " are not compiled"));
-  failure.set_attribute("format");
-  failure.set_found(v1::ModelFormat_Name(format));
-  failure.set_accepted("ONNX");
-  failure.set_fix("export the model as ONNX");
-  return failureStatus(failure);
-}
-
 ImportOptions importOptions(const PlanRequest& request) {
   ImportOptions options;
   for (const v1::InputShape& shape : request.spec.input_shapes()) {
@@ -73,6 +60,22 @@ v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, con
   return unit;
 }
 
+/// Reads the model through the front door of its format.
+absl::StatusOr<ImportedModel> importModel(mlir::MLIRContext& context, const PlanRequest& request,
+                                          const std::string& first_bytes) {
+  v1::ModelFormat format = request.spec.format();
+  if (format == v1::MODEL_FORMAT_UNSPECIFIED) format = formatOf(first_bytes);
+  const ImportOptions options = importOptions(request);
+  switch (format) {
+    case v1::MLIR_TEXT:
+      return importMlir(context, request.model_path, options);
+    case v1::TENSOR_EXPRESSION:
+      return importExpression(context, request.model_path, options);
+    default:
+      return importOnnx(context, request.model_path, options);
+  }
+}
+
 /// Puts the workload into a failure that does not name a place itself.
 absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status) {
   v1::Failure failure = failureOf(status);
@@ -89,9 +92,8 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   report(progress, "import", 0, 1, request.spec.name());
   absl::StatusOr<FileIdentity> identity = identifyModel(request.model_path);
   if (!identity.ok()) return identity.status();
-  if (absl::Status status = checkFormat(request.spec.format(), identity->first_bytes); !status.ok()) return status;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  absl::StatusOr<ImportedModel> model = importOnnx(context, request.model_path, importOptions(request));
+  absl::StatusOr<ImportedModel> model = importModel(context, request, identity->first_bytes);
   if (!model.ok()) return model.status();
   PlanResult result;
   result.import_ms = import_time.ms();

@@ -303,7 +303,7 @@ TEST_F(PipelineTest, FailuresNameTheirPlace) {
   };
   EXPECT_EQ(failure().reason(), v1::Failure::INVALID_MODEL);  // no such file
   std::ofstream(request_.model_path) << "module { func.func @main() { return } }";
-  EXPECT_THAT(failure().found(), HasSubstr("MLIR_TEXT"));
+  EXPECT_THAT(failure().message(), HasSubstr("no result"));
   std::ofstream(request_.model_path, std::ios::binary) << std::string("\xff\xff\xff\xff", 4);
   EXPECT_EQ(failure().reason(), v1::Failure::INVALID_MODEL);
   ModelBuilder model({4, 4}, {4, 4});
@@ -319,6 +319,7 @@ TEST(ModelFormat, FirstBytesDecide) {
   EXPECT_EQ(formatOf("module attributes {}"), v1::MLIR_TEXT);
   EXPECT_EQ(formatOf("\n  // a comment\nmodule {"), v1::MLIR_TEXT);
   EXPECT_EQ(formatOf("#map = affine_map<(d0) -> (d0)>"), v1::MLIR_TEXT);
+  EXPECT_EQ(formatOf("input A[2]; B[i] = A[i];"), v1::TENSOR_EXPRESSION);
   EXPECT_EQ(formatOf("\x08\x07\x12\x07pytorch"), v1::ONNX);
   EXPECT_EQ(formatOf(""), v1::ONNX);
 }

@@ -31,7 +31,9 @@ absl::StatusOr<v1::InputShape> parseShape(const std::string& text) {
 }
 
 void ModelFlags::addTo(CLI::App* command) {
-  command->add_option("MODEL", model, "an ONNX file")->required();
+  command->add_option("MODEL", model, "an ONNX file, MLIR text (.mlir) or tensor expressions (.te)")->required();
+  command->add_option("--format", format, "onnx, mlir or te, whatever MODEL is called")
+      ->check(CLI::IsMember({"onnx", "mlir", "te"}));
   command->add_option("-t,--target", target, "host, a name (`tessera targets`), or a description's file")
       ->capture_default_str();
   command->add_option("--shape", shapes, "binds an input's dimensions: NAME=1x3x224x224; repeat for each input");
@@ -60,6 +62,12 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
     }
     request.external_data[parts[0]] = parts[1];
   }
+  // A text may begin with a comment, which says nothing of its format.
+  const std::string ending = format.empty() ? fs::path(model).extension().string() : "." + format;
+  request.spec.set_format(ending == ".mlir"                      ? v1::MLIR_TEXT
+                          : ending == ".te"                      ? v1::TENSOR_EXPRESSION
+                          : ending == ".onnx" && !format.empty() ? v1::ONNX
+                                                                 : v1::MODEL_FORMAT_UNSPECIFIED);
   request.spec.mutable_options()->set_opt_level(opt_level);
   return absl::OkStatus();
 }

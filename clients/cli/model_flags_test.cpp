@@ -57,6 +57,21 @@ TEST(ModelFlagsTest, FillsTheSpec) {
   EXPECT_FALSE(flags.fill(request).ok());
 }
 
+TEST(ModelFlagsTest, TheEndingOrTheFlagSaysTheFormat) {
+  ModelFlags flags;
+  flags.target = "cascadelake";
+  for (const auto& [model, format, want] :
+       {std::tuple{"a.onnx", "", v1::MODEL_FORMAT_UNSPECIFIED}, std::tuple{"a.mlir", "", v1::MLIR_TEXT},
+        std::tuple{"a.te", "", v1::TENSOR_EXPRESSION}, std::tuple{"a.txt", "te", v1::TENSOR_EXPRESSION},
+        std::tuple{"a.te", "onnx", v1::ONNX}}) {
+    flags.model = model;
+    flags.format = format;
+    CompileRequest request;
+    ASSERT_TRUE(flags.fill(request).ok());
+    EXPECT_EQ(request.spec.format(), want) << model << " " << format;
+  }
+}
+
 TEST(ModelFlagsTest, TheHostIsDescribedHere) {
   ModelFlags flags;
   flags.model = "m.onnx";

@@ -47,4 +47,14 @@ struct ImportOptions {
 absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::string& path,
                                          const ImportOptions& options);
 
+/// Parses and lowers a text of tensor expressions (language: compiler/import/expression/syntax.h).
+absl::StatusOr<ImportedModel> importExpression(mlir::MLIRContext& context, const std::string& path,
+                                               const ImportOptions& options);
+
+/// Parses MLIR text: one function on static tensors in the linalg, tensor, arith, math and tosa dialects.
+/// Inputs are named arg0, arg1, ..., outputs result0, ..., unless the function has tessera.input and
+/// tessera.output attributes.
+absl::StatusOr<ImportedModel> importMlir(mlir::MLIRContext& context, const std::string& path,
+                                         const ImportOptions& options);
+
 }  // namespace tessera::compiler

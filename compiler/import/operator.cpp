@@ -9,7 +9,8 @@ const std::vector<Operator>& allOperators() {
     auto* all = new std::vector<Operator>;
     for (auto family :
          {elementwiseOperators, activationOperators, convolutionOperators, matmulOperators, normalizationOperators,
-          poolingOperators, reductionOperators, shapeOperators, sliceOperators, gatherOperators, constantOperators}) {
+          poolingOperators, reductionOperators, shapeOperators, sliceOperators, gatherOperators, constantOperators,
+          lossOperators, resizeOperators, accumulationOperators, selectionOperators}) {
       for (const Operator& op : family()) all->push_back(op);
     }
     return all;

@@ -68,5 +68,9 @@ std::vector<Operator> shapeOperators();
 std::vector<Operator> sliceOperators();
 std::vector<Operator> gatherOperators();
 std::vector<Operator> constantOperators();
+std::vector<Operator> lossOperators();
+std::vector<Operator> resizeOperators();
+std::vector<Operator> accumulationOperators();
+std::vector<Operator> selectionOperators();
 
 }  // namespace tessera::compiler

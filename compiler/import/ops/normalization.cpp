@@ -105,9 +105,7 @@ Results lowerSoftmax(Node& n, Emitter& e) {
 
 Results lowerLogSoftmax(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const auto dims, softmaxDims(n));
-  SoftmaxParts parts = softmaxParts(e, n.in(0), dims);
-  return {{e.elementwise(n.in(0).dtype, {parts.shifted, parts.sum},
-                         [](const Scalars& s, ValueRange v) { return s.sub(v[0], s.math<mlir::math::LogOp>(v[1])); })}};
+  return {{logSoftmax(e, n.in(0), dims)}};
 }
 
 /// 1 at the first maximum along the axis, 0 elsewhere.
@@ -273,6 +271,12 @@ Results lowerLpNormalization(Node& n, Emitter& e) {
 }
 
 }  // namespace
+
+Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {
+  SoftmaxParts parts = softmaxParts(e, x, dims);
+  return e.elementwise(x.dtype, {parts.shifted, parts.sum},
+                       [](const Scalars& s, ValueRange v) { return s.sub(v[0], s.math<mlir::math::LogOp>(v[1])); });
+}
 
 std::vector<Operator> normalizationOperators() {
   return {

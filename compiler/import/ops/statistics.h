@@ -14,4 +14,7 @@ Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>
 /// Index (i64) of the maximum or minimum along `axis`, which vanishes; of equal ones the first or the last.
 Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last);
 
+/// x - log(sum(exp(x))) over `dims`, computed without overflow; x's shape.
+Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims);
+
 }  // namespace tessera::compiler

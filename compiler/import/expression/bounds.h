@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/import/expression/syntax.h"
+
+namespace tessera::compiler::expression {
+
+/// Integers with a name: params and symbolic extents of inputs.
+using Constants = std::map<std::string, int64_t>;
+/// Extents of the tensors a statement may read.
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+/// The value of an expression of constants, with floor division; wide arithmetic, an overflow is an error.
+absl::StatusOr<int64_t> evaluate(const Node& node, const Constants& constants);
+
+/// A subscript as a sum of variables: offset + sum of factor * variable. `linear` is false when the subscript
+/// has / or % of variables, or products of them; the other fields are then empty.
+struct Subscript {
+  bool linear = true;
+  int64_t offset = 0;
+  std::map<std::string, int64_t> factors;
+};
+absl::StatusOr<Subscript> analyse(const Node& node, const Constants& constants);
+
+/// One loop of a statement: 0 <= variable < extent.
+struct Loop {
+  std::string variable;
+  int64_t extent = 0;
+  bool reduction = false;
+};
+
+/// A statement's loops, those of its result first, then the reduced ones in order of appearance.
+///
+/// Extents come from `where`, then from subscripts that are one variable (its tensor's extent), then from
+/// linear subscripts with one variable still unknown: the largest extent that keeps every read within its
+/// tensor. Reads under a condition bound no variable but by standing alone. Fails when an extent cannot be
+/// inferred, two disagree, or a read that no condition guards may leave its tensor.
+absl::StatusOr<std::vector<Loop>> inferLoops(const Statement& statement, const Shapes& shapes,
+                                             const Constants& constants);
+
+}  // namespace tessera::compiler::expression

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "compiler/import/emitter.h"
+#include "compiler/import/expression/bounds.h"
+
+namespace tessera::compiler::expression {
+
+/// Emits one statement as a linalg.generic over `loops`. Reads with linear subscripts that no condition guards
+/// become operands with affine access functions (what the schedule and mapping analyses work on); all others
+/// become tensor.extract in the body, with subscripts clamped to the tensor, so that nothing is read outside.
+absl::StatusOr<Tensor> lowerStatement(Emitter& emitter, const Statement& statement, const std::vector<Loop>& loops,
+                                      const std::map<std::string, Tensor>& tensors, const Constants& constants);
+
+}  // namespace tessera::compiler::expression

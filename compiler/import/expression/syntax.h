@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/tensor.pb.h"
+
+/// Tensor expressions: the text form of the thesis' definition 1, Out(idx) = Accum(Op(In1(idx1), ...), loops),
+/// several of which form a DAG by using each other's results (definition 2).
+///
+///   param   R = 3;                                    // a named integer
+///   input   Img[N, C, H, W], Weight[K, C, R, R]: f32; // extents without a value are bound by --shape
+///   Conv[n, k, p, q] += Img[n, c, p + r, q + s] * Weight[k, c, r, s];
+///   Relu[n, k, p, q] = Conv[n, k, p, q] >= 0 ? Conv[n, k, p, q] : 0;
+///   output  Relu;                                     // default: what no statement reads
+///
+/// Loops and their extents follow from the subscripts (bounds.h); `where p < H, q < W` after a statement says
+/// what cannot be inferred. Variables that occur on the right only are reduced: += *= max= min=, or
+/// sum/prod/max/min(..., axis = (r, s)) around the whole right side. Subscripts may use + - * / % with
+/// constants (/ and % as floor division and its remainder). A read under a condition (?:) may lie outside its
+/// tensor where the condition is false.
+namespace tessera::compiler::expression {
+
+/// Where in the text, both from 1.
+struct Position {
+  int line = 1, column = 1;
+};
+
+enum class Kind {
+  kNumber,     ///< `number`, written with a point or exponent when `real`
+  kName,       ///< an index variable or a param
+  kAccess,     ///< name[children...]
+  kUnary,      ///< name is "-" or "!"
+  kBinary,     ///< name is the operator
+  kCondition,  ///< children: condition, then, else
+  kCall        ///< name(children...): a function or a cast to a type
+};
+
+struct Node {
+  Kind kind = Kind::kNumber;
+  Position at;
+  std::string name;
+  double number = 0;
+  bool real = false;
+  std::vector<std::unique_ptr<Node>> children;
+};
+using NodePtr = std::unique_ptr<Node>;
+
+struct Param {
+  std::string name;
+  NodePtr value;
+};
+struct Input {
+  std::string name;
+  Position at;
+  std::vector<NodePtr> shape;
+  v1::DataType dtype = v1::DATA_TYPE_F32;
+};
+enum class Accumulation { kNone, kSum, kProduct, kMax, kMin };
+struct Bound {
+  std::string variable;
+  Position at;
+  NodePtr extent;  ///< variable < extent
+};
+struct Statement {
+  std::string name;
+  Position at;
+  std::vector<std::string> indices;
+  Accumulation accumulation = Accumulation::kNone;
+  std::vector<std::string> axes;  ///< of sum(..., axis = ...); empty: inferred
+  NodePtr value;
+  std::vector<Bound> bounds;
+};
+struct Program {
+  std::vector<Param> params;
+  std::vector<Input> inputs;
+  std::vector<Statement> statements;
+  std::vector<std::string> outputs;
+};
+
+inline constexpr size_t kMaxTextBytes = 1 << 20;
+inline constexpr int kMaxNesting = 100;
+inline constexpr size_t kMaxStatements = 10'000;
+
+/// Parses a text. INVALID_MODEL names line and column, what was found and what is accepted.
+absl::StatusOr<Program> parse(std::string_view text);
+
+/// INVALID_MODEL at a place of the text.
+absl::Status errorAt(Position at, const std::string& message, const std::string& found = "",
+                     const std::string& accepted = "");
+
+/// Type names of inputs and casts: "f32", "i64", ...
+std::optional<v1::DataType> typeOfName(std::string_view name);
+
+}  // namespace tessera::compiler::expression

@@ -1,0 +1,213 @@
+// Resize and its predecessor Upsample. Sizes and scales are known at import, so the coordinates and weights
+// that the modes define are computed here, in double precision; the module reads them as constants.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/limits.h"
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/resize_taps.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::AffineExpr;
+using mlir::AffineMap;
+using mlir::Value;
+using mlir::ValueRange;
+using mlir::utils::IteratorType;
+
+/// Coordinates and weights take memory at import for every element along a dimension.
+constexpr int64_t kLongestDimension = 1 << 22;
+
+/// Repeats each element of dimension d `factors[d]` times, by broadcasting into dimensions of their own.
+Tensor repeat(Emitter& e, const Tensor& x, const std::vector<int64_t>& factors) {
+  Shape split, wide, merged;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    split.push_back(x.shape[d]);
+    wide.push_back(x.shape[d]);
+    if (factors[d] > 1) {
+      split.push_back(1);
+      wide.push_back(factors[d]);
+    }
+    merged.push_back(x.shape[d] * factors[d]);
+  }
+  return e.reshape(e.broadcast(e.reshape(x, split), wide), merged);
+}
+
+/// Resizes along dimension `axis`: the sum over the taps of weight[o, tap] * x[.., index[o, tap], ..].
+Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
+  Shape shape = x.shape;
+  shape[axis] = taps.outputs();
+  const auto rank = static_cast<unsigned>(x.rank());
+  const AffineMap along = AffineMap::get(
+      rank, 0, {mlir::getAffineDimExpr(static_cast<unsigned>(axis), e.b.getContext())}, e.b.getContext());
+  llvm::SmallVector<Access> operands;
+  const bool weighted = taps.width() > 1 || taps.outside;
+  for (size_t t = 0; t < taps.width(); ++t) {
+    operands.push_back({Emitter::wrap(integerConstant(taps.index[t])), along});
+    if (weighted) operands.push_back({Emitter::wrap(realConstant(x.dtype, {taps.outputs()}, taps.weight[t])), along});
+  }
+  if (taps.outside) operands.push_back({Emitter::wrap(realConstant(x.dtype, {taps.outputs()}, *taps.outside)), along});
+  Value source = e.value(x);
+  llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
+  return e.generic(x.dtype, shape, operands, e.b.getMultiDimIdentityMap(rank), loops, nullptr,
+                   [&](const Scalars& any, ValueRange v) -> Value {
+                     const Scalars s = any.as(x.dtype);
+                     llvm::SmallVector<Value> from;
+                     for (unsigned d = 0; d < rank; ++d) {
+                       from.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
+                     }
+                     Value sum = taps.outside ? v.back() : Value();
+                     for (size_t t = 0; t < taps.width(); ++t) {
+                       from[axis] = clampedCoordinate(s, v[weighted ? 2 * t : t], x.shape[axis]);
+                       Value element = e.extract(s, source, from);
+                       if (weighted) element = s.mul(element, v[2 * t + 1]);
+                       sum = sum ? s.add(sum, element) : element;
+                     }
+                     return sum;
+                   });
+}
+
+/// The output size and the scale of every dimension, from `scales` or `sizes`, whichever is given.
+absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) {
+  const Tensor& x = n.in(0);
+  ResizePlan plan;
+  auto count = [&](int input) { return n.has(input) ? n.in(input).elements() : 0; };
+  if (n.opset() < 9) {  // Upsample had an attribute
+    TESSERA_ASSIGN_OR_RETURN(plan.scales, n.reals("scales"));
+  } else if (sizes_input > 0 && count(sizes_input) > 0) {
+    TESSERA_ASSIGN_OR_RETURN(plan.sizes, n.constantIntegers(sizes_input, "sizes"));
+  } else if (count(scales_input) > 0) {
+    TESSERA_ASSIGN_OR_RETURN(const ConstantPtr scales, n.constantInput(scales_input, "scales"));
+    if (scales->elements() <= limits::kRank) plan.scales = scales->reals();
+  }
+  const bool by_size = !plan.sizes.empty();
+  if (static_cast<int64_t>(by_size ? plan.sizes.size() : plan.scales.size()) != x.rank()) {
+    return n.invalid("needs one scale or one size per dimension",
+                     {.attribute = by_size ? "sizes" : "scales",
+                      .found = absl::StrCat(by_size ? plan.sizes.size() : plan.scales.size(), " values"),
+                      .accepted = absl::StrCat(x.rank(), " values")});
+  }
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (by_size) {
+      plan.scales.push_back(static_cast<double>(plan.sizes[d]) / static_cast<double>(std::max<int64_t>(x.shape[d], 1)));
+    } else if (!(plan.scales[d] > 0) || plan.scales[d] > INT32_MAX) {
+      return n.invalid(absl::StrCat("the scale of dimension ", d, " is ", plan.scales[d]),
+                       {.attribute = "scales", .found = absl::StrCat(plan.scales[d]), .accepted = "above 0"});
+    } else {
+      // In single precision, as the scales are given: 10 * 0.7 is 7 there, and less in double precision.
+      plan.sizes.push_back(
+          static_cast<int64_t>(std::floor(static_cast<float>(x.shape[d]) * static_cast<float>(plan.scales[d]))));
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(n.checkResult(plan.sizes, x.dtype));
+  for (int64_t size : plan.sizes) {
+    if (size <= kLongestDimension) continue;
+    return n.invalid("a dimension is resized beyond measure",
+                     {.attribute = "sizes",
+                      .found = absl::StrCat(size),
+                      .accepted = absl::StrCat("dimensions of up to ", kLongestDimension)});
+  }
+  if (elementCount(x.shape) == 0 && elementCount(plan.sizes) != 0) {
+    return n.invalid("the input is empty", {.attribute = "X", .found = shapeText(x.shape)});
+  }
+  return plan;
+}
+
+Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mode) {
+  Tensor x = n.in(0);
+  if (elementCount(plan.sizes) == 0) return {{Emitter::wrap(makeConstant(x.dtype, plan.sizes, ""))}};
+  if (mode.interpolation != Interpolation::kNearest && !isFloat(x.dtype)) {
+    return n.unsupported("interpolation between integers",
+                         {.attribute = "mode", .found = typeName(x.dtype), .accepted = "floating point, or nearest"});
+  }
+  std::vector<Taps> taps;
+  std::vector<int64_t> factors;
+  bool repeats = true;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    taps.push_back(resizeTaps(mode, x.shape[d], plan.sizes[d], plan.scales[d], static_cast<size_t>(d)));
+    factors.push_back(taps.back().repetition(x.shape[d]));
+    repeats &= factors.back() > 0;
+  }
+  if (repeats) return {{repeat(e, x, factors)}};
+  // Separable: one dimension after the other, those that shrink first.
+  for (const bool shrinking : {true, false}) {
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      if (factors[d] != 1 && (plan.sizes[d] < n.in(0).shape[d]) == shrinking) x = applyTaps(e, x, d, taps[d]);
+    }
+  }
+  return {{std::move(x)}};
+}
+
+absl::StatusOr<Interpolation> readInterpolation(Node& n, bool cubic) {
+  TESSERA_ASSIGN_OR_RETURN(const std::string mode, n.text("mode", "nearest"));
+  if (mode == "nearest") return Interpolation::kNearest;
+  if (mode == "linear" || mode == "bilinear") return Interpolation::kLinear;
+  if (mode == "cubic" && cubic) return Interpolation::kCubic;
+  return n.invalid(
+      "unknown mode",
+      {.attribute = "mode", .found = mode, .accepted = cubic ? "nearest, linear, cubic" : "nearest, linear"});
+}
+
+/// Version 10 and Upsample: asymmetric coordinates, the nearest element below.
+Results lowerUpsample(Node& n, Emitter& e) {
+  ResizeMode mode{.coordinates = Coordinates::kAsymmetric, .rounding = Rounding::kFloor};
+  TESSERA_ASSIGN_OR_RETURN(mode.interpolation, readInterpolation(n, false));
+  TESSERA_ASSIGN_OR_RETURN(const ResizePlan plan, readPlan(n, 1, 0));
+  return resize(n, e, plan, mode);
+}
+
+/// The position of `found` in a list of names; the attribute's error otherwise.
+template <typename Enum, size_t kCount>
+absl::StatusOr<Enum> choose(Node& n, const std::string& attribute, const char* fallback,
+                            const char* const (&names)[kCount]) {
+  TESSERA_ASSIGN_OR_RETURN(const std::string found, n.text(attribute, fallback));
+  std::string accepted;
+  for (size_t i = 0; i < kCount; ++i) {
+    if (found == names[i]) return static_cast<Enum>(i);
+    absl::StrAppend(&accepted, i ? ", " : "", names[i]);
+  }
+  return n.invalid(absl::StrCat("unknown ", attribute), {.attribute = attribute, .found = found, .accepted = accepted});
+}
+
+/// The region of interest: starts, then ends, per dimension, in [0, 1] of the input.
+absl::Status readRegion(Node& n, ResizeMode& mode) {
+  if (!n.has(1))
+    return n.invalid("input 'roi' is missing", {.attribute = "roi", .accepted = "two values per dimension"});
+  TESSERA_ASSIGN_OR_RETURN(const ConstantPtr roi, n.constantInput(1, "roi"));
+  if (roi->elements() != 2 * n.in(0).rank()) {
+    return n.invalid(
+        "the region does not fit the input",
+        {.attribute = "roi", .found = shapeText(roi->shape), .accepted = absl::StrCat(2 * n.in(0).rank(), " values")});
+  }
+  mode.region = roi->reals();
+  return absl::OkStatus();
+}
+
+Results lowerResize(Node& n, Emitter& e) {
+  ResizeMode mode;
+  TESSERA_ASSIGN_OR_RETURN(mode.interpolation, readInterpolation(n, true));
+  TESSERA_ASSIGN_OR_RETURN(mode.coordinates,
+                           (choose<Coordinates>(n, "coordinate_transformation_mode", "half_pixel", kCoordinatesNames)));
+  TESSERA_ASSIGN_OR_RETURN(mode.rounding, (choose<Rounding>(n, "nearest_mode", "round_prefer_floor", kRoundingNames)));
+  TESSERA_ASSIGN_OR_RETURN(mode.cubic_a, n.real("cubic_coeff_a", -0.75));
+  TESSERA_ASSIGN_OR_RETURN(mode.exclude_outside, n.flag("exclude_outside", false));
+  TESSERA_ASSIGN_OR_RETURN(mode.extrapolation, n.real("extrapolation_value", 0));
+  if (mode.coordinates == Coordinates::kTfCropAndResize) TESSERA_RETURN_IF_ERROR(readRegion(n, mode));
+  TESSERA_ASSIGN_OR_RETURN(const ResizePlan plan, readPlan(n, 2, 3));
+  return resize(n, e, plan, mode);
+}
+
+}  // namespace
+
+std::vector<Operator> resizeOperators() {
+  return {
+      {"Upsample", 7, 1, 2, lowerUpsample, kAll, 1, 9},
+      {"Resize", 10, 2, 2, lowerUpsample, kAll, 1, 10},
+      {"Resize", 11, 1, 4, lowerResize},
+  };
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,111 @@
+#include "compiler/import/ops/resize_taps.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tessera::compiler {
+namespace {
+
+/// The coordinate in the input of element `at` of the result (ONNX, Resize).
+double sourceCoordinate(const ResizeMode& mode, double at, double input, double output, double scale, size_t dim) {
+  // The resized length, which is fractional when only a scale was given.
+  const double resized = input * scale;
+  switch (mode.coordinates) {
+    case Coordinates::kHalfPixel:
+      return (at + 0.5) / scale - 0.5;
+    case Coordinates::kPytorchHalfPixel:
+      return output > 1 ? (at + 0.5) / scale - 0.5 : 0;
+    case Coordinates::kAlignCorners:
+      return resized == 1 || output == 1 ? 0 : at * (input - 1) / (resized - 1);
+    case Coordinates::kAsymmetric:
+      return at / scale;
+    case Coordinates::kTfHalfPixelForNn:
+      return (at + 0.5) / scale;
+    case Coordinates::kTfCropAndResize: {
+      const double start = mode.region[dim], end = mode.region[mode.region.size() / 2 + dim];
+      if (output <= 1) return 0.5 * (start + end) * (input - 1);
+      return start * (input - 1) + at * (end - start) * (input - 1) / (output - 1);
+    }
+  }
+  return 0;
+}
+
+double nearest(Rounding rounding, double at) {
+  switch (rounding) {
+    case Rounding::kRoundPreferFloor:
+      return std::ceil(at - 0.5);
+    case Rounding::kRoundPreferCeil:
+      return std::floor(at + 0.5);
+    case Rounding::kFloor:
+      return std::floor(at);
+    case Rounding::kCeil:
+      return std::ceil(at);
+  }
+  return at;
+}
+
+/// Keys, "Cubic convolution interpolation for digital image processing", for the neighbours -1, 0, 1, 2.
+std::array<double, 4> cubicWeights(double t, double a) {
+  auto near = [a](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+  auto far = [a](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  return {far(t + 1), near(t), near(1 - t), far(2 - t)};
+}
+
+}  // namespace
+
+int64_t Taps::repetition(int64_t input) const {
+  if (width() != 1 || outside || outputs() % input != 0) return 0;
+  const int64_t k = outputs() / input;
+  for (int64_t o = 0; o < outputs(); ++o) {
+    if (index[0][o] != o / k) return 0;
+  }
+  return k;
+}
+
+Taps resizeTaps(const ResizeMode& mode, int64_t input, int64_t output, double scale, size_t dim) {
+  const double last = static_cast<double>(input - 1);
+  auto coordinate = [&](int64_t o) {
+    const double at = sourceCoordinate(mode, static_cast<double>(o), static_cast<double>(input),
+                                       static_cast<double>(output), scale, dim);
+    // A hostile region may lead anywhere: beyond these bounds every neighbour is an edge element anyway.
+    return std::isnan(at) ? 0.0 : std::clamp(at, -4.0, last + 4.0);
+  };
+  // A dimension that keeps its size and place is one tap, whatever the interpolation.
+  bool identity = input == output;
+  for (int64_t o = 0; identity && o < output; ++o) identity = coordinate(o) == static_cast<double>(o);
+  const Interpolation interpolation = identity ? Interpolation::kNearest : mode.interpolation;
+  const bool crops = mode.coordinates == Coordinates::kTfCropAndResize && !identity;
+
+  Taps taps;
+  const size_t width = interpolation == Interpolation::kNearest ? 1 : interpolation == Interpolation::kLinear ? 2 : 4;
+  taps.index.resize(width);
+  taps.weight.resize(width);
+  if (crops) taps.outside.emplace();
+  for (int64_t o = 0; o < output; ++o) {
+    const double at = coordinate(o);
+    const double below = interpolation == Interpolation::kNearest ? nearest(mode.rounding, at) : std::floor(at);
+    std::array<double, 4> weights = {1, 0, 0, 0};
+    if (interpolation == Interpolation::kLinear) weights = {1 - (at - below), at - below, 0, 0};
+    if (interpolation == Interpolation::kCubic) weights = cubicWeights(at - below, mode.cubic_a);
+    const int64_t first = static_cast<int64_t>(below) - (interpolation == Interpolation::kCubic ? 1 : 0);
+    double total = 0;
+    for (size_t t = 0; t < width; ++t) {
+      const int64_t neighbour = first + static_cast<int64_t>(t);
+      const bool excluded =
+          mode.exclude_outside && interpolation == Interpolation::kCubic && (neighbour < 0 || neighbour >= input);
+      if (excluded) weights[t] = 0;
+      total += weights[t];
+    }
+    const bool beyond = crops && (at < 0 || at > last);
+    for (size_t t = 0; t < width; ++t) {
+      const double weight = mode.exclude_outside && total != 0 ? weights[t] / total : weights[t];
+      taps.index[t].push_back(std::clamp<int64_t>(first + static_cast<int64_t>(t), 0, input - 1));
+      taps.weight[t].push_back(beyond ? 0 : weight);
+    }
+    if (taps.outside) taps.outside->push_back(beyond ? mode.extrapolation : 0);
+  }
+  return taps;
+}
+
+}  // namespace tessera::compiler
