@@ -42,7 +42,7 @@ std::optional<v1::DataType> elementType(int32_t onnx_type) {
 }
 
 std::string onnxTypeName(int32_t onnx_type) {
-  if (!onnx::TensorProto::DataType_IsValid(onnx_type)) return absl::StrCat("type number ", onnx_type);
+  if (!onnx::TensorProto::DataType_IsValid(onnx_type)) return absl::StrCat("number ", onnx_type);
   return onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(onnx_type));
 }
 

@@ -110,7 +110,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
 
   std::vector<Tensor> results;
   if (auto function = functions_.find(absl::StrCat(domain, ":", proto.op_type())); function != functions_.end()) {
-    TESSERA_ASSIGN_OR_RETURN(results, inlineFunction(*function->second, node, proto));
+    TESSERA_ASSIGN_OR_RETURN(results, inlineFunction(*function->second, node));
   } else {
     const Operator* op = findOperator(domain, proto.op_type(), node.opset());
     if (!op) return node.unsupported("unknown operator", {.found = proto.op_type()});

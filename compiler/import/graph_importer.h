@@ -56,8 +56,7 @@ class GraphImporter {
   absl::Status lowerNode(const onnx::NodeProto& proto, int index, Scope& scope);
   absl::StatusOr<std::vector<Tensor>> inlineGraph(const onnx::GraphProto& graph, const std::vector<Tensor>& arguments,
                                                   const Scope& outer);
-  absl::StatusOr<std::vector<Tensor>> inlineFunction(const onnx::FunctionProto& function, const Node& call,
-                                                     const onnx::NodeProto& proto);
+  absl::StatusOr<std::vector<Tensor>> inlineFunction(const onnx::FunctionProto& function, Node& call);
   absl::StatusOr<std::vector<Tensor>> applyOperator(const Operator& op, Node& node);
   /// The node's results as constants when all of its inputs are; nothing when it has to run.
   absl::StatusOr<std::optional<std::vector<Tensor>>> tryFold(const Operator& op, Node& node);

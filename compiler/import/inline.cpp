@@ -37,8 +37,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineGraph(const onnx::Graph
   return results;
 }
 
-absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineFunction(const onnx::FunctionProto& function, const Node& call,
-                                                                  const onnx::NodeProto& proto) {
+absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineFunction(const onnx::FunctionProto& function, Node& call) {
   if (function_depth_ >= limits::kFunctionNesting) {
     return call.invalid("functions call each other without end",
                         {.found = absl::StrCat("calls nested deeper than ", limits::kFunctionNesting),
@@ -49,8 +48,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineFunction(const onnx::Fu
         absl::StrCat("has ", call.numInputs(), " inputs"),
         {.found = absl::StrCat(call.numInputs()), .accepted = absl::StrCat("up to ", function.input_size())});
   }
-  FunctionAttributes attributes;
-  for (const auto& attribute : proto.attribute()) attributes[attribute.name()] = &attribute;
+  const FunctionAttributes attributes = call.resolvedAttributes();
   const std::string domain = function.domain() == "ai.onnx" ? "" : function.domain();
   Scope scope;
   scope.attributes = &attributes;

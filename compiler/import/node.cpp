@@ -229,6 +229,14 @@ absl::Status Node::checkResult(const Shape& shape, v1::DataType type) const {
   return failureStatus(failure);
 }
 
+FunctionAttributes Node::resolvedAttributes() {
+  FunctionAttributes attributes;
+  for (const AttributeProto& attribute : proto_.attribute()) {
+    if (const AttributeProto* actual = find(attribute.name())) attributes[attribute.name()] = actual;
+  }
+  return attributes;
+}
+
 absl::Status Node::checkAllUsed() const {
   for (const AttributeProto& attribute : proto_.attribute()) {
     if (used_.contains(attribute.name())) continue;

@@ -84,6 +84,10 @@ class Node {
   absl::Status invalid(const std::string& message, FaultDetails details = {}) const;
   absl::Status unsupported(const std::string& message, FaultDetails details = {}) const;
 
+  /// All attributes by name, for the body of a function this node calls; references to the attributes of a
+  /// function around this node are resolved.
+  FunctionAttributes resolvedAttributes();
+
   /// An error naming the attributes that nothing asked for.
   absl::Status checkAllUsed() const;
 
