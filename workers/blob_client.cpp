@@ -39,7 +39,15 @@ absl::Status retry(Cancellation& cancellation, const Once& once) {
 
 absl::Status BlobClient::download(const v1::Digest& digest, const ByteSink& sink, Cancellation& cancellation) {
   int64_t offset = 0;
-  return retry(cancellation, [&] { return downloadOnce(digest, offset, sink, cancellation); });
+  // A failure of the sink (a full disk) is final: it may have kept part of the bytes, a resumed transfer
+  // would hand them over twice.
+  absl::Status kept;
+  const ByteSink noting = [&](std::string_view bytes) { return kept = sink(bytes); };
+  absl::Status status = retry(cancellation, [&] {
+    absl::Status once = downloadOnce(digest, offset, noting, cancellation);
+    return kept.ok() ? once : absl::OkStatus();
+  });
+  return kept.ok() ? status : kept;
 }
 
 absl::Status BlobClient::downloadOnce(const v1::Digest& digest, int64_t& offset, const ByteSink& sink,

@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+"""The data folder's disk is full: requests are refused with a reason, the service stays, and goes on when there is room."""
+# suite: timeout=600
+
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import model_path
+from faults import fault_service as faults
+from suite import Skip, check, check_equal, run
+
+DISK_BYTES = 128 << 20
+INSIDE = "TESSERA_FAULT_MOUNT_NAMESPACE"
+
+
+def enter_mount_namespace():
+    """Starts this program again where it may mount, invisibly to everybody else."""
+    flags = ["--mount"] if os.geteuid() == 0 else ["--mount", "--map-root-user"]
+    if subprocess.run(["unshare", *flags, "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        return False
+    os.execvpe("unshare", ["unshare", *flags, sys.executable, *sys.argv], {**os.environ, INSIDE: "1"})
+    return True
+
+
+class Filler:
+    """Takes all room of a disk but `left` bytes while in the `with` block."""
+
+    def __init__(self, folder, left=0):
+        self._path = folder / "filler"
+        self._left = left
+
+    def __enter__(self):
+        free = os.statvfs(self._path.parent)
+        with open(self._path, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - self._left))
+        return self
+
+    def __exit__(self, *_):
+        self._path.unlink()
+
+
+def check_compiles(service, expected):
+    job = service.submit()
+    events, finished = service.history(job)
+    faults.check_finished_once(events, finished)
+    check_equal(service.fetch(finished), expected, "artifact")
+
+
+def uploads_are_refused(service, expected):
+    words = ["compile", model_path("squeezenet1_1"), "--target", "host", "--shape", "x=1x3x224x224", "--json", "-o",
+             service.scratch("s.tsra")]
+    with Filler(service.data):
+        answer = service.cli(*words, expect=None)
+        check(answer.code not in (0, 2, 8), f"an upload to a full disk: {answer}")
+        check("space" in answer.out or "full" in answer.out, f"the error does not tell of the disk: {answer}")
+        check_equal(service.process.poll(), None, "exit code of the server")
+        service.cli("jobs", "--json")  # what needs no room is answered
+    service.cli(*words)
+    check_compiles(service, expected)
+
+
+def jobs_survive_or_fail_with_a_reason(service, expected):
+    """Acknowledged work meets a full disk half-way: it ends, when there is room again, one way or the other."""
+    job = service.submit()
+    follower = service.follow(job)
+    service.wait_for_task()
+    with Filler(service.data):
+        faults.time.sleep(3)
+        check_equal(service.process.poll(), None, "exit code of the server")
+    events, finished = service.history(job, follower)
+    faults.check_gapless(events)
+    print(f"   it ended as {finished['state']} {(finished.get('failure') or {}).get('reason', '')}")
+    if finished["state"] == "SUCCEEDED":
+        faults.check_finished_once(events, finished)
+    else:
+        check(finished["failure"]["reason"] and finished["failure"]["message"], f"no reason: {finished}")
+    check_compiles(service, expected)
+
+
+def a_restart_on_a_full_disk_loses_nothing(service, expected):
+    with Filler(service.data):
+        service.kill()
+    service.start()
+    check_compiles(service, expected)
+    faults.check_one_artifact_each(service)
+
+
+CASES = (uploads_are_refused, jobs_survive_or_fail_with_a_reason, a_restart_on_a_full_disk_loses_nothing)
+
+
+def cannot_run():
+    raise Skip("this user may not mount in a namespace of its own")
+
+
+def main():
+    if INSIDE not in os.environ and not enter_mount_namespace():
+        return run("full_disk", [(case.__name__, cannot_run) for case in CASES])
+    service = faults.FaultService(workers=2)
+    service.data.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", service.data], check=True)
+    with service:
+        service.wait_for_workers(2)
+        expected, _ = service.undisturbed()
+        return run("full_disk", [(case.__name__, lambda c=case: c(service, expected)) for case in CASES])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
