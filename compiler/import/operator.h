@@ -72,5 +72,10 @@ std::vector<Operator> lossOperators();
 std::vector<Operator> resizeOperators();
 std::vector<Operator> accumulationOperators();
 std::vector<Operator> selectionOperators();
+std::vector<Operator> einsumOperators();
+std::vector<Operator> samplingOperators();
+std::vector<Operator> roiOperators();
+std::vector<Operator> determinantOperators();
+std::vector<Operator> signalOperators();
 
 }  // namespace tessera::compiler
