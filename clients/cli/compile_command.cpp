@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -83,6 +84,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   auto connected = line.connect();
   if (!connected.ok()) return reportError(connected.status(), line.json);
   Channel& channel = **connected;
+  const absl::Cleanup unwatch = [&interrupts] { interrupts.reset(); };  // its thread uses the channel
 
   CompileRequest request;
   if (absl::Status status = flags.model.fill(request); !status.ok()) return reportError(status, line.json);
