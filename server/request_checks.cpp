@@ -106,7 +106,7 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
     TESSERA_TRY(checkText(absl::StrCat(field, ".name"), shape.name(), Limits::kMaxNameLength, false));
     TESSERA_TRY(checkRange(absl::StrCat(field, ".shape (rank)"), shape.shape_size(), 0, Limits::kMaxRank));
     for (int d = 0; d < shape.shape_size(); ++d) {
-      TESSERA_TRY(checkRange(absl::StrCat(field, ".shape[", d, "]"), shape.shape(d), 1, Limits::kMaxDimension));
+      TESSERA_TRY(checkRange(absl::StrCat(field, ".shape[", d, "]"), shape.shape(d), 0, Limits::kMaxDimension));
     }
     if (!names.insert(shape.name()).second) {
       return fieldError(absl::StrCat(field, ".name"), shape.name(), "each name once");

@@ -1,11 +1,8 @@
 // tessera compile
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <filesystem>
 #include <iostream>
-#include <thread>
+#include <memory>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
+#include "clients/cli/interrupt.h"
 #include "clients/cli/local_service.h"
 #include "clients/cli/model_flags.h"
 #include "clients/cli/output.h"
@@ -36,33 +34,6 @@ struct CompileFlags {
   bool local = false;
   std::string data_folder;
   int workers = 0;
-};
-
-// Turns Ctrl-C into a cancellation of the job, so that nothing goes on working for nobody; a second one
-// ends this program at once.
-class CancelOnInterrupt {
- public:
-  CancelOnInterrupt(Channel& channel, std::string job_id) {
-    std::thread([&channel, id = std::move(job_id)] {
-      sigset_t set = interruptSet();
-      int signal = 0;
-      sigwait(&set, &signal);
-      std::cerr << "\ntessera: cancelling " << id << " (once more to leave at once)\n";
-      sigset_t none;
-      sigemptyset(&none);
-      pthread_sigmask(SIG_SETMASK, &none, nullptr);
-      v1::CancelJobRequest request;
-      request.set_id(id);
-      (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
-    }).detach();
-  }
-  static sigset_t interruptSet() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    return set;
-  }
 };
 
 std::string phaseText(const v1::Job& job, const CompileTimes& times, double download_ms) {
@@ -92,15 +63,11 @@ absl::Status fetchArtifact(Channel& channel, const v1::Digest& artifact, const s
                       [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
 }
 
-int validateOnly(const CommandLine& line, Channel& channel, const v1::CompileSpec& spec) {
-  v1::CreateJobRequest request;
-  *request.mutable_compile() = spec;
-  request.set_validate_only(true);
-  auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, request);
-  if (!answer.ok()) return reportError(answer.status(), line.json);
-  std::cout << (line.json ? toJson(answer->job()) : absl::StrCat("valid; action key ", answer->job().action_key()))
-            << "\n";
-  return 0;
+void cancelJob(Channel& channel, const std::string& id) {
+  std::cerr << "\ntessera: cancelling " << id << " (once more to leave at once)\n";
+  v1::CancelJobRequest request;
+  request.set_id(id);
+  (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
 }
 
 int compile(CommandLine& line, const CompileFlags& flags) {
@@ -111,6 +78,8 @@ int compile(CommandLine& line, const CompileFlags& flags) {
     service = std::move(*started);
     line.server = service->address();
   }
+  std::unique_ptr<InterruptWatch> interrupts;  // before the first connection, whose threads inherit its signal mask
+  if (!flags.detach && !flags.validate_only) interrupts = std::make_unique<InterruptWatch>();
   auto connected = line.connect();
   if (!connected.ok()) return reportError(connected.status(), line.json);
   Channel& channel = **connected;
@@ -120,6 +89,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   request.request_id = flags.request_id;
   request.priority = flags.priority;
   request.skip_cache = flags.no_cache;
+  request.validate_only = flags.validate_only;
   for (auto [text, field] : {std::pair{&flags.queue_timeout, &request.queue_timeout_us},
                              std::pair{&flags.run_timeout, &request.run_timeout_us}}) {
     if (text->empty()) continue;
@@ -127,26 +97,27 @@ int compile(CommandLine& line, const CompileFlags& flags) {
     if (!parsed.ok()) return reportError(parsed.status(), line.json);
     *field = *parsed;
   }
-  if (flags.validate_only) {
-    auto digest = cachedDigestOfFile(request.model_path, request.digest_cache);
-    if (!digest.ok()) return reportError(digest.status(), line.json);
-    *request.spec.mutable_model() = *digest;
-    return validateOnly(line, channel, request.spec);
-  }
 
   ProgressView view(line.quiet || line.json);
-  auto outcome =
-      submitCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
+  auto uploaded =
+      uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
+  if (!uploaded.ok()) return reportError(uploaded.status(), line.json);
+  if (interrupts) interrupts->jobMayExist();
+  auto outcome = createCompile(channel, *uploaded);
   if (!outcome.ok()) return reportError(outcome.status(), line.json);
+  if (flags.validate_only) {
+    view.finish();
+    std::cout << (line.json ? toJson(outcome->job) : absl::StrCat("valid; action key ", outcome->job.action_key()))
+              << "\n";
+    return 0;
+  }
   if (flags.detach) {
     view.finish();
     std::cout << (line.json ? toJson(outcome->job) : outcome->job.id()) << "\n";
     return 0;
   }
   if (outcome->job.end_time_us() == 0) {
-    const sigset_t interrupts = CancelOnInterrupt::interruptSet();
-    pthread_sigmask(SIG_BLOCK, &interrupts, nullptr);
-    CancelOnInterrupt cancel(channel, outcome->job.id());
+    interrupts->cancels([&channel, id = outcome->job.id()] { cancelJob(channel, id); });
     const auto start = Clock::now();
     auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); });
     if (!job.ok()) return reportError(job.status(), line.json);

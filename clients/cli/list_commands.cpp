@@ -66,7 +66,7 @@ void addRecordCommand(CommandLine& line) {
       if (*all) return exportRecords(line, **channel, flags->filter);
       return printList<v1::ListRecordsRequest>(
           line, *flags, "records",
-          {"WORKLOAD", "WHAT", "TARGET", "MEDIAN ms", "GFLOP/s", "RUNS", "MODE", "HOST", "MEASURED"},
+          {"WORKLOAD", "WHAT", "TARGET", "MEDIAN MS", "GFLOP/S", "RUNS", "MODE", "HOST", "MEASURED"},
           [&](const auto& request) {
             return (*channel)->call((*channel)->records(), &RecordStub::ListRecords, request);
           },

@@ -1,6 +1,7 @@
 // tessera run: load an artifact file in this process and run it.
 
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -120,7 +121,7 @@ std::string stepTable(const tessera_artifact* artifact, const std::vector<double
     const double gflops = medians[s] > 0 ? static_cast<double>(info.flops) / medians[s] / 1e6 : 0;
     rows.push_back({absl::StrFormat("%.4f", medians[s]), absl::StrFormat("%.1f", gflops), info.symbol, info.name});
   }
-  return table({"MEDIAN ms", "GFLOP/s", "KERNEL", "NODES"}, rows);
+  return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
 }
 
 std::string stepsJson(const tessera_artifact* artifact, const std::vector<double>& medians) {
@@ -138,6 +139,9 @@ int run(const CommandLine& line, const RunFlags& flags) {
   tessera_artifact* loaded = nullptr;
   tessera_status code =
       tessera_artifact_load(flags.artifact.c_str(), flags.verify ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
+  if (code == TESSERA_IO_ERROR && !std::filesystem::exists(flags.artifact)) {
+    return reportError(absl::NotFoundError(absl::StrCat("there is no file ", flags.artifact)), line.json);
+  }
   if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
   const Artifact artifact(loaded, &tessera_artifact_destroy);
 

@@ -63,14 +63,8 @@ int show(const CommandLine& line, const std::string& name) {
   return 0;
 }
 
-absl::StatusOr<v1::Target> readDescription(const std::string& path) {
-  auto ref = resolveTarget(path.find('/') == std::string::npos ? "./" + path : path);
-  if (!ref.ok()) return ref.status();
-  return ref->inline_();
-}
-
 int validate(const CommandLine& line, const std::string& path) {
-  auto target = readDescription(path);
+  auto target = readTargetFile(path);
   if (!target.ok()) return reportError(target.status(), line.json);
   auto channel = line.connect();
   if (!channel.ok()) return reportError(channel.status(), line.json);
@@ -90,7 +84,7 @@ int validate(const CommandLine& line, const std::string& path) {
 }
 
 int registerTarget(const CommandLine& line, const std::string& path) {
-  auto target = readDescription(path);
+  auto target = readTargetFile(path);
   if (!target.ok()) return reportError(target.status(), line.json);
   auto channel = line.connect();
   if (!channel.ok()) return reportError(channel.status(), line.json);

@@ -11,6 +11,14 @@
 
 namespace tessera::client {
 
+absl::StatusOr<v1::Target> readTargetFile(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the target description ", path));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return compiler::parseTargetText(std::move(text).str());
+}
+
 absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag) {
   v1::TargetRef ref;
   if (flag == "host") {
@@ -23,11 +31,7 @@ absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag) {
     ref.set_name(flag);
     return ref;
   }
-  std::ifstream in(flag);
-  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the target description ", flag));
-  std::ostringstream text;
-  text << in.rdbuf();
-  auto target = compiler::parseTarget(std::move(text).str());
+  auto target = readTargetFile(flag);
   if (!target.ok()) return target.status();
   *ref.mutable_inline_() = *target;
   return ref;

@@ -11,4 +11,7 @@ namespace tessera::client {
 /// ending in .textproto is a file; anything else is a name the server resolves.
 absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag);
 
+/// A target's description from a file, parsed; whether it is usable is for the server to say.
+absl::StatusOr<v1::Target> readTargetFile(const std::string& path);
+
 }  // namespace tessera::client

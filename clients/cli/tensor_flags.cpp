@@ -25,8 +25,11 @@ absl::Status badInput(const std::string& name, const std::string& found, const s
   return failureStatus(failure);
 }
 
-bool sameType(const v1::TensorSpec& a, const v1::TensorSpec& b) {
-  return a.dtype() == b.dtype() && std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end());
+bool fits(const v1::TensorSpec& given, const v1::TensorSpec& wanted) {
+  // NumPy has no bfloat16: outputs of it are written as uint16, so the same bits are taken as input.
+  const bool bits_of_bf16 = given.dtype() == v1::DATA_TYPE_U16 && wanted.dtype() == v1::DATA_TYPE_BF16;
+  return (given.dtype() == wanted.dtype() || bits_of_bf16) &&
+         std::equal(given.shape().begin(), given.shape().end(), wanted.shape().begin(), wanted.shape().end());
 }
 
 template <typename T, typename Draw>
@@ -67,7 +70,7 @@ absl::Status checkInputs(const std::map<std::string, Tensor>& given, std::span<c
   for (const v1::TensorSpec& spec : described) {
     const auto found = given.find(spec.name());
     if (found == given.end()) return badInput(spec.name(), "nothing", typeText(spec));
-    if (!sameType(found->second.spec, spec)) return badInput(spec.name(), typeText(found->second.spec), typeText(spec));
+    if (!fits(found->second.spec, spec)) return badInput(spec.name(), typeText(found->second.spec), typeText(spec));
   }
   for (const auto& [name, tensor] : given) {
     const bool known = std::any_of(described.begin(), described.end(), [&](const auto& s) { return s.name() == name; });

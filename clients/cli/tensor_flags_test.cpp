@@ -33,6 +33,13 @@ TEST(CheckInputsTest, AcceptsExactlyWhatIsDescribed) {
   EXPECT_FALSE(checkInputs({}, described).ok());
 }
 
+TEST(CheckInputsTest, TakesTheBitsOfBfloat16AsUint16) {
+  const std::vector<v1::TensorSpec> described = {spec("x", v1::DATA_TYPE_BF16, {2})};
+  EXPECT_TRUE(checkInputs({{"x", seededTensor(spec("x", v1::DATA_TYPE_U16, {2}), 1)}}, described).ok());
+  EXPECT_FALSE(checkInputs({{"x", seededTensor(spec("x", v1::DATA_TYPE_I16, {2}), 1)}}, described).ok());
+  EXPECT_FALSE(checkInputs({{"x", seededTensor(spec("x", v1::DATA_TYPE_U16, {3}), 1)}}, described).ok());
+}
+
 TEST(SeededTensorTest, RepeatsAndFitsItsType) {
   for (auto dtype : {v1::DATA_TYPE_F32, v1::DATA_TYPE_F16, v1::DATA_TYPE_BF16, v1::DATA_TYPE_I64, v1::DATA_TYPE_BOOL}) {
     const auto described = spec("x", dtype, {3, 5});

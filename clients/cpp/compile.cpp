@@ -28,11 +28,11 @@ bool terminal(v1::Job::State state) {
 
 }  // namespace
 
-absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequest& request,
-                                             const TransferProgress& upload_progress) {
-  CompileOutcome outcome;
+absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileRequest& request,
+                                              const TransferProgress& upload_progress) {
+  UploadedCompile uploaded;
+  v1::CreateJobRequest& create = uploaded.create;
   auto start = Clock::now();
-  v1::CreateJobRequest create;
   *create.mutable_compile() = request.spec;
   auto model = cachedDigestOfFile(request.model_path, request.digest_cache);
   if (!model.ok()) return model.status();
@@ -47,7 +47,7 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
     files[digest->sha256()] = path;
     *find.add_digests() = *digest;
   }
-  outcome.times.digest_ms = millisecondsSince(start);
+  uploaded.times.digest_ms = millisecondsSince(start);
 
   start = Clock::now();
   auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);
@@ -56,19 +56,33 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
     absl::Status status = uploadFile(channel, files.at(digest.sha256()), digest, upload_progress);
     if (!status.ok()) return status;
   }
-  outcome.times.upload_ms = millisecondsSince(start);
+  uploaded.times.upload_ms = millisecondsSince(start);
 
   create.set_request_id(request.request_id.empty() ? makeRequestId() : request.request_id);
   create.set_queue_timeout_us(request.queue_timeout_us);
   create.set_run_timeout_us(request.run_timeout_us);
   create.set_priority(request.priority);
   create.set_skip_cache(request.skip_cache);
-  start = Clock::now();
-  auto created = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, create);
+  create.set_validate_only(request.validate_only);
+  return uploaded;
+}
+
+absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCompile& uploaded) {
+  CompileOutcome outcome;
+  outcome.times = uploaded.times;
+  const auto start = Clock::now();
+  auto created = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, uploaded.create);
   if (!created.ok()) return created.status();
   outcome.job = std::move(*created->mutable_job());
   outcome.times.answer_ms = millisecondsSince(start);
   return outcome;
+}
+
+absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequest& request,
+                                             const TransferProgress& upload_progress) {
+  auto uploaded = uploadCompile(channel, request, upload_progress);
+  if (!uploaded.ok()) return uploaded.status();
+  return createCompile(channel, *uploaded);
 }
 
 absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,

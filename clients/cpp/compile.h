@@ -20,7 +20,8 @@ struct CompileRequest {
   int64_t run_timeout_us = 0;
   int priority = 0;
   bool skip_cache = false;
-  std::string digest_cache;  ///< see cachedDigestOfFile
+  bool validate_only = false;  ///< the server checks the request; no job comes of it
+  std::string digest_cache;    ///< see cachedDigestOfFile
 };
 
 /// Wall time of what the client itself did, in milliseconds. The server's phases are in Job.phases.
@@ -37,7 +38,20 @@ struct CompileOutcome {
 
 using EventFn = std::function<void(const v1::JobEvent&)>;
 
-/// Uploads what the server lacks and creates the job. The answer may already be terminal (a cache hit).
+/// A request whose files the server has.
+struct UploadedCompile {
+  v1::CreateJobRequest create;
+  CompileTimes times;
+};
+
+/// Uploads what the server lacks. No job exists yet.
+absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileRequest& request,
+                                              const TransferProgress& upload_progress);
+
+/// Creates the job. The answer may already be terminal (a cache hit).
+absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCompile& uploaded);
+
+/// Both, one after the other.
 absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequest& request,
                                              const TransferProgress& upload_progress);
 

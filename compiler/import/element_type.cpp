@@ -46,6 +46,15 @@ std::string onnxTypeName(int32_t onnx_type) {
   return onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(onnx_type));
 }
 
+absl::Status elementTypeFault(int32_t onnx_type, const std::string& what, const std::string& attribute) {
+  const bool known = onnx::TensorProto::DataType_IsValid(onnx_type) && onnx_type != onnx::TensorProto::UNDEFINED;
+  return fault(known ? v1::Failure::UNSUPPORTED_OPERATOR : v1::Failure::INVALID_MODEL,
+               absl::StrCat(what, " has the element type ", onnxTypeName(onnx_type)),
+               {.attribute = attribute,
+                .found = onnxTypeName(onnx_type),
+                .accepted = "floating point, integers of 8 to 64 bits, bool"});
+}
+
 std::string typeName(v1::DataType type) {
   static constexpr const char* kNames[] = {"unspecified", "f32", "f64", "f16", "bf16", "i8",  "i16",
                                            "i32",         "i64", "u8",  "u16", "u32",  "u64", "bool"};

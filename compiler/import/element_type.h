@@ -19,6 +19,10 @@ std::optional<v1::DataType> elementType(int32_t onnx_type);
 /// ONNX's name of its element type: "FLOAT", "STRING", or the number.
 std::string onnxTypeName(int32_t onnx_type);
 
+/// The failure for an element type that elementType does not know: UNSUPPORTED_OPERATOR for a type ONNX has,
+/// INVALID_MODEL for a number it does not. `what` names the tensor, `attribute` where the type stands.
+absl::Status elementTypeFault(int32_t onnx_type, const std::string& what, const std::string& attribute);
+
 /// "f32", "u8", "bool", ...
 std::string typeName(v1::DataType type);
 

@@ -145,13 +145,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
   }
   const auto& tensor = info.type().tensor_type();
   const auto dtype = elementType(tensor.elem_type());
-  if (!dtype) {
-    return fault(v1::Failure::UNSUPPORTED_OPERATOR,
-                 absl::StrCat(what, " has the element type ", onnxTypeName(tensor.elem_type())),
-                 {.attribute = info.name(),
-                  .found = onnxTypeName(tensor.elem_type()),
-                  .accepted = "floating point, integers of 8 to 64 bits, bool"});
-  }
+  if (!dtype) return elementTypeFault(tensor.elem_type(), what, info.name());
   auto given = options_.input_shapes.find(info.name());
   const Shape* bound = given == options_.input_shapes.end() ? nullptr : &given->second;
   std::vector<std::string> declared;

@@ -258,6 +258,18 @@ TEST(HostileModel, CallsFunctionsWithoutEnd) {
   EXPECT_THAT(failure.message(), HasSubstr("without end"));
 }
 
+TEST(HostileModel, UsesElementTypesThatOnnxHasOrHasNot) {
+  for (auto [type, reason] : {std::pair{77, v1::Failure::INVALID_MODEL},
+                              {0, v1::Failure::INVALID_MODEL},
+                              {int{onnx::TensorProto::STRING}, v1::Failure::UNSUPPORTED_OPERATOR}}) {
+    ModelBuilder b;
+    b.input("x", {2}, type).output("y").node("Relu", {"x"}, {"y"});
+    const v1::Failure failure = failureFor(b);
+    EXPECT_EQ(failure.reason(), reason) << type;
+    EXPECT_EQ(failure.attribute(), "x");
+  }
+}
+
 TEST(HostileModel, NamesAreMadePrintable) {
   ModelBuilder b;
   b.input("x", {2}).output("y");

@@ -7,10 +7,13 @@ namespace tessera::compiler {
 const std::vector<Operator>& allOperators() {
   static const auto* const operators = [] {
     auto* all = new std::vector<Operator>;
-    for (auto family :
-         {elementwiseOperators, activationOperators, convolutionOperators, matmulOperators, normalizationOperators,
-          poolingOperators, reductionOperators, shapeOperators, sliceOperators, gatherOperators, constantOperators,
-          lossOperators, resizeOperators, accumulationOperators, selectionOperators}) {
+    for (auto family : {elementwiseOperators,   activationOperators,   convolutionOperators, matmulOperators,
+                        normalizationOperators, poolingOperators,      reductionOperators,   shapeOperators,
+                        sliceOperators,         gatherOperators,       constantOperators,    lossOperators,
+                        resizeOperators,        accumulationOperators, selectionOperators,   einsumOperators,
+                        samplingOperators,      roiOperators,          determinantOperators, signalOperators,
+                        quantizedOperators,     scatterOperators,      orderOperators,       recurrentOperators,
+                        controlFlowOperators}) {
       for (const Operator& op : family()) all->push_back(op);
     }
     return all;

@@ -72,5 +72,15 @@ std::vector<Operator> lossOperators();
 std::vector<Operator> resizeOperators();
 std::vector<Operator> accumulationOperators();
 std::vector<Operator> selectionOperators();
+std::vector<Operator> einsumOperators();
+std::vector<Operator> samplingOperators();
+std::vector<Operator> roiOperators();
+std::vector<Operator> determinantOperators();
+std::vector<Operator> signalOperators();
+std::vector<Operator> quantizedOperators();
+std::vector<Operator> scatterOperators();
+std::vector<Operator> orderOperators();
+std::vector<Operator> recurrentOperators();
+std::vector<Operator> controlFlowOperators();
 
 }  // namespace tessera::compiler

@@ -126,12 +126,7 @@ absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std
                                        ExternalData& external) {
   const std::optional<v1::DataType> dtype = elementType(proto.data_type());
   if (!dtype) {
-    const bool known = onnx::TensorProto::DataType_IsValid(proto.data_type()) && proto.data_type() != 0;
-    return fault(known ? v1::Failure::UNSUPPORTED_OPERATOR : v1::Failure::INVALID_MODEL,
-                 absl::StrCat(label(proto), " has the element type ", onnxTypeName(proto.data_type())),
-                 {.attribute = absl::StrCat(printable(proto.name()), ".data_type"),
-                  .found = onnxTypeName(proto.data_type()),
-                  .accepted = "floating point, integers of 8 to 64 bits, bool"});
+    return elementTypeFault(proto.data_type(), label(proto), absl::StrCat(printable(proto.name()), ".data_type"));
   }
   Constant constant{*dtype, Shape(proto.dims().begin(), proto.dims().end()), {}, keep_alive};
   TESSERA_RETURN_IF_ERROR(checkShape(constant.shape, *dtype, label(proto)));

@@ -40,7 +40,7 @@ absl::Status invalidTarget(const std::string& message, const std::string& fix) {
 
 }  // namespace
 
-absl::StatusOr<v1::Target> parseTarget(const std::string& text) {
+absl::StatusOr<v1::Target> parseTargetText(const std::string& text) {
   if (text.size() > kMaxTargetBytes) {
     return invalidTarget(
         absl::StrCat("the target description has ", text.size(), " bytes; at most ", kMaxTargetBytes, " are accepted"),
@@ -56,9 +56,15 @@ absl::StatusOr<v1::Target> parseTarget(const std::string& text) {
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&stream, &target)) {
     return invalidTarget(absl::StrCat("the target description does not parse:\n", complaints.text()),
-                         "correct the lines named, or start from a built-in target: `tessera targets get NAME`");
+                         "correct the lines named, or start from a built-in target: `tessera targets --show NAME`");
   }
-  if (absl::Status status = problemStatus(target.name(), validateTarget(target)); !status.ok()) return status;
+  return target;
+}
+
+absl::StatusOr<v1::Target> parseTarget(const std::string& text) {
+  absl::StatusOr<v1::Target> target = parseTargetText(text);
+  if (!target.ok()) return target;
+  if (absl::Status status = problemStatus(target->name(), validateTarget(*target)); !status.ok()) return status;
   return target;
 }
 

@@ -18,8 +18,11 @@ inline constexpr size_t kMaxTargetBytes = 1 << 20;
 /// "memory[1].capacity_bytes".
 std::vector<v1::TargetProblem> validateTarget(const v1::Target& target);
 
-/// Parses a text proto of v1::Target and validates it. The text is untrusted.
-/// Fails with INVALID_TARGET; the message names each line and column, or each field, at fault.
+/// Parses a text proto of v1::Target; says nothing of its values. The text is untrusted.
+/// Fails with INVALID_TARGET; the message names each line and column at fault.
+absl::StatusOr<v1::Target> parseTargetText(const std::string& text);
+
+/// Parses and validates. Fails with INVALID_TARGET; the message names each line and column, or each field, at fault.
 absl::StatusOr<v1::Target> parseTarget(const std::string& text);
 
 /// Status form of problems: OK for none, else INVALID_TARGET with one line per problem.

@@ -1,16 +1,21 @@
 #!/usr/bin/python3
 """ONNX's own backend tests through the service: compiled by a job, run from the artifact, compared elementwise.
 
-A test listed in passing.txt must pass. One that is not listed may be refused with UNSUPPORTED_OPERATOR, which
-counts as skipped; a wrong result, a crash or any other failure counts as failed, listed or not.
-With --update the list is written anew: tests that pass are added, none is ever dropped by it.
+A test in passing.txt must pass. others.txt has the rest with the reason why not: one that is refused with
+UNSUPPORTED_OPERATOR, or whose data does not fit its own model, counts as skipped; a wrong result, a crash or any
+other failure counts as failed, listed or not, unless others.txt names it as `known`.
+With --update both lists are written anew; no test is ever dropped from passing.txt by it. --only REGEX selects.
 """
 # suite: timeout=1500
 
+import argparse
 import collections
 import concurrent.futures
+import os
 import pathlib
+import re
 import sys
+import time
 
 import numpy as np
 
@@ -20,13 +25,20 @@ from conformance import onnx_data
 from e2e.tessera_e2e import Service
 from suite import check, check_equal
 
-LIST = pathlib.Path(__file__).with_name("passing.txt")
+PASSING = pathlib.Path(__file__).with_name("passing.txt")
+OTHERS = pathlib.Path(__file__).with_name("others.txt")
+OTHERS_HEAD = """\
+# ONNX's backend tests that do not pass, and why. Written by `onnx_backend_suite.py --update`.
+# test reason
+"""
 # The tolerances of ONNX's own runner.
 RTOL, ATOL = 1e-3, 1e-7
 
 
 def attempt(service, case):
-    """None when the test passes; the failure's text when its operators are not supported; else AssertionError."""
+    """None when the test passes, why not when it is out of scope; AssertionError when it goes wrong."""
+    if case.contradiction:
+        return case.contradiction
     artifact = service.scratch("case.tsra")
     shapes = [word for name, array in case.inputs.items() if array is not None
               for word in ("--shape", f"{name}={'x'.join(map(str, array.shape))}")]
@@ -46,40 +58,66 @@ def attempt(service, case):
     return None
 
 
+def short(message):
+    """The reason as others.txt has it: without the names of nodes, which say nothing to a reader of the table."""
+    found = re.match(r"\d+ nodes? uses? (?:an operator|operators) that Tessera does not compile: (.*)", message)
+    if found:
+        return "operator " + ", ".join(sorted(set(re.findall(r"node '[^']*': ([\w.]+)", found[1]))))
+    return re.sub(r"^node '[^']*' \((\w+)\): ", r"\1: ", message)
+
+
 def outcome(service, case):
     try:
         refused = attempt(service, case)
-        return ("skipped", refused) if refused else ("ok", "")
+        return ("skipped", short(refused)) if refused else ("ok", "")
     except AssertionError as error:
         return "FAILED", " ".join(str(error).split())[:600]
 
 
+def listed():
+    """Names that must pass, and those that are known to fail (a reason of others.txt that starts with `known:`)."""
+    passing = set(PASSING.read_text().split()) if PASSING.exists() else set()
+    rows = OTHERS.read_text().splitlines() if OTHERS.exists() else []
+    return passing, {name for name, reason in (row.split(" ", 1) for row in rows) if reason.startswith("known:")}
+
+
+def write_lists(passing, reasons):
+    PASSING.write_text("\n".join(sorted(passing)) + "\n")
+    OTHERS.write_text(OTHERS_HEAD + "".join(f"{name} {reasons[name]}\n" for name in sorted(reasons)))
+
+
 def main():
-    update = "--update" in sys.argv
-    listed = set(LIST.read_text().split()) if LIST.exists() else set()
-    counts, unsupported, passing = collections.Counter(), collections.Counter(), set()
-    with Service(workers=2) as service, concurrent.futures.ThreadPoolExecutor(4) as pool:
-        service.wait_for_workers(2)
-        cases = list(onnx_data.cases())
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--update", action="store_true", help="write passing.txt and others.txt")
+    parser.add_argument("--only", metavar="REGEX", default="", help="tests whose name matches")
+    options = parser.parse_args()
+    must_pass, known = listed()
+    everything = list(onnx_data.cases())
+    cases = [case for case in everything if re.search(options.only, case.name)]
+    counts, reasons, passing = collections.Counter(), {}, set()
+    start = time.monotonic()
+    # More requests than cores: a request waits for processes and disks half of its time.
+    with Service(workers=os.cpu_count()) as service, concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:
+        service.wait_for_workers(os.cpu_count())
         for case, (verdict, detail) in zip(cases, pool.map(lambda c: outcome(service, c), cases)):
-            if verdict == "skipped" and case.name in listed:
-                verdict, detail = "FAILED", f"was supported: {detail}"
+            if verdict != "ok" and case.name in must_pass:
+                verdict, detail = "FAILED", f"passed before: {detail}"
+            elif verdict == "FAILED" and case.name in known:
+                verdict, detail = "skipped", f"known: {detail}"
             if verdict == "ok":
                 passing.add(case.name)
-            elif verdict == "skipped":
-                unsupported.update(case.operators[:1] if len(case.operators) == 1 else [detail])
-            counts[verdict] += 1
-            if verdict != "ok":
+            else:
+                reasons[case.name] = detail
                 print(f"{verdict} {case.name}: {detail}", flush=True)
-    known = {case.name for case in cases}
-    for name in sorted(listed - known):
+            counts[verdict] += 1
+    for name in sorted(must_pass - {case.name for case in everything}):
         counts["FAILED"] += 1
         print(f"FAILED {name}: listed in passing.txt, but there is no such test")
-    if update:
-        LIST.write_text("\n".join(sorted(listed | passing)) + "\n")
-    elif passing - listed:
-        print(f"pass and are not listed (onnx_backend_suite.py --update): {' '.join(sorted(passing - listed))}")
-    print(f"unsupported: {', '.join(f'{name} {count}' for name, count in unsupported.most_common(40))}")
+    if options.update and not options.only:
+        write_lists(must_pass | passing, {name: why for name, why in reasons.items() if name not in must_pass})
+    elif passing - must_pass:
+        print(f"pass and are not listed (onnx_backend_suite.py --update): {' '.join(sorted(passing - must_pass))}")
+    print(f"{len(cases)} tests in {time.monotonic() - start:.0f} s")
     print(f"onnx_backend: {counts['ok']} passed, {counts['FAILED']} failed, {counts['skipped']} skipped")
     return 1 if counts["FAILED"] else 0
 

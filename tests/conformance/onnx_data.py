@@ -16,7 +16,7 @@ class Case:
     model: pathlib.Path
     inputs: dict  # name -> array
     outputs: dict
-    operators: list
+    contradiction: str  # how the test's data contradict its model, if they do
 
     @property
     def runnable(self):
@@ -37,6 +37,17 @@ def _values(folder, kind, infos):
     return {info.name: _value(path, info) for path, info in zip(paths, infos)}
 
 
+def _contradiction(arrays, infos):
+    for info in infos:
+        declared = [dim.dim_value or None for dim in info.type.tensor_type.shape.dim]
+        array = arrays.get(info.name)
+        if array is None or not info.type.tensor_type.HasField("shape"):
+            continue
+        if len(declared) != array.ndim or any(d and d != extent for d, extent in zip(declared, array.shape)):
+            return f"the test's own data: {info.name} has shape {list(array.shape)}, its model declares {declared}"
+    return ""
+
+
 def cases(groups=("node", "simple", "pytorch-operator", "pytorch-converted")):
     """Every test with its first data set, in the order of names."""
     for group in groups:
@@ -48,6 +59,6 @@ def cases(groups=("node", "simple", "pytorch-operator", "pytorch-converted")):
             # An initializer that is also listed as an input is a default, not fed by the tests.
             defaults = {weight.name for weight in model.graph.initializer}
             fed = [info for info in model.graph.input if info.name not in defaults]
-            yield Case(f"{group}/{folder.name}", folder / "model.onnx", _values(data, "input", fed),
-                       _values(data, "output", model.graph.output),
-                       sorted({node.op_type for node in model.graph.node}))
+            inputs = _values(data, "input", fed)
+            yield Case(f"{group}/{folder.name}", folder / "model.onnx", inputs,
+                       _values(data, "output", model.graph.output), _contradiction(inputs, fed))

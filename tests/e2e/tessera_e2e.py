@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import uuid
+import zipfile
 
 import numpy as np
 
@@ -83,6 +84,14 @@ def model_inputs(spec, batch):
     path = model_path(spec)
     with np.load(path.with_name(f"{path.stem}.b{batch}.npz")) as stored:
         return {name: stored[name] for name in stored.files}
+
+
+def save_npz(path, arrays):
+    """Like np.savez, which loses arrays whose names are parameters of NumPy's own ("file", "like")."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 @dataclasses.dataclass
@@ -236,7 +245,7 @@ class Service:
     def run(self, artifact, arrays, *arguments, timeout=PATIENCE_S):
         """Runs an artifact file in the client's process: ({output: array}, the printed JSON)."""
         given, wanted = self.scratch("in.npz"), self.scratch("out")
-        np.savez(given, **arrays)
+        save_npz(given, arrays)
         answer = self.cli("run", artifact, "--input", given, "--output-dir", wanted, "--json", *arguments,
                           timeout=timeout)
         return {path.stem: np.load(path) for path in sorted(wanted.glob("*.npy"))}, answer.json

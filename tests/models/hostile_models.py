@@ -240,7 +240,7 @@ def nested_subgraphs_10000():
     return _nested(10_000)
 
 
-@hostile("UNSUPPORTED_OPERATOR LIMIT_EXCEEDED", "If")
+@hostile("UNSUPPORTED_OPERATOR LIMIT_EXCEEDED", "model.graph.node")
 def nested_subgraphs_20():
     """20 nested If nodes: within protobuf's own limit of depth"""
     return _nested(20)

@@ -70,6 +70,31 @@ Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
                    });
 }
 
+/// From version 18 on, scales and sizes may be those of some axes only; the others keep their size.
+absl::Status spreadOverAxes(Node& n, ResizePlan& plan) {
+  if (n.opset() < 18 || !n.hasAttribute("axes")) return absl::OkStatus();
+  const Tensor& x = n.in(0);
+  TESSERA_ASSIGN_OR_RETURN(auto axes, n.integers("axes"));
+  TESSERA_ASSIGN_OR_RETURN(axes, n.normalizeAxes(axes, x.rank(), "axes"));
+  const bool by_size = !plan.sizes.empty();
+  const size_t given = by_size ? plan.sizes.size() : plan.scales.size();
+  if (given != axes.size()) {
+    return n.invalid("needs one scale or one size per axis", {.attribute = "axes",
+                                                              .found = absl::StrCat(given, " values"),
+                                                              .accepted = absl::StrCat(axes.size(), " values")});
+  }
+  ResizePlan whole{by_size ? x.shape : Shape{}, by_size ? std::vector<double>{} : std::vector<double>(x.rank(), 1)};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (by_size) {
+      whole.sizes[axes[i]] = plan.sizes[i];
+    } else {
+      whole.scales[axes[i]] = plan.scales[i];
+    }
+  }
+  plan = std::move(whole);
+  return absl::OkStatus();
+}
+
 /// The output size and the scale of every dimension, from `scales` or `sizes`, whichever is given.
 absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) {
   const Tensor& x = n.in(0);
@@ -84,6 +109,7 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
     if (scales->elements() <= limits::kRank) plan.scales = scales->reals();
   }
   const bool by_size = !plan.sizes.empty();
+  TESSERA_RETURN_IF_ERROR(spreadOverAxes(n, plan));
   if (static_cast<int64_t>(by_size ? plan.sizes.size() : plan.scales.size()) != x.rank()) {
     return n.invalid("needs one scale or one size per dimension",
                      {.attribute = by_size ? "sizes" : "scales",
@@ -174,6 +200,10 @@ absl::StatusOr<Enum> choose(Node& n, const std::string& attribute, const char* f
 
 /// The region of interest: starts, then ends, per dimension, in [0, 1] of the input.
 absl::Status readRegion(Node& n, ResizeMode& mode) {
+  if (n.opset() >= 18 && n.hasAttribute("axes")) {
+    return n.unsupported("a region of some axes only",
+                         {.attribute = "axes", .accepted = "no axes with tf_crop_and_resize"});
+  }
   if (!n.has(1))
     return n.invalid("input 'roi' is missing", {.attribute = "roi", .accepted = "two values per dimension"});
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr roi, n.constantInput(1, "roi"));
@@ -186,6 +216,19 @@ absl::Status readRegion(Node& n, ResizeMode& mode) {
   return absl::OkStatus();
 }
 
+/// Version 18 has filters and policies; exporters write their defaults out.
+absl::Status refuseAntialias(Node& n) {
+  if (n.opset() < 18) return absl::OkStatus();
+  TESSERA_ASSIGN_OR_RETURN(const bool antialias, n.flag("antialias", false));
+  if (antialias) {
+    return n.unsupported("antialiasing", {.attribute = "antialias", .found = "1", .accepted = "0"});
+  }
+  TESSERA_ASSIGN_OR_RETURN(const std::string policy, n.text("keep_aspect_ratio_policy", "stretch"));
+  if (policy == "stretch") return absl::OkStatus();
+  return n.unsupported("keeping the aspect ratio",
+                       {.attribute = "keep_aspect_ratio_policy", .found = policy, .accepted = "stretch"});
+}
+
 Results lowerResize(Node& n, Emitter& e) {
   ResizeMode mode;
   TESSERA_ASSIGN_OR_RETURN(mode.interpolation, readInterpolation(n, true));
@@ -195,6 +238,7 @@ Results lowerResize(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(mode.cubic_a, n.real("cubic_coeff_a", -0.75));
   TESSERA_ASSIGN_OR_RETURN(mode.exclude_outside, n.flag("exclude_outside", false));
   TESSERA_ASSIGN_OR_RETURN(mode.extrapolation, n.real("extrapolation_value", 0));
+  TESSERA_RETURN_IF_ERROR(refuseAntialias(n));
   if (mode.coordinates == Coordinates::kTfCropAndResize) TESSERA_RETURN_IF_ERROR(readRegion(n, mode));
   TESSERA_ASSIGN_OR_RETURN(const ResizePlan plan, readPlan(n, 2, 3));
   return resize(n, e, plan, mode);

@@ -27,6 +27,9 @@ double sourceCoordinate(const ResizeMode& mode, double at, double input, double 
       if (output <= 1) return 0.5 * (start + end) * (input - 1);
       return start * (input - 1) + at * (end - start) * (input - 1) / (output - 1);
     }
+    case Coordinates::kHalfPixelSymmetric:
+      // What rounding the length down leaves over is shared by both ends.
+      return input / 2 * (1 - output / resized) + (at + 0.5) / scale - 0.5;
   }
   return 0;
 }

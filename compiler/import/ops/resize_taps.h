@@ -15,10 +15,12 @@ enum class Coordinates {
   kAlignCorners,
   kAsymmetric,
   kTfHalfPixelForNn,
-  kTfCropAndResize
+  kTfCropAndResize,
+  kHalfPixelSymmetric
 };
-inline constexpr const char* kCoordinatesNames[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
-                                                    "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
+inline constexpr const char* kCoordinatesNames[] = {"half_pixel",          "pytorch_half_pixel",   "align_corners",
+                                                    "asymmetric",          "tf_half_pixel_for_nn", "tf_crop_and_resize",
+                                                    "half_pixel_symmetric"};
 
 /// How kNearest rounds; names as ONNX's nearest_mode.
 enum class Rounding { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };

@@ -1,0 +1,63 @@
+#include "clients/cli/interrupt.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+namespace tessera::client {
+
+InterruptWatch::InterruptWatch() {
+  sigemptyset(&signals_);
+  sigaddset(&signals_, SIGINT);
+  sigaddset(&signals_, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  thread_ = std::thread([this] { watch(); });
+}
+
+InterruptWatch::~InterruptWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    if (!taken_) pthread_kill(thread_.native_handle(), SIGTERM);  // wakes its sigwait, reaches nobody else
+  }
+  changed_.notify_all();
+  thread_.join();
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void InterruptWatch::jobMayExist() {
+  const std::lock_guard lock(mutex_);
+  job_may_exist_ = true;
+}
+
+void InterruptWatch::cancels(std::function<void()> action) {
+  {
+    const std::lock_guard lock(mutex_);
+    action_ = std::move(action);
+  }
+  changed_.notify_all();
+}
+
+// On this thread alone, for the whole process: signals that nobody blocks go to whoever takes them.
+void InterruptWatch::letThrough() { pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr); }
+
+void InterruptWatch::watch() {
+  int signal = 0;
+  sigwait(&signals_, &signal);
+  std::unique_lock lock(mutex_);
+  if (over_) return;
+  taken_ = true;
+  letThrough();
+  if (!job_may_exist_) {
+    lock.unlock();
+    raise(signal);
+    lock.lock();
+  }
+  changed_.wait(lock, [this] { return over_ || action_; });
+  if (over_) return;
+  const std::function<void()> action = action_;
+  lock.unlock();
+  action();
+}
+
+}  // namespace tessera::client

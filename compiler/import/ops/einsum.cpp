@@ -1,0 +1,209 @@
+// Einsum: sums of products over named dimensions. Two operands at a time become one contraction.
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::AffineExpr;
+using mlir::AffineMap;
+using mlir::ValueRange;
+using mlir::utils::IteratorType;
+
+/// A letter, or kEllipsis + k for the dimension that the ellipsis has k places before its last one.
+using Label = int;
+using Labels = std::vector<Label>;
+constexpr Label kEllipsis = 256;
+
+struct Equation {
+  std::vector<Labels> operands;
+  Labels result;
+  std::map<Label, int64_t> sizes;
+};
+
+bool contains(const Labels& labels, Label label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+/// One operand's labels; the ellipsis stands for `ellipsis` dimensions.
+absl::StatusOr<Labels> readTerm(const Node& n, std::string_view term, int64_t ellipsis) {
+  Labels labels;
+  bool seen = false;
+  for (size_t i = 0; i < term.size(); ++i) {
+    if (absl::ascii_isalpha(static_cast<unsigned char>(term[i]))) {
+      labels.push_back(term[i]);
+    } else if (!seen && term.substr(i, 3) == "...") {
+      for (int64_t k = ellipsis; k-- > 0;) labels.push_back(kEllipsis + static_cast<Label>(k));
+      seen = true;
+      i += 2;
+    } else {
+      return n.invalid("the equation cannot be read",
+                       {.attribute = "equation", .found = std::string(term), .accepted = "letters and one '...'"});
+    }
+  }
+  return labels;
+}
+
+/// Labels of the result when the equation has none: the ellipsis, then letters that occur once, in their order.
+Labels implicitResult(const Equation& equation) {
+  std::map<Label, int> counts;
+  for (const Labels& operand : equation.operands) {
+    for (Label label : operand) ++counts[label];
+  }
+  Labels result;
+  for (auto it = counts.rbegin(); it != counts.rend() && it->first >= kEllipsis; ++it) result.push_back(it->first);
+  for (const auto& [label, count] : counts) {
+    if (label < kEllipsis && count == 1) result.push_back(label);
+  }
+  return result;
+}
+
+absl::Status readSizes(const Node& n, Equation& equation) {
+  for (int i = 0; i < n.numInputs(); ++i) {
+    for (size_t d = 0; d < equation.operands[i].size(); ++d) {
+      const int64_t dim = n.in(i).shape[d];
+      int64_t& size = equation.sizes.try_emplace(equation.operands[i][d], dim).first->second;
+      if (size == 1) size = dim;
+      if (dim == size || dim == 1) continue;
+      return n.invalid(absl::StrCat("dimension ", d, " of input ", i, " does not agree with the others of its name"),
+                       {.attribute = "equation", .found = absl::StrCat(dim), .accepted = absl::StrCat(size, " or 1")});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Equation> readEquation(Node& n) {
+  TESSERA_ASSIGN_OR_RETURN(std::string text, n.text("equation"));
+  std::erase_if(text, [](unsigned char c) { return absl::ascii_isspace(c); });
+  const std::vector<std::string> sides = absl::StrSplit(text, "->");
+  const std::vector<std::string> terms = absl::StrSplit(sides[0], ',');
+  if (sides.size() > 2 || static_cast<int>(terms.size()) != n.numInputs()) {
+    return n.invalid("the equation does not fit the inputs",
+                     {.attribute = "equation",
+                      .found = text,
+                      .accepted = absl::StrCat(n.numInputs(), " terms, then '->' and the result, or no result")});
+  }
+  Equation equation;
+  int64_t widest = 0;
+  for (int i = 0; i < n.numInputs(); ++i) {
+    const bool has_ellipsis = terms[i].find("...") != std::string::npos;
+    const int64_t named = static_cast<int64_t>(terms[i].size()) - (has_ellipsis ? 3 : 0);
+    const int64_t rest = n.in(i).rank() - named;
+    if (rest < 0 || (!has_ellipsis && rest > 0)) {
+      return n.invalid(absl::StrCat("input ", i, " has the shape ", shapeText(n.in(i).shape)),
+                       {.attribute = "equation", .found = terms[i], .accepted = "a name for every dimension"});
+    }
+    TESSERA_ASSIGN_OR_RETURN(Labels labels, readTerm(n, terms[i], rest));
+    equation.operands.push_back(std::move(labels));
+    widest = std::max(widest, rest);
+  }
+  TESSERA_RETURN_IF_ERROR(readSizes(n, equation));
+  if (sides.size() == 1) {
+    equation.result = implicitResult(equation);
+    return equation;
+  }
+  TESSERA_ASSIGN_OR_RETURN(equation.result, readTerm(n, sides[1], widest));
+  for (size_t i = 0; i < equation.result.size(); ++i) {
+    const Label label = equation.result[i];
+    const bool twice = std::find(equation.result.begin(), equation.result.begin() + static_cast<int64_t>(i), label) !=
+                       equation.result.begin() + static_cast<int64_t>(i);
+    if (twice || !equation.sizes.contains(label)) {
+      return n.invalid("the result names a dimension twice, or one that no input has",
+                       {.attribute = "equation", .found = sides[1]});
+    }
+  }
+  return equation;
+}
+
+struct Operand {
+  Tensor tensor;
+  Labels labels;
+};
+
+/// Drops the dimensions of size 1 that broadcast against a larger one of their name.
+Operand withoutBroadcasts(Emitter& e, const Tensor& x, const Labels& labels, const Equation& equation) {
+  Operand operand;
+  Shape kept;
+  for (size_t d = 0; d < labels.size(); ++d) {
+    if (x.shape[d] == 1 && equation.sizes.at(labels[d]) != 1) continue;
+    kept.push_back(x.shape[d]);
+    operand.labels.push_back(labels[d]);
+  }
+  operand.tensor = e.reshape(x, kept);
+  return operand;
+}
+
+/// The product of the operands, summed over every dimension that `result` does not name.
+absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Operand>& operands, Labels result,
+                                 const Equation& equation) {
+  Labels loops = result;
+  for (const Operand& operand : operands) {
+    for (Label label : operand.labels) {
+      if (!contains(loops, label)) loops.push_back(label);
+    }
+  }
+  auto map = [&](const Labels& labels) {
+    llvm::SmallVector<AffineExpr> places;
+    for (Label label : labels) {
+      const auto at = std::find(loops.begin(), loops.end(), label) - loops.begin();
+      places.push_back(e.b.getAffineDimExpr(static_cast<unsigned>(at)));
+    }
+    return AffineMap::get(static_cast<unsigned>(loops.size()), 0, places, e.b.getContext());
+  };
+  Shape shape;
+  for (Label label : result) shape.push_back(equation.sizes.at(label));
+  const v1::DataType dtype = operands[0].tensor.dtype;
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, dtype));
+  llvm::SmallVector<Access> accesses;
+  for (const Operand& operand : operands) accesses.push_back({operand.tensor, map(operand.labels)});
+  llvm::SmallVector<IteratorType> kinds(loops.size(), IteratorType::reduction);
+  std::fill_n(kinds.begin(), result.size(), IteratorType::parallel);
+  Tensor zero = e.zeros(dtype, shape);
+  Tensor sum = e.generic(dtype, shape, accesses, map(result), kinds, &zero, [](const Scalars& s, ValueRange v) {
+    return v.size() == 3 ? s.fma(v[0], v[1], v[2]) : s.add(v[0], v[1]);
+  });
+  return Operand{std::move(sum), std::move(result)};
+}
+
+Results lowerEinsum(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const Equation equation, readEquation(n));
+  Operand sum = withoutBroadcasts(e, n.in(0), equation.operands[0], equation);
+  if (n.numInputs() == 1) {
+    if (sum.labels == equation.result) return {{sum.tensor}};
+    TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum}, equation.result, equation));
+  }
+  for (int i = 1; i < n.numInputs(); ++i) {
+    const Operand next = withoutBroadcasts(e, n.in(i), equation.operands[i], equation);
+    Labels kept = equation.result;
+    if (i + 1 < n.numInputs()) {
+      // What the result or a later operand still names.
+      kept.clear();
+      for (const Labels& labels : {sum.labels, next.labels}) {
+        for (Label label : labels) {
+          bool needed = contains(equation.result, label);
+          for (int later = i + 1; later < n.numInputs(); ++later) {
+            needed |= contains(equation.operands[later], label);
+          }
+          if (needed && !contains(kept, label)) kept.push_back(label);
+        }
+      }
+    }
+    TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum, next}, std::move(kept), equation));
+  }
+  return {{std::move(sum.tensor)}};
+}
+
+}  // namespace
+
+std::vector<Operator> einsumOperators() {
+  return {
+      {"Einsum", 12, 1, kVariadic, lowerEinsum, kNumbers, kVariadic},
+  };
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,171 @@
+// RoiAlign: pools regions of an image (N x C x H x W) to one size, sampling between its elements.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/coordinates.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::AffineExpr;
+using mlir::AffineMap;
+using mlir::Value;
+using mlir::ValueRange;
+using mlir::utils::IteratorType;
+
+struct RoiMode {
+  bool maximum = false;    ///< of the samples; else their mean
+  bool half_pixel = true;  ///< element centres are at integers plus a half
+  int64_t height = 1, width = 1;
+  int64_t samples = 0;  ///< per bin and dimension
+  double scale = 1;     ///< image elements per unit of the regions
+};
+
+absl::StatusOr<RoiMode> readRoiMode(Node& n) {
+  RoiMode mode;
+  TESSERA_ASSIGN_OR_RETURN(const std::string pooling, n.text("mode", "avg"));
+  if (pooling != "avg" && pooling != "max") {
+    return n.invalid("unknown mode", {.attribute = "mode", .found = pooling, .accepted = "avg, max"});
+  }
+  mode.maximum = pooling == "max";
+  const bool has_transformation = n.opset() >= 16;
+  std::string transformation = "output_half_pixel";
+  if (has_transformation) {
+    TESSERA_ASSIGN_OR_RETURN(transformation, n.text("coordinate_transformation_mode", "half_pixel"));
+  }
+  if (transformation != "half_pixel" && transformation != "output_half_pixel") {
+    return n.invalid("unknown coordinate_transformation_mode", {.attribute = "coordinate_transformation_mode",
+                                                                .found = transformation,
+                                                                .accepted = "half_pixel, output_half_pixel"});
+  }
+  mode.half_pixel = transformation == "half_pixel";
+  TESSERA_ASSIGN_OR_RETURN(mode.height, n.integer("output_height", 1));
+  TESSERA_ASSIGN_OR_RETURN(mode.width, n.integer("output_width", 1));
+  TESSERA_ASSIGN_OR_RETURN(mode.samples, n.integer("sampling_ratio", 0));
+  TESSERA_ASSIGN_OR_RETURN(mode.scale, n.real("spatial_scale", 1));
+  if (mode.height < 1 || mode.width < 1 || mode.height > INT32_MAX || mode.width > INT32_MAX) {
+    return n.invalid("bad output size", {.attribute = "output_height",
+                                         .found = absl::StrCat(mode.height, "x", mode.width),
+                                         .accepted = "at least 1x1"});
+  }
+  if (mode.samples < 1 || mode.samples > 1024) {
+    return n.unsupported("the number of samples depends on the regions",
+                         {.attribute = "sampling_ratio",
+                          .found = absl::StrCat(mode.samples),
+                          .accepted = "1 to 1024",
+                          .fix = "export the model with a fixed sampling ratio, such as 2"});
+  }
+  return mode;
+}
+
+absl::Status checkRoiInputs(const Node& n) {
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 4, 4));
+  const Tensor& rois = n.in(1);
+  const Tensor& batches = n.in(2);
+  if (rois.rank() != 2 || rois.shape[1] != 4) {
+    return n.invalid("the regions are not corners",
+                     {.attribute = "rois", .found = shapeText(rois.shape), .accepted = "Rx4"});
+  }
+  if (batches.shape != Shape{rois.shape[0]} || batches.dtype != v1::DATA_TYPE_I64) {
+    return n.invalid("the batch indices do not fit",
+                     {.attribute = "batch_indices",
+                      .found = absl::StrCat(typeName(batches.dtype), " ", shapeText(batches.shape)),
+                      .accepted = absl::StrCat("i64 ", rois.shape[0])});
+  }
+  return absl::OkStatus();
+}
+
+/// Where a sample lies along one dimension: two neighbours and the weight of the second.
+struct Sample {
+  Value inside, low, high, weight;
+};
+
+/// Sample `k` of bin `bin` of the region [begin, end): image coordinates.
+Sample sampleAt(const Scalars& s, Value begin, Value end, Value bin, Value k, int64_t bins, int64_t dim,
+                const RoiMode& mode) {
+  const Scalars wide = s.as(v1::DATA_TYPE_I64);
+  const double offset = mode.half_pixel ? 0.5 : 0;
+  Value start = s.fma(begin, s.constant(mode.scale), s.constant(-offset));
+  Value length = s.sub(s.fma(end, s.constant(mode.scale), s.constant(-offset)), start);
+  if (!mode.half_pixel) length = s.max(length, s.constant(1));
+  Value bin_length = s.div(length, s.constant(static_cast<double>(bins)));
+  Value within = s.div(s.add(wide.cast(k, s.type), s.constant(0.5)), s.constant(static_cast<double>(mode.samples)));
+  Value at = s.fma(s.add(wide.cast(bin, s.type), within), bin_length, start);
+  const auto last = static_cast<double>(dim - 1);
+  Sample sample;
+  // Up to one element outside still counts as the border.
+  sample.inside = s.logicalAnd(s.compare(Relation::kGreaterOrEqual, at, s.constant(-1)),
+                               s.compare(Relation::kLessOrEqual, at, s.constant(static_cast<double>(dim))));
+  at = s.min(s.max(at, s.constant(0)), s.constant(last));
+  Value below = s.math<mlir::math::FloorOp>(at);
+  Value place = s.cast(below, v1::DATA_TYPE_I64);
+  sample.low = clampedCoordinate(s, place, dim);
+  sample.high = clampedCoordinate(s, wide.add(place, wide.integer(1)), dim);
+  sample.weight = s.sub(at, below);
+  return sample;
+}
+
+Results lowerRoiAlign(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const RoiMode mode, readRoiMode(n));
+  TESSERA_RETURN_IF_ERROR(checkRoiInputs(n));
+  const Tensor& x = n.in(0);
+  const Shape shape = {n.in(1).shape[0], x.shape[1], mode.height, mode.width};
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
+  if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "X", .found = shapeText(x.shape)});
+  Value source = e.value(x), corners = e.value(n.in(1));
+  // Loops: region, channel, row, column, sample row, sample column.
+  mlir::MLIRContext* context = e.b.getContext();
+  auto places = [&](llvm::ArrayRef<unsigned> dims) {
+    llvm::SmallVector<AffineExpr> results;
+    for (unsigned d : dims) results.push_back(mlir::getAffineDimExpr(d, context));
+    return AffineMap::get(6, 0, results, context);
+  };
+  llvm::SmallVector<IteratorType> loops(6, IteratorType::parallel);
+  loops[4] = loops[5] = IteratorType::reduction;
+  const Scalars outer = e.scalars(x.dtype);
+  Tensor init = e.filled(mode.maximum ? outer.lowest() : outer.constant(0), x.dtype, shape);
+  Tensor extent = Emitter::wrap(e.empty(x.dtype, {mode.samples, mode.samples}), x.dtype);
+  Tensor pooled = e.generic(x.dtype, shape, {{extent, places({4, 5})}, {n.in(2), places({0})}}, places({0, 1, 2, 3}),
+                            loops, &init, [&](const Scalars& s, ValueRange v) {
+                              const Scalars wide = s.as(v1::DATA_TYPE_I64);
+                              llvm::SmallVector<Value> loop;
+                              for (unsigned d = 0; d < 6; ++d)
+                                loop.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
+                              auto corner = [&](int64_t which) {
+                                return e.extract(s, corners, {loop[0], clampedCoordinate(s, wide.integer(which), 4)});
+                              };
+                              // Regions are x1, y1, x2, y2.
+                              const Sample row = sampleAt(s, corner(1), corner(3), position(s, loop[2]),
+                                                          position(s, loop[4]), mode.height, x.shape[2], mode);
+                              const Sample column = sampleAt(s, corner(0), corner(2), position(s, loop[3]),
+                                                             position(s, loop[5]), mode.width, x.shape[3], mode);
+                              Value image = clampedCoordinate(s, v[1], x.shape[0]);
+                              auto between = [&](Value line) {
+                                Value left = e.extract(s, source, {image, loop[1], line, column.low});
+                                Value right = e.extract(s, source, {image, loop[1], line, column.high});
+                                return s.fma(s.sub(right, left), column.weight, left);
+                              };
+                              Value top = between(row.low), bottom = between(row.high);
+                              Value value = s.fma(s.sub(bottom, top), row.weight, top);
+                              value = s.select(s.logicalAnd(row.inside, column.inside), value, s.constant(0));
+                              return mode.maximum ? s.max(v.back(), value) : s.add(v.back(), value);
+                            });
+  if (mode.maximum) return {{std::move(pooled)}};
+  const auto count = static_cast<double>(mode.samples * mode.samples);
+  return {{e.elementwise(x.dtype, {pooled},
+                         [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
+}
+
+}  // namespace
+
+std::vector<Operator> roiOperators() {
+  return {
+      {"RoiAlign", 10, 3, 3, lowerRoiAlign, kFloats, 2},
+  };
+}
+
+}  // namespace tessera::compiler

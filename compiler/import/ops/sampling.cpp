@@ -1,0 +1,162 @@
+// Sampling of images (N x C x H x W) at coordinates that a tensor holds. Whatever they are, infinite or no
+// number included, reads stay inside the image: coordinates become integers by a saturating cast, then are clamped.
+#include <array>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/coordinates.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+using mlir::ValueRange;
+
+enum class Padding { kZeros, kBorder, kReflection };
+enum class Order { kNearest, kLinear, kCubic };
+
+struct GridMode {
+  Padding padding = Padding::kZeros;
+  Order order = Order::kLinear;
+  bool align_corners = false;
+};
+
+absl::StatusOr<GridMode> readGridMode(Node& n) {
+  GridMode mode;
+  TESSERA_ASSIGN_OR_RETURN(mode.align_corners, n.flag("align_corners", false));
+  TESSERA_ASSIGN_OR_RETURN(const std::string order, n.text("mode", "bilinear"));
+  if (order == "nearest") {
+    mode.order = Order::kNearest;
+  } else if (order == "bicubic" || order == "cubic") {
+    mode.order = Order::kCubic;
+  } else if (order != "bilinear" && order != "linear") {
+    return n.invalid("unknown mode", {.attribute = "mode", .found = order, .accepted = "bilinear, nearest, bicubic"});
+  }
+  TESSERA_ASSIGN_OR_RETURN(const std::string padding, n.text("padding_mode", "zeros"));
+  if (padding == "border") {
+    mode.padding = Padding::kBorder;
+  } else if (padding == "reflection") {
+    mode.padding = Padding::kReflection;
+  } else if (padding != "zeros") {
+    return n.invalid("unknown padding_mode",
+                     {.attribute = "padding_mode", .found = padding, .accepted = "zeros, border, reflection"});
+  }
+  return mode;
+}
+
+/// One dimension of a sample: up to four neighbours, each a coordinate, whether it counts, and its weight.
+struct Neighbour {
+  Value coordinate, counts, weight;  ///< counts and weight are null for "always" and "one"
+};
+
+/// Mirrors x at the borders of an image of `dim` elements until it is inside.
+Value reflected(const Scalars& s, Value x, int64_t dim, bool align_corners) {
+  const double low = align_corners ? 0 : -0.5;
+  const double span = static_cast<double>(align_corners ? dim - 1 : dim);
+  if (span == 0) return s.constant(0);
+  // A triangle wave of period 2 * span.
+  Value from = s.abs(s.sub(x, s.constant(low)));
+  Value turns = s.math<mlir::math::FloorOp>(s.div(from, s.constant(2 * span)));
+  Value rest = s.sub(from, s.mul(turns, s.constant(2 * span)));
+  return s.add(s.min(rest, s.sub(s.constant(2 * span), rest)), s.constant(low));
+}
+
+/// The neighbour at the integral place `at`, as the padding has it.
+Neighbour neighbourAt(const Scalars& s, Value at, int64_t dim, const GridMode& mode) {
+  Neighbour result;
+  if (mode.padding == Padding::kReflection) at = reflected(s, at, dim, mode.align_corners);
+  Value place = s.cast(at, v1::DATA_TYPE_I64);
+  if (mode.padding == Padding::kZeros) result.counts = isInside(s, place, dim);
+  result.coordinate = clampedCoordinate(s, place, dim);
+  return result;
+}
+
+/// Keys' weight with a = -0.75 of a neighbour at distance `x`; `far` when that is between 1 and 2.
+Value cubicWeight(const Scalars& s, Value x, bool far) {
+  const double a = -0.75;
+  auto horner = [&](std::array<double, 4> c) {
+    Value sum = s.constant(c[0]);
+    for (int i = 1; i < 4; ++i) sum = s.fma(sum, x, s.constant(c[i]));
+    return sum;
+  };
+  return far ? horner({a, -5 * a, 8 * a, -4 * a}) : horner({a + 2, -(a + 3), 0, 1});
+}
+
+/// The neighbours of grid coordinate g, where -1 and 1 are the image's ends.
+llvm::SmallVector<Neighbour> neighbours(const Scalars& s, Value g, int64_t dim, const GridMode& mode) {
+  const auto length = static_cast<double>(dim);
+  // Ends are the centres of the first and last element, or, without align_corners, their outer edges.
+  Value x = mode.align_corners ? s.mul(s.add(g, s.constant(1)), s.constant((length - 1) / 2))
+                               : s.fma(g, s.constant(length / 2), s.constant((length - 1) / 2));
+  if (mode.order == Order::kNearest) x = s.math<mlir::math::RoundEvenOp>(x);
+  if (mode.padding == Padding::kBorder) x = s.min(s.max(x, s.constant(0)), s.constant(length - 1));
+  if (mode.padding == Padding::kReflection) x = reflected(s, x, dim, mode.align_corners);
+  if (mode.order == Order::kNearest) return {neighbourAt(s, x, dim, mode)};
+  Value below = s.math<mlir::math::FloorOp>(x);
+  Value t = s.sub(x, below);
+  llvm::SmallVector<Neighbour> result;
+  const int first = mode.order == Order::kCubic ? -1 : 0;
+  for (int k = first; k <= 1 - first; ++k) {
+    result.push_back(neighbourAt(s, s.add(below, s.constant(k)), dim, mode));
+    Value distance = k <= 0 ? s.sub(t, s.constant(k)) : s.sub(s.constant(k), t);
+    result.back().weight =
+        mode.order == Order::kCubic ? cubicWeight(s, distance, k < 0 || k > 1) : s.sub(s.constant(1), distance);
+  }
+  return result;
+}
+
+Results lowerGridSample(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 4, 4));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 4, 4));
+  TESSERA_ASSIGN_OR_RETURN(const GridMode mode, readGridMode(n));
+  const Tensor& x = n.in(0);
+  const Tensor& grid = n.in(1);
+  if (grid.shape[0] != x.shape[0] || grid.shape[3] != 2 || !isFloat(grid.dtype)) {
+    return n.invalid("the grid does not fit the input",
+                     {.attribute = "grid",
+                      .found = absl::StrCat(typeName(grid.dtype), " ", shapeText(grid.shape)),
+                      .accepted = absl::StrCat("floating point of shape ", x.shape[0], "xHxWx2")});
+  }
+  const Shape shape = {x.shape[0], x.shape[1], grid.shape[1], grid.shape[2]};
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
+  if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "X", .found = shapeText(x.shape)});
+  // 16-bit coordinates would not reach single elements of a larger image.
+  const v1::DataType real = x.dtype == v1::DATA_TYPE_F64 ? v1::DATA_TYPE_F64 : v1::DATA_TYPE_F32;
+  Value source = e.value(x), places = e.value(grid);
+  return {{e.generate(x.dtype, shape, [&](const Scalars& element, ValueRange at) -> Value {
+    const Scalars s = element.as(real);
+    auto coordinate = [&](int64_t which) {
+      Value index = clampedCoordinate(s, s.as(v1::DATA_TYPE_I64).integer(which), 2);
+      return s.as(grid.dtype).cast(e.extract(s, places, {at[0], at[2], at[3], index}), real);
+    };
+    const auto columns = neighbours(s, coordinate(0), x.shape[3], mode);
+    const auto rows = neighbours(s, coordinate(1), x.shape[2], mode);
+    Value sum;
+    for (const Neighbour& row : rows) {
+      Value line;
+      for (const Neighbour& column : columns) {
+        Value pixel = element.cast(e.extract(s, source, {at[0], at[1], row.coordinate, column.coordinate}), real);
+        if (row.counts) pixel = s.select(s.logicalAnd(row.counts, column.counts), pixel, s.constant(0));
+        if (column.weight) pixel = s.mul(pixel, column.weight);
+        line = line ? s.add(line, pixel) : pixel;
+      }
+      if (row.weight) line = s.mul(line, row.weight);
+      sum = sum ? s.add(sum, line) : line;
+    }
+    return s.cast(sum, x.dtype);
+  })}};
+}
+
+}  // namespace
+
+std::vector<Operator> samplingOperators() {
+  return {
+      {"GridSample", 16, 2, 2, lowerGridSample, kFloats},
+  };
+}
+
+}  // namespace tessera::compiler
