@@ -149,7 +149,7 @@ TEST_F(BlobStoreTest, OneUploadOfADigestAtATime) {
   ASSERT_OK(first.status());
   EXPECT_TRUE(absl::IsAborted(store_->startUpload(digest_, 0).status()));
   EXPECT_OK(store_->startUpload(digestOf("another"), 0).status());
-  EXPECT_OK(store_->put(bytes_).status());  // bytes at hand need not wait
+  EXPECT_OK(store_->put(bytes_).status());        // bytes at hand need not wait
   auto second = store_->startUpload(digest_, 0);  // the blob is there now
   ASSERT_OK(second.status());
   EXPECT_OK((*second)->write("whatever"));

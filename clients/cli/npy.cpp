@@ -91,7 +91,7 @@ int64_t dtypeBytes(v1::DataType dtype) {
 absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (!bytes.starts_with(kMagic) || bytes.size() < 12) return broken(where, "not an .npy file");
-  const int major = bytes[6];
+  const int major = static_cast<uint8_t>(bytes[6]);
   size_t header_size = 0, start = 0;
   if (major == 1) {
     header_size = static_cast<uint8_t>(bytes[8]) | static_cast<uint8_t>(bytes[9]) << 8;

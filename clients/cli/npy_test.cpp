@@ -57,7 +57,7 @@ TEST(NpyTest, RefusesWhatItCannotRead) {
 
 TEST(NpyTest, WritesWhatItReads) {
   const std::string path = testing::TempDir() + "/roundtrip.npy";
-  for (auto shape : std::vector<std::vector<int64_t>>{{}, {4}, {2, 2}, {4, 0, 7}}) {
+  for (const auto& shape : std::vector<std::vector<int64_t>>{{}, {4}, {2, 2}, {4, 0, 7}}) {
     v1::TensorSpec spec;
     spec.set_dtype(v1::DATA_TYPE_I16);
     int64_t bytes = 2;

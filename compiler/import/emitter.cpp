@@ -189,6 +189,15 @@ Tensor Emitter::slice(const Tensor& x, ArrayRef<int64_t> offsets, ArrayRef<int64
   return wrap(mlir::tensor::ExtractSliceOp::create(b, loc, value(x), o, n, s), x.dtype);
 }
 
+Tensor Emitter::take(const Tensor& x, int64_t dim, int64_t index) {
+  SmallVector<int64_t> offsets(x.shape.size(), 0), sizes(x.shape.begin(), x.shape.end()), strides(x.shape.size(), 1);
+  offsets[dim] = index;
+  sizes[dim] = 1;
+  Shape shape = x.shape;
+  shape.erase(shape.begin() + dim);
+  return reshape(slice(x, offsets, sizes, strides), std::move(shape));
+}
+
 Tensor Emitter::concat(ArrayRef<Tensor> parts, int64_t axis) {
   Shape shape = parts[0].shape;
   shape[axis] = 0;

@@ -72,6 +72,7 @@ class Emitter {
   /// Elements offset, offset + stride, ...; strides are at least 1.
   Tensor slice(const Tensor& x, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes,
                llvm::ArrayRef<int64_t> strides);
+  Tensor take(const Tensor& x, int64_t dim, int64_t index);  ///< row `index` of a dimension, which vanishes
   Tensor concat(llvm::ArrayRef<Tensor> parts, int64_t axis);
   Tensor broadcast(const Tensor& x, Shape shape);
   Tensor cast(const Tensor& x, v1::DataType to);

@@ -175,6 +175,8 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
 }
 
 absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const Operator& op, Node& node) {
+  // A subgraph's nodes fold one by one where they are inlined.
+  if (node.hasSubgraph()) return std::nullopt;
   int64_t elements = 0;
   for (const Tensor& input : node.inputs()) {
     if (input.value || input.sequence) return std::nullopt;

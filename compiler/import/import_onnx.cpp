@@ -2,6 +2,7 @@
 #include "compiler/import/import.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "onnx/onnx.pb.h"
 
 namespace tessera::compiler {
@@ -9,7 +10,7 @@ namespace tessera::compiler {
 absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::string& path,
                                          const ImportOptions& options) {
   context.loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
-                      mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+                      mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
   TESSERA_ASSIGN_OR_RETURN(auto model, parseModelFile(path));
   return GraphImporter(context, std::move(model), options).run();
 }

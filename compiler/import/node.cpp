@@ -41,6 +41,13 @@ absl::Status Node::wrongType(const AttributeProto& attribute, const std::string&
                  {.attribute = attribute.name(), .found = found, .accepted = accepted});
 }
 
+bool Node::hasSubgraph() const {
+  for (const AttributeProto& attribute : proto_.attribute()) {
+    if (attribute.type() == AttributeProto::GRAPH) return true;
+  }
+  return false;
+}
+
 const AttributeProto* Node::find(const std::string& name) {
   used_.insert(name);
   for (const AttributeProto& attribute : proto_.attribute()) {
@@ -104,6 +111,17 @@ absl::StatusOr<std::vector<double>> Node::reals(const std::string& name, std::op
   }
   if (attribute->type() != AttributeProto::FLOATS) return wrongType(*attribute, "FLOATS");
   return std::vector<double>(attribute->floats().begin(), attribute->floats().end());
+}
+
+absl::StatusOr<std::vector<std::string>> Node::texts(const std::string& name,
+                                                     std::optional<std::vector<std::string>> fallback) {
+  const AttributeProto* attribute = find(name);
+  if (!attribute) {
+    if (!fallback) return missing(name);
+    return *std::move(fallback);
+  }
+  if (attribute->type() != AttributeProto::STRINGS) return wrongType(*attribute, "STRINGS");
+  return std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());
 }
 
 absl::StatusOr<ConstantPtr> Node::tensor(const std::string& name) {

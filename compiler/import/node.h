@@ -50,6 +50,8 @@ class Node {
   int numOutputs() const;
   bool wants(int output) const;  ///< whether that output has a name
 
+  bool hasSubgraph() const;  ///< whether an attribute is a graph, which may read values of the graph around it
+
   bool hasAttribute(const std::string& name);
   void ignore(const std::string& name) { used_.insert(name); }  ///< meaningless at inference
   absl::StatusOr<int64_t> integer(const std::string& name, std::optional<int64_t> fallback = std::nullopt);
@@ -59,6 +61,8 @@ class Node {
                                                 std::optional<std::vector<int64_t>> fallback = std::nullopt);
   absl::StatusOr<std::vector<double>> reals(const std::string& name,
                                             std::optional<std::vector<double>> fallback = std::nullopt);
+  absl::StatusOr<std::vector<std::string>> texts(const std::string& name,
+                                                 std::optional<std::vector<std::string>> fallback = std::nullopt);
   absl::StatusOr<ConstantPtr> tensor(const std::string& name);
   absl::StatusOr<const onnx::GraphProto*> graph(const std::string& name);
   absl::StatusOr<bool> flag(const std::string& name, bool fallback);  ///< an integer, 0 or 1

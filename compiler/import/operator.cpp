@@ -11,7 +11,9 @@ const std::vector<Operator>& allOperators() {
                         normalizationOperators, poolingOperators,      reductionOperators,   shapeOperators,
                         sliceOperators,         gatherOperators,       constantOperators,    lossOperators,
                         resizeOperators,        accumulationOperators, selectionOperators,   einsumOperators,
-                        samplingOperators,      roiOperators,          determinantOperators, signalOperators}) {
+                        samplingOperators,      roiOperators,          determinantOperators, signalOperators,
+                        quantizedOperators,     scatterOperators,      orderOperators,       recurrentOperators,
+                        controlFlowOperators}) {
       for (const Operator& op : family()) all->push_back(op);
     }
     return all;

@@ -77,5 +77,10 @@ std::vector<Operator> samplingOperators();
 std::vector<Operator> roiOperators();
 std::vector<Operator> determinantOperators();
 std::vector<Operator> signalOperators();
+std::vector<Operator> quantizedOperators();
+std::vector<Operator> scatterOperators();
+std::vector<Operator> orderOperators();
+std::vector<Operator> recurrentOperators();
+std::vector<Operator> controlFlowOperators();
 
 }  // namespace tessera::compiler

@@ -1,4 +1,6 @@
 // Convolutions over N x C x spatial... tensors with filters F x C/groups x kernel....
+#include "compiler/import/ops/convolution.h"
+
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/window.h"
@@ -18,7 +20,10 @@ struct Filter {
 };
 
 absl::StatusOr<Filter> readFilter(Node& n, const Tensor& x, const Tensor& w) {
-  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
+  if (x.rank() < 3) {
+    return n.invalid("the input has no spatial dimensions",
+                     {.attribute = "X", .found = shapeText(x.shape), .accepted = "rank 3 or more"});
+  }
   if (w.rank() != x.rank()) {
     return n.invalid("input and weight have different ranks",
                      {.attribute = "W", .found = shapeText(w.shape), .accepted = absl::StrCat("rank ", x.rank())});
@@ -124,7 +129,15 @@ Tensor convolve(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, c
   return Emitter::wrap(op->getResult(0), x.dtype);
 }
 
-/// x[n, f, o...] + bias[f]
+absl::StatusOr<Tensor> paddedInput(Node& n, Emitter& e, const Tensor& x, const Window& window) {
+  Shape shape = x.shape;
+  for (size_t d = 0; d < window.rank(); ++d) shape[2 + d] += window.low[d] + window.high[d];
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  return padSpatial(e, x, window, e.scalars(x.dtype).constant(0));
+}
+
+}  // namespace
+
 absl::StatusOr<Tensor> addBias(Node& n, Emitter& e, const Tensor& x, int input) {
   if (!n.has(input)) return x;
   const Tensor& bias = n.in(input);
@@ -138,13 +151,6 @@ absl::StatusOr<Tensor> addBias(Node& n, Emitter& e, const Tensor& x, int input) 
                        [](const Scalars& s, mlir::ValueRange v) { return s.add(v[0], v[1]); });
 }
 
-absl::StatusOr<Tensor> paddedInput(Node& n, Emitter& e, const Tensor& x, const Window& window) {
-  Shape shape = x.shape;
-  for (size_t d = 0; d < window.rank(); ++d) shape[2 + d] += window.low[d] + window.high[d];
-  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
-  return padSpatial(e, x, window, e.scalars(x.dtype).constant(0));
-}
-
 absl::StatusOr<Tensor> convolution(Node& n, Emitter& e, const Tensor& x, const Tensor& w) {
   TESSERA_ASSIGN_OR_RETURN(const Filter f, readFilter(n, x, w));
   std::vector<int64_t> spatial(x.shape.begin() + 2, x.shape.end());
@@ -155,6 +161,8 @@ absl::StatusOr<Tensor> convolution(Node& n, Emitter& e, const Tensor& x, const T
   TESSERA_ASSIGN_OR_RETURN(const Tensor padded, paddedInput(n, e, x, window));
   return convolve(e, padded, w, f, window);
 }
+
+namespace {
 
 Results lowerConv(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const Tensor result, convolution(n, e, n.in(0), n.in(1)));
@@ -280,45 +288,12 @@ Results lowerConvTranspose(Node& n, Emitter& e) {
   return {{std::move(biased)}};
 }
 
-/// x - zero point, in i32; the zero point is absent, a scalar, or one per slice along `axis`.
-absl::StatusOr<Tensor> shiftedToInt32(Node& n, Emitter& e, const Tensor& x, int zero_point, int64_t axis) {
-  Tensor wide = e.cast(x, v1::DATA_TYPE_I32);
-  if (!n.has(zero_point)) return wide;
-  Tensor zero = n.in(zero_point);
-  if (zero.dtype != x.dtype || (zero.elements() != 1 && zero.shape != Shape{x.shape[axis]})) {
-    return n.invalid("the zero point does not fit", {.attribute = "zero_point",
-                                                     .found = shapeText(zero.shape),
-                                                     .accepted = "a scalar, or one value per output channel"});
-  }
-  if (zero.elements() == 1) {
-    zero = e.reshape(zero, {});
-  } else {
-    Shape aligned(x.rank() - axis, 1);
-    aligned[0] = x.shape[axis];
-    zero = e.reshape(zero, aligned);
-  }
-  return e.elementwise(v1::DATA_TYPE_I32, {wide, e.cast(zero, v1::DATA_TYPE_I32)},
-                       [](const Scalars& s, mlir::ValueRange v) { return s.sub(v[0], v[1]); });
-}
-
-/// 8-bit operands, exact 32-bit sums.
-Results lowerConvInteger(Node& n, Emitter& e) {
-  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
-  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 3));
-  TESSERA_RETURN_IF_ERROR(n.checkResult(n.in(0).shape, v1::DATA_TYPE_I32));
-  TESSERA_ASSIGN_OR_RETURN(const Tensor x, shiftedToInt32(n, e, n.in(0), 2, 1));
-  TESSERA_ASSIGN_OR_RETURN(const Tensor w, shiftedToInt32(n, e, n.in(1), 3, 0));
-  TESSERA_ASSIGN_OR_RETURN(Tensor result, convolution(n, e, x, w));
-  return {{std::move(result)}};
-}
-
 }  // namespace
 
 std::vector<Operator> convolutionOperators() {
   return {
       {"Conv", 1, 2, 3, lowerConv, kFloats, 3},
       {"ConvTranspose", 1, 2, 3, lowerConvTranspose, kFloats, 3},
-      {"ConvInteger", 10, 2, 4, lowerConvInteger, kIntegers},
   };
 }
 

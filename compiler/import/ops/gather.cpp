@@ -1,18 +1,16 @@
 // Reading and writing at computed indices. An index the specification calls undefined is clamped into the
 // tensor: whatever an index tensor holds at run time, generated code never leaves its buffers.
 #include "absl/strings/str_cat.h"
-#include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
-namespace {
 
 using mlir::Value;
 using mlir::ValueRange;
 namespace arith = mlir::arith;
 
-/// An index in [-dim, dim) as a coordinate; values outside are clamped.
 Value coordinate(const Scalars& s, Value index, v1::DataType type, int64_t dim) {
   const Scalars wide = s.as(v1::DATA_TYPE_I64);
   Value at = s.as(type).cast(index, v1::DATA_TYPE_I64);
@@ -26,6 +24,8 @@ absl::Status checkIndices(Node& n, int input) {
   return n.invalid("indices are not integers",
                    {.attribute = "indices", .found = typeName(n.in(input).dtype), .accepted = "i32, i64"});
 }
+
+namespace {
 
 absl::Status emptySource(Node& n) {
   return n.invalid("indices into an empty dimension",

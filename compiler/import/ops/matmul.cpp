@@ -1,10 +1,10 @@
 // Matrix products.
+#include "compiler/import/ops/matmul.h"
+
 #include "absl/strings/str_cat.h"
-#include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 
 namespace tessera::compiler {
-namespace {
 
 using mlir::AffineExpr;
 using mlir::AffineMap;
@@ -12,7 +12,6 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-/// x[m, k] * y[k, n]; with a flag, the operand is stored transposed and read through its indexing map.
 Tensor product(Emitter& e, const Tensor& x, const Tensor& y, bool transpose_x, bool transpose_y) {
   const int64_t m = x.shape[transpose_x ? 1 : 0];
   const int64_t columns = y.shape[transpose_y ? 0 : 1];
@@ -28,6 +27,8 @@ Tensor product(Emitter& e, const Tensor& x, const Tensor& y, bool transpose_x, b
   }
   return Emitter::wrap(op->getResult(0), x.dtype);
 }
+
+namespace {
 
 Results lowerGemm(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1.0));
@@ -120,10 +121,13 @@ Tensor matrixProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& 
   return e.reshape(Emitter::wrap(op->getResult(0), x.dtype), shape);
 }
 
-/// NumPy's matmul: vectors are promoted to matrices, leading dimensions broadcast.
+}  // namespace
+
 absl::StatusOr<Tensor> matmul(Node& n, Emitter& e, Tensor x, Tensor y) {
-  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 1));
-  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 1));
+  if (x.rank() < 1 || y.rank() < 1) {
+    return n.invalid("a factor is a scalar",
+                     {.attribute = x.rank() < 1 ? "A" : "B", .found = "rank 0", .accepted = "rank 1 or more"});
+  }
   const bool row = x.rank() == 1, column = y.rank() == 1;
   if (row) x = e.reshape(x, {1, x.shape[0]});
   if (column) y = e.reshape(y, {y.shape[0], 1});
@@ -144,6 +148,8 @@ absl::StatusOr<Tensor> matmul(Node& n, Emitter& e, Tensor x, Tensor y) {
   if (column) shape.pop_back();
   return e.reshape(result, shape);
 }
+
+namespace {
 
 Results lowerMatMul(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(Tensor result, matmul(n, e, n.in(0), n.in(1)));

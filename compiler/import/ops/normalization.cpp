@@ -15,19 +15,44 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
+/// Training mode: y from the statistics of this batch, and the running mean and variance moved toward them.
+/// `aligned` is the shape in which a value per channel broadcasts against the input.
+Results normalizeBatch(Node& n, Emitter& e, double epsilon, double momentum, const Shape& aligned) {
+  const Tensor& x = n.in(0);
+  if (x.rank() < 2 || x.elements() == 0) {
+    return n.invalid("a batch without elements per channel",
+                     {.attribute = "X", .found = shapeText(x.shape), .accepted = "rank 2 or more, no empty dimension"});
+  }
+  std::vector<int64_t> dims(x.rank() - 1);
+  std::iota(dims.begin(), dims.end(), 1);
+  dims[0] = 0;  // all but the channels, which are dimension 1
+  const Tensor mean = e.reshape(reduceKeepingDims(e, x, dims, Reduction::kMean), aligned);
+  const Tensor centred =
+      e.elementwise(x.dtype, {x, mean}, [](const Scalars& s, ValueRange v) { return s.sub(v[0], v[1]); });
+  const Tensor variance = e.reshape(reduceKeepingDims(e, centred, dims, Reduction::kMeanSquare), aligned);
+  std::vector<Tensor> operands = {centred, variance};
+  for (int i : {1, 2}) operands.push_back(e.reshape(e.cast(n.in(i), x.dtype), aligned));
+  Tensor y = e.elementwise(x.dtype, operands, [epsilon](const Scalars& s, ValueRange v) {
+    Value deviation = s.math<mlir::math::SqrtOp>(s.add(v[1], s.constant(epsilon)));
+    return s.fma(s.div(v[0], deviation), v[2], v[3]);
+  });
+  auto moved = [&](const Tensor& running, const Tensor& current) {
+    const Tensor now = e.cast(e.reshape(current, running.shape), running.dtype);
+    return e.elementwise(running.dtype, {running, now}, [momentum](const Scalars& s, ValueRange v) {
+      return s.fma(v[0], s.constant(momentum), s.mul(v[1], s.constant(1 - momentum)));
+    });
+  };
+  return {{y, moved(n.in(3), mean), moved(n.in(4), variance)}};
+}
+
 /// Inference: y = x * scale + shift per channel, where scale = gamma / sqrt(var + epsilon) and
 /// shift = beta - mean * scale are computed here, in double precision, when the statistics are constants.
 Results lowerBatchNormalization(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double epsilon, n.real("epsilon", 1e-5));
-  n.ignore("momentum");
+  TESSERA_ASSIGN_OR_RETURN(const double momentum, n.real("momentum", 0.9));
   n.ignore("is_test");
   TESSERA_ASSIGN_OR_RETURN(const bool spatial, n.flag("spatial", true));
   TESSERA_ASSIGN_OR_RETURN(const bool training, n.flag("training_mode", false));
-  if (training) {
-    return n.unsupported(
-        "training mode",
-        {.attribute = "training_mode", .found = "1", .accepted = "0", .fix = "export the model for inference"});
-  }
   if (!spatial) return n.unsupported("statistics per element", {.attribute = "spatial", .found = "0", .accepted = "1"});
   const Tensor& x = n.in(0);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 1));
@@ -44,6 +69,7 @@ Results lowerBatchNormalization(Node& n, Emitter& e) {
   }
   Shape aligned(std::max<int64_t>(x.rank() - 1, 0), 1);
   if (!aligned.empty()) aligned[0] = channels;
+  if (training) return normalizeBatch(n, e, epsilon, momentum, aligned);
   if (!constant) {
     std::vector<Tensor> operands = {x};
     for (int i = 1; i < 5; ++i) operands.push_back(e.reshape(e.cast(n.in(i), x.dtype), aligned));

@@ -1,0 +1,286 @@
+// Control flow. Subgraphs are written out in place: a branch that is known is taken, a loop becomes its iterations.
+// Where the condition is known only at run time, both sides are computed and the result is selected; that is right
+// since no operator has an effect or can trap.
+#include "absl/strings/str_cat.h"
+#include "compiler/import/limits.h"
+#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "onnx/onnx.pb.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::ValueRange;
+
+constexpr char kRunTime[] = "a run-time value";
+
+absl::Status checkScalar(Node& n, int input, const char* name, v1::DataType type) {
+  if (n.in(input).elements() == 1 && n.in(input).dtype == type && !n.in(input).sequence) return absl::OkStatus();
+  return n.invalid(
+      absl::StrCat("input '", name, "' is ", shapeText(n.in(input).shape), " of ", typeName(n.in(input).dtype)),
+      {.attribute = name,
+       .found = shapeText(n.in(input).shape),
+       .accepted = absl::StrCat("one element of ", typeName(type))});
+}
+
+/// condition ? x : y; both have one shape and type.
+absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, const Tensor& x, const Tensor& y) {
+  const bool sequences = x.sequence || y.sequence;
+  if (sequences || x.shape != y.shape || x.dtype != y.dtype) {
+    return n.unsupported("the condition is computed at run time, and a shape depends on it",
+                         {.attribute = "cond",
+                          .found = kRunTime,
+                          .accepted = "a constant condition, or results of one shape and type either way"});
+  }
+  if (x.elements() == 0) return x;
+  return e.elementwise(x.dtype, {e.reshape(condition, {}), x, y},
+                       [](const Scalars& s, ValueRange v) { return s.select(v[0], v[1], v[2]); });
+}
+
+Results lowerIf(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(checkScalar(n, 0, "cond", v1::DATA_TYPE_BOOL));
+  TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* yes, n.graph("then_branch"));
+  TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* no, n.graph("else_branch"));
+  const Tensor& condition = n.in(0);
+  if (condition.constant) return n.inlineGraph(condition.constant->integerAt(0) ? *yes : *no, {});
+  TESSERA_ASSIGN_OR_RETURN(const auto taken, n.inlineGraph(*yes, {}));
+  TESSERA_ASSIGN_OR_RETURN(const auto other, n.inlineGraph(*no, {}));
+  if (taken.size() != other.size()) {
+    return n.invalid("the branches have different numbers of results",
+                     {.attribute = "else_branch",
+                      .found = absl::StrCat(other.size()),
+                      .accepted = absl::StrCat(taken.size(), ", as then_branch")});
+  }
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    TESSERA_ASSIGN_OR_RETURN(Tensor result, choose(n, e, condition, taken[i], other[i]));
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+/// Tensors of one shape along a new dimension.
+absl::StatusOr<Tensor> stack(Node& n, Emitter& e, std::vector<Tensor> parts, int64_t axis) {
+  for (Tensor& part : parts) {
+    if (part.sequence || part.shape != parts[0].shape || part.dtype != parts[0].dtype) {
+      return n.unsupported("iterations give results of different shapes",
+                           {.found = absl::StrCat(shapeText(part.shape), " and ", shapeText(parts[0].shape)),
+                            .accepted = "one shape and type"});
+    }
+  }
+  TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, parts[0].rank() + 1, "scan_output_axes"));
+  Shape shape = parts[0].shape;
+  shape.insert(shape.begin() + axis, 1);
+  Shape whole = shape;
+  whole[axis] = static_cast<int64_t>(parts.size());
+  TESSERA_RETURN_IF_ERROR(n.checkResult(whole, parts[0].dtype));
+  for (Tensor& part : parts) part = e.reshape(part, shape);
+  return parts.size() == 1 ? parts[0] : e.concat(parts, axis);
+}
+
+absl::StatusOr<std::vector<Tensor>> runBody(Node& n, const onnx::GraphProto& body, const std::vector<Tensor>& arguments,
+                                            size_t least) {
+  TESSERA_ASSIGN_OR_RETURN(auto results, n.inlineGraph(body, arguments));
+  if (results.size() < least || results.size() > least + static_cast<size_t>(n.numOutputs())) {
+    return n.invalid(absl::StrCat("the body has ", results.size(), " results"),
+                     {.attribute = "body",
+                      .found = absl::StrCat(results.size()),
+                      .accepted = absl::StrCat(least, " or more, and an output of the node for each of the others")});
+  }
+  return results;
+}
+
+/// The most iterations a loop makes; an absent count is no bound. Reading it at run time would need a bound as well.
+absl::StatusOr<int64_t> readTripCount(Node& n) {
+  if (!n.has(0)) return INT64_MAX;
+  TESSERA_RETURN_IF_ERROR(checkScalar(n, 0, "M", v1::DATA_TYPE_I64));
+  TESSERA_ASSIGN_OR_RETURN(const ConstantPtr count, n.constantInput(0, "M"));
+  return count->integerAt(0);
+}
+
+Results lowerLoop(Node& n, Emitter& e) {
+  const v1::DataType boolean = v1::DATA_TYPE_BOOL;
+  TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t trips, readTripCount(n));
+  Tensor active = Emitter::wrap(makeConstant(boolean, {}, std::string(1, '\1')));
+  if (n.has(1)) {
+    TESSERA_RETURN_IF_ERROR(checkScalar(n, 1, "cond", boolean));
+    active = e.reshape(n.in(1), {});
+  }
+  std::vector<Tensor> carried(n.inputs().begin() + std::min(2, n.numInputs()), n.inputs().end());
+  std::vector<std::vector<Tensor>> scans(std::max<int64_t>(n.numOutputs() - static_cast<int64_t>(carried.size()), 0));
+  for (int64_t i = 0; i < trips; ++i) {
+    if (active.constant && !active.constant->integerAt(0)) break;
+    if (i >= limits::kNodes || (!active.constant && trips > limits::kNodes)) {
+      return n.unsupported("the number of iterations is not known", {.attribute = "cond",
+                                                                     .found = active.constant ? "no end" : kRunTime,
+                                                                     .accepted = "a constant condition or trip count"});
+    }
+    std::vector<Tensor> arguments = {Emitter::wrap(reshaped(integerConstant({i}), {})), active};
+    arguments.insert(arguments.end(), carried.begin(), carried.end());
+    TESSERA_ASSIGN_OR_RETURN(auto results, runBody(n, *body, arguments, 1 + carried.size()));
+    for (size_t k = 0; k < carried.size(); ++k) {
+      Tensor& next = results[1 + k];
+      if (!active.constant) {
+        TESSERA_ASSIGN_OR_RETURN(next, choose(n, e, active, next, carried[k]));
+      }
+      carried[k] = next;
+    }
+    for (size_t k = 1 + carried.size(); k < results.size(); ++k) {
+      if (!active.constant) {
+        return n.unsupported("the number of rows is computed at run time",
+                             {.attribute = "cond", .found = kRunTime, .accepted = "a constant condition"});
+      }
+      scans[k - 1 - carried.size()].push_back(results[k]);
+    }
+    const Tensor& again = results[0];
+    if (again.dtype != boolean || again.sequence || again.elements() != 1) {
+      return n.invalid("the body's first result is not a condition",
+                       {.attribute = "body", .found = typeName(again.dtype), .accepted = "one bool"});
+    }
+    const Tensor next = e.reshape(again, {});
+    active = active.constant ? next : e.elementwise(boolean, {active, next}, [](const Scalars& s, ValueRange v) {
+      return s.logicalAnd(v[0], v[1]);
+    });
+  }
+  for (auto& rows : scans) {
+    if (rows.empty()) {
+      return n.unsupported("no iteration gives the shape of a stacked result",
+                           {.attribute = "M", .found = "0 iterations", .accepted = "1 or more"});
+    }
+    TESSERA_ASSIGN_OR_RETURN(Tensor stacked, stack(n, e, std::move(rows), 0));
+    carried.push_back(std::move(stacked));
+  }
+  return carried;
+}
+
+/// What a Scan reads and writes along: an axis and a direction (1: backwards) for each scanned input and output.
+struct ScanPlan {
+  int64_t states, inputs, outputs;
+  std::vector<int64_t> input_axes, output_axes, input_directions, output_directions;
+};
+
+absl::StatusOr<std::vector<int64_t>> scanList(Node& n, const std::string& name, int64_t count, bool flags) {
+  TESSERA_ASSIGN_OR_RETURN(auto list, n.integers(name, std::vector<int64_t>(count, 0)));
+  bool valid = static_cast<int64_t>(list.size()) == count;
+  for (int64_t value : list) valid &= !flags || value == 0 || value == 1;
+  if (valid) return list;
+  return n.invalid(absl::StrCat("attribute '", name, "' does not fit"),
+                   {.attribute = name,
+                    .found = shapeText(list),
+                    .accepted = absl::StrCat(count, flags ? " values, each 0 or 1" : " axes")});
+}
+
+/// Runs the body along the scanned inputs, which come last in `inputs`.
+Results scan(Node& n, Emitter& e, const onnx::GraphProto& body, const ScanPlan& plan,
+             const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> states(inputs.begin(), inputs.begin() + plan.states);
+  const std::vector<Tensor> scanned(inputs.begin() + plan.states, inputs.end());
+  std::vector<int64_t> axes;
+  for (int64_t k = 0; k < plan.inputs; ++k) {
+    TESSERA_ASSIGN_OR_RETURN(axes.emplace_back(),
+                             n.normalizeAxis(plan.input_axes[k], scanned[k].rank(), "scan_input_axes"));
+  }
+  const int64_t steps = scanned[0].shape[axes[0]];
+  for (int64_t k = 0; k < plan.inputs; ++k) {
+    if (steps > 0 && scanned[k].shape[axes[k]] == steps) continue;
+    return n.invalid("the scanned inputs have different lengths or none",
+                     {.attribute = absl::StrCat("scan input ", k),
+                      .found = absl::StrCat(scanned[k].shape[axes[k]]),
+                      .accepted = absl::StrCat(std::max<int64_t>(steps, 1))});
+  }
+  std::vector<std::vector<Tensor>> rows(plan.outputs);
+  for (int64_t i = 0; i < steps; ++i) {
+    std::vector<Tensor> arguments = states;
+    for (int64_t k = 0; k < plan.inputs; ++k) {
+      arguments.push_back(e.take(scanned[k], axes[k], plan.input_directions[k] ? steps - 1 - i : i));
+    }
+    TESSERA_ASSIGN_OR_RETURN(auto results, runBody(n, body, arguments, plan.states));
+    if (static_cast<int64_t>(results.size()) != plan.states + plan.outputs) {
+      return n.invalid("the body's results are not the node's", {.attribute = "body",
+                                                                 .found = absl::StrCat(results.size()),
+                                                                 .accepted = absl::StrCat(plan.states + plan.outputs)});
+    }
+    std::copy_n(results.begin(), plan.states, states.begin());
+    for (int64_t k = 0; k < plan.outputs; ++k) {
+      auto& list = rows[k];
+      list.insert(plan.output_directions[k] ? list.begin() : list.end(), results[plan.states + k]);
+    }
+  }
+  for (int64_t k = 0; k < plan.outputs; ++k) {
+    TESSERA_ASSIGN_OR_RETURN(Tensor stacked, stack(n, e, std::move(rows[k]), plan.output_axes[k]));
+    states.push_back(std::move(stacked));
+  }
+  return states;
+}
+
+absl::StatusOr<ScanPlan> readScan(Node& n, int64_t inputs) {
+  ScanPlan plan{};
+  TESSERA_ASSIGN_OR_RETURN(plan.inputs, n.integer("num_scan_inputs"));
+  plan.states = inputs - plan.inputs;
+  plan.outputs = n.numOutputs() - plan.states;
+  bool given = plan.inputs >= 1 && plan.inputs <= inputs && plan.outputs >= 0;
+  for (const Tensor& input : n.inputs()) given &= n.opset() < 9 || ((input.value || input.constant) && !input.sequence);
+  if (given) return plan;
+  return n.invalid("its inputs and outputs do not fit",
+                   {.attribute = "num_scan_inputs",
+                    .found = absl::StrCat(plan.inputs),
+                    .accepted = absl::StrCat("1 to ", inputs, ", an output for each state")});
+}
+
+Results lowerScan(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
+  TESSERA_ASSIGN_OR_RETURN(ScanPlan plan, readScan(n, n.numInputs()));
+  TESSERA_ASSIGN_OR_RETURN(plan.input_axes, scanList(n, "scan_input_axes", plan.inputs, false));
+  TESSERA_ASSIGN_OR_RETURN(plan.output_axes, scanList(n, "scan_output_axes", plan.outputs, false));
+  TESSERA_ASSIGN_OR_RETURN(plan.input_directions, scanList(n, "scan_input_directions", plan.inputs, true));
+  TESSERA_ASSIGN_OR_RETURN(plan.output_directions, scanList(n, "scan_output_directions", plan.outputs, true));
+  return scan(n, e, *body, plan, n.inputs());
+}
+
+/// Version 8: every input has a leading batch dimension, and each element of the batch is scanned by itself.
+Results lowerBatchedScan(Node& n, Emitter& e) {
+  if (n.has(0)) {
+    return n.unsupported("lengths of sequences",
+                         {.attribute = "sequence_lens", .accepted = "sequences of equal length"});
+  }
+  TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
+  TESSERA_ASSIGN_OR_RETURN(ScanPlan plan, readScan(n, n.numInputs() - 1));
+  TESSERA_ASSIGN_OR_RETURN(plan.input_directions, scanList(n, "directions", plan.inputs, true));
+  plan.output_directions.assign(plan.outputs, 0);
+  plan.input_axes.assign(plan.inputs, 0);
+  plan.output_axes.assign(plan.outputs, 0);
+  const int64_t batch = n.in(1).rank() > 0 ? n.in(1).shape[0] : 0;
+  std::vector<std::vector<Tensor>> results(n.numOutputs());
+  for (int i = 1; i < n.numInputs(); ++i) {
+    if (n.has(i) && !n.in(i).sequence && n.in(i).rank() > 0 && batch > 0 && n.in(i).shape[0] == batch) continue;
+    return n.invalid("an input lacks the batch dimension", {.attribute = absl::StrCat("input ", i),
+                                                            .found = shapeText(n.in(i).shape),
+                                                            .accepted = absl::StrCat(batch, " first")});
+  }
+  for (int64_t b = 0; b < batch; ++b) {
+    std::vector<Tensor> inputs;
+    for (int i = 1; i < n.numInputs(); ++i) inputs.push_back(e.take(n.in(i), 0, b));
+    TESSERA_ASSIGN_OR_RETURN(const auto outputs, scan(n, e, *body, plan, inputs));
+    for (size_t k = 0; k < outputs.size(); ++k) results[k].push_back(outputs[k]);
+  }
+  std::vector<Tensor> whole;
+  for (auto& parts : results) {
+    TESSERA_ASSIGN_OR_RETURN(Tensor stacked, stack(n, e, std::move(parts), 0));
+    whole.push_back(std::move(stacked));
+  }
+  return whole;
+}
+
+}  // namespace
+
+std::vector<Operator> controlFlowOperators() {
+  return {
+      {"If", 1, 1, 1, lowerIf, kBool},
+      {"Loop", 1, 0, kVariadic, lowerLoop},
+      {"Scan", 9, 1, kVariadic, lowerScan},
+      {"Scan", 8, 0, kVariadic, lowerBatchedScan, kAll, 1, 8},
+  };
+}
+
+}  // namespace tessera::compiler

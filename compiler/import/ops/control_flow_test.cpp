@@ -1,0 +1,145 @@
+// Control flow that ONNX's own cases leave out: conditions known only at run time, iterations that run backwards;
+// and writes at indices outside of the tensor.
+#include <cstring>
+
+#include "compiler/import/testing/model_builder.h"
+#include "compiler/import/testing/reference_run.h"
+#include "gmock/gmock.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+using testing::ElementsAre;
+
+template <typename T>
+std::string bytesOf(const std::vector<T>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+const std::string kYes(1, '\1');
+const std::string kNo(1, '\0');
+
+/// An empty graph as the attribute `name`.
+onnx::GraphProto& subgraph(onnx::NodeProto& node, const std::string& name) {
+  auto* attribute = node.add_attribute();
+  attribute->set_name(name);
+  attribute->set_type(onnx::AttributeProto::GRAPH);
+  return *attribute->mutable_g();
+}
+void add(onnx::GraphProto& graph, const std::string& op, const std::vector<std::string>& inputs,
+         const std::string& output) {
+  auto* node = graph.add_node();
+  node->set_op_type(op);
+  for (const std::string& input : inputs) node->add_input(input);
+  node->add_output(output);
+}
+
+class ControlFlow : public testing::Test {
+ protected:
+  std::vector<float> run(const ModelBuilder& builder, const std::vector<std::string>& inputs) {
+    auto imported = importBytes(context, builder.model.SerializeAsString());
+    EXPECT_TRUE(imported.ok()) << imported.status();
+    if (!imported.ok()) return {};
+    auto results = referenceRun(*std::move(imported), inputs);
+    EXPECT_TRUE(results.ok()) << results.status();
+    std::vector<float> values(results.ok() ? results->front().size() / sizeof(float) : 0);
+    if (!values.empty()) std::memcpy(values.data(), results->front().data(), results->front().size());
+    return values;
+  }
+  mlir::MLIRContext context;
+};
+
+TEST_F(ControlFlow, IfSelectsAtRunTime) {
+  ModelBuilder b;
+  b.input("c", {}, onnx::TensorProto::BOOL).input("x", {2}).output("y");
+  auto& node = b.node("If", {"c"}, {"y"});
+  auto& yes = subgraph(node, "then_branch");
+  add(yes, "Neg", {"x"}, "n");
+  yes.add_output()->set_name("n");
+  auto& no = subgraph(node, "else_branch");
+  add(no, "Add", {"x", "x"}, "d");
+  no.add_output()->set_name("d");
+  const std::string x = bytesOf<float>({1, 2});
+  EXPECT_THAT(run(b, {kYes, x}), ElementsAre(-1, -2));
+  EXPECT_THAT(run(b, {kNo, x}), ElementsAre(2, 4));
+}
+
+TEST_F(ControlFlow, IfOfDifferentShapesNeedsAConstant) {
+  ModelBuilder b;
+  b.input("c", {}, onnx::TensorProto::BOOL).input("x", {2}).output("y");
+  auto& node = b.node("If", {"c"}, {"y"}, "choice");
+  auto& yes = subgraph(node, "then_branch");
+  add(yes, "ReduceMax", {"x"}, "m");
+  yes.add_output()->set_name("m");
+  auto& no = subgraph(node, "else_branch");
+  add(no, "Neg", {"x"}, "d");
+  no.add_output()->set_name("d");
+  auto imported = importBytes(context, b.model.SerializeAsString());
+  const v1::Failure failure = failureOf(imported.status());
+  EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
+  EXPECT_EQ(failure.node(), "choice");
+  EXPECT_EQ(failure.found(), "a run-time value");
+}
+
+/// x doubles while it is below `limit`, eight times at most.
+ModelBuilder doublingLoop() {
+  ModelBuilder b;
+  b.input("x", {1}).input("limit", {1}).output("y");
+  b.initializer("trips", {8});
+  b.node("Less", {"x", "limit"}, {"start"});
+  auto& node = b.node("Loop", {"trips", "start", "x"}, {"y"});
+  auto& body = subgraph(node, "body");
+  for (const char* name : {"i", "go", "v"}) body.add_input()->set_name(name);
+  add(body, "Add", {"v", "v"}, "next");
+  add(body, "Less", {"next", "limit"}, "again");
+  for (const char* name : {"again", "next"}) body.add_output()->set_name(name);
+  return b;
+}
+
+TEST_F(ControlFlow, LoopStopsWhenItsConditionSaysSo) {
+  const ModelBuilder b = doublingLoop();
+  EXPECT_THAT(run(b, {bytesOf<float>({3}), bytesOf<float>({20})}), ElementsAre(24));
+  EXPECT_THAT(run(b, {bytesOf<float>({3}), bytesOf<float>({2})}), ElementsAre(3));
+  EXPECT_THAT(run(b, {bytesOf<float>({1}), bytesOf<float>({1e9F})}), ElementsAre(256));
+}
+
+TEST_F(ControlFlow, LoopWithoutEndIsRefused) {
+  ModelBuilder b;
+  b.input("x", {1}).output("y");
+  auto& node = b.node("Loop", {"", "", "x"}, {"y"});
+  auto& body = subgraph(node, "body");
+  for (const char* name : {"i", "go", "v"}) body.add_input()->set_name(name);
+  for (const char* name : {"go", "v"}) body.add_output()->set_name(name);
+  const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
+  EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
+  EXPECT_EQ(failure.found(), "no end");
+}
+
+TEST_F(ControlFlow, ScanRunsBackwards) {
+  ModelBuilder b;
+  b.input("s", {1}).input("x", {3, 1}).output("last").output("sums");
+  auto& node = b.node("Scan", {"s", "x"}, {"last", "sums"});
+  setAttribute(node, "num_scan_inputs", 1);
+  setAttribute(node, "scan_input_directions", std::vector<int64_t>{1});
+  auto& body = subgraph(node, "body");
+  for (const char* name : {"sum", "element"}) body.add_input()->set_name(name);
+  add(body, "Sub", {"element", "sum"}, "next");
+  add(body, "Identity", {"next"}, "row");
+  for (const char* name : {"next", "row"}) body.add_output()->set_name(name);
+  // 3 - 0 = 3, 2 - 3 = -1, 1 - -1 = 2
+  EXPECT_THAT(run(b, {bytesOf<float>({0}), bytesOf<float>({1, 2, 3})}), ElementsAre(2));
+}
+
+TEST_F(ControlFlow, ScatterStaysInItsTensor) {
+  ModelBuilder b(16);
+  b.input("x", {3}).input("i", {4}, onnx::TensorProto::INT64).input("u", {4}).output("y");
+  auto& node = b.node("ScatterElements", {"x", "i", "u"}, {"y"});
+  setAttribute(node, "reduction", std::string("add"));
+  const std::string x = bytesOf<float>({0, 10, 20}), updates = bytesOf<float>({1, 2, 4, 8});
+  EXPECT_THAT(run(b, {x, bytesOf<int64_t>({1, 1, -1, 0}), updates}), ElementsAre(8, 13, 24));
+  EXPECT_THAT(run(b, {x, bytesOf<int64_t>({INT64_MIN, 1, INT64_MAX, 3}), updates}), ElementsAre(1, 12, 32));
+}
+
+}  // namespace
+}  // namespace tessera::compiler

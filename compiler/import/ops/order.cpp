@@ -1,0 +1,97 @@
+// Operators that order elements.
+#include "absl/strings/str_cat.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/indexing.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::OpBuilder;
+using mlir::Value;
+using mlir::ValueRange;
+namespace arith = mlir::arith;
+namespace scf = mlir::scf;
+
+absl::StatusOr<int64_t> readCount(Node& n, int64_t dim) {
+  int64_t k = 0;
+  if (n.opset() < 10) {
+    TESSERA_ASSIGN_OR_RETURN(k, n.integer("k"));
+  } else {
+    if (!n.has(1)) return n.invalid("k is missing", {.attribute = "K", .accepted = "one integer"});
+    TESSERA_ASSIGN_OR_RETURN(const auto values, n.constantIntegers(1, "K"));
+    if (values.size() != 1) return n.invalid("k is not one integer", {.attribute = "K", .accepted = "one integer"});
+    k = values[0];
+  }
+  if (k < 0 || k > dim) {
+    return n.invalid(absl::StrCat("asks for ", k, " of ", dim, " elements"),
+                     {.attribute = "K", .found = absl::StrCat(k), .accepted = absl::StrCat("0 to ", dim)});
+  }
+  return k;
+}
+
+/// The k best along an axis, best first, of equal ones the lower index first: an insertion into the k best so far,
+/// at most dim * k steps a row. `largest` says what better means.
+Results lowerTopK(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  const v1::DataType i64 = v1::DATA_TYPE_I64;
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, x.rank()));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t k, readCount(n, x.shape[axis]));
+  TESSERA_ASSIGN_OR_RETURN(const bool largest, n.flag("largest", true));
+  n.ignore("sorted");  // sorted is one of the orders that are right when none is asked for
+  Shape shape = x.shape;
+  shape[axis] = k;
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, i64));
+  if (elementCount(shape) == 0) {
+    return {{Emitter::wrap(makeConstant(x.dtype, shape, "")), Emitter::wrap(makeConstant(i64, shape, ""))}};
+  }
+  // The axis is the innermost loop, so that a row is finished before the next begins.
+  Shape extents = x.shape;
+  extents.erase(extents.begin() + axis);
+  extents.push_back(x.shape[axis]);
+  Value source = e.value(x);
+  Value zero = arith::ConstantIndexOp::create(e.b, e.loc, 0);
+  Value one = arith::ConstantIndexOp::create(e.b, e.loc, 1);
+  Value count = arith::ConstantIndexOp::create(e.b, e.loc, k);
+  const Value state[] = {e.zeros(x.dtype, shape).value, e.zeros(i64, shape).value};
+  auto insert = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange best) -> llvm::SmallVector<Value> {
+    const Scalars s(b, loc, x.dtype);
+    Value at = point.back();
+    auto place = [&](Value along) {
+      llvm::SmallVector<Value> coordinates(point.drop_back());
+      coordinates.insert(coordinates.begin() + axis, along);
+      return coordinates;
+    };
+    Value element = e.extract(s, source, place(at));
+    Value index = arith::IndexCastOp::create(b, loc, b.getI64Type(), at);
+    // Once the element has found its place, everything behind it moves by one: `displaced` stays true.
+    Value displaced = s.as(v1::DATA_TYPE_BOOL).integer(0);
+    auto loop = scf::ForOp::create(
+        b, loc, zero, count, one, ValueRange{best[0], best[1], element, index, displaced},
+        [&](OpBuilder& nb, mlir::Location nl, Value j, ValueRange now) {
+          const Scalars ns(nb, nl, x.dtype);
+          const auto to = place(j);
+          Value old = e.extract(ns, now[0], to);
+          Value old_index = e.extract(ns, now[1], to);
+          Value better = ns.compare(largest ? Relation::kGreater : Relation::kLess, now[2], old);
+          Value free = arith::CmpIOp::create(nb, nl, arith::CmpIPredicate::sge, j, at);  // only `at` were seen
+          Value takes = ns.logicalOr(now[4], ns.logicalOr(free, better));
+          Value values = mlir::tensor::InsertOp::create(nb, nl, ns.select(takes, now[2], old), now[0], to).getResult();
+          Value indices =
+              mlir::tensor::InsertOp::create(nb, nl, ns.select(takes, now[3], old_index), now[1], to).getResult();
+          scf::YieldOp::create(
+              nb, nl,
+              ValueRange{values, indices, ns.select(takes, old, now[2]), ns.select(takes, old_index, now[3]), takes});
+        });
+    return {loop.getResult(0), loop.getResult(1)};
+  };
+  auto results = serialLoops(e, extents, state, insert);
+  return {{Emitter::wrap(results[0], x.dtype), Emitter::wrap(results[1], i64)}};
+}
+
+}  // namespace
+
+std::vector<Operator> orderOperators() { return {{"TopK", 1, 1, 2, lowerTopK, kNumbers}}; }
+
+}  // namespace tessera::compiler

@@ -1,0 +1,245 @@
+// Quantized operators. An 8-bit element q stands for (q - zero point) * scale. Products and convolutions are summed
+// exactly in 32-bit integers; only the rescaling of a sum is in floating point.
+#include "absl/strings/str_cat.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/convolution.h"
+#include "compiler/import/ops/matmul.h"
+#include "compiler/import/ops/statistics.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+using mlir::ValueRange;
+
+constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
+constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
+
+/// Input `index`, a scale or zero point of x, shaped to broadcast against x: one element, one per slice along
+/// `axis`, or a tensor of x's rank that broadcasts by itself.
+absl::StatusOr<Tensor> aligned(Node& n, Emitter& e, int index, const Tensor& x, int64_t axis) {
+  const Tensor& t = n.in(index);
+  if (t.elements() == 1) return e.reshape(t, {});
+  if (axis < x.rank() && t.shape == Shape{x.shape[axis]}) {
+    Shape shape(x.rank() - axis, 1);
+    shape[0] = x.shape[axis];
+    return e.reshape(t, std::move(shape));
+  }
+  auto shape = broadcastShape(x.shape, t.shape);
+  if (t.rank() == x.rank() && shape && *shape == x.shape) return t;
+  return n.invalid(
+      absl::StrCat("input ", index, " has the shape ", shapeText(t.shape)),
+      {.attribute = absl::StrCat("input ", index),
+       .found = shapeText(t.shape),
+       .accepted = absl::StrCat("one element, or one for each slice along axis ", axis, " of ", shapeText(x.shape))});
+}
+
+absl::Status requireType(Node& n, int index, v1::DataType type) {
+  if (n.in(index).dtype == type) return absl::OkStatus();
+  return n.invalid(
+      absl::StrCat("input ", index, " is ", typeName(n.in(index).dtype)),
+      {.attribute = absl::StrCat("input ", index), .found = typeName(n.in(index).dtype), .accepted = typeName(type)});
+}
+
+absl::Status requireFloat(Node& n, int index) {
+  if (isFloat(n.in(index).dtype)) return absl::OkStatus();
+  return n.invalid(
+      absl::StrCat("input ", index, " is ", typeName(n.in(index).dtype)),
+      {.attribute = absl::StrCat("input ", index), .found = typeName(n.in(index).dtype), .accepted = "floating point"});
+}
+
+/// q - zero point in i32, exact for operands of 8 and 16 bits. The zero point may be absent.
+absl::StatusOr<Tensor> shifted(Node& n, Emitter& e, const Tensor& q, int zero_point, int64_t axis) {
+  TESSERA_RETURN_IF_ERROR(n.checkResult(q.shape, kI32));
+  if (elementBytes(q.dtype) > 2 || !isInteger(q.dtype)) {
+    return n.unsupported("operands of this type",
+                         {.found = typeName(q.dtype), .accepted = "integers of 8 and 16 bits"});
+  }
+  if (!n.has(zero_point)) return e.cast(q, kI32);
+  TESSERA_RETURN_IF_ERROR(requireType(n, zero_point, q.dtype));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor zero, aligned(n, e, zero_point, q, axis));
+  return e.elementwise(kI32, {q, zero}, [](const Scalars& s, ValueRange v) {
+    return s.as(kI32).sub(s.cast(v[0], kI32), s.cast(v[1], kI32));
+  });
+}
+
+/// Rounds half to even, adds the zero point and saturates at the range of `to`.
+Value quantize(const Scalars& s, Value x, Value zero_point, v1::DataType to) {
+  return s.cast(s.add(s.math<mlir::math::RoundEvenOp>(x), s.as(to).cast(zero_point, s.type)), to);
+}
+
+Results lowerQuantizeLinear(Node& n, Emitter& e) {
+  n.ignore("saturate");  // concerns 8-bit floating point only
+  Tensor x = n.in(0);
+  TESSERA_ASSIGN_OR_RETURN(const int64_t block, n.integer("block_size", 0));
+  if (block != 0)
+    return n.unsupported("blocks", {.attribute = "block_size", .found = absl::StrCat(block), .accepted = "0"});
+  TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
+  if (n.in(1).elements() != 1) {
+    TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, x.rank(), "axis"));
+  }
+  TESSERA_ASSIGN_OR_RETURN(v1::DataType to, n.dataType("output_dtype", v1::DATA_TYPE_U8));
+  if (n.has(2)) to = n.in(2).dtype;
+  if (!isInteger(to) || elementBytes(to) > 2) {
+    return n.unsupported("results of this type", {.found = typeName(to), .accepted = "integers of 8 and 16 bits"});
+  }
+  TESSERA_RETURN_IF_ERROR(requireFloat(n, 1));
+  // Integers of 32 bits are quantized as floats, 16-bit floats are divided in f32 and rounded once.
+  const v1::DataType compute = kF32;
+  TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, compute));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor scale, aligned(n, e, 1, x, std::max<int64_t>(axis, 0)));
+  Tensor zero = Emitter::wrap(makeConstant(to, {}, std::string(elementBytes(to), '\0')));
+  if (n.has(2)) {
+    TESSERA_ASSIGN_OR_RETURN(zero, aligned(n, e, 2, x, std::max<int64_t>(axis, 0)));
+  }
+  return {{e.elementwise(to, {x, scale, zero}, [&](const Scalars& s, ValueRange v) {
+    const Scalars real = s.as(compute);
+    return quantize(real, real.div(s.cast(v[0], compute), s.as(scale.dtype).cast(v[1], compute)), v[2], to);
+  })}};
+}
+
+Results lowerDequantizeLinear(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  TESSERA_ASSIGN_OR_RETURN(const int64_t block, n.integer("block_size", 0));
+  if (block != 0)
+    return n.unsupported("blocks", {.attribute = "block_size", .found = absl::StrCat(block), .accepted = "0"});
+  TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
+  if (n.in(1).elements() != 1) {
+    TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, x.rank(), "axis"));
+  }
+  TESSERA_RETURN_IF_ERROR(requireFloat(n, 1));
+  const v1::DataType to = n.in(1).dtype;
+  TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, to));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor scale, aligned(n, e, 1, x, std::max<int64_t>(axis, 0)));
+  std::vector<Tensor> operands = {x, scale};
+  if (n.has(2)) {
+    TESSERA_RETURN_IF_ERROR(requireType(n, 2, x.dtype));
+    TESSERA_ASSIGN_OR_RETURN(const Tensor zero, aligned(n, e, 2, x, std::max<int64_t>(axis, 0)));
+    operands.push_back(zero);
+  }
+  return {{e.elementwise(to, operands, [&](const Scalars& s, ValueRange v) {
+    const Scalars wide = s.as(kI32), real = s.as(kF32);
+    Value q = s.cast(v[0], kI32);
+    if (v.size() == 3) q = wide.sub(q, s.cast(v[2], kI32));
+    return real.cast(real.mul(wide.cast(q, kF32), s.as(to).cast(v[1], kF32)), to);
+  })}};
+}
+
+/// y_scale = (max(x, 0) - min(x, 0)) / 255 and the zero point that makes 0 exact.
+Results lowerDynamicQuantizeLinear(Node& n, Emitter& e) {
+  const v1::DataType u8 = v1::DATA_TYPE_U8;
+  const Tensor& x = n.in(0);
+  TESSERA_RETURN_IF_ERROR(requireType(n, 0, kF32));
+  if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "x", .found = shapeText(x.shape)});
+  const Tensor flat = e.reshape(x, {x.elements()});
+  const Tensor least = e.reshape(reduceKeepingDims(e, flat, {0}, Reduction::kMin), {});
+  const Tensor most = e.reshape(reduceKeepingDims(e, flat, {0}, Reduction::kMax), {});
+  Tensor scale = e.elementwise(kF32, {least, most}, [](const Scalars& s, ValueRange v) {
+    Value range = s.sub(s.max(v[1], s.constant(0)), s.min(v[0], s.constant(0)));
+    // All zeros: any scale is right but 0, by which everything is divided.
+    Value none = s.compare(Relation::kEqual, range, s.constant(0));
+    return s.select(none, s.constant(1), s.div(range, s.constant(255)));
+  });
+  Tensor zero = e.elementwise(u8, {least, scale}, [&](const Scalars& s, ValueRange v) {
+    Value place = s.div(s.sub(s.constant(0), s.min(v[0], s.constant(0))), v[1]);
+    return s.cast(s.math<mlir::math::RoundEvenOp>(place), u8);
+  });
+  Tensor y = e.elementwise(u8, {x, scale, zero},
+                           [&](const Scalars& s, ValueRange v) { return quantize(s, s.div(v[0], v[1]), v[2], u8); });
+  return {{y, scale, zero}};
+}
+
+Results lowerMatMulInteger(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const Tensor a, shifted(n, e, n.in(0), 2, std::max<int64_t>(n.in(0).rank() - 2, 0)));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor b, shifted(n, e, n.in(1), 3, std::max<int64_t>(n.in(1).rank() - 1, 0)));
+  TESSERA_ASSIGN_OR_RETURN(Tensor result, matmul(n, e, a, b));
+  return {{std::move(result)}};
+}
+
+Results lowerConvInteger(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const Tensor x, shifted(n, e, n.in(0), 2, 1));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor w, shifted(n, e, n.in(1), 3, 0));
+  TESSERA_ASSIGN_OR_RETURN(Tensor result, convolution(n, e, x, w));
+  return {{std::move(result)}};
+}
+
+/// round(sum * (x_scale * w_scale / y_scale)) + y_zero_point, saturated. Scales broadcast against the sum.
+Tensor requantize(Emitter& e, const Tensor& sum, const Tensor& x_scale, const Tensor& w_scale, const Tensor& y_scale,
+                  const Tensor& zero) {
+  Tensor factor = e.elementwise(kF32, {x_scale, w_scale, y_scale}, [&](const Scalars& s, ValueRange v) {
+    auto real = [&](Value scale) { return s.cast(scale, kF32); };
+    const Scalars f32 = s.as(kF32);
+    return f32.div(f32.mul(real(v[0]), real(v[1])), real(v[2]));
+  });
+  const v1::DataType to = zero.dtype;
+  return e.elementwise(to, {sum, factor, zero}, [&](const Scalars& s, ValueRange v) {
+    const Scalars real = s.as(kF32);
+    return quantize(real, real.mul(s.cast(v[0], kF32), v[1]), v[2], to);
+  });
+}
+
+/// Checks the types that follow from each other in x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero.
+absl::Status checkQuantizedTypes(Node& n) {
+  TESSERA_RETURN_IF_ERROR(requireFloat(n, 1));
+  TESSERA_RETURN_IF_ERROR(requireType(n, 4, n.in(1).dtype));
+  TESSERA_RETURN_IF_ERROR(requireType(n, 6, n.in(1).dtype));
+  if (!isInteger(n.in(7).dtype) || elementBytes(n.in(7).dtype) > 2) {
+    return n.unsupported("results of this type",
+                         {.found = typeName(n.in(7).dtype), .accepted = "integers of 8 and 16 bits"});
+  }
+  return absl::OkStatus();
+}
+
+Results lowerQLinearMatMul(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(checkQuantizedTypes(n));
+  const int64_t rows = std::max<int64_t>(n.in(0).rank() - 2, 0), columns = std::max<int64_t>(n.in(3).rank() - 1, 0);
+  TESSERA_ASSIGN_OR_RETURN(const Tensor a, shifted(n, e, n.in(0), 2, rows));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor b, shifted(n, e, n.in(3), 5, columns));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor a_scale, aligned(n, e, 1, n.in(0), rows));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor b_scale, aligned(n, e, 4, n.in(3), columns));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor sum, matmul(n, e, a, b));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor y_scale, aligned(n, e, 6, sum, std::max<int64_t>(sum.rank() - 2, 0)));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor zero, aligned(n, e, 7, sum, std::max<int64_t>(sum.rank() - 2, 0)));
+  auto together = broadcastShape(a_scale.shape, b_scale.shape);
+  if (together) together = broadcastShape(*together, sum.shape);
+  if (!together || *together != sum.shape) {
+    return n.unsupported("scales that do not broadcast to the product",
+                         {.attribute = "a_scale", .found = shapeText(a_scale.shape), .accepted = shapeText(sum.shape)});
+  }
+  return {{requantize(e, sum, a_scale, b_scale, y_scale, zero)}};
+}
+
+Results lowerQLinearConv(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(checkQuantizedTypes(n));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor x, shifted(n, e, n.in(0), 2, 1));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor w, shifted(n, e, n.in(3), 5, 0));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor product, convolution(n, e, x, w));
+  if (n.has(8)) TESSERA_RETURN_IF_ERROR(requireType(n, 8, kI32));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor sum, addBias(n, e, product, 8));
+  for (int i : {1, 6, 7}) {
+    if (n.in(i).elements() == 1) continue;
+    return n.invalid(absl::StrCat("input ", i, " is not one element"),
+                     {.attribute = absl::StrCat("input ", i), .found = shapeText(n.in(i).shape), .accepted = "1"});
+  }
+  // One factor per output channel is dimension 1 of the sum.
+  TESSERA_ASSIGN_OR_RETURN(const Tensor w_scale, aligned(n, e, 4, sum, 1));
+  auto scalar = [&](int i) { return e.reshape(n.in(i), {}); };
+  return {{requantize(e, sum, scalar(1), w_scale, scalar(6), scalar(7))}};
+}
+
+}  // namespace
+
+std::vector<Operator> quantizedOperators() {
+  return {
+      {"QuantizeLinear", 10, 2, 3, lowerQuantizeLinear, kNumbers},
+      {"DequantizeLinear", 10, 2, 3, lowerDequantizeLinear, kIntegers},
+      {"DynamicQuantizeLinear", 11, 1, 1, lowerDynamicQuantizeLinear, kFloats},
+      {"MatMulInteger", 10, 2, 4, lowerMatMulInteger, kIntegers},
+      {"ConvInteger", 10, 2, 4, lowerConvInteger, kIntegers},
+      {"QLinearMatMul", 10, 8, 8, lowerQLinearMatMul, kIntegers},
+      {"QLinearConv", 10, 8, 9, lowerQLinearConv, kIntegers},
+  };
+}
+
+}  // namespace tessera::compiler

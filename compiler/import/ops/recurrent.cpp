@@ -1,0 +1,254 @@
+// Recurrent layers. The product of the inputs with W is one matrix product over all steps; the steps themselves are
+// written out one after another, so that each is matrix products and elementwise operations as everywhere else, and
+// equal steps are one workload. B: batch, T: steps, D: directions, H: hidden size, I: input size, G: gates.
+#include "absl/strings/str_cat.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/matmul.h"
+#include "compiler/import/ops/recurrent_activation.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+using mlir::ValueRange;
+
+/// More steps than this would make the module too large.
+constexpr int64_t kSteps = 4096;
+
+struct Layer {
+  int64_t steps = 0, batch = 0, hidden = 0, directions = 1, gates = 1;
+  bool reverse = false;      ///< the first direction runs backwards
+  bool batch_first = false;  ///< X is B x T x I, Y is B x T x D x H, states are B x D x H; else T, D and D lead
+  std::vector<Activation> activations = {};
+};
+
+/// What one direction needs: w [G H, I], r [G H, H], their biases [G H] or nothing, and its activations.
+struct Direction {
+  Tensor w, r;
+  Tensor w_bias = {}, r_bias = {}, peepholes = {};
+  const Activation* activations = nullptr;
+};
+
+/// The state of a cell, each B x H; RNN and GRU have no c.
+struct State {
+  Tensor h;
+  Tensor c = {};
+};
+
+using Step = llvm::function_ref<State(const Direction& d, const Tensor& x, const State& before)>;
+
+/// Rows [from, from + count) of dimension `dim`.
+Tensor part(Emitter& e, const Tensor& x, int64_t dim, int64_t from, int64_t count) {
+  std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1);
+  offsets[dim] = from;
+  sizes[dim] = count;
+  return e.slice(x, offsets, sizes, strides);
+}
+
+Tensor add(Emitter& e, const Tensor& x, const Tensor& y) {
+  return e.elementwise(x.dtype, {x, y}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
+}
+
+absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::string>& functions) {
+  Layer layer{.gates = gates};
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 3));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(2, 3, 3));
+  TESSERA_ASSIGN_OR_RETURN(layer.batch_first, n.flag("layout", false));
+  TESSERA_ASSIGN_OR_RETURN(const std::string direction, n.text("direction", "forward"));
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
+    return n.invalid("unknown direction",
+                     {.attribute = "direction", .found = direction, .accepted = "forward, reverse, bidirectional"});
+  }
+  layer.reverse = direction == "reverse";
+  layer.directions = direction == "bidirectional" ? 2 : 1;
+  const Shape& x = n.in(0).shape;
+  layer.steps = x[layer.batch_first ? 1 : 0];
+  layer.batch = x[layer.batch_first ? 0 : 1];
+  layer.hidden = n.in(2).shape[2];
+  TESSERA_ASSIGN_OR_RETURN(const int64_t hidden, n.integer("hidden_size", layer.hidden));
+  if (hidden != layer.hidden) {
+    return n.invalid(
+        "attribute 'hidden_size' differs from the weights",
+        {.attribute = "hidden_size", .found = absl::StrCat(hidden), .accepted = absl::StrCat(layer.hidden)});
+  }
+  if (layer.steps < 1 || layer.steps > kSteps || layer.batch < 1 || layer.hidden < 1 || x[2] < 1) {
+    return n.unsupported(
+        absl::StrCat("an input of the shape ", shapeText(x)),
+        {.attribute = "X", .found = shapeText(x), .accepted = absl::StrCat("1 to ", kSteps, " steps")});
+  }
+  TESSERA_ASSIGN_OR_RETURN(layer.activations, readActivations(n, functions, layer.directions));
+
+  const int64_t d = layer.directions, h = layer.hidden, b = layer.batch;
+  const Shape state = layer.batch_first ? Shape{b, d, h} : Shape{d, b, h};
+  const Shape expected[] = {x,         {d, gates * h, x[2]}, {d, gates * h, h}, {d, 2 * gates * h}, {b}, state, state,
+                            {d, 3 * h}};
+  static constexpr const char* kNames[] = {"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"};
+  for (int i = 1; i < n.numInputs(); ++i) {
+    if (!n.has(i)) continue;
+    const v1::DataType type = i == 4 ? v1::DATA_TYPE_I32 : n.in(0).dtype;
+    if (n.in(i).shape == expected[i] && n.in(i).dtype == type) continue;
+    return n.invalid(absl::StrCat("input '", kNames[i], "' does not fit"),
+                     {.attribute = kNames[i],
+                      .found = absl::StrCat(shapeText(n.in(i).shape), " of ", typeName(n.in(i).dtype)),
+                      .accepted = absl::StrCat(shapeText(expected[i]), " of ", typeName(type))});
+  }
+  TESSERA_RETURN_IF_ERROR(n.checkResult({layer.steps, b, gates * h}, n.in(0).dtype));
+  TESSERA_RETURN_IF_ERROR(n.checkResult({layer.steps, d, b, h}, n.in(0).dtype));
+  return layer;
+}
+
+/// Keeps the old state, or writes zero, where step t is beyond the sequence.
+Tensor masked(Emitter& e, const Tensor& lengths, int64_t t, const Tensor& now, const Tensor* before) {
+  std::vector<Tensor> operands = {now, lengths};
+  if (before) operands.push_back(*before);
+  return e.elementwise(now.dtype, operands, [&](const Scalars& s, ValueRange v) {
+    const Scalars count = s.as(v1::DATA_TYPE_I32);
+    Value runs = count.compare(Relation::kGreater, v[1], count.integer(t));
+    return s.select(runs, v[0], before ? v[2] : s.constant(0));
+  });
+}
+
+/// Runs all steps of all directions. `fold_bias`: whether the recurrent bias may be added to the input's.
+/// Results: Y, Y_h, Y_c.
+Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step step) {
+  const int64_t h = layer.hidden, rows = layer.gates * h, lead = layer.batch_first ? 1 : 0;
+  const bool has_c = n.opType() == "LSTM";
+  std::vector<Tensor> outputs, last_h, last_c;
+  for (int64_t d = 0; d < layer.directions; ++d) {
+    Direction direction{.w = e.take(n.in(1), 0, d), .r = e.take(n.in(2), 0, d)};
+    direction.activations = layer.activations.data() + d * (layer.activations.size() / layer.directions);
+    if (n.has(3)) {
+      const Tensor bias = e.take(n.in(3), 0, d);
+      direction.w_bias = part(e, bias, 0, 0, rows);
+      direction.r_bias = part(e, bias, 0, rows, rows);
+      if (fold_bias) direction.w_bias = add(e, direction.w_bias, direction.r_bias);
+    }
+    if (n.has(7)) direction.peepholes = e.take(n.in(7), 0, d);
+    const Shape flat = {layer.steps * layer.batch, n.in(0).shape[2]};
+    Tensor projected = product(e, e.reshape(n.in(0), flat), direction.w, false, true);
+    if (n.has(3)) projected = add(e, projected, direction.w_bias);
+    projected = e.reshape(projected, {n.in(0).shape[0], n.in(0).shape[1], rows});
+
+    auto initial = [&](int input) {
+      if (n.has(input)) return e.take(n.in(input), lead, d);
+      return e.zeros(n.in(0).dtype, {layer.batch, h});
+    };
+    State state{.h = initial(5)};
+    if (has_c) state.c = initial(6);
+    const bool backwards = layer.reverse || d == 1;
+    std::vector<Tensor> each(layer.steps);
+    for (int64_t i = 0; i < layer.steps; ++i) {
+      // Backwards, a shorter sequence keeps its initial state until its own last step is reached.
+      const int64_t t = backwards ? layer.steps - 1 - i : i;
+      State next = step(direction, e.take(projected, lead, t), state);
+      Tensor output = next.h;
+      if (n.has(4)) {
+        const Tensor lengths = e.reshape(n.in(4), {layer.batch, 1});
+        output = masked(e, lengths, t, next.h, nullptr);
+        next.h = masked(e, lengths, t, next.h, &state.h);
+        if (has_c) next.c = masked(e, lengths, t, next.c, &state.c);
+      }
+      state = next;
+      each[t] = e.reshape(output, layer.batch_first ? Shape{layer.batch, 1, 1, h} : Shape{1, 1, layer.batch, h});
+    }
+    if (n.wants(0)) outputs.push_back(e.concat(each, lead));
+    const Shape kept = layer.batch_first ? Shape{layer.batch, 1, h} : Shape{1, layer.batch, h};
+    last_h.push_back(e.reshape(state.h, kept));
+    if (has_c) last_c.push_back(e.reshape(state.c, kept));
+  }
+  auto joined = [&](const std::vector<Tensor>& parts, int64_t axis) {
+    if (parts.empty()) return Tensor{};
+    return parts.size() == 1 ? parts[0] : e.concat(parts, axis);
+  };
+  std::vector<Tensor> results = {joined(outputs, lead + 1), joined(last_h, lead)};
+  if (has_c) results.push_back(joined(last_c, lead));
+  return results;
+}
+
+/// h' = f(x W + h R + b)
+Results lowerRnn(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const Layer layer, readLayer(n, 1, {"Tanh"}));
+  return runLayer(n, e, layer, true, [&](const Direction& d, const Tensor& x, const State& before) {
+    Tensor h = product(e, before.h, d.r, false, true);
+    return State{e.elementwise(x.dtype, {x, h},
+                               [&](const Scalars& s, ValueRange v) { return d.activations[0](s, s.add(v[0], v[1])); })};
+  });
+}
+
+/// Gates z, r, h: h' = (1 - z) g(...) + z h.
+Results lowerGru(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const Layer layer, readLayer(n, 3, {"Sigmoid", "Tanh"}));
+  TESSERA_ASSIGN_OR_RETURN(const bool late_reset, n.flag("linear_before_reset", false));
+  const int64_t size = layer.hidden;
+  auto gate = [&](const Tensor& x, int64_t g) { return part(e, x, 1, g * size, size); };
+  auto blend = [](const Scalars& s, Value z, Value fresh, Value old) {
+    return s.add(s.mul(s.sub(s.constant(1), z), fresh), s.mul(z, old));
+  };
+  auto late = [&](const Direction& d, const Tensor& x, const State& before) {
+    Tensor h = product(e, before.h, d.r, false, true);
+    if (n.has(3)) h = add(e, h, d.r_bias);
+    const Tensor operands[] = {gate(x, 0), gate(x, 1), gate(x, 2), gate(h, 0), gate(h, 1), gate(h, 2), before.h};
+    return State{e.elementwise(x.dtype, operands, [&](const Scalars& s, ValueRange v) {
+      Value z = d.activations[0](s, s.add(v[0], v[3]));
+      Value r = d.activations[0](s, s.add(v[1], v[4]));
+      return blend(s, z, d.activations[1](s, s.fma(r, v[5], v[2])), v[6]);
+    })};
+  };
+  auto early = [&](const Direction& d, const Tensor& x, const State& before) {
+    Tensor zr = product(e, before.h, part(e, d.r, 0, 0, 2 * size), false, true);
+    Tensor reset = e.elementwise(x.dtype, {gate(x, 1), gate(zr, 1), before.h}, [&](const Scalars& s, ValueRange v) {
+      return s.mul(d.activations[0](s, s.add(v[0], v[1])), v[2]);
+    });
+    Tensor h = product(e, reset, part(e, d.r, 0, 2 * size, size), false, true);
+    const Tensor operands[] = {gate(x, 0), gate(zr, 0), gate(x, 2), h, before.h};
+    return State{e.elementwise(x.dtype, operands, [&](const Scalars& s, ValueRange v) {
+      Value z = d.activations[0](s, s.add(v[0], v[1]));
+      return blend(s, z, d.activations[1](s, s.add(v[2], v[3])), v[4]);
+    })};
+  };
+  if (late_reset) return runLayer(n, e, layer, false, late);
+  return runLayer(n, e, layer, true, early);
+}
+
+/// Gates i, o, f, c: c' = f c + i g(...), h' = o h(c'); peepholes let i and f see c, o see c'.
+Results lowerLstm(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const Layer layer, readLayer(n, 4, {"Sigmoid", "Tanh", "Tanh"}));
+  TESSERA_ASSIGN_OR_RETURN(const bool coupled, n.flag("input_forget", false));
+  const int64_t size = layer.hidden;
+  const bool peepholes = n.has(7);
+  return runLayer(n, e, layer, true, [&](const Direction& d, const Tensor& x, const State& before) {
+    const Tensor sum = add(e, product(e, before.h, d.r, false, true), x);
+    auto gate = [&](int64_t g) { return part(e, sum, 1, g * size, size); };
+    std::vector<Tensor> cell = {gate(0), gate(2), gate(3), before.c};
+    std::vector<Tensor> out = {gate(1), Tensor{}};
+    if (peepholes) {  // stored i, o, f
+      cell.push_back(part(e, d.peepholes, 0, 0, size));
+      cell.push_back(part(e, d.peepholes, 0, 2 * size, size));
+      out.push_back(part(e, d.peepholes, 0, size, size));
+    }
+    State next;
+    next.c = e.elementwise(x.dtype, cell, [&](const Scalars& s, ValueRange v) {
+      Value i = d.activations[0](s, peepholes ? s.fma(v[4], v[3], v[0]) : v[0]);
+      Value f = coupled ? s.sub(s.constant(1), i) : d.activations[0](s, peepholes ? s.fma(v[5], v[3], v[1]) : v[1]);
+      return s.add(s.mul(f, v[3]), s.mul(i, d.activations[1](s, v[2])));
+    });
+    out[1] = next.c;
+    next.h = e.elementwise(x.dtype, out, [&](const Scalars& s, ValueRange v) {
+      Value o = d.activations[0](s, peepholes ? s.fma(v[2], v[1], v[0]) : v[0]);
+      return s.mul(o, d.activations[2](s, v[1]));
+    });
+    return next;
+  });
+}
+
+}  // namespace
+
+std::vector<Operator> recurrentOperators() {
+  return {
+      {"RNN", 7, 3, 6, lowerRnn, kFloats, 4},
+      {"GRU", 7, 3, 6, lowerGru, kFloats, 4},
+      {"LSTM", 7, 3, 8, lowerLstm, kFloats, 4},
+  };
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,162 @@
+// Writing at computed indices. Updates are applied one after another in row-major order, so that duplicate indices
+// give what the specification's loop gives; indices out of range are clamped (indexing.h).
+#include "absl/strings/str_cat.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/indexing.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tessera::compiler {
+
+using mlir::Value;
+using mlir::ValueRange;
+
+llvm::SmallVector<Value> serialLoops(Emitter& e, const Shape& extents, ValueRange state, LoopBody body) {
+  auto constant = [&](int64_t value) { return mlir::arith::ConstantIndexOp::create(e.b, e.loc, value).getResult(); };
+  llvm::SmallVector<Value> upper, lower(extents.size(), constant(0)), step(extents.size(), constant(1));
+  for (int64_t extent : extents) upper.push_back(constant(extent));
+  return mlir::scf::buildLoopNest(e.b, e.loc, lower, upper, step, state,
+                                  [&](mlir::OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange now) {
+                                    llvm::SmallVector<Value> next = body(b, loc, point, now);
+                                    return mlir::scf::ValueVector(next.begin(), next.end());
+                                  })
+      .results;
+}
+
+namespace {
+
+enum class Combine { kReplace, kAdd, kMul, kMax, kMin };
+
+/// The attribute `reduction`: sums and products since version 16, extremes since 18.
+absl::StatusOr<Combine> readReduction(Node& n) {
+  if (n.opset() < 16) return Combine::kReplace;
+  TESSERA_ASSIGN_OR_RETURN(const std::string name, n.text("reduction", "none"));
+  static constexpr const char* kNames[] = {"none", "add", "mul", "max", "min"};
+  for (int i = 0; i < (n.opset() < 18 ? 3 : 5); ++i) {
+    if (name != kNames[i]) continue;
+    if (i > 0 && n.in(0).dtype == v1::DATA_TYPE_BOOL) {
+      return n.unsupported("a reduction of bool", {.attribute = "reduction", .found = name, .accepted = "none"});
+    }
+    return static_cast<Combine>(i);
+  }
+  return n.invalid(absl::StrCat("attribute 'reduction' is '", printable(name), "'"),
+                   {.attribute = "reduction",
+                    .found = name,
+                    .accepted = n.opset() < 18 ? "none, add, mul" : "none, add, mul, max, min"});
+}
+
+Value combine(const Scalars& s, Combine how, Value old, Value update) {
+  switch (how) {
+    case Combine::kAdd:
+      return s.add(old, update);
+    case Combine::kMul:
+      return s.mul(old, update);
+    case Combine::kMax:
+      return s.max(old, update);
+    case Combine::kMin:
+      return s.min(old, update);
+    case Combine::kReplace:
+      return update;
+  }
+  return update;
+}
+
+/// The coordinates an update at `point` is written to.
+using Target = llvm::function_ref<llvm::SmallVector<Value>(const Scalars& s, ValueRange point)>;
+
+Tensor scatter(Emitter& e, const Tensor& data, const Tensor& updates, Combine how, Target target) {
+  Value source = e.value(updates);
+  auto results = serialLoops(
+      e, updates.shape, {e.value(data)},
+      [&](mlir::OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange state) -> llvm::SmallVector<Value> {
+        const Scalars s(b, loc, data.dtype);
+        llvm::SmallVector<Value> to = target(s, point);
+        Value update = e.extract(s, source, point);
+        Value old = how == Combine::kReplace ? Value() : e.extract(s, state[0], to);
+        return {mlir::tensor::InsertOp::create(b, loc, combine(s, how, old, update), state[0], to)};
+      });
+  return Emitter::wrap(results[0], data.dtype);
+}
+
+absl::Status checkUpdates(Node& n, const Shape& expected) {
+  TESSERA_RETURN_IF_ERROR(checkIndices(n, 1));
+  if (n.in(2).dtype != n.in(0).dtype || n.in(2).shape != expected) {
+    return n.invalid("the updates do not fit",
+                     {.attribute = "updates",
+                      .found = absl::StrCat(shapeText(n.in(2).shape), " of ", typeName(n.in(2).dtype)),
+                      .accepted = absl::StrCat(shapeText(expected), " of ", typeName(n.in(0).dtype))});
+  }
+  if (n.in(2).elements() > 0 && n.in(0).elements() == 0) {
+    return n.invalid("updates of an empty tensor",
+                     {.attribute = "data", .found = shapeText(n.in(0).shape), .accepted = "dimensions of at least 1"});
+  }
+  return absl::OkStatus();
+}
+
+/// data[i.., indices[i.., j, k..], k..] = updates[i.., j, k..] along `axis`
+Results lowerScatterElements(Node& n, Emitter& e) {
+  const Tensor& data = n.in(0);
+  const Tensor& indices = n.in(1);
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, data.rank()));
+  TESSERA_ASSIGN_OR_RETURN(const Combine how, readReduction(n));
+  bool fits = indices.rank() == data.rank();
+  for (int64_t d = 0; fits && d < data.rank(); ++d) fits = d == axis || indices.shape[d] <= data.shape[d];
+  if (!fits) {
+    return n.invalid("indices do not fit the data",
+                     {.attribute = "indices",
+                      .found = shapeText(indices.shape),
+                      .accepted = absl::StrCat("within ", shapeText(data.shape), " but for axis ", axis)});
+  }
+  TESSERA_RETURN_IF_ERROR(checkUpdates(n, indices.shape));
+  if (indices.elements() == 0) return {{data}};
+  Value index = e.value(indices);
+  return {{scatter(e, data, n.in(2), how, [&](const Scalars& s, ValueRange point) {
+    llvm::SmallVector<Value> to(point);
+    to[axis] = coordinate(s, e.extract(s, index, point), indices.dtype, data.shape[axis]);
+    return to;
+  })}};
+}
+
+/// data[indices[i..., :], j...] = updates[i..., j...]
+Results lowerScatterNd(Node& n, Emitter& e) {
+  const Tensor& data = n.in(0);
+  const Tensor& indices = n.in(1);
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 1));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 1));
+  TESSERA_ASSIGN_OR_RETURN(const Combine how, readReduction(n));
+  const int64_t depth = indices.shape.back();
+  const int64_t lead = indices.rank() - 1;
+  if (depth < 1 || depth > data.rank()) {
+    return n.invalid("indices do not fit the data",
+                     {.attribute = "indices",
+                      .found = shapeText(indices.shape),
+                      .accepted = absl::StrCat("a last dimension of 1 to ", data.rank())});
+  }
+  Shape expected(indices.shape.begin(), indices.shape.end() - 1);
+  expected.insert(expected.end(), data.shape.begin() + depth, data.shape.end());
+  TESSERA_RETURN_IF_ERROR(checkUpdates(n, expected));
+  if (n.in(2).elements() == 0) return {{data}};
+  Value index = e.value(indices);
+  return {{scatter(e, data, n.in(2), how, [&](const Scalars& s, ValueRange point) {
+    llvm::SmallVector<Value> to;
+    for (int64_t k = 0; k < depth; ++k) {
+      llvm::SmallVector<Value> place(point.take_front(lead));
+      place.push_back(mlir::arith::ConstantIndexOp::create(s.b, s.loc, k));
+      to.push_back(coordinate(s, e.extract(s, index, place), indices.dtype, data.shape[k]));
+    }
+    to.append(point.begin() + lead, point.end());
+    return to;
+  })}};
+}
+
+}  // namespace
+
+std::vector<Operator> scatterOperators() {
+  return {
+      {"Scatter", 9, 3, 3, lowerScatterElements, kAll, 1, 10},
+      {"ScatterElements", 11, 3, 3, lowerScatterElements},
+      {"ScatterND", 11, 3, 3, lowerScatterNd},
+  };
+}
+
+}  // namespace tessera::compiler
