@@ -132,6 +132,29 @@ TEST(Codegen, OtherMachinesAreCompiledByDataAlone) {
   }
 }
 
+TEST(Codegen, AnElementwiseStepMayWriteOverItsOperand) {
+  auto built = buildObject(hostUnit(R"(
+func.func @square(%x: tensor<7x53xf32>, %y: tensor<53xf32>) -> tensor<7x53xf32> {
+  %e = tensor.empty() : tensor<7x53xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<7x53xf32>, tensor<53xf32>) outs(%e : tensor<7x53xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %s = arith.mulf %a, %a : f32
+      %t = arith.subf %s, %b : f32
+      linalg.yield %t : f32
+  } -> tensor<7x53xf32>
+  return %r : tensor<7x53xf32>
+})"));
+  ASSERT_TRUE(built.ok()) << built.status().message();
+  auto loaded = LoadedUnit::load(*built);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  std::vector<float> x(7 * 53), y(53, 1.0F);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  (*loaded)->run({x.data(), y.data(), x.data()}, 3);
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(x[i], static_cast<float>(i * i) - 1) << i;
+}
+
 TEST(Codegen, AnotherRegisterTileIsFollowed) {
   for (const auto& [rows, vectors] : {std::pair{7, 1}, std::pair{1, 3}, std::pair{4, 2}}) {
     checkWorkload(kConvReluPad, {.adjust = [&](v1::BuildUnit& unit) {

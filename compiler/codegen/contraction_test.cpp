@@ -3,7 +3,9 @@
 
 #include <random>
 
+#include "compiler/codegen/codegen.h"
 #include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/loaded_unit.h"
 #include "compiler/codegen/testing/workload_text.h"
 
 namespace tessera::compiler::codegen::testing {
@@ -149,6 +151,24 @@ TEST_P(Contraction, IntegersAndDoubles) {
                          "    %m = arith.mulf %a, %b : f32\n    %r = arith.addf %o, %m : f32");
   }
   checkWorkload(text.finish({out}), {.seed = GetParam()});
+}
+
+// Every loop has a rest, and the follower is long: the variants of the tile must not blow the code up.
+TEST(ContractionCode, StaysSmall) {
+  constexpr int64_t kPrimes[][4] = {{17, 19, 24, 5}, {37, 41, 97, 7}, {101, 103, 1, 11}};  // oh, ow, k, c
+  for (const auto& [oh, ow, k, c] : kPrimes) {
+    WorkloadText text;
+    const std::vector<int64_t> shape{3, 5, oh, ow, k};
+    Tensor out = text.generic({text.argument({3, 2, oh + 2, ow + 4, c}), text.argument({5, 2, 3, 5, c, k})},
+                              {"d0, d5, d2 + d6, d3 + d7, d8", "d1, d5, d6, d7, d8, d4", "d0, d1, d2, d3, d4"},
+                              text.fill(shape, "0.0"), 9, "ppppprrrr", kMultiplyAdd);
+    out = text.generic({out}, {"d0, d1, d2, d3, d4", "d0, d1, d2, d3, d4"}, text.empty(shape), 5, "",
+                       "%e = math.erf %i0 : f32\n    %r = arith.mulf %e, %i0 : f32");
+    auto built = buildObject(hostUnit(text.finish({out})));
+    ASSERT_TRUE(built.ok()) << built.status().message();
+    EXPECT_LT(built->object().size(), 256U << 10) << join(shape);
+    EXPECT_EQ(built->info().phases_size(), 1);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Contraction, ::testing::Range(0U, 60U));

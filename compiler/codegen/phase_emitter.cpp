@@ -103,9 +103,10 @@ class PhaseFunction {
     }
   }
 
-  void finish() {
+  void finish(bool no_alias) {
     llvm::SmallVector<mlir::Type> types(entry_->getArgumentTypes());
     func_.setFunctionType(b_.getFunctionType(types, {}));
+    if (!no_alias) return;
     for (unsigned i = 2; i < types.size(); ++i) func_.setArgAttr(i, "llvm.noalias", b_.getUnitAttr());
   }
 
@@ -273,7 +274,10 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
       described->set_strategy("scalar-loops");
     }
     described->set_grid(grid);
-    body.finish();
+    // An elementwise step may be given one buffer to read and to write, point by point; all others rely on
+    // separate ones.
+    body.finish(!phase.loops.empty() ||
+                llvm::any_of(phase.nests, [](const Nest& nest) { return nest.hasReduction(); }));
     if (scalar) body.func()->setAttr("passthrough", b.getArrayAttr({b.getStringAttr(kScalarLoops)}));
     emitWrapper(module, name, body, list);
     if (info.strategy().empty()) {

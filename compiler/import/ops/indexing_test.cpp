@@ -152,5 +152,19 @@ TEST_F(Indexing, ResizeRefusesWhatIsBeyondMeasure) {
   EXPECT_EQ(failure(nan).found(), "nan");
 }
 
+TEST_F(Indexing, ResizeOfSomeAxesKeepsTheOthers) {
+  ModelBuilder b(18);
+  b.input("x", {2, 2}).output("y");
+  b.initializer("sizes", {3});
+  auto& node = b.node("Resize", {"x", "", "", "sizes"}, {"y"});
+  setAttribute(node, "axes", std::vector<int64_t>{1});
+  setAttribute(node, "mode", std::string("linear"));
+  setAttribute(node, "coordinate_transformation_mode", std::string("align_corners"));
+  setAttribute(node, "antialias", int64_t{0});
+  EXPECT_THAT(run(b, {bytesOf<float>({1, 3, 5, 9})}), ElementsAre(1, 2, 3, 5, 7, 9));
+  setAttribute(node, "keep_aspect_ratio_policy", std::string("not_larger"));
+  EXPECT_EQ(failure(b).attribute(), "keep_aspect_ratio_policy");
+}
+
 }  // namespace
 }  // namespace tessera::compiler

@@ -8,7 +8,6 @@
 // CHECK-NOT: @cat_p1
 
 // LLVM: llvm.func internal @cat_p0_body(
-// LLVM-SAME: llvm.noalias
 // LLVM: llvm.func @cat_p0(%{{.*}}: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 
 func.func @cat(%x: tensor<4x32xf32>, %y: tensor<4x16xf32>) -> tensor<4x48xf32> {

@@ -12,6 +12,7 @@
 
 // EMIT: module attributes {tessera.workspace_bytes = 0 : i64}
 // EMIT: func.func private @conv_p0_body
+// EMIT-SAME: llvm.noalias
 // EMIT: math.fma {{.*}} : vector<16xf32>
 // EMIT: arith.maximumf {{.*}} : vector<16xf32>
 // EMIT: func.func @conv_p0(
