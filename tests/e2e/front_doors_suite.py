@@ -172,7 +172,7 @@ def main():
     with Service(workers=2) as service:
         cases = [(name, lambda n=name: expression(service, n)) for name in EXPRESSIONS]
         cases += [(case.__name__, lambda c=case: c(service)) for case in (attention, mlir_text, errors_name_the_place)]
-        return run("front doors", cases)
+        return run("front_doors", cases)
 
 
 if __name__ == "__main__":
