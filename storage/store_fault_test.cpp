@@ -243,9 +243,9 @@ TEST(BlobFault, AcknowledgedBlobsSurviveKillAndUploadsResume) {
   int acknowledged = 0;
   int resumed = 0;
   int next[kWriters] = {};
-  // On a slow machine most kills come before the first write, so go on until one has hit an upload midway.
-  constexpr int kMostRounds = 50 * kRounds;
-  for (int round = 0; round < kRounds || (round < kMostRounds && (resumed == 0 || acknowledged <= 100)); ++round) {
+  // On a slow disk it takes more rounds until a kill has hit an upload midway.
+  const auto enough = [&](int round) { return round >= kRounds && acknowledged > 100 && resumed > 0; };
+  for (int round = 0; !enough(round) && round < 20 * kRounds; ++round) {
     Child child([&](int pipe) {
       auto store = openBlobStore(root);
       if (!store.ok()) return 1;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "server/testing/service_bench.h"
@@ -17,6 +16,16 @@ using testing::SizeIs;
 /// A call that hangs fails its test instead of holding it up.
 void boundByMinutes(grpc::ClientContext& context) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
+}
+
+/// Tasks of a kind that both workers know to be accepted. A job is seen to end before its worker has the answer
+/// to the report, so this waits a while for the number that is expected.
+int settled(FakeWorkerLoop& one, FakeWorkerLoop& two, v1::TaskKind kind, int expected) {
+  const auto done = [&] { return one.done(kind) + two.done(kind); };
+  for (int wait = 0; wait < 1000 && done() < expected; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return done();
 }
 
 TEST(Jobs, WatchFollowsAJobToItsEnd) {
@@ -162,16 +171,6 @@ TEST(Jobs, ExecuteIsAJobThatEndsWithTheCall) {
   EXPECT_EQ(page.jobs(0).execute().inputs(0).data(), "") << "lists leave tensors out";
 }
 
-/// Tasks of the kind that both finished. A job ends before the worker's loop has the answer to its report, so this
-/// waits for the expected count; more than that is seen by the caller.
-int doneByBoth(const FakeWorkerLoop& one, const FakeWorkerLoop& two, v1::TaskKind kind, int expected) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (one.done(kind) + two.done(kind) < expected && std::chrono::steady_clock::now() < give_up) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return one.done(kind) + two.done(kind);
-}
-
 TEST(Jobs, ManyClientsShareEqualWork) {
   ServiceBench bench;
   FakeWorkerLoop one(bench.address(), "w1");
@@ -201,8 +200,8 @@ TEST(Jobs, ManyClientsShareEqualWork) {
     EXPECT_THAT(answers, Each("SUCCEEDED"));
   }
   constexpr int kDistinct = kEach / 2 + kClients * kEach / 2;
-  EXPECT_EQ(doneByBoth(one, two, v1::PLAN, kDistinct), kDistinct);
-  EXPECT_EQ(doneByBoth(one, two, v1::BUILD, kDistinct), kDistinct);
+  EXPECT_EQ(settled(one, two, v1::PLAN, kDistinct), kDistinct);
+  EXPECT_EQ(settled(one, two, v1::BUILD, kDistinct), kDistinct);
 }
 
 TEST(Jobs, RestartsLoseAndRepeatNothing) {
@@ -222,7 +221,7 @@ TEST(Jobs, RestartsLoseAndRepeatNothing) {
     ASSERT_FALSE(events.empty());
     EXPECT_EQ(events.back().state().state(), v1::Job::SUCCEEDED);
   }
-  EXPECT_EQ(doneByBoth(one, two, v1::ASSEMBLE, 24), 24);
+  EXPECT_EQ(settled(one, two, v1::ASSEMBLE, 24), 24);
 }
 
 }  // namespace

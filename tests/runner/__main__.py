@@ -14,6 +14,7 @@ def parse():
     parser = argparse.ArgumentParser(prog="tests/run", description="Builds and tests Tessera.")
     parser.add_argument("--slow", action="store_true", help="also suites marked slow")
     parser.add_argument("--lint", action="store_true", help="also clang-tidy on all of our sources")
+    parser.add_argument("--lint-report", action="store_true", help="the same, last, printing findings without failing")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
@@ -31,6 +32,8 @@ def main():
     if options.lint:
         plan.append(steps.lint)
     plan += [steps.unit_tests, steps.lit_tests, steps.suites]
+    if options.lint_report:
+        plan.append(steps.lint_report)
 
     total = results.Result()
     begin = time.monotonic()
