@@ -11,7 +11,6 @@
 namespace tessera::compiler {
 namespace {
 
-using mlir::AffineExpr;
 using mlir::AffineMap;
 using mlir::Value;
 using mlir::ValueRange;
