@@ -21,8 +21,8 @@ constexpr TypeName kTypes[] = {
 };
 
 // Binary operators from loosest to tightest; all associate to the left. & and | are the thesis' spelling.
-const std::vector<std::vector<std::string>> kLevels = {
-    {"||", "|"}, {"&&", "&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}};
+constexpr std::array<std::array<std::string_view, 4>, 6> kLevels = {
+    {{"||", "|"}, {"&&", "&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}}};
 
 struct AccumulationName {
   std::string_view call, assignment;
