@@ -83,7 +83,8 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
         forTiles(vectors_all, nv, [&](int64_t sv, int64_t n3) {
           forTiles(column2, c2, [&](int64_t sc, int64_t n4) {
-            cycles += static_cast<double>(n1 * n2 * n3 * n4) * (stepCycles(s1 * s2, sv * sc, columns.empty()) + 0.02 * sv * sc);
+            cycles += static_cast<double>(n1 * n2 * n3 * n4) *
+                      (stepCycles(s1 * s2, sv * sc, columns.empty()) + 0.02 * sv * sc);
           });
         });
       });
