@@ -8,6 +8,7 @@ namespace tessera::compiler::codegen {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int64_t kRowStreams = 14;
 /// Passes over an operand from which copying it once pays.
 constexpr int64_t kPassesToPack = 4;
 /// A reduction longer than this is cut: beyond it a block of rows in L2 has too few rows to reuse what it reads.
@@ -71,20 +72,23 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
     wanted_rows = wanted.register_tile(0);
     wanted_vectors = wanted.register_tile(1);
   }
+  const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
   double best = kNever;
   int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
   auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
     const int64_t mr = r1 * r2, nr = nv * c2;
     // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
     if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() > machine.vector_registers) return;
+    // More rows of a long matrix than the prefetcher follows as streams.
+    if (one_panel && nr == 1 && mr > kRowStreams && machine.vector_registers > kRowStreams && wanted_rows == 0) return;
     if (wanted_rows > 0 && (mr != wanted_rows || nr != wanted_vectors)) return;
     double cycles = 0;
     forTiles(row1, r1, [&](int64_t s1, int64_t n1) {
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
         forTiles(vectors_all, nv, [&](int64_t sv, int64_t n3) {
           forTiles(column2, c2, [&](int64_t sc, int64_t n4) {
-            cycles += static_cast<double>(n1 * n2 * n3 * n4) *
-                      (stepCycles(s1 * s2, sv * sc, columns.empty()) + 0.02 * sv * sc);
+            cycles +=
+                static_cast<double>(n1 * n2 * n3 * n4) * (stepCycles(s1 * s2, sv * sc, one_panel) + 0.02 * sv * sc);
           });
         });
       });
@@ -166,7 +170,7 @@ void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule&
     const Operand& operand = main.inputs[roles.b];
     const int64_t along = operand.access.strides[plan.vector_loop], down = operand.access.strides[step];
     // Rows of a panel this close together are as good as a panel.
-    constexpr int64_t kNear = 1024;
+    constexpr int64_t kNear = 256;
     const bool is_panel = along == 1 && down * (elementBits(operand.access.element) / 8) <= kNear;
     const bool pays = passesOver(nest, plan, operand) >= kPassesToPack && bytesOf(nest, operand) > small;
     if (along != 1 || (!is_panel && pays)) plan.packed.push_back({roles.b, plan.vector_loop});
