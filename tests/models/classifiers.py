@@ -8,7 +8,7 @@ import numpy as np
 from .builder import GraphBuilder
 
 # Local response normalisation with the authors' alpha of 1e-4 does nothing to activations of O(1): the layers before
-# it make them of this magnitude, as images of 0 to 255 do, and the first layer behind takes it back.
+# it make them of this magnitude, as images of 0 to 255 do, and a layer behind takes it back.
 BRIGHT = 100.0
 
 
@@ -62,8 +62,8 @@ class _Network:
         self.x = self.graph.op("Dropout", self.x, self.graph.constant(np.float32(0.5), "ratio"))
         return self
 
-    def classify(self, classes):
-        self.graph.output(self.graph.linear(self.x, self.channels, classes), "logits", [self.batch, classes])
+    def classify(self, classes, gain=1.0):
+        self.graph.output(self.graph.linear(self.x, self.channels, classes, gain), "logits", [self.batch, classes])
         return self.graph.model()
 
 
@@ -89,7 +89,7 @@ def vgg19(batch, size=224, classes=1000, slim=1):
 def _inception(net, one, three_reduce, three, five_reduce, five, pooled):
     """Four branches of 1x1, 3x3, 5x5 and pooled 1x1 convolutions, joined by Concat."""
     start, channels = net.x, net.channels
-    ends, width = [], 0
+    ends, width = [], 0  # all layers keep the extent
     for layers in ([(one, 1)], [(three_reduce, 1), (three, 3)], [(five_reduce, 1), (five, 5)], [None, (pooled, 1)]):
         net.x, net.channels = start, channels
         for layer in layers:
@@ -102,21 +102,26 @@ def _inception(net, one, three_reduce, three, five_reduce, five, pooled):
     net.x, net.channels = net.graph.op("Concat", *ends, axis=1), width
 
 
+# Channels of each module: 1x1, 3x3 reduce, 3x3, 5x5 reduce, 5x5, pooled (table 1 of the article).
+INCEPTIONS = (((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)),
+              ((192, 96, 208, 16, 48, 64), (160, 112, 224, 24, 64, 64), (128, 128, 256, 24, 64, 64),
+               (112, 144, 288, 32, 64, 64), (256, 160, 320, 32, 128, 128)),
+              ((256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)))
+
+
 def inception_v1(batch, size=224, classes=1000, slim=1):
     """Szegedy et al., "Going Deeper with Convolutions": GoogLeNet without its training classifiers."""
     net = _Network("inception_v1", batch, size, slim)
     net.conv(64, 7, 2, gain=2.0 * BRIGHT**2).pool(3, 2, ceil=1).normalize()
     net.conv(64, 1).conv(192, 3).normalize().pool(3, 2, ceil=1)
-    # The normalisations above divided by about 1.5 twice, so this gain leads back to O(1).
-    _inception_stage(net, ((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)))
-    net.pool(3, 2, ceil=1)
-    _inception_stage(net, ((192, 96, 208, 16, 48, 64), (160, 112, 224, 24, 64, 64), (128, 128, 256, 24, 64, 64),
-                           (112, 144, 288, 32, 64, 64), (256, 160, 320, 32, 128, 128)))
-    net.pool(3, 2, ceil=1)
-    _inception_stage(net, ((256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128)))
+    for stage, blocks in enumerate(INCEPTIONS):
+        if stage > 0:
+            net.pool(3, 2, ceil=1)
+        for block in blocks:
+            _inception(net, *block)
     net.x = net.graph.op("AveragePool", net.x, kernel_shape=[net.extent] * 2)
     net.extent = 1
-    return net.flatten().dropout().classify(classes)
+    return net.flatten().dropout().classify(classes, gain=1 / BRIGHT**2)
 
 
 def densenet121(batch, size=224, classes=1000, slim=1):
@@ -191,8 +196,3 @@ def shufflenet_v1(batch, size=224, classes=1000, slim=1, groups=3):
             channels = cout
     net.x, net.channels, net.extent = graph.op("GlobalAveragePool", x), channels, 1
     return net.flatten().classify(classes)
-
-
-def _inception_stage(net, blocks):
-    for block in blocks:
-        _inception(net, *block)
