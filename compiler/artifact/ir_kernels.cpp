@@ -18,8 +18,9 @@
 namespace tessera::compiler {
 namespace {
 
+// @S@ stands for the suffix.
 constexpr char kAdd[] = R"(
-define void @add(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+define void @add@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
 entry:
   %x = load ptr, ptr %operands
   %pw = getelementptr ptr, ptr %operands, i64 1
@@ -45,7 +46,7 @@ exit:
 
 // @N@ stands for the last index. The first phase also writes to scratch, which must be there.
 constexpr char kMirror[] = R"(
-define void @double_it(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+define void @double_it@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
 entry:
   %h = load ptr, ptr %operands
   store i64 %lo, ptr %scratch
@@ -63,7 +64,7 @@ loop:
 exit:
   ret void
 }
-define void @mirror(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+define void @mirror@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
 entry:
   %py = getelementptr ptr, ptr %operands, i64 1
   %y = load ptr, ptr %py
@@ -99,10 +100,10 @@ v1::TensorSpec named(const char* name, const v1::TensorSpec& type) {
   return spec;
 }
 
-void addWorkload(v1::Plan& plan, const char* name, int64_t flops) {
+void addWorkload(v1::Plan& plan, const std::string& name, const std::string& suffix, int64_t flops) {
   v1::Workload* workload = plan.add_workloads();
-  workload->set_hash(name);
-  workload->set_symbol(name);
+  workload->set_hash(name + suffix);
+  workload->set_symbol(name + suffix);
   workload->set_summary(name);
   workload->set_flops(flops);
 }
@@ -112,6 +113,11 @@ void addStep(v1::Plan& plan, const char* name, int workload, std::initializer_li
   step->set_name(name);
   step->set_workload(workload);
   for (int operand : operands) step->add_operands(operand);
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos;) text.replace(at, what.size(), with);
+  return text;
 }
 
 int64_t roundUp(int64_t value) { return (value + 63) / 64 * 64; }
@@ -160,7 +166,7 @@ v1::BuiltObject compileIr(const std::string& ir, const std::string& workload_has
   return built;
 }
 
-SmallModel::SmallModel(int64_t n) {
+SmallModel::SmallModel(int64_t n, const std::string& suffix) {
   const int64_t bytes = n * 4, padded = roundUp(bytes);
   v1::TensorSpec vector;
   vector.set_dtype(v1::DATA_TYPE_F32);
@@ -172,8 +178,8 @@ SmallModel::SmallModel(int64_t n) {
   plan.set_weights_bytes(padded);
   *plan.add_inputs() = named("x", vector);
   *plan.add_outputs() = named("y", vector);
-  addWorkload(plan, "add", n);
-  addWorkload(plan, "mirror", n);
+  addWorkload(plan, "add", suffix, n);
+  addWorkload(plan, "mirror", suffix, n);
   for (v1::Buffer::Kind kind : {v1::Buffer::INPUT, v1::Buffer::WEIGHT, v1::Buffer::ARENA, v1::Buffer::OUTPUT}) {
     v1::Buffer* buffer = plan.add_buffers();
     buffer->set_kind(kind);
@@ -183,13 +189,37 @@ SmallModel::SmallModel(int64_t n) {
   addStep(plan, "first", 0, {0, 1, 2});
   addStep(plan, "second", 1, {2, 3});
 
-  std::string mirror_ir = kMirror;
-  mirror_ir.replace(mirror_ir.find("@N@"), 3, std::to_string(n - 1));
+  const std::string mirror_ir = replaced(replaced(kMirror, "@N@", std::to_string(n - 1)), "@S@", suffix);
   // Given in another order than the plan's: assemble() sorts them.
-  objects.push_back(compileIr(mirror_ir, "mirror", {phaseOf("double_it", n), phaseOf("mirror", n)}, padded, 64));
-  objects.push_back(compileIr(kAdd, "add", {phaseOf("add", n)}));
+  objects.push_back(compileIr(mirror_ir, "mirror" + suffix,
+                              {phaseOf("double_it" + suffix, n), phaseOf("mirror" + suffix, n)}, padded, 64));
+  objects.push_back(compileIr(replaced(kAdd, "@S@", suffix), "add" + suffix, {phaseOf("add" + suffix, n)}));
   weights.resize(static_cast<size_t>(padded) / 4);
   for (size_t i = 0; i < static_cast<size_t>(n); ++i) weights[i] = static_cast<float>(i) / 2;
+}
+
+SmallModel smallModelVariants(const std::vector<int64_t>& sizes) {
+  SmallModel model(sizes[0], "_0");
+  for (size_t v = 0; v < sizes.size(); ++v) {
+    SmallModel other(sizes[v], "_" + std::to_string(v));
+    v1::Plan* plan = v == 0 ? &model.plan : model.plan.add_variants();
+    v1::DimensionBinding& dimension = *other.plan.add_dimensions();
+    dimension.set_name("n");
+    dimension.set_size(sizes[v]);
+    // w[i] does not depend on n: all variants read from the start of the longest.
+    if (other.weights.size() > model.weights.size()) model.weights = other.weights;
+    if (v == 0) {
+      *plan->mutable_dimensions() = other.plan.dimensions();
+      continue;
+    }
+    for (v1::Step& step : *other.plan.mutable_steps()) step.set_workload(step.workload() + model.plan.workloads_size());
+    for (const v1::Workload& workload : other.plan.workloads()) *model.plan.add_workloads() = workload;
+    other.plan.clear_workloads();
+    *plan = other.plan;
+    for (v1::BuiltObject& object : other.objects) model.objects.push_back(std::move(object));
+  }
+  model.plan.set_weights_bytes(static_cast<int64_t>(model.weights.size() * sizeof(float)));
+  return model;
 }
 
 }  // namespace tessera::compiler
