@@ -4,7 +4,10 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/Passes.h"
 #include "proto/failure.h"
 
@@ -60,6 +63,31 @@ int dropUnitBroadcasts(mlir::func::FuncOp main) {
     op.setIndexingMapsAttr(builder.getAffineMapArrayAttr(maps));
   }
   return count;
+}
+
+namespace {
+
+int countWork(mlir::func::FuncOp main) {
+  return static_cast<int>(llvm::count_if(main.getBody().front().without_terminator(),
+                                         [](mlir::Operation& op) { return kindOf(&op) != OpKind::kCloned; }));
+}
+
+}  // namespace
+
+int removeDeadCode(mlir::func::FuncOp main) {
+  const int before = countWork(main);
+  for (mlir::Operation& op : llvm::make_early_inc_range(llvm::reverse(main.getBody().front().without_terminator()))) {
+    if (mlir::isOpTriviallyDead(&op)) op.erase();
+  }
+  return before - countWork(main);
+}
+
+int eliminateDuplicates(mlir::func::FuncOp main) {
+  const int before = countWork(main);
+  mlir::IRRewriter rewriter(main.getContext());
+  mlir::DominanceInfo dominance(main);
+  mlir::eliminateCommonSubExpressions(rewriter, dominance, main);
+  return before - countWork(main);
 }
 
 absl::Status canonicalizeGraph(mlir::func::FuncOp main) {
