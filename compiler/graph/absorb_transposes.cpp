@@ -20,7 +20,9 @@ bool keepsInnermost(llvm::ArrayRef<int64_t> permutation) {
 
 /// Whether `product` can read an operand in any order at no loss: code generation packs what a matrix product reads
 /// across its vectors. A convolution reads neighbours, and its layout is chosen by its operands'.
-bool readsAnyOrder(GenericOp product) { return mlir::succeeded(mlir::linalg::inferContractionDims(product)); }
+bool readsAnyOrder(GenericOp product) {
+  return llvm::all_of(product.getIndexingMapsArray(), [](AffineMap map) { return map.isProjectedPermutation(); });
+}
 
 /// product(transpose(x)) -> product(x), read through the permuted map.
 bool absorbOperand(GenericOp product, unsigned operand) {

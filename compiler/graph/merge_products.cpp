@@ -58,6 +58,10 @@ bool sameBut(mlir::Type a, mlir::Type b, int64_t dim) {
 /// the left operand; or -1.
 int columnLoop(GenericOp product) {
   if (!isMultiplyAccumulate(product) || mlir::failed(mlir::linalg::inferContractionDims(product))) return -1;
+  // A convolution has such dimensions too, but reads neighbours, and its channels have a layout of their own.
+  if (!llvm::all_of(product.getIndexingMapsArray(), [](AffineMap map) { return map.isProjectedPermutation(); })) {
+    return -1;
+  }
   auto dims = *mlir::linalg::inferContractionDims(product);
   if (!dims.batch.empty() || dims.n.size() != 1 || dims.k.size() != 1) return -1;
   auto maps = product.getIndexingMapsArray();

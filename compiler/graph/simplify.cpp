@@ -1,6 +1,7 @@
 #include "compiler/graph/simplify.h"
 
 #include "compiler/graph/op_kind.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -76,14 +77,24 @@ int countWork(mlir::func::FuncOp main) {
 
 int removeDeadCode(mlir::func::FuncOp main) {
   const int before = countWork(main);
-  for (mlir::Operation& op : llvm::make_early_inc_range(llvm::reverse(main.getBody().front().without_terminator()))) {
-    if (mlir::isOpTriviallyDead(&op)) op.erase();
+  llvm::SmallVector<mlir::Operation*> ops;
+  for (mlir::Operation& op : main.getBody().front().without_terminator()) ops.push_back(&op);
+  // Readers first, so that a chain goes as a whole.
+  for (mlir::Operation* op : llvm::reverse(ops)) {
+    if (mlir::isOpTriviallyDead(op)) op->erase();
   }
   return before - countWork(main);
 }
 
 int eliminateDuplicates(mlir::func::FuncOp main) {
   const int before = countWork(main);
+  // A body with a constant of its own differs from one that reads the same constant from outside.
+  llvm::SmallVector<mlir::arith::ConstantOp> inner;
+  mlir::Block& entry = main.getBody().front();
+  main.walk([&](mlir::arith::ConstantOp op) {
+    if (op->getBlock() != &entry) inner.push_back(op);
+  });
+  for (mlir::arith::ConstantOp op : inner) op->moveBefore(&entry, entry.begin());
   mlir::IRRewriter rewriter(main.getContext());
   mlir::DominanceInfo dominance(main);
   mlir::eliminateCommonSubExpressions(rewriter, dominance, main);

@@ -31,3 +31,29 @@ func.func @different(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf3
   } -> tensor<4x4xf32>
   return %a, %b, %c : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// Constants of their own do not make two operations different.
+// CHECK-LABEL: @own_constants
+// CHECK-COUNT-1: arith.maximumf
+// CHECK-NOT: arith.maximumf
+func.func @own_constants(%x: tensor<8xf32>) -> (tensor<8xf32>, f32, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %c = arith.constant 0.0 : f32
+    %t = arith.maximumf %p, %c : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  %z = arith.constant 0.0 : f32
+  %b = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %c = arith.constant 0.0 : f32
+    %t = arith.maximumf %p, %c : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  return %a, %z, %b : tensor<8xf32>, f32, tensor<8xf32>
+}
