@@ -137,8 +137,9 @@ absl::Status addChosenShapes(Channel& channel, const ShapeFlags& flags, v1::Prof
   if (chosen.size() != 1) {
     v1::Failure failure;
     failure.set_reason(v1::Failure::INVALID_INPUT);
-    failure.set_message(absl::StrCat(chosen.empty() ? "no variant" : absl::StrCat(chosen.size(), " variants"),
-                                     " of the artifact fit --dim and --shape"));
+    failure.set_message(absl::StrCat(chosen.empty() ? "no variant of the artifact fits"
+                                                    : absl::StrCat(chosen.size(), " variants of the artifact fit"),
+                                     " --dim and --shape"));
     failure.set_accepted(manifest.variants_size() == 0 ? "neither: the artifact has one variant" : there);
     return failureStatus(failure);
   }
