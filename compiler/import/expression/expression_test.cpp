@@ -195,6 +195,12 @@ TEST(ExpressionTest, BilinearHasThreeFactors) {
   expectNear(got[0], want);
 }
 
+TEST(ExpressionTest, ResultMayHaveNoDimensions) {
+  const auto got = run("input A[3]; S[] += A[i];", {{1, 2, 4}});
+  ASSERT_EQ(got.size(), 1u);
+  expectNear(got[0], {7});
+}
+
 TEST(ExpressionTest, ErrorsNameThePlace) {
   struct Case {
     const char* text;
