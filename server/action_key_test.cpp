@@ -17,6 +17,9 @@ v1::CompileSpec sampleSpec() {
     shape->set_name(name);
     shape->add_shape(1);
     shape->add_shape(3);
+    auto* fixed = spec.add_fixed_inputs();
+    fixed->mutable_spec()->set_name(name);
+    fixed->set_data("value");
   }
   (*spec.mutable_external_data())["weights.bin"].set_sha256(std::string(64, 'b'));
   return spec;
@@ -36,6 +39,7 @@ TEST(ActionKey, IgnoresOrderAndNamesForPeople) {
   v1::CompileSpec spec = sampleSpec();
   spec.set_name("another name");
   spec.mutable_input_shapes()->SwapElements(0, 1);
+  spec.mutable_fixed_inputs()->SwapElements(0, 1);
   spec.mutable_options()->set_opt_level(2);
   v1::Target target = sampleTarget();
   target.set_summary("for people");
@@ -62,6 +66,12 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   spec = sampleSpec();
   spec.mutable_input_shapes(0)->set_shape(0, 3);
   differs(spec, sampleTarget(), "1.0", "input_shapes");
+  spec = sampleSpec();
+  spec.mutable_fixed_inputs(0)->set_data("other");
+  differs(spec, sampleTarget(), "1.0", "fixed_inputs");
+  spec = sampleSpec();
+  spec.mutable_fixed_inputs(0)->mutable_spec()->set_dtype(v1::DATA_TYPE_I64);
+  differs(spec, sampleTarget(), "1.0", "fixed_inputs");
   spec = sampleSpec();
   spec.mutable_options()->set_opt_level(1);
   differs(spec, sampleTarget(), "1.0", "options");

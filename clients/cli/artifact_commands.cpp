@@ -1,5 +1,6 @@
 // tessera artifacts | fetch | inspect
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -93,7 +94,9 @@ void addFetch(CommandLine& line) {
 std::string describe(const v1::Manifest& manifest) {
   std::string text = absl::StrCat(manifest.name(), " for ", manifest.target_name(), "\n");
   for (const auto& input : manifest.inputs()) {
-    absl::StrAppend(&text, "  input   ", input.name(), ": ", typeText(input), "\n");
+    const bool fixed = std::any_of(manifest.fixed_inputs().begin(), manifest.fixed_inputs().end(),
+                                   [&](const v1::TensorValue& value) { return value.spec().name() == input.name(); });
+    absl::StrAppend(&text, "  input   ", input.name(), ": ", typeText(input), fixed ? ", fixed\n" : "\n");
   }
   for (const auto& output : manifest.outputs()) {
     absl::StrAppend(&text, "  output  ", output.name(), ": ", typeText(output), "\n");

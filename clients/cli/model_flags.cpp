@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "clients/cli/fix_flag.h"
 #include "clients/cli/target_flag.h"
 #include "clients/cpp/digest.h"
 
@@ -37,6 +38,8 @@ void ModelFlags::addTo(CLI::App* command) {
   command->add_option("-t,--target", target, "host, a name (`tessera targets`), or a description's file")
       ->capture_default_str();
   command->add_option("--shape", shapes, "binds an input's dimensions: NAME=1x3x224x224; repeat for each input");
+  command->add_option("--fix", fixed,
+                      "compiles for one value of an input that decides shapes: NAME=2,3 or NAME=@F.npy");
   command->add_option("--name", name, "what to call it (the model's stem)");
   command->add_option("--external-data", external_data, "LOCATION=FILE for tensors kept outside the model");
   command->add_option("-O,--opt-level", opt_level, "1 plain loops, 2 full")->check(CLI::Range(0, 2));
@@ -54,6 +57,11 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
     auto shape = parseShape(text);
     if (!shape.ok()) return shape.status();
     *request.spec.add_input_shapes() = *shape;
+  }
+  for (const std::string& text : fixed) {
+    auto value = parseFix(text);
+    if (!value.ok()) return value.status();
+    *request.spec.add_fixed_inputs() = *std::move(value);
   }
   for (const std::string& text : external_data) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));

@@ -61,6 +61,8 @@ class Tables {
     buffer_ = llvm::StructType::get(i32, i32, i64, i64);
     phase_ = llvm::StructType::get(pointer_, i64);
     step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64);
+    fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
+    extent_ = llvm::StructType::get(i32, i32, i32, i32);
   }
 
   void emit() {
@@ -75,6 +77,7 @@ class Tables {
     for (const v1::TensorSpec& spec : plan_.outputs()) outputs.push_back(tensor(spec));
     for (const v1::Buffer& buffer : plan_.buffers()) buffers.push_back(bufferEntry(buffer));
     for (const v1::Step& step : plan_.steps()) steps.push_back(stepEntry(step));
+    const std::vector<Constant*> fixed_inputs = fixedInputs(), extents = runtimeExtents();
     const std::vector<Constant*> members = {
         int32(TESSERA_MODULE_ABI),
         int32(0),
@@ -93,6 +96,10 @@ class Tables {
         int64(workspace),
         int64(scratch),
         int64(plan_.weights_bytes()),
+        int32(static_cast<int64_t>(fixed_inputs.size())),
+        int32(static_cast<int64_t>(extents.size())),
+        table(fixed_input_, fixed_inputs),
+        table(extent_, extents),
     };
     auto* global = define(llvm::ConstantStruct::getAnon(context_, members), llvm::GlobalValue::ExternalLinkage);
     global->setName(TESSERA_MODULE_SYMBOL);
@@ -146,6 +153,29 @@ class Tables {
                 int32(kernels_[workload]->phases_size()), int32(step.operands_size()),
                 table(llvm::Type::getInt32Ty(context_), operands), int64(plan_.workloads(step.workload()).flops())});
   }
+  /// In the order of the inputs.
+  std::vector<Constant*> fixedInputs() {
+    std::vector<Constant*> entries;
+    for (int i = 0; i < plan_.inputs_size(); ++i) {
+      for (const v1::TensorValue& fixed : plan_.fixed_inputs()) {
+        if (fixed.spec().name() != plan_.inputs(i).name()) continue;
+        auto* value = define(llvm::ConstantDataArray::getString(context_, fixed.data(), /*AddNull=*/false),
+                             llvm::GlobalValue::PrivateLinkage);
+        value->setAlignment(llvm::Align(TESSERA_BUFFER_ALIGNMENT));
+        entries.push_back(llvm::ConstantStruct::get(
+            fixed_input_, {int32(i), int32(0), value, int64(static_cast<int64_t>(fixed.data().size()))}));
+      }
+    }
+    return entries;
+  }
+  std::vector<Constant*> runtimeExtents() {
+    std::vector<Constant*> entries;
+    for (const v1::RuntimeExtent& extent : plan_.runtime_extents()) {
+      entries.push_back(llvm::ConstantStruct::get(
+          extent_, {int32(extent.output()), int32(extent.dimension()), int32(extent.buffer()), int32(0)}));
+    }
+    return entries;
+  }
   int64_t sizeOf(const v1::TensorSpec& spec) const {
     int64_t size = elementBytes(spec.dtype());
     for (int64_t extent : spec.shape()) size *= extent;
@@ -176,7 +206,7 @@ class Tables {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
-  llvm::StructType *tensor_, *buffer_, *phase_, *step_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *fixed_input_, *extent_;
   std::vector<Constant*> phases_;  // per workload
 };
 
@@ -191,6 +221,11 @@ absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
       if (index < 0 || index >= plan.buffers_size()) {
         return internal(absl::StrCat("steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
       }
+    }
+  }
+  for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
+    if (extent.buffer() < 0 || extent.buffer() >= plan.buffers_size()) {
+      return internal(absl::StrCat("an extent refers to buffer ", extent.buffer(), " of ", plan.buffers_size()));
     }
   }
   return absl::OkStatus();

@@ -146,8 +146,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
   const auto& tensor = info.type().tensor_type();
   const auto dtype = elementType(tensor.elem_type());
   if (!dtype) return elementTypeFault(tensor.elem_type(), what, info.name());
-  auto given = options_.input_shapes.find(info.name());
-  const Shape* bound = given == options_.input_shapes.end() ? nullptr : &given->second;
+  const Shape* bound = givenShape(info.name());
   std::vector<std::string> declared;
   for (const auto& dim : tensor.shape().dim()) {
     declared.push_back(dim.has_dim_value()       ? absl::StrCat(dim.dim_value())
@@ -225,12 +224,13 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
                    {.attribute = name, .found = name, .accepted = absl::StrJoin(names, ", ")});
     }
   }
+  TESSERA_RETURN_IF_ERROR(readFixedInputs(graph, scope));
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
   std::map<std::string, int64_t> dim_params;
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   for (const bool given : {true, false}) {
     for (const auto* input : inputs) {
-      if (options_.input_shapes.contains(input->name()) != given) continue;
+      if ((givenShape(input->name()) != nullptr) != given) continue;
       TESSERA_ASSIGN_OR_RETURN(specs[input], inputSpec(*input, dim_params));
     }
   }
@@ -242,6 +242,13 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     mlir::Value argument = main_.getBody().front().addArgument(e.type(border, shape),
                                                                mlir::NameLoc::get(e.b.getStringAttr(input->name())));
     result_.inputs.push_back(spec);
+    if (auto fixed = fixed_.find(input->name()); fixed != fixed_.end()) {
+      v1::TensorValue& value = result_.fixed_inputs.emplace_back();
+      *value.mutable_spec() = spec;
+      value.set_data(std::string(fixed->second->bytes));
+      scope.values[input->name()] = Emitter::wrap(fixed->second);
+      continue;
+    }
     scope.values[input->name()] = e.cast(Emitter::wrap(argument, border), spec.dtype());
   }
   return absl::OkStatus();

@@ -106,6 +106,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.inline_graph = [this, &scope](const onnx::GraphProto& graph, const std::vector<Tensor>& arguments) {
     return inlineGraph(graph, arguments, scope);
   };
+  environment.inputs_behind = [this](const Tensor& value) { return inputsBehind(value); };
   Node node(proto, nodeLabel(proto, index), std::move(inputs), std::move(environment));
 
   std::vector<Tensor> results;

@@ -34,12 +34,14 @@ struct ImportedModel {
   std::vector<v1::TensorSpec> inputs;
   std::vector<v1::TensorSpec> outputs;
   std::vector<Weight> weights;
+  std::vector<v1::TensorValue> fixed_inputs;  ///< inputs that were taken as constants; their arguments are unused
   int nodes = 0;
 };
 
 struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< binds symbolic dimensions
   std::map<std::string, std::string> external_data;          ///< location -> local file
+  std::map<std::string, v1::TensorValue> fixed_inputs = {};  ///< inputs whose value is known; ONNX only
 };
 
 /// Parses and lowers an ONNX model. `path` is untrusted: sizes, depth and counts are checked with wide

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 1
+#define TESSERA_MODULE_ABI 2
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -63,6 +63,23 @@ typedef struct {
   int64_t flops;
 } tessera_module_step;
 
+/* An input whose value was compiled in, since shapes depend on it: a run must give these bytes. */
+typedef struct {
+  int32_t input;
+  int32_t reserved;
+  const void* data;
+  int64_t size_bytes; /* the input's */
+} tessera_module_fixed_input;
+
+/* A dimension of an output whose extent a step computes: after a run `buffer` holds it, an i64 of 0 to the
+ * dimension's entry in `shape`. The output's elements are laid out for `shape`; the runtime packs them. */
+typedef struct {
+  int32_t output;
+  int32_t dimension;
+  int32_t buffer;
+  int32_t reserved;
+} tessera_module_extent;
+
 typedef struct {
   uint32_t abi_version; /* TESSERA_MODULE_ABI, first in every version */
   uint32_t reserved;
@@ -81,6 +98,10 @@ typedef struct {
   int64_t workspace_bytes; /* one per concurrent run */
   int64_t scratch_bytes;   /* one per thread of a run */
   int64_t weights_bytes;
+  int32_t num_fixed_inputs;
+  int32_t num_extents;
+  const tessera_module_fixed_input* fixed_inputs; /* ascending by input */
+  const tessera_module_extent* extents;           /* ascending by output, then dimension */
 } tessera_module;
 
 #ifdef __cplusplus

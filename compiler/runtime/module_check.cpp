@@ -41,7 +41,8 @@ class Checker {
                           static_cast<unsigned long long>(weights_bytes), static_cast<long long>(m_->weights_bytes));
     }
     if (!array(m_->inputs, m_->num_inputs) || !array(m_->outputs, m_->num_outputs) ||
-        !array(m_->buffers, m_->num_buffers) || !array(m_->steps, m_->num_steps)) {
+        !array(m_->buffers, m_->num_buffers) || !array(m_->steps, m_->num_steps) ||
+        !array(m_->fixed_inputs, m_->num_fixed_inputs) || !array(m_->extents, m_->num_extents)) {
       return fail("module", 0, "has a table outside the code");
     }
     for (int i = 0; i < m_->num_inputs; ++i) {
@@ -55,6 +56,12 @@ class Checker {
     }
     for (int i = 0; i < m_->num_steps; ++i) {
       if (const char* what = step(m_->steps[i])) return fail("step", i, what);
+    }
+    for (int i = 0; i < m_->num_fixed_inputs; ++i) {
+      if (const char* what = fixedInput(i)) return fail("fixed input", i, what);
+    }
+    for (int i = 0; i < m_->num_extents; ++i) {
+      if (const char* what = extent(i)) return fail("extent", i, what);
     }
     return {};
   }
@@ -142,6 +149,30 @@ class Checker {
       if (!segment || !segment->executable) return "has a phase outside the code";
     }
     return nullptr;
+  }
+
+  const char* fixedInput(int index) const {
+    const tessera_module_fixed_input& f = m_->fixed_inputs[index];
+    if (f.input < 0 || f.input >= m_->num_inputs) return "refers to no such input";
+    if (index > 0 && f.input <= m_->fixed_inputs[index - 1].input) return "is out of order";
+    if (f.size_bytes != m_->inputs[f.input].size_bytes) return "is not the size of its input";
+    const auto alignment = static_cast<size_t>(tessera_dtype_size(m_->inputs[f.input].dtype));
+    if (f.size_bytes > 0 && !readable(f.data, static_cast<size_t>(f.size_bytes), alignment)) {
+      return "has its value outside the code";
+    }
+    return nullptr;
+  }
+
+  const char* extent(int index) const {
+    const tessera_module_extent& e = m_->extents[index];
+    if (e.output < 0 || e.output >= m_->num_outputs) return "refers to no such output";
+    if (e.dimension < 0 || e.dimension >= m_->outputs[e.output].rank) return "refers to no such dimension";
+    if (e.buffer < 0 || e.buffer >= m_->num_buffers) return "refers to no such buffer";
+    if (m_->buffers[e.buffer].size_bytes != sizeof(int64_t)) return "is not in a buffer of one i64";
+    if (index == 0) return nullptr;
+    const tessera_module_extent& before = m_->extents[index - 1];
+    const bool ascends = before.output < e.output || (before.output == e.output && before.dimension < e.dimension);
+    return ascends ? nullptr : "is out of order";
   }
 
   const tessera_module* m_;

@@ -1,6 +1,10 @@
 #include "compiler/runtime/session.h"
 
+#include <cstring>
 #include <ctime>
+
+#include "compiler/runtime/fixed_inputs.h"
+#include "compiler/runtime/output_extents.h"
 
 namespace tessera::compiler {
 namespace {
@@ -84,6 +88,11 @@ RuntimeStatus Session::prepare() {
       operands_.push_back(operandAddress(buffer));
     }
   }
+  for (int32_t o = 0; o < module_.num_outputs; ++o) {
+    const tessera_module_tensor& output = module_.outputs[o];
+    first_dimension_.push_back(output_shapes_.size());
+    output_shapes_.insert(output_shapes_.end(), output.shape, output.shape + output.rank);
+  }
   return {};
 }
 
@@ -105,6 +114,12 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     RuntimeStatus status = checkBuffer("input", i, module_.inputs[i], inputs[i].data, inputs[i].size_bytes);
+    if (!status.ok()) return status;
+  }
+  for (int32_t f = 0; f < module_.num_fixed_inputs; ++f) {
+    const tessera_module_fixed_input& fixed = module_.fixed_inputs[f];
+    RuntimeStatus status =
+        checkFixedInput(module_.inputs[fixed.input], fixed, inputs[static_cast<size_t>(fixed.input)].data);
     if (!status.ok()) return status;
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
@@ -138,6 +153,35 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   }
   step_ns_ = step_ns;
   team_.run([](void* session, int thread) { static_cast<Session*>(session)->runThread(thread); }, this);
+  return applyExtents(inputs, outputs);
+}
+
+RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs,
+                                    std::span<const tessera_buffer> outputs) {
+  for (int32_t i = 0; i < module_.num_extents; ++i) {
+    const tessera_module_extent& entry = module_.extents[i];
+    const tessera_module_buffer& buffer = module_.buffers[entry.buffer];
+    const auto index = static_cast<size_t>(buffer.index);
+    const void* at = buffer.kind == TESSERA_BUFFER_INPUT    ? inputs[index].data
+                     : buffer.kind == TESSERA_BUFFER_OUTPUT ? outputs[index].data
+                                                            : operandAddress(buffer);
+    int64_t extent = 0;
+    std::memcpy(&extent, at, sizeof(extent));
+    const tessera_module_tensor& output = module_.outputs[entry.output];
+    const int64_t bound = output.shape[entry.dimension];
+    if (extent < 0 || extent > bound) {
+      return runtimeError(TESSERA_CORRUPT, "the code computed %lld for dimension %d of output '%.100s', at most %lld",
+                          static_cast<long long>(extent), entry.dimension, output.name, static_cast<long long>(bound));
+    }
+    output_shapes_[first_dimension_[static_cast<size_t>(entry.output)] + static_cast<size_t>(entry.dimension)] = extent;
+  }
+  for (int32_t i = 0; i < module_.num_extents; ++i) {
+    const auto o = static_cast<size_t>(module_.extents[i].output);
+    if (i > 0 && module_.extents[i - 1].output == module_.extents[i].output) continue;
+    const tessera_module_tensor& output = module_.outputs[o];
+    packDense(outputs[o].data, tessera_dtype_size(output.dtype), {output.shape, static_cast<size_t>(output.rank)},
+              outputShape(o));
+  }
   return {};
 }
 

@@ -31,7 +31,13 @@ class Session {
   static RuntimeStatus create(std::shared_ptr<const LoadedArtifact> artifact, int threads,
                               std::unique_ptr<Session>* session);
 
+  size_t numOutputs() const { return static_cast<size_t>(module_.num_outputs); }
   size_t numSteps() const { return static_cast<size_t>(module_.num_steps); }
+
+  /// Extents of an output: as the latest run left them, before it the upper bounds. Requires a valid index.
+  std::span<const int64_t> outputShape(size_t index) const {
+    return {output_shapes_.data() + first_dimension_[index], static_cast<size_t>(module_.outputs[index].rank)};
+  }
 
   /// Runs every step. `step_ns`, when not empty, has an element per step. Does not allocate.
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
@@ -49,6 +55,8 @@ class Session {
   RuntimeStatus prepare();
   RuntimeStatus checkBuffers(std::span<const tessera_const_buffer> inputs,
                              std::span<const tessera_buffer> outputs) const;
+  /// Reads the extents that the steps computed and packs the outputs they belong to.
+  RuntimeStatus applyExtents(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   void runThread(int thread);
   void* operandAddress(const tessera_module_buffer& buffer) const;
 
@@ -59,7 +67,9 @@ class Session {
   std::vector<void*> operands_;        // of all steps, one after another
   std::vector<size_t> first_operand_;  // per step
   std::vector<CallerSlot> caller_slots_;
-  std::span<int64_t> step_ns_;  // of the run in progress
+  std::vector<int64_t> output_shapes_;   // of all outputs, one after another
+  std::vector<size_t> first_dimension_;  // per output
+  std::span<int64_t> step_ns_;           // of the run in progress
   std::atomic_flag running_;
   WorkerTeam team_;  // last: its threads use what is above
 };

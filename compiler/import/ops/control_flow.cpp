@@ -12,8 +12,6 @@ namespace {
 
 using mlir::ValueRange;
 
-constexpr char kRunTime[] = "a run-time value";
-
 absl::Status checkScalar(Node& n, int input, const char* name, v1::DataType type) {
   if (n.in(input).elements() == 1 && n.in(input).dtype == type && !n.in(input).sequence) return absl::OkStatus();
   return n.invalid(
@@ -27,10 +25,9 @@ absl::Status checkScalar(Node& n, int input, const char* name, v1::DataType type
 absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, const Tensor& x, const Tensor& y) {
   const bool sequences = x.sequence || y.sequence;
   if (sequences || x.shape != y.shape || x.dtype != y.dtype) {
-    return n.unsupported("the condition is computed at run time, and a shape depends on it",
-                         {.attribute = "cond",
-                          .found = kRunTime,
-                          .accepted = "a constant condition, or results of one shape and type either way"});
+    return n.knownTooLate(
+        condition, "the condition is computed at run time, and a shape depends on it",
+        {.attribute = "cond", .accepted = "a constant condition, or results of one shape and type either way"});
   }
   if (x.elements() == 0) return x;
   return e.elementwise(x.dtype, {e.reshape(condition, {}), x, y},
@@ -112,9 +109,12 @@ Results lowerLoop(Node& n, Emitter& e) {
   for (int64_t i = 0; i < trips; ++i) {
     if (active.constant && !active.constant->integerAt(0)) break;
     if (i >= limits::kNodes || (!active.constant && trips > limits::kNodes)) {
-      return n.unsupported("the number of iterations is not known", {.attribute = "cond",
-                                                                     .found = active.constant ? "no end" : kRunTime,
-                                                                     .accepted = "a constant condition or trip count"});
+      if (!active.constant) {
+        return n.knownTooLate(active, "the number of iterations is not known",
+                              {.attribute = "cond", .accepted = "a constant condition or trip count"});
+      }
+      return n.unsupported("the number of iterations is not known",
+                           {.attribute = "cond", .found = "no end", .accepted = "a constant condition or trip count"});
     }
     std::vector<Tensor> arguments = {Emitter::wrap(reshaped(integerConstant({i}), {})), active};
     arguments.insert(arguments.end(), carried.begin(), carried.end());
@@ -128,8 +128,8 @@ Results lowerLoop(Node& n, Emitter& e) {
     }
     for (size_t k = 1 + carried.size(); k < results.size(); ++k) {
       if (!active.constant) {
-        return n.unsupported("the number of rows is computed at run time",
-                             {.attribute = "cond", .found = kRunTime, .accepted = "a constant condition"});
+        return n.knownTooLate(active, "the number of rows is computed at run time",
+                              {.attribute = "cond", .accepted = "a constant condition"});
       }
       scans[k - 1 - carried.size()].push_back(results[k]);
     }
