@@ -72,7 +72,7 @@ TEST_F(FixedInputs, WithoutThemTheErrorNamesWhatToFix) {
   EXPECT_EQ(failure(reshape(), {}).fix(), "give its value when compiling: --fix shape=...");
   // Through arithmetic as well; what comes from weights or shapes is not named.
   ModelBuilder b;
-  b.input("x", {2, 3}).input("rows", {1}, kI64).input("columns", {1}, kI64).output("y");
+  b.input("x", {1, 3}).input("rows", {1}, kI64).input("columns", {1}, kI64).output("y");
   b.node("Mul", {"rows", "columns"}, {"count"});
   b.node("Shape", {"x"}, {"extents"});
   b.node("Concat", {"count", "columns"}, {"shape"});

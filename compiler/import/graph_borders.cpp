@@ -261,7 +261,7 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
   }
   Emitter e = emitter("outputs");
   mlir::Builder b(&context_);
-  llvm::SmallVector<mlir::Value> values;
+  llvm::SmallVector<mlir::Value> values, extents;
   std::set<std::string> names;
   for (const auto& output : graph.output()) {
     TESSERA_RETURN_IF_ERROR(checkName(output.name(), "an output"));
@@ -295,7 +295,13 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
     spec.set_name(output.name());
     spec.set_dtype(tensor->dtype);
     for (int64_t dim : tensor->shape) spec.add_shape(dim);
+    for (const auto& [dim, extent] : tensor->extents) {
+      spec.add_bounded_dims(static_cast<int32_t>(dim));
+      result_.extents.push_back({static_cast<int>(result_.outputs.size()) - 1, static_cast<int>(dim)});
+      extents.push_back(extent);
+    }
   }
+  values.append(extents);
   mlir::func::ReturnOp::create(e.b, e.loc, values);
 
   // Constants met on the way became arguments; only now is the function's type known.

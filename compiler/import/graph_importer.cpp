@@ -170,7 +170,14 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
   TESSERA_ASSIGN_OR_RETURN(auto folded, tryFold(op, node));
   if (folded) return *std::move(folded);
   Emitter e = emitter(node.label());
+  const bool bounded = hasBoundedInput(node);
+  if (bounded && !op.extents) {
+    TESSERA_RETURN_IF_ERROR(refuseExtents(node, absl::StrCat(op.name, " needs to know it")));
+  }
   TESSERA_ASSIGN_OR_RETURN(auto results, op.lower(node, e));
+  if (bounded) {
+    TESSERA_RETURN_IF_ERROR(op.extents(node, e, results));
+  }
   TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
   return results;
 }

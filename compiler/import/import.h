@@ -21,12 +21,20 @@ struct Weight {
   std::shared_ptr<const void> owner;
 };
 
+/// A dimension of an output whose extent the module computes.
+struct OutputExtent {
+  int output;
+  int dimension;
+};
+
 /// A model as linalg on tensors, static shapes throughout.
 ///
 /// The module has one public function @main. Its arguments are the model's inputs, then its weights;
 /// results are the model's outputs. An input argument has the attribute `tessera.input = "name"`, a weight
 /// argument `tessera.weight = <index into weights> : i64`, a result `tessera.output = "name"`.
 /// Constants of at most 1 KiB (and every scalar) are arith.constant instead of weights.
+/// Dimensions of outputs that are known after a run only are in their bounded_dims; for each entry of `extents` @main
+/// has one more result behind the outputs, a tensor<i64>. Such an output is laid out for its upper bounds.
 /// Each operation's location is a NameLoc with the name of the graph node it stems from.
 /// Booleans are i1 in tensors inside the module's arithmetic but i8 at the border (inputs, outputs, weights).
 struct ImportedModel {
@@ -34,6 +42,7 @@ struct ImportedModel {
   std::vector<v1::TensorSpec> inputs;
   std::vector<v1::TensorSpec> outputs;
   std::vector<Weight> weights;
+  std::vector<OutputExtent> extents;          ///< by output, then dimension
   std::vector<v1::TensorValue> fixed_inputs;  ///< inputs that were taken as constants; their arguments are unused
   int nodes = 0;
 };
