@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/runtime/module_abi.h"
+#include "compiler/runtime/tessera.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LLVMContext.h"
@@ -61,8 +62,11 @@ class Tables {
     buffer_ = llvm::StructType::get(i32, i32, i64, i64);
     phase_ = llvm::StructType::get(pointer_, i64);
     step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64);
+    dimension_ = llvm::StructType::get(pointer_, i64);
     fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
+    variant_ =
+        llvm::StructType::get({pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32, i32, i32, i64});
   }
 
   void emit() {
@@ -72,34 +76,24 @@ class Tables {
       workspace = std::max(workspace, kernel->workspace_bytes());
       scratch = std::max(scratch, kernel->scratch_bytes());
     }
-    std::vector<Constant*> inputs, outputs, buffers, steps;
-    for (const v1::TensorSpec& spec : plan_.inputs()) inputs.push_back(tensor(spec));
-    for (const v1::TensorSpec& spec : plan_.outputs()) outputs.push_back(tensor(spec));
-    for (const v1::Buffer& buffer : plan_.buffers()) buffers.push_back(bufferEntry(buffer));
-    for (const v1::Step& step : plan_.steps()) steps.push_back(stepEntry(step));
-    const std::vector<Constant*> fixed_inputs = fixedInputs(), extents = runtimeExtents();
+    std::vector<Constant*> variants = {variantEntry(plan_)};
+    for (const v1::Plan& variant : plan_.variants()) variants.push_back(variantEntry(variant));
+    const std::vector<Constant*> fixed_inputs = fixedInputs();
     const std::vector<Constant*> members = {
         int32(TESSERA_MODULE_ABI),
-        int32(0),
+        int32(static_cast<int64_t>(variants.size())),
         string(plan_.compiler_version()),
         string(plan_.target().code().triple()),
         string(absl::StrJoin(requiredFeatures(plan_.target().code()), " ")),
         int32(plan_.inputs_size()),
         int32(plan_.outputs_size()),
-        table(tensor_, inputs),
-        table(tensor_, outputs),
-        int32(plan_.buffers_size()),
-        int32(plan_.steps_size()),
-        table(buffer_, buffers),
-        table(step_, steps),
-        int64(plan_.arena_bytes()),
+        table(variant_, variants),
         int64(workspace),
         int64(scratch),
         int64(plan_.weights_bytes()),
         int32(static_cast<int64_t>(fixed_inputs.size())),
-        int32(static_cast<int64_t>(extents.size())),
+        int32(0),
         table(fixed_input_, fixed_inputs),
-        table(extent_, extents),
     };
     auto* global = define(llvm::ConstantStruct::getAnon(context_, members), llvm::GlobalValue::ExternalLinkage);
     global->setName(TESSERA_MODULE_SYMBOL);
@@ -120,6 +114,21 @@ class Tables {
     return define(llvm::ConstantArray::get(type, entries), llvm::GlobalValue::PrivateLinkage);
   }
 
+  Constant* variantEntry(const v1::Plan& plan) {
+    std::vector<Constant*> dimensions, inputs, outputs, buffers, steps;
+    for (const v1::DimensionBinding& dimension : plan.dimensions()) {
+      dimensions.push_back(llvm::ConstantStruct::get(dimension_, {string(dimension.name()), int64(dimension.size())}));
+    }
+    for (const v1::TensorSpec& spec : plan.inputs()) inputs.push_back(tensor(spec));
+    for (const v1::TensorSpec& spec : plan.outputs()) outputs.push_back(tensor(spec));
+    for (const v1::Buffer& buffer : plan.buffers()) buffers.push_back(bufferEntry(buffer));
+    for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(step));
+    return llvm::ConstantStruct::get(
+        variant_, {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs),
+                   table(buffer_, buffers), table(step_, steps), table(extent_, runtimeExtents(plan)),
+                   int32(plan.dimensions_size()), int32(plan.buffers_size()), int32(plan.steps_size()),
+                   int32(plan.runtime_extents_size()), int64(plan.arena_bytes())});
+  }
   Constant* tensor(const v1::TensorSpec& spec) {
     std::vector<Constant*> shape;
     for (int64_t extent : spec.shape()) shape.push_back(int64(extent));
@@ -168,9 +177,9 @@ class Tables {
     }
     return entries;
   }
-  std::vector<Constant*> runtimeExtents() {
+  std::vector<Constant*> runtimeExtents(const v1::Plan& plan) const {
     std::vector<Constant*> entries;
-    for (const v1::RuntimeExtent& extent : plan_.runtime_extents()) {
+    for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
       entries.push_back(llvm::ConstantStruct::get(
           extent_, {int32(extent.output()), int32(extent.dimension()), int32(extent.buffer()), int32(0)}));
     }
@@ -206,27 +215,44 @@ class Tables {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
-  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *fixed_input_, *extent_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *dimension_, *fixed_input_, *extent_, *variant_;
   std::vector<Constant*> phases_;  // per workload
 };
 
-absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
-  if (kernels != static_cast<size_t>(plan.workloads_size())) return internal("not one kernel for each workload");
+/// `plan` is the outer one or one of its variants, of which `where` tells in errors.
+absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& where) {
   for (int s = 0; s < plan.steps_size(); ++s) {
     const v1::Step& step = plan.steps(s);
-    if (step.workload() < 0 || step.workload() >= plan.workloads_size()) {
-      return internal(absl::StrCat("steps[", s, "].workload is ", step.workload(), " of ", plan.workloads_size()));
+    if (step.workload() < 0 || step.workload() >= workloads) {
+      return internal(absl::StrCat(where, "steps[", s, "].workload is ", step.workload(), " of ", workloads));
     }
     for (int32_t index : step.operands()) {
       if (index < 0 || index >= plan.buffers_size()) {
-        return internal(absl::StrCat("steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
+        return internal(absl::StrCat(where, "steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
       }
     }
   }
   for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
     if (extent.buffer() < 0 || extent.buffer() >= plan.buffers_size()) {
-      return internal(absl::StrCat("an extent refers to buffer ", extent.buffer(), " of ", plan.buffers_size()));
+      return internal(absl::StrCat(where, "an extent refers to buffer ", extent.buffer(), " of ", plan.buffers_size()));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
+  if (kernels != static_cast<size_t>(plan.workloads_size())) return internal("not one kernel for each workload");
+  if (plan.variants_size() >= TESSERA_MAX_VARIANTS) {
+    return internal(absl::StrCat(plan.variants_size() + 1, " variants; at most ", TESSERA_MAX_VARIANTS));
+  }
+  if (absl::Status status = checkSteps(plan, plan.workloads_size(), ""); !status.ok()) return status;
+  for (int i = 0; i < plan.variants_size(); ++i) {
+    const v1::Plan& variant = plan.variants(i);
+    const std::string where = absl::StrCat("variants[", i, "].");
+    if (variant.inputs_size() != plan.inputs_size() || variant.outputs_size() != plan.outputs_size()) {
+      return internal(absl::StrCat(where, "inputs or outputs are not as many as the plan's"));
+    }
+    if (absl::Status status = checkSteps(variant, plan.workloads_size(), where); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
