@@ -66,7 +66,7 @@ class Tables {
     fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
     variant_ =
-        llvm::StructType::get({pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32, i32, i32, i64});
+        llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32, i32, i32, i64);
   }
 
   void emit() {

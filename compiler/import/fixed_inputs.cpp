@@ -107,7 +107,8 @@ absl::Status GraphImporter::readFixedInputs(const onnx::GraphProto& graph, const
 
 std::vector<std::string> GraphImporter::inputsBehind(const Tensor& value) const {
   if (!value.value) return {};
-  mlir::Block& body = const_cast<mlir::func::FuncOp&>(main_).getBody().front();
+  mlir::func::FuncOp main = main_;
+  mlir::Block& body = main.getBody().front();
   llvm::SetVector<mlir::Value> reached;
   std::vector<std::string> names;
   reached.insert(value.value);
