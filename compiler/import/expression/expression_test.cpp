@@ -211,6 +211,7 @@ TEST(ExpressionTest, ErrorsNameThePlace) {
            Case{"input A[2]; A[i] = A[i];", "defined already"},
            Case{"input A[2]; B[i] = A[i, i];", "has 1 dimensions"},
            Case{"input A[2]; B[i] = A[i / 0];", "positive constant"},
+           Case{"input A[2], W[3]; B[i] += A[i + r * 1000000000000000 * 9000] * W[r];", "overflow"},
            Case{"input A[2]: i32; B[i] = A[i] + 0.5;", "no i32"},
            Case{"input A[2]; B[i] = A[i] > 0;", "a condition is no value"},
            Case{"input A[2]; B[i] = frob(A[i]);", "no such function"},
