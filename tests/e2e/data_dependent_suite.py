@@ -112,7 +112,7 @@ def table():
     centers = boxes_of(21)
     cases["nms of centers"] = (nms(center_point_box=1), {"boxes": centers, "scores": scores(1, 2, 21)},
                                {"y": (I64, 2)}, nms_constants(9))
-    flipped = boxes_of(21)[:, :, [2, 3, 0, 1]]
+    flipped = np.ascontiguousarray(boxes_of(21)[:, :, [2, 3, 0, 1]])
     cases["nms of flipped corners"] = (nms(), {"boxes": flipped, "scores": scores(1, 2, 21)}, {"y": (I64, 2)},
                                        nms_constants(9))
     equal = np.full((1, 1, 21), 0.5, np.float32)

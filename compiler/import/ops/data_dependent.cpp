@@ -51,6 +51,18 @@ Tensor nonZeroOf(const Constant& x, const Shape& shape) {
   return Emitter::wrap(reshaped(integerConstant(all), result));
 }
 
+/// How many of one element count: 1 if it is not 0 and lies within its dimensions, all of which are 1 at most.
+Tensor countOfOne(Emitter& e, const Tensor& x, const std::map<int64_t, Value>& extents) {
+  Tensor count = e.elementwise(kI64, {e.reshape(x, {})}, [](const Scalars& s, ValueRange v) {
+    return s.as(v1::DATA_TYPE_BOOL).cast(s.compare(Relation::kNotEqual, v[0], s.constant(0)), kI64);
+  });
+  for (const auto& [dim, extent] : extents) {
+    count = e.elementwise(kI64, {count, Emitter::wrap(extent, kI64)},
+                          [](const Scalars& s, ValueRange v) { return s.mul(v[0], v[1]); });
+  }
+  return count;
+}
+
 /// Coordinates of the elements other than 0, in row-major order, one column each. A scalar counts as a list of one.
 Results lowerNonZero(Node& n, Emitter& e) {
   const Tensor x = n.in(0).rank() == 0 ? e.reshape(n.in(0), {1}) : n.in(0);
@@ -58,6 +70,12 @@ Results lowerNonZero(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult({x.rank(), most}, kI64));
   if (x.constant && most <= limits::kFoldedElements) return {{nonZeroOf(*x.constant, x.shape)}};
   if (most == 0) return {{Emitter::wrap(makeConstant(kI64, {x.rank(), 0}, ""))}};
+  if (most == 1) {
+    Tensor origin = Emitter::wrap(reshaped(integerConstant(std::vector<int64_t>(x.rank(), 0)), {x.rank(), 1}));
+    origin = Emitter::wrap(e.value(origin), kI64);
+    setExtent(origin, 1, countOfOne(e, x, x.extents));
+    return {{std::move(origin)}};
+  }
   Value source = e.value(x);
   const Value state[] = {e.zeros(kI64, {x.rank(), most}).value, e.zeros(kI64, {}).value};
   auto results =
@@ -91,6 +109,14 @@ Tensor selected(Emitter& e, const Tensor& condition, const Tensor& x, int64_t ax
       if (isNonZero(*condition.constant, i)) indices.push_back(i);
     }
     return Emitter::wrap(integerConstant(indices));
+  }
+  if (limit == 1) {
+    auto extents = condition.extents;
+    if (auto extent = x.extents.find(axis); extent != x.extents.end()) extents[1] = extent->second;
+    if (condition.shape[0] != 1) extents.erase(0);  // then the extent may be above 1
+    Tensor first = Emitter::wrap(e.value(Emitter::wrap(integerConstant({0}))), kI64);
+    setExtent(first, 0, countOfOne(e, e.take(condition, 0, 0), extents));
+    return first;
   }
   Value source = e.value(condition);
   const Value state[] = {e.zeros(kI64, {limit}).value, e.zeros(kI64, {}).value};

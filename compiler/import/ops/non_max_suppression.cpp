@@ -100,8 +100,13 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkShapes(n));
   TESSERA_ASSIGN_OR_RETURN(const int64_t centers, n.integer("center_point_box", 0));
   const Tensor& boxes = n.in(0);
-  const Tensor& scores = n.in(1);
+  Tensor scores = n.in(1);
   if (boxes.dtype != kF32) return n.unsupported("boxes", {.found = typeName(boxes.dtype), .accepted = "f32"});
+  if (scores.shape[0] * scores.shape[1] == 1) {
+    // A second class that has no boxes: code generation wants the loop over classes to be one.
+    const int64_t none[] = {0, 0, 0}, one_more[] = {0, 1, 0};
+    scores = e.pad(scores, none, one_more, e.scalars(kF32).lowest());
+  }
   Suppression p{
       .centers = centers != 0, .batches = boxes.shape[0], .classes = scores.shape[1], .count = boxes.shape[1]};
   int64_t picks = n.has(2) ? p.count : 0;  // the most there can be of each class

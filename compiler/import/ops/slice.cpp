@@ -254,11 +254,12 @@ Results lowerPad(Node& n, Emitter& e) {
             "the padding value does not fit",
             {.attribute = "constant_value", .found = typeName(n.in(2).dtype), .accepted = typeName(x.dtype)});
       }
-      with = mlir::tensor::ExtractOp::create(e.b, e.loc, e.value(e.reshape(n.in(2), {})), ValueRange{});
-      if (n.in(2).constant) {
-        with = isFloat(x.dtype) ? e.scalars(x.dtype).constant(n.in(2).constant->realAt(0))
-                                : e.scalars(x.dtype).integer(n.in(2).constant->integerAt(0));
+      if (!n.in(2).constant) {
+        return n.knownTooLate(n.in(2), "the padding value is computed at run time",
+                              {.attribute = "constant_value", .accepted = "a constant"});
       }
+      with = isFloat(x.dtype) ? e.scalars(x.dtype).constant(n.in(2).constant->realAt(0))
+                              : e.scalars(x.dtype).integer(n.in(2).constant->integerAt(0));
     }
     if (!with) with = e.scalars(x.dtype).constant(0);
     // Negative padding crops: the slice comes first, then only positive padding is left.
