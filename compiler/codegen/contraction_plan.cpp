@@ -8,6 +8,7 @@ namespace tessera::compiler::codegen {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int64_t kRowStreams = 14;
 /// Passes over an operand from which copying it once pays.
 constexpr int64_t kPassesToPack = 4;
 /// A reduction longer than this is cut: beyond it a block of rows in L2 has too few rows to reuse what it reads.
@@ -52,9 +53,25 @@ void forTiles(int64_t extent, int64_t tile, Fn fn) {
 /// are not free beside the arithmetic (a core shares its ports with another thread): a tenth of a cycle each
 /// makes equation 3.4's intensity decide between tiles that are bound by arithmetic. Where the vector operand
 /// lies in several panels, each more is one more stream to fetch, and tiles with more rows are the better ones.
-double stepCycles(int64_t rows, int64_t vectors, bool one_panel) {
+double stepCycles(int64_t rows, int64_t vectors, bool few_rows) {
   const double bound = std::max({rows * vectors / 2.0, (rows + vectors) / 2.0, 2.0 * vectors, 4.0});
-  return one_panel ? bound + 0.1 * static_cast<double>(rows + vectors) : bound;
+  return few_rows ? bound + 0.1 * static_cast<double>(rows + vectors) : bound;
+}
+
+int64_t strideBytes(const Nest& nest, int input, int loop) {
+  const Access& access = nest.statements[0].inputs[input].access;
+  return access.strides[loop] * (elementBits(access.element) / 8);
+}
+
+/// Whether the rows of one tile, `stride` bytes apart, fall on so few sets of an 8-way L1 that they evict each
+/// other before their lines are used up.
+bool rowsCollide(const Machine& machine, int64_t rows, int64_t stride) {
+  constexpr int64_t kLine = 64, kWays = 8;
+  const int64_t sets = machine.l1_bytes / (kLine * kWays);
+  llvm::SmallVector<int64_t> used;
+  for (int64_t row = 0; row < rows; ++row)
+    if (const int64_t set = row * stride / kLine % sets; !llvm::is_contained(used, set)) used.push_back(set);
+  return rows > static_cast<int64_t>(used.size()) * kWays * 3 / 4;
 }
 
 /// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
@@ -71,20 +88,26 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
     wanted_rows = wanted.register_tile(0);
     wanted_vectors = wanted.register_tile(1);
   }
+  const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
+  // Rows that collide in L1 are best kept few: the same tiles as with one panel, and nothing to copy.
+  const bool few_rows = one_panel || (a >= 0 && !rows.empty() && canPack(nest, a) &&
+                                      rowsCollide(machine, kRowStreams, strideBytes(nest, a, rows[0])));
   double best = kNever;
   int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
   auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
     const int64_t mr = r1 * r2, nr = nv * c2;
     // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
     if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() > machine.vector_registers) return;
+    // More rows of a long matrix than the prefetcher follows as streams.
+    if (one_panel && nr == 1 && mr > kRowStreams && machine.vector_registers > kRowStreams && wanted_rows == 0) return;
     if (wanted_rows > 0 && (mr != wanted_rows || nr != wanted_vectors)) return;
     double cycles = 0;
     forTiles(row1, r1, [&](int64_t s1, int64_t n1) {
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
         forTiles(vectors_all, nv, [&](int64_t sv, int64_t n3) {
           forTiles(column2, c2, [&](int64_t sc, int64_t n4) {
-            cycles += static_cast<double>(n1 * n2 * n3 * n4) *
-                      (stepCycles(s1 * s2, sv * sc, columns.empty()) + 0.02 * sv * sc);
+            cycles +=
+                static_cast<double>(n1 * n2 * n3 * n4) * (stepCycles(s1 * s2, sv * sc, few_rows) + 0.02 * sv * sc);
           });
         });
       });
@@ -137,17 +160,6 @@ int64_t bytesOf(const Nest& nest, const Operand& operand) {
   return bytes;
 }
 
-/// Whether the rows of one tile, `stride` bytes apart, fall on so few sets of an 8-way L1 that they evict each
-/// other before their lines are used up.
-bool rowsCollide(const Machine& machine, int64_t rows, int64_t stride) {
-  constexpr int64_t kLine = 64, kWays = 8;
-  const int64_t sets = machine.l1_bytes / (kLine * kWays);
-  llvm::SmallVector<int64_t> used;
-  for (int64_t row = 0; row < rows; ++row)
-    if (const int64_t set = row * stride / kLine % sets; !llvm::is_contained(used, set)) used.push_back(set);
-  return rows > static_cast<int64_t>(used.size()) * kWays / 2;
-}
-
 void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
                    TilePlan& plan) {
   const Statement& main = nest.statements[0];
@@ -166,16 +178,15 @@ void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule&
     const Operand& operand = main.inputs[roles.b];
     const int64_t along = operand.access.strides[plan.vector_loop], down = operand.access.strides[step];
     // Rows of a panel this close together are as good as a panel.
-    constexpr int64_t kNear = 1024;
+    constexpr int64_t kNear = 256;
     const bool is_panel = along == 1 && down * (elementBits(operand.access.element) / 8) <= kNear;
     const bool pays = passesOver(nest, plan, operand) >= kPassesToPack && bytesOf(nest, operand) > small;
     if (along != 1 || (!is_panel && pays)) plan.packed.push_back({roles.b, plan.vector_loop});
   }
   if (roles.a >= 0 && !roles.rows.empty() && canPack(nest, roles.a) && varies(main.inputs[roles.a], step)) {
     const Operand& operand = main.inputs[roles.a];
-    const int64_t along = operand.access.strides[roles.rows[0]], down = operand.access.strides[step];
-    const int64_t bytes = elementBits(operand.access.element) / 8;
-    const bool slow = down != 1 || rowsCollide(machine, plan.tile[roles.rows[0]], along * bytes);
+    const bool slow = operand.access.strides[step] != 1 ||
+                      rowsCollide(machine, plan.tile[roles.rows[0]], strideBytes(nest, roles.a, roles.rows[0]));
     if (slow && passesOver(nest, plan, operand) >= kPassesToPack && bytesOf(nest, operand) > small)
       plan.packed.push_back({roles.a, roles.rows[0]});
   }

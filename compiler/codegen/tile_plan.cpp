@@ -43,6 +43,9 @@ double reuseOf(const Nest& nest, const Operand& operand) {
   return uses;
 }
 
+/// Instructions' worth of time in which one element is read, turned and written to a panel; most of it is memory.
+constexpr double kPackCost = 4;
+
 /// Cost in vector instructions per element of making `loop` the vector loop. Strided operands are taken apart
 /// lane by lane, turned in registers, or, in a contraction, packed before. Outputs of a reduction are touched
 /// once for all its steps, and a register tile of a contraction reads its operands once for several results.
@@ -62,7 +65,7 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
     }
     double strided = (output ? 1.4 : 1.2) * lanes;
     if (contraction && input >= 0 && !nest.reduction[loop] && canPack(nest, input))
-      strided = std::min(strided, contiguous + 0.5 * lanes / reuseOf(nest, operand));
+      strided = std::min(strided, contiguous + kPackCost * lanes / reuseOf(nest, operand));
     if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes)) strided = std::min(strided, 6.0);
     cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided;
   };

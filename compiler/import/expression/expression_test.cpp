@@ -230,6 +230,7 @@ TEST(ExpressionTest, UnboundDimensionsAreNamed) {
   const v1::Failure failure = failureFor("input A[M]; B[i] = A[i];");
   EXPECT_EQ(failure.reason(), v1::Failure::UNBOUND_DIMENSION);
   EXPECT_EQ(failure.found(), "M");
+  EXPECT_EQ(failure.fix(), "bind it: --dim M=4, or --shape A=4");
 }
 
 TEST(ExpressionTest, NestingAndChainsAreBounded) {
