@@ -40,7 +40,7 @@ absl::StatusOr<Prepared> prepare(const v1::BuildUnit& unit) {
   prepared.func = *prepared.module->getOps<mlir::func::FuncOp>().begin();
   if (auto status = normalizeTensors(prepared.func); !status.ok()) return status;
   if (auto status = bufferizeWorkload(prepared.func); !status.ok()) return status;
-  prepared.list = splitPhases(prepared.func);
+  prepared.list = splitPhases(prepared.func, prepared.machine.vector_registers);
   for (Phase& phase : prepared.list.phases)
     for (Nest& nest : phase.nests) mergeLoops(nest);
   planPhases(prepared.list, prepared.machine, unit.schedule());

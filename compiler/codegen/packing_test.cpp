@@ -129,6 +129,38 @@ TEST_P(Packing, IsChosenForLargeOperands) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Packing, ::testing::Range(0U, 60U));
 
+/// A sum, and a consumer that first makes `count` quotients of x and only then uses them one by one.
+std::string chainOf(int count) {
+  WorkloadText text;
+  const Tensor x = text.argument({8, 64});
+  std::string body, value = "%i0";
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    body += "%c" + n + " = arith.constant " + std::to_string(i + 2) + ".0 : f32\n    %p" + n + " = arith.divf %c" + n +
+            ", %i0 : f32\n    ";
+  }
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    body += "%q" + n + " = arith.divf " + value + ", %p" + n + " : f32\n    ";
+    value = "%q" + n;
+  }
+  const Tensor sum =
+      text.generic({x}, {"d0, d1", "d0, d1"}, text.empty({8, 64}), 2, "", "%r = arith.addf %i0, %i0 : f32");
+  const Tensor y = text.generic({x, sum}, {"d0, d1", "d0, d1", "d0, d1"}, text.empty({8, 64}), 2, "",
+                                body + "%r = arith.addf " + value + ", %i1 : f32");
+  return text.finish({y});
+}
+
+TEST(RegisterPressure, CutsWhatWouldSpill) {
+  const CheckOptions options{.low = 1, .high = 2, .tolerance = 1e-4};
+  const v1::KernelInfo fits = checkWorkload(chainOf(6), options);
+  ASSERT_EQ(fits.phases_size(), 1);
+  EXPECT_EQ(fits.phases(0).strategy(), "elementwise");
+  const v1::KernelInfo cut = checkWorkload(chainOf(32), options);
+  ASSERT_EQ(cut.phases_size(), 2);
+  EXPECT_NE(cut.phases(0).strategy().find("registers"), std::string::npos) << cut.phases(0).strategy();
+}
+
 TEST(PlainLoops, AreMadeOnRequest) {
   WorkloadText text;
   const Tensor c = text.named("matmul", {text.argument({9, 33}), text.argument({33, 40})}, text.fill({9, 40}, "0.0"));

@@ -53,7 +53,7 @@ struct EmitPass : Step<EmitPass> {
     mlir::func::FuncOp func = workloadOf(module);
     if (absl::Status status = normalizeTensors(func); !status.ok()) return status;
     if (absl::Status status = bufferizeWorkload(func); !status.ok()) return status;
-    PhaseList list = splitPhases(func);
+    PhaseList list = splitPhases(func, vector_registers);
     for (Phase& phase : list.phases)
       for (Nest& nest : phase.nests) mergeLoops(nest);
     Machine machine;

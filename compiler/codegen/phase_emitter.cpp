@@ -256,6 +256,7 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
       grid = 1;
       described->set_strategy("scalar-loops");
     }
+    if (!phase.cut.empty() && !scalar) described->set_strategy(absl::StrCat(described->strategy(), ", ", phase.cut));
     described->set_grid(grid);
     // An elementwise step may be given one buffer to read and to write, point by point; all others rely on
     // separate ones.

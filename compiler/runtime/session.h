@@ -58,11 +58,18 @@ class Session {
     bool output;
   };
 
+  /// One phase of a step.
+  struct Call {
+    tessera_kernel_fn fn;
+    size_t first_operand;  // of its step
+    int32_t ends_step;     // the step whose last phase it is, or -1
+  };
   /// What the steps of one variant are called with.
   struct Bound {
-    std::vector<void*> operands;        // of all steps, one after another
-    std::vector<size_t> first_operand;  // per step
+    std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
+    std::vector<Call> calls;
+    std::vector<int64_t> grids;           // per call
     std::vector<int64_t> output_shapes;   // of all outputs, one after another
     std::vector<size_t> first_dimension;  // per output
   };
@@ -74,7 +81,8 @@ class Session {
                              std::span<const tessera_buffer> outputs) const;
   /// Reads the extents that the steps computed and packs the outputs they belong to.
   RuntimeStatus applyExtents(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
-  void runThread(int thread);
+  void call(size_t call, int thread, int64_t low, int64_t high);
+  void recordTime(size_t call);
   void* operandAddress(const tessera_module_buffer& buffer) const;
 
   std::shared_ptr<const LoadedArtifact> artifact_;
@@ -84,6 +92,7 @@ class Session {
   std::vector<Bound> bound_;   // per variant
   size_t variant_ = 0;
   std::span<int64_t> step_ns_;  // of the run in progress
+  int64_t step_begin_ns_ = 0;
   std::atomic_flag running_;
   WorkerTeam team_;  // last: its threads use what is above
 };
