@@ -44,6 +44,7 @@ ImportOptions importOptions(const PlanRequest& request, const Bindings& bindings
   ImportOptions options;
   options.input_shapes = bindings.input_shapes;
   options.dimensions = bindings.dimensions;
+  for (const v1::TensorValue& fixed : request.spec.fixed_inputs()) options.fixed_inputs[fixed.spec().name()] = fixed;
   options.external_data = request.external_data;
   return options;
 }
@@ -67,6 +68,18 @@ absl::StatusOr<ImportedModel> importModel(mlir::MLIRContext& context, const Plan
   v1::ModelFormat format = request.spec.format();
   if (format == v1::MODEL_FORMAT_UNSPECIFIED) format = formatOf(first_bytes);
   const ImportOptions options = importOptions(request, bindings);
+  if (format != v1::ONNX && !options.fixed_inputs.empty()) {
+    v1::Failure failure;
+    failure.set_reason(v1::Failure::INVALID_INPUT);
+    failure.set_message(absl::StrCat("input '", options.fixed_inputs.begin()->first,
+                                     "' is given a value, but shapes of ", v1::ModelFormat_Name(format),
+                                     " models depend on no value"));
+    failure.set_attribute(options.fixed_inputs.begin()->first);
+    failure.set_found("a fixed input");
+    failure.set_accepted("fixed inputs of ONNX models");
+    failure.set_fix("leave out --fix");
+    return failureStatus(failure);
+  }
   switch (format) {
     case v1::MLIR_TEXT:
       return importMlir(context, request.model_path, options);

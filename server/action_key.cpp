@@ -100,6 +100,22 @@ v1::KeyComponent specializationsComponent(const v1::CompileSpec& spec) {
   return result;
 }
 
+v1::KeyComponent fixedInputsComponent(const v1::CompileSpec& spec) {
+  std::map<std::string, const v1::TensorValue*> sorted;
+  for (const v1::TensorValue& value : spec.fixed_inputs()) sorted[value.spec().name()] = &value;
+  KeyHash hash;
+  for (const auto& [name, value] : sorted) {
+    hash.add(canonicalBytes(value->spec())).add(value->data());
+  }
+  v1::KeyComponent result;
+  result.set_name("fixed_inputs");
+  result.set_hash(hash.finish());
+  result.set_summary(absl::StrJoin(sorted, " ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, "=", storage::sha256Hex(entry.second->data()).substr(0, 12));
+  }));
+  return result;
+}
+
 v1::KeyComponent externalDataComponent(const v1::CompileSpec& spec) {
   const std::map<std::string, v1::Digest> sorted(spec.external_data().begin(), spec.external_data().end());
   KeyHash hash;
@@ -131,6 +147,7 @@ ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const
       bindingsComponent("input_shapes", sorted(spec.input_shapes())),
       bindingsComponent("dimensions", sorted(spec.dimensions())),
       specializationsComponent(spec),
+      fixedInputsComponent(spec),
       optionsComponent(spec),
       externalDataComponent(spec),
       component("compiler", compiler_version, compiler_version),

@@ -30,6 +30,9 @@ v1::CompileSpec sampleSpec() {
     shape->set_name(name);
     shape->add_shape(1);
     shape->add_shape(3);
+    auto* fixed = spec.add_fixed_inputs();
+    fixed->mutable_spec()->set_name(name);
+    fixed->set_data("value");
   }
   (*spec.mutable_external_data())["weights.bin"].set_sha256(std::string(64, 'b'));
   return spec;
@@ -49,6 +52,7 @@ TEST(ActionKey, IgnoresOrderAndNamesForPeople) {
   v1::CompileSpec spec = sampleSpec();
   spec.set_name("another name");
   spec.mutable_input_shapes()->SwapElements(0, 1);
+  spec.mutable_fixed_inputs()->SwapElements(0, 1);
   spec.mutable_dimensions()->SwapElements(0, 1);
   spec.mutable_specializations()->SwapElements(0, 1);
   spec.mutable_specializations(0)->mutable_dimensions()->SwapElements(0, 1);
@@ -78,6 +82,12 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   spec = sampleSpec();
   spec.mutable_input_shapes(0)->set_shape(0, 3);
   differs(spec, sampleTarget(), "1.0", "input_shapes");
+  spec = sampleSpec();
+  spec.mutable_fixed_inputs(0)->set_data("other");
+  differs(spec, sampleTarget(), "1.0", "fixed_inputs");
+  spec = sampleSpec();
+  spec.mutable_fixed_inputs(0)->mutable_spec()->set_dtype(v1::DATA_TYPE_I64);
+  differs(spec, sampleTarget(), "1.0", "fixed_inputs");
   spec = sampleSpec();
   spec.mutable_dimensions(0)->set_size(64);
   differs(spec, sampleTarget(), "1.0", "dimensions");

@@ -14,6 +14,9 @@ struct Limits {
   static constexpr int kMaxDigests = 10'000;
   static constexpr int kMaxChunkBytes = 1 << 20;
   static constexpr int kMaxInlineTensorBytes = 1 << 20;
+  static constexpr int kMaxFixedInputs = 64;
+  static constexpr int kMaxFixedInputBytes = 64 << 10;      ///< of each
+  static constexpr int kMaxAllFixedInputBytes = 256 << 10;  ///< they are stored with the job and in the manifest
   static constexpr int kMaxRequestIdLength = 128;
   static constexpr int kMaxNameLength = 256;
   static constexpr int kMaxTensors = 1024;

@@ -92,6 +92,27 @@ absl::Status checkRun(const std::string& field, const Spec& spec, const Limits& 
   return absl::OkStatus();
 }
 
+absl::Status checkFixedInputs(const v1::CompileSpec& spec, const Limits& limits) {
+  TESSERA_TRY(checkRange("compile.fixed_inputs (count)", spec.fixed_inputs_size(), 0, Limits::kMaxFixedInputs));
+  std::set<std::string> names;
+  int64_t bytes = 0;
+  for (int i = 0; i < spec.fixed_inputs_size(); ++i) {
+    const v1::TensorValue& value = spec.fixed_inputs(i);
+    const std::string field = absl::StrCat("compile.fixed_inputs[", i, "]");
+    TESSERA_TRY(checkTensor(field, value, limits));
+    if (value.value_case() != v1::TensorValue::kData) {
+      return fieldError(absl::StrCat(field, ".value"), "blob", "data: the value itself");
+    }
+    const auto size = static_cast<int64_t>(value.data().size());
+    TESSERA_TRY(checkRange(absl::StrCat(field, ".data (bytes)"), size, 0, Limits::kMaxFixedInputBytes));
+    bytes += size;
+    if (!names.insert(value.spec().name()).second) {
+      return fieldError(absl::StrCat(field, ".spec.name"), value.spec().name(), "each name once");
+    }
+  }
+  return checkRange("compile.fixed_inputs (bytes of all)", bytes, 0, Limits::kMaxAllFixedInputBytes);
+}
+
 }  // namespace
 
 absl::Status fieldError(std::string_view field, std::string_view found, std::string_view accepted,
@@ -146,6 +167,7 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
   TESSERA_TRY(checkText("compile.name", spec.name(), Limits::kMaxNameLength, true));
   TESSERA_TRY(checkRange("compile.options.opt_level", spec.options().opt_level(), 0, 2));
   TESSERA_TRY(checkSpecializations(spec));
+  TESSERA_TRY(checkFixedInputs(spec, limits));
   TESSERA_TRY(checkRange("compile.external_data (count)", static_cast<int64_t>(spec.external_data().size()), 0,
                          Limits::kMaxExternalFiles));
   for (const auto& [location, digest] : spec.external_data()) {

@@ -91,10 +91,13 @@ void addFetch(CommandLine& line) {
   });
 }
 
-std::string bordersText(const std::string& indent, const auto& described) {
+/// Inputs and outputs of an artifact or one of its variants.
+std::string bordersText(const std::string& indent, const v1::Manifest& manifest, const auto& described) {
   std::string text;
   for (const auto& input : described.inputs()) {
-    absl::StrAppend(&text, indent, "input   ", input.name(), ": ", typeText(input), "\n");
+    const bool fixed = std::any_of(manifest.fixed_inputs().begin(), manifest.fixed_inputs().end(),
+                                   [&](const v1::TensorValue& value) { return value.spec().name() == input.name(); });
+    absl::StrAppend(&text, indent, "input   ", input.name(), ": ", typeText(input), fixed ? ", fixed\n" : "\n");
   }
   for (const auto& output : described.outputs()) {
     absl::StrAppend(&text, indent, "output  ", output.name(), ": ", typeText(output), "\n");
@@ -111,14 +114,14 @@ std::string variantText(const v1::Manifest::Variant& variant) {
 std::string describe(const v1::Manifest& manifest) {
   std::string text = absl::StrCat(manifest.name(), " for ", manifest.target_name(), "\n");
   if (manifest.variants_size() == 0) {
-    absl::StrAppend(&text, bordersText("  ", manifest));
+    absl::StrAppend(&text, bordersText("  ", manifest, manifest));
   } else {
     absl::StrAppend(&text, "  ", manifest.variants_size(), " variants; the inputs' shapes choose\n");
   }
   for (const auto& variant : manifest.variants()) {
     absl::StrAppend(&text, "  variant ", variantText(variant), ": ", variant.steps(), " steps, ",
                     absl::StrFormat("%.3g", static_cast<double>(variant.flops()) / 1e9), " GFLOP a run, arena ",
-                    bytesText(variant.arena_bytes()), "\n", bordersText("    ", variant));
+                    bytesText(variant.arena_bytes()), "\n", bordersText("    ", manifest, variant));
   }
   absl::StrAppend(&text, "  ", manifest.kernels(), " kernels");
   if (manifest.variants_size() == 0) {

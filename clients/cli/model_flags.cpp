@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "clients/cli/fix_flag.h"
 #include "clients/cli/target_flag.h"
 #include "clients/cpp/digest.h"
 
@@ -16,6 +17,8 @@ void ModelFlags::addTo(CLI::App* command) {
   command->add_option("-t,--target", target, "host, a name (`tessera targets`), or a description's file")
       ->capture_default_str();
   shapes.addTo(command);
+  command->add_option("--fix", fixed,
+                      "compiles for one value of an input that decides shapes: NAME=2,3 or NAME=@F.npy");
   command->add_option("--name", name, "what to call it (the model's stem)");
   command->add_option("--external-data", external_data, "LOCATION=FILE for tensors kept outside the model");
   command->add_option("-O,--opt-level", opt_level, "1 plain loops, 2 full")->check(CLI::Range(0, 2));
@@ -30,6 +33,11 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
   if (!resolved.ok()) return resolved.status();
   *request.spec.mutable_target() = *resolved;
   if (absl::Status status = shapes.fill(request.spec); !status.ok()) return status;
+  for (const std::string& text : fixed) {
+    auto value = parseFix(text);
+    if (!value.ok()) return value.status();
+    *request.spec.add_fixed_inputs() = *std::move(value);
+  }
   for (const std::string& text : external_data) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
     if (parts.size() != 2 || parts[0].empty() || parts[1].empty()) {

@@ -16,6 +16,7 @@ struct ModelFlags {
   std::string target = "host";
   std::string name;
   ShapeFlags shapes;
+  std::vector<std::string> fixed;          ///< "shape=2,3", see fix_flag.h
   std::vector<std::string> external_data;  ///< "location=file"
   std::string format;                      ///< empty: the file name's ending decides
   int opt_level = 0;

@@ -78,7 +78,12 @@ std::string bytesText(int64_t bytes) {
 }
 
 std::string typeText(const v1::TensorSpec& spec) {
-  return absl::StrCat(dtypeName(spec.dtype()), "[", absl::StrJoin(spec.shape(), ","), "]");
+  std::vector<std::string> extents;
+  for (int64_t extent : spec.shape()) extents.push_back(absl::StrCat(extent));
+  for (int32_t d : spec.bounded_dims()) {
+    if (d >= 0 && d < spec.shape_size()) extents[static_cast<size_t>(d)].insert(0, "<=");
+  }
+  return absl::StrCat(dtypeName(spec.dtype()), "[", absl::StrJoin(extents, ","), "]");
 }
 
 std::string stateText(v1::Job::State state) { return absl::AsciiStrToLower(v1::Job::State_Name(state)); }

@@ -28,7 +28,7 @@ std::string timeText(int64_t time_us);
 std::string durationText(double milliseconds);
 /// "97.8 MiB".
 std::string bytesText(int64_t bytes);
-/// "float32[1,3,224,224]".
+/// "float32[1,3,224,224]"; "int64[<=100,3]" where the data decide an extent.
 std::string typeText(const v1::TensorSpec& spec);
 /// "resnet50 for cascadelake", "execute 3f2a...".
 std::string jobSubject(const v1::Job& job);

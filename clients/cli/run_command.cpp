@@ -63,6 +63,7 @@ struct Buffers {
   std::vector<std::unique_ptr<char, decltype(&free)>> memory;
   std::vector<tessera_const_buffer> in;
   std::vector<tessera_buffer> out;
+  std::vector<int64_t> out_bytes;  // of the latest run's extents
 
   char* allocate(size_t bytes) {
     memory.emplace_back(static_cast<char*>(aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)), &free);
@@ -118,6 +119,10 @@ absl::Status prepare(const tessera_artifact* artifact, const RunFlags& flags, Bu
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
     tessera_artifact_variant_input(artifact, buffers.variant, i, &info);
     buffers.input_specs.push_back(specOf(info));
+    if (const void* fixed = tessera_artifact_fixed_input(artifact, i)) {  // may be left out: it has one value only
+      const std::string bytes(static_cast<const char*>(fixed), static_cast<size_t>(info.size_bytes));
+      buffers.inputs.try_emplace(info.name, Tensor{buffers.input_specs.back(), bytes});
+    }
     if (flags.random) buffers.inputs.try_emplace(info.name, seededTensor(buffers.input_specs.back(), flags.seed + i));
   }
   if (absl::Status status = checkInputs(buffers.inputs, buffers.input_specs); !status.ok()) return status;
@@ -209,10 +214,17 @@ int run(const CommandLine& line, const RunFlags& flags) {
     if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
     if (r >= 0) times_ms.push_back(took.count());
   }
+  for (size_t i = 0; i < buffers.out.size(); ++i) {  // the extents this run found
+    v1::TensorSpec& spec = buffers.output_specs[i];
+    tessera_session_output_shape(session.get(), i, spec.mutable_shape()->mutable_data());
+    buffers.out_bytes.push_back(dtypeBytes(spec.dtype()));
+    for (int64_t extent : spec.shape()) buffers.out_bytes.back() *= extent;
+  }
   if (!flags.output_folder.empty()) {
     for (size_t i = 0; i < buffers.out.size(); ++i) {
-      absl::Status status = writeOutput(flags.output_folder, buffers.output_specs[i],
-                                        {static_cast<const char*>(buffers.out[i].data), buffers.out[i].size_bytes});
+      absl::Status status =
+          writeOutput(flags.output_folder, buffers.output_specs[i],
+                      {static_cast<const char*>(buffers.out[i].data), static_cast<size_t>(buffers.out_bytes[i])});
       if (!status.ok()) return reportError(status, line.json);
     }
   }

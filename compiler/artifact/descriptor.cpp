@@ -63,7 +63,10 @@ class Tables {
     phase_ = llvm::StructType::get(pointer_, i64);
     step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64);
     dimension_ = llvm::StructType::get(pointer_, i64);
-    variant_ = llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32, i32, i32, i64);
+    fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
+    extent_ = llvm::StructType::get(i32, i32, i32, i32);
+    variant_ =
+        llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32, i32, i32, i64);
   }
 
   void emit() {
@@ -75,6 +78,7 @@ class Tables {
     }
     std::vector<Constant*> variants = {variantEntry(plan_)};
     for (const v1::Plan& variant : plan_.variants()) variants.push_back(variantEntry(variant));
+    const std::vector<Constant*> fixed_inputs = fixedInputs();
     const std::vector<Constant*> members = {
         int32(TESSERA_MODULE_ABI),
         int32(static_cast<int64_t>(variants.size())),
@@ -87,6 +91,9 @@ class Tables {
         int64(workspace),
         int64(scratch),
         int64(plan_.weights_bytes()),
+        int32(static_cast<int64_t>(fixed_inputs.size())),
+        int32(0),
+        table(fixed_input_, fixed_inputs),
     };
     auto* global = define(llvm::ConstantStruct::getAnon(context_, members), llvm::GlobalValue::ExternalLinkage);
     global->setName(TESSERA_MODULE_SYMBOL);
@@ -118,8 +125,9 @@ class Tables {
     for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(step));
     return llvm::ConstantStruct::get(
         variant_, {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs),
-                   table(buffer_, buffers), table(step_, steps), int32(plan.dimensions_size()),
-                   int32(plan.buffers_size()), int32(plan.steps_size()), int32(0), int64(plan.arena_bytes())});
+                   table(buffer_, buffers), table(step_, steps), table(extent_, runtimeExtents(plan)),
+                   int32(plan.dimensions_size()), int32(plan.buffers_size()), int32(plan.steps_size()),
+                   int32(plan.runtime_extents_size()), int64(plan.arena_bytes())});
   }
   Constant* tensor(const v1::TensorSpec& spec) {
     std::vector<Constant*> shape;
@@ -154,6 +162,29 @@ class Tables {
                 int32(kernels_[workload]->phases_size()), int32(step.operands_size()),
                 table(llvm::Type::getInt32Ty(context_), operands), int64(plan_.workloads(step.workload()).flops())});
   }
+  /// In the order of the inputs.
+  std::vector<Constant*> fixedInputs() {
+    std::vector<Constant*> entries;
+    for (int i = 0; i < plan_.inputs_size(); ++i) {
+      for (const v1::TensorValue& fixed : plan_.fixed_inputs()) {
+        if (fixed.spec().name() != plan_.inputs(i).name()) continue;
+        auto* value = define(llvm::ConstantDataArray::getString(context_, fixed.data(), /*AddNull=*/false),
+                             llvm::GlobalValue::PrivateLinkage);
+        value->setAlignment(llvm::Align(TESSERA_BUFFER_ALIGNMENT));
+        entries.push_back(llvm::ConstantStruct::get(
+            fixed_input_, {int32(i), int32(0), value, int64(static_cast<int64_t>(fixed.data().size()))}));
+      }
+    }
+    return entries;
+  }
+  std::vector<Constant*> runtimeExtents(const v1::Plan& plan) const {
+    std::vector<Constant*> entries;
+    for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
+      entries.push_back(llvm::ConstantStruct::get(
+          extent_, {int32(extent.output()), int32(extent.dimension()), int32(extent.buffer()), int32(0)}));
+    }
+    return entries;
+  }
   int64_t sizeOf(const v1::TensorSpec& spec) const {
     int64_t size = elementBytes(spec.dtype());
     for (int64_t extent : spec.shape()) size *= extent;
@@ -184,7 +215,7 @@ class Tables {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
-  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *dimension_, *variant_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *dimension_, *fixed_input_, *extent_, *variant_;
   std::vector<Constant*> phases_;  // per workload
 };
 
@@ -199,6 +230,11 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
       if (index < 0 || index >= plan.buffers_size()) {
         return internal(absl::StrCat(where, "steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
       }
+    }
+  }
+  for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
+    if (extent.buffer() < 0 || extent.buffer() >= plan.buffers_size()) {
+      return internal(absl::StrCat(where, "an extent refers to buffer ", extent.buffer(), " of ", plan.buffers_size()));
     }
   }
   return absl::OkStatus();

@@ -211,6 +211,8 @@ absl::StatusOr<TensorBytes> runModel(const ImportedModel& model, const TensorByt
   TensorBytes outputs;
   for (const v1::TensorSpec& spec : model.outputs) outputs.emplace_back(sizeInBytes(spec), '\0');
   for (std::string& output : outputs) operands.push_back(output.data());
+  std::vector<int64_t> extents(model.extents.size());
+  for (int64_t& extent : extents) operands.push_back(&extent);
   if (absl::Status status = jit->call(operands); !status.ok()) return status;
   return outputs;
 }

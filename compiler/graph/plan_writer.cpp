@@ -106,6 +106,7 @@ class PlanWriter {
   int bufferOf(int storage, RankedTensorType type);
   int workloadOf(mlir::func::FuncOp function);
   void writeSteps();
+  void writeExtents();
 
   const ImportedModel& model_;
   mlir::func::FuncOp main_;
@@ -115,6 +116,7 @@ class PlanWriter {
   llvm::DenseMap<Value, int> storage_of_;  // by root value
   llvm::DenseMap<Value, int> output_of_;   // roots written straight to a model output
   llvm::DenseMap<Value, int> last_use_;    // by root value
+  llvm::SmallVector<Value> extents_;       // roots of the extents of outputs, in the order of model_.extents
   struct Place {
     Value whole;
     int64_t offset;  // bytes
@@ -169,6 +171,10 @@ void PlanWriter::assignOutputs() {
     if (producer && !made_by_group.contains(root)) {
       groups_.push_back({{producer}, {root}});  // a constant: a step that writes it
       made_by_group[root] = 1;
+    }
+    if (index >= model_.outputs.size()) {
+      extents_.push_back(root);  // read where it is once all steps have run
+      continue;
     }
     if (producer && output_of_.try_emplace(root, index).second) continue;
     PendingStep copy;
@@ -262,6 +268,11 @@ void PlanWriter::findLastUses() {
       for (Value root = rootOf(argument); root; root = part_of_.lookup(root).whole) {
         last_use_[root] = static_cast<int>(step);
       }
+    }
+  }
+  for (Value extent : extents_) {
+    for (Value root = extent; root; root = part_of_.lookup(root).whole) {
+      last_use_[root] = static_cast<int>(pending_.size());
     }
   }
 }
@@ -404,6 +415,15 @@ void PlanWriter::writeSteps() {
   }
 }
 
+void PlanWriter::writeExtents() {
+  for (auto [extent, root] : llvm::zip_equal(model_.extents, extents_)) {
+    v1::RuntimeExtent* entry = result_.plan.add_runtime_extents();
+    entry->set_output(extent.output);
+    entry->set_dimension(extent.dimension);
+    entry->set_buffer(bufferOf(storage_of_.lookup(root), mlir::cast<RankedTensorType>(root.getType())));
+  }
+}
+
 absl::StatusOr<PlannedGraph> PlanWriter::run() {
   placeArguments();
   assignOutputs();
@@ -420,8 +440,10 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
   }
   planArena();
   writeSteps();
+  writeExtents();
   for (const v1::TensorSpec& input : model_.inputs) *result_.plan.add_inputs() = input;
   for (const v1::TensorSpec& output : model_.outputs) *result_.plan.add_outputs() = output;
+  for (const v1::TensorValue& fixed : model_.fixed_inputs) *result_.plan.add_fixed_inputs() = fixed;
   result_.plan.mutable_report()->set_nodes_before(model_.nodes);
   result_.plan.mutable_report()->set_groups_after(result_.plan.steps_size());
   return std::move(result_);

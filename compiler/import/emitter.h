@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "compiler/import/constant.h"
@@ -19,6 +20,8 @@ struct Tensor {
   mlir::Value value = {};
   ConstantPtr constant = {};
   std::shared_ptr<const std::vector<Tensor>> sequence = {};
+  /// Dimensions whose extent depends on the data, as tensor<i64>; `shape` has the upper bound (bounded.h).
+  std::map<int64_t, mlir::Value> extents = {};
 
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
   int64_t elements() const { return elementCount(shape); }

@@ -148,8 +148,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
   const auto& tensor = info.type().tensor_type();
   const auto dtype = elementType(tensor.elem_type());
   if (!dtype) return elementTypeFault(tensor.elem_type(), what, info.name());
-  auto given = options_.input_shapes.find(info.name());
-  const Shape* bound = given == options_.input_shapes.end() ? nullptr : &given->second;
+  const Shape* bound = givenShape(info.name());
   std::vector<std::string> declared;
   for (const auto& dim : tensor.shape().dim()) {
     declared.push_back(dim.has_dim_value()       ? absl::StrCat(dim.dim_value())
@@ -225,6 +224,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
                    {.attribute = name, .found = name, .accepted = absl::StrJoin(names, ", ")});
     }
   }
+  TESSERA_RETURN_IF_ERROR(readFixedInputs(graph, scope));
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
   const std::vector<std::string> symbolic = symbolicDimensions(inputs);
   TESSERA_RETURN_IF_ERROR(checkDimensionNames(options_.dimensions, symbolic));
@@ -232,7 +232,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   for (const bool given : {true, false}) {
     for (const auto* input : inputs) {
-      if (options_.input_shapes.contains(input->name()) != given) continue;
+      if ((givenShape(input->name()) != nullptr) != given) continue;
       TESSERA_ASSIGN_OR_RETURN(specs[input], inputSpec(*input, inputs, dim_params));
     }
   }
@@ -249,6 +249,13 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     mlir::Value argument = main_.getBody().front().addArgument(e.type(border, shape),
                                                                mlir::NameLoc::get(e.b.getStringAttr(input->name())));
     result_.inputs.push_back(spec);
+    if (auto fixed = fixed_.find(input->name()); fixed != fixed_.end()) {
+      v1::TensorValue& value = result_.fixed_inputs.emplace_back();
+      *value.mutable_spec() = spec;
+      value.set_data(std::string(fixed->second->bytes));
+      scope.values[input->name()] = Emitter::wrap(fixed->second);
+      continue;
+    }
     scope.values[input->name()] = e.cast(Emitter::wrap(argument, border), spec.dtype());
   }
   return absl::OkStatus();
@@ -261,7 +268,7 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
   }
   Emitter e = emitter("outputs");
   mlir::Builder b(&context_);
-  llvm::SmallVector<mlir::Value> values;
+  llvm::SmallVector<mlir::Value> values, extents;
   std::set<std::string> names;
   for (const auto& output : graph.output()) {
     TESSERA_RETURN_IF_ERROR(checkName(output.name(), "an output"));
@@ -295,7 +302,13 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
     spec.set_name(output.name());
     spec.set_dtype(tensor->dtype);
     for (int64_t dim : tensor->shape) spec.add_shape(dim);
+    for (const auto& [dim, extent] : tensor->extents) {
+      spec.add_bounded_dims(static_cast<int32_t>(dim));
+      result_.extents.push_back({static_cast<int>(result_.outputs.size()) - 1, static_cast<int>(dim)});
+      extents.push_back(extent);
+    }
   }
+  values.append(extents);
   mlir::func::ReturnOp::create(e.b, e.loc, values);
 
   // Constants met on the way became arguments; only now is the function's type known.

@@ -106,6 +106,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.inline_graph = [this, &scope](const onnx::GraphProto& graph, const std::vector<Tensor>& arguments) {
     return inlineGraph(graph, arguments, scope);
   };
+  environment.inputs_behind = [this](const Tensor& value) { return inputsBehind(value); };
   Node node(proto, nodeLabel(proto, index), std::move(inputs), std::move(environment));
 
   std::vector<Tensor> results;
@@ -169,7 +170,14 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
   TESSERA_ASSIGN_OR_RETURN(auto folded, tryFold(op, node));
   if (folded) return *std::move(folded);
   Emitter e = emitter(node.label());
+  const bool bounded = hasBoundedInput(node);
+  if (bounded && !op.extents) {
+    TESSERA_RETURN_IF_ERROR(refuseExtents(node, absl::StrCat(op.name, " needs to know it")));
+  }
   TESSERA_ASSIGN_OR_RETURN(auto results, op.lower(node, e));
+  if (bounded) {
+    TESSERA_RETURN_IF_ERROR(op.extents(node, e, results));
+  }
   TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
   return results;
 }

@@ -50,6 +50,13 @@ class GraphImporter {
   absl::StatusOr<v1::TensorSpec> inputSpec(const onnx::ValueInfoProto& info,
                                            const std::vector<const onnx::ValueInfoProto*>& inputs,
                                            std::map<std::string, int64_t>& dim_params);
+  /// Checks the values given for inputs against the graph and keeps them as constants.
+  absl::Status readFixedInputs(const onnx::GraphProto& graph, const Scope& scope);
+  absl::StatusOr<ConstantPtr> fixedValue(const onnx::ValueInfoProto& info, const v1::TensorValue& given) const;
+  /// NodeEnvironment.inputs_behind
+  std::vector<std::string> inputsBehind(const Tensor& value) const;
+  /// The shape the caller gave for an input, by itself or with a value; null when neither.
+  const Shape* givenShape(const std::string& input) const;
   absl::Status readInitializers(const onnx::GraphProto& graph, Scope& scope);
   absl::Status bindOutputs(const onnx::GraphProto& graph, Scope& scope);
 
@@ -74,6 +81,8 @@ class GraphImporter {
   std::map<std::string, int64_t> opsets_;  ///< domain -> version
   std::map<std::string, std::map<std::string, int64_t>> function_opsets_;
   std::map<std::string, const onnx::FunctionProto*> functions_;  ///< "domain:name"
+
+  std::map<std::string, ConstantPtr> fixed_;  ///< inputs with a given value
 
   ImportedModel result_;
   mlir::func::FuncOp main_;

@@ -21,12 +21,20 @@ struct Weight {
   std::shared_ptr<const void> owner;
 };
 
+/// A dimension of an output whose extent the module computes.
+struct OutputExtent {
+  int output;
+  int dimension;
+};
+
 /// A model as linalg on tensors, static shapes throughout.
 ///
 /// The module has one public function @main. Its arguments are the model's inputs, then its weights;
 /// results are the model's outputs. An input argument has the attribute `tessera.input = "name"`, a weight
 /// argument `tessera.weight = <index into weights> : i64`, a result `tessera.output = "name"`.
 /// Constants of at most 1 KiB (and every scalar) are arith.constant instead of weights.
+/// Dimensions of outputs that are known after a run only are in their bounded_dims; for each entry of `extents` @main
+/// has one more result behind the outputs, a tensor<i64>. Such an output is laid out for its upper bounds.
 /// Each operation's location is a NameLoc with the name of the graph node it stems from.
 /// Booleans are i1 in tensors inside the module's arithmetic but i8 at the border (inputs, outputs, weights).
 struct ImportedModel {
@@ -34,6 +42,8 @@ struct ImportedModel {
   std::vector<v1::TensorSpec> inputs;
   std::vector<v1::TensorSpec> outputs;
   std::vector<Weight> weights;
+  std::vector<OutputExtent> extents;             ///< by output, then dimension
+  std::vector<v1::TensorValue> fixed_inputs;     ///< inputs that were taken as constants; their arguments are unused
   std::vector<v1::DimensionBinding> dimensions;  ///< the inputs' symbolic dimensions, in the order they are named
   int nodes = 0;
 };
@@ -41,6 +51,7 @@ struct ImportedModel {
 struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< binds symbolic dimensions
   std::map<std::string, std::string> external_data;          ///< location -> local file
+  std::map<std::string, v1::TensorValue> fixed_inputs = {};  ///< inputs whose value is known; ONNX only
   std::map<std::string, int64_t> dimensions = {};            ///< binds symbolic dimensions by name, in all inputs
 };
 

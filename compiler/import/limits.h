@@ -19,6 +19,8 @@ inline constexpr int64_t kTensorBytes = int64_t{1} << 33;
 inline constexpr int64_t kFoldedElements = 1 << 16;    ///< larger constants are computed at run time
 inline constexpr int64_t kFoldedSteps = 1 << 24;       ///< scalar operations folded in one import
 inline constexpr int64_t kInlineConstantBytes = 1024;  ///< larger constants are weights
+inline constexpr int64_t kFixedInputBytes = 1 << 16;   ///< of one input whose value is given for compilation
+inline constexpr int64_t kSequenceLength = 1024;       ///< tensors of a sequence: it is copied by what changes it
 inline constexpr int kListedFaults = 20;               ///< unsupported operators named in one message
 
 }  // namespace tessera::compiler::limits

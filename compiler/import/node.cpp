@@ -188,13 +188,24 @@ absl::StatusOr<std::vector<int64_t>> Node::normalizeAxes(std::vector<int64_t> ax
   return axes;
 }
 
+absl::Status Node::knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const {
+  details.found = "a run-time value";
+  details.fix = "export the model with static shapes, or make the input an initializer";
+  const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(value) : std::vector<std::string>{};
+  if (!inputs.empty()) {
+    details.fix = absl::StrCat("give its value when compiling: ",
+                               absl::StrJoin(inputs, " ", [](std::string* out, const std::string& name) {
+                                 absl::StrAppend(out, "--fix ", printable(name), "=...");
+                               }));
+  }
+  return unsupported(message, std::move(details));
+}
+
 absl::StatusOr<ConstantPtr> Node::constantInput(int index, const std::string& what) const {
   if (inputs_[index].constant) return inputs_[index].constant;
-  return unsupported(absl::StrCat("input '", what, "' is computed at run time, and a shape depends on it"),
-                     {.attribute = what,
-                      .found = "a run-time value",
-                      .accepted = "a constant or a value computed from constants and shapes",
-                      .fix = "export the model with static shapes, or make the input an initializer"});
+  return knownTooLate(inputs_[index],
+                      absl::StrCat("input '", what, "' is computed at run time, and a shape depends on it"),
+                      {.attribute = what, .accepted = "a constant or a value computed from constants and shapes"});
 }
 
 absl::StatusOr<std::vector<int64_t>> Node::constantIntegers(int index, const std::string& what) const {

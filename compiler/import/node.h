@@ -30,6 +30,8 @@ struct NodeEnvironment {
   /// Lowers a subgraph in place with `arguments` bound to its inputs; results are its outputs.
   std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments)>
       inline_graph;
+  /// Inputs of the model that a value is computed from, when fixing them would make it a constant; else none.
+  std::function<std::vector<std::string>(const Tensor& value)> inputs_behind;
 };
 
 /// One node of the graph while it is lowered: its inputs and, checked, its attributes.
@@ -87,6 +89,8 @@ class Node {
 
   absl::Status invalid(const std::string& message, FaultDetails details = {}) const;
   absl::Status unsupported(const std::string& message, FaultDetails details = {}) const;
+  /// A shape depends on `value`, which is computed at run time. Says which inputs of the model to fix.
+  absl::Status knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const;
 
   /// All attributes by name, for the body of a function this node calls; references to the attributes of a
   /// function around this node are resolved.

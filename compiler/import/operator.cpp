@@ -7,18 +7,26 @@ namespace tessera::compiler {
 const std::vector<Operator>& allOperators() {
   static const auto* const operators = [] {
     auto* all = new std::vector<Operator>;
-    for (auto family : {elementwiseOperators,   activationOperators,   convolutionOperators, matmulOperators,
-                        normalizationOperators, poolingOperators,      reductionOperators,   shapeOperators,
-                        sliceOperators,         gatherOperators,       constantOperators,    lossOperators,
-                        resizeOperators,        accumulationOperators, selectionOperators,   einsumOperators,
-                        samplingOperators,      roiOperators,          determinantOperators, signalOperators,
-                        quantizedOperators,     scatterOperators,      orderOperators,       recurrentOperators,
-                        controlFlowOperators}) {
+    for (auto family : {elementwiseOperators,   activationOperators,    convolutionOperators, matmulOperators,
+                        normalizationOperators, poolingOperators,       reductionOperators,   shapeOperators,
+                        sliceOperators,         gatherOperators,        constantOperators,    lossOperators,
+                        resizeOperators,        accumulationOperators,  selectionOperators,   einsumOperators,
+                        samplingOperators,      roiOperators,           determinantOperators, signalOperators,
+                        quantizedOperators,     scatterOperators,       orderOperators,       recurrentOperators,
+                        controlFlowOperators,   dataDependentOperators, suppressionOperators, uniqueOperators,
+                        textOperators,          sequenceOperators}) {
       for (const Operator& op : family()) all->push_back(op);
     }
     return all;
   }();
   return *operators;
+}
+
+std::vector<Operator> withExtents(ExtentRule rule, std::vector<Operator> operators) {
+  for (Operator& op : operators) {
+    if (!op.extents) op.extents = rule;
+  }
+  return operators;
 }
 
 const Operator* findOperator(std::string_view domain, std::string_view name, int64_t version) {

@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/import/emitter.h"
+#include "compiler/import/bounded.h"
 
 namespace tessera::compiler {
-
-class Node;
 
 using Results = absl::StatusOr<std::vector<Tensor>>;
 
@@ -41,7 +39,11 @@ struct Operator {
   int same = 1;          ///< the first so many inputs have the type of input 0
   int until = INT_MAX;   ///< last version this entry is right for
   const char* domain = "";
+  ExtentRule extents = nullptr;  ///< none: every extent must be known at compile time
 };
+
+/// The operators with a rule for extents known at run time, but for those that have one already.
+std::vector<Operator> withExtents(ExtentRule rule, std::vector<Operator> operators);
 
 /// The entry for an operator in an operator set version; null when there is none.
 const Operator* findOperator(std::string_view domain, std::string_view name, int64_t version);
@@ -82,5 +84,10 @@ std::vector<Operator> scatterOperators();
 std::vector<Operator> orderOperators();
 std::vector<Operator> recurrentOperators();
 std::vector<Operator> controlFlowOperators();
+std::vector<Operator> dataDependentOperators();
+std::vector<Operator> suppressionOperators();
+std::vector<Operator> uniqueOperators();
+std::vector<Operator> textOperators();
+std::vector<Operator> sequenceOperators();
 
 }  // namespace tessera::compiler

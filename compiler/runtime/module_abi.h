@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 2
+#define TESSERA_MODULE_ABI 3
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -64,6 +64,23 @@ typedef struct {
   int64_t flops;
 } tessera_module_step;
 
+/* An input whose value was compiled in, since shapes depend on it: a run must give these bytes. */
+typedef struct {
+  int32_t input;
+  int32_t reserved;
+  const void* data;
+  int64_t size_bytes; /* the input's */
+} tessera_module_fixed_input;
+
+/* A dimension of an output whose extent a step computes: after a run `buffer` holds it, an i64 of 0 to the
+ * dimension's entry in `shape`. The output's elements are laid out for `shape`; the runtime packs them. */
+typedef struct {
+  int32_t output;
+  int32_t dimension;
+  int32_t buffer;
+  int32_t reserved;
+} tessera_module_extent;
+
 /* A symbolic dimension of the model, bound. */
 typedef struct {
   const char* name;
@@ -78,10 +95,11 @@ typedef struct {
   const tessera_module_tensor* outputs;       /* tessera_module.num_outputs of them */
   const tessera_module_buffer* buffers;
   const tessera_module_step* steps;
+  const tessera_module_extent* extents; /* ascending by output, then dimension */
   int32_t num_dimensions;
   int32_t num_buffers;
   int32_t num_steps;
-  int32_t reserved;
+  int32_t num_extents;
   int64_t arena_bytes; /* one per concurrent run */
 } tessera_module_variant;
 
@@ -97,6 +115,9 @@ typedef struct {
   int64_t workspace_bytes; /* one per concurrent run, enough for any variant */
   int64_t scratch_bytes;   /* one per thread of a run */
   int64_t weights_bytes;   /* one section for all variants */
+  int32_t num_fixed_inputs;
+  int32_t reserved;
+  const tessera_module_fixed_input* fixed_inputs; /* ascending by input; of every variant */
 } tessera_module;
 
 #ifdef __cplusplus

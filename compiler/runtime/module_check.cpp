@@ -40,13 +40,17 @@ class Checker {
       return runtimeError(TESSERA_CORRUPT, "the artifact has %llu bytes of weights, its code expects %lld",
                           static_cast<unsigned long long>(weights_bytes), static_cast<long long>(m_->weights_bytes));
     }
-    if (m_->num_variants < 1 || m_->num_variants > TESSERA_MAX_VARIANTS || !array(m_->variants, m_->num_variants)) {
+    if (m_->num_variants < 1 || m_->num_variants > TESSERA_MAX_VARIANTS || !array(m_->variants, m_->num_variants) ||
+        !array(m_->fixed_inputs, m_->num_fixed_inputs)) {
       return fail("module", 0, "has a table outside the code");
     }
     for (int i = 0; i < m_->num_variants; ++i) {
       variant_ = i;
       if (RuntimeStatus status = checkVariant(m_->variants[i]); !status.ok()) return status;
       if (const char* what = agrees(m_->variants[i])) return fail("variant", i, what);
+    }
+    for (int i = 0; i < m_->num_fixed_inputs; ++i) {
+      if (const char* what = fixedInput(i)) return fail("fixed input", i, what);
     }
     return {};
   }
@@ -55,7 +59,8 @@ class Checker {
   RuntimeStatus checkVariant(const tessera_module_variant& v) {
     if (!bytes(v.arena_bytes)) return fail("module", 0, "asks for an impossible amount of memory");
     if (!array(v.dimensions, v.num_dimensions) || !array(v.inputs, m_->num_inputs) ||
-        !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps)) {
+        !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps) ||
+        !array(v.extents, v.num_extents)) {
       return fail("module", 0, "has a table outside the code");
     }
     for (int i = 0; i < v.num_dimensions; ++i) {
@@ -73,6 +78,9 @@ class Checker {
     }
     for (int i = 0; i < v.num_steps; ++i) {
       if (const char* what = step(v, v.steps[i])) return fail("step", i, what);
+    }
+    for (int i = 0; i < v.num_extents; ++i) {
+      if (const char* what = extent(v, i)) return fail("extent", i, what);
     }
     return {};
   }
@@ -183,6 +191,32 @@ class Checker {
       if (!segment || !segment->executable) return "has a phase outside the code";
     }
     return nullptr;
+  }
+
+  const char* fixedInput(int index) const {
+    const tessera_module_fixed_input& f = m_->fixed_inputs[index];
+    if (f.input < 0 || f.input >= m_->num_inputs) return "refers to no such input";
+    if (index > 0 && f.input <= m_->fixed_inputs[index - 1].input) return "is out of order";
+    for (int i = 0; i < m_->num_variants; ++i) {
+      if (f.size_bytes != m_->variants[i].inputs[f.input].size_bytes) return "is not the size of its input";
+    }
+    const auto alignment = static_cast<size_t>(tessera_dtype_size(m_->variants[0].inputs[f.input].dtype));
+    if (f.size_bytes > 0 && !readable(f.data, static_cast<size_t>(f.size_bytes), alignment)) {
+      return "has its value outside the code";
+    }
+    return nullptr;
+  }
+
+  const char* extent(const tessera_module_variant& v, int index) const {
+    const tessera_module_extent& e = v.extents[index];
+    if (e.output < 0 || e.output >= m_->num_outputs) return "refers to no such output";
+    if (e.dimension < 0 || e.dimension >= v.outputs[e.output].rank) return "refers to no such dimension";
+    if (e.buffer < 0 || e.buffer >= v.num_buffers) return "refers to no such buffer";
+    if (v.buffers[e.buffer].size_bytes != sizeof(int64_t)) return "is not in a buffer of one i64";
+    if (index == 0) return nullptr;
+    const tessera_module_extent& before = v.extents[index - 1];
+    const bool ascends = before.output < e.output || (before.output == e.output && before.dimension < e.dimension);
+    return ascends ? nullptr : "is out of order";
   }
 
   const tessera_module* m_;

@@ -24,14 +24,17 @@ struct Tables {
   int64_t shape2[2] = {8, 8};
   tessera_module_tensor input{};
   tessera_module_tensor output{};
+  int64_t value[16] = {};
   tessera_module_tensor input2{};
   tessera_module_tensor output2{};
-  tessera_module_buffer buffers[4]{};
+  tessera_module_buffer buffers[5]{};
   tessera_module_buffer buffers2[4]{};
   tessera_module_dimension dimension{};
   tessera_module_phase phase{};
   int32_t operands[4] = {0, 1, 2, 3};
   tessera_module_step step{};
+  tessera_module_fixed_input fixed{};
+  tessera_module_extent extents[2]{};
   tessera_module_variant variants[2]{};
   tessera_module module{};
 
@@ -41,6 +44,7 @@ struct Tables {
     buffers[1] = {TESSERA_BUFFER_WEIGHT, 0, 64, 64};
     buffers[2] = {TESSERA_BUFFER_ARENA, 0, 128, 128};
     buffers[3] = {TESSERA_BUFFER_OUTPUT, 0, 0, 128};
+    buffers[4] = {TESSERA_BUFFER_ARENA, 0, 0, 8};
     input2 = output2 = {text, TESSERA_F32, 2, shape2, 256};
     buffers2[0] = {TESSERA_BUFFER_INPUT, 0, 0, 256};
     buffers2[1] = {TESSERA_BUFFER_WEIGHT, 0, 64, 64};
@@ -49,9 +53,12 @@ struct Tables {
     phase = {&kernel, 3};
     step = {text, text, &phase, 1, 4, operands, 10};
     dimension = {text, 4};
-    variants[0] = {&dimension, &input, &output, buffers, &step, 1, 4, 1, 0, 256};
-    variants[1] = {&dimension, &input2, &output2, buffers2, &step, 1, 4, 1, 0, 512};
-    module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128};
+    fixed = {0, 0, value, 128};
+    extents[0] = {0, 0, 4, 0};
+    extents[1] = {0, 1, 4, 0};
+    variants[0] = {&dimension, &input, &output, buffers, &step, extents, 1, 5, 1, 2, 256};
+    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, 1, 4, 1, 0, 512};
+    module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128, 1, 0, &fixed};
   }
   Tables(const Tables&) = delete;
   Tables& operator=(const Tables&) = delete;
@@ -72,6 +79,7 @@ TEST(ModuleCheck, AcceptsWhatTheCompilerEmits) {
 TEST(ModuleCheck, AcceptsSeveralVariants) {
   Tables tables;
   tables.module.num_variants = 2;
+  tables.module.num_fixed_inputs = 0;  // inputs differ in size here
   const RuntimeStatus status = tables.check();
   EXPECT_TRUE(status.ok()) << status.message();
 }
@@ -127,13 +135,24 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
       {"buffer 2 has an impossible", [](Tables& t) { t.buffers[2].offset = -64; }},
       {"buffer 2 has an offset", [](Tables& t) { t.buffers[2].offset = 32; }},
       {"buffer 2 is of an unknown kind", [](Tables& t) { t.buffers[2].kind = 9; }},
-      {"step 0 refers to no such", [](Tables& t) { t.operands[1] = 4; }},
+      {"step 0 refers to no such", [](Tables& t) { t.operands[1] = 5; }},
       {"step 0 has its operands", [](Tables& t) { t.step.num_operands = 1 << 18; }},
       {"step 0 has its phases", [](Tables& t) { t.step.phases = nullptr; }},
       {"phase without work", [](Tables& t) { t.phase.grid = 0; }},
       {"phase outside the code",
        [](Tables& t) { t.phase.fn = reinterpret_cast<tessera_kernel_fn>(reinterpret_cast<uintptr_t>(t.shape)); }},
       {"negative operation count", [](Tables& t) { t.step.flops = -1; }},
+      {"table outside", [](Tables& t) { t.module.num_fixed_inputs = -1; }},
+      {"table outside", [](Tables& t) { t.variants[0].extents = nullptr; }},
+      {"fixed input 0 refers to no such", [](Tables& t) { t.fixed.input = 1; }},
+      {"fixed input 0 is not the size", [](Tables& t) { t.fixed.size_bytes = 64; }},
+      {"fixed input 0 is not the size", [](Tables& t) { t.module.num_variants = 2; }},
+      {"fixed input 0 has its value outside", [](Tables& t) { t.fixed.data = elsewhere; }},
+      {"extent 0 refers to no such output", [](Tables& t) { t.extents[0].output = -1; }},
+      {"extent 1 refers to no such dimension", [](Tables& t) { t.extents[1].dimension = 2; }},
+      {"extent 0 refers to no such buffer", [](Tables& t) { t.extents[0].buffer = 5; }},
+      {"extent 1 is not in a buffer of one i64", [](Tables& t) { t.extents[1].buffer = 2; }},
+      {"extent 1 is out of order", [](Tables& t) { t.extents[1].dimension = 0; }},
   };
   for (const Fault& fault : faults) {
     Tables tables;

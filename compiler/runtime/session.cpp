@@ -1,8 +1,11 @@
 #include "compiler/runtime/session.h"
 
 #include <algorithm>
+#include <cstring>
 #include <ctime>
 
+#include "compiler/runtime/fixed_inputs.h"
+#include "compiler/runtime/output_extents.h"
 #include "compiler/runtime/variants.h"
 
 namespace tessera::compiler {
@@ -100,6 +103,11 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
       bound.operands.push_back(operandAddress(buffer));
     }
   }
+  for (int32_t o = 0; o < module_.num_outputs; ++o) {
+    const tessera_module_tensor& output = variant.outputs[o];
+    bound.first_dimension.push_back(bound.output_shapes.size());
+    bound.output_shapes.insert(bound.output_shapes.end(), output.shape, output.shape + output.rank);
+  }
   return bound;
 }
 
@@ -134,6 +142,12 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
       return sizeError(module_, variant_, "input", i, tensor, inputs[i].size_bytes);
     }
     RuntimeStatus status = checkBuffer("input", i, tensor, inputs[i].data, inputs[i].size_bytes);
+    if (!status.ok()) return status;
+  }
+  for (int32_t f = 0; f < module_.num_fixed_inputs; ++f) {
+    const tessera_module_fixed_input& fixed = module_.fixed_inputs[f];
+    RuntimeStatus status =
+        checkFixedInput(tables().inputs[fixed.input], fixed, inputs[static_cast<size_t>(fixed.input)].data);
     if (!status.ok()) return status;
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
@@ -180,6 +194,38 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
              step_ns.empty() ? nullptr
                              : [](void* session, size_t phase) { static_cast<Session*>(session)->recordTime(phase); },
              this});
+  return applyExtents(inputs, outputs);
+}
+
+RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs,
+                                    std::span<const tessera_buffer> outputs) {
+  const tessera_module_variant& variant = tables();
+  Bound& bound = bound_[variant_];
+  for (int32_t i = 0; i < variant.num_extents; ++i) {
+    const tessera_module_extent& entry = variant.extents[i];
+    const tessera_module_buffer& buffer = variant.buffers[entry.buffer];
+    const auto index = static_cast<size_t>(buffer.index);
+    const void* at = buffer.kind == TESSERA_BUFFER_INPUT    ? inputs[index].data
+                     : buffer.kind == TESSERA_BUFFER_OUTPUT ? outputs[index].data
+                                                            : operandAddress(buffer);
+    int64_t extent = 0;
+    std::memcpy(&extent, at, sizeof(extent));
+    const tessera_module_tensor& output = variant.outputs[entry.output];
+    const int64_t most = output.shape[entry.dimension];
+    if (extent < 0 || extent > most) {
+      return runtimeError(TESSERA_CORRUPT, "the code computed %lld for dimension %d of output '%.100s', at most %lld",
+                          static_cast<long long>(extent), entry.dimension, output.name, static_cast<long long>(most));
+    }
+    const size_t first = bound.first_dimension[static_cast<size_t>(entry.output)];
+    bound.output_shapes[first + static_cast<size_t>(entry.dimension)] = extent;
+  }
+  for (int32_t i = 0; i < variant.num_extents; ++i) {
+    const auto o = static_cast<size_t>(variant.extents[i].output);
+    if (i > 0 && variant.extents[i - 1].output == variant.extents[i].output) continue;
+    const tessera_module_tensor& output = variant.outputs[o];
+    packDense(outputs[o].data, tessera_dtype_size(output.dtype), {output.shape, static_cast<size_t>(output.rank)},
+              outputShape(o));
+  }
   return {};
 }
 

@@ -38,6 +38,14 @@ class Session {
   /// Lets later runs be of another variant, below module().num_variants. Fails with BUSY while one runs.
   RuntimeStatus select(size_t variant);
 
+  /// Extents of an output of the variant: as its latest run left them, before it the upper bounds. Requires a valid
+  /// index.
+  std::span<const int64_t> outputShape(size_t index) const {
+    const Bound& bound = bound_[variant_];
+    return {bound.output_shapes.data() + bound.first_dimension[index],
+            static_cast<size_t>(tables().outputs[index].rank)};
+  }
+
   /// Runs every step. `step_ns`, when not empty, has an element per step of the variant. Does not allocate.
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                     std::span<int64_t> step_ns);
@@ -61,7 +69,9 @@ class Session {
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
-    std::vector<int64_t> grids;  // per call
+    std::vector<int64_t> grids;           // per call
+    std::vector<int64_t> output_shapes;   // of all outputs, one after another
+    std::vector<size_t> first_dimension;  // per output
   };
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
@@ -69,6 +79,8 @@ class Session {
   Bound bind(const tessera_module_variant& variant) const;
   RuntimeStatus checkBuffers(std::span<const tessera_const_buffer> inputs,
                              std::span<const tessera_buffer> outputs) const;
+  /// Reads the extents that the steps computed and packs the outputs they belong to.
+  RuntimeStatus applyExtents(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   void call(size_t call, int thread, int64_t low, int64_t high);
   void recordTime(size_t call);
   void* operandAddress(const tessera_module_buffer& buffer) const;

@@ -7,7 +7,7 @@
 namespace tessera::compiler {
 
 RuntimeStatus runtimeError(tessera_status code, const char* format, ...) {
-  char text[512];
+  char text[1024];
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(text, sizeof(text), format, arguments);

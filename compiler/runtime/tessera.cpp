@@ -1,6 +1,7 @@
 // The C interface: argument checks, error texts, and no exception beyond this file.
 #include "compiler/runtime/tessera.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
 #include <system_error>
@@ -172,6 +173,31 @@ tessera_status tessera_artifact_output(const tessera_artifact* artifact, size_t 
   return tessera_artifact_variant_output(artifact, 0, index, info);
 }
 
+const void* tessera_artifact_fixed_input(const tessera_artifact* artifact, size_t index) {
+  if (!artifact) return nullptr;
+  const tessera_module& module = artifact->loaded->module();
+  for (int32_t i = 0; i < module.num_fixed_inputs; ++i) {
+    const tessera_module_fixed_input& fixed = module.fixed_inputs[i];
+    if (static_cast<size_t>(fixed.input) != index) continue;
+    return fixed.size_bytes > 0 ? fixed.data : "";  // no element, but a value
+  }
+  return nullptr;
+}
+
+uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t index) {
+  if (!artifact) return 0;
+  const tessera_module& module = artifact->loaded->module();
+  uint64_t dimensions = 0;
+  for (int32_t v = 0; v < module.num_variants; ++v) {
+    const tessera_module_variant& variant = module.variants[v];
+    for (int32_t i = 0; i < variant.num_extents; ++i) {
+      const tessera_module_extent& extent = variant.extents[i];
+      if (static_cast<size_t>(extent.output) == index) dimensions |= uint64_t{1} << extent.dimension;
+    }
+  }
+  return dimensions;
+}
+
 size_t tessera_artifact_num_steps(const tessera_artifact* artifact) {
   return artifact ? static_cast<size_t>(artifact->loaded->module().variants[0].num_steps) : 0;
 }
@@ -299,6 +325,16 @@ tessera_status tessera_session_output(const tessera_session* session, size_t ind
 tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
                                    const tessera_buffer* outputs, size_t num_outputs) {
   return run(session, inputs, num_inputs, outputs, num_outputs, {});
+}
+
+tessera_status tessera_session_output_shape(const tessera_session* session, size_t index, int64_t* dims) {
+  if (!session) return invalid("the session is null");
+  if (index >= static_cast<size_t>(session->session->module().num_outputs))
+    return invalid("the output's index is out of range");
+  const std::span<const int64_t> shape = session->session->outputShape(index);
+  if (!shape.empty() && !dims) return invalid("the place for the extents is null");
+  std::copy(shape.begin(), shape.end(), dims);
+  return TESSERA_OK;
 }
 
 tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,

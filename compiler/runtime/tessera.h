@@ -107,6 +107,15 @@ TESSERA_API tessera_status tessera_artifact_input(const tessera_artifact* artifa
 TESSERA_API tessera_status tessera_artifact_output(const tessera_artifact* artifact, size_t index,
                                                    tessera_tensor_info* info);
 
+/* The value an input was fixed to when the model was compiled, `size_bytes` of it; null when it may have any.
+ * A run with another value fails with INVALID_ARGUMENT. Lives as long as the artifact. */
+TESSERA_API const void* tessera_artifact_fixed_input(const tessera_artifact* artifact, size_t index);
+
+/* Dimensions of an output whose extent depends on the data (how many boxes were found): bit d stands for
+ * dimension d. tessera_artifact_output gives their upper bounds, and the size for those; the extents of a run are
+ * tessera_session_output_shape's. Of several variants: bounded in any. 0 when the index is out of range. */
+TESSERA_API uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t index);
+
 /* Steps run one after another; each is one fused group of the model. */
 typedef struct {
   const char* name;   /* graph nodes it stems from */
@@ -215,13 +224,18 @@ typedef struct {
 } tessera_buffer;
 
 /* Runs the chosen variant of the model once. Buffers are given in the order of the artifact's inputs and outputs; no
- * output may overlap another buffer. Returns when the outputs are written.
- * Fails with INVALID_ARGUMENT (nothing was written) or BUSY. */
+ * output may overlap another buffer. Returns when the outputs are written. An output with bounded dimensions gets its
+ * elements densely for the extents of this run; what follows them in its buffer is undefined.
+ * Fails with INVALID_ARGUMENT (nothing was written), BUSY, or CORRUPT (the code computed an impossible extent). */
 TESSERA_API tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs,
                                                size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs);
 
-/* The same, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps) of the
- * chosen variant.
+/* Puts the extents of an output into dims[0 .. rank): those of the latest run of the session's variant, before the
+ * first one the upper bounds. Must not be called while the session runs. Fails with INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_session_output_shape(const tessera_session* session, size_t index, int64_t* dims);
+
+/* The same as tessera_session_run, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps) of
+ * the chosen variant.
  * Reading the clock costs about 50 ns a step. */
 TESSERA_API tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs,
                                                    size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs,

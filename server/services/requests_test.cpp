@@ -44,6 +44,20 @@ TEST(Requests, RefusalsNameTheField) {
          shape->add_shape(1);
          shape->add_shape(-3);
        }},
+      {"compile.fixed_inputs[0].value",
+       [](auto& r) {
+         auto* fixed = r.mutable_compile()->add_fixed_inputs();
+         fixed->mutable_spec()->set_name("shape");
+         fixed->mutable_spec()->set_dtype(v1::DATA_TYPE_I64);
+         *fixed->mutable_blob() = digestOf("eight kilobytes of extents");
+       }},
+      {"compile.fixed_inputs[0].data (bytes)",
+       [](auto& r) {
+         auto* fixed = r.mutable_compile()->add_fixed_inputs();
+         fixed->mutable_spec()->set_name("shape");
+         fixed->mutable_spec()->set_dtype(v1::DATA_TYPE_U8);
+         fixed->set_data(std::string((64 << 10) + 1, 'x'));
+       }},
       {"compile.dimensions[0].size",
        [](auto& r) {
          auto* dimension = r.mutable_compile()->add_dimensions();

@@ -4,7 +4,9 @@
 A test in passing.txt must pass. others.txt has the rest with the reason why not: one that is refused with
 UNSUPPORTED_OPERATOR, or whose data does not fit its own model, counts as skipped; a wrong result, a crash or any
 other failure counts as failed, listed or not, unless others.txt names it as `known`.
-With --update both lists are written anew; no test is ever dropped from passing.txt by it. --only REGEX selects.
+README.md counts both, by suite and by kind of reason; a count that is not true any more fails.
+With --update the lists and the counts are written anew; no test is ever dropped from passing.txt by it.
+--only REGEX selects.
 """
 # suite: timeout=1500
 
@@ -27,6 +29,14 @@ from suite import check, check_equal
 
 PASSING = pathlib.Path(__file__).with_name("passing.txt")
 OTHERS = pathlib.Path(__file__).with_name("others.txt")
+README = pathlib.Path(__file__).with_name("README.md")
+# Kinds of reasons in others.txt, for README.md: the first expression that is found in a reason says its kind.
+KINDS = (("strings", r"STRING|StringNormalizer"),
+         ("training", r"ai\.onnx\.preview\.training|training mode"),
+         ("random numbers", r"Bernoulli|Random|Multinomial"),
+         ("sequences and optionals as inputs or outputs of the model", r"is not a tensor"),
+         ("the test's own data contradict its model", r"the test's own data"),
+         ("other", r""))
 OTHERS_HEAD = """\
 # ONNX's backend tests that do not pass, and why. Written by `onnx_backend_suite.py --update`.
 # test reason
@@ -40,12 +50,23 @@ def attempt(service, case):
     if case.contradiction:
         return case.contradiction
     artifact = service.scratch("case.tsra")
-    shapes = [word for name, array in case.inputs.items() if array is not None
-              for word in ("--shape", f"{name}={'x'.join(map(str, array.shape))}")]
-    answer = service.cli("compile", case.model, "--target", "host", "--json", "-o", artifact, *shapes, expect=None)
-    if answer.code == 4:
+    flags = [word for name, array in case.inputs.items() if array is not None
+             for word in ("--shape", f"{name}={'x'.join(map(str, array.shape))}")]
+    fixed = set()
+    while True:
+        answer = service.cli("compile", case.model, "--target", "host", "--json", "-o", artifact, *flags, expect=None)
+        if answer.code != 4:
+            break
         check_equal(answer.failure["reason"], "UNSUPPORTED_OPERATOR", "reason of exit code 4")
-        return answer.failure["message"]
+        # A shape may depend on an input's value: then the error says which, and the advice has to be right.
+        wanted = set(re.findall(r"--fix (\S+)=\.\.\.", answer.failure.get("fix", ""))) & set(case.inputs)
+        if not wanted - fixed:
+            return answer.failure["message"]
+        for name in wanted - fixed:
+            value = service.scratch("fixed.npy")
+            np.save(value, case.inputs[name])
+            flags += ["--fix", f"{name}=@{value}"]
+        fixed |= wanted
     check(answer.code == 0, f"refused: {answer.failure or answer}")
     check(case.runnable, "compiled, though its inputs or outputs are no dense tensors")
     outputs, _ = service.run(artifact, case.inputs)
@@ -81,9 +102,43 @@ def listed():
     return passing, {name for name, reason in (row.split(" ", 1) for row in rows) if reason.startswith("known:")}
 
 
+def suites(names):
+    return collections.Counter(name.split("/")[0] for name in names)
+
+
+def share(passed, total):
+    return f"{100 * passed / total:.1f} %"
+
+
+def counts_text(names, reasons):
+    """The two tables of README.md for all tests and the reasons of those that do not pass."""
+    total, missing = suites(names), suites(reasons)
+    lines = ["| suite | tests | pass | |", "|---|---|---|---|"]
+    lines += [f"| {suite} | {total[suite]} | {total[suite] - missing[suite]} | "
+              f"{share(total[suite] - missing[suite], total[suite])} |" for suite in sorted(total)]
+    kinds = collections.defaultdict(collections.Counter)
+    for name, reason in reasons.items():
+        kind = next(kind for kind, pattern in KINDS if re.search(pattern, reason))
+        kinds[kind].update(suites([name]))
+    lines += ["", "| the others need | " + " | ".join(sorted(total)) + " |", "|---|" + "---|" * len(total)]
+    lines += [f"| {kind} | " + " | ".join(str(kinds[kind][suite]) for suite in sorted(total)) + " |"
+              for kind, _ in KINDS if kind in kinds]
+    return "\n".join(lines) + "\n"
+
+
+def readme_parts():
+    """What is in front of the counts in README.md, the counts, and what follows."""
+    before, rest = README.read_text().split("<!-- counts -->\n")
+    counts, after = rest.split("<!-- end of counts -->")
+    return before, counts, after
+
+
 def write_lists(passing, reasons):
     PASSING.write_text("\n".join(sorted(passing)) + "\n")
     OTHERS.write_text(OTHERS_HEAD + "".join(f"{name} {reasons[name]}\n" for name in sorted(reasons)))
+    before, _, after = readme_parts()
+    README.write_text(f"{before}<!-- counts -->\n{counts_text([*passing, *reasons], reasons)}"
+                      f"<!-- end of counts -->{after}")
 
 
 def main():
@@ -115,8 +170,14 @@ def main():
         print(f"FAILED {name}: listed in passing.txt, but there is no such test")
     if options.update and not options.only:
         write_lists(must_pass | passing, {name: why for name, why in reasons.items() if name not in must_pass})
-    elif passing - must_pass:
+    elif not options.only and readme_parts()[1] != counts_text([case.name for case in cases], reasons):
+        counts["FAILED"] += 1
+        print("FAILED the counts in README.md are not these any more: run onnx_backend_suite.py --update")
+    if not options.update and passing - must_pass:
         print(f"pass and are not listed (onnx_backend_suite.py --update): {' '.join(sorted(passing - must_pass))}")
+    total, passed = suites(case.name for case in cases), suites(passing)
+    for suite in sorted(total):
+        print(f"{suite}: {passed[suite]} of {total[suite]} pass, {share(passed[suite], total[suite])}")
     print(f"{len(cases)} tests in {time.monotonic() - start:.0f} s")
     print(f"onnx_backend: {counts['ok']} passed, {counts['FAILED']} failed, {counts['skipped']} skipped")
     return 1 if counts["FAILED"] else 0

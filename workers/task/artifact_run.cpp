@@ -151,6 +151,10 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
       if (value != given.end()) {
         if (absl::Status status = checkType(*value, spec); !status.ok()) return status;
       }
+      if (const void* fixed = tessera_artifact_fixed_input(artifact_.get(), i)) {
+        memcpy(*bytes, fixed, static_cast<size_t>(sizes[i]));  // there is only one value it can have
+        continue;
+      }
       if (!fill.allowed) {
         return tensorFailure(spec.name(), absl::StrCat("input '", spec.name(), "' is missing"), "no value",
                              describeTensor(spec));
@@ -204,11 +208,16 @@ absl::StatusOr<double> ArtifactRun::run(std::vector<int64_t>* step_ns) {
                                     step_ns->data(), step_ns->size());
   const auto ended = std::chrono::steady_clock::now();
   if (status != TESSERA_OK) return runtimeFailure(status, "run");
+  for (size_t i = 0; i < output_specs_.size(); ++i) {
+    tessera_session_output_shape(session_.get(), i, output_specs_[i].mutable_shape()->mutable_data());
+  }
   return std::chrono::duration<double, std::milli>(ended - started).count();
 }
 
 std::string_view ArtifactRun::outputBytes(size_t index) const {
-  return {static_cast<const char*>(outputs_[index].data), outputs_[index].size_bytes};
+  size_t bytes = tessera_dtype_size(output_specs_[index].dtype());
+  for (int64_t extent : output_specs_[index].shape()) bytes *= static_cast<size_t>(extent);
+  return {static_cast<const char*>(outputs_[index].data), bytes};
 }
 
 tessera_step_info ArtifactRun::step(size_t index) const {

@@ -25,6 +25,7 @@ class ArtifactRun {
 
   /// Loads input `artifact_id` of the task, chooses the variant with the inputs' shapes, checks `inputs` against its
   /// description and copies them. An input that has a shape but no value is filled, where that is allowed.
+  /// An input that was fixed at compilation may be left out.
   /// INVALID_INPUT names the tensor, what was found and what is accepted, or lists the variants when none or several
   /// fit; INCOMPATIBLE_HOST, OUT_OF_MEMORY.
   static absl::StatusOr<std::unique_ptr<ArtifactRun>> prepare(
@@ -34,6 +35,7 @@ class ArtifactRun {
   /// One run; returns its wall time in milliseconds. `step_ns`, unless null, gets one entry per step.
   absl::StatusOr<double> run(std::vector<int64_t>* step_ns = nullptr);
 
+  /// Before the first run with the upper bounds of extents that depend on the data, then with those of the latest.
   const std::vector<v1::TensorSpec>& outputs() const { return output_specs_; }
   std::string_view outputBytes(size_t index) const;
   size_t variant() const { return variant_; }

@@ -173,36 +173,39 @@ Value thresholdedRelu(const Scalars& s, Value x, Value alpha) {
 }  // namespace
 
 std::vector<Operator> activationOperators() {
-  return {
-      {"Relu", 1, 1, 1, lowerRelu, kNumbers},
-      {"LeakyRelu", 1, 1, 1, withAlpha<leakyRelu, 0.01>, kFloats},
-      {"ThresholdedRelu", 10, 1, 1, withAlpha<thresholdedRelu, 1.0>, kFloats},
-      {"Elu", 1, 1, 1, withAlpha<elu, 1.0>, kFloats},
-      {"Celu", 12, 1, 1, withAlpha<celu, 1.0>, kFloats},
-      {"Selu", 1, 1, 1, lowerSelu, kFloats},
-      {"PRelu", 1, 2, 2, lowerPRelu, kNumbers, 2},
-      {"Clip", 1, 1, 3, lowerClip, kNumbers, 3},
-      {"Sigmoid", 1, 1, 1,
-       [](Node& n, Emitter& e) {
-         return unary<[](const Scalars& s, ValueRange v) { return logistic(s, v[0]); }>(n, e);
-       },
-       kFloats},
-      {"Tanh", 1, 1, 1,
-       [](Node& n, Emitter& e) {
-         return unary<[](const Scalars& s, ValueRange v) { return s.math<math::TanhOp>(v[0]); }>(n, e);
-       },
-       kFloats},
-      {"HardSigmoid", 1, 1, 1, lowerHardSigmoid, kFloats},
-      {"HardSwish", 14, 1, 1, unary<hardSwish>, kFloats},
-      {"Softplus", 1, 1, 1, unary<[](const Scalars& s, ValueRange v) { return softplus(s, v[0]); }>, kFloats},
-      {"Softsign", 1, 1, 1,
-       unary<[](const Scalars& s, ValueRange v) { return s.div(v[0], s.add(s.constant(1), s.abs(v[0]))); }>, kFloats},
-      {"Mish", 18, 1, 1,
-       unary<[](const Scalars& s, ValueRange v) { return s.mul(v[0], s.math<math::TanhOp>(softplus(s, v[0]))); }>,
-       kFloats},
-      {"Shrink", 9, 1, 1, lowerShrink, kNumbers},
-      {"Gelu", 20, 1, 1, lowerGelu, kFloats},
-  };
+  return withExtents(
+      broadcastExtents,
+      {
+          {"Relu", 1, 1, 1, lowerRelu, kNumbers},
+          {"LeakyRelu", 1, 1, 1, withAlpha<leakyRelu, 0.01>, kFloats},
+          {"ThresholdedRelu", 10, 1, 1, withAlpha<thresholdedRelu, 1.0>, kFloats},
+          {"Elu", 1, 1, 1, withAlpha<elu, 1.0>, kFloats},
+          {"Celu", 12, 1, 1, withAlpha<celu, 1.0>, kFloats},
+          {"Selu", 1, 1, 1, lowerSelu, kFloats},
+          {"PRelu", 1, 2, 2, lowerPRelu, kNumbers, 2},
+          {"Clip", 1, 1, 3, lowerClip, kNumbers, 3},
+          {"Sigmoid", 1, 1, 1,
+           [](Node& n, Emitter& e) {
+             return unary<[](const Scalars& s, ValueRange v) { return logistic(s, v[0]); }>(n, e);
+           },
+           kFloats},
+          {"Tanh", 1, 1, 1,
+           [](Node& n, Emitter& e) {
+             return unary<[](const Scalars& s, ValueRange v) { return s.math<math::TanhOp>(v[0]); }>(n, e);
+           },
+           kFloats},
+          {"HardSigmoid", 1, 1, 1, lowerHardSigmoid, kFloats},
+          {"HardSwish", 14, 1, 1, unary<hardSwish>, kFloats},
+          {"Softplus", 1, 1, 1, unary<[](const Scalars& s, ValueRange v) { return softplus(s, v[0]); }>, kFloats},
+          {"Softsign", 1, 1, 1,
+           unary<[](const Scalars& s, ValueRange v) { return s.div(v[0], s.add(s.constant(1), s.abs(v[0]))); }>,
+           kFloats},
+          {"Mish", 18, 1, 1,
+           unary<[](const Scalars& s, ValueRange v) { return s.mul(v[0], s.math<math::TanhOp>(softplus(s, v[0]))); }>,
+           kFloats},
+          {"Shrink", 9, 1, 1, lowerShrink, kNumbers},
+          {"Gelu", 20, 1, 1, lowerGelu, kFloats},
+      });
 }
 
 }  // namespace tessera::compiler

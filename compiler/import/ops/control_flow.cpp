@@ -12,8 +12,6 @@ namespace {
 
 using mlir::ValueRange;
 
-constexpr char kRunTime[] = "a run-time value";
-
 absl::Status checkScalar(Node& n, int input, const char* name, v1::DataType type) {
   if (n.in(input).elements() == 1 && n.in(input).dtype == type && !n.in(input).sequence) return absl::OkStatus();
   return n.invalid(
@@ -27,14 +25,22 @@ absl::Status checkScalar(Node& n, int input, const char* name, v1::DataType type
 absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, const Tensor& x, const Tensor& y) {
   const bool sequences = x.sequence || y.sequence;
   if (sequences || x.shape != y.shape || x.dtype != y.dtype) {
-    return n.unsupported("the condition is computed at run time, and a shape depends on it",
-                         {.attribute = "cond",
-                          .found = kRunTime,
-                          .accepted = "a constant condition, or results of one shape and type either way"});
+    return n.knownTooLate(
+        condition, "the condition is computed at run time, and a shape depends on it",
+        {.attribute = "cond", .accepted = "a constant condition, or results of one shape and type either way"});
   }
   if (x.elements() == 0) return x;
-  return e.elementwise(x.dtype, {e.reshape(condition, {}), x, y},
-                       [](const Scalars& s, ValueRange v) { return s.select(v[0], v[1], v[2]); });
+  auto select = [&](const Tensor& yes, const Tensor& no) {
+    return e.elementwise(yes.dtype, {e.reshape(condition, {}), yes, no},
+                         [](const Scalars& s, ValueRange v) { return s.select(v[0], v[1], v[2]); });
+  };
+  Tensor result = select(x, y);
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (x.extents.contains(d) || y.extents.contains(d)) {
+      setExtent(result, d, select(extentOf(x, d), extentOf(y, d)));
+    }
+  }
+  return result;
 }
 
 Results lowerIf(Node& n, Emitter& e) {
@@ -62,6 +68,10 @@ Results lowerIf(Node& n, Emitter& e) {
 /// Tensors of one shape along a new dimension.
 absl::StatusOr<Tensor> stack(Node& n, Emitter& e, std::vector<Tensor> parts, int64_t axis) {
   for (Tensor& part : parts) {
+    if (isBounded(part)) {
+      return n.unsupported("a result of an iteration has an extent known at run time only",
+                           {.found = "an extent known at run time", .accepted = "one shape and type"});
+    }
     if (part.sequence || part.shape != parts[0].shape || part.dtype != parts[0].dtype) {
       return n.unsupported("iterations give results of different shapes",
                            {.found = absl::StrCat(shapeText(part.shape), " and ", shapeText(parts[0].shape)),
@@ -109,12 +119,17 @@ Results lowerLoop(Node& n, Emitter& e) {
   }
   std::vector<Tensor> carried(n.inputs().begin() + std::min(2, n.numInputs()), n.inputs().end());
   std::vector<std::vector<Tensor>> scans(std::max<int64_t>(n.numOutputs() - static_cast<int64_t>(carried.size()), 0));
+  // Of the rows that are stacked: an iteration whose condition does not hold adds one that does not count.
+  Tensor rows = scalarI64(0);
   for (int64_t i = 0; i < trips; ++i) {
     if (active.constant && !active.constant->integerAt(0)) break;
     if (i >= limits::kNodes || (!active.constant && trips > limits::kNodes)) {
-      return n.unsupported("the number of iterations is not known", {.attribute = "cond",
-                                                                     .found = active.constant ? "no end" : kRunTime,
-                                                                     .accepted = "a constant condition or trip count"});
+      if (!active.constant) {
+        return n.knownTooLate(active, "the number of iterations is not known",
+                              {.attribute = "cond", .accepted = "a constant condition or trip count"});
+      }
+      return n.unsupported("the number of iterations is not known",
+                           {.attribute = "cond", .found = "no end", .accepted = "a constant condition or trip count"});
     }
     std::vector<Tensor> arguments = {Emitter::wrap(reshaped(integerConstant({i}), {})), active};
     arguments.insert(arguments.end(), carried.begin(), carried.end());
@@ -126,12 +141,13 @@ Results lowerLoop(Node& n, Emitter& e) {
       }
       carried[k] = next;
     }
-    for (size_t k = 1 + carried.size(); k < results.size(); ++k) {
-      if (!active.constant) {
-        return n.unsupported("the number of rows is computed at run time",
-                             {.attribute = "cond", .found = kRunTime, .accepted = "a constant condition"});
-      }
-      scans[k - 1 - carried.size()].push_back(results[k]);
+    for (size_t k = 1 + carried.size(); k < results.size(); ++k) scans[k - 1 - carried.size()].push_back(results[k]);
+    if (active.constant && rows.constant) {
+      rows = scalarI64(rows.constant->integerAt(0) + 1);
+    } else {
+      rows = e.elementwise(v1::DATA_TYPE_I64, {rows, active}, [](const Scalars& s, ValueRange v) {
+        return s.add(v[0], s.as(v1::DATA_TYPE_BOOL).cast(v[1], v1::DATA_TYPE_I64));
+      });
     }
     const Tensor& again = results[0];
     if (again.dtype != boolean || again.sequence || again.elements() != 1) {
@@ -143,12 +159,13 @@ Results lowerLoop(Node& n, Emitter& e) {
       return s.logicalAnd(v[0], v[1]);
     });
   }
-  for (auto& rows : scans) {
-    if (rows.empty()) {
+  for (auto& list : scans) {
+    if (list.empty()) {
       return n.unsupported("no iteration gives the shape of a stacked result",
                            {.attribute = "M", .found = "0 iterations", .accepted = "1 or more"});
     }
-    TESSERA_ASSIGN_OR_RETURN(Tensor stacked, stack(n, e, std::move(rows), 0));
+    TESSERA_ASSIGN_OR_RETURN(Tensor stacked, stack(n, e, std::move(list), 0));
+    setExtent(stacked, 0, rows);
     carried.push_back(std::move(stacked));
   }
   return carried;
@@ -229,6 +246,7 @@ absl::StatusOr<ScanPlan> readScan(Node& n, int64_t inputs) {
 }
 
 Results lowerScan(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "iterations are written out"));
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
   TESSERA_ASSIGN_OR_RETURN(ScanPlan plan, readScan(n, n.numInputs()));
   TESSERA_ASSIGN_OR_RETURN(plan.input_axes, scanList(n, "scan_input_axes", plan.inputs, false));
@@ -240,6 +258,7 @@ Results lowerScan(Node& n, Emitter& e) {
 
 /// Version 8: every input has a leading batch dimension, and each element of the batch is scanned by itself.
 Results lowerBatchedScan(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "iterations are written out"));
   if (n.has(0)) {
     return n.unsupported("lengths of sequences",
                          {.attribute = "sequence_lens", .accepted = "sequences of equal length"});
@@ -275,12 +294,12 @@ Results lowerBatchedScan(Node& n, Emitter& e) {
 }  // namespace
 
 std::vector<Operator> controlFlowOperators() {
-  return {
-      {"If", 1, 1, 1, lowerIf, kBool},
-      {"Loop", 1, 0, kVariadic, lowerLoop},
-      {"Scan", 9, 1, kVariadic, lowerScan},
-      {"Scan", 8, 0, kVariadic, lowerBatchedScan, kAll, 1, 8},
-  };
+  return withExtents(extentsByLowering, {
+                                            {"If", 1, 1, 1, lowerIf, kBool},
+                                            {"Loop", 1, 0, kVariadic, lowerLoop},
+                                            {"Scan", 9, 1, kVariadic, lowerScan},
+                                            {"Scan", 8, 0, kVariadic, lowerBatchedScan, kAll, 1, 8},
+                                        });
 }
 
 }  // namespace tessera::compiler

@@ -291,10 +291,10 @@ Results lowerConvTranspose(Node& n, Emitter& e) {
 }  // namespace
 
 std::vector<Operator> convolutionOperators() {
-  return {
-      {"Conv", 1, 2, 3, lowerConv, kFloats, 3},
-      {"ConvTranspose", 1, 2, 3, lowerConvTranspose, kFloats, 3},
-  };
+  return withExtents(batchExtents, {
+                                       {"Conv", 1, 2, 3, lowerConv, kFloats, 3},
+                                       {"ConvTranspose", 1, 2, 3, lowerConvTranspose, kFloats, 3},
+                                   });
 }
 
 }  // namespace tessera::compiler

@@ -32,6 +32,31 @@ absl::Status emptySource(Node& n) {
                    {.attribute = "data", .found = shapeText(n.in(0).shape), .accepted = "dimensions of at least 1"});
 }
 
+bool mayBeNegative(const Tensor& indices) {
+  if (!indices.constant) return true;
+  for (int64_t index : indices.constant->integers()) {
+    if (index < 0) return true;
+  }
+  return false;
+}
+
+/// The result has the indices' dimensions in the place of the axis. Along a bounded axis only indices from the front
+/// mean the same whatever the extent is.
+absl::Status gatherExtents(const Node& n, int64_t axis, Tensor& result) {
+  const Tensor& x = n.in(0);
+  const Tensor& indices = n.in(1);
+  result.extents.clear();
+  for (const auto& [dim, extent] : x.extents) {
+    if (dim == axis) {
+      if (mayBeNegative(indices)) return refuseExtent(n, 0, dim, "indices may count from its end");
+      continue;
+    }
+    result.extents[dim < axis ? dim : dim - 1 + indices.rank()] = extent;
+  }
+  for (const auto& [dim, extent] : indices.extents) result.extents[axis + dim] = extent;
+  return absl::OkStatus();
+}
+
 Results lowerGather(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   const Tensor& indices = n.in(1);
@@ -50,17 +75,21 @@ Results lowerGather(Node& n, Emitter& e) {
     std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1);
     offsets[axis] = at;
     sizes[axis] = 1;
-    return {{e.reshape(e.slice(x, offsets, sizes, strides), shape)}};
+    Tensor part = e.reshape(e.slice(x, offsets, sizes, strides), shape);
+    TESSERA_RETURN_IF_ERROR(gatherExtents(n, axis, part));
+    return {{std::move(part)}};
   }
   Value source = e.value(x);
   Value index = e.value(indices);
-  return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+  Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
     Value number = e.extract(s, index, at.slice(axis, indices.rank()));
     llvm::SmallVector<Value> from(at.take_front(axis));
     from.push_back(coordinate(s, number, indices.dtype, x.shape[axis]));
     from.append(at.begin() + axis + indices.rank(), at.end());
     return e.extract(s, source, from);
-  })}};
+  });
+  TESSERA_RETURN_IF_ERROR(gatherExtents(n, axis, result));
+  return {{std::move(result)}};
 }
 
 Results lowerGatherElements(Node& n, Emitter& e) {
@@ -77,15 +106,18 @@ Results lowerGatherElements(Node& n, Emitter& e) {
   }
   if (indices.elements() == 0) return {{Emitter::wrap(makeConstant(x.dtype, indices.shape, ""))}};
   if (x.elements() == 0) return emptySource(n);
+  if (x.extents.contains(axis)) return refuseExtent(n, 0, axis, "indices may count from its end");
   Value source = e.value(x);
-  return {{e.elementwise(x.dtype, {indices}, [&](const Scalars& s, ValueRange v) {
+  Tensor result = e.elementwise(x.dtype, {indices}, [&](const Scalars& s, ValueRange v) {
     llvm::SmallVector<Value> from;
     for (int64_t d = 0; d < x.rank(); ++d) {
       from.push_back(d == axis ? coordinate(s, v[0], indices.dtype, x.shape[axis])
                                : mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(d)).getResult());
     }
     return e.extract(s, source, from);
-  })}};
+  });
+  result.extents = indices.extents;
+  return {{std::move(result)}};
 }
 
 Results lowerGatherNd(Node& n, Emitter& e) {
@@ -108,9 +140,13 @@ Results lowerGatherNd(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.elements() == 0) return emptySource(n);
+  for (const auto& [dim, extent] : x.extents) {
+    if (dim < batch + depth) return refuseExtent(n, 0, dim, "indices may count from its end");
+  }
+  if (indices.extents.contains(lead)) return refuseExtent(n, 1, lead, "it is the length of an index");
   Value source = e.value(x);
   Value index = e.value(indices);
-  return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+  Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
     llvm::SmallVector<Value> from(at.take_front(batch));
     for (int64_t k = 0; k < depth; ++k) {
       llvm::SmallVector<Value> place(at.take_front(lead));
@@ -119,17 +155,20 @@ Results lowerGatherNd(Node& n, Emitter& e) {
     }
     from.append(at.begin() + lead, at.end());
     return e.extract(s, source, from);
-  })}};
+  });
+  for (const auto& [dim, extent] : x.extents) result.extents[lead + dim - batch - depth] = extent;
+  for (const auto& [dim, extent] : indices.extents) result.extents[dim] = extent;
+  return {{std::move(result)}};
 }
 
 }  // namespace
 
 std::vector<Operator> gatherOperators() {
-  return {
-      {"Gather", 1, 2, 2, lowerGather},
-      {"GatherElements", 11, 2, 2, lowerGatherElements},
-      {"GatherND", 11, 2, 2, lowerGatherNd},
-  };
+  return withExtents(extentsByLowering, {
+                                            {"Gather", 1, 2, 2, lowerGather},
+                                            {"GatherElements", 11, 2, 2, lowerGatherElements},
+                                            {"GatherND", 11, 2, 2, lowerGatherNd},
+                                        });
 }
 
 }  // namespace tessera::compiler

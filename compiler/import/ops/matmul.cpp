@@ -156,13 +156,37 @@ Results lowerMatMul(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
+/// Rows of the first operand and columns of the second do not meet one another; the dimension they share is summed.
+absl::Status productExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  const bool gemm = n.opType() == "Gemm";
+  TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, gemm ? n.flag("transA", false) : absl::StatusOr<bool>(false));
+  TESSERA_ASSIGN_OR_RETURN(const bool transpose_b, gemm ? n.flag("transB", false) : absl::StatusOr<bool>(false));
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, 2, "it has to fit the product"));
+  Tensor& y = results[0];
+  y.extents.clear();
+  for (const int input : {0, 1}) {
+    const Tensor& x = n.in(input);
+    const bool transposed = input == 0 ? transpose_a : transpose_b;
+    // What is summed: the last dimension of the first operand, the one before of the second.
+    const int64_t summed = x.rank() == 1 ? 0 : x.rank() - ((input == 0) != transposed ? 1 : 2);
+    for (const auto& [dim, extent] : x.extents) {
+      if (dim == summed) return refuseExtent(n, input, dim, "elements along it are summed");
+      if (dim < x.rank() - 2) return refuseExtent(n, input, dim, "it numbers matrices");
+      // Of a matrix the other dimension: the result's rows or columns. A vector on the right has no columns.
+      const bool vector_right = n.in(1).rank() == 1;
+      y.extents[y.rank() - (input == 0 && !vector_right ? 2 : 1)] = extent;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<Operator> matmulOperators() {
-  return {
-      {"Gemm", 1, 2, 3, lowerGemm, kNumbers, 3},
-      {"MatMul", 1, 2, 2, lowerMatMul, kNumbers, 2},
-  };
+  return withExtents(productExtents, {
+                                         {"Gemm", 1, 2, 3, lowerGemm, kNumbers, 3},
+                                         {"MatMul", 1, 2, 2, lowerMatMul, kNumbers, 2},
+                                     });
 }
 
 }  // namespace tessera::compiler

@@ -296,6 +296,24 @@ Results lowerLpNormalization(Node& n, Emitter& e) {
   return {{e.elementwise(x.dtype, {x, norm}, [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); })}};
 }
 
+/// Before version 13 everything behind the axis is normalized together, since then the axis alone.
+absl::Status softmaxExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+  if (n.opset() >= 13) return alongAxisExtents(n, e, results);
+  TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
+  axis = axis < 0 ? axis + n.in(0).rank() : axis;
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    if (dim >= axis) return refuseExtent(n, 0, dim, "elements along it are combined");
+  }
+  results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
+absl::Status layerExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, n.in(0).rank()));
+  if (axis == 0) return refuseExtents(n, "elements along it are combined");
+  return batchExtents(n, e, results);
+}
+
 }  // namespace
 
 Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {
@@ -306,15 +324,15 @@ Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims)
 
 std::vector<Operator> normalizationOperators() {
   return {
-      {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats},
-      {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3},
-      {"LayerNormalization", 17, 2, 3, lowerLayerNormalization, kFloats, 3},
+      {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats, 1, INT_MAX, "", batchExtents},
+      {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", batchExtents},
+      {"LayerNormalization", 17, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},
       {"LRN", 1, 1, 1, lowerLrn, kFloats},
       {"LpNormalization", 1, 1, 1, lowerLpNormalization, kFloats},
-      {"Softmax", 1, 1, 1, lowerSoftmax, kFloats},
-      {"LogSoftmax", 1, 1, 1, lowerLogSoftmax, kFloats},
-      {"Hardmax", 1, 1, 1, lowerHardmax, kFloats},
+      {"Softmax", 1, 1, 1, lowerSoftmax, kFloats, 1, INT_MAX, "", softmaxExtents},
+      {"LogSoftmax", 1, 1, 1, lowerLogSoftmax, kFloats, 1, INT_MAX, "", softmaxExtents},
+      {"Hardmax", 1, 1, 1, lowerHardmax, kFloats, 1, INT_MAX, "", softmaxExtents},
   };
 }
 

@@ -92,6 +92,8 @@ Results lowerTopK(Node& n, Emitter& e) {
 
 }  // namespace
 
-std::vector<Operator> orderOperators() { return {{"TopK", 1, 1, 2, lowerTopK, kNumbers}}; }
+std::vector<Operator> orderOperators() {
+  return {{"TopK", 1, 1, 2, lowerTopK, kNumbers, 1, INT_MAX, "", alongAxisExtents}};
+}
 
 }  // namespace tessera::compiler

@@ -259,13 +259,13 @@ Results lowerLpPool(Node& n, Emitter& e) {
 }  // namespace
 
 std::vector<Operator> poolingOperators() {
-  return {
-      {"MaxPool", 1, 1, 1, lowerMaxPool, kNumbers},
-      {"AveragePool", 1, 1, 1, lowerAveragePool, kFloats},
-      {"LpPool", 2, 1, 1, lowerLpPool, kFloats},
-      {"GlobalMaxPool", 1, 1, 1, lowerGlobalMaxPool, kFloats},
-      {"GlobalAveragePool", 1, 1, 1, lowerGlobalAveragePool, kFloats},
-  };
+  return withExtents(batchExtents, {
+                                       {"MaxPool", 1, 1, 1, lowerMaxPool, kNumbers},
+                                       {"AveragePool", 1, 1, 1, lowerAveragePool, kFloats},
+                                       {"LpPool", 2, 1, 1, lowerLpPool, kFloats},
+                                       {"GlobalMaxPool", 1, 1, 1, lowerGlobalMaxPool, kFloats},
+                                       {"GlobalAveragePool", 1, 1, 1, lowerGlobalAveragePool, kFloats},
+                                   });
 }
 
 }  // namespace tessera::compiler

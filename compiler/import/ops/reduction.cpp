@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/operator.h"
 #include "compiler/import/ops/statistics.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -116,6 +117,19 @@ Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last
 
 namespace {
 
+/// The extents of the dimensions that stay; one that is reduced must be known.
+absl::Status keepExtents(const Node& n, const std::vector<int64_t>& axes, bool keep, Tensor& result) {
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    int64_t before = 0;
+    for (int64_t axis : axes) {
+      if (axis == dim) return refuseExtent(n, 0, dim, "elements along it are reduced");
+      before += axis < dim && !keep ? 1 : 0;
+    }
+    result.extents[dim - before] = extent;
+  }
+  return absl::OkStatus();
+}
+
 /// Axes moved from an attribute to an input: ReduceSum in version 13, the others in 18.
 template <Reduction kReduction, int kAxesInputSince>
 Results lowerReduce(Node& n, Emitter& e) {
@@ -140,8 +154,9 @@ Results lowerReduce(Node& n, Emitter& e) {
   if (!isFloat(x.dtype) && (kReduction == Reduction::kLogSum || kReduction == Reduction::kLogSumExp)) {
     return n.unsupported("logarithms of integers", {.found = typeName(x.dtype), .accepted = "floating point"});
   }
-  Tensor result = reduceKeepingDims(e, x, axes, kReduction);
-  return {{e.reshape(result, withoutDims(x.shape, axes, keep))}};
+  Tensor result = e.reshape(reduceKeepingDims(e, x, axes, kReduction), withoutDims(x.shape, axes, keep));
+  TESSERA_RETURN_IF_ERROR(keepExtents(n, axes, keep, result));
+  return {{std::move(result)}};
 }
 
 template <bool kMaximum>
@@ -152,26 +167,29 @@ Results lowerArg(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool last, n.flag("select_last_index", false));
   if (x.shape[axis] == 0) return n.invalid("the axis is empty", {.attribute = "axis", .found = shapeText(x.shape)});
   TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, v1::DATA_TYPE_I64));
-  return {{e.reshape(argMax(e, x, axis, kMaximum, last), withoutDims(x.shape, {axis}, keep))}};
+  Tensor result = e.reshape(argMax(e, x, axis, kMaximum, last), withoutDims(x.shape, {axis}, keep));
+  TESSERA_RETURN_IF_ERROR(keepExtents(n, {axis}, keep, result));
+  return {{std::move(result)}};
 }
 
 }  // namespace
 
 std::vector<Operator> reductionOperators() {
-  return {
-      {"ReduceSum", 1, 1, 2, lowerReduce<Reduction::kSum, 13>, kNumbers},
-      {"ReduceMean", 1, 1, 2, lowerReduce<Reduction::kMean, 18>, kNumbers},
-      {"ReduceMax", 1, 1, 2, lowerReduce<Reduction::kMax, 18>, kAll},
-      {"ReduceMin", 1, 1, 2, lowerReduce<Reduction::kMin, 18>, kAll},
-      {"ReduceProd", 1, 1, 2, lowerReduce<Reduction::kProd, 18>, kNumbers},
-      {"ReduceL1", 1, 1, 2, lowerReduce<Reduction::kL1, 18>, kNumbers},
-      {"ReduceL2", 1, 1, 2, lowerReduce<Reduction::kL2, 18>, kNumbers},
-      {"ReduceSumSquare", 1, 1, 2, lowerReduce<Reduction::kSumSquare, 18>, kNumbers},
-      {"ReduceLogSum", 1, 1, 2, lowerReduce<Reduction::kLogSum, 18>, kNumbers},
-      {"ReduceLogSumExp", 1, 1, 2, lowerReduce<Reduction::kLogSumExp, 18>, kNumbers},
-      {"ArgMax", 1, 1, 1, lowerArg<true>, kNumbers},
-      {"ArgMin", 1, 1, 1, lowerArg<false>, kNumbers},
-  };
+  return withExtents(extentsByLowering,
+                     {
+                         {"ReduceSum", 1, 1, 2, lowerReduce<Reduction::kSum, 13>, kNumbers},
+                         {"ReduceMean", 1, 1, 2, lowerReduce<Reduction::kMean, 18>, kNumbers},
+                         {"ReduceMax", 1, 1, 2, lowerReduce<Reduction::kMax, 18>, kAll},
+                         {"ReduceMin", 1, 1, 2, lowerReduce<Reduction::kMin, 18>, kAll},
+                         {"ReduceProd", 1, 1, 2, lowerReduce<Reduction::kProd, 18>, kNumbers},
+                         {"ReduceL1", 1, 1, 2, lowerReduce<Reduction::kL1, 18>, kNumbers},
+                         {"ReduceL2", 1, 1, 2, lowerReduce<Reduction::kL2, 18>, kNumbers},
+                         {"ReduceSumSquare", 1, 1, 2, lowerReduce<Reduction::kSumSquare, 18>, kNumbers},
+                         {"ReduceLogSum", 1, 1, 2, lowerReduce<Reduction::kLogSum, 18>, kNumbers},
+                         {"ReduceLogSumExp", 1, 1, 2, lowerReduce<Reduction::kLogSumExp, 18>, kNumbers},
+                         {"ArgMax", 1, 1, 1, lowerArg<true>, kNumbers},
+                         {"ArgMin", 1, 1, 1, lowerArg<false>, kNumbers},
+                     });
 }
 
 }  // namespace tessera::compiler

@@ -160,11 +160,23 @@ Results lowerRoiAlign(Node& n, Emitter& e) {
                          [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
 }
 
+/// A result for each region, whatever the regions beyond the last one are.
+absl::Status roiExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, 0, "regions refer to it"));
+  auto of_regions = n.in(1).extents.find(0), of_batches = n.in(2).extents.find(0);
+  if (of_regions == n.in(1).extents.end() || of_batches == n.in(2).extents.end() ||
+      of_regions->second != of_batches->second || n.in(1).extents.size() > 1) {
+    return refuseExtents(n, "rois and batch_indices may differ in number");
+  }
+  results[0].extents[0] = of_regions->second;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<Operator> roiOperators() {
   return {
-      {"RoiAlign", 10, 3, 3, lowerRoiAlign, kFloats, 2},
+      {"RoiAlign", 10, 3, 3, lowerRoiAlign, kFloats, 2, INT_MAX, "", roiExtents},
   };
 }
 

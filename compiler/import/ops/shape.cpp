@@ -8,6 +8,8 @@
 namespace tessera::compiler {
 namespace {
 
+using mlir::ValueRange;
+
 /// An operand that was an attribute in old versions and is a constant input since `input_since`.
 absl::StatusOr<std::optional<std::vector<int64_t>>> listOperand(Node& n, const std::string& name, int input,
                                                                 int64_t input_since) {
@@ -49,7 +51,9 @@ Results lowerReshape(Node& n, Emitter& e) {
                       .found = shapeText(*wanted),
                       .accepted = absl::StrCat("shapes of ", x.elements(), " elements")});
   }
-  return {{e.reshape(x, std::move(shape))}};
+  std::vector<Tensor> results = {e.reshape(x, std::move(shape))};
+  TESSERA_RETURN_IF_ERROR(reshapeExtents(n, e, results, &*wanted));
+  return results;
 }
 
 Results lowerFlatten(Node& n, Emitter& e) {
@@ -58,8 +62,10 @@ Results lowerFlatten(Node& n, Emitter& e) {
   if (axis != x.rank()) {
     TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, x.rank(), "axis"));
   }
-  return {{e.reshape(x, {elementCount({x.shape.begin(), x.shape.begin() + axis}),
-                         elementCount({x.shape.begin() + axis, x.shape.end()})})}};
+  std::vector<Tensor> results = {e.reshape(x, {elementCount({x.shape.begin(), x.shape.begin() + axis}),
+                                               elementCount({x.shape.begin() + axis, x.shape.end()})})};
+  TESSERA_RETURN_IF_ERROR(reshapeExtents(n, e, results, nullptr));
+  return results;
 }
 
 Results lowerSqueeze(Node& n, Emitter& e) {
@@ -77,10 +83,20 @@ Results lowerSqueeze(Node& n, Emitter& e) {
     }
   }
   Shape shape;
+  std::map<int64_t, mlir::Value> extents;
   for (size_t d = 0; d < drop.size(); ++d) {
-    if (given ? !drop[d] : x.shape[d] != 1) shape.push_back(x.shape[d]);
+    auto extent = x.extents.find(static_cast<int64_t>(d));
+    const bool bounded = extent != x.extents.end();
+    if (given ? drop[d] : x.shape[d] == 1) {
+      if (bounded) return refuseExtent(n, 0, extent->first, "it may be 0, and cannot be dropped");
+      continue;
+    }
+    if (bounded) extents[static_cast<int64_t>(shape.size())] = extent->second;
+    shape.push_back(x.shape[d]);
   }
-  return {{e.reshape(x, std::move(shape))}};
+  Tensor result = e.reshape(x, std::move(shape));
+  result.extents = std::move(extents);
+  return {{std::move(result)}};
 }
 
 Results lowerUnsqueeze(Node& n, Emitter& e) {
@@ -91,12 +107,17 @@ Results lowerUnsqueeze(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const auto axes, n.normalizeAxes(*given, rank, "axes"));
   Shape shape(rank, 0);
   for (int64_t axis : axes) shape[axis] = 1;
-  size_t next = 0;
+  int64_t next = 0;
+  std::map<int64_t, mlir::Value> extents;
   for (int64_t d = 0; d < rank; ++d) {
-    if (std::find(axes.begin(), axes.end(), d) == axes.end()) shape[d] = x.shape[next++];
+    if (std::find(axes.begin(), axes.end(), d) != axes.end()) continue;
+    if (auto extent = x.extents.find(next); extent != x.extents.end()) extents[d] = extent->second;
+    shape[d] = x.shape[next++];
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
-  return {{e.reshape(x, std::move(shape))}};
+  Tensor result = e.reshape(x, std::move(shape));
+  result.extents = std::move(extents);
+  return {{std::move(result)}};
 }
 
 Results lowerTranspose(Node& n, Emitter& e) {
@@ -110,7 +131,12 @@ Results lowerTranspose(Node& n, Emitter& e) {
                                                       .found = absl::StrCat(permutation.size(), " axes"),
                                                       .accepted = absl::StrCat(x.rank(), " axes")});
   }
-  return {{e.transpose(x, permutation)}};
+  Tensor result = e.transpose(x, permutation);
+  result.extents.clear();
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (auto extent = x.extents.find(permutation[d]); extent != x.extents.end()) result.extents[d] = extent->second;
+  }
+  return {{std::move(result)}};
 }
 
 Results lowerConcat(Node& n, Emitter& e) {
@@ -132,7 +158,15 @@ Results lowerConcat(Node& n, Emitter& e) {
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, first.dtype));
   if (n.numInputs() == 1) return {{first}};
-  return {{e.concat(n.inputs(), axis)}};
+  for (int i = 0; i < n.numInputs(); ++i) {
+    if (n.in(i).extents.contains(axis)) return refuseExtent(n, i, axis, "what follows it would have no fixed place");
+    if (n.in(i).extents == first.extents) continue;
+    const bool bounded = isBounded(n.in(i));
+    return refuseExtents(n, bounded ? i : 0, absl::StrCat("input ", bounded ? 0 : i, " may have another extent"));
+  }
+  Tensor result = e.concat(n.inputs(), axis);
+  result.extents = first.extents;
+  return {{std::move(result)}};
 }
 
 Results lowerExpand(Node& n, Emitter& e) {
@@ -145,12 +179,23 @@ Results lowerExpand(Node& n, Emitter& e) {
                      {.attribute = "shape", .found = shapeText(wanted), .accepted = shapeText(x.shape)});
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(*shape, x.dtype));
-  return {{e.broadcast(x, *shape)}};
+  Tensor result = e.broadcast(x, *shape);
+  result.extents.clear();
+  for (const auto& [dim, extent] : x.extents) {
+    const int64_t from_last = x.rank() - dim;
+    const auto given = static_cast<int64_t>(wanted.size()) - from_last;
+    if (given >= 0 && wanted[given] != 1) {
+      return refuseExtent(n, 0, dim, absl::StrCat("the new shape wants ", wanted[given], " there"));
+    }
+    result.extents[result.rank() - from_last] = extent;
+  }
+  return {{std::move(result)}};
 }
 
 /// Each dimension d becomes repeats[d] x d, broadcast along the first, and the two are merged.
 Results lowerTile(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "it would be repeated"));
   if (n.opset() < 6) return n.unsupported("version 1", {.accepted = "version 6 or newer"});
   TESSERA_ASSIGN_OR_RETURN(const auto repeats, n.constantIntegers(1, "repeats"));
   TESSERA_RETURN_IF_ERROR(n.checkResult(repeats, x.dtype));
@@ -183,17 +228,25 @@ Results lowerDropout(Node& n, Emitter& e) {
   n.ignore("is_test");
   if (n.has(2)) {
     TESSERA_ASSIGN_OR_RETURN(const ConstantPtr training, n.constantInput(2, "training_mode"));
-    if (training->elements() == 1 && training->integerAt(0) != 0) {
+    bool drops = training->elements() == 1 && training->integerAt(0) != 0;
+    if (drops && n.has(1)) {
+      TESSERA_ASSIGN_OR_RETURN(const ConstantPtr ratio, n.constantInput(1, "ratio"));
+      drops = ratio->elements() != 1 || ratio->realAt(0) != 0;
+    }
+    if (drops) {
       return n.unsupported("training mode", {.attribute = "training_mode",
                                              .found = "true",
                                              .accepted = "false",
                                              .fix = "export the model for inference"});
     }
   }
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, 1, "one number"));
   if (!n.wants(1)) return {{n.in(0)}};
   const v1::DataType mask = n.opset() >= 10 ? v1::DATA_TYPE_BOOL : n.in(0).dtype;
   TESSERA_RETURN_IF_ERROR(n.checkResult(n.in(0).shape, mask));
-  return {{n.in(0), e.filled(e.scalars(mask).constant(1), mask, n.in(0).shape)}};
+  Tensor ones = e.filled(e.scalars(mask).constant(1), mask, n.in(0).shape);
+  ones.extents = n.in(0).extents;
+  return {{n.in(0), std::move(ones)}};
 }
 
 Results lowerShape(Node& n, Emitter& e) {
@@ -203,11 +256,25 @@ Results lowerShape(Node& n, Emitter& e) {
   auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + x.rank() : at, 0, x.rank()); };
   start = clamp(start);
   end = std::max(clamp(end), start);
-  return {{Emitter::wrap(integerConstant({x.shape.begin() + start, x.shape.begin() + end}))}};
+  const bool bounded = std::any_of(x.extents.begin(), x.extents.end(),
+                                   [&](const auto& extent) { return extent.first >= start && extent.first < end; });
+  if (!bounded) return {{Emitter::wrap(integerConstant({x.shape.begin() + start, x.shape.begin() + end}))}};
+  std::vector<Tensor> extents;
+  for (int64_t d = start; d < end; ++d) extents.push_back(e.reshape(extentOf(x, d), {1}));
+  return {{extents.size() == 1 ? extents[0] : e.concat(extents, 0)}};
 }
 
 Results lowerSize(Node& n, Emitter& e) {
-  return {{Emitter::wrap(reshaped(integerConstant({n.in(0).elements()}), {}))}};
+  const Tensor& x = n.in(0);
+  if (x.extents.empty()) return {{scalarI64(x.elements())}};
+  int64_t known = 1;
+  for (int64_t d = 0; d < x.rank(); ++d) known *= x.extents.contains(d) ? 1 : x.shape[d];
+  Tensor size = scalarI64(known);
+  for (const auto& [dim, extent] : x.extents) {
+    size = e.elementwise(v1::DATA_TYPE_I64, {size, extentOf(x, dim)},
+                         [](const Scalars& s, ValueRange v) { return s.mul(v[0], v[1]); });
+  }
+  return {{std::move(size)}};
 }
 
 absl::StatusOr<int64_t> blockSize(Node& n) {
@@ -221,6 +288,7 @@ absl::StatusOr<int64_t> blockSize(Node& n) {
 }
 
 Results lowerDepthToSpace(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "blocks are rearranged"));
   TESSERA_ASSIGN_OR_RETURN(const int64_t block, blockSize(n));
   TESSERA_ASSIGN_OR_RETURN(const std::string mode, n.text("mode", "DCR"));
   const Shape& s = n.in(0).shape;
@@ -241,6 +309,7 @@ Results lowerDepthToSpace(Node& n, Emitter& e) {
 }
 
 Results lowerSpaceToDepth(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "blocks are rearranged"));
   TESSERA_ASSIGN_OR_RETURN(const int64_t block, blockSize(n));
   const Shape& s = n.in(0).shape;
   if (s[2] % block != 0 || s[3] % block != 0) {
@@ -255,22 +324,22 @@ Results lowerSpaceToDepth(Node& n, Emitter& e) {
 }  // namespace
 
 std::vector<Operator> shapeOperators() {
-  return {
-      {"Reshape", 1, 1, 2, lowerReshape},
-      {"Flatten", 1, 1, 1, lowerFlatten},
-      {"Squeeze", 1, 1, 2, lowerSqueeze},
-      {"Unsqueeze", 1, 1, 2, lowerUnsqueeze},
-      {"Transpose", 1, 1, 1, lowerTranspose},
-      {"Concat", 1, 1, kVariadic, lowerConcat},
-      {"Expand", 8, 2, 2, lowerExpand},
-      {"Tile", 1, 2, 3, lowerTile},
-      {"Identity", 1, 1, 1, lowerIdentity},
-      {"Dropout", 1, 1, 3, lowerDropout},
-      {"Shape", 1, 1, 1, lowerShape},
-      {"Size", 1, 1, 1, lowerSize},
-      {"DepthToSpace", 1, 1, 1, lowerDepthToSpace},
-      {"SpaceToDepth", 1, 1, 1, lowerSpaceToDepth},
-  };
+  return withExtents(extentsByLowering, {
+                                            {"Reshape", 1, 1, 2, lowerReshape},
+                                            {"Flatten", 1, 1, 1, lowerFlatten},
+                                            {"Squeeze", 1, 1, 2, lowerSqueeze},
+                                            {"Unsqueeze", 1, 1, 2, lowerUnsqueeze},
+                                            {"Transpose", 1, 1, 1, lowerTranspose},
+                                            {"Concat", 1, 1, kVariadic, lowerConcat},
+                                            {"Expand", 8, 2, 2, lowerExpand},
+                                            {"Tile", 1, 2, 3, lowerTile},
+                                            {"Identity", 1, 1, 1, lowerIdentity},
+                                            {"Dropout", 1, 1, 3, lowerDropout},
+                                            {"Shape", 1, 1, 1, lowerShape},
+                                            {"Size", 1, 1, 1, lowerSize},
+                                            {"DepthToSpace", 1, 1, 1, lowerDepthToSpace},
+                                            {"SpaceToDepth", 1, 1, 1, lowerSpaceToDepth},
+                                        });
 }
 
 }  // namespace tessera::compiler

@@ -17,10 +17,29 @@ Value indexConstant(const Scalars& s, int64_t value) { return arith::ConstantInd
 
 struct SliceRange {
   std::vector<int64_t> offsets, sizes, strides;
+  std::map<int64_t, mlir::Value> extents;  ///< of bounded dimensions
 };
 
+/// The extent that is left of a bounded dimension. Bounds must count from the front: what they mean otherwise
+/// depends on the extent.
+absl::StatusOr<mlir::Value> slicedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, int64_t end,
+                                         int64_t step) {
+  if (step != 1 || start < 0 || end < 0) {
+    return refuseExtent(n, 0, dim, "a slice of it that counts from its end, or has steps, has no fixed place");
+  }
+  const Tensor extent = extentOf(n.in(0), dim);
+  if (start == 0 && end >= n.in(0).shape[dim]) return extent.value;
+  return e
+      .elementwise(v1::DATA_TYPE_I64, {extent},
+                   [&](const Scalars& s, ValueRange v) {
+                     Value stop = s.min(v[0], s.integer(end));
+                     return s.max(s.sub(stop, s.integer(start)), s.integer(0));
+                   })
+      .value;
+}
+
 /// NumPy's slicing: bounds count from the end when negative and are clamped.
-absl::StatusOr<SliceRange> readRange(Node& n) {
+absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   std::vector<int64_t> starts, ends, axes, steps;
   if (n.opset() < 10) {
@@ -50,7 +69,7 @@ absl::StatusOr<SliceRange> readRange(Node& n) {
                       .found = absl::StrCat(starts.size(), ", ", ends.size(), ", ", axes.size(), ", ", steps.size()),
                       .accepted = "equal lengths"});
   }
-  SliceRange range{std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1)};
+  SliceRange range{std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1), x.extents};
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t dim = x.shape[axes[i]];
     const int64_t step = std::clamp<int64_t>(steps[i], -INT32_MAX, INT32_MAX);
@@ -64,13 +83,16 @@ absl::StatusOr<SliceRange> readRange(Node& n) {
     range.offsets[axes[i]] = start;
     range.sizes[axes[i]] = std::max<int64_t>(size, 0);
     range.strides[axes[i]] = step;
+    if (x.extents.contains(axes[i])) {
+      TESSERA_ASSIGN_OR_RETURN(range.extents[axes[i]], slicedExtent(n, e, axes[i], starts[i], ends[i], step));
+    }
   }
   return range;
 }
 
 Results lowerSlice(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
-  TESSERA_ASSIGN_OR_RETURN(SliceRange range, readRange(n));
+  TESSERA_ASSIGN_OR_RETURN(SliceRange range, readRange(n, e));
   bool backwards = false, empty = false;
   for (size_t d = 0; d < range.sizes.size(); ++d) {
     if (range.sizes[d] <= 1) range.strides[d] = 1;
@@ -78,21 +100,28 @@ Results lowerSlice(Node& n, Emitter& e) {
     backwards |= range.strides[d] < 0;
   }
   if (empty) return {{Emitter::wrap(makeConstant(x.dtype, range.sizes, ""))}};
-  if (!backwards) return {{e.slice(x, range.offsets, range.sizes, range.strides)}};
+  if (!backwards) {
+    Tensor result = e.slice(x, range.offsets, range.sizes, range.strides);
+    result.extents = std::move(range.extents);
+    return {{std::move(result)}};
+  }
   Value source = e.value(x);
-  return {{e.generate(x.dtype, range.sizes, [&](const Scalars& s, ValueRange at) {
+  Tensor result = e.generate(x.dtype, range.sizes, [&](const Scalars& s, ValueRange at) {
     llvm::SmallVector<Value> from;
     for (size_t d = 0; d < range.sizes.size(); ++d) {
       Value scaled = arith::MulIOp::create(s.b, s.loc, at[d], indexConstant(s, range.strides[d]));
       from.push_back(arith::AddIOp::create(s.b, s.loc, scaled, indexConstant(s, range.offsets[d])));
     }
     return e.extract(s, source, from);
-  })}};
+  });
+  result.extents = std::move(range.extents);
+  return {{std::move(result)}};
 }
 
 Results lowerSplit(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, x.rank()));
+  if (x.extents.contains(axis)) return refuseExtent(n, 0, axis, "its parts would have no fixed place");
   const int64_t dim = x.shape[axis];
   int64_t parts = n.numOutputs();
   std::optional<std::vector<int64_t>> sizes;
@@ -140,6 +169,9 @@ Results lowerSplit(Node& n, Emitter& e) {
       results.push_back(e.slice(x, offsets, shape, strides));
     }
     offsets[axis] += size;
+  }
+  for (Tensor& result : results) {
+    if (result.value) result.extents = x.extents;
   }
   return results;
 }
@@ -222,11 +254,12 @@ Results lowerPad(Node& n, Emitter& e) {
             "the padding value does not fit",
             {.attribute = "constant_value", .found = typeName(n.in(2).dtype), .accepted = typeName(x.dtype)});
       }
-      with = mlir::tensor::ExtractOp::create(e.b, e.loc, e.value(e.reshape(n.in(2), {})), ValueRange{});
-      if (n.in(2).constant) {
-        with = isFloat(x.dtype) ? e.scalars(x.dtype).constant(n.in(2).constant->realAt(0))
-                                : e.scalars(x.dtype).integer(n.in(2).constant->integerAt(0));
+      if (!n.in(2).constant) {
+        return n.knownTooLate(n.in(2), "the padding value is computed at run time",
+                              {.attribute = "constant_value", .accepted = "a constant"});
       }
+      with = isFloat(x.dtype) ? e.scalars(x.dtype).constant(n.in(2).constant->realAt(0))
+                              : e.scalars(x.dtype).integer(n.in(2).constant->integerAt(0));
     }
     if (!with) with = e.scalars(x.dtype).constant(0);
     // Negative padding crops: the slice comes first, then only positive padding is left.
@@ -277,8 +310,8 @@ Results lowerTrilu(Node& n, Emitter& e) {
 
 std::vector<Operator> sliceOperators() {
   return {
-      {"Slice", 1, 1, 5, lowerSlice},
-      {"Split", 1, 1, 2, lowerSplit},
+      {"Slice", 1, 1, 5, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
+      {"Split", 1, 1, 2, lowerSplit, kAll, 1, INT_MAX, "", extentsByLowering},
       {"Pad", 1, 1, 4, lowerPad},
       {"Trilu", 14, 1, 2, lowerTrilu},
   };

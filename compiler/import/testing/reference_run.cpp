@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/element_type.h"
+#include "compiler/runtime/output_extents.h"
 #include "llvm/Support/TargetSelect.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -86,11 +87,17 @@ void registerReferenceDialects(mlir::MLIRContext& context) {
                       mlir::LLVM::LLVMDialect>();
 }
 
-absl::StatusOr<std::vector<std::string>> referenceRun(ImportedModel model, const std::vector<std::string>& inputs) {
+absl::StatusOr<std::vector<std::string>> referenceRun(ImportedModel model, const std::vector<std::string>& inputs,
+                                                      std::vector<std::vector<int64_t>>* shapes) {
   // MLIR's bare-pointer convention does not convert tensors without elements; then there is nothing to run.
   int64_t elements = 0;
   for (const v1::TensorSpec& output : model.outputs) elements += static_cast<int64_t>(byteSize(output));
-  if (elements == 0) return std::vector<std::string>(model.outputs.size());
+  if (elements == 0) {
+    for (const v1::TensorSpec& output : model.outputs) {
+      if (shapes) shapes->emplace_back(output.shape().begin(), output.shape().end());
+    }
+    return std::vector<std::string>(model.outputs.size());
+  }
   std::string errors;
   mlir::ScopedDiagnosticHandler handler(model.module->getContext(), [&](mlir::Diagnostic& diagnostic) {
     absl::StrAppend(&errors, diagnostic.str(), "; ");
@@ -113,14 +120,27 @@ absl::StatusOr<std::vector<std::string>> referenceRun(ImportedModel model, const
   for (size_t i = 0; i < model.inputs.size(); ++i) buffers[i].resize(byteSize(model.inputs[i]));
   for (const Weight& weight : model.weights) buffers.emplace_back(weight.bytes);
   for (const v1::TensorSpec& output : model.outputs) buffers.emplace_back(byteSize(output), '\xcd');
+  std::vector<int64_t> extents(model.extents.size(), -1);
   std::vector<void*> pointers;
   for (std::string& buffer : buffers) pointers.push_back(buffer.data());
+  for (int64_t& extent : extents) pointers.push_back(&extent);
   std::vector<void*> arguments;
   for (void*& pointer : pointers) arguments.push_back(&pointer);
   if (llvm::Error error = (*engine)->invokePacked("main", arguments)) {
     return absl::InternalError(absl::StrCat("invoke: ", llvm::toString(std::move(error))));
   }
-  return std::vector<std::string>(buffers.end() - static_cast<int64_t>(model.outputs.size()), buffers.end());
+  std::vector<std::string> outputs(buffers.end() - static_cast<int64_t>(model.outputs.size()), buffers.end());
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const v1::TensorSpec& spec = model.outputs[o];
+    std::vector<int64_t> shape(spec.shape().begin(), spec.shape().end());
+    for (size_t i = 0; i < extents.size(); ++i) {
+      if (model.extents[i].output == static_cast<int>(o)) shape[model.extents[i].dimension] = extents[i];
+    }
+    packDense(outputs[o].data(), elementBytes(spec.dtype()), {spec.shape().data(), shape.size()}, shape);
+    outputs[o].resize(elementCount(shape) * elementBytes(spec.dtype()));
+    if (shapes) shapes->push_back(shape);
+  }
+  return outputs;
 }
 
 }  // namespace tessera::compiler

@@ -1,0 +1,153 @@
+#include "compiler/import/bounded.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::compiler {
+
+using mlir::ValueRange;
+
+bool isBounded(const Tensor& tensor) {
+  if (!tensor.extents.empty()) return true;
+  return tensor.sequence && std::any_of(tensor.sequence->begin(), tensor.sequence->end(), isBounded);
+}
+
+bool hasBoundedInput(const Node& node) { return std::any_of(node.inputs().begin(), node.inputs().end(), isBounded); }
+
+absl::Status refuseExtent(const Node& node, int input, int64_t dim, const std::string& why) {
+  const int64_t bound = node.in(input).shape[dim];
+  return node.unsupported(
+      absl::StrCat("dimension ", dim, " of input ", input, " is known only at run time (at most ", bound, "): ", why),
+      {.attribute = absl::StrCat("input ", input),
+       .found = absl::StrCat("an extent of up to ", bound, " at dimension ", dim),
+       .accepted = "an extent that is known at compile time",
+       .fix = "end the model before this node, or make the number of elements constant"});
+}
+
+absl::Status refuseExtents(const Node& node, int input, const std::string& why) {
+  if (!node.has(input) || !isBounded(node.in(input))) return absl::OkStatus();
+  const Tensor& tensor = node.in(input);
+  if (!tensor.sequence) return refuseExtent(node, input, tensor.extents.begin()->first, why);
+  return node.unsupported(absl::StrCat("a tensor of the sequence has a dimension known only at run time: ", why),
+                          {.attribute = absl::StrCat("input ", input),
+                           .found = "an extent known at run time",
+                           .accepted = "extents that are known at compile time"});
+}
+
+absl::Status refuseExtents(const Node& node, const std::string& why) {
+  for (int i = 0; i < node.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(node, i, why));
+  return absl::OkStatus();
+}
+
+Tensor scalarI64(int64_t value) { return Emitter::wrap(reshaped(integerConstant({value}), {})); }
+
+Tensor extentOf(const Tensor& tensor, int64_t dim) {
+  auto bounded = tensor.extents.find(dim);
+  return bounded == tensor.extents.end() ? scalarI64(tensor.shape[dim])
+                                         : Emitter::wrap(bounded->second, v1::DATA_TYPE_I64);
+}
+
+Tensor multiplied(Emitter& e, const Tensor& extent, int64_t factor) {
+  if (factor == 1) return extent;
+  return e.elementwise(v1::DATA_TYPE_I64, {extent, scalarI64(factor)},
+                       [](const Scalars& s, ValueRange v) { return s.mul(v[0], v[1]); });
+}
+
+void setExtent(Tensor& tensor, int64_t dim, const Tensor& extent) {
+  if (extent.value && tensor.shape[dim] > 0) tensor.extents[dim] = extent.value;
+}
+
+absl::Status extentsByLowering(Node&, Emitter&, std::vector<Tensor>&) { return absl::OkStatus(); }
+
+absl::Status broadcastExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  std::map<int64_t, std::pair<int, mlir::Value>> from_last;  // dimension counted from the last -> input, extent
+  for (int i = 0; i < n.numInputs(); ++i) {
+    for (const auto& [dim, extent] : n.in(i).extents) {
+      auto [known, fresh] = from_last.try_emplace(n.in(i).rank() - 1 - dim, i, extent);
+      if (!fresh && known->second.second != extent) {
+        return refuseExtent(n, i, dim, absl::StrCat("it may differ from that of input ", known->second.first));
+      }
+    }
+  }
+  for (const auto& [place, source] : from_last) {
+    for (int i = 0; i < n.numInputs(); ++i) {
+      const int64_t dim = n.has(i) ? n.in(i).rank() - 1 - place : -1;
+      if (dim < 0 || n.in(i).extents.contains(dim) || n.in(i).shape[dim] == 1) continue;
+      return refuseExtent(n, source.first, n.in(source.first).rank() - 1 - place,
+                          absl::StrCat("input ", i, " has ", n.in(i).shape[dim], " there"));
+    }
+  }
+  for (Tensor& result : results) {
+    result.extents.clear();
+    for (const auto& [place, source] : from_last) result.extents[result.rank() - 1 - place] = source.second;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status batchExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  for (int i = 0; i < n.numInputs(); ++i) {
+    for (const auto& [dim, extent] : n.in(i).extents) {
+      if (i != 0 || dim != 0) return refuseExtent(n, i, dim, "elements along it are combined");
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(n.in(0).sequence ? refuseExtents(n, 0, "no batch") : absl::OkStatus());
+  for (Tensor& result : results) result.extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
+absl::Status alongAxisExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, n.in(0).rank()));
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    if (dim == axis) return refuseExtent(n, 0, dim, "elements along it are combined");
+  }
+  for (Tensor& result : results) {
+    result.extents = n.in(0).extents;
+    result.extents.erase(axis);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, const Shape* wanted) {
+  const Tensor& x = n.in(0);
+  Tensor& y = results[0];
+  y.extents.clear();
+  for (const auto& [dim, extent] : x.extents) {
+    const int64_t bound = x.shape[dim];
+    const int64_t before = elementCount({x.shape.begin(), x.shape.begin() + dim});
+    // The result's dimension that begins where this one does: behind as many elements, and not a 1 in front of it.
+    std::vector<int64_t> candidates;
+    int64_t passed = 1;
+    for (int64_t d = 0; d < y.rank() && passed <= before; passed *= y.shape[d++]) {
+      if (passed == before && (y.shape[d] > 1 || bound == 1)) candidates.push_back(d);
+    }
+    if (wanted && candidates.size() > 1) {  // a bound of 1: the shape must say which one it is
+      std::erase_if(candidates, [&](int64_t d) { return (*wanted)[d] != -1; });
+    }
+    if (candidates.size() != 1) return refuseExtent(n, 0, dim, "the new shape does not keep it apart");
+    const int64_t to = candidates[0];
+    const int64_t size = y.shape[to];
+    if (wanted && (*wanted)[to] != -1 && !((*wanted)[to] == 0 && to == dim)) {
+      return refuseExtent(n, 0, dim, absl::StrCat("the new shape wants ", (*wanted)[to], " there"));
+    }
+    if (size % bound == 0) {
+      // Merged with the dimensions behind it, which must be dense.
+      int64_t merged = bound;
+      for (int64_t d = dim + 1; merged < size; ++d) {
+        if (d >= x.rank() || x.extents.contains(d)) return refuseExtent(n, 0, dim, "it is merged with another one");
+        merged *= x.shape[d];
+      }
+      if (merged != size) return refuseExtent(n, 0, dim, "it is merged with a part of another one");
+      setExtent(y, to, multiplied(e, extentOf(x, dim), size / bound));
+    } else if (bound % size == 0) {
+      const int64_t parts = bound / size;
+      setExtent(y, to,
+                e.elementwise(v1::DATA_TYPE_I64, {extentOf(x, dim), scalarI64(parts)},
+                              [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); }));
+    } else {
+      return refuseExtent(n, 0, dim, absl::StrCat("it cannot become ", size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler

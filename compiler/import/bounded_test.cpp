@@ -1,0 +1,274 @@
+// Dimensions whose extent the data decide, through MLIR's default lowering.
+#include "compiler/import/bounded.h"
+
+#include <cstring>
+
+#include "compiler/import/import.h"
+#include "compiler/import/testing/model_builder.h"
+#include "compiler/import/testing/reference_run.h"
+#include "gmock/gmock.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Shapes = std::vector<std::vector<int64_t>>;
+
+constexpr int kI64 = onnx::TensorProto::INT64, kBool = onnx::TensorProto::BOOL;
+
+template <typename T>
+std::string bytesOf(const std::vector<T>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+template <typename T>
+std::vector<T> valuesOf(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+class Bounded : public testing::Test {
+ protected:
+  struct Outcome {
+    std::vector<std::string> outputs;
+    Shapes shapes;
+  };
+  Outcome run(const ModelBuilder& b, const std::vector<std::string>& inputs) {
+    mlir::MLIRContext context;
+    auto model = importBytes(context, b.model.SerializeAsString());
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (!model.ok()) return {};
+    Outcome outcome;
+    auto outputs = referenceRun(*std::move(model), inputs, &outcome.shapes);
+    EXPECT_TRUE(outputs.ok()) << outputs.status();
+    if (outputs.ok()) outcome.outputs = *outputs;
+    outcome.outputs.resize(std::max<size_t>(outcome.outputs.size(), 1));
+    return outcome;
+  }
+  std::string refusal(const ModelBuilder& b) {
+    mlir::MLIRContext context;
+    auto model = importBytes(context, b.model.SerializeAsString());
+    EXPECT_FALSE(model.ok());
+    if (model.ok()) return "";
+    EXPECT_EQ(failureOf(model.status()).reason(), v1::Failure::UNSUPPORTED_OPERATOR);
+    return failureOf(model.status()).message();
+  }
+};
+
+/// x[2, 3] -> NonZero -> w[2, <= 6]
+ModelBuilder nonZero() {
+  ModelBuilder b;
+  b.input("x", {2, 3}).output("y");
+  b.node("NonZero", {"x"}, {"w"});
+  return b;
+}
+
+const std::string kSparse = bytesOf<float>({0, 1, 0, 2, 0, 3});
+
+TEST_F(Bounded, OutputsAreMarkedWithTheirBounds) {
+  ModelBuilder b = nonZero();
+  b.node("Identity", {"w"}, {"y"});
+  mlir::MLIRContext context;
+  auto model = importBytes(context, b.model.SerializeAsString());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->outputs[0].shape(), ElementsAre(2, 6));
+  EXPECT_THAT(model->outputs[0].bounded_dims(), ElementsAre(1));
+  ASSERT_EQ(model->extents.size(), 1U);
+  EXPECT_EQ(model->extents[0].dimension, 1);
+  const Outcome outcome = run(b, {kSparse});
+  EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(2, 3)));
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[0]), ElementsAre(0, 1, 1, 1, 0, 2));
+  EXPECT_THAT(run(b, {bytesOf<float>({0, 0, 0, 0, 0, 0})}).shapes, ElementsAre(ElementsAre(2, 0)));
+  EXPECT_THAT(run(b, {bytesOf<float>({1, 1, 1, 1, 1, 1})}).shapes, ElementsAre(ElementsAre(2, 6)));
+}
+
+TEST_F(Bounded, KnownDataGiveKnownShapes) {
+  ModelBuilder b;
+  b.input("x", {4}).output("y");
+  b.initializer("mask", {1, 0, 1, 1});
+  b.node("NonZero", {"mask"}, {"w"});
+  b.node("Reshape", {"w", "shape"}, {"i"});
+  b.initializer("shape", {3});
+  b.node("Gather", {"x", "i"}, {"y"});
+  const Outcome outcome = run(b, {bytesOf<float>({5, 6, 7, 8})});
+  EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(3)));
+  EXPECT_THAT(valuesOf<float>(outcome.outputs[0]), ElementsAre(5, 7, 8));
+}
+
+TEST_F(Bounded, ExtentsFollowTheirDimension) {
+  // What exporters write for x[x != 0].unsqueeze(1) * 2, and its shape.
+  ModelBuilder b = nonZero();
+  b.output("n");
+  b.initializer("two", {}, {2});
+  b.initializer("column", {-1, 1});
+  setAttribute(b.node("Transpose", {"w"}, {"t"}), "perm", std::vector<int64_t>{1, 0});
+  b.node("GatherND", {"x", "t"}, {"v"});
+  b.node("Reshape", {"v", "column"}, {"r"});
+  b.node("Mul", {"r", "two"}, {"y"});
+  b.node("Shape", {"y"}, {"n"});
+  const Outcome outcome = run(b, {kSparse});
+  EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(3, 1), ElementsAre(2)));
+  EXPECT_THAT(valuesOf<float>(outcome.outputs[0]), ElementsAre(2, 4, 6));
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[1]), ElementsAre(3, 1));
+}
+
+TEST_F(Bounded, SlicesFromTheFront) {
+  ModelBuilder b = nonZero();
+  b.initializer("from", {1});
+  b.initializer("to", {4});
+  b.initializer("axis", {1});
+  b.node("Slice", {"w", "from", "to", "axis"}, {"y"});
+  EXPECT_THAT(run(b, {kSparse}).shapes, ElementsAre(ElementsAre(2, 2)));
+  EXPECT_THAT(run(b, {bytesOf<float>({0, 1, 0, 0, 0, 0})}).shapes, ElementsAre(ElementsAre(2, 0)));
+  EXPECT_THAT(run(b, {bytesOf<float>({1, 1, 1, 1, 1, 1})}).shapes, ElementsAre(ElementsAre(2, 3)));
+  b.graph().mutable_initializer(0)->set_int64_data(0, -2);
+  EXPECT_THAT(refusal(b), HasSubstr("dimension 1 of input 0 is known only at run time (at most 6)"));
+}
+
+TEST_F(Bounded, CountsOfItsOwnKindAreOne) {
+  // Two values that were selected by the same indices fit; two selections may not.
+  ModelBuilder b = nonZero();
+  b.initializer("row", {0});
+  b.node("Gather", {"w", "row"}, {"r"});
+  b.node("Add", {"w", "r"}, {"y"});
+  EXPECT_THAT(run(b, {kSparse}).shapes, ElementsAre(ElementsAre(2, 3)));
+  ModelBuilder two = nonZero();
+  two.input("z", {2, 3});
+  two.node("NonZero", {"z"}, {"q"});
+  two.node("Add", {"w", "q"}, {"y"});
+  EXPECT_THAT(refusal(two), HasSubstr("may differ from that of input 0"));
+}
+
+TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
+  struct Case {
+    const char* words;
+    void (*build)(ModelBuilder& b);
+  };
+  const Case cases[] = {
+      {"elements along it are reduced", [](ModelBuilder& b) { b.node("ReduceSum", {"w"}, {"y"}, "bad"); }},
+      {"no fixed place",
+       [](ModelBuilder& b) { setAttribute(b.node("Concat", {"w", "w"}, {"y"}, "bad"), "axis", int64_t{1}); }},
+      {"does not keep it apart",
+       [](ModelBuilder& b) {
+         b.initializer("flat", {-1});
+         b.node("Reshape", {"w", "flat"}, {"y"}, "bad");
+       }},
+      {"the new shape wants 6 there",
+       [](ModelBuilder& b) {
+         b.initializer("s", {2, 6});
+         b.node("Reshape", {"w", "s"}, {"y"}, "bad");
+       }},
+      {"Tile",
+       [](ModelBuilder& b) {
+         b.initializer("r", {2, 2});
+         b.node("Tile", {"w", "r"}, {"y"}, "bad");
+       }},
+      {"CumSum needs to know it",
+       [](ModelBuilder& b) {
+         b.initializer("a", {1});
+         b.node("CumSum", {"w", "a"}, {"y"}, "bad");
+       }},
+      {"input 1 has 6 there", [](ModelBuilder& b) {
+         b.initializer("six", {0, 1, 2, 3, 4, 5});
+         b.node("Add", {"w", "six"}, {"y"}, "bad");
+       }}};
+  for (const Case& one : cases) {
+    ModelBuilder b = nonZero();
+    one.build(b);
+    const std::string message = refusal(b);
+    EXPECT_THAT(message, HasSubstr("node 'bad'"));
+    EXPECT_THAT(message, HasSubstr(one.words));
+  }
+}
+
+TEST_F(Bounded, CompressTakesShortConditions) {
+  for (const size_t length : {size_t{2}, size_t{3}}) {
+    ModelBuilder b;
+    b.input("x", {2, 3}).input("mask", {static_cast<int64_t>(length)}, kBool).output("y");
+    setAttribute(b.node("Compress", {"x", "mask"}, {"y"}), "axis", int64_t{1});
+    const Outcome outcome = run(b, {bytesOf<float>({1, 2, 3, 4, 5, 6}), std::string("\0\1\1", 3).substr(0, length)});
+    EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(2, length - 1)));
+    EXPECT_THAT(valuesOf<float>(outcome.outputs[0]), length == 2 ? testing::ElementsAreArray<float>({2, 5})
+                                                                 : testing::ElementsAreArray<float>({2, 3, 5, 6}));
+  }
+}
+
+TEST_F(Bounded, UniqueSortsAndCounts) {
+  ModelBuilder b;
+  b.input("x", {7}).output("y").output("first").output("kind").output("often");
+  auto& node = b.node("Unique", {"x"}, {"y", "first", "kind", "often"});
+  const std::string x = bytesOf<float>({3, 1, 3, 2, 1, 1, 2});
+  Outcome outcome = run(b, {x});
+  EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(3), ElementsAre(3), ElementsAre(7), ElementsAre(3)));
+  EXPECT_THAT(valuesOf<float>(outcome.outputs[0]), ElementsAre(1, 2, 3));
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[1]), ElementsAre(1, 3, 0));
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[2]), ElementsAre(2, 0, 2, 1, 0, 0, 1));
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[3]), ElementsAre(3, 2, 2));
+  setAttribute(node, "sorted", int64_t{0});
+  outcome = run(b, {x});
+  EXPECT_THAT(valuesOf<float>(outcome.outputs[0]), ElementsAre(3, 1, 2));
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[2]), ElementsAre(0, 1, 0, 2, 1, 1, 2));
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[3]), ElementsAre(2, 3, 2));
+}
+
+TEST_F(Bounded, SuppressionIsSafeWithAnyBoxes) {
+  ModelBuilder b;
+  b.input("boxes", {1, 4, 4}).input("scores", {1, 1, 4}).input("most", {1}, kI64).output("y");
+  b.node("NonMaxSuppression", {"boxes", "scores", "most"}, {"y"});
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  std::vector<float> boxes = {0, 0, 1, 1, nan, nan, nan, nan, -inf, -inf, inf, inf, 5, 5, 5, 5};
+  for (const int64_t most : {int64_t{0}, int64_t{-1}, int64_t{2}, INT64_MAX, INT64_MIN}) {
+    const Outcome outcome = run(b, {bytesOf(boxes), bytesOf<float>({0.5, nan, 0.25, inf}), bytesOf<int64_t>({most})});
+    const int64_t found = most < 0 ? 0 : std::min<int64_t>(most, 3);  // a NaN is never the best
+    EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(found, 3))) << most;
+    if (found >= 2) EXPECT_EQ(valuesOf<int64_t>(outcome.outputs[0])[2], 3);
+  }
+}
+
+TEST_F(Bounded, HugeSuppressionIsRefusedBeforeMemoryIsSpent) {
+  ModelBuilder b;
+  b.input("boxes", {64, 1 << 20, 4}).input("scores", {64, 1024, 1 << 20}).input("most", {1}, kI64).output("y");
+  b.node("NonMaxSuppression", {"boxes", "scores", "most"}, {"y"}, "bad");
+  mlir::MLIRContext context;
+  auto model = importBytes(context, b.model.SerializeAsString());
+  EXPECT_EQ(failureOf(model.status()).reason(), v1::Failure::LIMIT_EXCEEDED) << model.status();
+}
+
+TEST_F(Bounded, RowsOfALoopThatEndsByItsDataAreCounted) {
+  // i = 0; while (i + x < 3 and i < 5) rows.append(i * 10)
+  ModelBuilder b;
+  b.input("x", {}, kI64).output("rows");
+  b.initializer("most", {5});
+  b.initializer("ten", {10});
+  b.initializer("three", {3});
+  auto& loop = b.node("Loop", {"most", "", "x"}, {"x_end", "rows"});
+  auto* attribute = loop.add_attribute();
+  attribute->set_name("body");
+  attribute->set_type(onnx::AttributeProto::GRAPH);
+  auto* body = attribute->mutable_g();
+  for (const char* name : {"i", "go", "x_in"}) body->add_input()->set_name(name);
+  for (const char* name : {"again", "x_in", "row"}) body->add_output()->set_name(name);
+  auto add = [&](const char* op, const std::vector<std::string>& inputs, const char* output) {
+    auto* node = body->add_node();
+    node->set_op_type(op);
+    for (const std::string& input : inputs) node->add_input(input);
+    node->add_output(output);
+  };
+  add("Add", {"i", "x_in"}, "sum");
+  add("Less", {"sum", "three"}, "again");
+  add("Mul", {"i", "ten"}, "row");
+  for (const auto& [x, rows] : {std::pair<int64_t, size_t>{0, 4}, {2, 2}, {9, 1}, {-9, 5}}) {
+    const Outcome outcome = run(b, {bytesOf<int64_t>({x})});
+    ASSERT_EQ(outcome.shapes.size(), 1U);
+    EXPECT_EQ(outcome.shapes[0][0], static_cast<int64_t>(rows)) << x;
+    const auto values = valuesOf<int64_t>(outcome.outputs[0]);
+    ASSERT_EQ(values.size(), rows);
+    for (size_t i = 0; i < rows; ++i) EXPECT_EQ(values[i], static_cast<int64_t>(i) * 10);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler

@@ -1,0 +1,135 @@
+// Inputs whose value is given for compilation since shapes depend on it: they are constants of the import, and stay
+// inputs of the model. And the other direction: which inputs to fix, when a shape turns out to depend on one.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/import/graph_importer.h"
+#include "compiler/import/limits.h"
+#include "llvm/ADT/SetVector.h"
+#include "onnx/onnx.pb.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr size_t kWalkedOperations = 20'000;  // when looking for the inputs behind a value
+
+/// The declared shape where it is complete.
+std::optional<Shape> declaredShape(const onnx::ValueInfoProto& info) {
+  const auto& tensor = info.type().tensor_type();
+  if (!tensor.has_shape()) return std::nullopt;
+  Shape shape;
+  for (const auto& dim : tensor.shape().dim()) {
+    if (!dim.has_dim_value()) return std::nullopt;
+    shape.push_back(dim.dim_value());
+  }
+  return shape;
+}
+
+}  // namespace
+
+const Shape* GraphImporter::givenShape(const std::string& input) const {
+  if (auto fixed = fixed_.find(input); fixed != fixed_.end()) return &fixed->second->shape;
+  auto given = options_.input_shapes.find(input);
+  return given == options_.input_shapes.end() ? nullptr : &given->second;
+}
+
+absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto& info,
+                                                      const v1::TensorValue& given) const {
+  const v1::TensorSpec& spec = given.spec();
+  const std::string what = absl::StrCat("the value given for input '", printable(info.name()), "'");
+  auto invalid = [&](const std::string& message, const std::string& found, const std::string& accepted,
+                     const std::string& fix = "") {
+    return fault(v1::Failure::INVALID_INPUT, absl::StrCat(what, " ", message),
+                 {.attribute = info.name(), .found = found, .accepted = accepted, .fix = fix});
+  };
+  const auto bytes = static_cast<int64_t>(given.data().size());
+  if (!given.has_data() || bytes > limits::kFixedInputBytes) {
+    return fault(v1::Failure::LIMIT_EXCEEDED, absl::StrCat(what, " is too large"),
+                 {.attribute = info.name(),
+                  .found = given.has_data() ? absl::StrCat(bytes, " bytes") : "a blob",
+                  .accepted = absl::StrCat("up to ", limits::kFixedInputBytes, " bytes, inline")});
+  }
+  const auto declared = elementType(info.type().tensor_type().elem_type());
+  if (declared && *declared != spec.dtype()) {
+    return invalid(absl::StrCat("is ", typeName(spec.dtype()), ", the model's input is ", typeName(*declared)),
+                   typeName(spec.dtype()), typeName(*declared),
+                   absl::StrCat("convert it: --fix ", printable(info.name()), "=", typeName(*declared), ":..."));
+  }
+  Shape shape(spec.shape().begin(), spec.shape().end());
+  TESSERA_RETURN_IF_ERROR(checkShape(shape, spec.dtype(), what));
+  if (elementCount(shape) * elementBytes(spec.dtype()) != bytes) {
+    return invalid("has another length than its shape says", absl::StrCat(bytes, " bytes"),
+                   absl::StrCat(elementCount(shape) * elementBytes(spec.dtype()), " bytes for ", shapeText(shape)));
+  }
+  if (spec.dtype() == v1::DATA_TYPE_BOOL &&
+      std::any_of(given.data().begin(), given.data().end(), [](char byte) { return byte != 0 && byte != 1; })) {
+    return invalid("has a bool that is neither 0 nor 1", "another byte", "0 or 1");
+  }
+  // One number may be meant as a scalar or as a list of one: the model says which.
+  const auto wanted = declaredShape(info);
+  if (wanted && elementCount(shape) == 1 &&
+      std::all_of(wanted->begin(), wanted->end(), [](int64_t extent) { return extent == 1; })) {
+    shape = *wanted;
+  }
+  return makeConstant(spec.dtype(), std::move(shape), given.data());
+}
+
+absl::Status GraphImporter::readFixedInputs(const onnx::GraphProto& graph, const Scope& scope) {
+  std::map<std::string, const onnx::ValueInfoProto*> inputs;
+  for (const auto& input : graph.input()) {
+    if (!scope.values.contains(input.name())) inputs.emplace(input.name(), &input);
+  }
+  for (const auto& [name, given] : options_.fixed_inputs) {
+    auto input = inputs.find(name);
+    if (input == inputs.end()) {
+      const bool weight = scope.values.contains(name);
+      return fault(v1::Failure::INVALID_INPUT,
+                   absl::StrCat("a value is given for '", printable(name), "', which is ",
+                                weight ? "an initializer: its value is the model's" : "no input of the model"),
+                   {.attribute = name,
+                    .found = name,
+                    .accepted = absl::StrJoin(inputs, ", ", [](std::string* out, const auto& entry) {
+                      absl::StrAppend(out, printable(entry.first));
+                    })});
+    }
+    TESSERA_ASSIGN_OR_RETURN(ConstantPtr value, fixedValue(*input->second, given));
+    auto shape = options_.input_shapes.find(name);
+    if (shape != options_.input_shapes.end() && shape->second != value->shape) {
+      return fault(v1::Failure::INVALID_INPUT,
+                   absl::StrCat("input '", printable(name), "' is given a shape and a value of another shape"),
+                   {.attribute = name, .found = shapeText(shape->second), .accepted = shapeText(value->shape)});
+    }
+    fixed_.emplace(name, std::move(value));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> GraphImporter::inputsBehind(const Tensor& value) const {
+  if (!value.value) return {};
+  mlir::func::FuncOp main = main_;
+  mlir::Block& body = main.getBody().front();
+  llvm::SetVector<mlir::Value> reached;
+  std::vector<std::string> names;
+  reached.insert(value.value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    if (reached.size() > kWalkedOperations) return {};
+    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(reached[i])) {
+      // Inputs come first; an argument behind them is a weight.
+      if (argument.getOwner() != &body || argument.getArgNumber() >= result_.inputs.size()) continue;
+      const v1::TensorSpec& spec = result_.inputs[argument.getArgNumber()];
+      const int64_t bytes = elementCount(Shape(spec.shape().begin(), spec.shape().end())) * elementBytes(spec.dtype());
+      if (bytes > limits::kFixedInputBytes) return {};
+      names.push_back(spec.name());
+      continue;
+    }
+    // Bodies of structured operations read tensors around them.
+    reached[i].getDefiningOp()->walk([&](mlir::Operation* op) {
+      for (mlir::Value operand : op->getOperands()) reached.insert(operand);
+    });
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,205 @@
+// NonMaxSuppression: boxes best first, without those that overlap a better one too much.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/bounded.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/indexing.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::OpBuilder;
+using mlir::Value;
+using mlir::ValueRange;
+namespace arith = mlir::arith;
+namespace scf = mlir::scf;
+
+constexpr v1::DataType kI64 = v1::DATA_TYPE_I64, kF32 = v1::DATA_TYPE_F32;
+
+struct Suppression {
+  Value boxes = {};  ///< [batch, box, 4]
+  bool centers;      ///< x, y, width, height instead of two corners y, x
+  int64_t batches, classes, count;
+};
+
+struct Box {
+  Value y1, x1, y2, x2;
+};
+
+Box boxAt(Emitter& e, const Scalars& s, const Suppression& p, Value batch, Value index) {
+  Value v[4];
+  for (int64_t k = 0; k < 4; ++k) {
+    v[k] = e.extract(s, p.boxes, {batch, index, arith::ConstantIndexOp::create(s.b, s.loc, k).getResult()});
+  }
+  if (p.centers) {
+    Value half_width = s.mul(v[2], s.constant(0.5)), half_height = s.mul(v[3], s.constant(0.5));
+    return {s.sub(v[1], half_height), s.sub(v[0], half_width), s.add(v[1], half_height), s.add(v[0], half_width)};
+  }
+  return {s.min(v[0], v[2]), s.min(v[1], v[3]), s.max(v[0], v[2]), s.max(v[1], v[3])};
+}
+
+/// Whether intersection over union is above the threshold; boxes without area overlap nothing.
+Value overlaps(const Scalars& s, Value threshold, const Box& a, const Box& b) {
+  Value zero = s.constant(0);
+  Value height = s.sub(s.min(a.y2, b.y2), s.max(a.y1, b.y1)), width = s.sub(s.min(a.x2, b.x2), s.max(a.x1, b.x1));
+  auto area = [&](const Box& box) { return s.mul(s.sub(box.y2, box.y1), s.sub(box.x2, box.x1)); };
+  auto positive = [&](Value v) { return s.compare(Relation::kGreater, v, zero); };
+  Value first = area(a), second = area(b), common = s.mul(height, width);
+  Value all = s.sub(s.add(first, second), common);
+  Value real = s.logicalAnd(s.logicalAnd(positive(height), positive(width)),
+                            s.logicalAnd(s.logicalAnd(positive(first), positive(second)), positive(all)));
+  return s.logicalAnd(real, s.compare(Relation::kGreater, s.div(common, all), threshold));
+}
+
+/// A scalar operand of the node as a tensor of rank 0; `otherwise` when it is not given.
+absl::StatusOr<Tensor> scalarOperand(Node& n, Emitter& e, int input, const char* name, v1::DataType type,
+                                     const Tensor& otherwise) {
+  if (!n.has(input)) return otherwise;
+  if (n.in(input).sequence || n.in(input).dtype != type || n.in(input).elements() != 1) {
+    return n.invalid(
+        absl::StrCat("input '", name, "' is ", typeName(n.in(input).dtype), " of ", shapeText(n.in(input).shape)),
+        {.attribute = name, .accepted = absl::StrCat("one ", typeName(type))});
+  }
+  return e.reshape(n.in(input), {});
+}
+
+Tensor scalarF32(double value) { return Emitter::wrap(realConstant(kF32, {}, {value})); }
+
+absl::Status checkShapes(Node& n) {
+  const Tensor& boxes = n.in(0);
+  const Tensor& scores = n.in(1);
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 3));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 3, 3));
+  if (boxes.shape[2] != 4 || boxes.shape[0] != scores.shape[0] || boxes.shape[1] != scores.shape[2]) {
+    return n.invalid("boxes and scores do not fit",
+                     {.attribute = "scores",
+                      .found = absl::StrCat(shapeText(boxes.shape), " and ", shapeText(scores.shape)),
+                      .accepted = "batch x boxes x 4 and batch x classes x boxes"});
+  }
+  for (const int input : {0, 1}) {
+    for (const auto& [dim, extent] : n.in(input).extents) {
+      if (dim != (input == 0 ? 1 : 2)) return refuseExtent(n, input, dim, "only the number of boxes may be unknown");
+    }
+  }
+  for (int input = 2; input < n.numInputs(); ++input) TESSERA_RETURN_IF_ERROR(refuseExtents(n, input, "one number"));
+  auto of_boxes = boxes.extents.find(1), of_scores = scores.extents.find(2);
+  const bool bounded = of_boxes != boxes.extents.end();
+  if (bounded != (of_scores != scores.extents.end()) || (bounded && of_boxes->second != of_scores->second)) {
+    return refuseExtent(n, bounded ? 0 : 1, bounded ? 1 : 2, "boxes and scores may differ in number");
+  }
+  return absl::OkStatus();
+}
+
+/// For each batch and class: up to `picks` rounds, each of which strikes out what the latest box overlaps and picks
+/// the best of the rest (of equal scores the first). Struck out is a score of -infinity. Rounds after the last box
+/// do nothing.
+Results lowerNonMaxSuppression(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(checkShapes(n));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t centers, n.integer("center_point_box", 0));
+  const Tensor& boxes = n.in(0);
+  Tensor scores = n.in(1);
+  if (boxes.dtype != kF32) return n.unsupported("boxes", {.found = typeName(boxes.dtype), .accepted = "f32"});
+  if (scores.shape[0] * scores.shape[1] == 1) {
+    // A second class that has no boxes: code generation wants the loop over classes to be one.
+    const int64_t none[] = {0, 0, 0}, one_more[] = {0, 1, 0};
+    scores = e.pad(scores, none, one_more, e.scalars(kF32).lowest());
+  }
+  Suppression p{
+      .centers = centers != 0, .batches = boxes.shape[0], .classes = scores.shape[1], .count = boxes.shape[1]};
+  int64_t picks = n.has(2) ? p.count : 0;  // the most there can be of each class
+  if (n.has(2) && n.in(2).constant && n.in(2).elements() == 1 && isInteger(n.in(2).dtype)) {
+    picks = std::clamp<int64_t>(n.in(2).constant->integerAt(0), 0, p.count);
+  }
+  const __int128 most = static_cast<__int128>(p.batches) * p.classes * picks;
+  if (most > INT32_MAX) {
+    return n.checkResult({p.batches, p.classes, picks, 3}, kI64);  // names the size and the limit
+  }
+  const Shape shape = {static_cast<int64_t>(most), 3};
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, kI64));
+  if (most == 0) return {{Emitter::wrap(makeConstant(kI64, {0, 3}, ""))}};
+
+  TESSERA_ASSIGN_OR_RETURN(const Tensor threshold, scalarOperand(n, e, 3, "iou_threshold", kF32, scalarF32(0)));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor least_score,
+                           scalarOperand(n, e, 4, "score_threshold", kF32, scalarF32(-INFINITY)));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor limit,
+                           scalarOperand(n, e, 2, "max_output_boxes_per_class", kI64, scalarI64(0)));
+  p.boxes = e.value(boxes);
+  const Value score = e.value(scores), most_overlap = e.value(threshold), most_rounds = e.value(limit);
+  const Value least = e.value(least_score), number_of_boxes = e.value(extentOf(boxes, 1));
+  auto toIndex = [](const Scalars& s, Value v) -> Value {
+    return arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), v);
+  };
+  Value zero = arith::ConstantIndexOp::create(e.b, e.loc, 0), one = arith::ConstantIndexOp::create(e.b, e.loc, 1);
+
+  const Value state[] = {e.zeros(kI64, shape).value, e.zeros(kI64, {}).value, e.zeros(kF32, {p.count}).value};
+  auto each = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange now) -> llvm::SmallVector<Value> {
+    const Scalars s(b, loc, kF32), wide = s.as(kI64);
+    Value least_known = e.extract(s, least, ValueRange{}), overlap = e.extract(s, most_overlap, ValueRange{});
+    Value count = toIndex(s, e.extract(wide, number_of_boxes, ValueRange{}));
+    Value rounds = wide.min(wide.max(e.extract(wide, most_rounds, ValueRange{}), wide.integer(0)), wide.integer(picks));
+    rounds = toIndex(s, rounds);
+    auto load = scf::ForOp::create(b, loc, zero, count, one, now[2],
+                                   [&](OpBuilder& nb, mlir::Location nl, Value i, ValueRange left) {
+                                     const Scalars ns(nb, nl, kF32);
+                                     Value found = e.extract(ns, score, {point[0], point[1], i});
+                                     Value enough = ns.compare(Relation::kGreater, found, least_known);
+                                     found = ns.select(enough, found, ns.lowest());
+                                     Value next = mlir::tensor::InsertOp::create(nb, nl, found, left[0], i);
+                                     scf::YieldOp::create(nb, nl, next);
+                                   });
+    // Selected boxes, their number, scores left, and the latest box: none yet.
+    const Value begin[] = {now[0], now[1], load.getResult(0), wide.integer(-1)};
+    auto pick = scf::ForOp::create(
+        b, loc, zero, rounds, one, begin, [&](OpBuilder& rb, mlir::Location rl, Value round, ValueRange r) {
+          const Scalars rs(rb, rl, kF32), index = rs.as(kI64);
+          Value some = index.compare(Relation::kGreaterOrEqual, r[3], index.integer(0));
+          const Box latest = boxAt(e, rs, p, point[0], toIndex(rs, index.max(r[3], index.integer(0))));
+          Value first = arith::CmpIOp::create(rb, rl, arith::CmpIPredicate::eq, round, zero);
+          Value last = rs.select(index.logicalOr(some, first), count, zero);
+          const Value nobody[] = {r[2], rs.lowest(), index.integer(-1)};
+          auto best = scf::ForOp::create(
+              rb, rl, zero, last, one, nobody, [&](OpBuilder& nb, mlir::Location nl, Value i, ValueRange v) {
+                const Scalars ns(nb, nl, kF32), at = ns.as(kI64);
+                Value here = arith::IndexCastOp::create(nb, nl, nb.getI64Type(), i);
+                Value over = overlaps(ns, overlap, boxAt(e, ns, p, point[0], i), latest);
+                over = at.logicalOr(at.logicalAnd(over, some), at.compare(Relation::kEqual, here, r[3]));
+                Value left = ns.select(over, ns.lowest(), e.extract(ns, v[0], i));
+                Value better = ns.compare(Relation::kGreater, left, v[1]);
+                Value next = mlir::tensor::InsertOp::create(nb, nl, left, v[0], i);
+                scf::YieldOp::create(nb, nl,
+                                     ValueRange{next, ns.select(better, left, v[1]), ns.select(better, here, v[2])});
+              });
+          Value found = index.compare(Relation::kGreaterOrEqual, best.getResult(2), index.integer(0));
+          // Each round adds at most one of `most`, so the count is a valid place now; without a box the entry is
+          // overwritten by the next one, or lies beyond the extent.
+          Value number = e.extract(index, r[1], ValueRange{}), selected = r[0];
+          Value row = toIndex(rs, number);
+          const Value entry[] = {arith::IndexCastOp::create(rb, rl, rb.getI64Type(), point[0]),
+                                 arith::IndexCastOp::create(rb, rl, rb.getI64Type(), point[1]),
+                                 index.max(best.getResult(2), index.integer(0))};
+          for (int64_t k = 0; k < 3; ++k) {
+            Value column = arith::ConstantIndexOp::create(rb, rl, k);
+            selected = mlir::tensor::InsertOp::create(rb, rl, entry[k], selected, ValueRange{row, column});
+          }
+          Value next = index.add(number, rs.as(v1::DATA_TYPE_BOOL).cast(found, kI64));
+          Value total = mlir::tensor::InsertOp::create(rb, rl, next, r[1], ValueRange{});
+          scf::YieldOp::create(rb, rl, ValueRange{selected, total, best.getResult(0), best.getResult(2)});
+        });
+    return {pick.getResult(0), pick.getResult(1), pick.getResult(2)};
+  };
+  auto results = serialLoops(e, {p.batches, p.classes}, state, each);
+  Tensor result = Emitter::wrap(results[0], kI64);
+  result.extents[0] = results[1];
+  return {{std::move(result)}};
+}
+
+}  // namespace
+
+std::vector<Operator> suppressionOperators() {
+  return withExtents(extentsByLowering, {{"NonMaxSuppression", 10, 2, 5, lowerNonMaxSuppression, kFloats, 2}});
+}
+
+}  // namespace tessera::compiler

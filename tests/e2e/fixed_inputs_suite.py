@@ -1,0 +1,135 @@
+#!/usr/bin/python3
+"""Inputs whose value is given for compilation since shapes depend on it: what fits, and every way not to fit."""
+# suite: timeout=300
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import Service, save_npz
+from suite import check, check_equal, run
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+SHAPE = np.array([3, 2], np.int64)
+
+
+def save(service, nodes, inputs, output, name):
+    """A model of these nodes; inputs: (name, type, shape)."""
+    graph = helper.make_graph(nodes, name, [helper.make_tensor_value_info(*each) for each in inputs],
+                              [helper.make_tensor_value_info(*output)])
+    path = service.scratch(f"{name}.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+    return path
+
+
+def reshape(service):
+    return save(service, [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+                [("x", TensorProto.FLOAT, [2, 3]), ("shape", TensorProto.INT64, [2])],
+                ("y", TensorProto.FLOAT, None), "reshape")
+
+
+def failure_of(service, *words, expect):
+    return service.cli(*words, "--json", expect=expect).failure
+
+
+def the_error_names_the_input_to_fix(service):
+    found = failure_of(service, "compile", reshape(service), "--target", "host", expect=4)
+    check_equal(found["reason"], "UNSUPPORTED_OPERATOR", "reason")
+    check("--fix shape=..." in found["fix"], f"the fix does not say what to do: {found}")
+
+
+def a_fixed_input_stays_an_input(service):
+    compiled = service.compile(reshape(service), {}, "--fix", "shape=3,-1")
+    for arrays in ({"x": X, "shape": np.array([3, -1], np.int64)}, {"x": X}):
+        outputs, _ = service.run(compiled.artifact, arrays)
+        np.testing.assert_array_equal(outputs["y"], X.reshape(3, 2))
+    manifest = service.cli("inspect", compiled.artifact, "--json").json
+    check_equal([each["name"] for each in manifest["inputs"]], ["x", "shape"], "inputs of the artifact")
+    check_equal([each["spec"]["name"] for each in manifest["fixed_inputs"]], ["shape"], "fixed inputs")
+    check("shape: int64[2], fixed" in service.cli("inspect", compiled.artifact).out, "inspect does not mark it")
+    service.cli("run", compiled.artifact, "--random")  # draws values for x alone
+
+
+def another_value_is_refused_with_both(service):
+    compiled = service.compile(reshape(service), {}, "--fix", "shape=3,2")
+    given = service.scratch("in.npz")
+    save_npz(given, {"x": X, "shape": np.array([6, 1], np.int64)})
+    for words in (["run", compiled.artifact],
+                  ["execute", compiled.job["compile_result"]["artifact_id"]]):
+        message = failure_of(service, *words, "--input", given, expect=3)["message"]
+        for word in ("'shape'", "[3, 2]", "[6, 1]"):
+            check(word in message, f"`{words[0]}`: no {word} in the message: {message}")
+
+
+def the_service_runs_it_too(service):
+    compiled = service.compile(reshape(service), {}, "--fix", "shape=3,2")
+    for arrays in ({"x": X, "shape": SHAPE}, {"x": X}):
+        given, wanted = service.scratch("in.npz"), service.scratch("out")
+        save_npz(given, arrays)
+        service.cli("execute", compiled.job["compile_result"]["artifact_id"], "--input", given, "--output-dir", wanted)
+        np.testing.assert_array_equal(np.load(wanted / "y.npy"), X.reshape(3, 2))
+    service.cli("profile", compiled.job["compile_result"]["artifact_id"], "--repeat", "2")
+
+
+def wrong_values_are_named(service):
+    model = reshape(service)
+    np.save(service.folder / "floats.npy", np.ones(2, np.float32))
+    for value, words in (("shape=float32:3,2", ("is f32", "is i64")), ("shape=@floats.npy", ("is f32", "is i64")),
+                         ("shape=3,2,1", ("differs", "shape")), ("sharpe=3,2", ("sharpe", "no input"))):
+        found = failure_of(service, "compile", model, "--target", "host", "--fix", value, expect=3)
+        check_equal(found["reason"], "INVALID_INPUT", f"reason for --fix {value}")
+        for word in words:
+            check(word in found["message"], f"--fix {value}: no '{word}' in {found['message']}")
+    impossible = failure_of(service, "compile", model, "--target", "host", "--fix", "shape=4,2", expect=3)
+    check_equal((impossible["reason"], impossible["attribute"]), ("INVALID_MODEL", "shape"), "six elements as eight")
+    for value in ("shape", "shape=a,b", "shape=@no-such-file.npy"):
+        check(service.cli("compile", model, "--target", "host", "--fix", value, expect=None).code in (3, 5), value)
+
+
+def several_files_and_scalars(service):
+    model = save(service,
+                 [helper.make_node("Slice", ["x", "starts", "ends"], ["part"]),
+                  helper.make_node("CumSum", ["part", "axis"], ["y"])],
+                 [("x", TensorProto.FLOAT, [2, 3]), ("starts", TensorProto.INT32, [2]),
+                  ("ends", TensorProto.INT32, [2]), ("axis", TensorProto.INT32, [])],
+                 ("y", TensorProto.FLOAT, None), "several")
+    np.save(service.folder / "ends.npy", np.array([2, 9], np.int32))
+    compiled = service.compile(model, {}, "--fix", "starts=int32:0,1", "--fix", "ends=@ends.npy",
+                               "--fix", "axis=int32:1")
+    outputs, _ = service.run(compiled.artifact, {"x": X, "starts": np.array([0, 1], np.int32),
+                                                 "ends": np.array([2, 9], np.int32), "axis": np.int32(1)})
+    np.testing.assert_array_equal(outputs["y"], np.cumsum(X[:, 1:], axis=1))
+
+
+def the_value_is_part_of_the_key(service):
+    model = reshape(service)
+    first = service.compile(model, {}, "--fix", "shape=1,6")
+    check(service.compile(model, {}, "--fix", "shape=1,6").job["cached"], "the same value misses the cache")
+    other = service.compile(model, {}, "--fix", "shape=6,1")
+    check(other.job["action_key"] != first.job["action_key"], "another value has the same key")
+    miss = service.cli("explain", model, "--target", "host", "--json", "--fix", "shape=2,3").json
+    check_equal((miss["hit"], miss["differing"]), (False, ["fixed_inputs"]), "what differs")
+
+
+def too_much_is_refused(service):
+    np.save(service.folder / "large.npy", np.ones(8193, np.int64))
+    found = failure_of(service, "compile", reshape(service), "--target", "host", "--fix", "shape=@large.npy", expect=3)
+    check("65544" in found["message"] and "65536" in found["message"], f"no sizes in the message: {found}")
+
+
+def main():
+    with Service(workers=2) as service:
+        service.wait_for_workers(2)
+        cases = (the_error_names_the_input_to_fix, a_fixed_input_stays_an_input, another_value_is_refused_with_both,
+                 the_service_runs_it_too, wrong_values_are_named, several_files_and_scalars,
+                 the_value_is_part_of_the_key, too_much_is_refused)
+        return run("fixed_inputs", [(case.__name__, lambda case=case: case(service)) for case in cases])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
