@@ -39,8 +39,12 @@ void print(const v1::Plan& plan) {
     std::printf("rewrite %s: %d\n", rewrite.name().c_str(), rewrite.count());
   }
   const v1::GraphReport& report = plan.report();
-  std::printf("nodes %d, steps %d, workloads %d, layout transforms %d\n", report.nodes_before(), plan.steps_size(),
-              plan.workloads_size(), report.layout_transforms());
+  for (const v1::Decision& decision : report.decisions()) {
+    std::printf("%s %s: %s\n", decision.kind().c_str(), decision.taken() ? "taken" : "declined",
+                decision.reason().c_str());
+  }
+  std::printf("nodes %d, steps %d, workloads %d, layout transforms %d of %d\n", report.nodes_before(),
+              plan.steps_size(), plan.workloads_size(), report.layout_transforms(), report.layout_transforms_before());
   std::printf("arena %.2f MB, bound %.2f MB, sum %.2f MB, weights %.2f MB\n", plan.arena_bytes() / 1e6,
               report.peak_live_bytes() / 1e6, report.sum_intermediate_bytes() / 1e6, plan.weights_bytes() / 1e6);
 }

@@ -39,6 +39,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("generalize-named-ops", generalizeNamedOps(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("recognize-concat", recognizeConcats(main));
+  count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
   const int64_t lanes = target.registers().vector_bits() / 32;
   count("fold-constants", foldConstants(main, &model.weights));
@@ -51,12 +52,14 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
   count("absorb-transposes", absorbTransposes(main));
-  count("pack-matmuls", packMatmuls(main, lanes));
-  count("sink-views", sinkViews(main));
-  count("assign-channel-blocks", assignChannelBlocks(main, lanes));
+  // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
+  LayoutReport layouts = assignLayouts(main, target);
+  count("assign-layouts", layouts.operations);
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
+  count("pack-matmuls", packMatmuls(main, lanes));
   count("sink-views", sinkViews(main));
+  count("fold-constants", foldConstants(main, &model.weights));
   const int layout_transforms = countLayoutTransforms(main);
   count("fuse-elementwise", fuseElementwise(main));
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
@@ -66,6 +69,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!planned.ok()) return planned.status();
   *planned->plan.mutable_target() = target;
   planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
+  planned->plan.mutable_report()->set_layout_transforms_before(layouts.transforms_before);
+  for (v1::Decision& decision : layouts.decisions) {
+    *planned->plan.mutable_report()->add_decisions() = std::move(decision);
+  }
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
   return planned;
 }

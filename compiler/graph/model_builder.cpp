@@ -291,6 +291,18 @@ Value ModelBuilder::concat(llvm::ArrayRef<Value> parts, int64_t dim) {
   return result;
 }
 
+Value ModelBuilder::slice(Value x, int64_t dim, int64_t offset, int64_t size) {
+  llvm::SmallVector<mlir::OpFoldResult> offsets, sizes, strides;
+  for (int64_t extent : shapeOf(x)) {
+    offsets.push_back(b_.getIndexAttr(0));
+    sizes.push_back(b_.getIndexAttr(extent));
+    strides.push_back(b_.getIndexAttr(1));
+  }
+  offsets[dim] = b_.getIndexAttr(offset);
+  sizes[dim] = b_.getIndexAttr(size);
+  return mlir::tensor::ExtractSliceOp::create(b_, loc_, x, offsets, sizes, strides);
+}
+
 Value ModelBuilder::matmul(Value x, Value y, bool transpose_y) {
   Value init = filled({shapeOf(x)[0], shapeOf(y)[transpose_y ? 0 : 1]}, 0);
   auto op =

@@ -40,6 +40,7 @@ class ModelBuilder {
   mlir::Value sigmoid(mlir::Value x);
   mlir::Value add(mlir::Value x, mlir::Value y);
   mlir::Value concat(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
+  mlir::Value slice(mlir::Value x, int64_t dim, int64_t offset, int64_t size);
   mlir::Value pad(mlir::Value x, int64_t amount, float with = 0);
   mlir::Value matmul(mlir::Value x, mlir::Value y, bool transpose_y = false);
   mlir::Value batchMatmul(mlir::Value x, mlir::Value y);

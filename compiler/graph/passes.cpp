@@ -47,6 +47,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return generalizeNamedOps(main); }},
     {"tessera-recognize-concat", "Chains of insert_slice become tensor.concat",
      [](FuncOp main, int64_t) { return recognizeConcats(main); }},
+    {"tessera-nest-concats", "Let a concatenation begin with an earlier one of its first parts",
+     [](FuncOp main, int64_t) { return nestConcats(main); }},
     {"tessera-fold-constants", "Evaluate what depends on constants alone",
      [](FuncOp main, int64_t) { return foldConstants(main, nullptr); }},
     {"tessera-fuse-elementwise", "Merge elementwise operations into their only reader",
@@ -59,8 +61,12 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return absorbTransposes(main); }},
     {"tessera-pack-matmuls", "Pack constant right-hand sides of matrix products into panels",
      [](FuncOp main, int64_t lanes) { return packMatmuls(main, lanes); }},
-    {"tessera-assign-channel-blocks", "Give convolutions the layout NCHWc",
-     [](FuncOp main, int64_t lanes) { return assignChannelBlocks(main, lanes); }},
+    {"tessera-assign-layouts", "Give activations the cheapest layouts",
+     [](FuncOp main, int64_t lanes) {
+       v1::Target target;
+       target.mutable_registers()->set_vector_bits(static_cast<int32_t>(lanes * 32));
+       return assignLayouts(main, target).operations;
+     }},
     {"tessera-outline-groups", "Show the fused groups as functions",
      [](FuncOp main, int64_t) { return outlineGroups(main); }},
 };
