@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "compiler/graph/plan_executor.h"
 #include "compiler/import/import.h"
+#include "compiler/target/target.h"
 #include "mlir/IR/MLIRContext.h"
 
 namespace {
@@ -57,11 +58,13 @@ int main(int argc, char** argv) {
   double tolerance = 1e-3;
   bool ir = false;
   int vector_bits = 512;
+  std::string chip;
   CLI::App app("Plans an ONNX model and checks the plan against plain loops");
   app.add_option("model", path)->required();
   app.add_flag("--run", run, "run model and plan and compare");
   app.add_flag("--ir", ir, "print the workloads");
   app.add_option("--vector-bits", vector_bits);
+  app.add_option("--target", chip, "a built-in target instead of bare vectors");
   app.add_option("--tolerance", tolerance);
   CLI11_PARSE(app, argc, argv);
 
@@ -76,6 +79,11 @@ int main(int argc, char** argv) {
 
   v1::Target target;
   target.mutable_registers()->set_vector_bits(vector_bits);
+  if (!chip.empty()) {
+    const v1::Target* builtin = compiler::findBuiltinTarget(chip);
+    if (!builtin) return std::fprintf(stderr, "there is no target \"%s\"\n", chip.c_str()), 1;
+    target = *builtin;
+  }
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<compiler::PlannedGraph> planned = compiler::planGraph(std::move(*model), target);
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;

@@ -60,8 +60,8 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("pack-matmuls", packMatmuls(main, lanes));
   count("sink-views", sinkViews(main));
   count("fold-constants", foldConstants(main, &model.weights));
-  const int layout_transforms = countLayoutTransforms(main);
   count("fuse-elementwise", fuseElementwise(main));
+  const int layout_transforms = countLayoutTransforms(main);
   if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
   constantsToWeights(main, model.weights);
 

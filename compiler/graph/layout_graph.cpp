@@ -36,6 +36,15 @@ bool writesAnywhere(Value value) {
   });
 }
 
+/// What a product computes for one elementwise operation: a transform between them parts the two, and the product's
+/// result takes another way through memory.
+bool feedsEpilogue(Value value) {
+  mlir::Operation* op = value.getDefiningOp();
+  if (!op || !value.hasOneUse()) return false;
+  const OpKind kind = kindOf(op);
+  return (kind == OpKind::kHeavy || kind == OpKind::kReduction) && kindOf(*value.user_begin()) == OpKind::kElementwise;
+}
+
 }  // namespace
 
 int64_t bytesIn(mlir::RankedTensorType type) {
@@ -109,7 +118,8 @@ double LayoutGraph::transformPrice(Value value, ChannelLayout from, ChannelLayou
   if (passes == 0) return 0;
   // One pass that its producer can make itself.
   if (passes == 1 && to == kChannelsFirst && writesAnywhere(value)) return 0;
-  return passes * prices_.pass(bytesIn(type), type.getNumElements());
+  const double pass = prices_.pass(bytesIn(type), type.getNumElements());
+  return (passes + (feedsEpilogue(value) ? 1 : 0)) * pass;
 }
 
 /// Prices the transforms between the one that writes a value and those that read it.

@@ -76,7 +76,7 @@ double LayoutPrices::reading(const Product& product, ChannelLayout layout) const
                       static_cast<double>(product.inputs);
   if (cube_ > 0) {
     const bool native = cube_reads_channels_last_ ? layout == kChannelsLast : layout.block == cube_;
-    return native ? more * whole : whole;
+    return native ? more * whole : static_cast<double>(cube_ - 1) * whole;
   }
   // Inputs are broadcast; the next pixel of a tile is a line away where channels come first or last.
   if (layout == kChannelsFirst) return product.inputs <= 4 ? 0 : 0.08 * whole;
