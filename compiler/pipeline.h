@@ -36,8 +36,9 @@ struct PlanResult {
   double plan_ms = 0;
 };
 
-/// Imports the model and takes every decision: fused groups, layouts, schedules, memory plan.
-/// Equal requests give equal bytes.
+/// Imports the model and takes every decision: fused groups, layouts, schedules, memory plan; for each variant that the
+/// specification asks for (compiler/specializations.h), in one plan. Equal requests give equal bytes, also when they
+/// name their specializations in another order.
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress);
 
 /// Compiles one workload to a relocatable object. Pure: equal units give equal bytes.

@@ -1,6 +1,9 @@
 #include "server/action_key.h"
 
+#include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -34,19 +37,66 @@ v1::KeyComponent targetComponent(const v1::Target& target) {
   return result;
 }
 
-v1::KeyComponent shapesComponent(const v1::CompileSpec& spec) {
-  std::map<std::string, std::string> shapes;
-  for (const v1::InputShape& shape : spec.input_shapes()) {
-    shapes[shape.name()] = absl::StrJoin(shape.shape(), "x");
+using InputShapes = google::protobuf::RepeatedPtrField<v1::InputShape>;
+using Dimensions = google::protobuf::RepeatedPtrField<v1::DimensionBinding>;
+
+// Sorted by name: the order in a request means nothing.
+std::map<std::string, std::string> sorted(const InputShapes& shapes) {
+  std::map<std::string, std::string> result;
+  for (const v1::InputShape& shape : shapes) {
+    result[shape.name()] = absl::StrJoin(shape.shape(), "x");
   }
+  return result;
+}
+
+std::map<std::string, std::string> sorted(const Dimensions& dimensions) {
+  std::map<std::string, std::string> result;
+  for (const v1::DimensionBinding& dimension : dimensions) {
+    result[dimension.name()] = absl::StrCat(dimension.size());
+  }
+  return result;
+}
+
+std::string textOf(const std::map<std::string, std::string>& bindings) {
+  return absl::StrJoin(bindings, " ", absl::PairFormatter("="));
+}
+
+v1::KeyComponent bindingsComponent(const std::string& name, const std::map<std::string, std::string>& bindings) {
   KeyHash hash;
-  for (const auto& [name, shape] : shapes) {
-    hash.add(name).add(shape);
+  for (const auto& [bound, value] : bindings) {
+    hash.add(bound).add(value);
   }
   v1::KeyComponent result;
-  result.set_name("input_shapes");
+  result.set_name(name);
   result.set_hash(hash.finish());
-  result.set_summary(absl::StrJoin(shapes, " ", absl::PairFormatter("=")));
+  result.set_summary(textOf(bindings));
+  return result;
+}
+
+v1::KeyComponent specializationsComponent(const v1::CompileSpec& spec) {
+  constexpr size_t kListed = 4;
+  std::map<std::string, std::string> variants;  // hash -> text
+  for (const v1::Specialization& specialization : spec.specializations()) {
+    const auto dimensions = sorted(specialization.dimensions());
+    const auto shapes = sorted(specialization.input_shapes());
+    KeyHash hash;
+    hash.add(bindingsComponent("", dimensions).hash()).add(bindingsComponent("", shapes).hash());
+    variants[hash.finish()] = absl::StrJoin(std::vector<std::string>{textOf(dimensions), textOf(shapes)},
+                                            dimensions.empty() || shapes.empty() ? "" : " ");
+  }
+  KeyHash hash;
+  std::vector<std::string> texts;
+  for (const auto& [variant, text] : variants) {
+    hash.add(variant);
+    texts.push_back(text);
+  }
+  std::sort(texts.begin(), texts.end());
+  const size_t rest = texts.size() - std::min(texts.size(), kListed);
+  texts.resize(texts.size() - rest);
+  v1::KeyComponent result;
+  result.set_name("specializations");
+  result.set_hash(hash.finish());
+  result.set_summary(absl::StrCat(absl::StrJoin(texts, "; "), rest > 0 ? absl::StrCat("; and ", rest, " more") : ""));
   return result;
 }
 
@@ -78,7 +128,9 @@ ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const
   result.components = {
       modelComponent(spec),
       targetComponent(target),
-      shapesComponent(spec),
+      bindingsComponent("input_shapes", sorted(spec.input_shapes())),
+      bindingsComponent("dimensions", sorted(spec.dimensions())),
+      specializationsComponent(spec),
       optionsComponent(spec),
       externalDataComponent(spec),
       component("compiler", compiler_version, compiler_version),

@@ -19,7 +19,7 @@ struct ActionKey {
 
 /// The key of compiling `spec` for `target` (resolved) with the compiler of this version.
 ///
-/// Order does not matter in input_shapes, external_data and target features; `spec.name`,
+/// Order does not matter in input_shapes, dimensions, specializations, external_data and target features; `spec.name`,
 /// `target.summary` and the way the target was named have no part in it.
 ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const std::string& compiler_version);
 

@@ -12,6 +12,19 @@ v1::CompileSpec sampleSpec() {
   spec.mutable_model()->set_sha256(std::string(64, 'a'));
   spec.mutable_model()->set_size_bytes(10);
   spec.set_name("resnet");
+  for (int64_t batch : {1, 4}) {
+    auto* specialization = spec.add_specializations();
+    for (const char* name : {"batch", "beams"}) {
+      auto* dimension = specialization->add_dimensions();
+      dimension->set_name(name);
+      dimension->set_size(batch);
+    }
+  }
+  for (const char* name : {"sequence", "channels"}) {
+    auto* dimension = spec.add_dimensions();
+    dimension->set_name(name);
+    dimension->set_size(128);
+  }
   for (const char* name : {"x", "y"}) {
     auto* shape = spec.add_input_shapes();
     shape->set_name(name);
@@ -36,6 +49,9 @@ TEST(ActionKey, IgnoresOrderAndNamesForPeople) {
   v1::CompileSpec spec = sampleSpec();
   spec.set_name("another name");
   spec.mutable_input_shapes()->SwapElements(0, 1);
+  spec.mutable_dimensions()->SwapElements(0, 1);
+  spec.mutable_specializations()->SwapElements(0, 1);
+  spec.mutable_specializations(0)->mutable_dimensions()->SwapElements(0, 1);
   spec.mutable_options()->set_opt_level(2);
   v1::Target target = sampleTarget();
   target.set_summary("for people");
@@ -62,6 +78,21 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   spec = sampleSpec();
   spec.mutable_input_shapes(0)->set_shape(0, 3);
   differs(spec, sampleTarget(), "1.0", "input_shapes");
+  spec = sampleSpec();
+  spec.mutable_dimensions(0)->set_size(64);
+  differs(spec, sampleTarget(), "1.0", "dimensions");
+  spec = sampleSpec();
+  spec.mutable_dimensions(0)->set_name("batches");
+  differs(spec, sampleTarget(), "1.0", "dimensions");
+  spec = sampleSpec();
+  spec.mutable_specializations(1)->mutable_dimensions(0)->set_size(8);
+  differs(spec, sampleTarget(), "1.0", "specializations");
+  spec = sampleSpec();
+  spec.mutable_specializations()->RemoveLast();
+  differs(spec, sampleTarget(), "1.0", "specializations");
+  spec = sampleSpec();
+  spec.mutable_specializations(1)->add_input_shapes()->set_name("z");
+  differs(spec, sampleTarget(), "1.0", "specializations");
   spec = sampleSpec();
   spec.mutable_options()->set_opt_level(1);
   differs(spec, sampleTarget(), "1.0", "options");

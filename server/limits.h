@@ -17,6 +17,7 @@ struct Limits {
   static constexpr int kMaxRequestIdLength = 128;
   static constexpr int kMaxNameLength = 256;
   static constexpr int kMaxTensors = 1024;
+  static constexpr int kMaxSpecializations = 64;  ///< what an artifact can hold
   static constexpr int kMaxRank = 32;
   static constexpr int64_t kMaxDimension = int64_t{1} << 40;
   static constexpr int kMaxExternalFiles = 4096;

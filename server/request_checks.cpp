@@ -1,6 +1,7 @@
 #include "server/request_checks.h"
 
 #include <set>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
@@ -10,7 +11,8 @@
 namespace tessera::server {
 namespace {
 
-absl::Status checkTensor(const std::string& field, const v1::TensorValue& value, const Limits& limits) {
+/// `fillable`: a tensor without a value is filled, its shape counts.
+absl::Status checkTensor(const std::string& field, const v1::TensorValue& value, bool fillable, const Limits& limits) {
   TESSERA_TRY(checkText(absl::StrCat(field, ".spec.name"), value.spec().name(), Limits::kMaxNameLength, false));
   TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.dtype"), value.spec().dtype(), 1, v1::DataType_MAX));
   TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.shape (rank)"), value.spec().shape_size(), 0, Limits::kMaxRank));
@@ -25,8 +27,53 @@ absl::Status checkTensor(const std::string& field, const v1::TensorValue& value,
     case v1::TensorValue::kBlob:
       return checkDigest(absl::StrCat(field, ".blob"), value.blob(), limits.max_blob_bytes);
     default:
-      return fieldError(absl::StrCat(field, ".value"), "nothing", "data or blob");
+      return fillable ? absl::OkStatus() : fieldError(absl::StrCat(field, ".value"), "nothing", "data or blob");
   }
+}
+
+/// Bindings of a CompileSpec or of one Specialization; `names` are those that are bound already, by both.
+template <typename Message>
+absl::Status checkBindings(const std::string& where, const Message& message, std::set<std::string>& dimensions,
+                           std::set<std::string>& inputs) {
+  TESSERA_TRY(
+      checkRange(absl::StrCat(where, ".dimensions (count)"), message.dimensions_size(), 0, Limits::kMaxTensors));
+  for (int i = 0; i < message.dimensions_size(); ++i) {
+    const v1::DimensionBinding& dimension = message.dimensions(i);
+    const std::string field = absl::StrCat(where, ".dimensions[", i, "]");
+    TESSERA_TRY(checkText(absl::StrCat(field, ".name"), dimension.name(), Limits::kMaxNameLength, false));
+    TESSERA_TRY(checkRange(absl::StrCat(field, ".size"), dimension.size(), 0, Limits::kMaxDimension));
+    if (!dimensions.insert(dimension.name()).second) {
+      return fieldError(absl::StrCat(field, ".name"), dimension.name(), "each dimension bound once");
+    }
+  }
+  TESSERA_TRY(
+      checkRange(absl::StrCat(where, ".input_shapes (count)"), message.input_shapes_size(), 0, Limits::kMaxTensors));
+  for (int i = 0; i < message.input_shapes_size(); ++i) {
+    const v1::InputShape& shape = message.input_shapes(i);
+    const std::string field = absl::StrCat(where, ".input_shapes[", i, "]");
+    TESSERA_TRY(checkText(absl::StrCat(field, ".name"), shape.name(), Limits::kMaxNameLength, false));
+    TESSERA_TRY(checkRange(absl::StrCat(field, ".shape (rank)"), shape.shape_size(), 0, Limits::kMaxRank));
+    for (int d = 0; d < shape.shape_size(); ++d) {
+      TESSERA_TRY(checkRange(absl::StrCat(field, ".shape[", d, "]"), shape.shape(d), 0, Limits::kMaxDimension));
+    }
+    if (!inputs.insert(shape.name()).second) {
+      return fieldError(absl::StrCat(field, ".name"), shape.name(), "each name once");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status checkSpecializations(const v1::CompileSpec& spec) {
+  std::set<std::string> dimensions, inputs;
+  TESSERA_TRY(checkBindings("compile", spec, dimensions, inputs));
+  TESSERA_TRY(
+      checkRange("compile.specializations (count)", spec.specializations_size(), 0, Limits::kMaxSpecializations));
+  for (int i = 0; i < spec.specializations_size(); ++i) {
+    std::set<std::string> own_dimensions = dimensions, own_inputs = inputs;
+    TESSERA_TRY(checkBindings(absl::StrCat("compile.specializations[", i, "]"), spec.specializations(i), own_dimensions,
+                              own_inputs));
+  }
+  return absl::OkStatus();
 }
 
 template <typename Spec>
@@ -37,7 +84,7 @@ absl::Status checkRun(const std::string& field, const Spec& spec, const Limits& 
   std::set<std::string> names;
   for (int i = 0; i < spec.inputs_size(); ++i) {
     const std::string input = absl::StrCat(field, ".inputs[", i, "]");
-    TESSERA_TRY(checkTensor(input, spec.inputs(i), limits));
+    TESSERA_TRY(checkTensor(input, spec.inputs(i), std::is_same_v<Spec, v1::ProfileSpec>, limits));
     if (!names.insert(spec.inputs(i).spec().name()).second) {
       return fieldError(absl::StrCat(input, ".spec.name"), spec.inputs(i).spec().name(), "each name once");
     }
@@ -98,20 +145,7 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
   TESSERA_TRY(checkRange("compile.format", spec.format(), 0, v1::ModelFormat_MAX));
   TESSERA_TRY(checkText("compile.name", spec.name(), Limits::kMaxNameLength, true));
   TESSERA_TRY(checkRange("compile.options.opt_level", spec.options().opt_level(), 0, 2));
-  TESSERA_TRY(checkRange("compile.input_shapes (count)", spec.input_shapes_size(), 0, Limits::kMaxTensors));
-  std::set<std::string> names;
-  for (int i = 0; i < spec.input_shapes_size(); ++i) {
-    const v1::InputShape& shape = spec.input_shapes(i);
-    const std::string field = absl::StrCat("compile.input_shapes[", i, "]");
-    TESSERA_TRY(checkText(absl::StrCat(field, ".name"), shape.name(), Limits::kMaxNameLength, false));
-    TESSERA_TRY(checkRange(absl::StrCat(field, ".shape (rank)"), shape.shape_size(), 0, Limits::kMaxRank));
-    for (int d = 0; d < shape.shape_size(); ++d) {
-      TESSERA_TRY(checkRange(absl::StrCat(field, ".shape[", d, "]"), shape.shape(d), 0, Limits::kMaxDimension));
-    }
-    if (!names.insert(shape.name()).second) {
-      return fieldError(absl::StrCat(field, ".name"), shape.name(), "each name once");
-    }
-  }
+  TESSERA_TRY(checkSpecializations(spec));
   TESSERA_TRY(checkRange("compile.external_data (count)", static_cast<int64_t>(spec.external_data().size()), 0,
                          Limits::kMaxExternalFiles));
   for (const auto& [location, digest] : spec.external_data()) {

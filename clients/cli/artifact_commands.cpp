@@ -1,5 +1,6 @@
 // tessera artifacts | fetch | inspect
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -90,19 +91,45 @@ void addFetch(CommandLine& line) {
   });
 }
 
+std::string bordersText(const std::string& indent, const auto& described) {
+  std::string text;
+  for (const auto& input : described.inputs()) {
+    absl::StrAppend(&text, indent, "input   ", input.name(), ": ", typeText(input), "\n");
+  }
+  for (const auto& output : described.outputs()) {
+    absl::StrAppend(&text, indent, "output  ", output.name(), ": ", typeText(output), "\n");
+  }
+  return text;
+}
+
+std::string variantText(const v1::Manifest::Variant& variant) {
+  return absl::StrJoin(variant.dimensions(), " ", [](std::string* out, const v1::DimensionBinding& dimension) {
+    absl::StrAppend(out, dimension.name(), "=", dimension.size());
+  });
+}
+
 std::string describe(const v1::Manifest& manifest) {
   std::string text = absl::StrCat(manifest.name(), " for ", manifest.target_name(), "\n");
-  for (const auto& input : manifest.inputs()) {
-    absl::StrAppend(&text, "  input   ", input.name(), ": ", typeText(input), "\n");
+  if (manifest.variants_size() == 0) {
+    absl::StrAppend(&text, bordersText("  ", manifest));
+  } else {
+    absl::StrAppend(&text, "  ", manifest.variants_size(), " variants; the inputs' shapes choose\n");
   }
-  for (const auto& output : manifest.outputs()) {
-    absl::StrAppend(&text, "  output  ", output.name(), ": ", typeText(output), "\n");
+  for (const auto& variant : manifest.variants()) {
+    absl::StrAppend(&text, "  variant ", variantText(variant), ": ", variant.steps(), " steps, ",
+                    absl::StrFormat("%.3g", static_cast<double>(variant.flops()) / 1e9), " GFLOP a run, arena ",
+                    bytesText(variant.arena_bytes()), "\n", bordersText("    ", variant));
   }
-  absl::StrAppend(&text, "  ", manifest.kernels(), " kernels, ", manifest.steps(), " steps, ",
-                  absl::StrFormat("%.3g", static_cast<double>(manifest.flops()) / 1e9), " GFLOP a run\n  weights ",
-                  bytesText(manifest.weights_bytes()), ", arena ", bytesText(manifest.arena_bytes()), "\n  needs ",
-                  manifest.code().triple(), " with ", absl::StrJoin(manifest.code().features(), " "), "\n  compiler ",
-                  manifest.compiler_version(), ", model ", manifest.model_sha256(), "\n");
+  absl::StrAppend(&text, "  ", manifest.kernels(), " kernels");
+  if (manifest.variants_size() == 0) {
+    absl::StrAppend(&text, ", ", manifest.steps(), " steps, ",
+                    absl::StrFormat("%.3g", static_cast<double>(manifest.flops()) / 1e9), " GFLOP a run");
+  }
+  int64_t arena_bytes = manifest.arena_bytes();
+  for (const auto& variant : manifest.variants()) arena_bytes = std::max(arena_bytes, variant.arena_bytes());
+  absl::StrAppend(&text, "\n  weights ", bytesText(manifest.weights_bytes()), ", arena ", bytesText(arena_bytes),
+                  "\n  needs ", manifest.code().triple(), " with ", absl::StrJoin(manifest.code().features(), " "),
+                  "\n  compiler ", manifest.compiler_version(), ", model ", manifest.model_sha256(), "\n");
   if (manifest.scalar_kernels_size() > 0) {
     absl::StrAppend(&text, "  plain loops: ", absl::StrJoin(manifest.scalar_kernels(), ", "), "\n");
   }

@@ -18,6 +18,24 @@ std::string percent(int64_t part, int64_t whole) {
   return whole == 0 ? "-" : absl::StrFormat("%.2f", static_cast<double>(part) / static_cast<double>(whole));
 }
 
+// What the graph level did for one variant, memory against its bounds.
+void printGraph(const v1::Plan& plan, bool named) {
+  if (named) {
+    std::cout << "variant " << absl::StrJoin(plan.dimensions(), " ", [](std::string* out, const auto& dimension) {
+      absl::StrAppend(out, dimension.name(), "=", dimension.size());
+    }) << ": " << absl::StrJoin(plan.inputs(), ", ", [](std::string* out, const auto& input) {
+      absl::StrAppend(out, input.name(), " ", typeText(input));
+    }) << "\n";
+  }
+  const v1::GraphReport& report = plan.report();
+  std::cout << "graph: " << report.nodes_before() << " nodes in " << report.groups_after() << " groups, "
+            << report.layout_transforms() << " layout transforms\n";
+  for (const auto& rewrite : report.rewrites()) std::cout << "  " << rewrite.name() << ": " << rewrite.count() << "\n";
+  std::cout << "memory: arena " << bytesText(plan.arena_bytes()) << ", largest live set "
+            << bytesText(report.peak_live_bytes()) << " (" << percent(plan.arena_bytes(), report.peak_live_bytes())
+            << "x), all intermediates " << bytesText(report.sum_intermediate_bytes()) << "\n";
+}
+
 // The Plan within an artifact file: groups with their work and intensity, memory against its bounds.
 int explainArtifact(const CommandLine& line, const std::string& path) {
   auto plan = readPlan(path);
@@ -28,7 +46,11 @@ int explainArtifact(const CommandLine& line, const std::string& path) {
   }
   std::vector<std::vector<std::string>> rows;
   std::vector<int> uses(plan->workloads_size());
-  for (const v1::Step& step : plan->steps()) ++uses[step.workload()];
+  std::vector<const v1::Plan*> variants = {&*plan};
+  for (const v1::Plan& variant : plan->variants()) variants.push_back(&variant);
+  for (const v1::Plan* variant : variants) {
+    for (const v1::Step& step : variant->steps()) ++uses[step.workload()];
+  }
   for (int i = 0; i < plan->workloads_size(); ++i) {
     const v1::Workload& workload = plan->workloads(i);
     rows.push_back({workload.hash().substr(0, 12), absl::StrCat(uses[i]),
@@ -37,14 +59,8 @@ int explainArtifact(const CommandLine& line, const std::string& path) {
                     absl::StrJoin(workload.schedule().register_tile(), "x"), workload.summary()});
   }
   std::cout << table({"WORKLOAD", "USES", "MFLOP", "BYTES", "FLOP/B", "STRATEGY", "TILE", "WHAT"}, rows);
-  const v1::GraphReport& report = plan->report();
-  std::cout << "graph: " << report.nodes_before() << " nodes in " << report.groups_after() << " groups, "
-            << report.layout_transforms() << " layout transforms\n";
-  for (const auto& rewrite : report.rewrites()) std::cout << "  " << rewrite.name() << ": " << rewrite.count() << "\n";
-  std::cout << "memory: arena " << bytesText(plan->arena_bytes()) << ", largest live set "
-            << bytesText(report.peak_live_bytes()) << " (" << percent(plan->arena_bytes(), report.peak_live_bytes())
-            << "x), all intermediates " << bytesText(report.sum_intermediate_bytes()) << ", weights "
-            << bytesText(plan->weights_bytes()) << "\n";
+  for (const v1::Plan* variant : variants) printGraph(*variant, variants.size() > 1);
+  std::cout << "weights " << bytesText(plan->weights_bytes()) << "\n";
   return 0;
 }
 

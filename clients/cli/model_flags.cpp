@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "clients/cli/target_flag.h"
@@ -10,33 +9,13 @@
 
 namespace tessera::client {
 
-absl::StatusOr<v1::InputShape> parseShape(const std::string& text) {
-  // The name may itself contain '=' or 'x'; the extents may not.
-  const size_t equals = text.rfind('=');
-  v1::InputShape shape;
-  bool good = equals != std::string::npos && equals > 0;
-  if (good) {
-    shape.set_name(text.substr(0, equals));
-    for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), 'x', absl::SkipEmpty())) {
-      int64_t extent = 0;
-      good &= absl::SimpleAtoi(part, &extent) && extent >= 0;
-      shape.add_shape(extent);
-    }
-  }
-  if (!good) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--shape ", text, ": write NAME=EXTENTxEXTENT..., e.g. ", "x=1x3x224x224"));
-  }
-  return shape;
-}
-
 void ModelFlags::addTo(CLI::App* command) {
   command->add_option("MODEL", model, "an ONNX file, MLIR text (.mlir) or tensor expressions (.te)")->required();
   command->add_option("--format", format, "onnx, mlir or te, whatever MODEL is called")
       ->check(CLI::IsMember({"onnx", "mlir", "te"}));
   command->add_option("-t,--target", target, "host, a name (`tessera targets`), or a description's file")
       ->capture_default_str();
-  command->add_option("--shape", shapes, "binds an input's dimensions: NAME=1x3x224x224; repeat for each input");
+  shapes.addTo(command);
   command->add_option("--name", name, "what to call it (the model's stem)");
   command->add_option("--external-data", external_data, "LOCATION=FILE for tensors kept outside the model");
   command->add_option("-O,--opt-level", opt_level, "1 plain loops, 2 full")->check(CLI::Range(0, 2));
@@ -50,11 +29,7 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
   auto resolved = resolveTarget(target);
   if (!resolved.ok()) return resolved.status();
   *request.spec.mutable_target() = *resolved;
-  for (const std::string& text : shapes) {
-    auto shape = parseShape(text);
-    if (!shape.ok()) return shape.status();
-    *request.spec.add_input_shapes() = *shape;
-  }
+  if (absl::Status status = shapes.fill(request.spec); !status.ok()) return status;
   for (const std::string& text : external_data) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
     if (parts.size() != 2 || parts[0].empty() || parts[1].empty()) {

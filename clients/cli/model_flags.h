@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "clients/cli/shape_flags.h"
 #include "clients/cpp/compile.h"
 
 namespace tessera::client {
@@ -14,7 +15,7 @@ struct ModelFlags {
   std::string model;
   std::string target = "host";
   std::string name;
-  std::vector<std::string> shapes;         ///< "x=1x3x224x224"
+  ShapeFlags shapes;
   std::vector<std::string> external_data;  ///< "location=file"
   std::string format;                      ///< empty: the file name's ending decides
   int opt_level = 0;
@@ -23,8 +24,5 @@ struct ModelFlags {
   /// Fills spec, model_path, external_data and digest_cache.
   absl::Status fill(CompileRequest& request) const;
 };
-
-/// "x=1x3x224x224" -> name and extents; "x=" is a scalar.
-absl::StatusOr<v1::InputShape> parseShape(const std::string& text);
 
 }  // namespace tessera::client

@@ -9,32 +9,6 @@
 namespace tessera::client {
 namespace {
 
-TEST(ParseShapeTest, ReadsNameAndExtents) {
-  auto shape = parseShape("x=1x3x224x224");
-  ASSERT_TRUE(shape.ok());
-  EXPECT_EQ(shape->name(), "x");
-  EXPECT_EQ(std::vector<int64_t>(shape->shape().begin(), shape->shape().end()), (std::vector<int64_t>{1, 3, 224, 224}));
-}
-
-TEST(ParseShapeTest, NamesMayHoldAnything) {
-  auto shape = parseShape("a=b:0=7");
-  ASSERT_TRUE(shape.ok());
-  EXPECT_EQ(shape->name(), "a=b:0");
-  EXPECT_EQ(shape->shape_size(), 1);
-}
-
-TEST(ParseShapeTest, AScalarHasNoExtents) {
-  auto shape = parseShape("x=");
-  ASSERT_TRUE(shape.ok());
-  EXPECT_EQ(shape->shape_size(), 0);
-}
-
-TEST(ParseShapeTest, RefusesWhatIsNoShape) {
-  for (const char* text : {"", "x", "=3", "x=3xN", "x=-1", "x=1x99999999999999999999"}) {
-    EXPECT_EQ(parseShape(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
-  }
-}
-
 TEST(ParseDurationTest, ReadsUnitsAndRefusesBareNumbers) {
   EXPECT_EQ(*parseDuration("1h30m"), 5'400'000'000);
   EXPECT_EQ(*parseDuration("250ms"), 250'000);
@@ -46,7 +20,7 @@ TEST(ModelFlagsTest, FillsTheSpec) {
   ModelFlags flags;
   flags.model = "somewhere/net.v2.onnx";
   flags.target = "cascadelake";
-  flags.shapes = {"x=1x3"};
+  flags.shapes.shapes = {"x=1x3"};
   flags.external_data = {"weights.bin=/data/w"};
   CompileRequest request;
   ASSERT_TRUE(flags.fill(request).ok());

@@ -8,9 +8,11 @@
 #include "clients/cli/command.h"
 #include "clients/cli/latency.h"
 #include "clients/cli/output.h"
+#include "clients/cli/shape_flags.h"
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/transfer.h"
+#include "proto/failure.h"
 
 namespace tessera::client {
 namespace {
@@ -21,6 +23,7 @@ constexpr auto kPatience = std::chrono::minutes(30);
 struct RemoteFlags {
   std::string artifact;
   std::vector<std::string> inputs;
+  ShapeFlags shapes;  // of profile
   std::string output_folder, queue_timeout, run_timeout;
   int threads = 1, warmup = 3, repeat = 10;
   uint64_t seed = 1;
@@ -96,6 +99,58 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
   return 0;
 }
 
+bool fits(const v1::Manifest::Variant& variant, const v1::Specialization& choice) {
+  for (const v1::DimensionBinding& wanted : choice.dimensions()) {
+    const auto bound = std::find_if(variant.dimensions().begin(), variant.dimensions().end(),
+                                    [&](const auto& each) { return each.name() == wanted.name(); });
+    if (bound == variant.dimensions().end() || bound->size() != wanted.size()) return false;
+  }
+  for (const v1::InputShape& wanted : choice.input_shapes()) {
+    const auto input = std::find_if(variant.inputs().begin(), variant.inputs().end(),
+                                    [&](const auto& each) { return each.name() == wanted.name(); });
+    if (input == variant.inputs().end() ||
+        !std::equal(input->shape().begin(), input->shape().end(), wanted.shape().begin(), wanted.shape().end())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Inputs without values, in the shapes of the variant that --dim and --shape choose: the worker fills them.
+absl::Status addChosenShapes(Channel& channel, const ShapeFlags& flags, v1::ProfileSpec& spec) {
+  auto choice = flags.choice();
+  if (!choice.ok()) return choice.status();
+  if (choice->dimensions_size() == 0 && choice->input_shapes_size() == 0) return absl::OkStatus();
+  v1::GetArtifactRequest request;
+  request.set_id(spec.artifact_id());
+  auto answer = channel.call(channel.artifacts(), &v1::ArtifactService::Stub::GetArtifact, request);
+  if (!answer.ok()) return answer.status();
+  const v1::Manifest& manifest = answer->artifact().manifest();
+  std::vector<const v1::Manifest::Variant*> chosen;
+  std::string there;
+  for (const v1::Manifest::Variant& variant : manifest.variants()) {
+    if (fits(variant, *choice)) chosen.push_back(&variant);
+    for (const auto& input : variant.inputs()) {
+      absl::StrAppend(&there, there.empty() ? "" : ", ", input.name(), ": ", typeText(input));
+    }
+  }
+  if (chosen.size() != 1) {
+    v1::Failure failure;
+    failure.set_reason(v1::Failure::INVALID_INPUT);
+    failure.set_message(absl::StrCat(chosen.empty() ? "no variant of the artifact fits"
+                                                    : absl::StrCat(chosen.size(), " variants of the artifact fit"),
+                                     " --dim and --shape"));
+    failure.set_accepted(manifest.variants_size() == 0 ? "neither: the artifact has one variant" : there);
+    return failureStatus(failure);
+  }
+  for (const v1::TensorSpec& input : chosen[0]->inputs()) {
+    const bool given = std::any_of(spec.inputs().begin(), spec.inputs().end(),
+                                   [&](const auto& each) { return each.spec().name() == input.name(); });
+    if (!given) *spec.add_inputs()->mutable_spec() = input;
+  }
+  return absl::OkStatus();
+}
+
 int profile(const CommandLine& line, const RemoteFlags& flags) {
   auto connected = line.connect();
   if (!connected.ok()) return reportError(connected.status(), line.json);
@@ -108,6 +163,7 @@ int profile(const CommandLine& line, const RemoteFlags& flags) {
   spec.set_repeat(flags.repeat);
   spec.set_seed(flags.seed);
   absl::Status status = addInputs(channel, flags.inputs, spec);
+  if (status.ok()) status = addChosenShapes(channel, flags.shapes, spec);
   if (status.ok()) status = addDeadlines(flags, request);
   if (!status.ok()) return reportError(status, line.json);
   auto answer = channel.call(channel.execution(), &v1::ExecutionService::Stub::Profile, request,
@@ -144,6 +200,7 @@ void addRemoteRunCommands(CommandLine& line) {
     command->add_option("--timeout", flags->run_timeout, "how long it may run, e.g. 5m");
   }
   run->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
+  flags->shapes.addChoiceTo(time);
   time->add_option("--warmup", flags->warmup)->capture_default_str()->check(CLI::Range(1, 1'000'000));
   time->add_option("--repeat", flags->repeat)->capture_default_str()->check(CLI::Range(1, 1'000'000));
   time->add_option("--seed", flags->seed, "for inputs that are not given")->capture_default_str();

@@ -10,6 +10,7 @@
 #include "clients/cli/command.h"
 #include "clients/cli/latency.h"
 #include "clients/cli/output.h"
+#include "clients/cli/shape_flags.h"
 #include "clients/cli/tensor_flags.h"
 #include "compiler/runtime/tessera.h"
 #include "proto/failure.h"
@@ -20,6 +21,7 @@ namespace {
 struct RunFlags {
   std::string artifact;
   std::vector<std::string> inputs;
+  ShapeFlags shapes;
   std::string output_folder;
   int repeat = 1, warmup = 0, threads = 1;
   uint64_t seed = 0;
@@ -55,6 +57,7 @@ v1::TensorSpec specOf(const tessera_tensor_info& info) {
 
 // The tensors of one run in the artifact's order. Outputs lie at multiples of 64.
 struct Buffers {
+  size_t variant = 0;
   std::vector<v1::TensorSpec> input_specs, output_specs;
   std::map<std::string, Tensor> inputs;
   std::vector<std::unique_ptr<char, decltype(&free)>> memory;
@@ -67,13 +70,53 @@ struct Buffers {
   }
 };
 
+// The variant that the given inputs, --dim and --shape ask for. Inputs the artifact lacks are checkInputs' to refuse.
+absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const RunFlags& flags, const Buffers& buffers) {
+  auto choice = flags.shapes.choice();
+  if (!choice.ok()) return choice.status();
+  const bool asked = choice->dimensions_size() > 0 || choice->input_shapes_size() > 0;
+  if (tessera_artifact_num_variants(artifact) == 1 && !asked) return 0;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [name, tensor] : buffers.inputs) {
+    shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
+  }
+  for (const v1::InputShape& shape : choice->input_shapes()) {
+    shapes[shape.name()].assign(shape.shape().begin(), shape.shape().end());
+  }
+  std::vector<tessera_shape> inputs;
+  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
+    tessera_tensor_info info;
+    tessera_artifact_input(artifact, i, &info);
+    const auto known = shapes.find(info.name);
+    inputs.push_back(known == shapes.end()
+                         ? tessera_shape{nullptr, -1}
+                         : tessera_shape{known->second.data(), static_cast<int32_t>(known->second.size())});
+  }
+  std::vector<tessera_dimension> dimensions;
+  for (const v1::DimensionBinding& each : choice->dimensions())
+    dimensions.push_back({each.name().c_str(), each.size()});
+  size_t variant = 0;
+  if (tessera_artifact_find_variant(artifact, inputs.data(), inputs.size(), dimensions.data(), dimensions.size(),
+                                    &variant) == TESSERA_OK) {
+    return variant;
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(tessera_last_error());
+  failure.set_fix("give inputs of one of these shapes; with --random, choose by --dim NAME=SIZE or --shape NAME=SHAPE");
+  return failureStatus(failure);
+}
+
 absl::Status prepare(const tessera_artifact* artifact, const RunFlags& flags, Buffers& buffers) {
   auto given = readInputs(flags.inputs);
   if (!given.ok()) return given.status();
   buffers.inputs = std::move(*given);
+  auto variant = chooseVariant(artifact, flags, buffers);
+  if (!variant.ok()) return variant.status();
+  buffers.variant = *variant;
   tessera_tensor_info info;
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
-    tessera_artifact_input(artifact, i, &info);
+    tessera_artifact_variant_input(artifact, buffers.variant, i, &info);
     buffers.input_specs.push_back(specOf(info));
     if (flags.random) buffers.inputs.try_emplace(info.name, seededTensor(buffers.input_specs.back(), flags.seed + i));
   }
@@ -86,7 +129,7 @@ absl::Status prepare(const tessera_artifact* artifact, const RunFlags& flags, Bu
     buffers.in.push_back({data, bytes.size()});
   }
   for (size_t i = 0; i < tessera_artifact_num_outputs(artifact); ++i) {
-    tessera_artifact_output(artifact, i, &info);
+    tessera_artifact_variant_output(artifact, buffers.variant, i, &info);
     buffers.output_specs.push_back(specOf(info));
     char* data = buffers.allocate(static_cast<size_t>(info.size_bytes));
     if (!data) return absl::ResourceExhaustedError("not enough memory for the outputs");
@@ -98,7 +141,9 @@ absl::Status prepare(const tessera_artifact* artifact, const RunFlags& flags, Bu
 // Median time of each step over `repeat` runs, in milliseconds.
 absl::StatusOr<std::vector<double>> timeSteps(const tessera_artifact* artifact, tessera_session* session,
                                               Buffers& buffers, int repeat) {
-  const size_t steps = tessera_artifact_num_steps(artifact);
+  tessera_variant_info variant;
+  tessera_artifact_variant(artifact, buffers.variant, &variant);
+  const size_t steps = variant.num_steps;
   std::vector<std::vector<double>> times(steps);
   std::vector<int64_t> step_ns(steps);
   for (int r = 0; r < repeat; ++r) {
@@ -113,22 +158,22 @@ absl::StatusOr<std::vector<double>> timeSteps(const tessera_artifact* artifact, 
   return medians;
 }
 
-std::string stepTable(const tessera_artifact* artifact, const std::vector<double>& medians) {
+std::string stepTable(const tessera_artifact* artifact, size_t variant, const std::vector<double>& medians) {
   std::vector<std::vector<std::string>> rows;
   for (size_t s = 0; s < medians.size(); ++s) {
     tessera_step_info info;
-    tessera_artifact_step(artifact, s, &info);
+    tessera_artifact_variant_step(artifact, variant, s, &info);
     const double gflops = medians[s] > 0 ? static_cast<double>(info.flops) / medians[s] / 1e6 : 0;
     rows.push_back({absl::StrFormat("%.4f", medians[s]), absl::StrFormat("%.1f", gflops), info.symbol, info.name});
   }
   return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
 }
 
-std::string stepsJson(const tessera_artifact* artifact, const std::vector<double>& medians) {
+std::string stepsJson(const tessera_artifact* artifact, size_t variant, const std::vector<double>& medians) {
   std::string json;
   for (size_t s = 0; s < medians.size(); ++s) {
     tessera_step_info info;
-    tessera_artifact_step(artifact, s, &info);
+    tessera_artifact_variant_step(artifact, variant, s, &info);
     absl::StrAppend(&json, s ? "," : "", "{\"name\":", jsonString(info.name), ",\"symbol\":", jsonString(info.symbol),
                     absl::StrFormat(",\"median_ms\":%.6f,\"flops\":%d}", medians[s], info.flops));
   }
@@ -152,6 +197,8 @@ int run(const CommandLine& line, const RunFlags& flags) {
   code = tessera_session_create(artifact.get(), flags.threads, &created);
   if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
   const Session session(created, &tessera_session_destroy);
+  code = tessera_session_set_variant(session.get(), buffers.variant);
+  if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
 
   std::vector<double> times_ms;
   for (int r = -flags.warmup; r < flags.repeat; ++r) {
@@ -181,12 +228,12 @@ int run(const CommandLine& line, const RunFlags& flags) {
     std::cout << absl::StrFormat(
         R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
-        flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), step_medians) : "");
+        flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
     return 0;
   }
   std::cout << latency.text() << ", " << flags.threads << (flags.threads == 1 ? " thread\n" : " threads\n");
-  if (flags.steps) std::cout << stepTable(artifact.get(), step_medians);
+  if (flags.steps) std::cout << stepTable(artifact.get(), buffers.variant, step_medians);
   for (const v1::TensorSpec& spec : buffers.output_specs) {
     std::cout << "  " << spec.name() << ": " << typeText(spec);
     if (!flags.output_folder.empty()) std::cout << " in " << flags.output_folder;
@@ -202,6 +249,7 @@ void addRunCommand(CommandLine& line) {
   auto flags = std::make_shared<RunFlags>();
   command->add_option("ARTIFACT", flags->artifact, "a .tsra file")->required();
   command->add_option("-i,--input", flags->inputs, "NAME=FILE.npy or FILE.npz; repeat for each input");
+  flags->shapes.addChoiceTo(command);
   command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
   command->add_option("--repeat", flags->repeat, "timed runs")->capture_default_str()->check(CLI::Range(1, 10'000'000));
   command->add_option("--warmup", flags->warmup, "runs before them")

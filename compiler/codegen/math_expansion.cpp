@@ -1,5 +1,6 @@
 #include "compiler/codegen/math_expansion.h"
 
+#include "compiler/codegen/math_double.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -35,7 +36,7 @@ Value splat(PatternRewriter& rewriter, mlir::Location loc, mlir::Type type, doub
   return arith::ConstantOp::create(rewriter, loc, element);
 }
 
-/// f(f64), f(f16) and f(bf16) through f(f32). In f16 and bf16 even rounding and square roots: LLVM's own way
+/// f(f16) and f(bf16) through f(f32). In f16 and bf16 even rounding and square roots: LLVM's own way
 /// for them goes through doubles and a library.
 struct FunctionInSinglePrecision : mlir::RewritePattern {
   explicit FunctionInSinglePrecision(mlir::MLIRContext* context)
@@ -44,30 +45,20 @@ struct FunctionInSinglePrecision : mlir::RewritePattern {
   mlir::LogicalResult matchAndRewrite(mlir::Operation* op, PatternRewriter& rewriter) const override {
     if (op->getName().getDialectNamespace() != "math" || op->getNumResults() != 1) return mlir::failure();
     const mlir::Type element = mlir::getElementTypeOrSelf(op->getResult(0).getType());
-    const bool instruction = isInstruction(op->getName().getStringRef());
-    if (!(element.isF64() && !instruction) && !element.isF16() && !element.isBF16()) return mlir::failure();
+    if (!element.isF16() && !element.isBF16()) return mlir::failure();
     const mlir::Location loc = op->getLoc();
     mlir::OperationState state(loc, op->getName());
     for (Value operand : op->getOperands()) {
       const mlir::Type single = withElement(operand.getType(), rewriter.getF32Type());
-      if (mlir::getElementTypeOrSelf(operand.getType()) == element) {
-        if (element.isF64()) {
-          operand = arith::TruncFOp::create(rewriter, loc, single, operand);
-        } else {
-          operand = arith::ExtFOp::create(rewriter, loc, single, operand);
-        }
-      }
+      if (mlir::getElementTypeOrSelf(operand.getType()) == element)
+        operand = arith::ExtFOp::create(rewriter, loc, single, operand);
       state.operands.push_back(operand);
     }
     state.types.push_back(withElement(op->getResult(0).getType(), rewriter.getF32Type()));
     state.attributes = op->getDiscardableAttrDictionary().getValue();
     state.propertiesAttr = op->getPropertiesAsAttribute();
     Value result = rewriter.create(state)->getResult(0);
-    if (element.isF64()) {
-      rewriter.replaceOpWithNewOp<arith::ExtFOp>(op, op->getResult(0).getType(), result);
-    } else {
-      rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op->getResult(0).getType(), result);
-    }
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op->getResult(0).getType(), result);
     return mlir::success();
   }
 };
@@ -129,6 +120,7 @@ struct Remainder : mlir::OpRewritePattern<arith::RemFOp> {
 mlir::LogicalResult expandMath(mlir::ModuleOp module) {
   mlir::MLIRContext* context = module.getContext();
   mlir::RewritePatternSet patterns(context);
+  populateDoubleMathPatterns(patterns);
   patterns.add<FunctionInSinglePrecision, Log10, TruncateInTwoSteps, Remainder>(context);
   llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
                                               "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};

@@ -95,6 +95,94 @@ TEST_P(MathFunction, IsAccurate) {
 INSTANTIATE_TEST_SUITE_P(All, MathFunction, ::testing::ValuesIn(kFunctions),
                          [](const auto& info) { return std::string(info.param.name); });
 
+std::vector<double> evaluatedDouble(const std::string& name, const std::vector<double>& x) {
+  WorkloadText text;
+  const auto n = static_cast<int64_t>(x.size());
+  const Tensor y = text.generic({text.argument({n}, "f64")}, {"d0", "d0"}, text.empty({n}, "f64"), 1, "",
+                                "%r = math." + name + " %i0 : f64");
+  auto built = buildObject(hostUnit(text.finish({y})));
+  EXPECT_TRUE(built.ok()) << name << ": " << built.status().message();
+  if (!built.ok()) return x;
+  auto loaded = LoadedUnit::load(*built);
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  std::vector<double> in = x, out(x.size());
+  (*loaded)->run({in.data(), out.data()}, 2);
+  return out;
+}
+
+struct DoubleFunction {
+  const char* name;
+  long double (*reference)(long double);
+  double low, high;
+  double ulps;  ///< stated in math_double.h
+};
+
+const DoubleFunction kDoubleFunctions[] = {
+    {"exp", expl, -708, 709, 2},     {"exp2", exp2l, -1021, 1023, 2}, {"expm1", expm1l, -40, 40, 5},
+    {"log", logl, 1e-300, 1e300, 2}, {"log2", log2l, 1e-3, 1e6, 3},   {"log1p", log1pl, -0.99, 100, 2},
+    {"tanh", tanhl, -20, 20, 5},     {"sinh", sinhl, -700, 700, 5},   {"cosh", coshl, -700, 700, 5},
+    {"sin", sinl, -1e6, 1e6, 3},     {"cos", cosl, -1e6, 1e6, 3},     {"tan", tanl, -1e6, 1e6, 5},
+    {"atan", atanl, -50, 50, 2},     {"asin", asinl, -1, 1, 5},       {"acos", acosl, -1, 1, 5},
+    {"asinh", asinhl, -100, 100, 5}, {"acosh", acoshl, 1.0, 100, 5},  {"atanh", atanhl, -0.999, 0.999, 5},
+    {"erf", erfl, -6, 6, 2},         {"erfc", erfcl, -5, 26, 5},      {"cbrt", cbrtl, -1e3, 1e3, 2},
+    {"round", roundl, -1e9, 1e9, 0}, {"sqrt", sqrtl, 0, 1e300, 0.51}};
+
+class DoubleMath : public ::testing::TestWithParam<DoubleFunction> {};
+
+// Half of the arguments spread evenly, half by order of magnitude, so that small ones are seen too.
+TEST_P(DoubleMath, HoldsItsUlps) {
+  const DoubleFunction& f = GetParam();
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<double> real(f.low, f.high), magnitude(-12, 0);
+  std::vector<double> x;
+  for (int i = 0; i < 20011; ++i) {
+    x.push_back(real(random));
+    const double small = real(random) * std::pow(10.0, magnitude(random));
+    if (small >= f.low && small <= f.high) x.push_back(small);
+  }
+  const std::vector<double> y = evaluatedDouble(f.name, x);
+  double worst = 0, at = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const long double expected = f.reference(static_cast<long double>(x[i]));
+    const double near = std::fabs(static_cast<double>(expected));
+    const double ulp = std::nextafter(near, std::numeric_limits<double>::infinity()) - near;
+    const double error = std::isfinite(y[i]) ? static_cast<double>(fabsl(y[i] - expected) / ulp) : 1e30;
+    if (error > worst) {
+      worst = error;
+      at = x[i];
+    }
+  }
+  EXPECT_LE(worst, f.ulps) << f.name << "(" << at << ")";
+  RecordProperty("ulps", std::to_string(worst));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DoubleMath, ::testing::ValuesIn(kDoubleFunctions),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(DoubleMathExtremes, FollowTheLimits) {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> x{0.0,     -0.0,     kInf, -kInf, kNan,   5e-324, -5e-324,
+                              1.7e308, -1.7e308, 1.0,  -1.0,  1000.0, -800.0};
+  const struct {
+    const char* name;
+    double (*reference)(double);
+  } kCases[] = {{"exp", std::exp},   {"log", std::log},     {"tanh", std::tanh}, {"erf", std::erf},
+                {"atan", std::atan}, {"expm1", std::expm1}, {"cbrt", std::cbrt}, {"log1p", std::log1p}};
+  for (const auto& [name, reference] : kCases) {
+    const std::vector<double> y = evaluatedDouble(name, x);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = reference(x[i]);
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(y[i])) << name << "(" << x[i] << ") = " << y[i];
+      } else if (std::isinf(expected) || expected == 0) {
+        EXPECT_EQ(y[i], expected) << name << "(" << x[i] << ")";
+      } else {
+        EXPECT_NEAR(y[i] / expected, 1, 1e-15) << name << "(" << x[i] << ")";
+      }
+    }
+  }
+}
+
 TEST(MathExtremes, FollowTheLimits) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> x{0.0F, -0.0F, kInf, -kInf, kNan, 1e-40F, -1e-40F, 3e38F, -3e38F, 100.0F, -110.0F};

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/codegen/body.h"
+#include "compiler/codegen/register_pressure.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
@@ -23,6 +25,7 @@ struct Item {
   std::vector<Nest> border;  ///< set when a fill has shrunk to a border: replaces `nest`
   int disjoint_from = -1;    ///< that border's boxes are not those of this item, though the buffer is
   bool removed = false;
+  std::string cut;  ///< see Phase::cut
 };
 
 void add(Roots& roots, mlir::Value value) {
@@ -184,7 +187,7 @@ bool vectorizable(const Nest& nest) {
 }
 
 /// Moves producers down to their elementwise consumers while nothing in between minds.
-void fuseFollowers(std::vector<Item>& items) {
+void fuseFollowers(std::vector<Item>& items, int vector_registers) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].removed || !items[i].nest || isFill(items[i])) continue;
     size_t j = i + 1;
@@ -200,6 +203,11 @@ void fuseFollowers(std::vector<Item>& items) {
       continue;
     Nest fused = *items[i].nest;
     if (!appendFollower(fused, *items[j].nest)) continue;
+    // A nest of two statements at least: one body alone cannot be cut, and spills where it must.
+    if (const int live = liveVectors(fused); live > vector_registers && live > liveVectors(*items[j].nest)) {
+      items[i].cut = absl::StrCat("cut: ", live, " values for ", vector_registers, " registers");
+      continue;
+    }
     items[j].nest = std::move(fused);
     items[j].op = items[i].op;
     refreshRoots(items[j]);
@@ -270,10 +278,10 @@ bool conflict(const Item& a, const Item& b) {
 
 }  // namespace
 
-PhaseList splitPhases(mlir::func::FuncOp func) {
+PhaseList splitPhases(mlir::func::FuncOp func, int vector_registers) {
   std::vector<Item> items = itemsOf(func);
   absorbFills(items);
-  fuseFollowers(items);
+  fuseFollowers(items, vector_registers);
   shrinkFills(items);
   dropDeadStores(items);
 
@@ -304,6 +312,7 @@ PhaseList splitPhases(mlir::func::FuncOp func) {
       phase.nests.insert(phase.nests.end(), item.border.begin(), item.border.end());
     } else {
       phase.nests.push_back(*item.nest);
+      if (!item.cut.empty()) phase.cut = item.cut;
     }
   }
   return list;

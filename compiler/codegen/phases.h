@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/nest.h"
+#include "compiler/codegen/tile_plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler::codegen {
@@ -11,6 +11,8 @@ namespace tessera::compiler::codegen {
 /// What runs between two barriers: nests whose grids are laid end to end, or operations kept as they are.
 struct Phase {
   std::vector<Nest> nests;
+  std::vector<TilePlan> plans;  ///< one per nest, see packing.h
+  std::string cut;              ///< why the nests do not go on with their consumer, when registers are the reason
   llvm::SmallVector<mlir::Operation*> loops;  ///< not linalg (scf, memref): one thread runs them, grid 1
 };
 
@@ -23,8 +25,10 @@ struct PhaseList {
 
 /// Cuts a bufferized function into phases: a fill becomes the initial value of the reduction that follows it,
 /// elementwise consumers join their producer, a fill whose interior is overwritten shrinks to its border, and
-/// neighbours that do not depend on each other share a phase.
-PhaseList splitPhases(mlir::func::FuncOp func);
+/// neighbours that do not depend on each other share a phase. A consumer whose body would need more than
+/// `vector_registers` vectors at once is not joined (hardware adaptation, section 6.1.1): a store and a load are
+/// cheaper than spills.
+PhaseList splitPhases(mlir::func::FuncOp func, int vector_registers);
 
 /// Temporaries whose lifetimes (in phases) do not overlap share memory; offsets are multiples of 64.
 void planWorkspace(mlir::func::FuncOp func, PhaseList& list);

@@ -18,11 +18,17 @@ bool keepsInnermost(llvm::ArrayRef<int64_t> permutation) {
   return permutation.back() == static_cast<int64_t>(permutation.size()) - 1;
 }
 
+/// Whether `product` can read an operand in any order at no loss: code generation packs what a matrix product reads
+/// across its vectors. A convolution reads neighbours, and its layout is chosen by its operands'.
+bool readsAnyOrder(GenericOp product) {
+  return llvm::all_of(product.getIndexingMapsArray(), [](AffineMap map) { return map.isProjectedPermutation(); });
+}
+
 /// product(transpose(x)) -> product(x), read through the permuted map.
 bool absorbOperand(GenericOp product, unsigned operand) {
   mlir::Operation* producer = product.getDpsInputs()[operand].getDefiningOp();
   llvm::SmallVector<int64_t> permutation = producer ? permutationOf(producer) : llvm::SmallVector<int64_t>();
-  if (permutation.empty() || !keepsInnermost(permutation)) return false;
+  if (permutation.empty() || !(keepsInnermost(permutation) || readsAnyOrder(product))) return false;
   llvm::SmallVector<AffineMap> maps = product.getIndexingMapsArray();
   llvm::SmallVector<mlir::AffineExpr> results(permutation.size());
   for (auto [position, source] : llvm::enumerate(permutation)) results[source] = maps[operand].getResult(position);
@@ -64,7 +70,8 @@ bool mergesTransposed(mlir::OpOperand* operand) {
   if (!product || !merge || product.isDpsInit(operand) || !isMultiplyAccumulate(product)) return false;
   mlir::Operation* producer = merge.getSrc().getDefiningOp();
   llvm::SmallVector<int64_t> permutation = producer ? permutationOf(producer) : llvm::SmallVector<int64_t>();
-  return !permutation.empty() && keepsInnermost(permutation) && merge.getReassociationIndices().back().size() == 1;
+  return !permutation.empty() && (keepsInnermost(permutation) || readsAnyOrder(product)) &&
+         merge.getReassociationIndices().back().size() == 1;
 }
 
 /// Gives products the loops of what was merged, so that the transpose is next to them.

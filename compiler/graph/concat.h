@@ -14,7 +14,12 @@ int recognizeConcats(mlir::func::FuncOp main);
 /// many were nested.
 int nestConcats(mlir::func::FuncOp main);
 
-/// The reverse, for code generation: inserts into one destination, each of which writes in place.
+/// elementwise(concat(a, b)) -> concat(elementwise(a), elementwise(b)) where operations computed a and b for the
+/// concatenation alone: they then do the elementwise operation while the values are in registers, and write their
+/// part of the result, instead of a pass over the whole. Returns the number of operations split.
+int splitElementwiseOfConcat(mlir::func::FuncOp main);
+
+/// The reverse of recognizeConcats, for code generation: inserts into one destination, each of which writes in place.
 void expandConcat(mlir::tensor::ConcatOp concat);
 
 }  // namespace tessera::compiler

@@ -1,6 +1,7 @@
 #include "compiler/graph/fold_scales.h"
 
 #include "compiler/graph/fold_constants.h"
+#include "compiler/graph/move_before.h"
 #include "compiler/graph/multiply_accumulate.h"
 #include "compiler/graph/op_kind.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -40,7 +41,6 @@ class ScaleFolder {
   bool isKnown(Value value);
   void collectSteps();
   Value cloneKnown(OpBuilder& b, Value value, mlir::IRMapping& mapping);
-  void moveBeforeProduct(Value value);
   std::pair<Value, Value> buildScaleAndShift();
   void scaleWeights(Value scale);
   void replaceSteps(Value shift);
@@ -133,14 +133,6 @@ Value ScaleFolder::cloneKnown(OpBuilder& b, Value value, mlir::IRMapping& mappin
   return mapping.lookup(value);
 }
 
-/// Known values are arguments, constants, or views of them; those may stand anywhere above the reader.
-void ScaleFolder::moveBeforeProduct(Value value) {
-  mlir::Operation* op = value.getDefiningOp();
-  if (!op || op->isBeforeInBlock(product_)) return;
-  for (Value operand : op->getOperands()) moveBeforeProduct(operand);
-  op->moveBefore(product_);
-}
-
 /// Both as vectors over the channel, from one operation with two results.
 std::pair<Value, Value> ScaleFolder::buildScaleAndShift() {
   const int64_t channels = reader_.getStaticLoopRanges()[channel_];
@@ -149,7 +141,7 @@ std::pair<Value, Value> ScaleFolder::buildScaleAndShift() {
   llvm::SmallVector<unsigned> positions;
   for (auto [index, value] : llvm::enumerate(reader_.getDpsInputs())) {
     if (index == operand_ || !isKnown(reader_.getBody()->getArgument(index))) continue;
-    moveBeforeProduct(value);
+    moveBefore(value, product_);
     inputs.push_back(value);
     positions.push_back(index);
   }
@@ -189,7 +181,7 @@ std::pair<Value, Value> ScaleFolder::buildScaleAndShift() {
 
 void ScaleFolder::scaleWeights(Value scale) {
   Value weights = product_.getDpsInputs()[weight_];
-  moveBeforeProduct(weights);
+  moveBefore(weights, product_);
   auto type = mlir::cast<RankedTensorType>(weights.getType());
   const auto rank = static_cast<unsigned>(type.getRank());
   Value empty = mlir::tensor::EmptyOp::create(builder_, weights.getLoc(), type.getShape(), type.getElementType());

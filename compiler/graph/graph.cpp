@@ -1,6 +1,8 @@
 #include "compiler/graph/graph.h"
 
 #include "compiler/graph/absorb_transposes.h"
+#include "compiler/graph/algebra.h"
+#include "compiler/graph/casts.h"
 #include "compiler/graph/concat.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/fold_scales.h"
@@ -8,7 +10,10 @@
 #include "compiler/graph/groups.h"
 #include "compiler/graph/layout.h"
 #include "compiler/graph/matmul_layout.h"
+#include "compiler/graph/merge_products.h"
+#include "compiler/graph/movement.h"
 #include "compiler/graph/plan_writer.h"
+#include "compiler/graph/share_pads.h"
 #include "compiler/graph/simplify.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -36,33 +41,51 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     rewrites.emplace_back().set_name(name);
     rewrites.back().set_count(times);
   };
+  auto cleanUp = [&] {
+    count("remove-dead-code", removeDeadCode(main));
+    count("eliminate-duplicates", eliminateDuplicates(main));
+    return canonicalizeGraph(main);
+  };
   count("generalize-named-ops", generalizeNamedOps(main));
-  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("recognize-concat", recognizeConcats(main));
   count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
   const int64_t lanes = target.registers().vector_bits() / 32;
   count("fold-constants", foldConstants(main, &model.weights));
+  count("eliminate-casts", eliminateCasts(main));
+  count("simplify-algebra", simplifyAlgebra(main));
+  count("simplify-movement", simplifyMovement(main));
+  if (absl::Status status = cleanUp(); !status.ok()) return status;
   // Views first from behind the plain products, so that what follows them is found; then from behind the
   // packed ones.
   count("fuse-elementwise", fuseElementwise(main));
   count("sink-views", sinkViews(main));
   count("fuse-elementwise", fuseElementwise(main));
+  count("split-elementwise-of-concat", splitElementwiseOfConcat(main));
+  count("fuse-elementwise", fuseElementwise(main));
   count("fold-scales", foldScales(main));
-  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  // What fusion brought into one body: conversions and signs that meet only now.
+  count("eliminate-casts", eliminateCasts(main));
+  count("simplify-algebra", simplifyAlgebra(main));
+  count("simplify-movement", simplifyMovement(main));
+  if (absl::Status status = cleanUp(); !status.ok()) return status;
+  count("fold-constants", foldConstants(main, &model.weights));
+  count("merge-products", mergeProducts(main));
   count("fold-constants", foldConstants(main, &model.weights));
   count("absorb-transposes", absorbTransposes(main));
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
   LayoutReport layouts = assignLayouts(main, target);
   count("assign-layouts", layouts.operations);
-  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
   count("pack-matmuls", packMatmuls(main, lanes));
   count("sink-views", sinkViews(main));
   count("fold-constants", foldConstants(main, &model.weights));
   count("fuse-elementwise", fuseElementwise(main));
   const int layout_transforms = countLayoutTransforms(main);
-  if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+  if (absl::Status status = cleanUp(); !status.ok()) return status;
+  count("share-pads", sharePads(main));
   constantsToWeights(main, model.weights);
 
   absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(main));

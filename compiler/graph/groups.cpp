@@ -1,5 +1,8 @@
 #include "compiler/graph/groups.h"
 
+#include "compiler/graph/absorb_transposes.h"
+#include "compiler/graph/channel_block.h"
+#include "compiler/graph/multiply_accumulate.h"
 #include "compiler/graph/op_kind.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
@@ -26,6 +29,8 @@ class GroupBuilder {
  private:
   void visit(mlir::Operation* op, OpKind kind);
   llvm::SmallSetVector<int, 4> joinable(mlir::Operation* op, OpKind kind);
+  /// Groups of one transpose each that `product` alone reads, through views at most; the views join `ops`.
+  llvm::SmallSetVector<int, 4> packsFor(mlir::Operation* product, std::vector<mlir::Operation*>& views);
   /// Whether every reader of the group's values is `op` or in one of `candidates`.
   bool readOnlyWithin(int group, mlir::Operation* op, const llvm::SmallSetVector<int, 4>& candidates);
 
@@ -61,7 +66,15 @@ llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind 
       heavy = std::max(heavy, it->second);  // at most one heavy root: the latest
     }
   };
-  if (kind == OpKind::kPad) {
+  if (auto concat = mlir::dyn_cast<mlir::tensor::ConcatOp>(op)) {
+    // Parts that lie one behind the other are placed there by whoever computes them, in any group.
+    const auto outer = concat.getResultType().getShape().take_front(concat.getDim());
+    if (llvm::all_of(outer, [](int64_t extent) { return extent == 1; })) return candidates;
+    for (mlir::OpOperand& part : concat->getOpOperands()) {
+      mlir::Operation* producer = part.get().getDefiningOp();
+      if (producer && mlir::isa<mlir::linalg::LinalgOp>(producer)) consider(part, false);
+    }
+  } else if (kind == OpKind::kPad) {
     mlir::OpOperand& source = op->getOpOperand(0);
     mlir::Operation* producer = source.get().getDefiningOp();
     // Codegen writes the interior of the padded buffer directly, so the producer must be a loop nest.
@@ -92,10 +105,36 @@ llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind 
   return candidates;
 }
 
+llvm::SmallSetVector<int, 4> GroupBuilder::packsFor(mlir::Operation* product, std::vector<mlir::Operation*>& views) {
+  llvm::SmallSetVector<int, 4> packs;
+  auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(product);
+  if (!generic || !isMultiplyAccumulate(generic)) return packs;
+  for (mlir::Value operand : generic.getDpsInputs()) {
+    std::vector<mlir::Operation*> between;
+    mlir::Operation* producer = operand.getDefiningOp();
+    while (producer && producer->hasOneUse() && kindOf(producer) == OpKind::kView) {
+      between.push_back(producer);
+      producer = producer->getOperand(0).getDefiningOp();
+    }
+    if (!producer || !producer->hasOneUse() || permutationOf(producer).empty()) continue;
+    // The border between two layouts is a step of its own, counted as such.
+    if (producer->hasAttr(kLayoutTransform)) continue;
+    auto it = group_of_.find(producer);
+    if (it == group_of_.end() || groups_[it->second].ops.size() != 1) continue;
+    packs.insert(it->second);
+    views.insert(views.end(), between.begin(), between.end());
+  }
+  return packs;
+}
+
 void GroupBuilder::visit(mlir::Operation* op, OpKind kind) {
   llvm::SmallSetVector<int, 4> joined;
-  if (kind == OpKind::kElementwise || kind == OpKind::kReduction || kind == OpKind::kPad) joined = joinable(op, kind);
   OpenGroup merged;
+  if (kind == OpKind::kElementwise || kind == OpKind::kReduction || kind == OpKind::kPad ||
+      mlir::isa<mlir::tensor::ConcatOp>(op)) {
+    joined = joinable(op, kind);
+  }
+  if (kind == OpKind::kHeavy) joined = packsFor(op, merged.ops);
   for (int group : joined) {
     OpenGroup& part = groups_[group];
     merged.ops.insert(merged.ops.end(), part.ops.begin(), part.ops.end());
@@ -115,7 +154,7 @@ void GroupBuilder::visit(mlir::Operation* op, OpKind kind) {
 std::vector<Group> GroupBuilder::run(mlir::func::FuncOp main) {
   for (mlir::Operation& op : main.getBody().front().without_terminator()) {
     const OpKind kind = kindOf(&op);
-    if (kind != OpKind::kView && kind != OpKind::kCloned) visit(&op, kind);
+    if (kind != OpKind::kView && kind != OpKind::kSlice && kind != OpKind::kCloned) visit(&op, kind);
   }
   std::vector<Group> result;
   for (size_t id = 0; id < groups_.size(); ++id) {

@@ -16,7 +16,8 @@ struct Group {
 /// Cuts `main` into groups, in the order in which they can run.
 ///
 /// A group is a root (contraction, convolution, pooling, reduction, data movement) and what can follow it
-/// without another pass over memory: elementwise operations at the same points, a trailing tensor.pad.
+/// without another pass over memory: elementwise operations at the same points, a trailing tensor.pad. A transpose
+/// that a product alone reads, and could not absorb, is a phase of that product.
 /// Reductions and the elementwise operations between them over the same rows (softmax, layer
 /// normalization) form one group. A producer joins only if nobody else reads it, so no work is repeated
 /// and groups never depend on each other in a cycle. Linear in operations and operands.

@@ -292,12 +292,9 @@ Value ModelBuilder::concat(llvm::ArrayRef<Value> parts, int64_t dim) {
 }
 
 Value ModelBuilder::slice(Value x, int64_t dim, int64_t offset, int64_t size) {
-  llvm::SmallVector<mlir::OpFoldResult> offsets, sizes, strides;
-  for (int64_t extent : shapeOf(x)) {
-    offsets.push_back(b_.getIndexAttr(0));
-    sizes.push_back(b_.getIndexAttr(extent));
-    strides.push_back(b_.getIndexAttr(1));
-  }
+  llvm::SmallVector<mlir::OpFoldResult> offsets(shapeOf(x).size(), b_.getIndexAttr(0)), sizes;
+  llvm::SmallVector<mlir::OpFoldResult> strides(shapeOf(x).size(), b_.getIndexAttr(1));
+  for (int64_t extent : shapeOf(x)) sizes.push_back(b_.getIndexAttr(extent));
   offsets[dim] = b_.getIndexAttr(offset);
   sizes[dim] = b_.getIndexAttr(size);
   return mlir::tensor::ExtractSliceOp::create(b_, loc_, x, offsets, sizes, strides);

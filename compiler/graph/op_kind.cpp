@@ -31,6 +31,10 @@ OpKind kindOfLinalg(mlir::linalg::LinalgOp op) {
 
 OpKind kindOf(mlir::Operation* op) {
   if (mlir::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op)) return OpKind::kView;
+  if (auto slice = mlir::dyn_cast<mlir::tensor::ExtractSliceOp>(op)) {
+    return slice.getOffsets().empty() && slice.getSizes().empty() && slice.getStrides().empty() ? OpKind::kSlice
+                                                                                                : OpKind::kOpaque;
+  }
   if (mlir::isa<mlir::tensor::EmptyOp, mlir::linalg::FillOp>(op) || op->hasTrait<mlir::OpTrait::ConstantLike>()) {
     return OpKind::kCloned;
   }

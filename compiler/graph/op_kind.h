@@ -8,6 +8,7 @@ namespace tessera::compiler {
 /// What an operation of a model's main function means to grouping.
 enum class OpKind {
   kView,         ///< expand_shape, collapse_shape: another shape over the same bytes, never a step
+  kSlice,        ///< extract_slice at fixed places: whoever reads it reads the whole tensor, at an offset
   kCloned,       ///< constants, empties, fills and scalar arithmetic: copied into each group that uses them
   kElementwise,  ///< linalg over parallel loops only, written in the order of its loops
   kReduction,    ///< linalg with reduction loops and one read per point: sums, maxima, norms

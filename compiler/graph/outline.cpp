@@ -33,11 +33,11 @@ Value buildMap(OpBuilder& builder, Location location, Value input, RankedTensorT
       .getResult(0);
 }
 
-/// Constants and the like, and views of them.
+/// Constants and the like, slices, and views of both.
 bool isCopiedIn(Value value) {
   mlir::Operation* producer = value.getDefiningOp();
   while (producer && kindOf(producer) == OpKind::kView) producer = producer->getOperand(0).getDefiningOp();
-  return producer && kindOf(producer) == OpKind::kCloned;
+  return producer && (kindOf(producer) == OpKind::kCloned || kindOf(producer) == OpKind::kSlice);
 }
 
 class Outliner {

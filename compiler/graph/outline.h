@@ -9,7 +9,8 @@
 namespace tessera::compiler {
 
 /// A group as a function of its own. `arguments` are the values of main it reads, in order of first use;
-/// its results are the group's. Constants, fills and scalar arithmetic are copied in.
+/// its results are the group's. Constants, fills and scalar arithmetic are copied in; so are slices, whose reader
+/// gets the whole tensor: a part of it is an offset in the access function, never a copy.
 struct OutlinedGroup {
   mlir::OwningOpRef<mlir::func::FuncOp> function;
   std::vector<mlir::Value> arguments;

@@ -3,6 +3,8 @@
 #include <array>
 
 #include "compiler/graph/absorb_transposes.h"
+#include "compiler/graph/algebra.h"
+#include "compiler/graph/casts.h"
 #include "compiler/graph/concat.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/fold_scales.h"
@@ -10,7 +12,10 @@
 #include "compiler/graph/groups.h"
 #include "compiler/graph/layout.h"
 #include "compiler/graph/matmul_layout.h"
+#include "compiler/graph/merge_products.h"
+#include "compiler/graph/movement.h"
 #include "compiler/graph/outline.h"
+#include "compiler/graph/share_pads.h"
 #include "compiler/graph/simplify.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -49,6 +54,24 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return recognizeConcats(main); }},
     {"tessera-nest-concats", "Let a concatenation begin with an earlier one of its first parts",
      [](FuncOp main, int64_t) { return nestConcats(main); }},
+    {"tessera-remove-dead-code", "Remove operations whose results nobody reads",
+     [](FuncOp main, int64_t) { return removeDeadCode(main); }},
+    {"tessera-eliminate-duplicates", "Compute equal values once",
+     [](FuncOp main, int64_t) { return eliminateDuplicates(main); }},
+    {"tessera-drop-unit-broadcasts", "Read broadcast operands without their dimensions of extent one",
+     [](FuncOp main, int64_t) { return dropUnitBroadcasts(main); }},
+    {"tessera-eliminate-casts", "Remove conversions that change no value",
+     [](FuncOp main, int64_t) { return eliminateCasts(main); }},
+    {"tessera-simplify-algebra", "Neutral elements, signs, small powers, chains of constants",
+     [](FuncOp main, int64_t) { return simplifyAlgebra(main); }},
+    {"tessera-simplify-movement", "Transposes, slices, concatenations and paddings of each other",
+     [](FuncOp main, int64_t) { return simplifyMovement(main); }},
+    {"tessera-split-elementwise-of-concat", "Do what follows a concatenation on its parts",
+     [](FuncOp main, int64_t) { return splitElementwiseOfConcat(main); }},
+    {"tessera-merge-products", "Merge matrix products with one common left operand",
+     [](FuncOp main, int64_t) { return mergeProducts(main); }},
+    {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
+     [](FuncOp main, int64_t) { return sharePads(main); }},
     {"tessera-fold-constants", "Evaluate what depends on constants alone",
      [](FuncOp main, int64_t) { return foldConstants(main, nullptr); }},
     {"tessera-fuse-elementwise", "Merge elementwise operations into their only reader",
@@ -95,6 +118,7 @@ class RewritePass : public mlir::PassWrapper<RewritePass, mlir::OperationPass<ml
 }  // namespace
 
 void registerGraphPasses() {
+  registerPlanPass();
   for (const Rewrite& rewrite : kRewrites) {
     mlir::registerPass([&rewrite]() -> std::unique_ptr<mlir::Pass> { return std::make_unique<RewritePass>(rewrite); });
   }

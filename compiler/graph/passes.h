@@ -5,4 +5,8 @@ namespace tessera::compiler {
 /// Registers every rewrite of this room as a pass of tessera-opt, under "tessera-<name>".
 void registerGraphPasses();
 
+/// Registers "tessera-plan", which prints the plan of @main: all rewrites in order, steps, memory. Called by
+/// registerGraphPasses.
+void registerPlanPass();
+
 }  // namespace tessera::compiler

@@ -66,6 +66,16 @@ Value rootOf(Value value) {
   return value;
 }
 
+/// Whose bytes are read when `value` is: slices read those of the whole.
+Value bytesOf(Value value) {
+  while (mlir::Operation* producer = value.getDefiningOp()) {
+    const OpKind kind = kindOf(producer);
+    if (kind != OpKind::kView && kind != OpKind::kSlice) break;
+    value = producer->getOperand(0);
+  }
+  return value;
+}
+
 class PlanWriter {
  public:
   PlanWriter(const ImportedModel& model, std::vector<Group> groups)
@@ -184,8 +194,8 @@ bool PlanWriter::placeConcat(mlir::tensor::ConcatOp concat) {
   for (Value part : concat.getInputs()) {
     Value root = rootOf(part);
     mlir::Operation* producer = root.getDefiningOp();
-    if (!producer || kindOf(producer) == OpKind::kCloned || output_of_.contains(root) || part_of_.contains(root) ||
-        !seen.insert(root).second || offset % kAlignment != 0) {
+    if (!producer || kindOf(producer) == OpKind::kCloned || kindOf(producer) == OpKind::kSlice ||
+        output_of_.contains(root) || part_of_.contains(root) || !seen.insert(root).second || offset % kAlignment != 0) {
       return false;
     }
     offset += sizeInBytes(mlir::cast<RankedTensorType>(part.getType()));
@@ -279,8 +289,8 @@ int PlanWriter::storageInPlace(const PendingStep& pending, int step) {
     if (input_type.getShape() != type.getShape() || sizeInBytes(input_type) != sizeInBytes(type)) continue;
     // Every read of these bytes must be at the point being written.
     const bool aligned_reads = llvm::all_of(generic->getOpOperands(), [&](mlir::OpOperand& other) {
-      return !mlir::isa<RankedTensorType>(other.get().getType()) || rootOf(other.get()) != root ||
-             isIdentityAccess(generic, &other);
+      return !mlir::isa<RankedTensorType>(other.get().getType()) || bytesOf(other.get()) != root ||
+             (rootOf(other.get()) == root && isIdentityAccess(generic, &other));
     });
     if (aligned_reads && generic.getRegion()
                                  .walk([](mlir::tensor::ExtractOp) { return mlir::WalkResult::interrupt(); })

@@ -1,10 +1,14 @@
 #include "compiler/graph/simplify.h"
 
 #include "compiler/graph/op_kind.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/Passes.h"
 #include "proto/failure.h"
 
@@ -60,6 +64,41 @@ int dropUnitBroadcasts(mlir::func::FuncOp main) {
     op.setIndexingMapsAttr(builder.getAffineMapArrayAttr(maps));
   }
   return count;
+}
+
+namespace {
+
+int countWork(mlir::func::FuncOp main) {
+  return static_cast<int>(llvm::count_if(main.getBody().front().without_terminator(),
+                                         [](mlir::Operation& op) { return kindOf(&op) != OpKind::kCloned; }));
+}
+
+}  // namespace
+
+int removeDeadCode(mlir::func::FuncOp main) {
+  const int before = countWork(main);
+  llvm::SmallVector<mlir::Operation*> ops;
+  for (mlir::Operation& op : main.getBody().front().without_terminator()) ops.push_back(&op);
+  // Readers first, so that a chain goes as a whole.
+  for (mlir::Operation* op : llvm::reverse(ops)) {
+    if (mlir::isOpTriviallyDead(op)) op->erase();
+  }
+  return before - countWork(main);
+}
+
+int eliminateDuplicates(mlir::func::FuncOp main) {
+  const int before = countWork(main);
+  // A body with a constant of its own differs from one that reads the same constant from outside.
+  llvm::SmallVector<mlir::arith::ConstantOp> inner;
+  mlir::Block& entry = main.getBody().front();
+  main.walk([&](mlir::arith::ConstantOp op) {
+    if (op->getBlock() != &entry) inner.push_back(op);
+  });
+  for (mlir::arith::ConstantOp op : inner) op->moveBefore(&entry, entry.begin());
+  mlir::IRRewriter rewriter(main.getContext());
+  mlir::DominanceInfo dominance(main);
+  mlir::eliminateCommonSubExpressions(rewriter, dominance, main);
+  return before - countWork(main);
 }
 
 absl::Status canonicalizeGraph(mlir::func::FuncOp main) {

@@ -13,6 +13,14 @@ int generalizeNamedOps(mlir::func::FuncOp main);
 /// the vector [s] read as (s), which does not stand in the way of merging loops. Returns operands changed.
 int dropUnitBroadcasts(mlir::func::FuncOp main);
 
+/// Operations whose results nobody reads. Returns how many were removed; constants, empty tensors and fills, which
+/// are no work of their own, are removed but not counted.
+int removeDeadCode(mlir::func::FuncOp main);
+
+/// Of operations that compute the same from the same operands, one remains: a normalization written out once for each
+/// of queries, keys and values is computed once. Counted like dead code.
+int eliminateDuplicates(mlir::func::FuncOp main);
+
 /// MLIR's canonicalization, common subexpression elimination and dead code removal.
 absl::Status canonicalizeGraph(mlir::func::FuncOp main);
 

@@ -34,12 +34,14 @@ struct ImportedModel {
   std::vector<v1::TensorSpec> inputs;
   std::vector<v1::TensorSpec> outputs;
   std::vector<Weight> weights;
+  std::vector<v1::DimensionBinding> dimensions;  ///< the inputs' symbolic dimensions, in the order they are named
   int nodes = 0;
 };
 
 struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< binds symbolic dimensions
   std::map<std::string, std::string> external_data;          ///< location -> local file
+  std::map<std::string, int64_t> dimensions = {};            ///< binds symbolic dimensions by name, in all inputs
 };
 
 /// Parses and lowers an ONNX model. `path` is untrusted: sizes, depth and counts are checked with wide

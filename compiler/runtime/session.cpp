@@ -16,11 +16,6 @@ int64_t nowNs() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-/// First element of part `index` of `parts` nearly equal parts of [0, extent).
-int64_t partBegin(int64_t extent, int index, int parts) {
-  return static_cast<int64_t>(static_cast<__int128>(extent) * index / parts);
-}
-
 bool overlap(const void* a, size_t a_size, const void* b, size_t b_size) {
   const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
   return a_size > 0 && b_size > 0 && (x < y ? y - x < a_size : x - y < b_size);
@@ -93,7 +88,10 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
   Bound bound;
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
-    bound.first_operand.push_back(bound.operands.size());
+    for (int32_t p = 0; p < step.num_phases; ++p) {
+      bound.calls.push_back({step.phases[p].fn, bound.operands.size(), p + 1 == step.num_phases ? s : -1});
+      bound.grids.push_back(step.phases[p].grid);
+    }
     for (int32_t i = 0; i < step.num_operands; ++i) {
       const tessera_module_buffer& buffer = variant.buffers[step.operands[i]];
       if (buffer.kind == TESSERA_BUFFER_INPUT || buffer.kind == TESSERA_BUFFER_OUTPUT) {
@@ -173,32 +171,31 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
     bound.operands[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
   }
   step_ns_ = step_ns;
-  team_.run([](void* session, int thread) { static_cast<Session*>(session)->runThread(thread); }, this);
+  std::fill(step_ns.begin(), step_ns.end(), 0);
+  if (!step_ns.empty()) step_begin_ns_ = nowNs();
+  team_.run({bound.grids,
+             [](void* session, size_t phase, int thread, int64_t low, int64_t high) {
+               static_cast<Session*>(session)->call(phase, thread, low, high);
+             },
+             step_ns.empty() ? nullptr
+                             : [](void* session, size_t phase) { static_cast<Session*>(session)->recordTime(phase); },
+             this});
   return {};
 }
 
-void Session::runThread(int thread) {
-  const int threads = team_.threads();
-  const tessera_module_variant& variant = tables();
+void Session::call(size_t call, int thread, int64_t low, int64_t high) {
   const Bound& bound = bound_[variant_];
   uint8_t* const scratch = scratch_.data() ? scratch_.data() + scratch_stride_ * static_cast<size_t>(thread) : nullptr;
-  const bool timed = thread == 0 && !step_ns_.empty();
-  int64_t begin = timed ? nowNs() : 0;
-  for (int32_t s = 0; s < variant.num_steps; ++s) {
-    const tessera_module_step& step = variant.steps[s];
-    void* const* operands = bound.operands.data() + bound.first_operand[static_cast<size_t>(s)];
-    for (int32_t p = 0; p < step.num_phases; ++p) {
-      const tessera_module_phase& phase = step.phases[p];
-      const int64_t low = partBegin(phase.grid, thread, threads), high = partBegin(phase.grid, thread + 1, threads);
-      if (low < high) phase.fn(operands, low, high, workspace_.data(), scratch);
-      team_.barrier();
-    }
-    if (timed) {
-      const int64_t end = nowNs();
-      step_ns_[static_cast<size_t>(s)] = end - begin;
-      begin = end;
-    }
-  }
+  const Call& phase = bound.calls[call];
+  phase.fn(bound.operands.data() + phase.first_operand, low, high, workspace_.data(), scratch);
+}
+
+void Session::recordTime(size_t call) {
+  const int32_t step = bound_[variant_].calls[call].ends_step;
+  if (step < 0) return;
+  const int64_t now = nowNs();
+  step_ns_[static_cast<size_t>(step)] = now - step_begin_ns_;
+  step_begin_ns_ = now;
 }
 
 }  // namespace tessera::compiler

@@ -50,11 +50,18 @@ class Session {
     bool output;
   };
 
+  /// One phase of a step.
+  struct Call {
+    tessera_kernel_fn fn;
+    size_t first_operand;  // of its step
+    int32_t ends_step;     // the step whose last phase it is, or -1
+  };
   /// What the steps of one variant are called with.
   struct Bound {
-    std::vector<void*> operands;        // of all steps, one after another
-    std::vector<size_t> first_operand;  // per step
+    std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
+    std::vector<Call> calls;
+    std::vector<int64_t> grids;  // per call
   };
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
@@ -62,7 +69,8 @@ class Session {
   Bound bind(const tessera_module_variant& variant) const;
   RuntimeStatus checkBuffers(std::span<const tessera_const_buffer> inputs,
                              std::span<const tessera_buffer> outputs) const;
-  void runThread(int thread);
+  void call(size_t call, int thread, int64_t low, int64_t high);
+  void recordTime(size_t call);
   void* operandAddress(const tessera_module_buffer& buffer) const;
 
   std::shared_ptr<const LoadedArtifact> artifact_;
@@ -72,6 +80,7 @@ class Session {
   std::vector<Bound> bound_;   // per variant
   size_t variant_ = 0;
   std::span<int64_t> step_ns_;  // of the run in progress
+  int64_t step_begin_ns_ = 0;
   std::atomic_flag running_;
   WorkerTeam team_;  // last: its threads use what is above
 };

@@ -3,8 +3,13 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <algorithm>
+
 namespace tessera::compiler {
 namespace {
+
+constexpr int kSmallChunks = 4;  // after a share's first half: what can be given away is an eighth of it each
+constexpr uint64_t kByte = 0xff;
 
 void relax() {
 #if defined(__x86_64__)
@@ -46,21 +51,26 @@ class BlockedSignals {
   sigset_t before_;
 };
 
-}  // namespace
-
-void Barrier::wait() {
-  const uint32_t round = round_.load(std::memory_order_relaxed);
-  if (missing_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    missing_.store(threads_, std::memory_order_relaxed);
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
-  } else {
-    await(round_, round, spins_);
-  }
+/// First item of part `index` of `parts` nearly equal parts of [0, extent).
+int64_t partBegin(int64_t extent, int index, int parts) {
+  return static_cast<int64_t>(static_cast<__int128>(extent) * index / parts);
 }
 
+int chunksOf(int64_t items) {
+  return items == 0 ? 0 : 1 + static_cast<int>(std::min<int64_t>(items / 2, kSmallChunks));
+}
+
+/// First item of a chunk of a share of so many items; of the chunk behind the last: `items`.
+int64_t chunkBegin(int64_t items, int chunk) {
+  if (chunk == 0) return 0;
+  const int64_t first = items - items / 2;
+  return items / 2 == 0 ? items : first + partBegin(items / 2, chunk - 1, chunksOf(items) - 1);
+}
+
+}  // namespace
+
 WorkerTeam::WorkerTeam(int threads)
-    : threads_(threads), spins_(spinsFor(threads)), barrier_(threads, spins_), finish_(threads, spins_) {
+    : threads_(threads), spins_(spinsFor(threads)), shares_(static_cast<size_t>(threads)) {
   const BlockedSignals blocked;  // inherited by the threads
   workers_.reserve(static_cast<size_t>(threads));
   try {
@@ -74,29 +84,90 @@ WorkerTeam::WorkerTeam(int threads)
 WorkerTeam::~WorkerTeam() { stop(); }
 
 void WorkerTeam::stop() {
-  stopping_ = true;
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  stopping_.store(true, std::memory_order_relaxed);
+  round_.fetch_add(1, std::memory_order_release);
+  round_.notify_all();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
 }
 
-void WorkerTeam::run(Work work, void* context) {
-  if (threads_ == 1) return work(context, 0);
-  work_ = work;
-  context_ = context;
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
-  work(context, 0);
-  finish_.wait();
+void WorkerTeam::run(const Job& job) {
+  if (threads_ == 1) {
+    for (size_t phase = 0; phase < job.grids.size(); ++phase) {
+      if (job.grids[phase] > 0) job.work(job.context, phase, 0, 0, job.grids[phase]);
+      if (job.ended) job.ended(job.context, phase);
+    }
+    return;
+  }
+  job_ = job;
+  finished_.store(false, std::memory_order_relaxed);
+  open(0);
+  for (;;) {
+    const uint32_t round = round_.load(std::memory_order_acquire);
+    if (finished_.load(std::memory_order_acquire)) return;
+    help(0, round);
+    await(round_, round, spins_);
+  }
 }
 
 void WorkerTeam::serve(int thread) {
-  for (uint32_t seen = 0;; ++seen) {
-    await(generation_, seen, spins_);
-    if (stopping_) return;
-    work_(context_, thread);
-    finish_.wait();
+  for (uint32_t round = 0;;) {
+    await(round_, round, spins_);
+    round = round_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    help(thread, round);
+  }
+}
+
+void WorkerTeam::open(size_t phase) {
+  for (; phase < job_.grids.size() && job_.grids[phase] == 0; ++phase) {
+    if (job_.ended) job_.ended(job_.context, phase);
+  }
+  const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
+  if (phase == job_.grids.size()) {
+    finished_.store(true, std::memory_order_release);
+  } else {
+    phase_ = phase;
+    const int64_t grid = job_.grids[phase];
+    const auto chunks = [&](int share) {
+      return chunksOf(partBegin(grid, share + 1, threads_) - partBegin(grid, share, threads_));
+    };
+    int missing = 0;
+    for (int i = 0; i < threads_; ++i) missing += chunks(i);
+    missing_.store(missing, std::memory_order_relaxed);
+    for (int i = 0; i < threads_; ++i) {
+      const uint64_t word = uint64_t{round} << 16 | static_cast<uint64_t>(chunks(i)) << 8;
+      shares_[static_cast<size_t>(i)].word.store(word, std::memory_order_release);
+    }
+  }
+  round_.store(round, std::memory_order_release);
+  round_.notify_all();
+}
+
+int WorkerTeam::take(int share, uint32_t round) {
+  std::atomic<uint64_t>& next = shares_[static_cast<size_t>(share)].word;
+  uint64_t word = next.load(std::memory_order_acquire);
+  while (word >> 16 == round && (word & kByte) < (word >> 8 & kByte)) {
+    if (next.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      return static_cast<int>(word & kByte);
+    }
+  }
+  return -1;
+}
+
+void WorkerTeam::help(int thread, uint32_t round) {
+  for (int i = 0; i < threads_; ++i) {
+    const int share = (thread + i) % threads_;
+    for (int chunk; (chunk = take(share, round)) >= 0;) {
+      const int64_t grid = job_.grids[phase_];
+      const int64_t begin = partBegin(grid, share, threads_), items = partBegin(grid, share + 1, threads_) - begin;
+      job_.work(job_.context, phase_, thread, begin + chunkBegin(items, chunk), begin + chunkBegin(items, chunk + 1));
+      if (missing_.fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+      // The last chunk is done: nobody else holds one, so what belongs to the round may change.
+      if (job_.ended) job_.ended(job_.context, phase_);
+      open(phase_ + 1);
+      return;
+    }
   }
 }
 

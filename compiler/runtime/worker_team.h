@@ -2,30 +2,30 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <vector>
 
 namespace tessera::compiler {
 
-/// Threads meet here: wait() returns when all have called it. Reusable at once. Spins briefly, since phases
-/// take microseconds, then sleeps in the kernel.
-class Barrier {
- public:
-  Barrier(int threads, int spins) : threads_(threads), spins_(spins), missing_(threads) {}
-  void wait();
-
- private:
-  const int threads_;
-  const int spins_;
-  alignas(64) std::atomic<int> missing_;
-  alignas(64) std::atomic<uint32_t> round_{0};
-};
-
-/// A fixed team of threads, the caller of run() being number 0. Started by the constructor, ended by the
-/// destructor; neither run() nor the barrier allocates. One run at a time.
+/// A fixed team of threads, the caller of run() being number 0. Started by the constructor, ended by the destructor;
+/// run() does not allocate and makes no system call but futex. One run at a time.
+///
+/// Each thread has a share of every phase: the same part of the grid each time, so that it finds what it wrote in its
+/// own cache. It takes the first half of it at once, the rest in smaller chunks, and then chunks of the others' shares.
+/// A phase ends with its work, not with its threads: one that has lost its core is waited for only as long as it is
+/// within a chunk.
 class WorkerTeam {
  public:
-  using Work = void (*)(void* context, int thread);
+  /// Phases, one after another.
+  struct Job {
+    std::span<const int64_t> grids;  ///< number of independent items of each phase
+    /// Does items [low, high) of a phase. Disjoint ranges of one phase run at the same time.
+    void (*work)(void* context, size_t phase, int thread, int64_t low, int64_t high);
+    /// Unless null, called after each phase and before the next by the thread that ended it.
+    void (*ended)(void* context, size_t phase);
+    void* context;
+  };
 
   /// Throws std::system_error when the system has no more threads.
   explicit WorkerTeam(int threads);
@@ -34,25 +34,35 @@ class WorkerTeam {
   WorkerTeam& operator=(const WorkerTeam&) = delete;
 
   int threads() const { return threads_; }
-  /// Calls work(context, i) on each thread i and returns when all have ended.
-  void run(Work work, void* context);
-  /// To be called by every thread of the team within `work`, equally often.
-  void barrier() {
-    if (threads_ > 1) barrier_.wait();
-  }
+  /// Returns when every phase has ended. What a phase wrote is visible to the next, and at last to the caller.
+  void run(const Job& job);
 
  private:
+  /// What is left of a thread's share in a round: round, number of chunks and next chunk in one word, so that a thread
+  /// which comes late takes nothing of a round that it does not know.
+  struct alignas(64) Share {
+    std::atomic<uint64_t> word{0};
+  };
+
   void serve(int thread);
   void stop();
+  /// Begins the first phase from `phase` on that has items, as a new round; ends the run when there is none.
+  void open(size_t phase);
+  /// Does what is left of a round. Returns when nothing is.
+  void help(int thread, uint32_t round);
+  /// The next chunk of a share, or -1 when there is none or another round has begun.
+  int take(int share, uint32_t round);
 
   const int threads_;
   const int spins_;
-  Barrier barrier_;
-  Barrier finish_;
-  Work work_ = nullptr;
-  void* context_ = nullptr;
-  bool stopping_ = false;
-  alignas(64) std::atomic<uint32_t> generation_{0};
+  // Of the round; written when it is opened, read by those who hold a chunk of it.
+  Job job_{};
+  size_t phase_ = 0;
+  alignas(64) std::atomic<int> missing_{0};     // chunks of the round that are not done
+  alignas(64) std::atomic<uint32_t> round_{0};  // changes when a phase begins, and when a run or the team ends
+  std::atomic<bool> finished_{false};
+  std::atomic<bool> stopping_{false};
+  std::vector<Share> shares_;
   std::vector<std::thread> workers_;
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -295,12 +296,16 @@ absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSp
     TESSERA_ASSIGN(const std::vector<v1::Action> actions, reader.nearestActions(key.components, 200));
     size_t fewest = key.components.size() + 1;
     for (const v1::Action& action : actions) {
+      // By name: an action of an earlier release may lack a component.
+      std::map<std::string, std::string> earlier;
+      for (const v1::KeyComponent& component : action.components()) {
+        earlier[component.name()] = component.hash();
+      }
       std::vector<std::string> differing;
-      for (size_t i = 0; i < key.components.size(); ++i) {
-        const bool equal = static_cast<int>(i) < action.components_size() &&
-                           action.components(static_cast<int>(i)).hash() == key.components[i].hash();
-        if (!equal) {
-          differing.push_back(key.components[i].name());
+      for (const v1::KeyComponent& component : key.components) {
+        if (const auto found = earlier.find(component.name());
+            found == earlier.end() || found->second != component.hash()) {
+          differing.push_back(component.name());
         }
       }
       if (differing.size() < fewest) {

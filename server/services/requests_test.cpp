@@ -44,6 +44,28 @@ TEST(Requests, RefusalsNameTheField) {
          shape->add_shape(1);
          shape->add_shape(-3);
        }},
+      {"compile.dimensions[0].size",
+       [](auto& r) {
+         auto* dimension = r.mutable_compile()->add_dimensions();
+         dimension->set_name("batch");
+         dimension->set_size(-1);
+       }},
+      {"compile.dimensions[0].name", [](auto& r) { r.mutable_compile()->add_dimensions(); }},
+      {"compile.specializations[0].dimensions[0].name",
+       [](auto& r) {
+         r.mutable_compile()->add_dimensions()->set_name("batch");
+         r.mutable_compile()->add_specializations()->add_dimensions()->set_name("batch");
+       }},
+      {"compile.specializations[1].input_shapes[1].name",
+       [](auto& r) {
+         r.mutable_compile()->add_specializations();
+         auto* specialization = r.mutable_compile()->add_specializations();
+         for (int i = 0; i < 2; ++i) specialization->add_input_shapes()->set_name("x");
+       }},
+      {"compile.specializations (count)",
+       [](auto& r) {
+         for (int i = 0; i < 65; ++i) r.mutable_compile()->add_specializations();
+       }},
       {"compile.external_data (location)", [](auto& r) { (*r.mutable_compile()->mutable_external_data())[""]; }},
       {"compile.target.name", [](auto& r) { r.mutable_compile()->mutable_target()->set_name("no-such-chip"); }},
       {"profile.repeat", [](auto& r) { r.mutable_profile()->set_repeat(-1); }},

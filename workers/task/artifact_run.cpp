@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepare(
     return runtimeFailure(status, absl::StrCat("artifact ", artifact_id));
   }
   run->artifact_.reset(artifact);
+  if (absl::Status status = run->chooseVariant(inputs); !status.ok()) return status;
   if (absl::Status status = run->bindInputs(task, inputs, fill); !status.ok()) return status;
   if (absl::Status status = run->allocateOutputs(); !status.ok()) return status;
   tessera_session* session = nullptr;
@@ -84,7 +85,44 @@ absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepare(
     return runtimeFailure(status, absl::StrCat("a session of ", threads, " threads"));
   }
   run->session_.reset(session);
+  if (tessera_status status = tessera_session_set_variant(session, run->variant_); status != TESSERA_OK) {
+    return runtimeFailure(status, "the chosen variant");
+  }
   return run;
+}
+
+absl::Status ArtifactRun::chooseVariant(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given) {
+  std::vector<v1::TensorSpec> accepted;
+  std::vector<tessera_shape> shapes;
+  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact_.get()); ++i) {
+    tessera_tensor_info info;
+    if (tessera_status status = tessera_artifact_input(artifact_.get(), i, &info); status != TESSERA_OK) {
+      return runtimeFailure(status, "input description");
+    }
+    accepted.push_back(specOf(info));
+    const auto value = std::find_if(given.begin(), given.end(),
+                                    [&](const v1::TensorValue& each) { return each.spec().name() == info.name; });
+    shapes.push_back(value == given.end() ? tessera_shape{nullptr, -1}
+                                          : tessera_shape{value->spec().shape().data(), value->spec().shape_size()});
+  }
+  if (absl::Status status = checkNames(given, accepted); !status.ok()) return status;
+  // The only variant's inputs are checked one by one, which says more of what is wrong.
+  if (tessera_artifact_num_variants(artifact_.get()) == 1) return absl::OkStatus();
+  if (tessera_artifact_find_variant(artifact_.get(), shapes.data(), shapes.size(), nullptr, 0, &variant_) ==
+      TESSERA_OK) {
+    return absl::OkStatus();
+  }
+  v1::Failure failure;
+  failure.set_reason(Failure::INVALID_INPUT);
+  failure.set_message(tessera_last_error());
+  failure.set_fix("give inputs of one of these shapes, or compile the model for more");
+  return failureStatus(failure);
+}
+
+size_t ArtifactRun::steps() const {
+  tessera_variant_info info = {};
+  tessera_artifact_variant(artifact_.get(), variant_, &info);
+  return info.num_steps;
 }
 
 absl::Status ArtifactRun::bindInputs(const TaskContext& task,
@@ -94,14 +132,13 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact_.get()); ++i) {
     tessera_tensor_info info;
-    if (tessera_status status = tessera_artifact_input(artifact_.get(), i, &info); status != TESSERA_OK) {
+    if (tessera_status status = tessera_artifact_variant_input(artifact_.get(), variant_, i, &info);
+        status != TESSERA_OK) {
       return runtimeFailure(status, "input description");
     }
     accepted.push_back(specOf(info));
     sizes.push_back(info.size_bytes);
   }
-  if (absl::Status status = checkNames(given, accepted); !status.ok()) return status;
-
   for (size_t i = 0; i < accepted.size(); ++i) {
     const v1::TensorSpec& spec = accepted[i];
     const auto value = std::find_if(given.begin(), given.end(),
@@ -109,7 +146,11 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
     auto bytes = allocate(sizes[i]);
     if (!bytes.ok()) return bytes.status();
     inputs_.push_back({*bytes, static_cast<size_t>(sizes[i])});
-    if (value == given.end()) {
+    const bool has_value = value != given.end() && value->value_case() != v1::TensorValue::VALUE_NOT_SET;
+    if (!has_value) {
+      if (value != given.end()) {
+        if (absl::Status status = checkType(*value, spec); !status.ok()) return status;
+      }
       if (!fill.allowed) {
         return tensorFailure(spec.name(), absl::StrCat("input '", spec.name(), "' is missing"), "no value",
                              describeTensor(spec));
@@ -132,7 +173,8 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
 absl::Status ArtifactRun::allocateOutputs() {
   for (size_t i = 0; i < tessera_artifact_num_outputs(artifact_.get()); ++i) {
     tessera_tensor_info info;
-    if (tessera_status status = tessera_artifact_output(artifact_.get(), i, &info); status != TESSERA_OK) {
+    if (tessera_status status = tessera_artifact_variant_output(artifact_.get(), variant_, i, &info);
+        status != TESSERA_OK) {
       return runtimeFailure(status, "output description");
     }
     auto bytes = allocate(info.size_bytes);
@@ -171,7 +213,7 @@ std::string_view ArtifactRun::outputBytes(size_t index) const {
 
 tessera_step_info ArtifactRun::step(size_t index) const {
   tessera_step_info info = {};
-  tessera_artifact_step(artifact_.get(), index, &info);
+  tessera_artifact_variant_step(artifact_.get(), variant_, index, &info);
   return info;
 }
 

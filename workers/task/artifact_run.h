@@ -23,8 +23,10 @@ class ArtifactRun {
     uint64_t seed = 0;
   };
 
-  /// Loads input `artifact_id` of the task, checks `inputs` against its description and copies them.
-  /// INVALID_INPUT names the tensor, what was found and what is accepted; INCOMPATIBLE_HOST, OUT_OF_MEMORY.
+  /// Loads input `artifact_id` of the task, chooses the variant with the inputs' shapes, checks `inputs` against its
+  /// description and copies them. An input that has a shape but no value is filled, where that is allowed.
+  /// INVALID_INPUT names the tensor, what was found and what is accepted, or lists the variants when none or several
+  /// fit; INCOMPATIBLE_HOST, OUT_OF_MEMORY.
   static absl::StatusOr<std::unique_ptr<ArtifactRun>> prepare(
       const TaskContext& task, const std::string& artifact_id,
       const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill);
@@ -34,7 +36,8 @@ class ArtifactRun {
 
   const std::vector<v1::TensorSpec>& outputs() const { return output_specs_; }
   std::string_view outputBytes(size_t index) const;
-  size_t steps() const { return tessera_artifact_num_steps(artifact_.get()); }
+  size_t variant() const { return variant_; }
+  size_t steps() const;
   tessera_step_info step(size_t index) const;
 
  private:
@@ -45,6 +48,7 @@ class ArtifactRun {
   };
   using Bytes = std::unique_ptr<void, Free>;
 
+  absl::Status chooseVariant(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given);
   absl::Status bindInputs(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
                           const Fill& fill);
   absl::Status allocateOutputs();
@@ -52,6 +56,7 @@ class ArtifactRun {
 
   std::unique_ptr<tessera_artifact, Free> artifact_;
   std::unique_ptr<tessera_session, Free> session_;
+  size_t variant_ = 0;
   std::vector<Bytes> memory_;
   std::vector<tessera_const_buffer> inputs_;
   std::vector<tessera_buffer> outputs_;

@@ -46,8 +46,17 @@ absl::StatusOr<v1::Plan> planOf(const TaskContext& task, const std::string& arti
   return plan;
 }
 
+// The plan of the variant that runs: `plan` itself or one of its variants; null when there is no such one.
+const v1::Plan* variantOf(const v1::Plan& plan, const ArtifactRun& run) {
+  const auto variant = static_cast<int>(run.variant());
+  if (variant > plan.variants_size()) return nullptr;
+  const v1::Plan& chosen = variant == 0 ? plan : plan.variants(variant - 1);
+  return chosen.steps_size() == static_cast<int>(run.steps()) ? &chosen : nullptr;
+}
+
 // Times each step in runs of their own, so that the clock does not burden the whole-run latencies.
-absl::Status profileSteps(ArtifactRun& run, const v1::Plan& plan, int runs, v1::ProfileResult& result) {
+absl::Status profileSteps(ArtifactRun& run, const v1::Plan& plan, const v1::Plan& variant, int runs,
+                          v1::ProfileResult& result) {
   std::vector<std::vector<int64_t>> times(run.steps());
   std::vector<int64_t> step_ns(run.steps());
   for (int i = 0; i < runs; ++i) {
@@ -62,7 +71,7 @@ absl::Status profileSteps(ArtifactRun& run, const v1::Plan& plan, int runs, v1::
     kernel.set_flops(info.flops);
     kernel.set_median_ms(medianMilliseconds(times[step]));
     for (int64_t ns : times[step]) kernel.add_times_ms(static_cast<double>(ns) / 1e6);
-    const v1::Workload& workload = plan.workloads(plan.steps(static_cast<int>(step)).workload());
+    const v1::Workload& workload = plan.workloads(variant.steps(static_cast<int>(step)).workload());
     kernel.set_workload_hash(workload.hash());
     kernel.set_summary(workload.summary());
     *kernel.mutable_schedule() = workload.schedule();
@@ -83,7 +92,8 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
 
   auto plan = planOf(task, spec.artifact_id());
   if (!plan.ok()) return plan.status();
-  if (plan->steps_size() != static_cast<int>((*run)->steps())) {
+  const v1::Plan* variant = variantOf(*plan, **run);
+  if (variant == nullptr) {
     return failureStatus(v1::Failure::INVALID_INPUT,
                          absl::StrCat("artifact ", spec.artifact_id(), ": its plan and its code have different steps"));
   }
@@ -110,7 +120,7 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
       task.progress(progress);
     }
   }
-  if (absl::Status status = profileSteps(**run, *plan, std::min(*repeat, kStepRuns), profile); !status.ok())
+  if (absl::Status status = profileSteps(**run, *plan, *variant, std::min(*repeat, kStepRuns), profile); !status.ok())
     return status;
   (void)run->release();  // the process ends now
   return result;

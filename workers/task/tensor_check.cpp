@@ -37,7 +37,7 @@ absl::Status tensorFailure(const std::string& name, const std::string& message, 
   return failureStatus(failure);
 }
 
-absl::Status checkTensor(const v1::TensorValue& given, const v1::TensorSpec& accepted, int64_t accepted_bytes) {
+absl::Status checkType(const v1::TensorValue& given, const v1::TensorSpec& accepted) {
   const v1::TensorSpec& spec = given.spec();
   const bool same_shape =
       std::equal(spec.shape().begin(), spec.shape().end(), accepted.shape().begin(), accepted.shape().end());
@@ -45,6 +45,11 @@ absl::Status checkTensor(const v1::TensorValue& given, const v1::TensorSpec& acc
     return tensorFailure(accepted.name(), absl::StrCat("input '", accepted.name(), "' has another type or shape"),
                          describeTensor(spec), describeTensor(accepted));
   }
+  return absl::OkStatus();
+}
+
+absl::Status checkTensor(const v1::TensorValue& given, const v1::TensorSpec& accepted, int64_t accepted_bytes) {
+  if (absl::Status status = checkType(given, accepted); !status.ok()) return status;
   const int64_t bytes = given.has_blob() ? given.blob().size_bytes() : static_cast<int64_t>(given.data().size());
   if (bytes != accepted_bytes) {
     return tensorFailure(accepted.name(), absl::StrCat("input '", accepted.name(), "' has another length"),

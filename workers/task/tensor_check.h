@@ -14,6 +14,9 @@ v1::TensorSpec specOf(const tessera_tensor_info& info);
 /// "f32[1,3,224,224]"
 std::string describeTensor(const v1::TensorSpec& spec);
 
+/// INVALID_INPUT unless dtype and shape are the accepted ones.
+absl::Status checkType(const v1::TensorValue& given, const v1::TensorSpec& accepted);
+
 /// INVALID_INPUT unless dtype and shape are the accepted ones and, for inline data, its length is too.
 absl::Status checkTensor(const v1::TensorValue& given, const v1::TensorSpec& accepted, int64_t accepted_bytes);
 

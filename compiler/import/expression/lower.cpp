@@ -76,8 +76,10 @@ class StatementLowering {
       iterators.push_back(loop.reduction ? IteratorType::reduction : IteratorType::parallel);
     }
     const auto rank = static_cast<unsigned>(loops_.size());
-    const AffineMap result =
-        AffineMap::getMultiDimIdentityMap(rank, e_.b.getContext()).getMajorSubMap(static_cast<unsigned>(shape.size()));
+    // Not getMajorSubMap(), which gives no map at all for a result of rank 0.
+    llvm::SmallVector<AffineExpr> kept;
+    for (unsigned i = 0; i < shape.size(); ++i) kept.push_back(e_.b.getAffineDimExpr(i));
+    const AffineMap result = AffineMap::get(rank, 0, kept, e_.b.getContext());
     std::optional<Tensor> start;
     if (statement_.accumulation != Accumulation::kNone) start = e_.filled(neutral(dtype), dtype, shape);
 

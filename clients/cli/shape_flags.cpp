@@ -1,0 +1,206 @@
+#include "clients/cli/shape_flags.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "compiler/runtime/tessera.h"
+
+namespace tessera::client {
+namespace {
+
+constexpr int64_t kMostVariants = TESSERA_MAX_VARIANTS;
+
+absl::Status badDimension(const std::string& text, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--dim ", text, ": ", why, "; write NAME=SIZE, NAME=SIZE,SIZE or NAME=FROM..TO:STEP, e.g. batch=1,4,8"));
+}
+
+// "8", "1..8" or "128..512:128". False when it is none of these.
+bool addSizes(absl::string_view text, std::vector<int64_t>& sizes) {
+  const std::vector<absl::string_view> ends = absl::StrSplit(text, "..");
+  int64_t first = 0, last = 0, step = 1;
+  if (ends.size() > 2 || !absl::SimpleAtoi(ends[0], &first) || first < 0) return false;
+  if (ends.size() == 1) {
+    sizes.push_back(first);
+    return true;
+  }
+  const std::vector<absl::string_view> tail = absl::StrSplit(ends[1], ':');
+  if (tail.size() > 2 || !absl::SimpleAtoi(tail[0], &last) || last < first) return false;
+  if (tail.size() == 2 && (!absl::SimpleAtoi(tail[1], &step) || step < 1)) return false;
+  const int64_t count = (last - first) / step + 1;
+  if (count > kMostVariants) return false;
+  for (int64_t i = 0; i < count; ++i) sizes.push_back(first + i * step);
+  return true;
+}
+
+// Shapes by input, in the order in which the inputs are first named.
+absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::vector<std::string>& flags) {
+  std::vector<std::vector<v1::InputShape>> groups;
+  for (const std::string& text : flags) {
+    auto shape = parseShape(text);
+    if (!shape.ok()) return shape.status();
+    const auto known = std::find_if(groups.begin(), groups.end(),
+                                    [&](const auto& group) { return group.front().name() == shape->name(); });
+    if (known == groups.end()) {
+      groups.push_back({*shape});
+    } else {
+      known->push_back(*shape);
+    }
+  }
+  return groups;
+}
+
+absl::StatusOr<std::vector<DimensionSizes>> parseDimensions(const std::vector<std::string>& flags) {
+  std::vector<DimensionSizes> parsed;
+  for (const std::string& text : flags) {
+    auto one = parseDimension(text);
+    if (!one.ok()) return one.status();
+    if (std::any_of(parsed.begin(), parsed.end(), [&](const auto& known) { return known.name == one->name; })) {
+      return badDimension(text, absl::StrCat("'", one->name, "' is bound before; several sizes go into one flag"));
+    }
+    parsed.push_back(*std::move(one));
+  }
+  return parsed;
+}
+
+// Every variant so far with every one of `values` added by `add`.
+template <typename Value, typename Add>
+void multiply(std::vector<v1::Specialization>& variants, const std::vector<Value>& values, Add add) {
+  std::vector<v1::Specialization> product;
+  for (const v1::Specialization& variant : variants) {
+    for (const Value& value : values) add(product.emplace_back(variant), value);
+  }
+  variants = std::move(product);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::InputShape> parseShape(const std::string& text) {
+  // The name may itself contain '=' or 'x'; the extents may not.
+  const size_t equals = text.rfind('=');
+  v1::InputShape shape;
+  bool good = equals != std::string::npos && equals > 0;
+  if (good) {
+    shape.set_name(text.substr(0, equals));
+    for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), 'x', absl::SkipEmpty())) {
+      int64_t extent = 0;
+      good &= absl::SimpleAtoi(part, &extent) && extent >= 0;
+      shape.add_shape(extent);
+    }
+  }
+  if (!good) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shape ", text, ": write NAME=EXTENTxEXTENT..., e.g. ", "x=1x3x224x224"));
+  }
+  return shape;
+}
+
+absl::StatusOr<DimensionSizes> parseDimension(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) return badDimension(text, "there is no name and size");
+  DimensionSizes parsed{text.substr(0, equals), {}};
+  for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), ',')) {
+    if (!addSizes(part, parsed.sizes)) {
+      return badDimension(text, absl::StrCat("'", part, "' is no size and no range of at most ", kMostVariants));
+    }
+  }
+  std::vector<int64_t> sorted = parsed.sizes;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twin != sorted.end()) return badDimension(text, absl::StrCat(*twin, " is there twice"));
+  return parsed;
+}
+
+void ShapeFlags::addTo(CLI::App* command) {
+  command->add_option("--shape", shapes,
+                      "binds an input's dimensions: NAME=1x3x224x224; repeat for each input, or for another variant");
+  command
+      ->add_option("--dim", dimensions,
+                   "binds a symbolic dimension in all inputs: batch=1; several sizes (batch=1,4,8; seq=128..512:128) "
+                   "make a variant for each combination")
+      ->allow_extra_args(false);
+}
+
+void ShapeFlags::addChoiceTo(CLI::App* command) {
+  command->add_option("--shape", shapes, "chooses the variant with this input shape: NAME=1x3x224x224")
+      ->allow_extra_args(false);
+  command->add_option("--dim", dimensions, "chooses the variant with this dimension: batch=4")->allow_extra_args(false);
+}
+
+absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
+  auto groups = groupShapes(shapes);
+  if (!groups.ok()) return groups.status();
+  auto named = parseDimensions(dimensions);
+  if (!named.ok()) return named.status();
+
+  std::vector<v1::Specialization> variants(1);
+  std::vector<std::string> factors;  // for people
+  for (const DimensionSizes& dimension : *named) {
+    if (dimension.sizes.size() == 1) {
+      v1::DimensionBinding& binding = *spec.add_dimensions();
+      binding.set_name(dimension.name);
+      binding.set_size(dimension.sizes[0]);
+      continue;
+    }
+    factors.push_back(absl::StrCat(dimension.name, ": ", dimension.sizes.size()));
+    if (variants.size() * dimension.sizes.size() > kMostVariants) break;
+    multiply(variants, dimension.sizes, [&](v1::Specialization& variant, int64_t size) {
+      v1::DimensionBinding& binding = *variant.add_dimensions();
+      binding.set_name(dimension.name);
+      binding.set_size(size);
+    });
+  }
+  size_t repeated = 1;
+  for (const auto& group : *groups) {
+    if (group.size() == 1) {
+      *spec.add_input_shapes() = group[0];
+      continue;
+    }
+    if (repeated != 1 && group.size() != repeated) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--shape: input '", group[0].name(), "' has ", group.size(), " shapes, an input before has ",
+                       repeated, "; the i-th shapes of all inputs are one variant, so give as many for each"));
+    }
+    repeated = group.size();
+  }
+  if (repeated > 1) factors.push_back(absl::StrCat("shapes: ", repeated));
+  size_t product = 1;
+  for (const DimensionSizes& dimension : *named) product = std::min<size_t>(product * dimension.sizes.size(), 1 << 20);
+  product *= repeated;
+  if (product > kMostVariants) {
+    return absl::InvalidArgumentError(absl::StrCat("these make ", product, " variants (", absl::StrJoin(factors, ", "),
+                                                   "); an artifact holds at most ", kMostVariants,
+                                                   ", compile the others into another"));
+  }
+  if (product == 1) return absl::OkStatus();
+  if (repeated > 1) {
+    std::vector<size_t> positions(repeated);
+    for (size_t i = 0; i < repeated; ++i) positions[i] = i;
+    multiply(variants, positions, [&](v1::Specialization& variant, size_t position) {
+      for (const auto& group : *groups) {
+        if (group.size() > 1) *variant.add_input_shapes() = group[position];
+      }
+    });
+  }
+  spec.mutable_specializations()->Assign(variants.begin(), variants.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Specialization> ShapeFlags::choice() const {
+  v1::CompileSpec spec;
+  if (absl::Status status = fill(spec); !status.ok()) return status;
+  if (spec.specializations_size() > 0) {
+    return absl::InvalidArgumentError(
+        "one variant runs at a time: give --dim one size and --shape once for each input");
+  }
+  v1::Specialization choice;
+  *choice.mutable_dimensions() = spec.dimensions();
+  *choice.mutable_input_shapes() = spec.input_shapes();
+  return choice;
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/job.pb.h"
+
+/// `--shape` and `--dim`: what the symbolic dimensions of a model's inputs are.
+namespace tessera::client {
+
+/// "x=1x3x224x224" -> name and extents; "x=" is a scalar.
+absl::StatusOr<v1::InputShape> parseShape(const std::string& text);
+
+/// A dimension's name and the sizes it is to have.
+struct DimensionSizes {
+  std::string name;
+  std::vector<int64_t> sizes;
+};
+
+/// "batch=1,4,8", "seq=128..512:128" (from, to, step; both ends included), "n=1..4,8".
+absl::StatusOr<DimensionSizes> parseDimension(const std::string& text);
+
+struct ShapeFlags {
+  std::vector<std::string> shapes;
+  std::vector<std::string> dimensions;
+
+  /// For commands that compile: several sizes make several variants.
+  void addTo(CLI::App* command);
+  /// For commands that run: they choose one variant.
+  void addChoiceTo(CLI::App* command);
+
+  /// Binds what has one size in the specification itself. Dimensions with several sizes make specializations, one for
+  /// each combination; shapes of inputs that are given k times make k, the i-th of each input together, times those.
+  absl::Status fill(v1::CompileSpec& spec) const;
+  /// One size and one shape for each name, for commands that run.
+  absl::StatusOr<v1::Specialization> choice() const;
+};
+
+}  // namespace tessera::client

@@ -1,0 +1,189 @@
+#include "compiler/fusion/chain.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::compiler::fusion {
+
+bool Chain::isIntermediate(int tensor) const {
+  bool written = false;
+  for (const Member& member : members) {
+    if (written && std::ranges::count(member.inputs, tensor) > 0) return true;
+    written |= member.output == tensor;
+  }
+  return false;
+}
+
+bool Chain::accesses(int tensor, int loop) const {
+  return std::ranges::any_of(tensors[tensor].subscripts, [&](const Subscript& subscript) {
+    return std::ranges::any_of(subscript, [&](const Term& term) { return term.loop == loop; });
+  });
+}
+
+int Chain::loopNamed(const std::string& name) const {
+  for (size_t i = 0; i < loops.size(); ++i)
+    if (loops[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+absl::Status validate(const Chain& chain) {
+  auto fault = [&](auto... what) {
+    return absl::InvalidArgumentError(absl::StrCat("chain '", chain.name, "': ", what...));
+  };
+  if (chain.members.empty()) return fault("has no members");
+  for (const Loop& loop : chain.loops) {
+    if (loop.extent < 1) return fault("loop '", loop.name, "' has extent ", loop.extent, ", at least 1 is accepted");
+    if (loop.min_tile < 1) return fault("loop '", loop.name, "' has the smallest block ", loop.min_tile);
+  }
+  const int loops = static_cast<int>(chain.loops.size()), tensors = static_cast<int>(chain.tensors.size());
+  for (const Tensor& tensor : chain.tensors) {
+    if (tensor.element_bytes < 1) return fault("tensor '", tensor.name, "' has elements of no size");
+    for (const Subscript& subscript : tensor.subscripts)
+      for (const Term& term : subscript)
+        if (term.loop < 0 || term.loop >= loops || term.stride < 1)
+          return fault("tensor '", tensor.name, "' has a subscript with loop ", term.loop, ", stride ", term.stride);
+  }
+  for (const Member& member : chain.members) {
+    auto known = [&](int tensor) { return tensor >= 0 && tensor < tensors; };
+    if (!known(member.output) || !std::ranges::all_of(member.inputs, known))
+      return fault("member '", member.name, "' names a tensor out of 0..", tensors - 1);
+    for (int loop : member.loops)
+      if (loop < 0 || loop >= loops) return fault("member '", member.name, "' names a loop out of 0..", loops - 1);
+    std::vector<int> operands = member.inputs;
+    operands.push_back(member.output);
+    for (int tensor : operands)
+      for (int loop = 0; loop < loops; ++loop)
+        if (chain.accesses(tensor, loop) && std::ranges::count(member.loops, loop) == 0)
+          return fault("member '", member.name, "' accesses '", chain.tensors[tensor].name, "' by the loop '",
+                       chain.loops[loop].name, "', which is not among its own");
+  }
+  return absl::OkStatus();
+}
+
+int64_t footprint(const Chain& chain, int tensor, const std::vector<int64_t>& tiles) {
+  int64_t elements = 1;
+  for (const Subscript& subscript : chain.tensors[tensor].subscripts) {
+    int64_t size = 1;
+    for (const Term& term : subscript) size += term.stride * (tiles[term.loop] - 1);
+    elements *= size;
+  }
+  return elements;
+}
+
+Chain gemmChain(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t l, int64_t min_tile) {
+  Chain chain{"gemm-chain",
+              {{"m", m, min_tile}, {"l", l, min_tile}, {"k", k, min_tile}, {"n", n, min_tile}},
+              {{"A", {{{0}}, {{2}}}},
+               {"B", {{{2}}, {{1}}}},
+               {"C", {{{0}}, {{1}}}},
+               {"D", {{{1}}, {{3}}}},
+               {"E", {{{0}}, {{3}}}}},
+              {{"gemm1", {0, 1, 2}, {0, 1}, 2}, {"gemm2", {0, 1, 3}, {2, 3}, 4}}};
+  if (batch > 1) {
+    chain.loops.push_back({"b", batch});
+    for (Tensor& tensor : chain.tensors) tensor.subscripts.insert(tensor.subscripts.begin(), Subscript{{4}});
+    for (Member& member : chain.members) member.loops.push_back(4);
+  }
+  return chain;
+}
+
+Chain convolutionChain(const ConvolutionChainShape& shape) {
+  const int64_t h1 = (shape.height - shape.window1) / shape.stride1 + 1;
+  const int64_t w1 = (shape.width - shape.window1) / shape.stride1 + 1;
+  const int64_t h2 = (h1 - shape.window2) / shape.stride2 + 1, w2 = (w1 - shape.window2) / shape.stride2 + 1;
+  enum { o, h, w, c, i, r, s, p, q };
+  const int64_t st1 = shape.stride1, st2 = shape.stride2;
+  return {"convolution-chain",
+          {{"o", shape.output_channels},
+           {"h", h2},
+           {"w", w2},
+           {"c", shape.middle_channels},
+           {"i", shape.input_channels},
+           {"r", shape.window2, 1, true},
+           {"s", shape.window2, 1, true},
+           {"p", shape.window1, 1, true},
+           {"q", shape.window1, 1, true}},
+          {{"X", {{{i}}, {{h, st1 * st2}, {r, st1}, {p, 1}}, {{w, st1 * st2}, {s, st1}, {q, 1}}}},
+           {"F", {{{c}}, {{i}}, {{p}}, {{q}}}},
+           {"Y", {{{c}}, {{h, st2}, {r, 1}}, {{w, st2}, {s, 1}}}},
+           {"G", {{{o}}, {{c}}, {{r}}, {{s}}}},
+           {"Z", {{{o}}, {{h}}, {{w}}}}},
+          {{"conv1", {h, w, c, i, r, s, p, q}, {0, 1}, 2}, {"conv2", {o, h, w, c, r, s}, {2, 3}, 4}}};
+}
+
+std::vector<Chain> unfused(const Chain& chain) {
+  std::vector<Chain> parts;
+  for (const Member& member : chain.members) {
+    Chain part{chain.name + "/" + member.name, {}, {}, {}};
+    std::map<int, int> loop_of;
+    Member alone = member;
+    std::vector<int> operands = member.inputs;
+    operands.push_back(member.output);
+    auto own = [&](Loop loop) {
+      part.loops.push_back(std::move(loop));
+      return static_cast<int>(part.loops.size()) - 1;
+    };
+    // An output dimension of several terms (a window of the consumer) is one loop over its points here.
+    std::map<std::vector<std::pair<int, int64_t>>, int> merged;
+    auto key = [](const Subscript& subscript) {
+      std::vector<std::pair<int, int64_t>> terms;
+      for (const Term& term : subscript) terms.emplace_back(term.loop, term.stride);
+      return terms;
+    };
+    for (const Subscript& subscript : chain.tensors[member.output].subscripts) {
+      if (subscript.size() == 1 && subscript[0].stride == 1) continue;
+      Loop loop{"", 1};
+      for (const Term& term : subscript) {
+        loop.name += (loop.name.empty() ? "" : "+") + chain.loops[term.loop].name;
+        loop.extent += term.stride * (chain.loops[term.loop].extent - 1);
+      }
+      merged[key(subscript)] = own(loop);
+    }
+    auto single = [&](int loop) {
+      auto [at, fresh] = loop_of.try_emplace(loop, 0);
+      if (fresh) at->second = own(chain.loops[loop]);
+      return at->second;
+    };
+    for (size_t t = 0; t < operands.size(); ++t) {
+      Tensor tensor = chain.tensors[operands[t]];
+      for (Subscript& subscript : tensor.subscripts) {
+        // h * s + r * s + p holds (h + r) times s: replaced where the quotient is a merged output dimension.
+        Subscript rest = subscript;
+        for (const auto& [terms, loop] : merged) {
+          int64_t factor = 0;
+          bool holds = true;
+          for (const auto& [l, stride] : terms) {
+            auto at = std::ranges::find(rest, l, &Term::loop);
+            holds = holds && at != rest.end() && at->stride % stride == 0;
+            if (!holds) break;
+            const int64_t quotient = at->stride / stride;
+            holds = factor == 0 || factor == quotient;
+            factor = quotient;
+          }
+          if (!holds) continue;
+          for (const auto& [l, stride] : terms)
+            std::erase_if(rest, [&, l = l](const Term& term) { return term.loop == l; });
+          // Marked with a negative number, since `single` renumbers what is left.
+          rest.push_back({-1 - loop, factor});
+        }
+        for (Term& term : rest) term.loop = term.loop < 0 ? -1 - term.loop : single(term.loop);
+        subscript = rest;
+      }
+      part.tensors.push_back(std::move(tensor));
+      if (t < member.inputs.size()) {
+        alone.inputs[t] = static_cast<int>(t);
+      } else {
+        alone.output = static_cast<int>(t);
+      }
+    }
+    alone.loops.clear();
+    for (size_t l = 0; l < part.loops.size(); ++l) alone.loops.push_back(static_cast<int>(l));
+    part.members.push_back(std::move(alone));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace tessera::compiler::fusion

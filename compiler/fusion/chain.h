@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+/// Operator chains as blocks (Chimera): loops, tensors with affine access functions, members. Plain values, no
+/// MLIR, so that analysis and tests take milliseconds.
+namespace tessera::compiler::fusion {
+
+/// An independent loop of a chain. Loops that two members share are one loop here.
+struct Loop {
+  std::string name;
+  int64_t extent = 1;
+  int64_t min_tile = 1;  ///< lower bound of a block, set by the instructions (alpha of equation 3.18)
+  bool whole = false;    ///< never cut: windows of convolutions, rows of a normalization
+  int64_t multiple = 1;  ///< blocks are multiples of it (or the whole extent): vectors, register tiles
+};
+
+/// stride * loop; a subscript is the sum of its terms, so h * 2 + r is {{h, 2}, {r, 1}}.
+struct Term {
+  int loop = 0;
+  int64_t stride = 1;
+};
+using Subscript = std::vector<Term>;
+
+struct Tensor {
+  std::string name;
+  std::vector<Subscript> subscripts;  ///< one per dimension
+  int64_t element_bytes = 4;
+};
+
+/// One compute-intensive operator.
+struct Member {
+  std::string name;
+  std::vector<int> loops;  ///< positions in Chain.loops
+  std::vector<int> inputs;
+  int output = 0;
+  double flops = 2;  ///< per iteration of its loops
+};
+
+/// Members in topological order. A tensor that one member writes and a later one reads is an intermediate: it
+/// stays in the fast memory and is no traffic.
+struct Chain {
+  std::string name;
+  std::vector<Loop> loops;
+  std::vector<Tensor> tensors;
+  std::vector<Member> members;
+
+  bool isIntermediate(int tensor) const;
+  /// Whether `loop` occurs in a subscript of `tensor`.
+  bool accesses(int tensor, int loop) const;
+  /// Position of the loop of that name, -1 when there is none.
+  int loopNamed(const std::string& name) const;
+};
+
+/// OK, or INVALID_ARGUMENT naming the loop, tensor or member at fault.
+absl::Status validate(const Chain& chain);
+
+/// Elements of `tensor` a block touches: per dimension 1 + sum of stride * (tile - 1).
+int64_t footprint(const Chain& chain, int tensor, const std::vector<int64_t>& tiles);
+
+/// C[b,m,l] = A[b,m,k] B[b,k,l];  E[b,m,n] = C[b,m,l] D[b,l,n]  (thesis, figure 3.1; loops b m l k n).
+/// The loop b is left out when batch is 1.
+Chain gemmChain(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t l, int64_t min_tile = 1);
+
+/// Two convolutions without padding as in table 3.6; loops o (outer channels), h, w of the second one, c (channels
+/// between them), i (input channels) and the windows r, s, p, q, which are never cut.
+struct ConvolutionChainShape {
+  int64_t input_channels = 1, height = 1, width = 1;  ///< of the first input, padding included
+  int64_t middle_channels = 1, output_channels = 1;
+  int64_t stride1 = 1, stride2 = 1;
+  int64_t window1 = 1, window2 = 1;
+};
+Chain convolutionChain(const ConvolutionChainShape& shape);
+
+/// The members of `chain` one after another, as chains of one member: what is compared with when fusing is priced.
+std::vector<Chain> unfused(const Chain& chain);
+
+}  // namespace tessera::compiler::fusion

@@ -1,0 +1,167 @@
+#include "compiler/fusion/decision.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace tessera::compiler::fusion {
+namespace {
+
+double wholeBytes(const Chain& chain, int tensor) {
+  Tiles whole;
+  for (const Loop& loop : chain.loops) whole.push_back(loop.extent);
+  return static_cast<double>(footprint(chain, tensor, whole) * chain.tensors[tensor].element_bytes);
+}
+
+/// The nearest level that holds `bytes` beside as much again (what is being made from it).
+const ChainMachine::MemoryLevel& holder(const ChainMachine& machine, double bytes) {
+  for (const auto& level : machine.levels)
+    if (level.capacity_bytes == 0 || 2 * bytes <= level.capacity_bytes) return level;
+  return machine.levels.back();
+}
+
+/// Bytes of intermediates that neighbouring blocks share, all along the image: what keeping them takes. 0 where no
+/// window overlaps.
+double haloBytes(const Chain& chain) {
+  double kept = 0;
+  for (size_t t = 0; t < chain.tensors.size(); ++t) {
+    if (!chain.isIntermediate(static_cast<int>(t))) continue;
+    for (const Subscript& subscript : chain.tensors[t].subscripts) {
+      int64_t extent = 1, window = 1, step = 0;
+      for (const Term& term : subscript) {
+        extent += term.stride * (chain.loops[term.loop].extent - 1);
+        if (chain.loops[term.loop].whole) {
+          window += term.stride * (chain.loops[term.loop].extent - 1);
+        } else {
+          step = term.stride;
+        }
+      }
+      if (step == 0 || window <= step) continue;
+      kept += wholeBytes(chain, static_cast<int>(t)) * static_cast<double>(window - step) / static_cast<double>(extent);
+    }
+  }
+  return kept;
+}
+
+/// Seconds to bring everything once from where it lies when a chain starts: no level that is near makes up for that.
+double onceSeconds(const Chain& chain, const ChainMachine& machine) {
+  double bytes = 0;
+  for (size_t t = 0; t < chain.tensors.size(); ++t)
+    if (!chain.isIntermediate(static_cast<int>(t))) bytes += wholeBytes(chain, static_cast<int>(t));
+  return bytes / holder(machine, bytes).bytes_per_second;
+}
+
+std::string micro(double seconds) { return absl::StrFormat("%.1f us", seconds * 1e6); }
+std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6); }
+
+}  // namespace
+
+absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target) {
+  ChainMachine machine;
+  if (target.units().empty() || target.units(0).frequency_ghz() <= 0 || target.units(0).ops_per_cycle() <= 0)
+    return absl::InvalidArgumentError(absl::StrCat("target ", target.name(), ": no unit states clock and operations"));
+  const double hertz = target.units(0).frequency_ghz() * 1e9;
+  machine.flops_per_second = target.units(0).ops_per_cycle() * hertz;
+  for (const v1::MemoryLevel& level : target.memory()) {
+    if (level.bandwidth_bytes_per_cycle() <= 0) continue;
+    machine.levels.push_back({level.name(), static_cast<double>(level.capacity_bytes()),
+                              level.bandwidth_bytes_per_cycle() * hertz, level.shared_by() > 1});
+  }
+  if (machine.levels.size() < 2)
+    return absl::InvalidArgumentError(
+        absl::StrCat("target ", target.name(), ": fewer than two memory levels with a bandwidth"));
+  return machine;
+}
+
+absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine& machine, const Between& between,
+                                          double share) {
+  if (auto status = validate(chain); !status.ok()) return status;
+  double intermediate_bytes = 0;
+  for (size_t t = 0; t < chain.tensors.size(); ++t)
+    if (chain.isIntermediate(static_cast<int>(t))) intermediate_bytes += wholeBytes(chain, static_cast<int>(t));
+  const std::vector<Chain> parts = unfused(chain);
+  const double needed = flopsOf(chain);
+
+  ChainDecision decision;
+  decision.fused_seconds = decision.unfused_seconds = INFINITY;
+  std::string too_small;
+  for (size_t d = 0; d + 1 < machine.levels.size() && !machine.levels[d].shared; ++d) {
+    const ChainMachine::MemoryLevel& level = machine.levels[d];
+    const double capacity = share * level.capacity_bytes, far = machine.levels[d + 1].bytes_per_second;
+    // One after another: intermediates come from where they were left.
+    double seconds = 0, bytes = 0;
+    bool possible = true;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      auto plan = planBlocks(parts[p], capacity);
+      if (!plan.ok()) {
+        possible = false;
+        break;
+      }
+      double transfer = 0;
+      const Member& member = chain.members[p];
+      for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
+        const int original = t < member.inputs.size() ? member.inputs[t] : member.output;
+        const double moved = plan->movement.tensor_volume_bytes[t];
+        const double rate = chain.isIntermediate(original)
+                                ? std::min(far, holder(machine, wholeBytes(chain, original)).bytes_per_second)
+                                : far;
+        transfer += moved / rate;
+        bytes += moved;
+      }
+      seconds += std::max({flopsOf(parts[p]) / machine.flops_per_second, transfer, onceSeconds(parts[p], machine)});
+    }
+    if (possible) {
+      seconds += between.passes * intermediate_bytes / holder(machine, intermediate_bytes).bytes_per_second;
+      seconds += machine.step_seconds * (static_cast<double>(parts.size()) - 1 + between.steps);
+      if (seconds < decision.unfused_seconds) {
+        decision.unfused_seconds = seconds;
+        decision.unfused_bytes = bytes;
+      }
+    }
+    const double halo = haloBytes(chain);
+    for (bool keep : {false, true}) {
+      if (keep && halo == 0) continue;
+      auto blocks = planBlocks(chain, keep ? capacity - halo : capacity);
+      if (!blocks.ok()) {
+        too_small = std::string(blocks.status().message());
+        continue;
+      }
+      const double flops = keep ? needed : flopsOf(chain, blocks->tiles);
+      const double fused = std::max({flops / machine.flops_per_second, blocks->movement.volume_bytes / far,
+                                     onceSeconds(chain, machine)}) +
+                           between.passes * intermediate_bytes / level.bytes_per_second;
+      if (fused >= decision.fused_seconds) continue;
+      decision.fused_seconds = fused;
+      decision.fused_bytes = blocks->movement.volume_bytes;
+      decision.level = level.name;
+      decision.keeps_halo = keep;
+      decision.blocks = std::move(*blocks);
+    }
+  }
+  if (decision.blocks.tiles.empty()) {
+    decision.reason = too_small.empty() ? "no memory level belongs to one core" : too_small;
+    return decision;
+  }
+  const double gain = 1 - decision.fused_seconds / decision.unfused_seconds;
+  decision.fuse = gain >= kLeastGain;
+  const std::string blocks = absl::StrCat("blocks in ", decision.level, " take ", micro(decision.fused_seconds),
+                                          " and move ", mega(decision.fused_bytes));
+  const std::string apart =
+      absl::StrCat("one after another ", micro(decision.unfused_seconds), " and ", mega(decision.unfused_bytes));
+  const double again = decision.keeps_halo ? 0 : flopsOf(chain, decision.blocks.tiles) / needed - 1;
+  std::string overlap;
+  if (again > 1e-3) overlap = absl::StrFormat(" (%.0f %% computed again)", 100 * again);
+  if (decision.keeps_halo) overlap = " (overlaps kept)";
+  decision.reason = absl::StrCat(blocks, overlap, ", ", apart);
+  if (!decision.fuse && gain < 0) absl::StrAppend(&decision.reason, ": fused it would lose");
+  if (!decision.fuse && gain >= 0) {
+    absl::StrAppend(&decision.reason,
+                    absl::StrFormat(": a gain of %.1f %%, less than the %.0f %% that shorter loops cost", 100 * gain,
+                                    100 * kLeastGain));
+  }
+  return decision;
+}
+
+}  // namespace tessera::compiler::fusion

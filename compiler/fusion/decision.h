@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/fusion/block_planner.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::compiler::fusion {
+
+/// One core of a chip with its share of the memory levels.
+struct ChainMachine {
+  struct MemoryLevel {
+    std::string name;
+    double capacity_bytes = 0;    ///< 0: as large as needed
+    double bytes_per_second = 0;  ///< from it to the core
+    bool shared = false;
+  };
+  double flops_per_second = 0;
+  std::vector<MemoryLevel> levels;  ///< nearest first
+  double step_seconds = 1e-6;       ///< of one more call with its barrier
+};
+
+/// Fails with INVALID_ARGUMENT when the description lacks a clock, operations per cycle or two memory levels.
+absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target);
+
+/// What stands between the members: how often every element of an intermediate is read or written by operators in
+/// between (a softmax: 6), and how many steps of their own these would be.
+struct Between {
+  double passes = 0;
+  int steps = 0;
+};
+
+/// Whether to run a chain block by block, with the figures.
+struct ChainDecision {
+  bool fuse = false;
+  std::string reason;  ///< one sentence with numbers
+  std::string level;   ///< the blocks fit in
+  BlockPlan blocks;    ///< empty when they fit nowhere
+  double fused_seconds = 0, unfused_seconds = 0;
+  double fused_bytes = 0, unfused_bytes = 0;  ///< moved into that level
+  bool keeps_halo = false;                    ///< overlaps of an intermediate's blocks stay in memory
+};
+
+inline constexpr double kLeastGain = 0.03;
+
+/// Prices the chain both ways with the block analysis. Seconds are the larger of arithmetic and data movement, plus
+/// the passes between: over a block in its own level when fused, over whole intermediates in the nearest level that
+/// holds them when not. Blocks of an intermediate that overlap (windows) are either computed again or kept from block
+/// to block in the level's memory, whichever is cheaper. The nearest levels that belong to one core are tried; `share`
+/// of each is used. A gain below kLeastGain is declined: block by block the inner loops are shorter than they could be.
+absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine& machine, const Between& between = {},
+                                          double share = 0.75);
+
+}  // namespace tessera::compiler::fusion

@@ -1,0 +1,243 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "compiler/fusion/region_planner.h"
+
+namespace tessera::compiler::fusion {
+namespace {
+
+bool contains(const std::vector<int>& list, int value) { return std::ranges::count(list, value) > 0; }
+
+double combine(double compute, double transfer, bool overlaps) {
+  return overlaps ? std::max(compute, transfer) : compute + transfer;
+}
+
+class RegionCost {
+ public:
+  RegionCost(const RegionGraph& graph, const std::vector<int>& nodes, const RegionMachine& machine)
+      : graph_(graph), nodes_(nodes), machine_(machine) {
+    for (int n : nodes)
+      for (const GraphNode::Input& input : graph.nodes[n].inputs) touched_.insert(input.tensor);
+    for (int n : nodes) touched_.insert(graph.nodes[n].output);
+    for (int tensor : touched_) {
+      inside_[tensor] = contains(nodes, graph.producerOf(tensor));
+      if (!inside_[tensor]) continue;
+      bool leaves = contains(graph.outputs, tensor);
+      for (int consumer : graph.consumersOf(tensor)) leaves |= !contains(nodes, consumer);
+      if (leaves) results_.push_back(tensor);
+    }
+  }
+
+  /// Connected, and exactly one node whose value nobody inside reads: the last.
+  bool shaped() const {
+    if (nodes_.size() > 1)
+      for (int n : nodes_)
+        if (graph_.nodes[n].kind == GraphNode::Kind::kGlobalReduction) return false;
+    for (int n : nodes_) {
+      if (n == nodes_.back()) continue;
+      const std::vector<int> consumers = graph_.consumersOf(graph_.nodes[n].output);
+      if (std::ranges::none_of(consumers, [&](int c) { return contains(nodes_, c); })) return false;
+    }
+    return true;
+  }
+
+  Region untiled() const {
+    const GraphNode& node = graph_.nodes[nodes_[0]];
+    Region region{nodes_, -1, graph_.tensors[node.output].shape};
+    double bytes = bytesOf(node.output);
+    std::set<int> read;
+    for (const GraphNode::Input& input : node.inputs)
+      if (read.insert(input.tensor).second) bytes += bytesOf(input.tensor);
+    region.traffic_bytes = bytes;
+    region.peak_bytes = bytes;
+    region.seconds =
+        machine_.launch_seconds + combine(work(node, pointsOf(node.output)) / machine_.flops_per_second,
+                                          bytes / machine_.levels.back().bytes_per_second, machine_.overlaps);
+    return region;
+  }
+
+  /// The region sliced as `slice` in memory level `level`.
+  std::optional<Region> tiled(const std::vector<int64_t>& slice, int level) const {
+    if (!aligned(slice)) return std::nullopt;
+    auto shapes = inferSlices(graph_, nodes_, slice);
+    if (!shapes) return std::nullopt;
+    const int result = graph_.nodes[nodes_.back()].output;
+    Region region{nodes_, level, slice};
+    for (size_t d = 0; d < slice.size(); ++d)
+      region.slices *= (graph_.tensors[result].shape[d] + slice[d] - 1) / slice[d];
+    const auto slices = static_cast<double>(region.slices);
+
+    // Values that leave must be written exactly once: no overlap, no part left out.
+    for (int tensor : results_)
+      if (!partitions(*shapes, tensor, slice)) return std::nullopt;
+
+    double fixed = 0, per_slice = 0, resident = 0;
+    for (int tensor : touched_) {
+      const double bytes = sliceBytes(*shapes, tensor);
+      if (!inside_.at(tensor)) (shapes->invariant(tensor) ? resident : per_slice) += bytes;
+    }
+    for (int tensor : results_) per_slice += sliceBytes(*shapes, tensor);
+    region.peak_bytes = resident + peak(*shapes);
+    const RegionMachine::MemoryLevel& memory = machine_.levels[level];
+    if (region.peak_bytes <= memory.capacity_bytes) {
+      fixed = resident;
+    } else {
+      // What every slice reads does not stay: it passes through beside the slice that needs the most.
+      region.weights_resident = false;
+      per_slice += resident;
+      region.peak_bytes = peak(*shapes, /*with_invariant=*/true);
+      if (region.peak_bytes > memory.capacity_bytes) return std::nullopt;
+    }
+    double compute = 0, done = 0, needed = 0;
+    for (int n : nodes_) {
+      const GraphNode& node = graph_.nodes[n];
+      double bytes = sliceBytes(*shapes, node.output);
+      for (const GraphNode::Input& input : node.inputs) bytes += sliceBytes(*shapes, input.tensor);
+      const double flops = work(node, shapes->points(node.output));
+      compute += std::max(flops / machine_.flops_per_second, bytes / memory.bytes_per_second);
+      done += flops * slices;
+      needed += work(node, pointsOf(node.output));
+    }
+    const double far = machine_.levels.back().bytes_per_second;
+    region.traffic_bytes = fixed + per_slice * slices;
+    region.recomputed_flops = std::max(0.0, done - needed);
+    region.seconds =
+        fixed / far + slices * (machine_.slice_seconds + machine_.launch_seconds * static_cast<double>(nodes_.size()) +
+                                combine(compute, per_slice / far, machine_.overlaps));
+    return region;
+  }
+
+ private:
+  double pointsOf(int tensor) const {
+    double points = 1;
+    for (int64_t extent : graph_.tensors[tensor].shape) points *= static_cast<double>(extent);
+    return points;
+  }
+  double bytesOf(int tensor) const {
+    return pointsOf(tensor) * static_cast<double>(graph_.tensors[tensor].element_bytes);
+  }
+  double sliceBytes(const SliceShapes& shapes, int tensor) const {
+    return shapes.points(tensor) * static_cast<double>(graph_.tensors[tensor].element_bytes);
+  }
+  static double work(const GraphNode& node, double points) { return node.flops_per_point * points; }
+
+  /// Slices of a value that leaves tile it: each dimension whole, or slice-sized steps without offset.
+  bool partitions(const SliceShapes& shapes, int tensor, const std::vector<int64_t>& slice) const {
+    std::vector<bool> cut(slice.size(), false);
+    for (const Interval& interval : shapes.needed[tensor]) {
+      if (interval.dim < 0) continue;
+      if (interval.offset != 0 || interval.size != interval.scale * slice[interval.dim]) return false;
+      cut[interval.dim] = true;
+    }
+    const int result = graph_.nodes[nodes_.back()].output;
+    for (size_t d = 0; d < slice.size(); ++d)
+      if (slice[d] < graph_.tensors[result].shape[d] && !cut[d]) return false;  // every slice would write it again
+    return true;
+  }
+
+  /// The contiguous runs of a slice of the result are whole transfers (or the slice is whole along that dimension).
+  bool aligned(const std::vector<int64_t>& slice) const {
+    const GraphTensor& result = graph_.tensors[graph_.nodes[nodes_.back()].output];
+    int64_t run = result.element_bytes;
+    for (size_t d = slice.size(); d-- > 0;) {
+      run *= slice[d];
+      if (slice[d] < result.shape[d]) return run % machine_.transfer_bytes == 0;
+    }
+    return true;
+  }
+
+  /// Most bytes of slices alive at one node, values that depend on the slice only (or all).
+  double peak(const SliceShapes& shapes, bool with_invariant = false) const {
+    double most = 0;
+    for (size_t at = 0; at < nodes_.size(); ++at) {
+      double live = 0;
+      for (int tensor : touched_) {
+        if (!inside_.at(tensor) && shapes.invariant(tensor)) {
+          const bool read_now = std::ranges::any_of(graph_.nodes[nodes_[at]].inputs,
+                                                    [&](const auto& input) { return input.tensor == tensor; });
+          if (with_invariant && read_now) live += sliceBytes(shapes, tensor);
+          continue;
+        }
+        size_t first = nodes_.size(), last = 0;
+        for (size_t n = 0; n < nodes_.size(); ++n) {
+          const GraphNode& node = graph_.nodes[nodes_[n]];
+          const bool uses = node.output == tensor ||
+                            std::ranges::any_of(node.inputs, [&](const auto& input) { return input.tensor == tensor; });
+          if (!uses) continue;
+          first = std::min(first, n);
+          last = n;
+        }
+        if (first <= at && at <= last) live += sliceBytes(shapes, tensor);
+      }
+      most = std::max(most, live);
+    }
+    return most;
+  }
+
+  const RegionGraph& graph_;
+  const std::vector<int>& nodes_;
+  const RegionMachine& machine_;
+  std::set<int> touched_;
+  std::map<int, bool> inside_;
+  std::vector<int> results_;
+};
+
+/// Sizes that cut an extent evenly: whole, halves, ... down to single points.
+std::vector<int64_t> sizesOf(int64_t extent) {
+  std::vector<int64_t> sizes;
+  for (int64_t blocks = 1; blocks < 2 * extent; blocks *= 2) sizes.push_back((extent + blocks - 1) / blocks);
+  for (int64_t size = 1; size <= extent; size *= 2) sizes.push_back(size);
+  std::ranges::sort(sizes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+}  // namespace
+
+std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int>& nodes,
+                                 const RegionMachine& machine) {
+  const RegionCost cost(graph, nodes, machine);
+  if (!cost.shaped()) return std::nullopt;
+  std::optional<Region> best;
+  if (nodes.size() == 1) best = cost.untiled();
+  if (graph.nodes[nodes.back()].kind == GraphNode::Kind::kGlobalReduction) return best;
+  const std::vector<int64_t> shape = graph.tensors[graph.nodes[nodes.back()].output].shape;
+  std::vector<std::vector<int64_t>> sizes;
+  for (int64_t extent : shape) sizes.push_back(sizesOf(extent));
+  auto consider = [&](const std::vector<int64_t>& slice) {
+    for (int level = 0; level + 1 < static_cast<int>(machine.levels.size()); ++level)
+      if (auto region = cost.tiled(slice, level); region && (!best || region->seconds < best->seconds))
+        best = std::move(region);
+  };
+  // Two dimensions are cut freely, those before the first of them not at all or to single points.
+  consider(shape);
+  for (size_t a = 0; a < shape.size(); ++a)
+    for (size_t b = a; b < shape.size(); ++b)
+      for (int64_t first : sizes[a])
+        for (int64_t second : sizes[b]) {
+          if (a == b && first != second) continue;
+          std::vector<int64_t> slice = shape;
+          slice[a] = first;
+          slice[b] = second;
+          consider(slice);
+          if (a == 0) continue;
+          for (size_t d = 0; d < a; ++d) slice[d] = 1;
+          consider(slice);
+        }
+  // Finer steps around the best of these.
+  for (bool better = best && best->level >= 0; better;) {
+    const Region from = *best;
+    for (size_t d = 0; d < shape.size(); ++d)
+      for (int64_t step : {-from.slice[d] / 8, int64_t{-1}, int64_t{1}, from.slice[d] / 8}) {
+        std::vector<int64_t> slice = from.slice;
+        slice[d] = std::clamp<int64_t>(slice[d] + step, 1, shape[d]);
+        if (slice != from.slice) consider(slice);
+      }
+    better = best->seconds < from.seconds;
+  }
+  return best;
+}
+
+}  // namespace tessera::compiler::fusion

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/fusion/region_graph.h"
+#include "compiler/fusion/slice_inference.h"
+
+/// Tiling loop fusion: which parts of a graph run slice by slice in a near memory, and how finely.
+namespace tessera::compiler::fusion {
+
+/// What regions are planned for.
+struct RegionMachine {
+  struct MemoryLevel {
+    std::string name;
+    double capacity_bytes = 0;    ///< of the farthest one: not asked
+    double bytes_per_second = 0;  ///< of the cores to it
+  };
+  double flops_per_second = 1e12;
+  std::vector<MemoryLevel> levels;  ///< nearest first; the last one holds whole tensors
+  double launch_seconds = 0;        ///< per node and slice
+  double slice_seconds = 0;         ///< per slice: loop, addresses, barrier
+  int64_t transfer_bytes = 64;      ///< contiguous runs of slices are multiples of it
+  bool overlaps = false;            ///< transfers run beside computation (double buffering)
+};
+
+/// The loop of one region. A region of one node with count 1 runs from the farthest memory, as without tiling.
+struct Region {
+  std::vector<int> nodes;      ///< ascending positions in RegionGraph.nodes
+  int level = -1;              ///< position in RegionMachine.levels its slices live in; -1: not tiled
+  std::vector<int64_t> slice;  ///< per dimension of its result; the extent where it is not cut
+  int64_t slices = 1;
+  double seconds = 0;
+  double peak_bytes = 0;         ///< of one slice, with what stays between slices
+  double traffic_bytes = 0;      ///< to and from the farthest memory, all slices
+  double recomputed_flops = 0;   ///< by overlaps of neighbouring slices
+  bool weights_resident = true;  ///< read once, not once per slice
+};
+
+struct RegionPlan {
+  std::vector<Region> regions;  ///< in an order in which they can run
+  double seconds = 0;
+  double untiled_seconds = 0;  ///< every node by itself from the farthest memory
+  bool exact = true;           ///< false when the graph was too wide to look at every cut
+};
+
+struct RegionLimits {
+  int nodes = 12;      ///< of one region
+  int cuts = 20000;    ///< states of the dynamic programme; beyond them only cuts along the given node order
+  int regions = 4096;  ///< started from one state
+};
+
+/// The best loop for these nodes, or nothing when they can be no region: not connected, several results, a global
+/// reduction among several nodes, nothing that fits.
+std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int>& nodes, const RegionMachine& machine);
+
+/// Least sum of the regions' times over all partitions into regions, by dynamic programming over what has run
+/// already: the states are the sets of nodes closed under "needs", a step runs one region.
+absl::StatusOr<RegionPlan> planRegions(const RegionGraph& graph, const RegionMachine& machine,
+                                       const RegionLimits& limits = {});
+
+/// One line per region, for people.
+std::string describe(const RegionGraph& graph, const RegionMachine& machine, const RegionPlan& plan);
+
+}  // namespace tessera::compiler::fusion

@@ -1,0 +1,66 @@
+#include "compiler/fusion/slice_inference.h"
+
+#include <algorithm>
+
+namespace tessera::compiler::fusion {
+namespace {
+
+Interval unite(const Interval& a, const Interval& b, int64_t extent) {
+  if (a == b) return a;
+  // Different slopes: no part of bounded size holds both for every slice.
+  if (a.dim < 0 || b.dim < 0 || a.dim != b.dim || a.scale != b.scale) return {-1, 0, 0, extent};
+  const int64_t low = std::min(a.offset, b.offset), high = std::max(a.offset + a.size, b.offset + b.size);
+  return {a.dim, a.scale, low, std::min(extent, high - low)};
+}
+
+}  // namespace
+
+double SliceShapes::points(int tensor) const {
+  double points = 1;
+  for (const Interval& interval : needed[tensor]) points *= static_cast<double>(interval.size);
+  return points;
+}
+
+bool SliceShapes::invariant(int tensor) const {
+  return std::ranges::all_of(needed[tensor], [](const Interval& interval) { return interval.dim < 0; });
+}
+
+std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vector<int>& nodes,
+                                       const std::vector<int64_t>& slice) {
+  SliceShapes shapes;
+  shapes.needed.resize(graph.tensors.size());
+  const int result = graph.nodes[nodes.back()].output;
+  for (size_t d = 0; d < slice.size(); ++d) {
+    const int64_t extent = graph.tensors[result].shape[d];
+    shapes.needed[result].push_back(slice[d] >= extent ? Interval{-1, 0, 0, extent}
+                                                       : Interval{static_cast<int>(d), 1, 0, slice[d]});
+  }
+  for (size_t at = nodes.size(); at-- > 0;) {
+    const GraphNode& node = graph.nodes[nodes[at]];
+    const std::vector<Interval> out = shapes.needed[node.output];
+    if (out.empty()) return std::nullopt;
+    for (const GraphNode::Input& input : node.inputs) {
+      std::vector<Interval>& needed = shapes.needed[input.tensor];
+      const bool first = needed.empty();
+      for (size_t d = 0; d < input.access.size(); ++d) {
+        const DimAccess& access = input.access[d];
+        const int64_t extent = graph.tensors[input.tensor].shape[d];
+        Interval part{-1, 0, 0, extent};
+        if (access.output_dim >= 0 && out[access.output_dim].dim >= 0) {
+          const Interval& from = out[access.output_dim];
+          const int64_t size = (from.size - 1) * access.stride + access.window;
+          if (size < extent)
+            part = {from.dim, from.scale * access.stride, from.offset * access.stride - access.padding, size};
+        }
+        if (first) {
+          needed.push_back(part);
+        } else {
+          needed[d] = unite(needed[d], part, extent);
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+}  // namespace tessera::compiler::fusion

@@ -1,0 +1,70 @@
+#include "compiler/fusion/structure.h"
+
+#include <algorithm>
+
+namespace tessera::compiler::fusion {
+namespace {
+
+bool contains(const std::vector<int>& list, int value) { return std::ranges::count(list, value) > 0; }
+
+/// Loops along which all of an intermediate must be kept: a loop private to its producer or consumers that runs
+/// outside of them comes back to every block.
+uint64_t retainedLoops(const Chain& chain, const Order& order, int tensor) {
+  uint64_t mask = 0;
+  bool revisited = false;
+  for (int loop : order) {
+    if (chain.accesses(tensor, loop)) {
+      if (revisited) mask |= uint64_t{1} << loop;
+      continue;
+    }
+    for (const Member& member : chain.members)
+      if ((member.output == tensor || contains(member.inputs, tensor)) && contains(member.loops, loop))
+        revisited = true;
+  }
+  return mask;
+}
+
+}  // namespace
+
+Structure::Structure(const Chain& chain, const Order& order, Intermediates intermediates) : chain(&chain) {
+  retained.assign(chain.tensors.size(), 0);
+  Order left = order;
+  for (size_t m = 0; m < chain.members.size(); ++m) {
+    const Member& member = chain.members[m];
+    std::vector<int> operands = member.inputs;
+    operands.push_back(member.output);
+    std::ranges::sort(operands);
+    operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+    for (int tensor : operands) {
+      if (chain.isIntermediate(tensor)) {
+        if (intermediates == Intermediates::kRetained) retained[tensor] = retainedLoops(chain, order, tensor);
+        continue;
+      }
+      Traffic traffic{tensor, {}};
+      bool reused = true;
+      for (size_t at = left.size(); at-- > 0;) {
+        if (!contains(member.loops, left[at])) continue;
+        if (chain.accesses(tensor, left[at])) reused = false;
+        if (!reused) traffic.replaced_by.push_back(left[at]);
+      }
+      std::ranges::sort(traffic.replaced_by);
+      this->traffic.push_back(std::move(traffic));
+    }
+    resident.push_back(std::move(operands));
+    std::erase_if(left, [&](int loop) {
+      return contains(member.loops, loop) && std::ranges::none_of(chain.members, [&](const Member& other) {
+               return &other != &member && contains(other.loops, loop);
+             });
+    });
+  }
+  std::ranges::sort(traffic);
+}
+
+double Structure::bytes(int tensor, const Tiles& tiles) const {
+  double elements = 1;
+  for (size_t d = 0; d < chain->tensors[tensor].subscripts.size(); ++d)
+    elements *= static_cast<double>(extentOf<int64_t>(tensor, d, tiles));
+  return elements * static_cast<double>(chain->tensors[tensor].element_bytes);
+}
+
+}  // namespace tessera::compiler::fusion

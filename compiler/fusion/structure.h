@@ -1,0 +1,44 @@
+#pragma once
+
+#include "compiler/fusion/movement.h"
+
+namespace tessera::compiler::fusion {
+
+/// One tensor's part in DV: its block, moved once per block of each loop named.
+struct Traffic {
+  int tensor = 0;
+  std::vector<int> replaced_by;
+  auto operator<=>(const Traffic&) const = default;
+};
+
+/// Algorithm 1 for one order with the block sizes left open. Orders of equal structure have equal volumes for all
+/// block sizes: of hundreds of permutations a few differ.
+struct Structure {
+  Structure(const Chain& chain, const Order& order, Intermediates intermediates);
+
+  /// Bytes of the block of `tensor`, retained dimensions in full.
+  double bytes(int tensor, const Tiles& tiles) const;
+
+  /// Size of the block and of the retained part along one subscript, for real block sizes.
+  template <typename Number>
+  Number extentOf(int tensor, size_t dimension, const std::vector<Number>& tiles) const {
+    Number size = 1;
+    for (const Term& term : chain->tensors[tensor].subscripts[dimension])
+      size += static_cast<Number>(term.stride) *
+              ((retained[tensor] >> term.loop & 1 ? static_cast<Number>(chain->loops[term.loop].extent)
+                                                  : tiles[term.loop]) -
+               1);
+    return size;
+  }
+
+  bool sameAs(const Structure& other) const {
+    return traffic == other.traffic && retained == other.retained && resident == other.resident;
+  }
+
+  const Chain* chain;
+  std::vector<Traffic> traffic;
+  std::vector<uint64_t> retained;          ///< per tensor: bit per loop that counts with its whole extent
+  std::vector<std::vector<int>> resident;  ///< per member: tensors its blocks need at the same time
+};
+
+}  // namespace tessera::compiler::fusion

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tessera::compiler::fusion {
+
+/// Set-associative caches with least-recently-used replacement, driven by line numbers. Level 0 is the nearest; a
+/// level sees what misses in the one before it (no inclusion is enforced, writes allocate).
+class CacheSimulator {
+ public:
+  struct Geometry {
+    int64_t capacity_bytes = 0;
+    int associativity = 1;
+    int line_bytes = 64;
+  };
+
+  explicit CacheSimulator(const std::vector<Geometry>& levels);
+
+  void touch(int64_t line) {
+    for (Level& level : levels_)
+      if (level.touch(line)) return;
+  }
+  /// Lines [first, first + count).
+  void touchRun(int64_t first, int64_t count) {
+    for (int64_t line = first; line < first + count; ++line) touch(line);
+  }
+
+  /// Lines brought into level `level` since construction.
+  int64_t fills(std::size_t level) const { return levels_[level].fills; }
+
+ private:
+  struct Level {
+    int64_t sets;
+    int ways;
+    std::vector<int64_t> lines;  ///< sets x ways, most recently used first; -1 = empty
+    int64_t fills = 0;
+    bool touch(int64_t line);
+  };
+  std::vector<Level> levels_;
+};
+
+}  // namespace tessera::compiler::fusion
