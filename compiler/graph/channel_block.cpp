@@ -31,12 +31,6 @@ bool isTransposition(llvm::ArrayRef<int64_t> permutation, llvm::ArrayRef<int64_t
 
 }  // namespace
 
-int64_t channelBlock(int64_t channels, int64_t lanes) {
-  if (lanes >= 4 && channels % lanes == 0) return lanes;
-  if (lanes >= 8 && channels % (lanes / 2) == 0) return lanes / 2;
-  return 0;
-}
-
 Value splitDimension(OpBuilder& builder, Location location, Value value, int64_t dim, int64_t inner) {
   auto type = mlir::cast<RankedTensorType>(value.getType());
   llvm::SmallVector<int64_t> shape(type.getShape());
@@ -80,16 +74,14 @@ Value transpose(OpBuilder& builder, Location location, Value value, llvm::ArrayR
       .getResult(0);
 }
 
-namespace {
-
-/// A transpose of an activation; where it moves nothing in memory it is two views.
 Value transposeActivation(OpBuilder& builder, Location location, Value value, llvm::ArrayRef<int64_t> permutation) {
   auto type = mlir::cast<RankedTensorType>(value.getType());
   if (!isTransposition(permutation, type.getShape())) {
-    mlir::ReassociationIndices all(type.getRank());
-    std::iota(all.begin(), all.end(), 0);
     llvm::SmallVector<int64_t> shape;
     for (int64_t d : permutation) shape.push_back(type.getDimSize(d));
+    if (llvm::ArrayRef<int64_t>(shape) == type.getShape()) return value;
+    mlir::ReassociationIndices all(type.getRank());
+    std::iota(all.begin(), all.end(), 0);
     Value flat = mlir::tensor::CollapseShapeOp::create(builder, location, value,
                                                        llvm::ArrayRef<mlir::ReassociationIndices>{all});
     return mlir::tensor::ExpandShapeOp::create(builder, location, RankedTensorType::get(shape, type.getElementType()),
@@ -98,16 +90,6 @@ Value transposeActivation(OpBuilder& builder, Location location, Value value, ll
   Value result = transpose(builder, location, value, permutation);
   if (auto* op = result.getDefiningOp()) op->setAttr(kLayoutTransform, builder.getUnitAttr());
   return result;
-}
-
-}  // namespace
-
-Value packChannels(OpBuilder& builder, Location location, Value value, int64_t block) {
-  return transposeActivation(builder, location, splitDimension(builder, location, value, 1, block), {0, 1, 3, 4, 2});
-}
-
-Value unpackChannels(OpBuilder& builder, Location location, Value value) {
-  return mergeDimensions(builder, location, transposeActivation(builder, location, value, {0, 1, 4, 2, 3}), 1);
 }
 
 Value padDimension(OpBuilder& builder, Location location, Value value, int64_t dim, int64_t extent) {

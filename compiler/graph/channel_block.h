@@ -6,9 +6,6 @@
 
 namespace tessera::compiler {
 
-/// Block of a channel count, 0 for none: see assignChannelBlocks.
-int64_t channelBlock(int64_t channels, int64_t lanes);
-
 /// Splits dimension `dim` into (dim / inner, inner), in place in the order of dimensions: a view.
 mlir::Value splitDimension(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value, int64_t dim,
                            int64_t inner);
@@ -20,11 +17,10 @@ mlir::Value mergeDimensions(mlir::OpBuilder& builder, mlir::Location location, m
 mlir::Value transpose(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value,
                       llvm::ArrayRef<int64_t> permutation);
 
-/// [n, C, h, w] -> [n, C/block, h, w, block]
-mlir::Value packChannels(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value, int64_t block);
-
-/// [n, C/block, h, w, block] -> [n, C, h, w]
-mlir::Value unpackChannels(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value);
+/// A transpose of an activation; where it moves nothing in memory it is two views, elsewhere it carries
+/// kLayoutTransform.
+mlir::Value transposeActivation(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value,
+                                llvm::ArrayRef<int64_t> permutation);
 
 /// Adds zeros after the last element of `dim` up to `extent` elements.
 mlir::Value padDimension(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value, int64_t dim,
@@ -33,7 +29,7 @@ mlir::Value padDimension(mlir::OpBuilder& builder, mlir::Location location, mlir
 /// A tensor of `shape` filled with what `init`'s fill writes; null if `init` is not a fill.
 mlir::Value refill(mlir::OpBuilder& builder, mlir::Value init, llvm::ArrayRef<int64_t> shape);
 
-/// Discardable attribute on the transposes that packChannels and unpackChannels make.
+/// Discardable attribute on the transposes that transposeActivation makes.
 constexpr char kLayoutTransform[] = "tessera.layout_transform";
 
 }  // namespace tessera::compiler

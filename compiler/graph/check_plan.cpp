@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "compiler/graph/plan_executor.h"
 #include "compiler/import/import.h"
+#include "compiler/target/target.h"
 #include "mlir/IR/MLIRContext.h"
 
 namespace {
@@ -39,8 +40,12 @@ void print(const v1::Plan& plan) {
     std::printf("rewrite %s: %d\n", rewrite.name().c_str(), rewrite.count());
   }
   const v1::GraphReport& report = plan.report();
-  std::printf("nodes %d, steps %d, workloads %d, layout transforms %d\n", report.nodes_before(), plan.steps_size(),
-              plan.workloads_size(), report.layout_transforms());
+  for (const v1::Decision& decision : report.decisions()) {
+    std::printf("%s %s: %s\n", decision.kind().c_str(), decision.taken() ? "taken" : "declined",
+                decision.reason().c_str());
+  }
+  std::printf("nodes %d, steps %d, workloads %d, layout transforms %d of %d\n", report.nodes_before(),
+              plan.steps_size(), plan.workloads_size(), report.layout_transforms(), report.layout_transforms_before());
   std::printf("arena %.2f MB, bound %.2f MB, sum %.2f MB, weights %.2f MB\n", plan.arena_bytes() / 1e6,
               report.peak_live_bytes() / 1e6, report.sum_intermediate_bytes() / 1e6, plan.weights_bytes() / 1e6);
 }
@@ -53,11 +58,13 @@ int main(int argc, char** argv) {
   double tolerance = 1e-3;
   bool ir = false;
   int vector_bits = 512;
+  std::string chip;
   CLI::App app("Plans an ONNX model and checks the plan against plain loops");
   app.add_option("model", path)->required();
   app.add_flag("--run", run, "run model and plan and compare");
   app.add_flag("--ir", ir, "print the workloads");
   app.add_option("--vector-bits", vector_bits);
+  app.add_option("--target", chip, "a built-in target instead of bare vectors");
   app.add_option("--tolerance", tolerance);
   CLI11_PARSE(app, argc, argv);
 
@@ -72,6 +79,11 @@ int main(int argc, char** argv) {
 
   v1::Target target;
   target.mutable_registers()->set_vector_bits(vector_bits);
+  if (!chip.empty()) {
+    const v1::Target* builtin = compiler::findBuiltinTarget(chip);
+    if (!builtin) return std::fprintf(stderr, "there is no target \"%s\"\n", chip.c_str()), 1;
+    target = *builtin;
+  }
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<compiler::PlannedGraph> planned = compiler::planGraph(std::move(*model), target);
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;

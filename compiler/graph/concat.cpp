@@ -1,5 +1,8 @@
 #include "compiler/graph/concat.h"
 
+#include <map>
+#include <vector>
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -73,6 +76,28 @@ int recognizeConcats(mlir::func::FuncOp main) {
       op = before;
     }
     ++count;
+  }
+  return count;
+}
+
+int nestConcats(mlir::func::FuncOp main) {
+  int count = 0;
+  std::map<std::pair<uint64_t, std::vector<void*>>, mlir::Value> whole;  // by dimension and parts
+  for (auto concat : main.getBody().front().getOps<mlir::tensor::ConcatOp>()) {
+    std::vector<void*> parts;
+    for (mlir::Value part : concat.getInputs()) parts.push_back(part.getAsOpaquePointer());
+    const std::vector<void*> all = parts;
+    while (parts.size() > 2) {
+      parts.pop_back();
+      auto found = whole.find({concat.getDim(), parts});
+      if (found == whole.end()) continue;
+      llvm::SmallVector<mlir::Value> inputs = {found->second};
+      llvm::append_range(inputs, concat.getInputs().drop_front(parts.size()));
+      concat->setOperands(inputs);
+      ++count;
+      break;
+    }
+    whole.try_emplace({concat.getDim(), all}, concat.getResult());
   }
   return count;
 }

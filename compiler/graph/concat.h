@@ -9,6 +9,11 @@ namespace tessera::compiler {
 /// tensor.concat, which layout assignment and memory planning understand. Returns how many were found.
 int recognizeConcats(mlir::func::FuncOp main);
 
+/// A concatenation that begins with all parts of an earlier one begins with that one's result instead, so that a dense
+/// block (Huang et al., "Densely Connected Convolutional Networks") grows one buffer and copies nothing. Returns how
+/// many were nested.
+int nestConcats(mlir::func::FuncOp main);
+
 /// elementwise(concat(a, b)) -> concat(elementwise(a), elementwise(b)) where operations computed a and b for the
 /// concatenation alone: they then do the elementwise operation while the values are in registers, and write their
 /// part of the result, instead of a pass over the whole. Returns the number of operations split.

@@ -49,6 +49,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("generalize-named-ops", generalizeNamedOps(main));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("recognize-concat", recognizeConcats(main));
+  count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
   const int64_t lanes = target.registers().vector_bits() / 32;
   count("fold-constants", foldConstants(main, &model.weights));
@@ -73,14 +74,16 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("merge-products", mergeProducts(main));
   count("fold-constants", foldConstants(main, &model.weights));
   count("absorb-transposes", absorbTransposes(main));
-  count("pack-matmuls", packMatmuls(main, lanes));
-  count("sink-views", sinkViews(main));
-  count("assign-channel-blocks", assignChannelBlocks(main, lanes));
+  // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
+  LayoutReport layouts = assignLayouts(main, target);
+  count("assign-layouts", layouts.operations);
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
+  count("pack-matmuls", packMatmuls(main, lanes));
   count("sink-views", sinkViews(main));
-  const int layout_transforms = countLayoutTransforms(main);
+  count("fold-constants", foldConstants(main, &model.weights));
   count("fuse-elementwise", fuseElementwise(main));
+  const int layout_transforms = countLayoutTransforms(main);
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("share-pads", sharePads(main));
   constantsToWeights(main, model.weights);
@@ -89,6 +92,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!planned.ok()) return planned.status();
   *planned->plan.mutable_target() = target;
   planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
+  planned->plan.mutable_report()->set_layout_transforms_before(layouts.transforms_before);
+  for (v1::Decision& decision : layouts.decisions) {
+    *planned->plan.mutable_report()->add_decisions() = std::move(decision);
+  }
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
   return planned;
 }

@@ -1,23 +1,35 @@
 #pragma once
 
+#include <vector>
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tessera/v1/plan.pb.h"
+#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
 
-/// Gives convolutions, and what lies between them, the layout NCHWc: [n, C/c, h, w, c].
-///
-/// c is `lanes` (f32 lanes of a vector register) if it divides the channels, else half of it; tensors with
-/// other channel counts keep NCHW. One channel count has one block, so producer and consumer agree.
-/// Filters become [K/k, C/c, kh, kw, c, k] and are packed at compile time; an output whose channels do
-/// not divide is computed in zero-padded blocks and cut. The first convolution reads NCHW as it is:
-/// its input channels are broadcast one at a time, so packing them would gain nothing.
-/// Elementwise operations, pools, depthwise convolutions, reductions over h and w, padding and
-/// concatenation follow the layout of their operands. Operands are transformed only at the border
-/// between the two layouts. After Liu et al., "Optimizing CNN Model Inference on CPUs", USENIX ATC 2019.
-/// Returns the number of operations that now work on blocked tensors.
-int assignChannelBlocks(mlir::func::FuncOp main, int64_t lanes);
+struct LayoutReport {
+  int operations = 0;                   ///< that work in another layout than they were written in
+  int transforms_before = 0;            ///< see GraphReport.layout_transforms_before
+  std::vector<v1::Decision> decisions;  ///< of kind "layout", one for each conflict that had a price
+  bool exact = true;                    ///< no cheaper assignment exists, by the prices
+};
 
-/// Packs and unpacks of activations that remain.
+/// Gives every activation a layout: NCHW, NHWC, or NCHWc with c from the target's vectors (blocks of channels that
+/// divide a group where whole vectors do not; C0 of a matrix unit, filled up, on accelerators that have one).
+///
+/// The layouts are the cheapest by LayoutPrices. Convolutions, pools and depthwise convolutions are the anchors, each
+/// layout has its price there; elementwise operations, padding, reductions, concatenation and slices work in any
+/// layout their shapes allow; transposes and reshapes of channels are no work but another name; where two that share
+/// a value disagree, a transform is paid. The problem is solved exactly where its graph is narrow, as it is in
+/// networks of branches that meet again, else by exact solutions of parts that improve (solveLabelling).
+/// Constants are repacked, which costs nothing at run time: filters to [K/k, C/c, kh, kw, c, k], the rows of a matrix
+/// that reads a flattened activation to the order of its layout. Grouped convolutions keep blocks within a group;
+/// a channel shuffle is an access function between two layouts. After Liu et al., "Optimizing CNN Model Inference on
+/// CPUs", USENIX ATC 2019, section 3.3, with the labelling solved by elimination.
+LayoutReport assignLayouts(mlir::func::FuncOp main, const v1::Target& target);
+
+/// Transforms of activations that remain: each moves a whole tensor.
 int countLayoutTransforms(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

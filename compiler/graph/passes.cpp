@@ -52,6 +52,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return generalizeNamedOps(main); }},
     {"tessera-recognize-concat", "Chains of insert_slice become tensor.concat",
      [](FuncOp main, int64_t) { return recognizeConcats(main); }},
+    {"tessera-nest-concats", "Let a concatenation begin with an earlier one of its first parts",
+     [](FuncOp main, int64_t) { return nestConcats(main); }},
     {"tessera-remove-dead-code", "Remove operations whose results nobody reads",
      [](FuncOp main, int64_t) { return removeDeadCode(main); }},
     {"tessera-eliminate-duplicates", "Compute equal values once",
@@ -82,8 +84,12 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return absorbTransposes(main); }},
     {"tessera-pack-matmuls", "Pack constant right-hand sides of matrix products into panels",
      [](FuncOp main, int64_t lanes) { return packMatmuls(main, lanes); }},
-    {"tessera-assign-channel-blocks", "Give convolutions the layout NCHWc",
-     [](FuncOp main, int64_t lanes) { return assignChannelBlocks(main, lanes); }},
+    {"tessera-assign-layouts", "Give activations the cheapest layouts",
+     [](FuncOp main, int64_t lanes) {
+       v1::Target target;
+       target.mutable_registers()->set_vector_bits(static_cast<int32_t>(lanes * 32));
+       return assignLayouts(main, target).operations;
+     }},
     {"tessera-outline-groups", "Show the fused groups as functions",
      [](FuncOp main, int64_t) { return outlineGroups(main); }},
 };
