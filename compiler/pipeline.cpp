@@ -4,9 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/front_door.h"
 #include "compiler/graph/graph.h"
-#include "compiler/import/import.h"
 #include "compiler/model_format.h"
+#include "compiler/model_view.h"
 #include "compiler/target/target.h"
 #include "compiler/weights_file.h"
 #include "mlir/IR/MLIRContext.h"
@@ -38,15 +39,6 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
   progress(message);
 }
 
-ImportOptions importOptions(const PlanRequest& request) {
-  ImportOptions options;
-  for (const v1::InputShape& shape : request.spec.input_shapes()) {
-    options.input_shapes[shape.name()].assign(shape.shape().begin(), shape.shape().end());
-  }
-  options.external_data = request.external_data;
-  return options;
-}
-
 v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, const v1::CompileOptions& options) {
   v1::BuildUnit unit;
   unit.set_workload_hash(workload.hash());
@@ -58,22 +50,6 @@ v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, con
   *unit.mutable_memory() = target.memory();
   if (options.opt_level() == kPlainLoops) unit.mutable_schedule()->set_strategy("scalar-loops");
   return unit;
-}
-
-/// Reads the model through the front door of its format.
-absl::StatusOr<ImportedModel> importModel(mlir::MLIRContext& context, const PlanRequest& request,
-                                          const std::string& first_bytes) {
-  v1::ModelFormat format = request.spec.format();
-  if (format == v1::MODEL_FORMAT_UNSPECIFIED) format = formatOf(first_bytes);
-  const ImportOptions options = importOptions(request);
-  switch (format) {
-    case v1::MLIR_TEXT:
-      return importMlir(context, request.model_path, options);
-    case v1::TENSOR_EXPRESSION:
-      return importExpression(context, request.model_path, options);
-    default:
-      return importOnnx(context, request.model_path, options);
-  }
 }
 
 /// Puts the workload into a failure that does not name a place itself.
@@ -96,6 +72,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   absl::StatusOr<ImportedModel> model = importModel(context, request, identity->first_bytes);
   if (!model.ok()) return model.status();
   PlanResult result;
+  if (request.describe_model) result.model = viewModel(*model);
   result.import_ms = import_time.ms();
   report(progress, "import", 1, 1, absl::StrCat(model->nodes, " nodes"));
 
@@ -121,7 +98,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
 
   // 4. Weights: folded and laid out by now, written where the kernels will find them.
   result.has_weights = result.plan.weights_bytes() > 0;
-  if (result.has_weights) {
+  if (result.has_weights && !request.weights_path.empty()) {
     absl::Status status = writeWeights(graph->weights, result.plan.weights_bytes(), request.weights_path);
     if (!status.ok()) return status;
   }

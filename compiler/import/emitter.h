@@ -19,6 +19,7 @@ struct Tensor {
   mlir::Value value = {};
   ConstantPtr constant = {};
   std::shared_ptr<const std::vector<Tensor>> sequence = {};
+  bool unknown = false;  ///< what defines it has a problem; only while a model is checked
 
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
   int64_t elements() const { return elementCount(shape); }

@@ -32,6 +32,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineGraph(const onnx::Graph
                                 "' is defined by nothing"),
                    {.attribute = output.name(), .accepted = "a value of the subgraph or around it"});
     }
+    if (value->unknown) return dependsOnProblem();  // no lowering could work with it
     results.push_back(*value);
   }
   return results;

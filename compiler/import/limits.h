@@ -20,5 +20,6 @@ inline constexpr int64_t kFoldedElements = 1 << 16;    ///< larger constants are
 inline constexpr int64_t kFoldedSteps = 1 << 24;       ///< scalar operations folded in one import
 inline constexpr int64_t kInlineConstantBytes = 1024;  ///< larger constants are weights
 inline constexpr int kListedFaults = 20;               ///< unsupported operators named in one message
+inline constexpr int kReportedProblems = 10'000;       ///< of a model that is checked
 
 }  // namespace tessera::compiler::limits

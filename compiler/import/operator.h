@@ -30,6 +30,9 @@ enum TypeSet : unsigned {
 
 inline constexpr int kVariadic = INT_MAX;
 
+/// The newest operator set version of the default domain that models may import.
+inline constexpr int kNewestOpset = 22;
+
 /// An ONNX operator as the importer knows it: one line of a family's table in ops/.
 struct Operator {
   const char* name;
@@ -41,6 +44,7 @@ struct Operator {
   int same = 1;          ///< the first so many inputs have the type of input 0
   int until = INT_MAX;   ///< last version this entry is right for
   const char* domain = "";
+  const char* family = "";  ///< filled in by allOperators()
 };
 
 /// The entry for an operator in an operator set version; null when there is none.

@@ -10,8 +10,13 @@
 namespace tessera::storage {
 namespace {
 
+/// What a job compiles, or asks about; empty for runs of artifacts.
+const v1::CompileSpec& modelOf(const v1::Job& job) {
+  return job.has_analyze() ? job.analyze().compile() : job.compile();
+}
+
 std::string targetName(const v1::Job& job) {
-  const v1::TargetRef& target = job.compile().target();
+  const v1::TargetRef& target = modelOf(job).target();
   return target.has_inline_() ? target.inline_().name() : target.name();
 }
 
@@ -38,7 +43,7 @@ absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string&
   return insert.bind(job.state())
       .bind(job.spec_case())
       .bind(targetName(job))
-      .bind(job.compile().name())
+      .bind(modelOf(job).name())
       .bind(job.action_key())
       .bind(job.cached())
       .bind(job.priority())
@@ -54,7 +59,7 @@ absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
                             .bind(job.state())
                             .bind(job.spec_case())
                             .bind(targetName(job))
-                            .bind(job.compile().name())
+                            .bind(modelOf(job).name())
                             .bind(job.action_key())
                             .bind(job.cached())
                             .bind(job.priority())
