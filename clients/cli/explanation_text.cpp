@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -39,8 +40,9 @@ std::string operatorTable(const v1::GraphView& before) {
     sum.bytes += node.bytes();
   }
   std::vector<std::pair<std::string, Sum>> sorted(sums.begin(), sums.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.second.flops, a.second.bytes) > std::pair(b.second.flops, b.second.bytes);
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::tuple(-a.second.flops, -a.second.bytes, a.first) <
+           std::tuple(-b.second.flops, -b.second.bytes, b.first);
   });
   std::vector<std::vector<std::string>> rows;
   for (const auto& [op, sum] : sorted) {

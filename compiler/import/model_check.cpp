@@ -38,11 +38,10 @@ int64_t ModelCheck::assume(const std::string& input, const std::string& dimensio
 }
 
 void ModelCheck::write(v1::CheckReport& report) const {
-  std::vector<const Problem*> ordered;
-  for (const Problem& problem : problems_) ordered.push_back(&problem);
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const Problem* a, const Problem* b) { return a->position < b->position; });
-  for (const Problem* problem : ordered) *report.add_problems() = problem->failure;
+  std::vector<std::pair<int, size_t>> order;  // position, then as found
+  for (const Problem& problem : problems_) order.emplace_back(problem.position, order.size());
+  std::sort(order.begin(), order.end());
+  for (const auto& [position, index] : order) *report.add_problems() = problems_[index].failure;
   for (const v1::DimensionBinding& binding : assumed_) {
     report.add_unbound_dimensions(binding.name());
     *report.add_assumed() = binding;

@@ -47,7 +47,7 @@ std::vector<v1::OperatorInfo> operatorTable() {
   const auto key = [](const v1::OperatorInfo& info) {
     return std::tuple(info.domain(), info.name(), info.since_version(), info.until_version());
   };
-  std::stable_sort(table.begin(), table.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  std::sort(table.begin(), table.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   return table;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 namespace tessera::client {
 namespace {
@@ -77,7 +78,9 @@ class Layering {
       for (int layer = items_[from].layer + 1; bends <= kMaxBends && layer < items_[to].layer; ++layer) {
         paths_[a].push_back(static_cast<int>(items_.size()));
         layers_[layer].push_back(static_cast<int>(items_.size()));
-        items_.push_back({.layer = layer, .width = kBendWidth});
+        Item& bend = items_.emplace_back();
+        bend.layer = layer;
+        bend.width = kBendWidth;
       }
       paths_[a].push_back(to);
       for (size_t i = 1; i < paths_[a].size(); ++i) {
@@ -99,16 +102,16 @@ class Layering {
       for (size_t i = 0; i < layer.size(); ++i) rank[layer[i]] = static_cast<double>(i);
     }
     eachLayer(downward, [&](std::vector<int>& layer) {
-      std::vector<std::pair<double, int>> keyed;
+      std::vector<std::tuple<double, size_t, int>> keyed;  // equal ones stay in their order
       for (int item : layer) {
         const std::vector<int>& near = downward ? items_[item].up : items_[item].down;
         const double sum = std::accumulate(near.begin(), near.end(), 0.0,
                                            [&](double total, int other) { return total + rank[other]; });
-        keyed.emplace_back(near.empty() ? rank[item] : sum / static_cast<double>(near.size()), item);
+        keyed.emplace_back(near.empty() ? rank[item] : sum / static_cast<double>(near.size()), keyed.size(), item);
       }
-      std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      std::sort(keyed.begin(), keyed.end());
       for (size_t i = 0; i < layer.size(); ++i) {
-        layer[i] = keyed[i].second;
+        layer[i] = std::get<int>(keyed[i]);
         rank[layer[i]] = static_cast<double>(i);
       }
     });
