@@ -107,6 +107,14 @@ void GraphImporter::standInForResults(const onnx::NodeProto& proto, Scope& scope
   }
 }
 
+/// A lowering stops at the first subgraph with a problem; a branch behind it may have problems of its own.
+void GraphImporter::checkOtherBranches(const onnx::NodeProto& proto, Scope& scope) {
+  for (const auto& attribute : proto.attribute()) {
+    if (!attribute.has_g() || attribute.g().input_size() > 0 || entered_.contains(&attribute.g())) continue;
+    check_->add(inlineGraph(attribute.g(), {}, scope).status());
+  }
+}
+
 void GraphImporter::check(ModelCheck& problems, v1::CheckReport& report) {
   check_ = &problems;
   const onnx::GraphProto& graph = model_->graph();

@@ -104,6 +104,7 @@ absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& sco
     if (!check_ || stop_checking_) return status;
     if (isDependence(status) && of_main_graph) check_->countUnchecked();
     check_->add(status);
+    checkOtherBranches(graph.node(index), scope);
     standInForResults(graph.node(index), scope);
   }
   return absl::OkStatus();
@@ -248,7 +249,8 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
 
 Emitter GraphImporter::emitter(const std::string& label) {
   mlir::OpBuilder b = mlir::OpBuilder::atBlockEnd(&main_.getBody().front());
-  return Emitter(b, mlir::NameLoc::get(b.getStringAttr(label)),
+  // Places end up in messages, which must be valid text; names of the model may hold anything.
+  return Emitter(b, mlir::NameLoc::get(b.getStringAttr(printable(label))),
                  [this](Emitter& e, const ConstantPtr& constant) { return materialize(e, constant); });
 }
 

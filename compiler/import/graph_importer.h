@@ -66,6 +66,7 @@ class GraphImporter {
   /// While a model is checked: notes the error and answers OK.
   absl::Status tolerate(absl::Status status);
   void standInForResults(const onnx::NodeProto& proto, Scope& scope);
+  void checkOtherBranches(const onnx::NodeProto& proto, Scope& scope);
   std::optional<Tensor> declaredValue(const std::string& name);
   void readDeclaredTypes(const onnx::GraphProto& graph);
   void compareWithDeclared(const std::string& name, const Tensor& value);
@@ -111,6 +112,7 @@ class GraphImporter {
   int function_depth_ = 0;
 
   ModelCheck* check_ = nullptr;                     ///< set while a model is checked
+  std::set<const onnx::GraphProto*> entered_;       ///< subgraphs that a check has looked at
   bool stop_checking_ = false;                      ///< a limit was met: nothing more is looked at
   std::map<std::string, v1::TensorSpec> declared_;  ///< by value name; as long as what they say holds
 };

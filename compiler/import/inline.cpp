@@ -16,6 +16,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineGraph(const onnx::Graph
                   .found = absl::StrCat(graph.input_size()),
                   .accepted = absl::StrCat(arguments.size())});
   }
+  if (check_) entered_.insert(&graph);
   Scope scope;
   scope.outer = &outer;
   scope.attributes = outer.attributes;
