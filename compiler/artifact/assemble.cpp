@@ -99,6 +99,24 @@ absl::StatusOr<std::string> linkCode(const v1::Plan& plan, const std::vector<con
   return code;
 }
 
+/// Work of one run of `variant`, which is `plan` or one of its variants.
+int64_t flopsOf(const v1::Plan& plan, const v1::Plan& variant) {
+  int64_t flops = 0;
+  for (const v1::Step& step : variant.steps()) flops += plan.workloads(step.workload()).flops();
+  return flops;
+}
+
+v1::Manifest::Variant describeVariant(const v1::Plan& plan, const v1::Plan& variant) {
+  v1::Manifest::Variant described;
+  *described.mutable_dimensions() = variant.dimensions();
+  *described.mutable_inputs() = variant.inputs();
+  *described.mutable_outputs() = variant.outputs();
+  described.set_arena_bytes(variant.arena_bytes());
+  described.set_flops(flopsOf(plan, variant));
+  described.set_steps(variant.steps_size());
+  return described;
+}
+
 v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1::BuiltObject*>& built) {
   const v1::Plan& plan = request.plan;
   v1::Manifest manifest;
@@ -114,9 +132,11 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   manifest.set_weights_bytes(plan.weights_bytes());
   manifest.set_kernels(plan.workloads_size());
   manifest.set_steps(plan.steps_size());
-  int64_t flops = 0;
-  for (const v1::Step& step : plan.steps()) flops += plan.workloads(step.workload()).flops();
-  manifest.set_flops(flops);
+  manifest.set_flops(flopsOf(plan, plan));
+  if (plan.variants_size() > 0) {
+    *manifest.add_variants() = describeVariant(plan, plan);
+    for (const v1::Plan& variant : plan.variants()) *manifest.add_variants() = describeVariant(plan, variant);
+  }
   for (int i = 0; i < plan.workloads_size(); ++i) {
     const v1::KernelInfo& info = built[static_cast<size_t>(i)]->info();
     bool scalar = info.strategy() == kScalarLoops;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/runtime/module_abi.h"
+#include "compiler/runtime/tessera.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LLVMContext.h"
@@ -61,6 +62,8 @@ class Tables {
     buffer_ = llvm::StructType::get(i32, i32, i64, i64);
     phase_ = llvm::StructType::get(pointer_, i64);
     step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64);
+    dimension_ = llvm::StructType::get(pointer_, i64);
+    variant_ = llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32, i32, i32, i64);
   }
 
   void emit() {
@@ -70,26 +73,17 @@ class Tables {
       workspace = std::max(workspace, kernel->workspace_bytes());
       scratch = std::max(scratch, kernel->scratch_bytes());
     }
-    std::vector<Constant*> inputs, outputs, buffers, steps;
-    for (const v1::TensorSpec& spec : plan_.inputs()) inputs.push_back(tensor(spec));
-    for (const v1::TensorSpec& spec : plan_.outputs()) outputs.push_back(tensor(spec));
-    for (const v1::Buffer& buffer : plan_.buffers()) buffers.push_back(bufferEntry(buffer));
-    for (const v1::Step& step : plan_.steps()) steps.push_back(stepEntry(step));
+    std::vector<Constant*> variants = {variantEntry(plan_)};
+    for (const v1::Plan& variant : plan_.variants()) variants.push_back(variantEntry(variant));
     const std::vector<Constant*> members = {
         int32(TESSERA_MODULE_ABI),
-        int32(0),
+        int32(static_cast<int64_t>(variants.size())),
         string(plan_.compiler_version()),
         string(plan_.target().code().triple()),
         string(absl::StrJoin(requiredFeatures(plan_.target().code()), " ")),
         int32(plan_.inputs_size()),
         int32(plan_.outputs_size()),
-        table(tensor_, inputs),
-        table(tensor_, outputs),
-        int32(plan_.buffers_size()),
-        int32(plan_.steps_size()),
-        table(buffer_, buffers),
-        table(step_, steps),
-        int64(plan_.arena_bytes()),
+        table(variant_, variants),
         int64(workspace),
         int64(scratch),
         int64(plan_.weights_bytes()),
@@ -113,6 +107,20 @@ class Tables {
     return define(llvm::ConstantArray::get(type, entries), llvm::GlobalValue::PrivateLinkage);
   }
 
+  Constant* variantEntry(const v1::Plan& plan) {
+    std::vector<Constant*> dimensions, inputs, outputs, buffers, steps;
+    for (const v1::DimensionBinding& dimension : plan.dimensions()) {
+      dimensions.push_back(llvm::ConstantStruct::get(dimension_, {string(dimension.name()), int64(dimension.size())}));
+    }
+    for (const v1::TensorSpec& spec : plan.inputs()) inputs.push_back(tensor(spec));
+    for (const v1::TensorSpec& spec : plan.outputs()) outputs.push_back(tensor(spec));
+    for (const v1::Buffer& buffer : plan.buffers()) buffers.push_back(bufferEntry(buffer));
+    for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(step));
+    return llvm::ConstantStruct::get(
+        variant_, {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs),
+                   table(buffer_, buffers), table(step_, steps), int32(plan.dimensions_size()),
+                   int32(plan.buffers_size()), int32(plan.steps_size()), int32(0), int64(plan.arena_bytes())});
+  }
   Constant* tensor(const v1::TensorSpec& spec) {
     std::vector<Constant*> shape;
     for (int64_t extent : spec.shape()) shape.push_back(int64(extent));
@@ -176,22 +184,39 @@ class Tables {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
-  llvm::StructType *tensor_, *buffer_, *phase_, *step_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *dimension_, *variant_;
   std::vector<Constant*> phases_;  // per workload
 };
 
-absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
-  if (kernels != static_cast<size_t>(plan.workloads_size())) return internal("not one kernel for each workload");
+/// `plan` is the outer one or one of its variants, of which `where` tells in errors.
+absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& where) {
   for (int s = 0; s < plan.steps_size(); ++s) {
     const v1::Step& step = plan.steps(s);
-    if (step.workload() < 0 || step.workload() >= plan.workloads_size()) {
-      return internal(absl::StrCat("steps[", s, "].workload is ", step.workload(), " of ", plan.workloads_size()));
+    if (step.workload() < 0 || step.workload() >= workloads) {
+      return internal(absl::StrCat(where, "steps[", s, "].workload is ", step.workload(), " of ", workloads));
     }
     for (int32_t index : step.operands()) {
       if (index < 0 || index >= plan.buffers_size()) {
-        return internal(absl::StrCat("steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
+        return internal(absl::StrCat(where, "steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
       }
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
+  if (kernels != static_cast<size_t>(plan.workloads_size())) return internal("not one kernel for each workload");
+  if (plan.variants_size() >= TESSERA_MAX_VARIANTS) {
+    return internal(absl::StrCat(plan.variants_size() + 1, " variants; at most ", TESSERA_MAX_VARIANTS));
+  }
+  if (absl::Status status = checkSteps(plan, plan.workloads_size(), ""); !status.ok()) return status;
+  for (int i = 0; i < plan.variants_size(); ++i) {
+    const v1::Plan& variant = plan.variants(i);
+    const std::string where = absl::StrCat("variants[", i, "].");
+    if (variant.inputs_size() != plan.inputs_size() || variant.outputs_size() != plan.outputs_size()) {
+      return internal(absl::StrCat(where, "inputs or outputs are not as many as the plan's"));
+    }
+    if (absl::Status status = checkSteps(variant, plan.workloads_size(), where); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

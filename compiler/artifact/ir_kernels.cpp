@@ -18,8 +18,9 @@
 namespace tessera::compiler {
 namespace {
 
+// @S@ stands for the suffix.
 constexpr char kAdd[] = R"(
-define void @add(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+define void @add@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
 entry:
   %x = load ptr, ptr %operands
   %pw = getelementptr ptr, ptr %operands, i64 1
@@ -45,7 +46,7 @@ exit:
 
 // @N@ stands for the last index. The first phase also writes to scratch, which must be there.
 constexpr char kMirror[] = R"(
-define void @double_it(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+define void @double_it@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
 entry:
   %h = load ptr, ptr %operands
   store i64 %lo, ptr %scratch
@@ -63,7 +64,7 @@ loop:
 exit:
   ret void
 }
-define void @mirror(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+define void @mirror@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
 entry:
   %py = getelementptr ptr, ptr %operands, i64 1
   %y = load ptr, ptr %py
@@ -91,6 +92,11 @@ v1::Target host() {
   auto target = detectHostTarget();
   if (!target.ok()) fatal(std::string(target.status().message()));
   return *target;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos;) text.replace(at, what.size(), with);
+  return text;
 }
 
 int64_t roundUp(int64_t value) { return (value + 63) / 64 * 64; }
@@ -139,7 +145,7 @@ v1::BuiltObject compileIr(const std::string& ir, const std::string& workload_has
   return built;
 }
 
-SmallModel::SmallModel(int64_t n) {
+SmallModel::SmallModel(int64_t n, const std::string& suffix) {
   const int64_t bytes = n * 4, padded = roundUp(bytes);
   v1::TensorSpec vector;
   vector.set_dtype(v1::DATA_TYPE_F32);
@@ -155,8 +161,8 @@ SmallModel::SmallModel(int64_t n) {
   plan.mutable_outputs(0)->set_name("y");
   for (const char* name : {"add", "mirror"}) {
     v1::Workload* workload = plan.add_workloads();
-    workload->set_hash(name);
-    workload->set_symbol(name);
+    workload->set_hash(name + suffix);
+    workload->set_symbol(name + suffix);
     workload->set_summary(name);
     workload->set_flops(n);
   }
@@ -174,13 +180,37 @@ SmallModel::SmallModel(int64_t n) {
   mirror->set_workload(1);
   for (int operand : {2, 3}) mirror->add_operands(operand);
 
-  std::string mirror_ir = kMirror;
-  mirror_ir.replace(mirror_ir.find("@N@"), 3, std::to_string(n - 1));
+  const std::string mirror_ir = replaced(replaced(kMirror, "@N@", std::to_string(n - 1)), "@S@", suffix);
   // Given in another order than the plan's: assemble() sorts them.
-  objects.push_back(compileIr(mirror_ir, "mirror", {phaseOf("double_it", n), phaseOf("mirror", n)}, padded, 64));
-  objects.push_back(compileIr(kAdd, "add", {phaseOf("add", n)}));
+  objects.push_back(compileIr(mirror_ir, "mirror" + suffix,
+                              {phaseOf("double_it" + suffix, n), phaseOf("mirror" + suffix, n)}, padded, 64));
+  objects.push_back(compileIr(replaced(kAdd, "@S@", suffix), "add" + suffix, {phaseOf("add" + suffix, n)}));
   weights.resize(static_cast<size_t>(padded) / 4);
   for (size_t i = 0; i < static_cast<size_t>(n); ++i) weights[i] = static_cast<float>(i) / 2;
+}
+
+SmallModel smallModelVariants(const std::vector<int64_t>& sizes) {
+  SmallModel model(sizes[0], "_0");
+  for (size_t v = 0; v < sizes.size(); ++v) {
+    SmallModel other(sizes[v], "_" + std::to_string(v));
+    v1::Plan* plan = v == 0 ? &model.plan : model.plan.add_variants();
+    v1::DimensionBinding& dimension = *other.plan.add_dimensions();
+    dimension.set_name("n");
+    dimension.set_size(sizes[v]);
+    // w[i] does not depend on n: all variants read from the start of the longest.
+    if (other.weights.size() > model.weights.size()) model.weights = other.weights;
+    if (v == 0) {
+      *plan->mutable_dimensions() = other.plan.dimensions();
+      continue;
+    }
+    for (v1::Step& step : *other.plan.mutable_steps()) step.set_workload(step.workload() + model.plan.workloads_size());
+    for (const v1::Workload& workload : other.plan.workloads()) *model.plan.add_workloads() = workload;
+    other.plan.clear_workloads();
+    *plan = other.plan;
+    for (v1::BuiltObject& object : other.objects) model.objects.push_back(std::move(object));
+  }
+  model.plan.set_weights_bytes(static_cast<int64_t>(model.weights.size() * sizeof(float)));
+  return model;
 }
 
 }  // namespace tessera::compiler

@@ -19,10 +19,14 @@ v1::KernelInfo::Phase phaseOf(const std::string& symbol, int64_t grid);
 ///   h = x + w          ("add": one phase; w is a weight, h lives in the arena)
 ///   y[i] = 2 h[n-1-i]  ("mirror": doubles into the workspace, then mirrors: wrong without the barrier)
 struct SmallModel {
-  explicit SmallModel(int64_t n);
+  /// `suffix` is appended to the names of workloads and functions, so that several can be linked together.
+  explicit SmallModel(int64_t n, const std::string& suffix = "");
   v1::Plan plan;
   std::vector<v1::BuiltObject> objects;
   std::vector<float> weights;  ///< the weights section: w[i] = i / 2
 };
+
+/// The model with a variant for each of `sizes`, which are distinct; the model's dimension is called "n".
+SmallModel smallModelVariants(const std::vector<int64_t>& sizes);
 
 }  // namespace tessera::compiler

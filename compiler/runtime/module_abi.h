@@ -3,14 +3,15 @@
  * code.so has one symbol, `tessera_module_v1`, a constant tessera_module. It has no other dynamic
  * symbols, no constructors, needs no other library and does not allocate. Everything is position
  * independent and read-only after relocation. assemble() writes these tables, libtessera_rt reads
- * them; a change of any struct here raises TESSERA_MODULE_ABI.
+ * them; a change of any struct here raises TESSERA_MODULE_ABI. The symbol's name stays: an older
+ * runtime finds it and says which version it lacks.
  */
 #ifndef TESSERA_COMPILER_RUNTIME_MODULE_ABI_H_
 #define TESSERA_COMPILER_RUNTIME_MODULE_ABI_H_
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 1
+#define TESSERA_MODULE_ABI 2
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -63,24 +64,39 @@ typedef struct {
   int64_t flops;
 } tessera_module_step;
 
+/* A symbolic dimension of the model, bound. */
+typedef struct {
+  const char* name;
+  int64_t size;
+} tessera_module_dimension;
+
+/* The model for one set of input shapes. Names and element types of inputs and outputs are those of every other
+ * variant; no two variants have the same input shapes. */
+typedef struct {
+  const tessera_module_dimension* dimensions; /* in the order in which the model's inputs name them */
+  const tessera_module_tensor* inputs;        /* tessera_module.num_inputs of them */
+  const tessera_module_tensor* outputs;       /* tessera_module.num_outputs of them */
+  const tessera_module_buffer* buffers;
+  const tessera_module_step* steps;
+  int32_t num_dimensions;
+  int32_t num_buffers;
+  int32_t num_steps;
+  int32_t reserved;
+  int64_t arena_bytes; /* one per concurrent run */
+} tessera_module_variant;
+
 typedef struct {
   uint32_t abi_version; /* TESSERA_MODULE_ABI, first in every version */
-  uint32_t reserved;
+  int32_t num_variants; /* 1 to TESSERA_MAX_VARIANTS */
   const char* compiler_version;
   const char* triple;
   const char* features; /* LLVM features the host must have, separated by spaces */
   int32_t num_inputs;
   int32_t num_outputs;
-  const tessera_module_tensor* inputs;
-  const tessera_module_tensor* outputs;
-  int32_t num_buffers;
-  int32_t num_steps;
-  const tessera_module_buffer* buffers;
-  const tessera_module_step* steps;
-  int64_t arena_bytes;     /* one per concurrent run */
-  int64_t workspace_bytes; /* one per concurrent run */
+  const tessera_module_variant* variants;
+  int64_t workspace_bytes; /* one per concurrent run, enough for any variant */
   int64_t scratch_bytes;   /* one per thread of a run */
-  int64_t weights_bytes;
+  int64_t weights_bytes;   /* one section for all variants */
 } tessera_module;
 
 #ifdef __cplusplus

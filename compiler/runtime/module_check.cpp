@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -32,36 +33,76 @@ class Checker {
     if (requirements.triple != m_->triple || joined(requirements) != m_->features) {
       return fail("module", 0, "is for another target than target.txt says");
     }
-    if (!bytes(m_->arena_bytes) || !bytes(m_->workspace_bytes) || !bytes(m_->scratch_bytes) ||
-        !bytes(m_->weights_bytes)) {
+    if (!bytes(m_->workspace_bytes) || !bytes(m_->scratch_bytes) || !bytes(m_->weights_bytes)) {
       return fail("module", 0, "asks for an impossible amount of memory");
     }
     if (static_cast<uint64_t>(m_->weights_bytes) != weights_bytes) {
       return runtimeError(TESSERA_CORRUPT, "the artifact has %llu bytes of weights, its code expects %lld",
                           static_cast<unsigned long long>(weights_bytes), static_cast<long long>(m_->weights_bytes));
     }
-    if (!array(m_->inputs, m_->num_inputs) || !array(m_->outputs, m_->num_outputs) ||
-        !array(m_->buffers, m_->num_buffers) || !array(m_->steps, m_->num_steps)) {
+    if (m_->num_variants < 1 || m_->num_variants > TESSERA_MAX_VARIANTS || !array(m_->variants, m_->num_variants)) {
       return fail("module", 0, "has a table outside the code");
     }
-    for (int i = 0; i < m_->num_inputs; ++i) {
-      if (const char* what = tensor(m_->inputs[i])) return fail("input", i, what);
-    }
-    for (int i = 0; i < m_->num_outputs; ++i) {
-      if (const char* what = tensor(m_->outputs[i])) return fail("output", i, what);
-    }
-    for (int i = 0; i < m_->num_buffers; ++i) {
-      if (const char* what = buffer(m_->buffers[i])) return fail("buffer", i, what);
-    }
-    for (int i = 0; i < m_->num_steps; ++i) {
-      if (const char* what = step(m_->steps[i])) return fail("step", i, what);
+    for (int i = 0; i < m_->num_variants; ++i) {
+      variant_ = i;
+      if (RuntimeStatus status = checkVariant(m_->variants[i]); !status.ok()) return status;
+      if (const char* what = agrees(m_->variants[i])) return fail("variant", i, what);
     }
     return {};
   }
 
  private:
-  static RuntimeStatus fail(const char* table, int index, const char* what) {
-    return runtimeError(TESSERA_CORRUPT, "the artifact's tables are inconsistent: %s %d %s", table, index, what);
+  RuntimeStatus checkVariant(const tessera_module_variant& v) {
+    if (!bytes(v.arena_bytes)) return fail("module", 0, "asks for an impossible amount of memory");
+    if (!array(v.dimensions, v.num_dimensions) || !array(v.inputs, m_->num_inputs) ||
+        !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps)) {
+      return fail("module", 0, "has a table outside the code");
+    }
+    for (int i = 0; i < v.num_dimensions; ++i) {
+      if (!string(v.dimensions[i].name)) return fail("dimension", i, "has its name outside the code");
+      if (v.dimensions[i].size < 0) return fail("dimension", i, "has a negative size");
+    }
+    for (int i = 0; i < m_->num_inputs; ++i) {
+      if (const char* what = tensor(v.inputs[i])) return fail("input", i, what);
+    }
+    for (int i = 0; i < m_->num_outputs; ++i) {
+      if (const char* what = tensor(v.outputs[i])) return fail("output", i, what);
+    }
+    for (int i = 0; i < v.num_buffers; ++i) {
+      if (const char* what = buffer(v, v.buffers[i])) return fail("buffer", i, what);
+    }
+    for (int i = 0; i < v.num_steps; ++i) {
+      if (const char* what = step(v, v.steps[i])) return fail("step", i, what);
+    }
+    return {};
+  }
+
+  /// Whether a variant fits to those before it, all of which are checked.
+  const char* agrees(const tessera_module_variant& v) const {
+    for (const tessera_module_variant* other = m_->variants; other != &v; ++other) {
+      for (int i = 0; i < m_->num_inputs; ++i) {
+        if (!sameTensor(other->inputs[i], v.inputs[i])) return "has another input than the first";
+      }
+      for (int i = 0; i < m_->num_outputs; ++i) {
+        if (!sameTensor(other->outputs[i], v.outputs[i])) return "has another output than the first";
+      }
+      bool distinct = false;
+      for (int i = 0; i < m_->num_inputs && !distinct; ++i) distinct = !sameShape(other->inputs[i], v.inputs[i]);
+      if (!distinct) return "has the input shapes of another";
+    }
+    return nullptr;
+  }
+  static bool sameTensor(const tessera_module_tensor& a, const tessera_module_tensor& b) {
+    return a.dtype == b.dtype && std::strcmp(a.name, b.name) == 0;
+  }
+  static bool sameShape(const tessera_module_tensor& a, const tessera_module_tensor& b) {
+    return std::equal(a.shape, a.shape + a.rank, b.shape, b.shape + b.rank);
+  }
+
+  RuntimeStatus fail(const char* table, int index, const char* what) const {
+    const std::string variant = m_->num_variants > 1 ? "variant " + std::to_string(variant_) + ", " : "";
+    return runtimeError(TESSERA_CORRUPT, "the artifact's tables are inconsistent: %s%s %d %s", variant.c_str(), table,
+                        index, what);
   }
   static std::string joined(const Requirements& requirements) {
     std::string text;
@@ -107,19 +148,19 @@ class Checker {
     return nullptr;
   }
 
-  const char* buffer(const tessera_module_buffer& b) const {
+  const char* buffer(const tessera_module_variant& v, const tessera_module_buffer& b) const {
     if (!bytes(b.size_bytes) || !bytes(b.offset)) return "has an impossible size or offset";
     switch (b.kind) {
       case TESSERA_BUFFER_INPUT:
       case TESSERA_BUFFER_OUTPUT: {
         const bool input = b.kind == TESSERA_BUFFER_INPUT;
         if (b.index < 0 || b.index >= (input ? m_->num_inputs : m_->num_outputs)) return "refers to no such tensor";
-        const int64_t size = (input ? m_->inputs : m_->outputs)[b.index].size_bytes;
+        const int64_t size = (input ? v.inputs : v.outputs)[b.index].size_bytes;
         return b.size_bytes == size && b.offset == 0 ? nullptr : "is not the size of its tensor";
       }
       case TESSERA_BUFFER_WEIGHT:
       case TESSERA_BUFFER_ARENA: {
-        const int64_t limit = b.kind == TESSERA_BUFFER_WEIGHT ? m_->weights_bytes : m_->arena_bytes;
+        const int64_t limit = b.kind == TESSERA_BUFFER_WEIGHT ? m_->weights_bytes : v.arena_bytes;
         if (b.offset % TESSERA_BUFFER_ALIGNMENT != 0) return "has an offset that is no multiple of 64";
         return b.offset <= limit && b.size_bytes <= limit - b.offset ? nullptr : "reaches beyond its section";
       }
@@ -128,13 +169,13 @@ class Checker {
     }
   }
 
-  const char* step(const tessera_module_step& s) const {
+  const char* step(const tessera_module_variant& v, const tessera_module_step& s) const {
     if (!string(s.name) || !string(s.symbol)) return "has its name outside the code";
     if (!array(s.phases, s.num_phases)) return "has its phases outside the code";
     if (!array(s.operands, s.num_operands)) return "has its operands outside the code";
     if (s.flops < 0) return "has a negative operation count";
     for (int32_t i = 0; i < s.num_operands; ++i) {
-      if (s.operands[i] < 0 || s.operands[i] >= m_->num_buffers) return "refers to no such buffer";
+      if (s.operands[i] < 0 || s.operands[i] >= v.num_buffers) return "refers to no such buffer";
     }
     for (int32_t i = 0; i < s.num_phases; ++i) {
       if (s.phases[i].grid < 1) return "has a phase without work";
@@ -146,6 +187,7 @@ class Checker {
 
   const tessera_module* m_;
   std::span<const ImageSegment> segments_;
+  int variant_ = 0;  // the one being checked
 };
 
 }  // namespace

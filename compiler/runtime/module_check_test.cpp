@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
+#include <random>
 
 #include "compiler/runtime/module_image.h"
 
@@ -17,13 +19,20 @@ struct Tables {
   const char text[32] = "name";
   const char triple[32] = "x86_64-unknown-linux-gnu";
   const char features[16] = "avx2 fma";
+  const char another[8] = "another";
   int64_t shape[2] = {4, 8};
+  int64_t shape2[2] = {8, 8};
   tessera_module_tensor input{};
   tessera_module_tensor output{};
+  tessera_module_tensor input2{};
+  tessera_module_tensor output2{};
   tessera_module_buffer buffers[4]{};
+  tessera_module_buffer buffers2[4]{};
+  tessera_module_dimension dimension{};
   tessera_module_phase phase{};
   int32_t operands[4] = {0, 1, 2, 3};
   tessera_module_step step{};
+  tessera_module_variant variants[2]{};
   tessera_module module{};
 
   Tables() {
@@ -32,10 +41,17 @@ struct Tables {
     buffers[1] = {TESSERA_BUFFER_WEIGHT, 0, 64, 64};
     buffers[2] = {TESSERA_BUFFER_ARENA, 0, 128, 128};
     buffers[3] = {TESSERA_BUFFER_OUTPUT, 0, 0, 128};
+    input2 = output2 = {text, TESSERA_F32, 2, shape2, 256};
+    buffers2[0] = {TESSERA_BUFFER_INPUT, 0, 0, 256};
+    buffers2[1] = {TESSERA_BUFFER_WEIGHT, 0, 64, 64};
+    buffers2[2] = {TESSERA_BUFFER_ARENA, 0, 256, 256};
+    buffers2[3] = {TESSERA_BUFFER_OUTPUT, 0, 0, 256};
     phase = {&kernel, 3};
     step = {text, text, &phase, 1, 4, operands, 10};
-    module = {
-        TESSERA_MODULE_ABI, 0, text, triple, features, 1, 1, &input, &output, 4, 1, buffers, &step, 256, 64, 64, 128};
+    dimension = {text, 4};
+    variants[0] = {&dimension, &input, &output, buffers, &step, 1, 4, 1, 0, 256};
+    variants[1] = {&dimension, &input2, &output2, buffers2, &step, 1, 4, 1, 0, 512};
+    module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128};
   }
   Tables(const Tables&) = delete;
   Tables& operator=(const Tables&) = delete;
@@ -49,6 +65,13 @@ struct Tables {
 
 TEST(ModuleCheck, AcceptsWhatTheCompilerEmits) {
   const Tables tables;
+  const RuntimeStatus status = tables.check();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(ModuleCheck, AcceptsSeveralVariants) {
+  Tables tables;
+  tables.module.num_variants = 2;
   const RuntimeStatus status = tables.check();
   EXPECT_TRUE(status.ok()) << status.message();
 }
@@ -76,11 +99,19 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
       {"another target", [](Tables& t) { t.module.triple = t.text; }},
       {"another target", [](Tables& t) { t.module.features = t.text; }},
       {"name outside", [](Tables& t) { t.module.compiler_version = outside; }},
-      {"impossible amount", [](Tables& t) { t.module.arena_bytes = -1; }},
+      {"impossible amount", [](Tables& t) { t.variants[0].arena_bytes = -1; }},
+      {"table outside", [](Tables& t) { t.module.num_variants = 0; }},
+      {"table outside", [](Tables& t) { t.module.num_variants = -1; }},
+      {"table outside", [](Tables& t) { t.module.num_variants = TESSERA_MAX_VARIANTS + 1; }},
+      {"table outside", [](Tables& t) { t.module.num_variants = 64; }},
+      {"table outside", [](Tables& t) { t.module.variants = nullptr; }},
+      {"table outside", [](Tables& t) { t.variants[0].num_dimensions = 1 << 19; }},
+      {"dimension 0 has its name outside", [](Tables& t) { t.dimension.name = outside; }},
+      {"dimension 0 has a negative size", [](Tables& t) { t.dimension.size = -1; }},
       {"impossible amount", [](Tables& t) { t.module.scratch_bytes = INT64_MAX; }},
-      {"table outside", [](Tables& t) { t.module.num_steps = 1 << 19; }},
-      {"table outside", [](Tables& t) { t.module.num_buffers = -1; }},
-      {"table outside", [](Tables& t) { t.module.inputs = nullptr; }},
+      {"table outside", [](Tables& t) { t.variants[0].num_steps = 1 << 19; }},
+      {"table outside", [](Tables& t) { t.variants[0].num_buffers = -1; }},
+      {"table outside", [](Tables& t) { t.variants[0].inputs = nullptr; }},
       {"input 0 has its name", [](Tables& t) { t.input.name = outside; }},
       {"input 0 has an unknown element type", [](Tables& t) { t.input.dtype = 77; }},
       {"input 0 has its shape outside", [](Tables& t) { t.input.shape = elsewhere; }},
@@ -111,6 +142,90 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
     EXPECT_EQ(status.code(), TESSERA_CORRUPT) << fault.words;
     EXPECT_THAT(status.message(), HasSubstr(fault.words));
   }
+}
+
+TEST(ModuleCheck, EveryVariantIsChecked) {
+  const Fault faults[] = {
+      {"variant 1, module 0 has a table outside", [](Tables& t) { t.variants[1].steps = nullptr; }},
+      {"variant 1, module 0 asks for", [](Tables& t) { t.variants[1].arena_bytes = INT64_MAX; }},
+      {"variant 1, input 0 has an unknown", [](Tables& t) { t.input2.dtype = 0; }},
+      {"variant 1, output 0 has a size", [](Tables& t) { t.output2.size_bytes = 4; }},
+      {"variant 1, buffer 2 reaches beyond", [](Tables& t) { t.buffers2[2].offset = 512; }},
+      // What fits the larger variant does not fit the smaller one.
+      {"variant 0, buffer 2 reaches beyond", [](Tables& t) { t.buffers[2].offset = 256; }},
+      {"variant 1, buffer 0 is not the size", [](Tables& t) { t.buffers2[0].size_bytes = 128; }},
+      {"variant 1, step 0 refers to no such", [](Tables& t) { t.variants[1].num_buffers = 3; }},
+      {"variant 1 has another input", [](Tables& t) { t.input2.name = t.another; }},
+      {"variant 1 has another output", [](Tables& t) { t.output2.dtype = TESSERA_I32; }},
+      {"variant 1 has the input shapes of another",
+       [](Tables& t) {
+         t.variants[1] = t.variants[0];
+         t.variants[1].arena_bytes = 512;
+       }},
+  };
+  for (const Fault& fault : faults) {
+    Tables tables;
+    tables.module.num_variants = 2;
+    fault.inject(tables);
+    const RuntimeStatus status = tables.check();
+    EXPECT_EQ(status.code(), TESSERA_CORRUPT) << fault.words;
+    EXPECT_THAT(status.message(), HasSubstr(fault.words));
+  }
+}
+
+/// Reads everything that a runtime reads of tables that passed; the sanitizers watch.
+int64_t readAll(const tessera_module& module) {
+  int64_t sum = 0;
+  const auto read = [&](const tessera_module_tensor& t) {
+    sum += static_cast<int64_t>(std::strlen(t.name)) + t.size_bytes;
+    for (int32_t d = 0; d < t.rank; ++d) sum += t.shape[d];
+  };
+  for (int32_t v = 0; v < module.num_variants; ++v) {
+    const tessera_module_variant& variant = module.variants[v];
+    for (int32_t i = 0; i < variant.num_dimensions; ++i) sum += variant.dimensions[i].name[0];
+    for (int32_t i = 0; i < module.num_inputs; ++i) read(variant.inputs[i]);
+    for (int32_t i = 0; i < module.num_outputs; ++i) read(variant.outputs[i]);
+    for (int32_t s = 0; s < variant.num_steps; ++s) {
+      const tessera_module_step& step = variant.steps[s];
+      for (int32_t o = 0; o < step.num_operands; ++o) {
+        const tessera_module_buffer& buffer = variant.buffers[step.operands[o]];
+        if (buffer.kind == TESSERA_BUFFER_INPUT) sum += variant.inputs[buffer.index].size_bytes;
+        if (buffer.kind == TESSERA_BUFFER_OUTPUT) sum += variant.outputs[buffer.index].size_bytes;
+        if (buffer.kind == TESSERA_BUFFER_ARENA) EXPECT_LE(buffer.offset + buffer.size_bytes, variant.arena_bytes);
+        if (buffer.kind == TESSERA_BUFFER_WEIGHT) EXPECT_LE(buffer.offset + buffer.size_bytes, module.weights_bytes);
+      }
+      for (int32_t p = 0; p < step.num_phases; ++p) EXPECT_EQ(step.phases[p].fn, &kernel);
+    }
+  }
+  return sum;
+}
+
+TEST(ModuleCheck, RandomDamageIsRefusedOrHarmless) {
+  std::mt19937_64 random(11);
+  int refused = 0, accepted = 0;
+  for (int i = 0; i < 60'000; ++i) {
+    Tables tables;
+    tables.module.num_variants = 1 + static_cast<int32_t>(random() % 2);
+    const int words = 1 + static_cast<int>(random() % 3);
+    for (int w = 0; w < words; ++w) {
+      // A word, or half of one, becomes a small number, anything, or a pointer into the tables or just beyond.
+      const size_t size = random() % 2 ? 8 : 4;
+      const size_t at = random() % (sizeof(Tables) / size) * size;
+      const uint64_t kinds[] = {random() % 5, random(),
+                                reinterpret_cast<uintptr_t>(&tables) + random() % (sizeof(Tables) + 64),
+                                static_cast<uint64_t>(-1) - random() % 3};
+      const uint64_t value = kinds[random() % 4];
+      std::memcpy(reinterpret_cast<char*>(&tables) + at, &value, size);
+    }
+    if (tables.check().ok()) {
+      ++accepted;
+      readAll(tables.module);
+    } else {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 10'000);
+  EXPECT_GT(accepted, 1'000);  // else nothing of what passes was read
 }
 
 }  // namespace

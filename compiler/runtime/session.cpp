@@ -1,6 +1,9 @@
 #include "compiler/runtime/session.h"
 
+#include <algorithm>
 #include <ctime>
+
+#include "compiler/runtime/variants.h"
 
 namespace tessera::compiler {
 namespace {
@@ -23,12 +26,17 @@ bool overlap(const void* a, size_t a_size, const void* b, size_t b_size) {
   return a_size > 0 && b_size > 0 && (x < y ? y - x < a_size : x - y < b_size);
 }
 
+RuntimeStatus sizeError(const tessera_module& module, size_t variant, const char* kind, size_t index,
+                        const tessera_module_tensor& tensor, size_t size) {
+  std::string which;
+  if (module.num_variants > 1) which = " in the chosen variant (" + describeVariant(module, variant) + ")";
+  return runtimeError(TESSERA_INVALID_ARGUMENT, "%s %zu ('%.100s') takes %lld bytes%.200s, %zu were given", kind, index,
+                      tensor.name, static_cast<long long>(tensor.size_bytes), which.c_str(), size);
+}
+
+/// All but the size.
 RuntimeStatus checkBuffer(const char* kind, size_t index, const tessera_module_tensor& tensor, const void* data,
                           size_t size) {
-  if (size != static_cast<size_t>(tensor.size_bytes)) {
-    return runtimeError(TESSERA_INVALID_ARGUMENT, "%s %zu ('%.100s') takes %lld bytes, %zu were given", kind, index,
-                        tensor.name, static_cast<long long>(tensor.size_bytes), size);
-  }
   if (size > 0 && !data) {
     return runtimeError(TESSERA_INVALID_ARGUMENT, "%s %zu ('%.100s') is null", kind, index, tensor.name);
   }
@@ -63,27 +71,46 @@ Session::Session(std::shared_ptr<const LoadedArtifact> artifact, int threads)
     : artifact_(std::move(artifact)), module_(artifact_->module()), team_(threads) {}
 
 RuntimeStatus Session::prepare() {
+  int64_t arena_bytes = 0;
+  for (const tessera_module_variant& variant : variantsOf(module_)) {
+    arena_bytes = std::max(arena_bytes, variant.arena_bytes);
+  }
   // Whole pages, so that no two threads write to one cache line. checkModule() bounds the sizes: no overflow.
   scratch_stride_ = (static_cast<size_t>(module_.scratch_bytes) + kPage - 1) / kPage * kPage;
-  if (!arena_.allocate(static_cast<size_t>(module_.arena_bytes)) ||
+  if (!arena_.allocate(static_cast<size_t>(arena_bytes)) ||
       !workspace_.allocate(static_cast<size_t>(module_.workspace_bytes)) ||
       !scratch_.allocate(scratch_stride_ * static_cast<size_t>(team_.threads()))) {
     return runtimeError(TESSERA_OUT_OF_MEMORY,
                         "no memory for a session: arena %lld, workspace %lld, scratch %zu bytes for each of %d threads",
-                        static_cast<long long>(module_.arena_bytes), static_cast<long long>(module_.workspace_bytes),
+                        static_cast<long long>(arena_bytes), static_cast<long long>(module_.workspace_bytes),
                         scratch_stride_, team_.threads());
   }
-  for (int32_t s = 0; s < module_.num_steps; ++s) {
-    const tessera_module_step& step = module_.steps[s];
-    first_operand_.push_back(operands_.size());
+  for (const tessera_module_variant& variant : variantsOf(module_)) bound_.push_back(bind(variant));
+  return {};
+}
+
+Session::Bound Session::bind(const tessera_module_variant& variant) const {
+  Bound bound;
+  for (int32_t s = 0; s < variant.num_steps; ++s) {
+    const tessera_module_step& step = variant.steps[s];
+    bound.first_operand.push_back(bound.operands.size());
     for (int32_t i = 0; i < step.num_operands; ++i) {
-      const tessera_module_buffer& buffer = module_.buffers[step.operands[i]];
+      const tessera_module_buffer& buffer = variant.buffers[step.operands[i]];
       if (buffer.kind == TESSERA_BUFFER_INPUT || buffer.kind == TESSERA_BUFFER_OUTPUT) {
-        caller_slots_.push_back({operands_.size(), buffer.index, buffer.kind == TESSERA_BUFFER_OUTPUT});
+        bound.caller_slots.push_back({bound.operands.size(), buffer.index, buffer.kind == TESSERA_BUFFER_OUTPUT});
       }
-      operands_.push_back(operandAddress(buffer));
+      bound.operands.push_back(operandAddress(buffer));
     }
   }
+  return bound;
+}
+
+RuntimeStatus Session::select(size_t variant) {
+  if (running_.test_and_set(std::memory_order_acquire)) {
+    return runtimeError(TESSERA_BUSY, "the session is running; another variant can be chosen when it has ended");
+  }
+  const RunningGuard guard(running_);
+  variant_ = variant;
   return {};
 }
 
@@ -104,12 +131,20 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
                         expected_inputs, expected_outputs, inputs.size(), outputs.size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    RuntimeStatus status = checkBuffer("input", i, module_.inputs[i], inputs[i].data, inputs[i].size_bytes);
+    const tessera_module_tensor& tensor = tables().inputs[i];
+    if (inputs[i].size_bytes != static_cast<size_t>(tensor.size_bytes)) {
+      return sizeError(module_, variant_, "input", i, tensor, inputs[i].size_bytes);
+    }
+    RuntimeStatus status = checkBuffer("input", i, tensor, inputs[i].data, inputs[i].size_bytes);
     if (!status.ok()) return status;
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
     const tessera_buffer& output = outputs[o];
-    RuntimeStatus status = checkBuffer("output", o, module_.outputs[o], output.data, output.size_bytes);
+    const tessera_module_tensor& tensor = tables().outputs[o];
+    if (output.size_bytes != static_cast<size_t>(tensor.size_bytes)) {
+      return sizeError(module_, variant_, "output", o, tensor, output.size_bytes);
+    }
+    RuntimeStatus status = checkBuffer("output", o, tensor, output.data, output.size_bytes);
     if (!status.ok()) return status;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (overlap(output.data, output.size_bytes, inputs[i].data, inputs[i].size_bytes)) {
@@ -132,9 +167,10 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   }
   const RunningGuard guard(running_);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
-  for (const CallerSlot& slot : caller_slots_) {
+  Bound& bound = bound_[variant_];
+  for (const CallerSlot& slot : bound.caller_slots) {
     const auto tensor = static_cast<size_t>(slot.tensor);
-    operands_[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
+    bound.operands[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
   }
   step_ns_ = step_ns;
   team_.run([](void* session, int thread) { static_cast<Session*>(session)->runThread(thread); }, this);
@@ -143,12 +179,14 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
 
 void Session::runThread(int thread) {
   const int threads = team_.threads();
+  const tessera_module_variant& variant = tables();
+  const Bound& bound = bound_[variant_];
   uint8_t* const scratch = scratch_.data() ? scratch_.data() + scratch_stride_ * static_cast<size_t>(thread) : nullptr;
   const bool timed = thread == 0 && !step_ns_.empty();
   int64_t begin = timed ? nowNs() : 0;
-  for (int32_t s = 0; s < module_.num_steps; ++s) {
-    const tessera_module_step& step = module_.steps[s];
-    void* const* operands = operands_.data() + first_operand_[static_cast<size_t>(s)];
+  for (int32_t s = 0; s < variant.num_steps; ++s) {
+    const tessera_module_step& step = variant.steps[s];
+    void* const* operands = bound.operands.data() + bound.first_operand[static_cast<size_t>(s)];
     for (int32_t p = 0; p < step.num_phases; ++p) {
       const tessera_module_phase& phase = step.phases[p];
       const int64_t low = partBegin(phase.grid, thread, threads), high = partBegin(phase.grid, thread + 1, threads);

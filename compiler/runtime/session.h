@@ -31,22 +31,35 @@ class Session {
   static RuntimeStatus create(std::shared_ptr<const LoadedArtifact> artifact, int threads,
                               std::unique_ptr<Session>* session);
 
-  size_t numSteps() const { return static_cast<size_t>(module_.num_steps); }
+  /// The variant that runs; its tables.
+  size_t variant() const { return variant_; }
+  const tessera_module_variant& tables() const { return module_.variants[variant_]; }
+  const tessera_module& module() const { return module_; }
+  /// Lets later runs be of another variant, below module().num_variants. Fails with BUSY while one runs.
+  RuntimeStatus select(size_t variant);
 
-  /// Runs every step. `step_ns`, when not empty, has an element per step. Does not allocate.
+  /// Runs every step. `step_ns`, when not empty, has an element per step of the variant. Does not allocate.
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                     std::span<int64_t> step_ns);
 
  private:
-  /// A place in `operands_` that is filled anew by each run.
+  /// A place in `operands` that is filled anew by each run.
   struct CallerSlot {
     size_t operand;
     int32_t tensor;
     bool output;
   };
 
+  /// What the steps of one variant are called with.
+  struct Bound {
+    std::vector<void*> operands;        // of all steps, one after another
+    std::vector<size_t> first_operand;  // per step
+    std::vector<CallerSlot> caller_slots;
+  };
+
   Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
   RuntimeStatus prepare();
+  Bound bind(const tessera_module_variant& variant) const;
   RuntimeStatus checkBuffers(std::span<const tessera_const_buffer> inputs,
                              std::span<const tessera_buffer> outputs) const;
   void runThread(int thread);
@@ -55,10 +68,9 @@ class Session {
   std::shared_ptr<const LoadedArtifact> artifact_;
   const tessera_module& module_;
   MemoryRegion arena_, workspace_, scratch_;
-  size_t scratch_stride_ = 0;          // bytes from one thread's scratch to the next
-  std::vector<void*> operands_;        // of all steps, one after another
-  std::vector<size_t> first_operand_;  // per step
-  std::vector<CallerSlot> caller_slots_;
+  size_t scratch_stride_ = 0;  // bytes from one thread's scratch to the next
+  std::vector<Bound> bound_;   // per variant
+  size_t variant_ = 0;
   std::span<int64_t> step_ns_;  // of the run in progress
   std::atomic_flag running_;
   WorkerTeam team_;  // last: its threads use what is above

@@ -6,12 +6,15 @@
 #include <system_error>
 
 #include "compiler/runtime/session.h"
+#include "compiler/runtime/variants.h"
 #include "proto/version/version.h"
 
 using tessera::compiler::ArtifactFile;
 using tessera::compiler::LoadedArtifact;
 using tessera::compiler::RuntimeStatus;
 using tessera::compiler::Session;
+using tessera::compiler::VariantQuery;
+using tessera::compiler::variantsOf;
 
 struct tessera_artifact {
   std::shared_ptr<const LoadedArtifact> loaded;
@@ -70,6 +73,28 @@ tessera_status describe(const tessera_module_tensor* tensors, int32_t count, siz
   const tessera_module_tensor& tensor = tensors[index];
   *info = {tensor.name, tensor.dtype, tensor.rank, tensor.shape, tensor.size_bytes};
   return TESSERA_OK;
+}
+
+/// What keeps a query from being read, or null.
+const char* malformed(const VariantQuery& query) {
+  if (!query.inputs.empty() && !query.inputs.data()) return "the list of shapes is null";
+  if (!query.dimensions.empty() && !query.dimensions.data()) return "the list of dimensions is null";
+  for (const tessera_shape& shape : query.inputs) {
+    if (shape.rank > 0 && !shape.extents) return "a shape's extents are null";
+  }
+  for (const tessera_dimension& dimension : query.dimensions) {
+    if (!dimension.name) return "a dimension's name is null";
+  }
+  return nullptr;
+}
+
+/// Calls `body` with the tables of one variant.
+template <typename Body>
+tessera_status ofVariant(const tessera_artifact* artifact, size_t variant, Body body) {
+  if (!artifact) return invalid("the artifact is null");
+  const tessera_module& module = artifact->loaded->module();
+  if (variant >= static_cast<size_t>(module.num_variants)) return invalid("the variant's index is out of range");
+  return body(module, module.variants[variant]);
 }
 
 tessera_status run(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
@@ -140,38 +165,91 @@ size_t tessera_artifact_num_outputs(const tessera_artifact* artifact) {
 }
 
 tessera_status tessera_artifact_input(const tessera_artifact* artifact, size_t index, tessera_tensor_info* info) {
-  if (!artifact) return invalid("the artifact is null");
-  const tessera_module& module = artifact->loaded->module();
-  return describe(module.inputs, module.num_inputs, index, info);
+  return tessera_artifact_variant_input(artifact, 0, index, info);
 }
 
 tessera_status tessera_artifact_output(const tessera_artifact* artifact, size_t index, tessera_tensor_info* info) {
-  if (!artifact) return invalid("the artifact is null");
-  const tessera_module& module = artifact->loaded->module();
-  return describe(module.outputs, module.num_outputs, index, info);
+  return tessera_artifact_variant_output(artifact, 0, index, info);
 }
 
 size_t tessera_artifact_num_steps(const tessera_artifact* artifact) {
-  return artifact ? static_cast<size_t>(artifact->loaded->module().num_steps) : 0;
+  return artifact ? static_cast<size_t>(artifact->loaded->module().variants[0].num_steps) : 0;
 }
 
 tessera_status tessera_artifact_step(const tessera_artifact* artifact, size_t index, tessera_step_info* info) {
-  if (!artifact || !info) return invalid("the artifact or the place for the description is null");
-  const tessera_module& module = artifact->loaded->module();
-  if (index >= static_cast<size_t>(module.num_steps)) return invalid("the step's index is out of range");
-  const tessera_module_step& step = module.steps[index];
-  *info = {step.name, step.symbol, step.num_phases, 0, step.flops};
-  for (int32_t i = 0; i < step.num_phases; ++i) {
-    if (step.phases[i].grid > info->max_grid) info->max_grid = step.phases[i].grid;
-  }
-  return TESSERA_OK;
+  return tessera_artifact_variant_step(artifact, 0, index, info);
 }
 
 tessera_status tessera_artifact_memory(const tessera_artifact* artifact, tessera_memory_info* info) {
   if (!artifact || !info) return invalid("the artifact or the place for the description is null");
   const tessera_module& module = artifact->loaded->module();
-  *info = {module.weights_bytes, module.arena_bytes, module.workspace_bytes, module.scratch_bytes};
+  *info = {module.weights_bytes, 0, module.workspace_bytes, module.scratch_bytes};
+  for (const tessera_module_variant& variant : variantsOf(module)) {
+    if (variant.arena_bytes > info->arena_bytes) info->arena_bytes = variant.arena_bytes;
+  }
   return TESSERA_OK;
+}
+
+size_t tessera_artifact_num_variants(const tessera_artifact* artifact) {
+  return artifact ? static_cast<size_t>(artifact->loaded->module().num_variants) : 0;
+}
+
+tessera_status tessera_artifact_variant(const tessera_artifact* artifact, size_t variant, tessera_variant_info* info) {
+  return ofVariant(artifact, variant, [&](const tessera_module&, const tessera_module_variant& tables) {
+    if (!info) return invalid("the place for the description is null");
+    *info = {static_cast<size_t>(tables.num_dimensions), static_cast<size_t>(tables.num_steps), tables.arena_bytes, 0};
+    for (int32_t s = 0; s < tables.num_steps; ++s) {
+      if (__builtin_add_overflow(info->flops, tables.steps[s].flops, &info->flops)) info->flops = INT64_MAX;
+    }
+    return TESSERA_OK;
+  });
+}
+
+tessera_status tessera_artifact_variant_dimension(const tessera_artifact* artifact, size_t variant, size_t index,
+                                                  tessera_dimension* dimension) {
+  return ofVariant(artifact, variant, [&](const tessera_module&, const tessera_module_variant& tables) {
+    if (!dimension) return invalid("the place for the dimension is null");
+    if (index >= static_cast<size_t>(tables.num_dimensions)) return invalid("the dimension's index is out of range");
+    *dimension = {tables.dimensions[index].name, tables.dimensions[index].size};
+    return TESSERA_OK;
+  });
+}
+
+tessera_status tessera_artifact_variant_input(const tessera_artifact* artifact, size_t variant, size_t index,
+                                              tessera_tensor_info* info) {
+  return ofVariant(artifact, variant, [&](const tessera_module& module, const tessera_module_variant& tables) {
+    return describe(tables.inputs, module.num_inputs, index, info);
+  });
+}
+
+tessera_status tessera_artifact_variant_output(const tessera_artifact* artifact, size_t variant, size_t index,
+                                               tessera_tensor_info* info) {
+  return ofVariant(artifact, variant, [&](const tessera_module& module, const tessera_module_variant& tables) {
+    return describe(tables.outputs, module.num_outputs, index, info);
+  });
+}
+
+tessera_status tessera_artifact_variant_step(const tessera_artifact* artifact, size_t variant, size_t index,
+                                             tessera_step_info* info) {
+  return ofVariant(artifact, variant, [&](const tessera_module&, const tessera_module_variant& tables) {
+    if (!info) return invalid("the place for the description is null");
+    if (index >= static_cast<size_t>(tables.num_steps)) return invalid("the step's index is out of range");
+    const tessera_module_step& step = tables.steps[index];
+    *info = {step.name, step.symbol, step.num_phases, 0, step.flops};
+    for (int32_t i = 0; i < step.num_phases; ++i) {
+      if (step.phases[i].grid > info->max_grid) info->max_grid = step.phases[i].grid;
+    }
+    return TESSERA_OK;
+  });
+}
+
+tessera_status tessera_artifact_find_variant(const tessera_artifact* artifact, const tessera_shape* inputs,
+                                             size_t num_inputs, const tessera_dimension* dimensions,
+                                             size_t num_dimensions, size_t* variant) {
+  if (!artifact || !variant) return invalid("the artifact or the place for the variant is null");
+  const VariantQuery query{{inputs, num_inputs}, {dimensions, num_dimensions}};
+  if (const char* problem = malformed(query)) return invalid(problem);
+  return guarded([&] { return findVariant(artifact->loaded->module(), query, variant); });
 }
 
 tessera_status tessera_session_create(const tessera_artifact* artifact, int threads, tessera_session** session) {
@@ -188,6 +266,36 @@ tessera_status tessera_session_create(const tessera_artifact* artifact, int thre
 
 void tessera_session_destroy(tessera_session* session) { delete session; }
 
+tessera_status tessera_session_set_input_shapes(tessera_session* session, const tessera_shape* inputs,
+                                                size_t num_inputs) {
+  if (!session) return invalid("the session is null");
+  const VariantQuery query{{inputs, num_inputs}, {}};
+  if (const char* problem = malformed(query)) return invalid(problem);
+  return guarded([&]() -> RuntimeStatus {
+    size_t variant = 0;
+    RuntimeStatus status = findVariant(session->session->module(), query, &variant);
+    return status.ok() ? session->session->select(variant) : status;
+  });
+}
+
+tessera_status tessera_session_set_variant(tessera_session* session, size_t variant) {
+  if (!session) return invalid("the session is null");
+  if (variant >= variantsOf(session->session->module()).size()) return invalid("the variant's index is out of range");
+  return guarded([&] { return session->session->select(variant); });
+}
+
+size_t tessera_session_variant(const tessera_session* session) { return session ? session->session->variant() : 0; }
+
+tessera_status tessera_session_input(const tessera_session* session, size_t index, tessera_tensor_info* info) {
+  if (!session) return invalid("the session is null");
+  return describe(session->session->tables().inputs, session->session->module().num_inputs, index, info);
+}
+
+tessera_status tessera_session_output(const tessera_session* session, size_t index, tessera_tensor_info* info) {
+  if (!session) return invalid("the session is null");
+  return describe(session->session->tables().outputs, session->session->module().num_outputs, index, info);
+}
+
 tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
                                    const tessera_buffer* outputs, size_t num_outputs) {
   return run(session, inputs, num_inputs, outputs, num_outputs, {});
@@ -197,7 +305,9 @@ tessera_status tessera_session_profile(tessera_session* session, const tessera_c
                                        const tessera_buffer* outputs, size_t num_outputs, int64_t* step_ns,
                                        size_t num_steps) {
   if (num_steps && !step_ns) return invalid("the place for the steps' times is null");
-  if (session && num_steps != session->session->numSteps()) return invalid("there is not one time for each step");
+  if (session && num_steps != static_cast<size_t>(session->session->tables().num_steps)) {
+    return invalid("there is not one time for each step");
+  }
   return run(session, inputs, num_inputs, outputs, num_outputs, {step_ns, num_steps});
 }
 

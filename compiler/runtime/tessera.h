@@ -123,12 +123,58 @@ TESSERA_API tessera_status tessera_artifact_step(const tessera_artifact* artifac
 /* Bytes an artifact takes: weights are mapped and shared, the rest is per session. */
 typedef struct {
   int64_t weights_bytes;
-  int64_t arena_bytes;     /* intermediates */
+  int64_t arena_bytes;     /* intermediates, of the variant that needs most */
   int64_t workspace_bytes; /* of one step, shared by its threads */
   int64_t scratch_bytes;   /* per thread */
 } tessera_memory_info;
 
 TESSERA_API tessera_status tessera_artifact_memory(const tessera_artifact* artifact, tessera_memory_info* info);
+
+/* ---- Variants ----
+ * An artifact may hold several specialisations of its model, each for other input shapes. They have the same inputs
+ * and outputs by name and element type, in the same order; shapes, sizes and steps are their own. The functions above
+ * describe variant 0, the only one of most artifacts: a program that runs those needs nothing of this section. */
+
+enum { TESSERA_MAX_VARIANTS = 64 };
+
+typedef struct {
+  size_t num_dimensions; /* symbolic dimensions of the model that are bound here */
+  size_t num_steps;
+  int64_t arena_bytes;
+  int64_t flops;
+} tessera_variant_info;
+
+/* A dimension that the model names, e.g. "batch", with its size. */
+typedef struct {
+  const char* name;
+  int64_t size;
+} tessera_dimension;
+
+/* At least 1. */
+TESSERA_API size_t tessera_artifact_num_variants(const tessera_artifact* artifact);
+/* Fail with INVALID_ARGUMENT when an index is out of range. */
+TESSERA_API tessera_status tessera_artifact_variant(const tessera_artifact* artifact, size_t variant,
+                                                    tessera_variant_info* info);
+TESSERA_API tessera_status tessera_artifact_variant_dimension(const tessera_artifact* artifact, size_t variant,
+                                                              size_t index, tessera_dimension* dimension);
+TESSERA_API tessera_status tessera_artifact_variant_input(const tessera_artifact* artifact, size_t variant,
+                                                          size_t index, tessera_tensor_info* info);
+TESSERA_API tessera_status tessera_artifact_variant_output(const tessera_artifact* artifact, size_t variant,
+                                                           size_t index, tessera_tensor_info* info);
+TESSERA_API tessera_status tessera_artifact_variant_step(const tessera_artifact* artifact, size_t variant, size_t index,
+                                                         tessera_step_info* info);
+
+/* The shape of an input: `rank` extents, outermost first; rank -1 where it is not known. */
+typedef struct {
+  const int64_t* extents;
+  int32_t rank;
+} tessera_shape;
+
+/* Finds the one variant with these input shapes (one per input, in order; none at all: not known) and these dimensions.
+ * Fails with INVALID_ARGUMENT when none fits, or several do; the error lists what there is. */
+TESSERA_API tessera_status tessera_artifact_find_variant(const tessera_artifact* artifact, const tessera_shape* inputs,
+                                                         size_t num_inputs, const tessera_dimension* dimensions,
+                                                         size_t num_dimensions, size_t* variant);
 
 /* ---- Sessions ---- */
 
@@ -144,6 +190,19 @@ TESSERA_API tessera_status tessera_session_create(const tessera_artifact* artifa
 /* Null is allowed. Must not be called while the session runs. */
 TESSERA_API void tessera_session_destroy(tessera_session* session);
 
+/* Sessions of artifacts with several variants run one of them at a time, at first variant 0; memory is there for the
+ * largest. Choosing another neither allocates nor touches memory. Fail with INVALID_ARGUMENT (as
+ * tessera_artifact_find_variant does; the choice stays as it was) or BUSY. */
+TESSERA_API tessera_status tessera_session_set_input_shapes(tessera_session* session, const tessera_shape* inputs,
+                                                            size_t num_inputs);
+TESSERA_API tessera_status tessera_session_set_variant(tessera_session* session, size_t variant);
+TESSERA_API size_t tessera_session_variant(const tessera_session* session);
+/* Inputs and outputs of the chosen variant. */
+TESSERA_API tessera_status tessera_session_input(const tessera_session* session, size_t index,
+                                                 tessera_tensor_info* info);
+TESSERA_API tessera_status tessera_session_output(const tessera_session* session, size_t index,
+                                                  tessera_tensor_info* info);
+
 /* Caller's memory for one tensor: `size_bytes` must be the tensor's, `data` aligned to its element.
  * Multiples of 64 are a little faster. */
 typedef struct {
@@ -155,13 +214,14 @@ typedef struct {
   size_t size_bytes;
 } tessera_buffer;
 
-/* Runs the model once. Buffers are given in the order of the artifact's inputs and outputs; no output may
- * overlap another buffer. Returns when the outputs are written.
+/* Runs the chosen variant of the model once. Buffers are given in the order of the artifact's inputs and outputs; no
+ * output may overlap another buffer. Returns when the outputs are written.
  * Fails with INVALID_ARGUMENT (nothing was written) or BUSY. */
 TESSERA_API tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs,
                                                size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs);
 
-/* The same, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps).
+/* The same, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps) of the
+ * chosen variant.
  * Reading the clock costs about 50 ns a step. */
 TESSERA_API tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs,
                                                    size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs,

@@ -14,7 +14,8 @@ def parse():
     parser = argparse.ArgumentParser(prog="tests/run", description="Builds and tests Tessera.")
     parser.add_argument("--slow", action="store_true", help="also suites marked slow")
     parser.add_argument("--lint", action="store_true", help="also clang-tidy on all of our sources")
-    parser.add_argument("--lint-report", action="store_true", help="the same, last, printing findings without failing")
+    parser.add_argument("--lint-report", type=int, metavar="MINUTES",
+                        help="the same, last and for so long, latest changes first, printing findings without failing")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
@@ -25,7 +26,8 @@ def parse():
 def main():
     options = parse()
     selected = re.compile(options.only).search if options.only else lambda name: True
-    context = steps.Context(preset=options.preset, jobs=options.jobs, slow=options.slow, selected=selected)
+    context = steps.Context(preset=options.preset, jobs=options.jobs, slow=options.slow, selected=selected,
+                            lint_minutes=options.lint_report)
     plan = [] if options.no_build else [steps.configure, steps.build]
     if not options.only:
         plan.append(steps.check_format)

@@ -4,6 +4,7 @@ import concurrent.futures
 import hashlib
 import json
 import subprocess
+import time
 
 TIDY = "clang-tidy-22"
 
@@ -21,9 +22,18 @@ def _tidy(build, root, name):
     return done.returncode, done.stdout
 
 
-def run(root, build, log, sources, headers, jobs):
-    """Names of sources with findings. `log` has them in full; each is printed once, however many include its header.
+def _latest_first(root, names):
+    """Files in the order of their last change; what no recent commit touched comes last."""
+    changed = subprocess.run(["git", "log", "-n", "300", "--format=", "--name-only"], cwd=root, capture_output=True,
+                             text=True, check=False).stdout.split()
+    position = {name: i for i, name in reversed(list(enumerate(changed)))}
+    return sorted(names, key=lambda name: position.get(name, len(changed)))
 
+
+def run(root, build, log, sources, headers, jobs, minutes=None):
+    """Names of sources with findings, and how many files were not looked at because `minutes` had passed.
+
+    `log` has the findings in full; each is printed once, however many include its header. What changed last comes first.
     A file's key covers its own bytes, its compile command and all of our headers: coarse, but never stale.
     """
     commands = {entry["file"]: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text())}
@@ -33,14 +43,23 @@ def run(root, build, log, sources, headers, jobs):
     clean = set(json.loads(store.read_text())) if store.exists() else set()
     keys = {name: _digest(common.encode(), commands[str(root / name)].encode(), (root / name).read_bytes())
             for name in sources if str(root / name) in commands}
-    todo = [name for name, key in keys.items() if key not in clean]
-    findings, said = [], set()
+    todo = _latest_first(root, [name for name, key in keys.items() if key not in clean])
+    end = time.monotonic() + 60 * minutes if minutes else float("inf")
+    findings, said, unseen = [], set(), 0
+
+    def tidy_in_time(name):
+        return _tidy(build, root, name) if time.monotonic() < end else None
+
     with open(log, "w", encoding="utf-8") as stream, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(_tidy, build, root, name): name for name in todo}
+        futures = {pool.submit(tidy_in_time, name): name for name in todo}
         for future in concurrent.futures.as_completed(futures):
             name = futures[future]
             try:
-                returncode, output = future.result()
+                outcome = future.result()
+                if outcome is None:
+                    unseen += 1
+                    continue
+                returncode, output = outcome
             except subprocess.TimeoutExpired:
                 returncode, output = 1, f"{name}: error: clang-tidy took longer than 900 s\n"
             if returncode == 0:
@@ -52,4 +71,4 @@ def run(root, build, log, sources, headers, jobs):
                 said.update(fresh)
                 print("\n".join(line.removeprefix(f"{root}/") for line in fresh), flush=True)
     store.write_text(json.dumps(sorted(clean & set(keys.values()))))
-    return sorted(findings)
+    return sorted(findings), unseen

@@ -23,3 +23,30 @@ func.func @too_narrow(%x: tensor<5x17xf32>, %w: tensor<17x10xf32> {tessera.weigh
   %r = linalg.matmul ins(%x, %w : tensor<5x17xf32>, tensor<17x10xf32>) outs(%f : tensor<5x10xf32>) -> tensor<5x10xf32>
   return %r : tensor<5x10xf32>
 }
+
+// -----
+
+// [N, K], as exporters write fully connected layers: panels all the same.
+// CHECK-LABEL: @transposed_weights
+// CHECK: ins({{.*}} : tensor<5x17xf32>, tensor<3x17x32xf32>) outs({{.*}} : tensor<5x3x32xf32>)
+func.func @transposed_weights(%x: tensor<5x17xf32>, %w: tensor<96x17xf32> {tessera.weight = 0 : i64}) -> tensor<5x96xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x96xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<5x96xf32>) -> tensor<5x96xf32>
+  %r = linalg.matmul indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>]
+      ins(%x, %w : tensor<5x17xf32>, tensor<96x17xf32>) outs(%f : tensor<5x96xf32>) -> tensor<5x96xf32>
+  return %r : tensor<5x96xf32>
+}
+
+// -----
+
+// Packing a matrix of run time would be a copy.
+// CHECK-LABEL: @run_time_matrix
+// CHECK: ins({{.*}} : tensor<5x17xf32>, tensor<17x96xf32>) outs({{.*}} : tensor<5x96xf32>)
+func.func @run_time_matrix(%x: tensor<5x17xf32>, %w: tensor<17x96xf32>) -> tensor<5x96xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x96xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<5x96xf32>) -> tensor<5x96xf32>
+  %r = linalg.matmul ins(%x, %w : tensor<5x17xf32>, tensor<17x96xf32>) outs(%f : tensor<5x96xf32>) -> tensor<5x96xf32>
+  return %r : tensor<5x96xf32>
+}

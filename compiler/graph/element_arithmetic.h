@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Types.h"
+
+/// Arithmetic of one element as MLIR's arith and math define it, for evaluation at compile time. Floating point of
+/// up to 32 bits is held as float and rounded to its own type; integers are sign-extended, i1 is 0 or 1.
+namespace tessera::compiler {
+
+bool isNarrowFloat(mlir::Type type);  ///< f16, bf16
+/// Whether elements of `type` can be held: the floats up to 64 bits, integers of 1, 8, 16, 32 and 64 bits, index.
+bool isElementSupported(mlir::Type type);
+unsigned elementWidth(mlir::Type type);  ///< bits; an index has 64
+
+float roundTo(mlir::Type type, float value);
+int64_t wrapTo(mlir::Type type, int64_t value);
+uint64_t zeroExtended(mlir::Type type, int64_t value);
+int64_t floatToInteger(double value);  ///< out of range is poison in MLIR and saturates here
+
+struct FloatUnaryRule {
+  const char* name;
+  float (*f32)(float);
+  double (*f64)(double);
+};
+struct FloatBinaryRule {
+  const char* name;
+  float (*f32)(float, float);
+  double (*f64)(double, double);
+};
+struct IntegerBinaryRule {
+  const char* name;
+  bool is_unsigned;  ///< operands are zero-extended first
+  int64_t (*apply)(int64_t, int64_t);
+};
+
+/// The rule for an operation by its full name ("arith.addf"), or null.
+const FloatUnaryRule* findFloatUnary(llvm::StringRef name);
+const FloatBinaryRule* findFloatBinary(llvm::StringRef name);
+const IntegerBinaryRule* findIntegerBinary(llvm::StringRef name);
+
+bool compareFloats(mlir::arith::CmpFPredicate predicate, double a, double b);
+bool compareIntegers(mlir::arith::CmpIPredicate predicate, mlir::Type type, int64_t a, int64_t b);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,120 @@
+#include "compiler/runtime/variants.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::compiler {
+namespace {
+
+constexpr size_t kListedBytes = 700;  // of the 1023 that tessera_last_error() holds
+
+std::string shapeText(const int64_t* extents, int32_t rank) {
+  if (rank == 0) return "scalar";
+  std::string text;
+  for (int32_t d = 0; d < rank; ++d) text += (d ? "x" : "") + std::to_string(extents[d]);
+  return text;
+}
+
+bool shapeFits(const tessera_shape& shape, const tessera_module_tensor& tensor) {
+  return shape.rank < 0 ||
+         std::equal(shape.extents, shape.extents + shape.rank, tensor.shape, tensor.shape + tensor.rank);
+}
+
+const tessera_module_dimension* findDimension(const tessera_module_variant& variant, const char* name) {
+  const auto* end = variant.dimensions + variant.num_dimensions;
+  const auto* found =
+      std::find_if(variant.dimensions, end, [&](const auto& each) { return std::strcmp(each.name, name) == 0; });
+  return found == end ? nullptr : found;
+}
+
+bool fits(const tessera_module_variant& variant, const VariantQuery& query) {
+  for (size_t i = 0; i < query.inputs.size(); ++i) {
+    if (!shapeFits(query.inputs[i], variant.inputs[i])) return false;
+  }
+  return std::all_of(query.dimensions.begin(), query.dimensions.end(), [&](const tessera_dimension& wanted) {
+    const tessera_module_dimension* found = findDimension(variant, wanted.name);
+    return found && found->size == wanted.size;
+  });
+}
+
+std::string describe(const VariantQuery& query, const tessera_module& module) {
+  std::string text;
+  for (const tessera_dimension& dimension : query.dimensions) {
+    text += (text.empty() ? "" : ", ") + std::string(dimension.name) + "=" + std::to_string(dimension.size);
+  }
+  for (size_t i = 0; i < query.inputs.size(); ++i) {
+    if (query.inputs[i].rank < 0) continue;
+    text += (text.empty() ? "" : ", ") + std::string(module.variants[0].inputs[i].name) + "=" +
+            shapeText(query.inputs[i].extents, query.inputs[i].rank);
+  }
+  return text;
+}
+
+std::string shapesOf(const tessera_module& module, size_t variant) {
+  std::string text;
+  for (int32_t i = 0; i < module.num_inputs; ++i) {
+    const tessera_module_tensor& input = module.variants[variant].inputs[i];
+    text += (i ? ", " : "") + std::string(input.name) + "=" + shapeText(input.shape, input.rank);
+  }
+  return text;
+}
+
+/// All variants, each with its dimensions and shapes, cut where an error's text ends.
+std::string listed(const tessera_module& module) {
+  std::string text;
+  for (size_t v = 0; v < variantsOf(module).size(); ++v) {
+    std::string one = shapesOf(module, v);
+    if (module.variants[v].num_dimensions > 0) one = describeVariant(module, v) + " (" + one + ")";
+    if (text.size() + one.size() > kListedBytes) {
+      return text + (v ? "; " : "") + "and " + std::to_string(variantsOf(module).size() - v) + " more";
+    }
+    text += (v ? "; " : "") + one;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const tessera_module_variant> variantsOf(const tessera_module& module) {
+  return {module.variants, static_cast<size_t>(module.num_variants)};
+}
+
+std::string describeVariant(const tessera_module& module, size_t variant) {
+  const tessera_module_variant& tables = module.variants[variant];
+  if (tables.num_dimensions == 0) return shapesOf(module, variant);
+  std::string text;
+  for (int32_t d = 0; d < tables.num_dimensions; ++d) {
+    text += (d ? " " : "") + std::string(tables.dimensions[d].name) + "=" + std::to_string(tables.dimensions[d].size);
+  }
+  return text;
+}
+
+RuntimeStatus findVariant(const tessera_module& module, const VariantQuery& query, size_t* variant) {
+  const auto inputs = static_cast<size_t>(module.num_inputs);
+  if (!query.inputs.empty() && query.inputs.size() != inputs) {
+    return runtimeError(TESSERA_INVALID_ARGUMENT, "the model has %zu inputs, %zu shapes were given", inputs,
+                        query.inputs.size());
+  }
+  size_t found = 0, count = 0;
+  for (size_t v = 0; v < variantsOf(module).size(); ++v) {
+    if (!fits(module.variants[v], query)) continue;
+    if (count++ == 0) found = v;
+  }
+  if (count == 1) {
+    *variant = found;
+    return {};
+  }
+  const std::string asked = describe(query, module);
+  if (count == 0) {
+    return runtimeError(TESSERA_INVALID_ARGUMENT, "the artifact has no variant for %.200s; there is %s", asked.c_str(),
+                        listed(module).c_str());
+  }
+  if (asked.empty()) {
+    return runtimeError(TESSERA_INVALID_ARGUMENT, "the artifact has %zu variants, and no shape says which to take: %s",
+                        count, listed(module).c_str());
+  }
+  return runtimeError(TESSERA_INVALID_ARGUMENT, "%zu variants of the artifact fit %.200s; there is %s", count,
+                      asked.c_str(), listed(module).c_str());
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,278 @@
+// oneDNN and OpenBLAS as peers of tests/bench/run: keeps prepared calls, times them on request, and measures the
+// machine's own peaks. One request a line on standard input, one answer a line on standard output:
+//   load LIBRARY gemm M N K CONSTANT                  -> ok ID       LIBRARY: onednn, openblas
+//   load LIBRARY chain BATCH M N K L SOFTMAX
+//   load onednn conv N C SIZE K KERNEL STRIDE GROUPS RELU
+//   load onednn convchain C SIZE K1 K2 STRIDE1 STRIDE2 KERNEL1 KERNEL2 RELU
+//   run ID REPEAT                                     -> ok MS MS ...
+//   peak fma | peak bandwidth                         -> ok GFLOP/s | ok GB/s
+//   drop ID                                           -> ok
+// What a library does not offer, or refuses: "error TEXT". Threads: OMP_NUM_THREADS and OPENBLAS_NUM_THREADS.
+// Layouts are the library's own choice wherever an operand is constant or lies between two calls.
+#include <cblas.h>
+#include <immintrin.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "oneapi/dnnl/dnnl.hpp"
+
+namespace {
+
+using dnnl::memory;
+using Call = std::function<void()>;
+using Clock = std::chrono::steady_clock;
+using Tag = memory::format_tag;
+
+struct Onednn {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+memory::desc described(const memory::dims& dims, Tag tag) { return {dims, memory::data_type::f32, tag}; }
+
+/// Memory filled with small values: denormals and zeros would flatter or punish a library.
+memory filled(const memory::desc& desc, const dnnl::engine& engine) {
+  memory made(desc, engine);
+  auto* values = static_cast<float*>(made.get_data_handle());
+  for (size_t i = 0; i < desc.get_size() / sizeof(float); ++i) values[i] = static_cast<float>(i % 23) * 0.03F - 0.3F;
+  return made;
+}
+
+Call onednnProduct(const std::shared_ptr<Onednn>& dnn, memory::dims a, memory::dims b, memory::dims c, bool constant) {
+  const Tag plain = a.size() == 3 ? Tag::abc : Tag::ab;
+  const dnnl::matmul::desc desc(described(a, plain), described(b, constant ? Tag::any : plain), described(c, plain));
+  const dnnl::matmul::primitive_desc primitive(desc, dnn->engine);
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, filled(primitive.src_desc(), dnn->engine)},
+                                            {DNNL_ARG_WEIGHTS, filled(primitive.weights_desc(), dnn->engine)},
+                                            {DNNL_ARG_DST, filled(primitive.dst_desc(), dnn->engine)}};
+  return [dnn, run = dnnl::matmul(primitive), arguments] {
+    run.execute(dnn->stream, arguments);
+    dnn->stream.wait();
+  };
+}
+
+Call onednnSoftmax(const std::shared_ptr<Onednn>& dnn, const memory::dims& dims) {
+  const dnnl::softmax_forward::desc desc(dnnl::prop_kind::forward_inference, described(dims, Tag::abc),
+                                         static_cast<int>(dims.size()) - 1);
+  const dnnl::softmax_forward::primitive_desc primitive(desc, dnn->engine);
+  const memory value = filled(primitive.dst_desc(), dnn->engine);
+  return [dnn, run = dnnl::softmax_forward(primitive), value] {
+    run.execute(dnn->stream, {{DNNL_ARG_SRC, value}, {DNNL_ARG_DST, value}});
+    dnn->stream.wait();
+  };
+}
+
+Call inOrder(std::vector<Call> calls) {
+  return [calls = std::move(calls)] {
+    for (const Call& call : calls) call();
+  };
+}
+
+struct Convolution {
+  int64_t n, c, size, k, kernel, stride, groups;
+  bool relu;
+  int64_t pad() const { return (kernel - 1) / 2; }
+  int64_t out() const { return (size + 2 * pad() - kernel) / stride + 1; }
+};
+
+/// A prepared convolution; `source` is set when its input must be in the layout that an earlier one left.
+Call onednnConvolution(const std::shared_ptr<Onednn>& dnn, const Convolution& conv, memory* result,
+                       const memory* source = nullptr) {
+  const memory::dims weights = conv.groups == 1 ? memory::dims{conv.k, conv.c, conv.kernel, conv.kernel}
+                                                : memory::dims{conv.groups, conv.k / conv.groups, conv.c / conv.groups,
+                                                               conv.kernel, conv.kernel};
+  const dnnl::convolution_forward::desc desc(
+      dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto,
+      source ? source->get_desc() : described({conv.n, conv.c, conv.size, conv.size}, Tag::any),
+      described(weights, Tag::any), described({conv.k}, Tag::any),
+      described({conv.n, conv.k, conv.out(), conv.out()}, Tag::any), {conv.stride, conv.stride},
+      {conv.pad(), conv.pad()}, {conv.pad(), conv.pad()});
+  dnnl::primitive_attr attributes;
+  if (conv.relu) {
+    dnnl::post_ops post;
+    post.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    attributes.set_post_ops(post);
+  }
+  const dnnl::convolution_forward::primitive_desc primitive(desc, attributes, dnn->engine);
+  *result = filled(primitive.dst_desc(), dnn->engine);
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, source ? *source : filled(primitive.src_desc(), dnn->engine)},
+      {DNNL_ARG_WEIGHTS, filled(primitive.weights_desc(), dnn->engine)},
+      {DNNL_ARG_BIAS, filled(primitive.bias_desc(), dnn->engine)},
+      {DNNL_ARG_DST, *result}};
+  return [dnn, run = dnnl::convolution_forward(primitive), arguments] {
+    run.execute(dnn->stream, arguments);
+    dnn->stream.wait();
+  };
+}
+
+Call loadOnednn(const std::string& kind, const std::vector<int64_t>& v) {
+  auto dnn = std::make_shared<Onednn>();
+  if (kind == "gemm") return onednnProduct(dnn, {v[0], v[2]}, {v[2], v[1]}, {v[0], v[1]}, v[3] != 0);
+  if (kind == "chain") {
+    const int64_t batch = v[0], m = v[1], n = v[2], k = v[3], l = v[4];
+    std::vector<Call> calls{onednnProduct(dnn, {batch, m, k}, {batch, k, l}, {batch, m, l}, false)};
+    if (v[5] != 0) calls.push_back(onednnSoftmax(dnn, {batch, m, l}));
+    calls.push_back(onednnProduct(dnn, {batch, m, l}, {batch, l, n}, {batch, m, n}, false));
+    return inOrder(std::move(calls));
+  }
+  memory result;
+  if (kind == "conv") {
+    return onednnConvolution(dnn, {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7] != 0}, &result);
+  }
+  if (kind == "convchain") {
+    const Convolution first{1, v[0], v[1], v[2], v[6], v[4], 1, v[8] != 0};
+    Call one = onednnConvolution(dnn, first, &result);
+    const memory between = result;
+    const Convolution second{1, v[2], first.out(), v[3], v[7], v[5], 1, v[8] != 0};
+    return inOrder({one, onednnConvolution(dnn, second, &result, &between)});
+  }
+  throw std::runtime_error("onednn has no call for " + kind);
+}
+
+std::shared_ptr<std::vector<float>> values(int64_t count) {
+  auto made = std::make_shared<std::vector<float>>(count);
+  for (int64_t i = 0; i < count; ++i) (*made)[i] = static_cast<float>(i % 23) * 0.03F - 0.3F;
+  return made;
+}
+
+Call blasProduct(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  return [=, a = values(batch * m * k), b = values(batch * k * n), c = values(batch * m * n)] {
+    for (int64_t i = 0; i < batch; ++i) {
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m), static_cast<int>(n),
+                  static_cast<int>(k), 1.0F, a->data() + i * m * k, static_cast<int>(k), b->data() + i * k * n,
+                  static_cast<int>(n), 0.0F, c->data() + i * m * n, static_cast<int>(n));
+    }
+  };
+}
+
+Call loadOpenblas(const std::string& kind, const std::vector<int64_t>& v) {
+  if (kind == "gemm") return blasProduct(1, v[0], v[1], v[2]);
+  if (kind == "chain" && v[5] == 0) {
+    return inOrder({blasProduct(v[0], v[1], v[4], v[3]), blasProduct(v[0], v[1], v[2], v[4])});
+  }
+  throw std::runtime_error("openblas has no call for " + kind);
+}
+
+/// Independent multiply-adds in registers: the most a core can do.
+__attribute__((target("avx512f"))) double fma512(long iterations) {
+  __m512 sum[20];
+  for (auto& s : sum) s = _mm512_set1_ps(1.0F);
+  const __m512 a = _mm512_set1_ps(0.999999F), b = _mm512_set1_ps(1e-7F);
+  for (long i = 0; i < iterations; ++i)
+#pragma clang loop unroll(full)
+    for (int j = 0; j < 20; ++j) sum[j] = _mm512_fmadd_ps(sum[j], a, b);
+  __m512 total = sum[0];
+  for (int j = 1; j < 20; ++j) total = _mm512_add_ps(total, sum[j]);
+  volatile float keep = _mm512_reduce_add_ps(total);
+  (void)keep;
+  return 20.0 * 32 * static_cast<double>(iterations);
+}
+
+__attribute__((target("avx2,fma"))) double fma256(long iterations) {
+  __m256 sum[12];
+  for (auto& s : sum) s = _mm256_set1_ps(1.0F);
+  const __m256 a = _mm256_set1_ps(0.999999F), b = _mm256_set1_ps(1e-7F);
+  for (long i = 0; i < iterations; ++i)
+#pragma clang loop unroll(full)
+    for (int j = 0; j < 12; ++j) sum[j] = _mm256_fmadd_ps(sum[j], a, b);
+  float kept[8];
+  __m256 total = sum[0];
+  for (int j = 1; j < 12; ++j) total = _mm256_add_ps(total, sum[j]);
+  _mm256_storeu_ps(kept, total);
+  volatile float keep = kept[0];
+  (void)keep;
+  return 12.0 * 16 * static_cast<double>(iterations);
+}
+
+double secondsOf(const Call& call) {
+  const auto start = Clock::now();
+  call();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// GFLOP/s of one core.
+double peakFma() {
+  const bool wide = __builtin_cpu_supports("avx512f") != 0;
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    double flops = 0;
+    const double time = secondsOf([&] { flops = wide ? fma512(500000) : fma256(500000); });
+    best = std::max(best, flops / time * 1e-9);
+  }
+  return best;
+}
+
+/// GB/s of one core reading and writing memory that no cache holds: a triad of 3 x 64 MiB, 4 transfers an element
+/// (the line that is written is read first).
+double peakBandwidth() {
+  constexpr int64_t kCount = 16 << 20;
+  std::vector<float> a(kCount, 1.0F), b(kCount, 2.0F), c(kCount, 3.0F);
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const double time = secondsOf([&] {
+      for (int64_t j = 0; j < kCount; ++j) a[j] = b[j] + 0.5F * c[j];
+    });
+    best = std::max(best, 4.0 * sizeof(float) * kCount / time * 1e-9);
+  }
+  volatile float keep = a[kCount / 2];
+  (void)keep;
+  return best;
+}
+
+class Server {
+ public:
+  std::string answer(const std::string& line) {
+    std::istringstream words(line);
+    std::string verb, first, kind;
+    words >> verb >> first;
+    if (verb == "peak") return "ok " + std::to_string(first == "fma" ? peakFma() : peakBandwidth());
+    if (verb == "load") {
+      words >> kind;
+      std::vector<int64_t> numbers(16, 0);
+      size_t count = 0;
+      for (int64_t number = 0; count < numbers.size() && words >> number;) numbers[count++] = number;
+      Call call = first == "onednn" ? loadOnednn(kind, numbers) : loadOpenblas(kind, numbers);
+      call();
+      calls_[++last_] = std::move(call);
+      return "ok " + std::to_string(last_);
+    }
+    const int id = std::stoi(first);
+    if (verb == "drop") {
+      calls_.erase(id);
+      return "ok";
+    }
+    int repeat = 1;
+    words >> repeat;
+    std::string text = "ok";
+    for (int i = 0; i < repeat; ++i) text += " " + std::to_string(1e3 * secondsOf(calls_.at(id)));
+    return text;
+  }
+
+ private:
+  std::map<int, Call> calls_;
+  int last_ = 0;
+};
+
+}  // namespace
+
+int main() {
+  Server server;
+  for (std::string line; std::getline(std::cin, line);) {
+    try {
+      std::cout << server.answer(line) << std::endl;
+    } catch (const std::exception& error) {
+      std::cout << "error " << error.what() << std::endl;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,180 @@
+"""The single kernels and chains that tests/bench/run measures, each as an ONNX model and as calls of the libraries.
+
+Shapes: batch matmul chains G1-G12 and convolution chains C1-C8 of Chimera (tables 3.5 and 3.6 of the thesis), the
+convolutions of YOLO v1 (table 4.3) and of ResNet-18 at batch 16 (table 5.4), square products, and grouped and depthwise
+layers of ShuffleNet-v1 and MobileNet-v1. Padding is (kernel - 1) / 2 everywhere.
+"""
+
+import dataclasses
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT = TensorProto.FLOAT
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """`call` is what peers understand: a kind and its integers (see peers/libraries.cpp). Bytes are compulsory traffic."""
+
+    name: str
+    family: str
+    flops: float
+    bytes: float
+    call: tuple
+    model: object  # () -> onnx.ModelProto
+
+
+class _Graph:
+    def __init__(self, name):
+        self.name, self.nodes, self.inputs, self.outputs, self.constants = name, [], [], [], []
+        self.random = np.random.default_rng(7)
+
+    def input(self, name, *shape):
+        self.inputs.append(helper.make_tensor_value_info(name, FLOAT, shape))
+        return name
+
+    def weight(self, name, *shape):
+        fan_in = max(1, int(np.prod(shape[1:])) if len(shape) > 2 else shape[0])
+        value = self.random.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(fan_in))
+        self.constants.append(numpy_helper.from_array(value, name))
+        return name
+
+    def node(self, op, result, *inputs, **attributes):
+        self.nodes.append(helper.make_node(op, list(inputs), [result], **attributes))
+        return result
+
+    def finish(self, result, *shape):
+        self.outputs.append(helper.make_tensor_value_info(result, FLOAT, shape))
+        graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        onnx.checker.check_model(model)
+        return model
+
+
+def product(m, n, k, constant):
+    def model():
+        graph = _Graph("product")
+        right = graph.weight("b", k, n) if constant else graph.input("b", k, n)
+        return graph.finish(graph.node("MatMul", "c", graph.input("a", m, k), right), m, n)
+
+    name = f"gemm {m}x{n}x{k} {'constant B' if constant else 'run-time'}"
+    return Workload(name, "gemm", 2.0 * m * n * k, 4.0 * (m * n + m * k + k * n), ("gemm", m, n, k, int(constant)), model)
+
+
+def matmul_chain(label, batch, m, n, k, l, softmax):
+    """(batch, m, k) x (batch, k, l), softmax over l, x (batch, l, n)."""
+
+    def model():
+        graph = _Graph("matmul_chain")
+        middle = graph.node("MatMul", "s", graph.input("a", batch, m, k), graph.input("b", batch, k, l))
+        if softmax:
+            middle = graph.node("Softmax", "p", middle, axis=-1)
+        return graph.finish(graph.node("MatMul", "c", middle, graph.input("d", batch, l, n)), batch, m, n)
+
+    flops = 2.0 * batch * m * l * (k + n)
+    moved = 4.0 * batch * (m * k + k * l + l * n + m * n)
+    return Workload(f"{label}{' softmax' if softmax else ''}", "matmul chain softmax" if softmax else "matmul chain", flops,
+                    moved, ("chain", batch, m, n, k, l, int(softmax)), model)
+
+
+def _extent(size, kernel, stride):
+    return (size + 2 * ((kernel - 1) // 2) - kernel) // stride + 1
+
+
+def convolution(label, family, batch, c, size, k, kernel, stride, groups=1, relu=True):
+    out = _extent(size, kernel, stride)
+
+    def model():
+        graph = _Graph("convolution")
+        pad = [(kernel - 1) // 2] * 4
+        value = graph.node("Conv", "y", graph.input("x", batch, c, size, size),
+                           graph.weight("w", k, c // groups, kernel, kernel), graph.weight("bias", k),
+                           kernel_shape=[kernel, kernel], strides=[stride, stride], pads=pad, group=groups)
+        if relu:
+            value = graph.node("Relu", "z", value)
+        return graph.finish(value, batch, k, out, out)
+
+    flops = 2.0 * batch * k * out * out * (c // groups) * kernel * kernel
+    moved = 4.0 * (batch * c * size * size + k * (c // groups) * kernel * kernel + batch * k * out * out)
+    return Workload(label, family, flops, moved, ("conv", batch, c, size, k, kernel, stride, groups, int(relu)), model)
+
+
+def convolution_chain(label, c, size, k1, k2, stride1, stride2, kernel1, kernel2, relu):
+    middle = _extent(size, kernel1, stride1)
+    out = _extent(middle, kernel2, stride2)
+
+    def model():
+        graph = _Graph("convolution_chain")
+        value = graph.input("x", 1, c, size, size)
+        for i, (fan_in, fan_out, kernel, stride) in enumerate([(c, k1, kernel1, stride1), (k1, k2, kernel2, stride2)]):
+            value = graph.node("Conv", f"y{i}", value, graph.weight(f"w{i}", fan_out, fan_in, kernel, kernel),
+                               kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[(kernel - 1) // 2] * 4)
+            if relu:
+                value = graph.node("Relu", f"z{i}", value)
+        return graph.finish(value, 1, k2, out, out)
+
+    flops = 2.0 * (k1 * middle**2 * c * kernel1**2 + k2 * out**2 * k1 * kernel2**2)
+    moved = 4.0 * (c * size**2 + k1 * c * kernel1**2 + k2 * k1 * kernel2**2 + k2 * out**2)
+    return Workload(f"{label}{' relu' if relu else ''}", "convolution chain", flops, moved,
+                    ("convchain", c, size, k1, k2, stride1, stride2, kernel1, kernel2, int(relu)), model)
+
+
+# label, batch, M, N, K, L
+_G = [("G1", 8, 512, 64, 64, 512), ("G2", 12, 512, 64, 64, 512), ("G3", 16, 512, 64, 64, 512), ("G4", 12, 256, 64, 64, 256),
+      ("G5", 16, 256, 64, 64, 256), ("G6", 16, 256, 80, 80, 256), ("G7", 12, 208, 64, 64, 208), ("G8", 16, 208, 64, 64, 208),
+      ("G9", 16, 208, 80, 80, 208), ("G10", 1, 512, 64, 64, 256), ("G11", 1, 768, 64, 64, 384), ("G12", 1, 1024, 64, 64, 512)]
+# label, IC, H = W, OC1, OC2, stride 1, stride 2, kernel 1, kernel 2
+_C = [("C1", 64, 112, 192, 128, 2, 1, 3, 1), ("C2", 32, 147, 64, 80, 2, 1, 3, 1), ("C3", 64, 56, 128, 64, 1, 1, 3, 1),
+      ("C4", 128, 28, 256, 128, 1, 1, 3, 1), ("C5", 16, 227, 64, 16, 4, 1, 3, 1), ("C6", 64, 56, 64, 64, 1, 1, 1, 3),
+      ("C7", 64, 56, 64, 64, 1, 1, 1, 1), ("C8", 256, 56, 256, 64, 1, 1, 1, 1)]
+# C, K, H = W, kernel, stride
+_YOLO = [(3, 64, 448, 7, 2), (64, 192, 112, 3, 1), (192, 128, 56, 1, 1), (128, 256, 56, 3, 1), (256, 256, 56, 1, 1),
+         (256, 512, 56, 3, 1), (512, 256, 28, 1, 1), (256, 512, 28, 3, 1), (512, 512, 28, 1, 1), (512, 1024, 28, 3, 1),
+         (1024, 512, 14, 1, 1), (512, 1024, 14, 3, 1), (1024, 1024, 14, 3, 1), (1024, 1024, 14, 3, 2), (1024, 1024, 7, 3, 1)]
+# C, K, H = W of the input, kernel, stride
+_RESNET18 = [(3, 64, 224, 7, 2), (64, 64, 56, 3, 1), (64, 64, 56, 1, 1), (64, 128, 56, 3, 2), (64, 128, 56, 1, 2),
+             (128, 128, 28, 3, 1), (128, 256, 28, 3, 2), (128, 256, 28, 1, 2), (256, 256, 14, 3, 1), (256, 512, 14, 3, 2),
+             (256, 512, 14, 1, 2), (512, 512, 7, 3, 1)]
+# name, C, K, H = W, kernel, stride, groups
+_GROUPED = [("depthwise 64 112 s1", 64, 64, 112, 3, 1, 64), ("depthwise 128 56 s1", 128, 128, 56, 3, 1, 128),
+            ("depthwise 128 56 s2", 128, 128, 56, 3, 2, 128), ("depthwise 512 14 s1", 512, 512, 14, 3, 1, 512),
+            ("depthwise 1024 7 s1", 1024, 1024, 7, 3, 1, 1024), ("grouped 240 28 g3", 240, 60, 28, 1, 1, 3),
+            ("grouped 480 14 g3", 480, 120, 14, 1, 1, 3), ("grouped 128 28 g32", 128, 128, 28, 3, 1, 32)]
+
+
+def catalog():
+    """Every workload, in the order of the report."""
+    found = [product(s, s, s, constant) for s in (512, 1024, 2048) for constant in (False, True)]
+    found += [matmul_chain(*row, softmax) for softmax in (False, True) for row in _G]
+    found += [convolution_chain(*row, relu) for relu in (False, True) for row in _C]
+    found += [convolution(f"YOLO C{i + 1}", "convolution", 1, c, size, k, kernel, stride)
+              for i, (c, k, size, kernel, stride) in enumerate(_YOLO)]
+    found += [convolution(f"ResNet-18 C{i}", "convolution", 16, c, size, k, kernel, stride)
+              for i, (c, k, size, kernel, stride) in enumerate(_RESNET18)]
+    found += [convolution(name, "grouped convolution", 1, c, size, k, kernel, stride, groups)
+              for name, c, k, size, kernel, stride, groups in _GROUPED]
+    return found
+
+
+def sweep(count, seed=1):
+    """Products with M, N and K between 1 and 4096: powers of two, primes and everything between, the same every time."""
+    random = np.random.default_rng(seed)
+    primes = [2, 3, 5, 7, 13, 17, 31, 61, 67, 127, 131, 257, 509, 521, 1021, 1031, 2039, 2053, 4093]
+
+    def extent():
+        kind = random.integers(3)
+        if kind == 0:
+            return int(2 ** random.integers(0, 13))
+        if kind == 1:
+            return int(random.choice(primes))
+        return int(np.exp(random.uniform(0, np.log(4096))))
+
+    found = []
+    while len(found) < count:
+        m, n, k = extent(), extent(), extent()
+        if 2.0 * m * n * k <= 4e10:  # a second of one core at most
+            found.append(product(m, n, k, False))
+    return found
