@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/bufferize.h"
 #include "compiler/codegen/native.h"
+#include "compiler/codegen/packing.h"
 #include "compiler/codegen/phase_emitter.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -42,7 +43,7 @@ absl::StatusOr<Prepared> prepare(const v1::BuildUnit& unit) {
   prepared.list = splitPhases(prepared.func);
   for (Phase& phase : prepared.list.phases)
     for (Nest& nest : phase.nests) mergeLoops(nest);
-  planWorkspace(prepared.func, prepared.list);
+  planPhases(prepared.list, prepared.machine, unit.schedule());
   return prepared;
 }
 
@@ -54,15 +55,13 @@ absl::StatusOr<v1::Schedule> chooseSchedule(const v1::BuildUnit& unit) {
   v1::Schedule schedule = unit.schedule();
   if (schedule.vector_bits() == 0) schedule.set_vector_bits(prepared->machine.vector_bits);
   // The nest with the most iterations is the one worth describing.
-  const auto plans = planPhases(prepared->list, prepared->machine, unit.schedule());
   const Nest* dominant = nullptr;
   const TilePlan* plan = nullptr;
-  for (size_t p = 0; p < plans.size(); ++p)
-    for (size_t n = 0; n < plans[p].size(); ++n)
-      if (const Nest& nest = prepared->list.phases[p].nests[n];
-          !dominant || nest.iterations() > dominant->iterations()) {
-        dominant = &nest;
-        plan = &plans[p][n];
+  for (const Phase& phase : prepared->list.phases)
+    for (size_t n = 0; n < phase.nests.size(); ++n)
+      if (!dominant || phase.nests[n].iterations() > dominant->iterations()) {
+        dominant = &phase.nests[n];
+        plan = &phase.plans[n];
       }
   if (!plan) {
     schedule.set_strategy("scalar-loops");
@@ -75,9 +74,11 @@ absl::StatusOr<v1::Schedule> chooseSchedule(const v1::BuildUnit& unit) {
   }
   if (schedule.unroll_reduction() == 0 && !plan->reductions.empty())
     schedule.set_unroll_reduction(static_cast<int>(plan->tile[plan->reductions.back()]));
-  if (schedule.parallel_loops() == 0) schedule.set_parallel_loops(plan->grid_loops);
-  if (schedule.cache_tile().empty())
-    for (int64_t tile : plan->tile) schedule.add_cache_tile(tile);
+  if (schedule.parallel_loops() == 0) schedule.set_parallel_loops(plan->grid_levels);
+  if (schedule.cache_tile().empty() && llvm::any_of(plan->block, [](int64_t block) { return block > 0; }))
+    for (int64_t block : plan->block) schedule.add_cache_tile(block);
+  if (schedule.packed_operands().empty())
+    for (const PackedOperand& packed : plan->packed) schedule.add_packed_operands(packed.input);
   if (schedule.strategy().empty()) schedule.set_strategy(plan->strategy);
   return schedule;
 }
@@ -88,8 +89,10 @@ absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
   v1::BuiltObject built;
   built.mutable_info()->set_workload_hash(unit.workload_hash());
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(prepared->context.get()));
-  if (auto status = emitPhases(prepared->func, prepared->list, unit.symbol(), prepared->machine, unit.schedule(),
-                               *module, *built.mutable_info());
+  packOperands(prepared->func, prepared->list, prepared->machine);
+  planWorkspace(prepared->func, prepared->list);
+  if (auto status =
+          emitPhases(prepared->func, prepared->list, unit.symbol(), prepared->machine, *module, *built.mutable_info());
       !status.ok())
     return status;
   if (auto status = lowerToLlvm(*module); !status.ok()) return status;

@@ -167,7 +167,7 @@ TEST(ContractionCode, StaysSmall) {
     auto built = buildObject(hostUnit(text.finish({out})));
     ASSERT_TRUE(built.ok()) << built.status().message();
     EXPECT_LT(built->object().size(), 256U << 10) << join(shape);
-    EXPECT_EQ(built->info().phases_size(), 1);
+    EXPECT_LE(built->info().phases_size(), 2);  // the weights may be packed first
   }
 }
 

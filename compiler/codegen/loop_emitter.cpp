@@ -36,6 +36,9 @@ class LoopEmitter {
 
  private:
   Value constant(int64_t value) { return arith::ConstantIntOp::create(b_, loc_, value, 64); }
+  Value compare(arith::CmpIPredicate predicate, Value a, int64_t b) {
+    return arith::CmpIOp::create(b_, loc_, predicate, a, constant(b));
+  }
 
   Value base(const Access& access) {
     Value pointer = context_.pointer(access.root);
@@ -43,60 +46,91 @@ class LoopEmitter {
     return advance(b_, pointer, memoryType(access.element), access.offset, constant(1));
   }
 
-  int64_t tiles(int loop) const { return (nest_.extents[loop] + plan_.tile[loop] - 1) / plan_.tile[loop]; }
-
-  static void enter(OpBuilder& builder, Tile& tile, int loop, Value iteration) {
-    tile.origin[loop] = iteration;
+  /// Moves the tile by `iterations` of `loop`.
+  void enter(Tile& tile, int loop, Value iterations) {
+    tile.origin[loop] =
+        tile.origin[loop] ? arith::AddIOp::create(b_, loc_, tile.origin[loop], iterations).getResult() : iterations;
     for (Slot& slot : tile.slots)
       if (slot.pointer)
-        slot.pointer = advance(builder, slot.pointer, memoryType(slot.operand->access.element),
-                               slot.operand->access.strides[loop], iteration);
+        slot.pointer = advance(b_, slot.pointer, memoryType(slot.operand->access.element),
+                               slot.operand->access.between(loop), iterations);
   }
 
-  /// Takes `linear` apart into the tile numbers of the grid's loops, the last one fastest.
+  /// Whether the level walks single tiles, not blocks of them.
+  bool isTileLevel(int level) const { return plan_.levels[level].step == plan_.tile[plan_.levels[level].loop]; }
+  bool isBlocked(int loop) const { return plan_.block[loop] > 0; }
+  /// Tiles that do not exist, or exist in part only, are found at run time in blocked loops.
+  bool blockEndsEarly(int loop) const { return isBlocked(loop) && nest_.extents[loop] % plan_.block[loop] != 0; }
+
+  /// Takes `linear` apart into the positions of the grid's levels, the last one fastest.
   void grid(int level, Value linear, Tile tile) {
-    if (level == plan_.grid_loops) return inner(level, tile);
-    const int loop = plan_.order[level];
-    if (tiles(loop) == 1) return grid(level + 1, linear, tile);
-    int64_t below = 1;
-    for (int next = level + 1; next < plan_.grid_loops; ++next) below *= tiles(plan_.order[next]);
-    Value number = linear;
-    if (below > 1) {
-      number = arith::DivUIOp::create(b_, loc_, linear, constant(below));
-      linear = arith::RemUIOp::create(b_, loc_, linear, constant(below));
+    if (level == plan_.grid_levels) return inner(level, tile);
+    const auto [loop, step] = plan_.levels[level];
+    if (plan_.count(nest_, level) > 1) {
+      int64_t below = 1;
+      for (int next = level + 1; next < plan_.grid_levels; ++next) below *= plan_.count(nest_, next);
+      Value number = linear;
+      if (below > 1) {
+        number = arith::DivUIOp::create(b_, loc_, linear, constant(below));
+        linear = arith::RemUIOp::create(b_, loc_, linear, constant(below));
+      }
+      enter(tile, loop, arith::MulIOp::create(b_, loc_, number, constant(step)));
     }
-    const int64_t size = plan_.tile[loop], full = nest_.extents[loop] / size, rest = nest_.extents[loop] % size;
-    enter(b_, tile, loop, arith::MulIOp::create(b_, loc_, number, constant(size)));
-    if (rest == 0) return grid(level + 1, linear, tile);
-    Value is_full = arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::ult, number, constant(full));
-    auto branch = mlir::scf::IfOp::create(b_, loc_, is_full, /*withElseRegion=*/true);
+    if (!isTileLevel(level)) return grid(level + 1, linear, tile);
+    const int64_t extent = nest_.extents[loop], rest = extent % step;
+    if (rest == 0 && !blockEndsEarly(loop)) return grid(level + 1, linear, tile);
+    auto branch = mlir::scf::IfOp::create(
+        b_, loc_, compare(arith::CmpIPredicate::sle, tile.origin[loop], extent - step), /*withElseRegion=*/rest > 0);
     OpBuilder::InsertionGuard guard(b_);
     b_.setInsertionPointToStart(branch.thenBlock());
     grid(level + 1, linear, tile);
+    if (rest == 0) return;
     tile.sizes[loop] = rest;
     b_.setInsertionPointToStart(branch.elseBlock());
+    if (blockEndsEarly(loop)) {
+      auto exists =
+          mlir::scf::IfOp::create(b_, loc_, compare(arith::CmpIPredicate::slt, tile.origin[loop], extent), false);
+      b_.setInsertionPointToStart(exists.thenBlock());
+      return grid(level + 1, linear, tile);
+    }
     grid(level + 1, linear, tile);
   }
 
-  /// Loops within a grid point: full tiles in a loop, the rest after it.
+  /// for (i = 0; i < upper; i += step), the tile moved by i.
+  void loopOver(int level, Value upper, Tile tile) {
+    const auto [loop, step] = plan_.levels[level];
+    auto op = mlir::scf::ForOp::create(b_, loc_, constant(0), upper, constant(step));
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(op.getBody());
+    enter(tile, loop, op.getInductionVar());
+    inner(level + 1, tile);
+  }
+
+  /// Levels within a grid point: full tiles in a loop, the rest after it.
   void inner(int level, Tile tile) {
-    if (level == static_cast<int>(plan_.order.size())) return emitTile(b_, nest_, plan_, context_, tile);
-    const int loop = plan_.order[level];
-    const int64_t size = plan_.tile[loop], full = nest_.extents[loop] / size, rest = nest_.extents[loop] % size;
-    if (full == 1 && rest == 0) return inner(level + 1, tile);
-    if (full > 0) {
-      auto op = mlir::scf::ForOp::create(b_, loc_, constant(0), constant(full * size), constant(size));
-      OpBuilder::InsertionGuard guard(b_);
-      b_.setInsertionPointToStart(op.getBody());
-      Tile body = tile;
-      enter(b_, body, loop, op.getInductionVar());
-      inner(level + 1, body);
-    }
-    if (rest > 0) {
-      enter(b_, tile, loop, constant(full * size));
+    if (level == static_cast<int>(plan_.levels.size())) return emitTile(b_, nest_, plan_, context_, tile);
+    const auto [loop, step] = plan_.levels[level];
+    const int64_t extent = nest_.extents[loop];
+    if (!isTileLevel(level)) return loopOver(level, constant(extent), tile);  // a block of tiles or of a reduction
+    const int64_t full = extent / step, rest = extent % step;
+    if (!isBlocked(loop)) {
+      if (full == 1 && rest == 0) return inner(level + 1, tile);
+      if (full > 0) loopOver(level, constant(full * step), tile);
+      if (rest == 0) return;
+      enter(tile, loop, constant(full * step));
       tile.sizes[loop] = rest;
-      inner(level + 1, tile);
+      return inner(level + 1, tile);
     }
+    Value left = arith::SubIOp::create(b_, loc_, constant(full * step), tile.origin[loop]);
+    loopOver(level, arith::MinSIOp::create(b_, loc_, left, constant(plan_.block[loop])), tile);
+    if (rest == 0) return;
+    auto last = mlir::scf::IfOp::create(
+        b_, loc_, compare(arith::CmpIPredicate::sge, tile.origin[loop], extent - plan_.block[loop]), false);
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(last.thenBlock());
+    enter(tile, loop, left);
+    tile.sizes[loop] = rest;
+    inner(level + 1, tile);
   }
 
   OpBuilder& b_;

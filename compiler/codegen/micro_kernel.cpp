@@ -4,7 +4,9 @@
 #include <tuple>
 
 #include "compiler/codegen/body.h"
+#include "compiler/codegen/contraction_plan.h"
 #include "compiler/codegen/reduction.h"
+#include "compiler/codegen/transpose.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -43,6 +45,7 @@ class TileEmitter {
     const size_t outputs = main.outputs.size();
     registers_.resize(points_.size());
     if (!nest_.hasReduction()) {
+      if (plan_.transposed >= 0 || plan_.strategy == "pack") return emitPointByPoint();
       for (size_t p = 0; p < points_.size(); ++p) {
         Values old;
         for (size_t o = 0; o < outputs; ++o) old.push_back(initial(p, 0, o, plan_.lanes));
@@ -53,11 +56,25 @@ class TileEmitter {
       for (size_t p = 0; p < points_.size(); ++p)
         for (size_t o = 0; o < outputs; ++o)
           accumulators.push_back(plan_.horizontal ? neutral(o) : initial(p, 0, o, plan_.lanes));
+      const int blocked = plan_.reductions.empty() ? -1 : plan_.reductions[0];
+      if (blocked >= 0 && plan_.block[blocked] > 0) return emitBlock(blocked, accumulators);
       accumulators = reduce(0, accumulators);
-      for (size_t p = 0; p < points_.size(); ++p)
-        registers_[p].push_back(Values(accumulators.begin() + p * outputs, accumulators.begin() + (p + 1) * outputs));
+      keep(accumulators);
       if (plan_.horizontal) combineLanes();
     }
+    finish();
+  }
+
+ private:
+  /// The first statement's results into the registers followers read.
+  void keep(llvm::ArrayRef<Value> accumulators) {
+    const size_t outputs = nest_.statements[0].outputs.size();
+    for (size_t p = 0; p < points_.size(); ++p)
+      registers_[p].push_back(Values(accumulators.begin() + p * outputs, accumulators.begin() + (p + 1) * outputs));
+  }
+
+  /// Followers on what is in registers, then all stores.
+  void finish() {
     loads_.clear();
     const int lanes = plan_.horizontal ? 1 : plan_.lanes;
     for (int s = 1; s < static_cast<int>(nest_.statements.size()); ++s)
@@ -72,7 +89,53 @@ class TileEmitter {
           if (nest_.statements[s].stored[o]) store(s, o, p, lanes, registers_[p][s][o]);
   }
 
- private:
+  /// Copies and transposes: each point is stored before the next is made, so that few values are alive.
+  void emitPointByPoint() {
+    for (size_t p = 0; p < points_.size(); ++p) {
+      for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s) {
+        Values old;
+        for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o) old.push_back(initial(p, s, o, plan_.lanes));
+        registers_[p].push_back(evaluate(s, p, plan_.lanes, old));
+        for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
+          if (nest_.statements[s].stored[o]) store(s, o, p, plan_.lanes, registers_[p][s][o]);
+      }
+    }
+  }
+
+  /// One block of a reduction that is cut: the first starts from the initial values, the others from the partial
+  /// sums in memory; the last goes on to the followers, the others leave their sums.
+  void emitBlock(int loop, const Values& start) {
+    const RegisterRef partial = *partialSums(nest_);
+    Value begin = tile_.origin[loop];
+    auto compare = [&](arith::CmpIPredicate predicate, int64_t bound) -> Value {
+      return arith::CmpIOp::create(b_, loc_, predicate, begin, constantI64(bound));
+    };
+    Value is_first = compare(arith::CmpIPredicate::eq, 0);
+    auto entry = mlir::scf::IfOp::create(b_, loc_, mlir::TypeRange(mlir::ValueRange(start)), is_first, true);
+    Values loaded;
+    {
+      OpBuilder::InsertionGuard guard(b_);
+      b_.setInsertionPointToStart(entry.thenBlock());
+      mlir::scf::YieldOp::create(b_, loc_, start);
+      b_.setInsertionPointToStart(entry.elseBlock());
+      loads_.clear();
+      for (const Point& point : points_)
+        loaded.push_back(load(slotOf(partial.statement, true, partial.output), point, plan_.lanes));
+      mlir::scf::YieldOp::create(b_, loc_, loaded);
+      loads_.clear();
+    }
+    Values accumulators = reduce(0, Values(entry.getResults().begin(), entry.getResults().end()));
+    Value is_last = compare(arith::CmpIPredicate::sge, nest_.extents[loop] - plan_.block[loop]);
+    auto leave = mlir::scf::IfOp::create(b_, loc_, is_last, true);
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(leave.elseBlock());
+    for (size_t p = 0; p < points_.size(); ++p)
+      store(partial.statement, partial.output, p, plan_.lanes, accumulators[p]);
+    b_.setInsertionPointToStart(leave.thenBlock());
+    keep(accumulators);
+    finish();
+  }
+
   int slotOf(int statement, bool output, size_t index) const {
     size_t slot = 0;
     for (int s = 0; s < statement; ++s) slot += nest_.statements[s].inputs.size() + nest_.statements[s].outputs.size();
@@ -197,6 +260,7 @@ class TileEmitter {
                                            alignment);
       } else {
         value = arith::ConstantOp::create(b_, loc_, b_.getZeroAttr(type));
+        if (turn(slot, point, stride)) return loads_[key];
         for (int lane = 0; lane < point.active; ++lane)
           value = mlir::vector::InsertOp::create(b_, loc_, scalarAt(offset + lane * stride), value, lane);
       }
@@ -204,6 +268,38 @@ class TileEmitter {
     }
     loads_[key] = value;
     return value;
+  }
+
+  /// Loads the square of the tile that `point` lies in along the transposed loop, turns it, and keeps the vectors
+  /// of all its points in loads_. False when the operand is not contiguous along that loop.
+  bool turn(int slot, const Point& point, int64_t stride) {
+    const int along = plan_.transposed;
+    const Access& access = tile_.slots[slot].operand->access;
+    if (along < 0 || access.strides[along] != 1) return false;
+    const mlir::Type memory = memoryType(access.element);
+    const int lanes = plan_.lanes, width = static_cast<int>(tile_.sizes[along]);
+    auto type = mlir::VectorType::get({lanes}, memory);
+    Value zero = arith::ConstantOp::create(b_, loc_, b_.getZeroAttr(type));
+    Point corner = point;
+    corner.at[along] = 0;
+    const int64_t offset = offsetAt(access, corner);
+    Values rows;
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (lane >= point.active) {
+        rows.push_back(zero);
+        continue;
+      }
+      Value from = at(pointers_[slot], memory, offset + lane * stride);
+      if (width == lanes) {
+        rows.push_back(LLVM::LoadOp::create(b_, loc_, type, from, alignmentOf(memory)));
+      } else {
+        rows.push_back(LLVM::MaskedLoadOp::create(b_, loc_, type, from, mask(lanes, width), zero, alignmentOf(memory)));
+      }
+    }
+    const Values turned = transposeSquare(b_, rows);
+    for (int i = 0; i < width; ++i)
+      loads_[std::tuple(slot, offset + i, point.active)] = fromMemory(turned[i], access.element);
+    return true;
   }
 
   void store(int statement, size_t output, size_t p, int lanes, Value value) {
@@ -278,17 +374,23 @@ class TileEmitter {
     const int64_t extent = nest_.extents[loop], tile = std::min(plan_.tile[loop], extent);
     const int64_t full = extent / tile, rest = extent % tile;
     reduction_sizes_[loop] = tile;
-    if (full == 1 && rest == 0) {
+    Value begin = tile_.origin[loop];  // set when the reduction is cut into blocks
+    if (full == 1 && rest == 0 && !begin) {
       iterations_[loop] = nullptr;
       return reduce(level + 1, accumulators);
     }
     const Values saved = pointers_;
+    Value upper = constantI64(full * tile);
+    if (begin) {
+      upper = arith::SubIOp::create(b_, loc_, upper, begin);
+      upper = arith::MinSIOp::create(b_, loc_, upper, constantI64(plan_.block[loop]));
+    }
     if (full > 0) {
-      auto loop_op =
-          mlir::scf::ForOp::create(b_, loc_, constantI64(0), constantI64(full * tile), constantI64(tile), accumulators);
+      auto loop_op = mlir::scf::ForOp::create(b_, loc_, constantI64(0), upper, constantI64(tile), accumulators);
       OpBuilder::InsertionGuard guard(b_);
       b_.setInsertionPointToStart(loop_op.getBody());
       iterations_[loop] = loop_op.getInductionVar();
+      if (begin) iterations_[loop] = arith::AddIOp::create(b_, loc_, begin, iterations_[loop]);
       enter(loop, loop_op.getInductionVar());
       Values carried(loop_op.getRegionIterArgs().begin(), loop_op.getRegionIterArgs().end());
       Values next = reduce(level + 1, carried);
@@ -296,15 +398,28 @@ class TileEmitter {
       accumulators.assign(loop_op.getResults().begin(), loop_op.getResults().end());
       pointers_ = saved;
     }
-    if (rest > 0) {
+    if (rest == 0) return accumulators;
+    auto lastSteps = [&] {
       Value start = constantI64(full * tile);
       iterations_[loop] = start;
-      enter(loop, start);
+      enter(loop, begin ? arith::SubIOp::create(b_, loc_, start, begin).getResult() : start);
       reduction_sizes_[loop] = rest;
-      accumulators = reduce(level + 1, accumulators);
+      Values result = reduce(level + 1, accumulators);
       pointers_ = saved;
+      return result;
+    };
+    if (!begin) return lastSteps();
+    Value is_last =
+        arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::sge, begin, constantI64(extent - plan_.block[loop]));
+    auto branch = mlir::scf::IfOp::create(b_, loc_, mlir::TypeRange(mlir::ValueRange(accumulators)), is_last, true);
+    {
+      OpBuilder::InsertionGuard guard(b_);
+      b_.setInsertionPointToStart(branch.elseBlock());
+      mlir::scf::YieldOp::create(b_, loc_, accumulators);
+      b_.setInsertionPointToStart(branch.thenBlock());
+      mlir::scf::YieldOp::create(b_, loc_, lastSteps());
     }
-    return accumulators;
+    return Values(branch.getResults().begin(), branch.getResults().end());
   }
 
   void enter(int loop, Value iteration) {

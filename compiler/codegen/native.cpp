@@ -95,12 +95,14 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   llvm::FunctionPassManager light, full;
-  llvm::cantFail(builder.parsePassPipeline(light, "sroa,early-cse<memssa>,instcombine,simplifycfg"));
+  llvm::cantFail(
+      builder.parsePassPipeline(light, "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"));
   llvm::cantFail(builder.parsePassPipeline(
       full,
-      "sroa,early-cse<memssa>,instcombine,simplifycfg,loop-mssa(loop-rotate,licm),instcombine,"
-      "loop(indvars),gvn,loop-vectorize,instcombine,simplifycfg,slp-vectorizer,loop-mssa(licm),"
-      "loop-unroll<O2>,early-cse<memssa>,instcombine,simplifycfg"));
+      "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),instcombine<no-"
+      "verify-fixpoint>,"
+      "loop(indvars),gvn,loop-vectorize,instcombine<no-verify-fixpoint>,simplifycfg,slp-vectorizer,loop-mssa(licm),"
+      "loop-unroll<O2>,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"));
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     (function.hasFnAttribute(kScalarLoops) ? full : light).run(function, functions);

@@ -16,8 +16,12 @@ struct Access {
   mlir::Type element;
   int64_t offset = 0;                  ///< elements
   llvm::SmallVector<int64_t> strides;  ///< elements, one per loop of the nest; 0 = invariant
+  /// Of an operand in panels of one register tile: elements per iteration from one tile to the next. `strides`
+  /// hold within a tile only, whose origin is a multiple of the panel's width. Empty: strides hold everywhere.
+  llvm::SmallVector<int64_t> panel;
+  int64_t between(int loop) const { return panel.empty() ? strides[loop] : panel[loop]; }
   bool operator==(const Access& other) const {
-    return root == other.root && offset == other.offset && strides == other.strides;
+    return root == other.root && offset == other.offset && strides == other.strides && panel == other.panel;
   }
 };
 

@@ -1,6 +1,7 @@
 #include "compiler/codegen/passes.h"
 
 #include "compiler/codegen/native.h"
+#include "compiler/codegen/packing.h"
 #include "compiler/codegen/phase_emitter.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -55,14 +56,16 @@ struct EmitPass : Step<EmitPass> {
     PhaseList list = splitPhases(func);
     for (Phase& phase : list.phases)
       for (Nest& nest : phase.nests) mergeLoops(nest);
-    planWorkspace(func, list);
     Machine machine;
     machine.vector_bits = vector_bits;
     machine.vector_registers = vector_registers;
     machine.has_fma = true;
+    planPhases(list, machine, {});
+    packOperands(func, list, machine);
+    planWorkspace(func, list);
     v1::KernelInfo info;
     mlir::OwningOpRef<mlir::ModuleOp> phases = mlir::ModuleOp::create(module.getLoc());
-    if (absl::Status status = emitPhases(func, list, func.getName().str(), machine, {}, *phases, info); !status.ok())
+    if (absl::Status status = emitPhases(func, list, func.getName().str(), machine, *phases, info); !status.ok())
       return status;
     func.erase();
     module.getBody()->getOperations().splice(module.getBody()->end(), phases->getBody()->getOperations());

@@ -215,31 +215,14 @@ bool usesOnlyRepeatable(const PhaseList& list) {
 
 }  // namespace
 
-std::vector<std::vector<TilePlan>> planPhases(const PhaseList& list, const Machine& machine,
-                                              const v1::Schedule& schedule) {
-  const Nest* dominant = nullptr;
-  for (const Phase& phase : list.phases)
-    for (const Nest& nest : phase.nests)
-      if (!dominant || nest.iterations() > dominant->iterations()) dominant = &nest;
-  std::vector<std::vector<TilePlan>> plans;
-  for (const Phase& phase : list.phases) {
-    plans.emplace_back();
-    for (const Nest& nest : phase.nests)
-      plans.back().push_back(planTile(nest, machine, &nest == dominant ? schedule : v1::Schedule()));
-  }
-  return plans;
-}
-
 absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol,
-                        const Machine& machine, const v1::Schedule& schedule, mlir::ModuleOp module,
-                        v1::KernelInfo& info) {
+                        const Machine& machine, mlir::ModuleOp module, v1::KernelInfo& info) {
   if (!usesOnlyRepeatable(list))
     return failureStatus(v1::Failure::INTERNAL, absl::StrCat("workload ", symbol,
                                                              ": a loop nest uses a value loaded by another phase; "
                                                              "make the load part of its body"));
   for (auto global : llvm::cast<mlir::ModuleOp>(func->getParentOp()).getOps<mlir::memref::GlobalOp>())
     module.getBody()->push_back(global->clone());
-  const auto plans = planPhases(list, machine, schedule);
   for (size_t p = 0; p < list.phases.size(); ++p) {
     const Phase& phase = list.phases[p];
     const std::string name = absl::StrCat(symbol, "_p", p);
@@ -252,7 +235,7 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     int64_t grid = 0;
     bool scalar = !phase.loops.empty();
     for (size_t n = 0; n < phase.nests.size(); ++n) {
-      const TilePlan& plan = plans[p][n];
+      const TilePlan& plan = phase.plans[n];
       const int64_t points = gridOf(phase.nests[n], plan);
       // Grids are laid end to end; this nest's share of [lo, hi) is clamped to its own.
       auto clamp = [&](Value bound) -> Value {

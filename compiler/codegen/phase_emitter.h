@@ -14,11 +14,6 @@ inline constexpr char kScalarLoops[] = "tessera-scalar-loops";
 /// buffers it needs, and an internal function on non-aliasing pointers that does the work.
 /// Fills info.phases, workspace_bytes, strategy.
 absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol,
-                        const Machine& machine, const v1::Schedule& schedule, mlir::ModuleOp module,
-                        v1::KernelInfo& info);
-
-/// Plans of all nests, in order. The wanted schedule goes to the nest with the most iterations only.
-std::vector<std::vector<TilePlan>> planPhases(const PhaseList& list, const Machine& machine,
-                                              const v1::Schedule& schedule);
+                        const Machine& machine, mlir::ModuleOp module, v1::KernelInfo& info);
 
 }  // namespace tessera::compiler::codegen

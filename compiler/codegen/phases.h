@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/nest.h"
+#include "compiler/codegen/tile_plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler::codegen {
@@ -11,6 +11,7 @@ namespace tessera::compiler::codegen {
 /// What runs between two barriers: nests whose grids are laid end to end, or operations kept as they are.
 struct Phase {
   std::vector<Nest> nests;
+  std::vector<TilePlan> plans;                ///< one per nest, see packing.h
   llvm::SmallVector<mlir::Operation*> loops;  ///< not linalg (scf, memref): one thread runs them, grid 1
 };
 

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "compiler/codegen/body.h"
+#include "compiler/codegen/contraction_plan.h"
+#include "compiler/codegen/loop_order.h"
 #include "compiler/codegen/reduction.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -11,10 +13,6 @@ namespace tessera::compiler::codegen {
 namespace {
 
 namespace arith = mlir::arith;
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int elementBits(mlir::Type type) { return type.isIndex() ? 64 : std::max<int>(8, type.getIntOrFloatBitWidth()); }
 
 /// Bits of the widest element the nest touches: it decides how many lanes a vector has.
 int widestBits(const Nest& nest) {
@@ -27,20 +25,52 @@ int widestBits(const Nest& nest) {
   return bits;
 }
 
-bool varies(const Operand& operand, int loop) { return operand.access.root && operand.access.strides[loop] != 0; }
+/// Whether inputs along `loop` can be turned in registers: another parallel loop walks them one by one.
+bool canTurn(const Nest& nest, const Operand& operand, int loop, int lanes) {
+  if (lanes > 16 || operand.access.element.isInteger(1) || operand.access.element.isIndex()) return false;
+  for (int other = 0; other < nest.loops(); ++other)
+    if (other != loop && !nest.reduction[other] && nest.extents[other] >= lanes / 2 &&
+        operand.access.strides[other] == 1)
+      return true;
+  return false;
+}
 
-/// Cost in vector instructions per element of making `loop` the vector loop; strided operands are taken
-/// apart lane by lane.
-double vectorLoopCost(const Nest& nest, int loop, int lanes) {
-  double cost = 0;
-  auto charge = [&](const Operand& operand, bool parallel_only) {
+/// Uses of one element of `operand`: iterations of the parallel loops it does not walk.
+double reuseOf(const Nest& nest, const Operand& operand) {
+  double uses = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (!nest.reduction[loop] && !varies(operand, loop)) uses *= static_cast<double>(nest.extents[loop]);
+  return uses;
+}
+
+/// Cost in vector instructions per element of making `loop` the vector loop. Strided operands are taken apart
+/// lane by lane, turned in registers, or, in a contraction, packed before. Outputs of a reduction are touched
+/// once for all its steps, and a register tile of a contraction reads its operands once for several results.
+double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
+  double cost = 0, steps = 1;
+  for (int other = 0; other < nest.loops(); ++other)
+    if (nest.reduction[other]) steps *= static_cast<double>(nest.extents[other]);
+  bool tiled = contraction && !nest.reduction[loop];
+  for (const Operand& input : nest.statements[0].inputs) tiled &= reuseOf(nest, input) >= 4;
+  const double contiguous = tiled ? 0.4 : 1;
+  auto charge = [&](const Operand& operand, bool parallel_only, bool output, int input) {
     if (!operand.access.root || operand.from || (parallel_only && nest.reduction[loop])) return;
     const int64_t stride = operand.access.strides[loop];
-    cost += stride == 0 || stride == 1 ? 1 : 1.2 * lanes;
+    if (stride == 0 || stride == 1) {
+      cost += output ? 1 / steps : contiguous;
+      return;
+    }
+    double strided = (output ? 1.4 : 1.2) * lanes;
+    if (contraction && input >= 0 && !nest.reduction[loop] && canPack(nest, input))
+      strided = std::min(strided, contiguous + 0.5 * lanes / reuseOf(nest, operand));
+    if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes)) strided = std::min(strided, 6.0);
+    cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided;
   };
   for (const Statement& statement : nest.statements) {
-    for (const Operand& input : statement.inputs) charge(input, &statement != &nest.statements[0]);
-    for (const Operand& output : statement.outputs) charge(output, true);
+    const bool main = &statement == &nest.statements[0];
+    for (auto [i, input] : llvm::enumerate(statement.inputs))
+      charge(input, !main, false, main ? static_cast<int>(i) : -1);
+    for (const Operand& output : statement.outputs) charge(output, true, true, -1);
   }
   if (nest.reduction[loop]) cost += 6.0 * lanes / static_cast<double>(nest.extents[loop]) + 0.5;
   const double used = static_cast<double>(nest.extents[loop]) / (ceilDiv(nest.extents[loop], lanes) * lanes);
@@ -51,11 +81,11 @@ void chooseVectorLoop(const Nest& nest, const Machine& machine, TilePlan& plan) 
   const int lanes = machine.vector_bits / widestBits(nest);
   if (lanes < 2 || !llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); }))
     return;
-  const bool can_combine = canCombineLanes(nest.statements[0]);
+  const bool can_combine = canCombineLanes(nest.statements[0]), contraction = isContraction(nest);
   double best = std::numeric_limits<double>::infinity();
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
-    const double cost = vectorLoopCost(nest, loop, lanes);
+    const double cost = vectorLoopCost(nest, loop, lanes, contraction);
     if (cost < best - 1e-9) {
       best = cost;
       plan.vector_loop = loop;
@@ -67,131 +97,31 @@ void chooseVectorLoop(const Nest& nest, const Machine& machine, TilePlan& plan) 
   plan.horizontal = nest.reduction[plan.vector_loop];
 }
 
-/// Sorts loops by ascending key; equal keys keep their order.
-template <typename Key>
-void sortBy(llvm::SmallVector<int>& loops, Key key) {
-  std::vector<std::pair<int64_t, size_t>> order;
-  for (size_t i = 0; i < loops.size(); ++i) order.emplace_back(key(loops[i]), i);
-  std::sort(order.begin(), order.end());
-  const llvm::SmallVector<int> before = loops;
-  for (size_t i = 0; i < loops.size(); ++i) loops[i] = before[order[i].second];
-}
-
-int64_t outputStride(const Nest& nest, int loop) { return nest.statements[0].outputs[0].access.strides[loop]; }
-
-/// Parallel loops by descending stride of the first output: the order in which memory is walked.
-llvm::SmallVector<int> byOutputStride(const Nest& nest) {
-  llvm::SmallVector<int> loops;
-  for (int loop = 0; loop < nest.loops(); ++loop)
-    if (!nest.reduction[loop]) loops.push_back(loop);
-  sortBy(loops, [&](int loop) { return -outputStride(nest, loop); });
-  return loops;
-}
-
-/// Splits `extent` into full tiles and a rest: calls fn(size, count).
-template <typename Fn>
-void forTiles(int64_t extent, int64_t tile, Fn fn) {
-  if (extent / tile > 0) fn(tile, extent / tile);
-  if (extent % tile > 0) fn(extent % tile, 1);
-}
-
-/// Cycles of one reduction step of a rows x vectors tile: two fused multiply-adds and two loads a cycle, one
-/// cache line of the vector operand in two cycles from L2, and a latency of four between dependent ones.
-double stepCycles(int64_t rows, int64_t vectors) {
-  return std::max({rows * vectors / 2.0, (rows + vectors) / 2.0, 2.0 * vectors, 4.0});
-}
-
-/// Register tile of a contraction: of all tiles that fit the register file (accumulators, one vector operand
-/// row, one broadcast; thesis eq. 3.4) the one with the lowest predicted cycles over main and rest tiles.
-void chooseContractionTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
-  const Statement& main = nest.statements[0];
-  const int v = plan.vector_loop;
-  int a = -1, b = -1;  // a: broadcast along the vector; b: loaded as vectors
-  for (int i = 0; i < static_cast<int>(main.inputs.size()); ++i) (varies(main.inputs[i], v) ? b : a) = i;
-  llvm::SmallVector<int> rows, columns;
-  const llvm::SmallVector<int> parallel = byOutputStride(nest);
-  for (int loop : llvm::reverse(parallel)) {
-    if (loop == v) continue;
-    const bool in_a = a >= 0 && varies(main.inputs[a], loop), in_b = b >= 0 && varies(main.inputs[b], loop);
-    if (in_a && !in_b) rows.push_back(loop);
-    if (in_b && !in_a && a >= 0) columns.push_back(loop);
-    if (a < 0 && !llvm::all_of(main.inputs, [&](const Operand& input) { return varies(input, loop); }))
-      rows.push_back(loop);  // depthwise: one operand is shared by neighbours
-  }
-  const int64_t vectors_all = ceilDiv(nest.extents[v], plan.lanes);
-  const int64_t row1 = rows.empty() ? 1 : nest.extents[rows[0]];
-  const int64_t row2 = rows.size() < 2 ? 1 : nest.extents[rows[1]];
-  const int64_t column2 = columns.empty() ? 1 : nest.extents[columns[0]];
-  int64_t wanted_rows = 0, wanted_vectors = 0;
-  if (wanted.register_tile_size() == 2) {
-    wanted_rows = wanted.register_tile(0);
-    wanted_vectors = wanted.register_tile(1);
-  }
-  double best = std::numeric_limits<double>::infinity();
-  int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
-  auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
-    const int64_t mr = r1 * r2, nr = nv * c2;
-    if (mr * nr + nr + 1 > machine.vector_registers) return;
-    if (wanted_rows > 0 && (mr != wanted_rows || nr != wanted_vectors)) return;
-    double cycles = 0;
-    forTiles(row1, r1, [&](int64_t s1, int64_t n1) {
-      forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
-        forTiles(vectors_all, nv, [&](int64_t sv, int64_t n3) {
-          forTiles(column2, c2, [&](int64_t sc, int64_t n4) {
-            cycles += static_cast<double>(n1 * n2 * n3 * n4) * (stepCycles(s1 * s2, sv * sc) + 0.02 * sv * sc);
-          });
-        });
-      });
-    });
-    if (cycles < best * (1 - 1e-9)) {
-      best = cycles;
-      t1 = r1, t2 = r2, tv = nv, tc = c2;
+/// A parallel loop along which an operand that is strided along the vector loop is contiguous; -1: none.
+int turnedLoop(const Nest& nest, const TilePlan& plan) {
+  if (plan.lanes == 1 || nest.hasReduction()) return -1;
+  for (const Statement& statement : nest.statements)
+    for (const Operand& input : statement.inputs) {
+      if (!input.access.root || input.from) continue;
+      const int64_t stride = input.access.strides[plan.vector_loop];
+      if (stride == 0 || stride == 1 || !canTurn(nest, input, plan.vector_loop, plan.lanes)) continue;
+      for (int loop = 0; loop < nest.loops(); ++loop)
+        if (loop != plan.vector_loop && input.access.strides[loop] == 1) return loop;
     }
-  };
-  const int64_t most = machine.vector_registers;
-  auto search = [&] {
-    for (int64_t nv = 1; nv <= std::min<int64_t>(vectors_all, 6); ++nv)
-      for (int64_t c2 = 1; c2 <= (nv == vectors_all ? std::min<int64_t>(column2, 4) : 1); ++c2)
-        for (int64_t r1 = std::min(row1, most); r1 >= 1; --r1)
-          for (int64_t r2 = 1; r2 <= (r1 == row1 ? std::min(row2, most) : 1); ++r2) consider(r1, r2, nv, c2);
-  };
-  search();
-  if (best == std::numeric_limits<double>::infinity()) {  // the wanted tile does not exist here
-    wanted_rows = 0;
-    search();
-  }
-  if (!rows.empty()) plan.tile[rows[0]] = t1;
-  if (rows.size() > 1) plan.tile[rows[1]] = t2;
-  if (!columns.empty()) plan.tile[columns[0]] = tc;
-  plan.tile[v] = std::min(nest.extents[v], tv * plan.lanes);
-  plan.rows = static_cast<int>(t1 * t2);
-  plan.vectors = static_cast<int>(tv * tc);
-
-  // Outermost first: loops all operands walk; far rows; columns; near rows. The tile of the vector operand
-  // stays in cache while the two innermost row loops run.
-  auto rank = [&](int loop) {
-    if (loop == v || llvm::is_contained(columns, loop)) return 2;
-    auto* found = llvm::find(rows, loop);
-    if (found == rows.end()) return 0;
-    return found - rows.begin() < 2 ? 3 : 1;
-  };
-  plan.order = parallel;
-  sortBy(plan.order, rank);
-
-  // Within the tile the shorter side is held in registers while the longer one passes: all columns of a row
-  // before the next row, when there are fewer columns than rows.
-  plan.points = plan.order;
-  const bool hold_columns = plan.vectors <= plan.rows;
-  sortBy(plan.points, [&](int loop) {
-    const bool column = loop == v || llvm::is_contained(columns, loop);
-    return column == hold_columns ? 1 : 0;
-  });
+  return -1;
 }
 
 /// Everything else: a few independent vectors at a time hide latency; more of them when a body is cheap.
 void chooseSimpleTile(const Nest& nest, TilePlan& plan) {
   plan.order = byOutputStride(nest);
   if (plan.lanes == 1) return;
+  plan.transposed = turnedLoop(nest, plan);
+  if (plan.transposed >= 0) {  // a square of lanes x lanes elements
+    plan.tile[plan.vector_loop] = std::min<int64_t>(nest.extents[plan.vector_loop], plan.lanes);
+    plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);
+    plan.rows = static_cast<int>(plan.tile[plan.transposed]);
+    return;
+  }
   int cost = 0;
   for (const Statement& statement : nest.statements) cost += bodyCost(*statement.body());
   int64_t points = nest.hasReduction() ? 8 : cost > 24 ? 1 : 4;
@@ -252,17 +182,36 @@ void chooseGrid(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
   for (int loop : plan.reductions)
     inside *=
         static_cast<double>(loop == plan.vector_loop ? ceilDiv(nest.extents[loop], plan.lanes) : nest.extents[loop]);
-  plan.grid_loops = static_cast<int>(plan.order.size());
-  while (plan.grid_loops > 1 && inside < kSmallestPoint) {
-    const int loop = plan.order[plan.grid_loops - 1];
-    inside *= static_cast<double>(ceilDiv(nest.extents[loop], plan.tile[loop]));
-    --plan.grid_loops;
-  }
-  if (wanted.parallel_loops() > 0)
-    plan.grid_loops = std::min<int>(wanted.parallel_loops(), static_cast<int>(plan.order.size()));
+  plan.grid_levels = 0;
+  while (plan.grid_levels < static_cast<int>(plan.levels.size()) && !nest.reduction[plan.levels[plan.grid_levels].loop])
+    ++plan.grid_levels;
+  for (size_t level = plan.grid_levels; level < plan.levels.size(); ++level)
+    inside *= static_cast<double>(plan.count(nest, static_cast<int>(level)));
+  while (plan.grid_levels > 1 && inside < kSmallestPoint)
+    inside *= static_cast<double>(plan.count(nest, --plan.grid_levels));
+  if (wanted.parallel_loops() > 0) plan.grid_levels = std::min(wanted.parallel_loops(), plan.grid_levels);
 }
 
 }  // namespace
+
+int64_t TilePlan::count(const Nest& nest, int level) const {
+  const auto [loop, step] = levels[level];
+  const bool within_block = block[loop] > 0 && step == tile[loop];
+  return ceilDiv(within_block ? block[loop] : nest.extents[loop], step);
+}
+
+void TilePlan::orderLevels(int first_blocked) {
+  levels.clear();
+  for (int position = 0; position <= static_cast<int>(order.size()); ++position) {
+    if (position == first_blocked) {
+      for (int loop : llvm::reverse(order))
+        if (block[loop] > 0) levels.push_back({loop, block[loop]});
+      for (int loop : reductions)
+        if (block[loop] > 0) levels.push_back({loop, block[loop]});
+    }
+    if (position < static_cast<int>(order.size())) levels.push_back({order[position], tile[order[position]]});
+  }
+}
 
 bool isContraction(const Nest& nest) {
   const Statement& main = nest.statements[0];
@@ -281,29 +230,65 @@ bool isContraction(const Nest& nest) {
 TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted) {
   TilePlan plan;
   plan.tile.assign(nest.loops(), 1);
-  chooseVectorLoop(nest, machine, plan);
-  const bool contraction = isContraction(nest);
-  if (contraction && plan.lanes > 1 && !plan.horizontal) {
-    chooseContractionTile(nest, machine, wanted, plan);
+  plan.block.assign(nest.loops(), 0);
+  if (wanted.strategy() != kScalarStrategy) chooseVectorLoop(nest, machine, plan);
+  const bool contraction = isContraction(nest), tiled = contraction && plan.lanes > 1 && !plan.horizontal;
+  if (tiled) {
+    planContraction(nest, machine, wanted, plan);
   } else {
     chooseSimpleTile(nest, plan);
   }
   if (plan.points.empty()) plan.points = plan.order;
   chooseReductions(nest, wanted, plan);
+  if (tiled) {
+    planMemory(nest, machine, wanted, plan);
+  } else {
+    plan.orderLevels(0);
+  }
   chooseGrid(nest, wanted, plan);
-  plan.strategy = plan.lanes == 1       ? "scalar-loops"
+  plan.strategy = plan.lanes == 1       ? kScalarStrategy
                   : contraction         ? "contraction"
                   : nest.hasReduction() ? "reduction"
                                         : "elementwise";
   return plan;
 }
 
+TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t panel) {
+  TilePlan plan;
+  plan.tile.assign(nest.loops(), 1);
+  plan.block.assign(nest.loops(), 0);
+  plan.lanes = machine.vector_bits / widestBits(nest);
+  plan.vector_loop = loop;
+  plan.tile[loop] = panel;
+  plan.vectors = static_cast<int>(ceilDiv(panel, plan.lanes));
+  plan.order = byOutputStride(nest);
+  // Panels outside, what is within a panel by descending stride.
+  sortBy(plan.order, [&](int other) {
+    const Access& to = nest.statements[0].outputs[0].access;
+    return other == loop ? -to.between(loop) * panel : -to.strides[other];
+  });
+  plan.transposed = nest.statements[0].inputs[0].access.strides[loop] == 1 ? -1 : turnedLoop(nest, plan);
+  if (plan.transposed >= 0) {
+    plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);
+    plan.rows = static_cast<int>(plan.tile[plan.transposed]);
+  } else if (const int last = plan.order.back(); last != loop) {
+    // A few rows of the source from end to end, a kilobyte of each panel at a time: both sides are streams.
+    const int64_t row = panel * widestBits(nest) / 8;
+    plan.tile[last] = std::min<int64_t>({nest.extents[last], 16, ceilDiv(1024, row)});
+    plan.rows = static_cast<int>(plan.tile[last]);
+    plan.order.erase(llvm::find(plan.order, loop));
+    plan.order.push_back(loop);
+  }
+  plan.points = plan.order;
+  plan.orderLevels(0);
+  chooseGrid(nest, {}, plan);
+  plan.strategy = "pack";
+  return plan;
+}
+
 int64_t gridOf(const Nest& nest, const TilePlan& plan) {
   int64_t grid = 1;
-  for (int level = 0; level < plan.grid_loops; ++level) {
-    const int loop = plan.order[level];
-    grid *= ceilDiv(nest.extents[loop], plan.tile[loop]);
-  }
+  for (int level = 0; level < plan.grid_levels; ++level) grid *= plan.count(nest, level);
   return grid;
 }
 

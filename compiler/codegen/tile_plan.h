@@ -14,23 +14,54 @@ struct Machine {
   bool has_fma = false;
 };
 
+inline constexpr char kScalarStrategy[] = "scalar-loops";
+
+/// One loop around the register tile: `loop` in steps of `step` iterations. A blocked loop has two levels, the
+/// block first.
+struct Level {
+  int loop;
+  int64_t step;
+};
+
+/// An input of the first statement that is copied to panels before the nest runs: `loop` is cut into panels of
+/// tile[loop] iterations, each contiguous: [outer loops..., panel, reduction loops, iteration within the panel].
+struct PackedOperand {
+  int input;
+  int loop;
+  bool operator==(const PackedOperand&) const = default;
+};
+
 /// Loop-level decisions for one nest.
 struct TilePlan {
   int lanes = 1;                      ///< elements of one vector; 1 = scalar code
   int vector_loop = -1;               ///< the loop whose neighbours share a vector; -1 with lanes = 1
   bool horizontal = false;            ///< vector_loop is a reduction: lanes are combined at the end
+  int transposed = -1;                ///< operands contiguous along this loop are loaded along it and turned
   llvm::SmallVector<int64_t> tile;    ///< per loop: iterations emitted without a loop
+  llvm::SmallVector<int64_t> block;   ///< per loop: iterations of a cache block, a multiple of tile; 0 = none
   llvm::SmallVector<int> order;       ///< parallel loops, outermost first
   llvm::SmallVector<int> points;      ///< parallel loops as the tile's accumulators are visited, slowest first
   llvm::SmallVector<int> reductions;  ///< reduction loops, outermost first
-  int grid_loops = 0;                 ///< the first so many of `order` form the grid
-  std::string strategy;               ///< "contraction", "reduction", "elementwise", "scalar-loops"
-  int rows = 1, vectors = 1;          ///< accumulators of the register tile: rows x vectors
+  llvm::SmallVector<Level> levels;    ///< loops around the tile, outermost first: `order` with the blocks put in
+  int grid_levels = 0;                ///< the first so many of `levels` form the grid
+  llvm::SmallVector<PackedOperand> packed;
+  std::string strategy;       ///< "contraction", "reduction", "elementwise", "pack", "scalar-loops"
+  int rows = 1, vectors = 1;  ///< accumulators of the register tile: rows x vectors
+
+  /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
+  int64_t count(const Nest& nest, int level) const;
+  /// Fills `levels` from `order`, `tile` and `block`. Blocks of `order` go to the place of the loop's own level
+  /// or before `first_blocked`, whichever is further out; a blocked reduction goes after them.
+  void orderLevels(int first_blocked);
 };
 
-/// Chooses vector loop, register tile, loop order and grid from the access functions. `wanted` overrides what
-/// it states: register_tile (rows, vectors), unroll_reduction, parallel_loops.
+/// Chooses vector loop, register tile, packing, cache blocks, loop order and grid from the access functions.
+/// `wanted` overrides what it states: register_tile (rows, vectors), unroll_reduction, cache_tile (0 = none, per
+/// loop), packed_operands (a negative number: none), parallel_loops, strategy "scalar-loops".
 TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted);
+
+/// The plan of a nest that copies one operand to panels of `panel` iterations of `loop`.
+TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t panel);
 
 /// Whether the nest multiplies and accumulates two operands.
 bool isContraction(const Nest& nest);

@@ -71,11 +71,15 @@ void LoadedUnit::poison() {
 }
 
 void LoadedUnit::run(const std::vector<void*>& operands, int pieces) {
-  for (auto [kernel, grid] : phases_)
-    for (int piece = pieces - 1; piece >= 0; --piece) {
-      const int64_t lo = grid * piece / pieces, hi = grid * (piece + 1) / pieces;
-      if (lo < hi) kernel(operands.data(), lo, hi, aligned(workspace_), aligned(scratch_));
-    }
+  for (int phase = 0; phase < phases(); ++phase) runPhase(phase, operands, pieces);
+}
+
+void LoadedUnit::runPhase(int phase, const std::vector<void*>& operands, int pieces) {
+  const auto [kernel, grid] = phases_[phase];
+  for (int piece = pieces - 1; piece >= 0; --piece) {
+    const int64_t lo = grid * piece / pieces, hi = grid * (piece + 1) / pieces;
+    if (lo < hi) kernel(operands.data(), lo, hi, aligned(workspace_), aligned(scratch_));
+  }
 }
 
 }  // namespace tessera::compiler::codegen::testing

@@ -23,6 +23,9 @@ class LoadedUnit {
   /// Runs all phases; the grid of each is cut into `pieces` ranges, run last to first.
   void run(const std::vector<void*>& operands, int pieces);
 
+  int phases() const { return static_cast<int>(phases_.size()); }
+  void runPhase(int phase, const std::vector<void*>& operands, int pieces);
+
   /// Fills workspace and scratch with NaN: nothing may be read before it is written.
   void poison();
 

@@ -1,0 +1,183 @@
+// GFLOP/s of generated kernels beside the machine's FMA peak, oneDNN and OpenBLAS, single thread, measured in
+// turns so that a busy machine slows all of them alike. Not a test.
+//   codegen_benchmark [name part] [--rounds N] [--emit FILE] [--block K] [--sweep SHAPES [--seed S]]
+//                     [--pack OPERAND, -1 = none] [--tile ROWS VECTORS] [--cache M N K]
+#include <immintrin.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/benchmark/cases.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/testing/loaded_unit.h"
+
+namespace {
+
+using namespace tessera::compiler::codegen::benchmark;  // NOLINT: everything of this file is about it
+using tessera::compiler::codegen::testing::LoadedUnit;
+using Clock = std::chrono::steady_clock;
+
+/// Processor time of this thread, so that being preempted does not count.
+double seconds(const std::function<void()>& work) {
+  auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double start = now();
+  work();
+  return now() - start;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+/// Independent multiply-adds in registers: the most a core can do.
+__attribute__((target("avx512f"))) double peak512(long iterations) {
+  __m512 sum[20];
+  for (auto& s : sum) s = _mm512_set1_ps(1.0F);
+  const __m512 a = _mm512_set1_ps(0.999999F), b = _mm512_set1_ps(1e-7F);
+  for (long i = 0; i < iterations; ++i)
+#pragma clang loop unroll(full)
+    for (int j = 0; j < 20; ++j) sum[j] = _mm512_fmadd_ps(sum[j], a, b);
+  __m512 total = sum[0];
+  for (int j = 1; j < 20; ++j) total = _mm512_add_ps(total, sum[j]);
+  volatile float keep = _mm512_reduce_add_ps(total);
+  (void)keep;
+  return 20.0 * 32 * static_cast<double>(iterations);
+}
+
+struct AlignedBuffer {
+  explicit AlignedBuffer(size_t floats) : storage(floats + 16) {
+    data = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(storage.data()) + 63) / 64 * 64);
+    for (size_t i = 0; i < floats; ++i) data[i] = static_cast<float>(i % 17) * 0.0625F - 0.5F;
+  }
+  std::vector<float> storage;
+  float* data;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!getenv("OMP_NUM_THREADS")) {  // read when the program is loaded, therefore start again
+    setenv("OMP_NUM_THREADS", "1", 1);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    execv("/proc/self/exe", argv);
+  }
+  std::string only, emit, packed;
+  int rounds = 40, sweep = 0, rows = 0, vectors = 0;
+  unsigned seed = 1;
+  std::vector<int64_t> cache;
+  int64_t block = 16;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--rounds" && i + 1 < argc) {
+      rounds = std::atoi(argv[++i]);
+    } else if (argument == "--sweep" && i + 1 < argc) {
+      sweep = std::atoi(argv[++i]);
+    } else if (argument == "--seed" && i + 1 < argc) {
+      seed = std::atoi(argv[++i]);
+    } else if (argument == "--pack" && i + 1 < argc) {
+      packed = argv[++i];
+    } else if (argument == "--cache" && i + 3 < argc) {
+      for (int loop = 0; loop < 3; ++loop) cache.push_back(std::atoi(argv[++i]));
+    } else if (argument == "--tile" && i + 2 < argc) {
+      rows = std::atoi(argv[++i]);
+      vectors = std::atoi(argv[++i]);
+    } else if (argument == "--emit" && i + 1 < argc) {
+      emit = argv[++i];
+    } else if (argument == "--block" && i + 1 < argc) {
+      block = std::atoi(argv[++i]);
+    } else {
+      only = argument;
+    }
+  }
+  std::printf("%-32s %8s %8s %8s %8s %7s %7s  %s\n", "case", "GFLOP/s", "peak", "oneDNN", "OpenBLAS", "of peak",
+              "/best", "noise, compile, tile");
+  double worst = 1e9;
+  std::string worst_name;
+  int below = 0;
+  for (const Case& each : sweep > 0 ? gemmSweep(sweep, seed) : allCases(block)) {
+    if (each.name.find(only) == std::string::npos) continue;
+    auto unit = tessera::compiler::codegen::testing::hostUnit(each.ir);
+    if (!packed.empty()) unit.mutable_schedule()->add_packed_operands(std::atoi(packed.c_str()));
+    for (int64_t size : cache) unit.mutable_schedule()->add_cache_tile(size);
+    if (rows > 0) {
+      unit.mutable_schedule()->add_register_tile(rows);
+      unit.mutable_schedule()->add_register_tile(vectors);
+    }
+    const auto start = Clock::now();
+    auto built = tessera::compiler::buildObject(unit);
+    const double compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    if (!built.ok()) {
+      std::printf("%-32s %s\n", each.name.c_str(), std::string(built.status().message()).c_str());
+      continue;
+    }
+    if (!emit.empty()) std::ofstream(emit, std::ios::binary) << built->object();
+    auto schedule = tessera::compiler::chooseSchedule(unit);
+    auto loaded = LoadedUnit::load(*built);
+    if (!loaded.ok()) return 1;
+    std::vector<AlignedBuffer> buffers;
+    std::vector<void*> pointers;
+    for (size_t floats : each.operands) buffers.emplace_back(floats);
+    for (AlignedBuffer& buffer : buffers) pointers.push_back(buffer.data);
+    std::vector<Work> works{[&] { (*loaded)->run(pointers, 1); }};
+    for (const auto& peer : each.peers) works.push_back(peer());
+    std::vector<std::vector<double>> rates(works.size());
+    std::vector<double> peaks;
+    for (const Work& work : works) work();
+    const int repeats = std::max(1, static_cast<int>(0.002 / std::max(1e-7, seconds(works[0]))));
+    for (int round = 0; round < rounds; ++round) {
+      double flops = 0;
+      const double peak = seconds([&] { flops = peak512(10000); });
+      peaks.push_back(flops / peak * 1e-9);
+      for (size_t w = 0; w < works.size(); ++w)
+        rates[w].push_back(each.flops * repeats * 1e-9 / seconds([&] {
+                             for (int i = 0; i < repeats; ++i) works[w]();
+                           }));
+    }
+    std::string phases;
+    if ((*loaded)->phases() > 1) {
+      std::vector<double> least((*loaded)->phases(), 1e9);
+      for (int round = 0; round < rounds; ++round)
+        for (int phase = 0; phase < (*loaded)->phases(); ++phase)
+          least[phase] = std::min(least[phase], seconds([&] { (*loaded)->runPhase(phase, pointers, 1); }));
+      for (double time : least)
+        phases += (phases.empty() ? " phases us " : "+") + std::to_string(std::lround(time * 1e6));
+    }
+    // The fastest round of each: what the code can do when nobody else uses the caches.
+    auto best = [](const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); };
+    const double mine = best(rates[0]), peak = best(peaks);
+    const double dnnl = works.size() > 1 ? best(rates[1]) : 0, blas = works.size() > 2 ? best(rates[2]) : 0;
+    const double ratio = dnnl > 0 ? mine / std::max(dnnl, blas) : 0;
+    std::string tile;
+    if (schedule.ok() && schedule->register_tile_size() == 2) {
+      tile = std::to_string(schedule->register_tile(0)) + "x" + std::to_string(schedule->register_tile(1)) + " " +
+             built->info().strategy();
+      for (int operand : schedule->packed_operands()) tile += " packs " + std::to_string(operand);
+      for (int64_t size : schedule->cache_tile()) tile += "/" + std::to_string(size);
+      tile += phases;
+    }
+    std::printf("%-32s %8.1f %8.1f %8.1f %8.1f %6.0f%% %7.2f  %.0f%% %.0f ms, %s\n", each.name.c_str(), mine, peak,
+                dnnl, blas, 100 * mine / peak, ratio, 100 * (1 - median(rates[0]) / mine), compile_ms, tile.c_str());
+    std::fflush(stdout);
+    if (dnnl > 0 && mine / dnnl < worst) {
+      worst = mine / dnnl;
+      worst_name = each.name;
+    }
+    below += dnnl > 0 && mine / dnnl < 0.8;
+  }
+  std::printf("worst against oneDNN: %.2f (%s); %d below 0.8\n", worst, worst_name.c_str(), below);
+  return 0;
+}
