@@ -4,11 +4,10 @@
 
 namespace tessera::compiler {
 
-ImportOptions importOptions(const PlanRequest& request) {
+ImportOptions importOptions(const PlanRequest& request, const Bindings& bindings) {
   ImportOptions options;
-  for (const v1::InputShape& shape : request.spec.input_shapes()) {
-    options.input_shapes[shape.name()].assign(shape.shape().begin(), shape.shape().end());
-  }
+  options.input_shapes = bindings.input_shapes;
+  options.dimensions = bindings.dimensions;
   options.external_data = request.external_data;
   options.record_nodes = request.describe_model;
   return options;
@@ -20,8 +19,8 @@ v1::ModelFormat formatOf(const PlanRequest& request, const std::string& first_by
 }
 
 absl::StatusOr<ImportedModel> importModel(mlir::MLIRContext& context, const PlanRequest& request,
-                                          const std::string& first_bytes) {
-  const ImportOptions options = importOptions(request);
+                                          const Bindings& bindings, const std::string& first_bytes) {
+  const ImportOptions options = importOptions(request, bindings);
   switch (formatOf(request, first_bytes)) {
     case v1::MLIR_TEXT:
       return importMlir(context, request.model_path, options);

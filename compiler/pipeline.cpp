@@ -6,8 +6,10 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/front_door.h"
 #include "compiler/graph/graph.h"
+#include "compiler/merge_variants.h"
 #include "compiler/model_format.h"
 #include "compiler/model_view.h"
+#include "compiler/specializations.h"
 #include "compiler/target/target.h"
 #include "compiler/weights_file.h"
 #include "mlir/IR/MLIRContext.h"
@@ -60,28 +62,51 @@ absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status
   return failureStatus(failure);
 }
 
+/// Says in a failure which of several variants it is about.
+absl::Status inVariant(const Bindings& bindings, int variants, const absl::Status& status) {
+  if (variants == 1) return status;
+  v1::Failure failure = failureOf(status);
+  failure.set_message(absl::StrCat("variant ", bindings.text(), ": ", failure.message()));
+  return failureStatus(failure);
+}
+
 }  // namespace
 
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress) {
-  // 1. Import: untrusted bytes become linalg on tensors.
-  const Stopwatch import_time;
-  report(progress, "import", 0, 1, request.spec.name());
+  PlanResult result;
+  const v1::Target target = canonicalTarget(request.target);
+  absl::StatusOr<std::vector<Bindings>> variants = variantsOf(request.spec);
+  if (!variants.ok()) return variants.status();
+  const int count = static_cast<int>(variants->size());
+  report(progress, "import", 0, count, request.spec.name());
   absl::StatusOr<FileIdentity> identity = identifyModel(request.model_path);
   if (!identity.ok()) return identity.status();
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  absl::StatusOr<ImportedModel> model = importModel(context, request, identity->first_bytes);
-  if (!model.ok()) return model.status();
-  PlanResult result;
-  if (request.describe_model) result.model = viewModel(*model);
-  result.import_ms = import_time.ms();
-  report(progress, "import", 1, 1, absl::StrCat(model->nodes, " nodes"));
 
-  // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
+  // Once for each variant; what they have in common comes together behind it.
+  VariantMerger merger;
+  for (const Bindings& bindings : *variants) {
+    // 1. Import: untrusted bytes become linalg on tensors.
+    const Stopwatch import_time;
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    absl::StatusOr<ImportedModel> model = importModel(context, request, bindings, identity->first_bytes);
+    if (!model.ok()) return inVariant(bindings, count, model.status());
+    if (request.describe_model && result.model.nodes().empty()) result.model = viewModel(*model);
+    result.import_ms += import_time.ms();
+    const std::string nodes = absl::StrCat(model->nodes, " nodes");
+
+    // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
+    const Stopwatch graph_time;
+    const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
+    absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target);
+    if (!graph.ok()) return inVariant(bindings, count, graph.status());
+    graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
+    if (absl::Status status = merger.add(*std::move(graph), bindings.text()); !status.ok()) return status;
+    result.plan_ms += graph_time.ms();
+    report(progress, "import", merger.plan().variants_size() + 1, count,
+           count == 1 ? nodes : absl::StrCat(bindings.text(), ": ", nodes));
+  }
   const Stopwatch plan_time;
-  const v1::Target target = canonicalTarget(request.target);
-  absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target);
-  if (!graph.ok()) return graph.status();
-  result.plan = std::move(graph->plan);
+  result.plan = std::move(merger.plan());
   result.plan.set_model_sha256(identity->sha256);
   result.plan.set_compiler_version(compilerVersion());
 
@@ -99,11 +124,11 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // 4. Weights: folded and laid out by now, written where the kernels will find them.
   result.has_weights = result.plan.weights_bytes() > 0;
   if (result.has_weights && !request.weights_path.empty()) {
-    absl::Status status = writeWeights(graph->weights, result.plan.weights_bytes(), request.weights_path);
+    absl::Status status = writeWeights(merger.weights().weights(), result.plan.weights_bytes(), request.weights_path);
     if (!status.ok()) return status;
   }
   report(progress, "plan", total, total, "");
-  result.plan_ms = plan_time.ms();
+  result.plan_ms += plan_time.ms();
   return result;
 }
 

@@ -35,13 +35,14 @@ struct PlanResult {
   v1::Plan plan;
   std::vector<v1::BuildUnit> units;  ///< one per distinct workload, in Plan.workloads' order
   bool has_weights = false;          ///< whether weights_path was written
-  v1::GraphView model;               ///< the model's own nodes
+  v1::GraphView model;               ///< the model's own nodes, as the first variant has them
   double import_ms = 0;
   double plan_ms = 0;
 };
 
-/// Imports the model and takes every decision: fused groups, layouts, schedules, memory plan.
-/// Equal requests give equal bytes.
+/// Imports the model and takes every decision: fused groups, layouts, schedules, memory plan; for each variant that the
+/// specification asks for (compiler/specializations.h), in one plan. Equal requests give equal bytes, also when they
+/// name their specializations in another order.
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress);
 
 /// Every node of a model that plan() would refuse, and why, without compiling it. What the model lacks is the answer,

@@ -1,6 +1,10 @@
 #include "proto/failure.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 
 namespace tessera {
 namespace {
@@ -38,9 +42,53 @@ absl::StatusCode codeOf(v1::Failure::Reason reason) {
   }
 }
 
+/// Bytes of the UTF-8 character that `text` begins with; 0 when it begins with none.
+size_t characterBytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return 0;
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Longer than needed, a surrogate, or beyond U+10FFFF (RFC 3629, section 4).
+  const bool outside = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
+                       (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f);
+  return outside ? 0 : bytes;
+}
+
+/// The text with bytes that are no UTF-8 as \xNN.
+std::string readable(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t bytes = characterBytes(text);
+    if (bytes == 0) {
+      result += absl::StrCat("\\x", absl::Hex(static_cast<unsigned char>(text[0]), absl::kZeroPad2));
+    } else {
+      result.append(text.substr(0, bytes));
+    }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
+  }
+  return result;
+}
+
+/// A failure quotes what strangers sent. Bytes that are no UTF-8 would make the whole message unreadable to its
+/// receivers, and the reason with it.
+v1::Failure quotable(const v1::Failure& given) {
+  v1::Failure failure = given;
+  for (std::string* text :
+       {failure.mutable_message(), failure.mutable_node(), failure.mutable_op_type(), failure.mutable_attribute(),
+        failure.mutable_found(), failure.mutable_accepted(), failure.mutable_fix()}) {
+    *text = readable(*text);
+  }
+  return failure;
+}
+
 }  // namespace
 
-absl::Status failureStatus(const v1::Failure& failure) {
+absl::Status failureStatus(const v1::Failure& given) {
+  const v1::Failure failure = quotable(given);
   absl::Status status(codeOf(failure.reason()), failure.message());
   // By view: Cord's string constructors are templates whose mangling differs between g++ 12 and clang 22.
   const std::string bytes = failure.SerializeAsString();

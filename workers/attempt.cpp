@@ -87,13 +87,16 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
       spdlog::error("task {}: the server does not take the result: {}", lease.task_id(), status.ToString());
       return;
     }
-    if (give_up(Clock::now() - started)) return;
+    if (until.cancelled() || give_up(Clock::now() - started)) break;
     // A restarted server may want to know who is talking.
     if (auto session = environment.registration.sessionNow(until); session.ok() && !away) {
       environment.registration.invalidate(session->generation);
     }
     until.sleepFor(backoff.next());
   }
+  // A heartbeat may learn of the lost lease while the report is under way, and ends it.
+  spdlog::warn("task {}: the result of token {} was given up, its lease was lost or the worker stops", lease.task_id(),
+               lease.fencing_token());
 }
 
 }  // namespace

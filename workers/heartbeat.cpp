@@ -1,5 +1,6 @@
 #include "workers/heartbeat.h"
 
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -58,6 +59,7 @@ void Heartbeat::resultIsComplete() {
 }
 
 void Heartbeat::run() {
+  pthread_setname_np(pthread_self(), "heartbeat");  // for whoever looks at the process, tests included
   Clock::time_point last_sent = Clock::now();
   while (waitForTurn(last_sent)) {
     last_sent = Clock::now();

@@ -94,6 +94,27 @@ v1::Target host() {
   return *target;
 }
 
+v1::TensorSpec named(const char* name, const v1::TensorSpec& type) {
+  v1::TensorSpec spec = type;
+  spec.set_name(name);
+  return spec;
+}
+
+void addWorkload(v1::Plan& plan, const std::string& name, const std::string& suffix, int64_t flops) {
+  v1::Workload* workload = plan.add_workloads();
+  workload->set_hash(name + suffix);
+  workload->set_symbol(name + suffix);
+  workload->set_summary(name);
+  workload->set_flops(flops);
+}
+
+void addStep(v1::Plan& plan, const char* name, int workload, std::initializer_list<int> operands) {
+  v1::Step* step = plan.add_steps();
+  step->set_name(name);
+  step->set_workload(workload);
+  for (int operand : operands) step->add_operands(operand);
+}
+
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
   for (size_t at = 0; (at = text.find(what, at)) != std::string::npos;) text.replace(at, what.size(), with);
   return text;
@@ -155,30 +176,18 @@ SmallModel::SmallModel(int64_t n, const std::string& suffix) {
   plan.set_compiler_version("0.1.0+test");
   plan.set_arena_bytes(padded);
   plan.set_weights_bytes(padded);
-  plan.add_inputs()->CopyFrom(vector);
-  plan.mutable_inputs(0)->set_name("x");
-  plan.add_outputs()->CopyFrom(vector);
-  plan.mutable_outputs(0)->set_name("y");
-  for (const char* name : {"add", "mirror"}) {
-    v1::Workload* workload = plan.add_workloads();
-    workload->set_hash(name + suffix);
-    workload->set_symbol(name + suffix);
-    workload->set_summary(name);
-    workload->set_flops(n);
-  }
+  *plan.add_inputs() = named("x", vector);
+  *plan.add_outputs() = named("y", vector);
+  addWorkload(plan, "add", suffix, n);
+  addWorkload(plan, "mirror", suffix, n);
   for (v1::Buffer::Kind kind : {v1::Buffer::INPUT, v1::Buffer::WEIGHT, v1::Buffer::ARENA, v1::Buffer::OUTPUT}) {
     v1::Buffer* buffer = plan.add_buffers();
     buffer->set_kind(kind);
     buffer->set_size_bytes(bytes);
     *buffer->mutable_spec() = vector;
   }
-  v1::Step* add = plan.add_steps();
-  add->set_name("first");
-  for (int operand : {0, 1, 2}) add->add_operands(operand);
-  v1::Step* mirror = plan.add_steps();
-  mirror->set_name("second");
-  mirror->set_workload(1);
-  for (int operand : {2, 3}) mirror->add_operands(operand);
+  addStep(plan, "first", 0, {0, 1, 2});
+  addStep(plan, "second", 1, {2, 3});
 
   const std::string mirror_ir = replaced(replaced(kMirror, "@N@", std::to_string(n - 1)), "@S@", suffix);
   // Given in another order than the plan's: assemble() sorts them.

@@ -4,6 +4,7 @@
 #include "compiler/import/graph_importer.h"
 #include "compiler/import/graph_order.h"
 #include "compiler/import/limits.h"
+#include "compiler/import/symbolic_dimensions.h"
 #include "llvm/Support/JSON.h"
 #include "onnx/onnx.pb.h"
 
@@ -162,6 +163,7 @@ absl::Status GraphImporter::readInitializers(const onnx::GraphProto& graph, Scop
 }
 
 absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoProto& info,
+                                                        const std::vector<const onnx::ValueInfoProto*>& inputs,
                                                         std::map<std::string, int64_t>& dim_params) {
   const std::string what = absl::StrCat("input '", printable(info.name()), "'");
   if (!info.type().has_tensor_type()) {
@@ -192,11 +194,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
                  {.attribute = info.name(),
                   .found = declared_text,
                   .accepted = "static shapes",
-                  .fix = absl::StrCat("bind it: --shape ", printable(info.name()), "=",
-                                      absl::StrJoin(declared, "x", [](std::string* out, const std::string& dim_text) {
-                                        const bool number = dim_text.find_first_not_of("0123456789") == dim_text.npos;
-                                        absl::StrAppend(out, number ? dim_text : "1");
-                                      }))});
+                  .fix = bindingHint(inputs, info, dim_params)});
   };
   if (!tensor.has_shape()) {
     if (!bound) return unbound("no shape");
@@ -220,7 +218,9 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
                      absl::StrCat("dimension '", printable(dim.dim_param()), "' is given two values"),
                      {.attribute = info.name(),
                       .found = absl::StrCat((*bound)[i]),
-                      .accepted = absl::StrCat(known->second, ", as in another input")});
+                      .accepted = absl::StrCat(known->second, options_.dimensions.contains(dim.dim_param())
+                                                                  ? ", as the dimension is bound by name"
+                                                                  : ", as in another input")});
       }
     } else if (auto known = dim_params.find(dim.dim_param()); known != dim_params.end()) {
       spec.add_shape(known->second);
@@ -257,15 +257,23 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     }
   }
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
-  std::map<std::string, int64_t> dim_params;
+  const std::vector<std::string> symbolic = symbolicDimensions(inputs);
+  TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, symbolic)));
+  std::map<std::string, int64_t> dim_params = options_.dimensions;
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   for (const bool given : {true, false}) {
     for (const auto* input : inputs) {
       if (options_.input_shapes.contains(input->name()) != given) continue;
-      absl::StatusOr<v1::TensorSpec> spec = inputSpec(*input, dim_params);
+      absl::StatusOr<v1::TensorSpec> spec = inputSpec(*input, inputs, dim_params);
       TESSERA_RETURN_IF_ERROR(tolerate(spec.status()));
       if (spec.ok()) specs[input] = *std::move(spec);
     }
+  }
+  for (const std::string& name : symbolic) {
+    if (!dim_params.contains(name)) continue;  // of an input with another problem, while a model is checked
+    v1::DimensionBinding& binding = result_.dimensions.emplace_back();
+    binding.set_name(name);
+    binding.set_size(dim_params.at(name));
   }
   Emitter e = emitter("inputs");
   for (const auto* input : inputs) {

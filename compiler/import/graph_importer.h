@@ -73,6 +73,7 @@ class GraphImporter {
 
   absl::Status bindInputs(const onnx::GraphProto& graph, Scope& scope);
   absl::StatusOr<v1::TensorSpec> inputSpec(const onnx::ValueInfoProto& info,
+                                           const std::vector<const onnx::ValueInfoProto*>& inputs,
                                            std::map<std::string, int64_t>& dim_params);
   absl::Status readInitializers(const onnx::GraphProto& graph, Scope& scope);
   /// What is wrong with an output of the graph; `names` are those before it.

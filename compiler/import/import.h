@@ -44,6 +44,7 @@ struct ImportedModel {
   std::vector<v1::TensorSpec> inputs;
   std::vector<v1::TensorSpec> outputs;
   std::vector<Weight> weights;
+  std::vector<v1::DimensionBinding> dimensions;  ///< the inputs' symbolic dimensions, in the order they are named
   int nodes = 0;
   std::vector<Node> graph;  ///< with ImportOptions.record_nodes, for ONNX: in the order in which they run
 };
@@ -51,6 +52,7 @@ struct ImportedModel {
 struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< binds symbolic dimensions
   std::map<std::string, std::string> external_data;          ///< location -> local file
+  std::map<std::string, int64_t> dimensions = {};            ///< binds symbolic dimensions by name, in all inputs
   bool record_nodes = false;                                 ///< fills ImportedModel.graph
 };
 

@@ -177,9 +177,10 @@ absl::StatusOr<ImportedModel> importMlir(mlir::MLIRContext& context, const std::
               mlir::scf::SCFDialect, mlir::tensor::TensorDialect, mlir::tosa::TosaDialect>();
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
-  if (!options.input_shapes.empty()) {
+  if (!options.input_shapes.empty() || !options.dimensions.empty()) {
     return fault(v1::Failure::INVALID_INPUT, "MLIR text has static shapes: there is nothing to bind",
-                 {.attribute = "input_shapes", .fix = "leave --shape out"});
+                 {.attribute = options.dimensions.empty() ? "input_shapes" : options.dimensions.begin()->first,
+                  .fix = "leave --shape and --dim out"});
   }
   FirstError error(context);
   ImportedModel model;

@@ -88,7 +88,8 @@ TEST_F(Import, BindsSymbolicDimensions) {
   const v1::Failure unbound = failure(b);
   EXPECT_EQ(unbound.reason(), v1::Failure::UNBOUND_DIMENSION);
   EXPECT_EQ(unbound.attribute(), "x");
-  EXPECT_EQ(unbound.fix(), "bind it: --shape x=1x3");
+  EXPECT_THAT(unbound.message(), testing::HasSubstr("input 'x' has the unbound dimension 'N' at position 0"));
+  EXPECT_EQ(unbound.fix(), "bind it: --dim N=1 (several sizes, as in --dim N=1,4, become variants), or --shape x=1x3");
   // One binding serves every input with the same symbol.
   auto model = import(b, {.input_shapes = {{"x", {5, 3}}}, .external_data = {}});
   ASSERT_TRUE(model.ok()) << model.status();
@@ -96,6 +97,38 @@ TEST_F(Import, BindsSymbolicDimensions) {
   EXPECT_EQ(failure(b, {.input_shapes = {{"x", {5, 4}}}, .external_data = {}}).reason(), v1::Failure::INVALID_INPUT);
   EXPECT_EQ(failure(b, {.input_shapes = {{"q", {5}}}, .external_data = {}}).reason(), v1::Failure::INVALID_INPUT);
   EXPECT_EQ(failure(b, {.input_shapes = {{"x", {5, 3}}, {"z", {6, 3}}}, .external_data = {}}).found(), "6");
+}
+
+TEST_F(Import, BindsDimensionsByName) {
+  ModelBuilder b;
+  b.input("x", {-1, 3}).input("z", {-1, 3}).output("y");
+  b.node("Add", {"x", "z"}, {"y"});
+  const auto bound = [](int64_t n) {
+    ImportOptions options;
+    options.dimensions["N"] = n;
+    return options;
+  };
+  auto model = import(b, bound(4));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->inputs[0].shape(0), 4);
+  EXPECT_EQ(model->inputs[1].shape(0), 4);
+  ASSERT_EQ(model->dimensions.size(), 1U);
+  EXPECT_EQ(model->dimensions[0].name(), "N");
+  EXPECT_EQ(model->dimensions[0].size(), 4);
+
+  ImportOptions twice = bound(4);
+  twice.input_shapes["z"] = {5, 3};
+  const v1::Failure contradiction = failure(b, twice);
+  EXPECT_EQ(contradiction.reason(), v1::Failure::INVALID_INPUT);
+  EXPECT_THAT(contradiction.message(), testing::HasSubstr("dimension 'N' is given two values"));
+  EXPECT_EQ(contradiction.accepted(), "4, as the dimension is bound by name");
+
+  ImportOptions stranger = bound(4);
+  stranger.dimensions["batch"] = 1;
+  const v1::Failure unknown = failure(b, stranger);
+  EXPECT_EQ(unknown.reason(), v1::Failure::INVALID_INPUT);
+  EXPECT_EQ(unknown.attribute(), "batch");
+  EXPECT_EQ(unknown.accepted(), "N");
 }
 
 TEST_F(Import, FoldsShapeArithmetic) {

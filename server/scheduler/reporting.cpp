@@ -1,3 +1,5 @@
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -112,6 +114,8 @@ absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::Ta
   }
   if (task.state() != v1::Task::LEASED || task.fencing_token() != request.fencing_token() ||
       task.worker_id() != request.worker_id()) {
+    spdlog::warn("task {}: the report of worker {} under token {} comes too late, the newest is {}", task.id(),
+                 request.worker_id(), request.fencing_token(), task.fencing_token());
     return absl::AbortedError(absl::StrCat("the lease of task ", task.id(), " under token ", request.fencing_token(),
                                            " is over (state ", v1::Task::State_Name(task.state()), ", newest token ",
                                            task.fencing_token(), "); the result is discarded"));

@@ -23,6 +23,21 @@ std::string targetName(const v1::Job& job) {
 /// SQLite keeps NaN as NULL, which no order can place.
 double comparable(double value) { return std::isnan(value) ? 0.0 : value; }
 
+/// The columns that change while a job lives, in the order of kInsertJob and kUpdateJob.
+Statement& bindColumns(Statement& statement, const v1::Job& job) {
+  return statement.bind(job.state())
+      .bind(job.spec_case())
+      .bind(targetName(job))
+      .bind(modelOf(job).name())
+      .bind(job.action_key())
+      .bind(job.cached())
+      .bind(job.priority())
+      .bind(job.create_time_us())
+      .bind(job.end_time_us())
+      .bind(job.queue_deadline_us())
+      .bindBlob(job.SerializeAsString());
+}
+
 absl::Status needId(const std::string& id, const char* field) {
   if (!id.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(field, " is empty; every stored entity needs one"));
@@ -40,35 +55,12 @@ absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string&
   } else {
     insert.bind(action_id);
   }
-  return insert.bind(job.state())
-      .bind(job.spec_case())
-      .bind(targetName(job))
-      .bind(modelOf(job).name())
-      .bind(job.action_key())
-      .bind(job.cached())
-      .bind(job.priority())
-      .bind(job.create_time_us())
-      .bind(job.end_time_us())
-      .bind(job.queue_deadline_us())
-      .bindBlob(job.SerializeAsString())
-      .run();
+  return bindColumns(insert, job).run();
 }
 
 absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
-  absl::Status status = database_.prepare(sql::kUpdateJob)
-                            .bind(job.state())
-                            .bind(job.spec_case())
-                            .bind(targetName(job))
-                            .bind(modelOf(job).name())
-                            .bind(job.action_key())
-                            .bind(job.cached())
-                            .bind(job.priority())
-                            .bind(job.create_time_us())
-                            .bind(job.end_time_us())
-                            .bind(job.queue_deadline_us())
-                            .bindBlob(job.SerializeAsString())
-                            .bind(job.id())
-                            .run();
+  Statement update = database_.prepare(sql::kUpdateJob);
+  absl::Status status = bindColumns(update, job).bind(job.id()).run();
   if (status.ok() && database_.changes() == 0) {
     return absl::NotFoundError(absl::StrCat("there is no job \"", job.id(), "\" to update"));
   }

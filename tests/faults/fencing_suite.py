@@ -9,14 +9,23 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import wait_until
 from faults import fault_service as faults
+from faults.frozen_thread import frozen, thread_named
 from suite import check, check_equal, run
 
 LEASE_S = 1
+# How an attempt that lost its lease ends, in the worker's words: at its report, while it reports, or at the heartbeat
+# before. Which of them comes first after a worker woke up is a race; that one comes is not.
+REFUSED = "the server discarded the result of token"
+ENDS = (REFUSED, "was given up, its lease was lost", "abandoned, its lease was lost")
 
 
 def worker_of(service, folder):
     """(name, process id) of the worker whose attempt is in this folder."""
     return next((name, pid) for name, pid in service.workers().items() if f"/{name}/" in str(folder))
+
+
+def ends(service):
+    return sum(service.log.count(text) for text in ENDS)
 
 
 def check_finished_elsewhere(service, expected, job, silent_worker):
@@ -32,27 +41,52 @@ def check_finished_elsewhere(service, expected, job, silent_worker):
     check(int(others[0]["attempt"]) > int(lost[0]["attempt"]), f"attempts do not rise: {lost + others}")
 
 
+def late_report_is_refused(service, expected):
+    """Only the thread that sends heartbeats stands still: worker and task go on, and the result is reported too late."""
+    refused = service.log.count(REFUSED)
+    job = service.submit()
+    with service.held_task() as (task, folder):
+        name, pid = worker_of(service, folder)
+        heartbeat = wait_until(lambda: thread_named(pid, "heartbeat"), "the attempt sends heartbeats", interval_s=0.01)
+        with frozen(heartbeat):
+            check_finished_elsewhere(service, expected, job, name)
+            check_equal(service.log.count(REFUSED), refused, "refusals before the late report")
+            faults.kill(task, faults.signal.SIGCONT)
+            wait_until(lambda: service.log.count(REFUSED) > refused, "the late report is refused")
+            check(f"the report of worker {name} under token" in service.log, "the server does not tell of the late report")
+    check_no_effect(service, expected, job, task)
+
+
+def check_no_effect(service, expected, job, task):
+    wait_until(lambda: task not in service.tasks(), "the fenced attempt's process has gone")
+    finished = service.cli("job", job, "--json").json
+    check_equal(finished["state"], "SUCCEEDED", "state after the late result")
+    check_equal(service.fetch(finished), expected, "artifact after the late result")
+
+
 def silent_worker_is_fenced(service, expected):
     """Only the worker is stopped: its task goes on and leaves a complete result, which then comes too late."""
+    before = ends(service)
     job = service.submit()
     with service.held_task() as (task, folder):
         name, pid = worker_of(service, folder)
         with faults.stopped(pid):
             faults.kill(task, faults.signal.SIGCONT)
             check_finished_elsewhere(service, expected, job, name)
-    # Refused when it is reported, or given up at the heartbeat before: it has no effect either way.
-    wait_until(lambda: task not in service.tasks(), "the fenced attempt's process has gone")
-    check_equal(service.fetch(service.cli("job", job, "--json").json), expected, "artifact after the late result")
+    wait_until(lambda: ends(service) > before, "the worker says how its attempt ended")
+    check_no_effect(service, expected, job, task)
 
 
 def silent_worker_and_task(service, expected):
     """Worker and task are stopped, as on a machine that sleeps: after waking the task is killed."""
+    before = ends(service)
     job = service.submit()
     with service.held_task() as (task, folder):
         name, pid = worker_of(service, folder)
         with faults.stopped(pid):
             check_finished_elsewhere(service, expected, job, name)
-    wait_until(lambda: task not in service.tasks(), "the late task has gone")
+    wait_until(lambda: ends(service) > before, "the late attempt is given up")
+    check_no_effect(service, expected, job, task)
 
 
 def it_works_again_afterwards(service, expected):
@@ -80,7 +114,7 @@ def main():
     with faults.FaultService(workers=2, arguments=["--lease", str(LEASE_S), "--heartbeat", "0.2"]) as service:
         service.wait_for_workers(2)
         expected, _ = service.undisturbed()
-        cases = (silent_worker_is_fenced, silent_worker_and_task, it_works_again_afterwards, server_stands_still)
+        cases = (late_report_is_refused, silent_worker_is_fenced, silent_worker_and_task, it_works_again_afterwards, server_stands_still)
         return run("fencing", [(case.__name__, lambda c=case: c(service, expected)) for case in cases]
                    + [("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
 

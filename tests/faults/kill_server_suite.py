@@ -11,48 +11,32 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import model_path, wait_until
 from faults import fault_service as faults
-from suite import check, check_equal, run
+from faults.campaign import Campaign
+from suite import check_equal, run
 
 
-class Campaign:
-    def __init__(self, service):
-        self.service = service
-        self.random = faults.seeded_random("kill_server")
-        self.expected, self.seconds = service.undisturbed()
-        self.number = 0
-        self.lost = 0
+class ServerCampaign(Campaign):
+    number = 0  # of requests made so far
 
     def compile_words(self, request_id):
         return ["compile", model_path(faults.WORKLOAD), "--target", "host", *faults.SHAPES, "--detach", "--no-cache",
                 "--json", "--request-id", request_id]
 
-    def check_finished(self, job, follower=None):
-        events, finished = self.service.history(job, follower)
-        faults.check_finished_once(events, finished)
-        check_equal(self.service.fetch(finished), self.expected, "artifact")
-        return events
-
-    def kill_once(self):
-        self.number += 1
-        request_id = f"request-{self.number}"
-        job = self.service.submit("--request-id", request_id)
-        follower = self.service.follow(job)  # one command through death and restart: it resumes at its cursor
-        time.sleep(self.random.uniform(0, self.seconds))
+    def kill_and_restart(self, _):
         children = [*self.service.workers().values(), *self.service.tasks()]
         self.service.kill()
         wait_until(lambda: not any(faults.command_line(pid) for pid in children), "workers and tasks went with the server")
         self.service.start()
-        events = self.check_finished(job, follower)
+
+    def kill_once(self):
+        self.number += 1
+        request_id = f"request-{self.number}"
+        # One command watches through death and restart: it resumes at its cursor.
+        job, follower, reasons = self.disturb(self.kill_and_restart, "--request-id", request_id)
         check_equal(follower.returncode, 0, "exit code of `tessera watch`")
-        reasons = faults.failed_attempts(events)
-        check(set(reasons) <= {"LEASE_LOST"}, f"attempts failed for other reasons: {reasons}")
-        self.lost += len(reasons)
+        self.note_lost(reasons)
         again = self.service.cli(*self.compile_words(request_id)).json
         check_equal(again["id"], job, "job of the repeated request")
-
-    def some_kill_interrupted_a_task(self):
-        print(f"   {self.lost} attempts were lost with the server")
-        check(self.lost, "no kill came while a task was at work")
 
     def kill_while_acknowledging(self):
         """The kill falls around CreateJob: the client repeats its request until it is answered; one job is made."""
@@ -103,10 +87,10 @@ class Campaign:
 def main():
     with faults.FaultService(workers=2) as service:
         service.wait_for_workers(2)
-        campaign = Campaign(service)
+        campaign = ServerCampaign(service, "kill_server")
         return run("kill_server", [
             *((f"kill_{number}", campaign.kill_once) for number in range(10)),
-            ("some_kill_interrupted_a_task", campaign.some_kill_interrupted_a_task),
+            ("some_kill_interrupted_a_task", campaign.some_kill_hit_a_task),
             ("kill_while_acknowledging", campaign.kill_while_acknowledging),
             ("kill_while_recovering", campaign.kill_while_recovering),
             ("kill_while_uploading", campaign.kill_while_uploading),

@@ -10,6 +10,7 @@ import time
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from faults import fault_service as faults
+from faults.campaign import Campaign
 from suite import check, check_equal, run
 
 CRASHES_BEFORE_QUARANTINE = 3
@@ -17,30 +18,18 @@ CRASHES_BEFORE_QUARANTINE = 3
 VICTIM, VICTIM_SHAPES = "resnet18", ["--shape", "x=1x3x224x224"]
 
 
-class Campaign:
-    def __init__(self, service):
-        self.service = service
-        self.random = faults.seeded_random("kill_task")
-        self.expected, self.seconds = service.undisturbed()
-
-    def disturbed(self):
-        """One compilation with one kill; the reasons of its failed attempts."""
-        job = self.service.submit()
-        follower = self.service.follow(job)
-        time.sleep(self.random.uniform(0, self.seconds))
+class TaskCampaign(Campaign):
+    def kill_a_task(self, follower):
+        """Kills a task process, unless the compilation ends before there is one."""
         while follower.poll() is None:
             tasks = self.service.tasks()
             if tasks and faults.kill(self.random.choice(sorted(tasks))):
                 break
             time.sleep(0.002)
-        events, finished = self.service.history(job, follower)
-        faults.check_finished_once(events, finished)
-        check_equal(self.service.fetch(finished), self.expected, "artifact")
-        return faults.failed_attempts(events)
 
     def kill_once(self):
         for _ in range(5):  # the process may have been through, or the job, before the signal came
-            reasons = self.disturbed()
+            _, _, reasons = self.disturb(self.kill_a_task)
             if reasons:
                 check_equal(reasons, ["CRASHED"], "reasons of failed attempts")
                 return
@@ -110,7 +99,7 @@ def reproducer_can_be_had(service, job):
 def main():
     with faults.FaultService(workers=2) as service:
         service.wait_for_workers(2)
-        campaign = Campaign(service)
+        campaign = TaskCampaign(service, "kill_task")
         return run("kill_task", [
             *((f"kill_{number}", campaign.kill_once) for number in range(10)),
             ("repeated_crash_is_quarantined", lambda: repeated_crash_is_quarantined(service)),

@@ -4,41 +4,28 @@
 
 import pathlib
 import sys
-import time
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import wait_until
 from faults import fault_service as faults
-from suite import check, check_equal, run
+from faults.campaign import Campaign
+from suite import check, run
 
 
-class Campaign:
-    def __init__(self, service):
-        self.service = service
-        self.random = faults.seeded_random("kill_worker")
-        self.expected, self.seconds = service.undisturbed()
-        self.reasons = []
-
+class WorkerCampaign(Campaign):
     def kill_once(self):
-        job = self.service.submit()
-        follower = self.service.follow(job)
-        time.sleep(self.random.uniform(0, self.seconds))
         worker = self.random.choice(["local-0", "local-1"])
-        pid = wait_until(lambda: self.service.workers().get(worker), f"{worker} is there", interval_s=0.005)
-        faults.kill(pid)
-        events, finished = self.service.history(job, follower)
-        faults.check_finished_once(events, finished)
-        check_equal(self.service.fetch(finished), self.expected, "artifact")
-        reasons = faults.failed_attempts(events)
-        check(set(reasons) <= {"LEASE_LOST"}, f"attempts failed for other reasons: {reasons}")
-        self.reasons += reasons
-        restarted = wait_until(lambda: self.service.workers().get(worker), f"{worker} is started again")
-        check(restarted != pid, f"{worker} has the same process")
+        killed = []
 
-    def some_kill_hit_a_task(self):
-        print(f"   {len(self.reasons)} attempts were lost with their workers")
-        check(self.reasons, "no kill hit a worker that had a task")
+        def kill(_):
+            killed.append(wait_until(lambda: self.service.workers().get(worker), f"{worker} is there", interval_s=0.005))
+            faults.kill(killed[0])
+
+        _, _, reasons = self.disturb(kill)
+        self.note_lost(reasons)
+        restarted = wait_until(lambda: self.service.workers().get(worker), f"{worker} is started again")
+        check(restarted != killed[0], f"{worker} has the same process")
 
     def all_workers_at_once(self):
         job = self.service.submit()
@@ -46,9 +33,7 @@ class Campaign:
         self.service.wait_for_task()
         for pid in self.service.workers().values():
             faults.kill(pid)
-        events, finished = self.service.history(job, follower)
-        faults.check_finished_once(events, finished)
-        check_equal(self.service.fetch(finished), self.expected, "artifact")
+        self.check_finished(job, follower)
 
     def task_dies_with_its_worker(self):
         job = self.service.submit()
@@ -64,7 +49,7 @@ class Campaign:
 def main():
     with faults.FaultService(workers=2) as service:
         service.wait_for_workers(2)
-        campaign = Campaign(service)
+        campaign = WorkerCampaign(service, "kill_worker")
         return run("kill_worker", [
             *((f"kill_{number}", campaign.kill_once) for number in range(10)),
             ("some_kill_hit_a_task", campaign.some_kill_hit_a_task),

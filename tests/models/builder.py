@@ -33,8 +33,10 @@ class GraphBuilder:
     overflows or vanishes, and a comparison of its outputs would say nothing.
     """
 
-    def __init__(self, name, opset=OPSET):
+    def __init__(self, name, opset=OPSET, prefix=""):
+        """`prefix` begins every name: those in the body of a loop must differ from the outer graph's."""
         self.name = name
+        self.prefix = prefix
         self.opset = opset
         self.random = seeded("weights", name)
         self.nodes = []
@@ -44,10 +46,10 @@ class GraphBuilder:
         self._counts = {}
 
     def unique(self, stem):
-        """`stem_0`, `stem_1`, ... in order of use."""
+        """`stem_0`, `stem_1`, ... in order of use, with the prefix."""
         number = self._counts.get(stem, 0)
         self._counts[stem] = number + 1
-        return f"{stem}_{number}"
+        return f"{self.prefix}{stem}_{number}"
 
     def input(self, name, shape, dtype=np.float32):
         """Declares a graph input; a string in `shape` is a symbolic dimension."""

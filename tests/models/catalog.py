@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from . import basic, transformer, vision
+from . import basic, classifiers, pre_norm, recurrent, transformer, vision
 from .builder import check, seeded
 
 SYMBOLIC_BATCH = "N"
@@ -25,6 +25,14 @@ MODELS = {
     "resnet50": vision.resnet50,
     "mobilenet_v1": vision.mobilenet_v1,
     "squeezenet1_1": vision.squeezenet1_1,
+    "alexnet": classifiers.alexnet,
+    "vgg19": classifiers.vgg19,
+    "inception_v1": classifiers.inception_v1,
+    "densenet121": classifiers.densenet121,
+    "shufflenet_v1": classifiers.shufflenet_v1,
+    "vit_b16": pre_norm.vit_b16,
+    "gpt2": pre_norm.gpt2,
+    "mi_lstm": recurrent.mi_lstm,
     "bert_base": _bert("bert_base", layers=12, hidden=768, heads=12, seq=128, vocabulary=30522),
     "bert_tiny": _bert("bert_tiny", layers=2, hidden=128, heads=2, seq=32, vocabulary=1000),
     "bert_tiny_shapes": _bert("bert_tiny_shapes", layers=2, hidden=128, heads=2, seq=32, vocabulary=1000,
@@ -34,6 +42,18 @@ MODELS = {
     "matmul": basic.matmul,
     "conv": basic.conv,
     "tiny": basic.tiny,
+}
+
+# The same topology with smaller extents, for tests that want to be quick.
+REDUCED = {
+    "alexnet": "alexnet:size=67,slim=8,classes=10",
+    "vgg19": "vgg19:size=32,slim=8,classes=10",
+    "inception_v1": "inception_v1:size=64,slim=4,classes=10",
+    "densenet121": "densenet121:size=64,slim=4,classes=10",
+    "shufflenet_v1": "shufflenet_v1:size=64,slim=4,classes=10",
+    "vit_b16": "vit_b16:size=40,patch=8,layers=2,hidden=48,heads=3,classes=10",
+    "gpt2": "gpt2:layers=2,hidden=48,heads=3,seq=19,vocabulary=101,positions=32",
+    "mi_lstm": "mi_lstm:steps=5,inputs=13,hidden=24",
 }
 
 
@@ -76,9 +96,8 @@ def _image(random, shape):
 def inputs(model, spec, batch):
     """Seeded inputs of `model` by name: images, normal floats, token ids, masks with padding at the end."""
     name, parameters = parse(spec)
-    vocabulary = None
-    if name.startswith("bert"):
-        vocabulary = parameters.get("vocabulary", inspect.signature(MODELS[name]).parameters["vocabulary"].default)
+    declared = inspect.signature(MODELS[name]).parameters
+    vocabulary = parameters.get("vocabulary", declared["vocabulary"].default) if "vocabulary" in declared else None
     arrays = {}
     for value in model.graph.input:
         shape = [d.dim_value if d.HasField("dim_value") else batch for d in value.type.tensor_type.shape.dim]

@@ -1,21 +1,23 @@
-"""A BERT encoder, decomposed into primitive operators the way exporters of opset 13 do.
-
-Inputs `input_ids` and `attention_mask`: i64 [batch, seq]; outputs `last_hidden_state`:
-f32 [batch, seq, hidden] and `pooled`: f32 [batch, hidden].
-"""
+"""The parts of transformers, decomposed into primitive operators the way exporters of opset 13 do, and BERT."""
 
 import numpy as np
 
-from .builder import GraphBuilder
+from .builder import OPSET, GraphBuilder
 
 
-class _Encoder:
-    def __init__(self, name, hidden, heads, seq, dynamic_shapes):
-        self.graph = GraphBuilder(name)
+class Transformer:
+    """A graph and the layers it is made of. Activations are [batch, seq, hidden].
+
+    `norm_operator`: layer normalisation as the operator of opset 17 instead of its parts.
+    """
+
+    def __init__(self, name, hidden, heads, seq, dynamic_shapes=False, norm_operator=False):
+        self.graph = GraphBuilder(name, 17 if norm_operator else OPSET)
         self.hidden = hidden
         self.heads = heads
         self.seq = seq
         self.dynamic_shapes = dynamic_shapes
+        self.norm_operator = norm_operator
 
     def scalar(self, value):
         return self.graph.constant(np.float32(value), "scalar")
@@ -26,11 +28,14 @@ class _Encoder:
         return self.graph.op("Add", self.graph.op("MatMul", x, weight),
                              self.graph.normal((fan_out,), 0.1, "dense_bias"))
 
-    def layer_norm(self, x):
+    def layer_norm(self, x, epsilon=1e-12):
         op = self.graph.op
+        if self.norm_operator:
+            return op("LayerNormalization", x, self.graph.uniform((self.hidden,), 0.7, 1.3, "ln_scale"),
+                      self.graph.normal((self.hidden,), 0.1, "ln_bias"), axis=-1, epsilon=epsilon)
         centred = op("Sub", x, op("ReduceMean", x, axes=[-1], keepdims=1))
         variance = op("ReduceMean", op("Pow", centred, self.scalar(2.0)), axes=[-1], keepdims=1)
-        normal = op("Div", centred, op("Sqrt", op("Add", variance, self.scalar(1e-12))))
+        normal = op("Div", centred, op("Sqrt", op("Add", variance, self.scalar(epsilon))))
         scaled = op("Mul", normal, self.graph.uniform((self.hidden,), 0.7, 1.3, "ln_scale"))
         return op("Add", scaled, self.graph.normal((self.hidden,), 0.1, "ln_bias"))
 
@@ -38,6 +43,13 @@ class _Encoder:
         op = self.graph.op
         erf = op("Erf", op("Div", x, self.scalar(np.sqrt(2.0))))
         return op("Mul", op("Mul", x, op("Add", erf, self.scalar(1.0))), self.scalar(0.5))
+
+    def gelu_tanh(self, x):
+        """The approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+        op = self.graph.op
+        cubic = op("Mul", op("Pow", x, self.scalar(3.0)), self.scalar(0.044715))
+        bent = op("Tanh", op("Mul", op("Add", x, cubic), self.scalar(np.sqrt(2 / np.pi))))
+        return op("Mul", op("Mul", x, self.scalar(0.5)), op("Add", bent, self.scalar(1.0)))
 
     def reshape(self, x, tail):
         """[batch, seq, ...] -> [batch, seq, *tail].
@@ -57,24 +69,33 @@ class _Encoder:
         parts.append(graph.constant(list(tail), "shape", np.int64))
         return graph.op("Reshape", x, graph.op("Concat", *parts, axis=0))
 
-    def attention(self, x, mask):
-        """Multi-head self-attention. `mask`: [batch, 1, 1, seq], 0 where visible, very negative elsewhere."""
-        op, width = self.graph.op, self.hidden // self.heads
+    def attention(self, x, mask=None, merged=False):
+        """Multi-head self-attention. `mask`, if any, makes scores [batch, heads, seq, seq] into masked ones.
 
-        def split(value, perm):
+        `merged`: one product gives query, key and value, which Split takes apart.
+        """
+        op, width = self.graph.op, self.hidden // self.heads
+        if merged:
+            sizes = self.graph.constant([self.hidden] * 3, "sizes", np.int64)
+            parts = op("Split", self.dense(x, self.hidden, 3 * self.hidden), sizes, axis=2, outputs=3)
+        else:
+            parts = None
+
+        def part(index, perm):
+            value = parts[index] if merged else self.dense(x, self.hidden, self.hidden)
             return op("Transpose", self.reshape(value, [self.heads, width]), perm=perm)
 
-        query = split(self.dense(x, self.hidden, self.hidden), [0, 2, 1, 3])
-        key = split(self.dense(x, self.hidden, self.hidden), [0, 2, 3, 1])
-        value = split(self.dense(x, self.hidden, self.hidden), [0, 2, 1, 3])
+        query, key, value = part(0, [0, 2, 1, 3]), part(1, [0, 2, 3, 1]), part(2, [0, 2, 1, 3])
         scores = op("Div", op("MatMul", query, key), self.scalar(np.sqrt(width)))
-        weights = op("Softmax", op("Add", scores, mask), axis=-1)
+        weights = op("Softmax", mask(scores) if mask else scores, axis=-1)
         context = op("Transpose", op("MatMul", weights, value), perm=[0, 2, 1, 3])
         return self.dense(self.reshape(context, [self.hidden]), self.hidden, self.hidden)
 
-    def layer(self, x, mask, inner):
+    def post_norm_layer(self, x, mask, inner):
+        """A layer of BERT. `mask`: [batch, 1, 1, seq], 0 where visible, very negative elsewhere."""
         op = self.graph.op
-        x = self.layer_norm(op("Add", self.attention(x, mask), x))
+        attended = self.attention(x, lambda scores: op("Add", scores, mask))
+        x = self.layer_norm(op("Add", attended, x))
         branch = self.dense(self.gelu(self.dense(x, self.hidden, inner)), inner, self.hidden, gain=2.0)
         return self.layer_norm(op("Add", branch, x))
 
@@ -98,14 +119,18 @@ class _Encoder:
 
 
 def bert(name, batch, layers, hidden, heads, seq, vocabulary, positions=512, dynamic_shapes=False):
-    """Devlin et al., "BERT". bert-base is layers=12, hidden=768, heads=12, vocabulary=30522."""
-    encoder = _Encoder(name, hidden, heads, seq, dynamic_shapes)
+    """Devlin et al., "BERT". bert-base is layers=12, hidden=768, heads=12, vocabulary=30522.
+
+    Inputs `input_ids` and `attention_mask`: i64 [batch, seq]; outputs `last_hidden_state`: f32 [batch, seq, hidden]
+    and `pooled`: f32 [batch, hidden].
+    """
+    encoder = Transformer(name, hidden, heads, seq, dynamic_shapes)
     graph = encoder.graph
     ids = graph.input("input_ids", [batch, seq], np.int64)
     mask = encoder.mask(graph.input("attention_mask", [batch, seq], np.int64))
     x = encoder.embed(ids, vocabulary, positions)
     for _ in range(layers):
-        x = encoder.layer(x, mask, 4 * hidden)
+        x = encoder.post_norm_layer(x, mask, 4 * hidden)
     first = graph.op("Gather", x, graph.constant(np.int64(0), "index"), axis=1)
     pooled = graph.op("Tanh", graph.linear(first, hidden, hidden))
     graph.output(x, "last_hidden_state", [batch, seq, hidden])

@@ -13,7 +13,7 @@ from process import run_logged
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIT = "/usr/lib/llvm-22/bin/lit"
-SUITE_FOLDERS = ("models", "oracle", "runner", "conformance", "e2e", "faults")
+SUITE_FOLDERS = ("models", "oracle", "runner", "conformance", "e2e", "faults", "fuzz")
 
 
 @dataclasses.dataclass

@@ -170,6 +170,7 @@ class Inference {
         // The subscript's range so far, without the unknown.
         std::string unknown;
         int unknowns = 0;
+        bool fits = true;
         int64_t low = subscript.offset, high = subscript.offset;
         for (const auto& [variable, factor] : subscript.factors) {
           const auto extent = extents_.find(variable);
@@ -177,12 +178,23 @@ class Inference {
             unknown = variable;
             ++unknowns;
           } else {
-            (factor > 0 ? high : low) += factor * (extent->second - 1);
+            int64_t& end = factor > 0 ? high : low;
+            int64_t reach = 0;
+            fits = fits && apply("*", factor, extent->second - 1, reach) && apply("+", end, reach, end);
           }
         }
         if (unknowns != 1) continue;
         const int64_t factor = subscript.factors.at(unknown), size = shapes_.at(read.access->name)[d];
-        const int64_t extent = (factor > 0 ? floorDiv(size - 1 - high, factor) : floorDiv(low, -factor)) + 1;
+        // What the unknown may add in steps of its factor before it leaves the tensor.
+        int64_t room = low, step = factor, extent = 0;
+        if (factor > 0) {
+          fits = fits && apply("-", size - 1, high, room);
+        } else {
+          fits = fits && apply("-", 0, factor, step);
+        }
+        if (!fits || !apply("/", room, step, extent) || !apply("+", extent, 1, extent)) {
+          return errorAt(read.access->at, "the subscripts of this read overflow", read.access->name);
+        }
         if (extent < 1) {
           return errorAt(read.access->at,
                          absl::StrCat("the window does not fit '", read.access->name, "', whose extent is ", size));
@@ -204,7 +216,11 @@ class Inference {
       return Interval{value, value};
     }
     TESSERA_ASSIGN_OR_RETURN(const Interval x, intervalOf(*node.children[0]));
-    if (node.kind == Kind::kUnary) return Interval{-x.high, -x.low};
+    if (node.kind == Kind::kUnary) {
+      Interval negated;
+      if (!apply("-", 0, x.high, negated.low) || !apply("-", 0, x.low, negated.high)) return notInteger(node);
+      return negated;
+    }
     TESSERA_ASSIGN_OR_RETURN(const Interval y, intervalOf(*node.children[1]));
     if (node.name == "%") {
       // x % y is in [0, y), and x itself when x already is.

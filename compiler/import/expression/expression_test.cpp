@@ -211,6 +211,7 @@ TEST(ExpressionTest, ErrorsNameThePlace) {
            Case{"input A[2]; A[i] = A[i];", "defined already"},
            Case{"input A[2]; B[i] = A[i, i];", "has 1 dimensions"},
            Case{"input A[2]; B[i] = A[i / 0];", "positive constant"},
+           Case{"input A[2], W[3]; B[i] += A[i + r * 1000000000000000 * 9000] * W[r];", "overflow"},
            Case{"input A[2]: i32; B[i] = A[i] + 0.5;", "no i32"},
            Case{"input A[2]; B[i] = A[i] > 0;", "a condition is no value"},
            Case{"input A[2]; B[i] = frob(A[i]);", "no such function"},
@@ -229,6 +230,7 @@ TEST(ExpressionTest, UnboundDimensionsAreNamed) {
   const v1::Failure failure = failureFor("input A[M]; B[i] = A[i];");
   EXPECT_EQ(failure.reason(), v1::Failure::UNBOUND_DIMENSION);
   EXPECT_EQ(failure.found(), "M");
+  EXPECT_EQ(failure.fix(), "bind it: --dim M=4, or --shape A=4");
 }
 
 TEST(ExpressionTest, NestingAndChainsAreBounded) {

@@ -9,6 +9,7 @@
 #include "compiler/import/expression/lower.h"
 #include "compiler/import/fault.h"
 #include "compiler/import/import.h"
+#include "compiler/import/symbolic_dimensions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -50,8 +51,32 @@ class ProgramImport {
   }
 
  private:
-  // Extents are integers, params, or names that --shape gives a value.
+  // Names that stand for an extent and are no param: what --dim binds.
+  absl::Status bindDimensions(const Program& program) {
+    for (const Input& input : program.inputs) {
+      for (const NodePtr& extent : input.shape) {
+        if (extent->kind != Kind::kName || constants_.contains(extent->name)) continue;
+        if (std::find(symbolic_.begin(), symbolic_.end(), extent->name) == symbolic_.end()) {
+          symbolic_.push_back(extent->name);
+        }
+      }
+    }
+    TESSERA_RETURN_IF_ERROR(checkDimensionNames(options_.dimensions, symbolic_));
+    constants_.insert(options_.dimensions.begin(), options_.dimensions.end());
+    return absl::OkStatus();
+  }
+
+  // A shape that could be given for the input: 4 for what is not known.
+  std::string exampleShape(const Input& input) const {
+    return absl::StrJoin(input.shape, "x", [this](std::string* out, const NodePtr& extent) {
+      const auto value = evaluate(*extent, constants_);
+      absl::StrAppend(out, value.ok() ? *value : 4);
+    });
+  }
+
+  // Extents are integers, params, or names that --dim or --shape gives a value.
   absl::Status declareInputs(const Program& program) {
+    TESSERA_RETURN_IF_ERROR(bindDimensions(program));
     for (const Input& input : program.inputs) {
       if (shapes_.contains(input.name)) return errorAt(input.at, "this input is declared twice", input.name);
       const auto given = options_.input_shapes.find(input.name);
@@ -70,8 +95,9 @@ class ProgramImport {
                        absl::StrCat("input '", input.name, "' has the unbound dimension '", extent.name, "'"),
                        {.attribute = input.name,
                         .found = extent.name,
-                        .accepted = "a param of that name, or a shape for the input",
-                        .fix = absl::StrCat("bind it: --shape ", input.name, "=2x3x4")});
+                        .accepted = "a param of that name, a size for the dimension, or a shape for the input",
+                        .fix = absl::StrCat("bind it: --dim ", extent.name, "=4, or --shape ", input.name, "=",
+                                            exampleShape(input))});
         }
         if (symbolic) constants_.emplace(extent.name, given->second[d]);
         TESSERA_ASSIGN_OR_RETURN(const int64_t value, evaluate(extent, constants_));
@@ -90,6 +116,11 @@ class ProgramImport {
       spec.set_name(input.name);
       spec.set_dtype(input.dtype);
       for (int64_t extent : shape) spec.add_shape(extent);
+    }
+    for (const std::string& name : symbolic_) {
+      v1::DimensionBinding& binding = imported_.dimensions.emplace_back();
+      binding.set_name(name);
+      binding.set_size(constants_.at(name));
     }
     for (const auto& [name, shape] : options_.input_shapes) {
       if (!shapes_.contains(name)) {
@@ -155,6 +186,7 @@ class ProgramImport {
   Shapes shapes_;
   std::map<std::string, Tensor> tensors_;
   std::set<std::string> read_;
+  std::vector<std::string> symbolic_;
 };
 
 }  // namespace

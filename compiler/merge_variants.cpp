@@ -1,0 +1,114 @@
+#include "compiler/merge_variants.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/runtime/module_abi.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+bool sameShapes(const v1::Plan& a, const v1::Plan& b) {
+  for (int i = 0; i < a.inputs_size(); ++i) {
+    if (!std::equal(a.inputs(i).shape().begin(), a.inputs(i).shape().end(), b.inputs(i).shape().begin(),
+                    b.inputs(i).shape().end())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+using Specs = google::protobuf::RepeatedPtrField<v1::TensorSpec>;
+
+bool sameTensors(const Specs& a, const Specs& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const v1::TensorSpec& x, const v1::TensorSpec& y) {
+    return x.name() == y.name() && x.dtype() == y.dtype();
+  });
+}
+
+absl::Status invalid(const std::string& message, const std::string& found, const std::string& accepted) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(message);
+  failure.set_attribute("specializations");
+  failure.set_found(found);
+  failure.set_accepted(accepted);
+  return failureStatus(failure);
+}
+
+}  // namespace
+
+int64_t WeightSection::place(Weight weight) {
+  const size_t hash = std::hash<std::string_view>()(weight.bytes);
+  const auto [begin, end] = by_hash_.equal_range(hash);
+  for (auto known = begin; known != end; ++known) {
+    if (weights_[known->second].weight.bytes == weight.bytes) return weights_[known->second].offset;
+  }
+  const int64_t offset = bytes_;
+  bytes_ += (static_cast<int64_t>(weight.bytes.size()) + TESSERA_BUFFER_ALIGNMENT - 1) / TESSERA_BUFFER_ALIGNMENT *
+            TESSERA_BUFFER_ALIGNMENT;
+  by_hash_.emplace(hash, weights_.size());
+  weights_.push_back({offset, std::move(weight)});
+  return offset;
+}
+
+absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindings) const {
+  if (!sameTensors(plan_.inputs(), plan.inputs()) || !sameTensors(plan_.outputs(), plan.outputs())) {
+    return invalid(
+        absl::StrCat("the variant for ", bindings, " has other inputs or outputs than that for ", bindings_.front()),
+        "another number, name or element type", "the same in each variant");
+  }
+  for (size_t i = 0; i < bindings_.size(); ++i) {
+    if (sameShapes(i == 0 ? plan_ : plan_.variants(static_cast<int>(i) - 1), plan)) {
+      return invalid("two variants have the same input shapes", absl::StrCat(bindings_[i], " and ", bindings),
+                     "different shapes: they choose the variant that runs");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VariantMerger::add(PlannedGraph planned, const std::string& bindings) {
+  v1::Plan& plan = planned.plan;
+  if (!bindings_.empty()) {
+    if (absl::Status status = check(plan, bindings); !status.ok()) return status;
+  }
+  std::vector<int64_t> begins, moved;  // of each weight: where the plan has it, where the section has it
+  for (PlannedGraph::PlacedWeight& placed : planned.weights) {
+    begins.push_back(placed.offset);
+    moved.push_back(section_.place(std::move(placed.weight)));
+  }
+  for (v1::Buffer& buffer : *plan.mutable_buffers()) {
+    if (buffer.kind() != v1::Buffer::WEIGHT) continue;
+    // A buffer may begin within a weight.
+    const auto next = std::upper_bound(begins.begin(), begins.end(), buffer.offset());
+    if (next == begins.begin()) return failureStatus(v1::Failure::INTERNAL, "a buffer lies before all weights");
+    const auto index = static_cast<size_t>(next - begins.begin()) - 1;
+    buffer.set_offset(moved[index] + buffer.offset() - begins[index]);
+  }
+  std::vector<int> position;  // of each workload in the outer list
+  google::protobuf::RepeatedPtrField<v1::Workload> workloads;
+  workloads.Swap(plan.mutable_workloads());
+  for (v1::Workload& workload : workloads) {
+    const int next = static_cast<int>(workload_of_.size());
+    auto [known, fresh] = workload_of_.try_emplace(workload.hash(), next);
+    position.push_back(known->second);
+    if (fresh) *plan_.add_workloads() = std::move(workload);
+  }
+  for (v1::Step& step : *plan.mutable_steps()) step.set_workload(position[static_cast<size_t>(step.workload())]);
+
+  if (bindings_.empty()) {
+    plan.mutable_workloads()->Swap(plan_.mutable_workloads());
+    plan_.Swap(&plan);
+  } else {
+    plan.clear_target();
+    plan.clear_weights_bytes();
+    *plan_.add_variants() = std::move(plan);
+  }
+  plan_.set_weights_bytes(section_.bytes());
+  bindings_.push_back(bindings);
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "compiler/graph/graph.h"
+#include "tessera/v1/plan.pb.h"
+
+namespace tessera::compiler {
+
+/// Weights of several plans in one section: equal ones, by content, are stored once.
+class WeightSection {
+ public:
+  /// The weight's offset, a multiple of 64.
+  int64_t place(Weight weight);
+  int64_t bytes() const { return bytes_; }
+  /// Ascending offsets.
+  const std::vector<PlannedGraph::PlacedWeight>& weights() const { return weights_; }
+
+ private:
+  std::vector<PlannedGraph::PlacedWeight> weights_;
+  std::unordered_multimap<size_t, size_t> by_hash_;  // of the bytes -> position in weights_
+  int64_t bytes_ = 0;
+};
+
+/// One plan out of the variants of a model, which are added in order: the first is the outer plan, the others its
+/// `variants`. Workloads that are equal by hash and weights that are equal by content appear once.
+class VariantMerger {
+ public:
+  /// `bindings`, for errors, says what the variant binds. Fails with INVALID_INPUT when a variant before has the same
+  /// input shapes, and when inputs or outputs are not those of the first by name and element type.
+  absl::Status add(PlannedGraph planned, const std::string& bindings);
+
+  v1::Plan& plan() { return plan_; }
+  const WeightSection& weights() const { return section_; }
+
+ private:
+  absl::Status check(const v1::Plan& plan, const std::string& bindings) const;
+
+  v1::Plan plan_;
+  WeightSection section_;
+  std::map<std::string, int> workload_of_;  // by hash
+  std::vector<std::string> bindings_;
+};
+
+}  // namespace tessera::compiler

@@ -1,0 +1,73 @@
+#include "compiler/specializations.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/runtime/tessera.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+absl::Status invalid(const std::string& attribute, const std::string& message, const std::string& found,
+                     const std::string& accepted) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(message);
+  failure.set_attribute(attribute);
+  failure.set_found(found);
+  failure.set_accepted(accepted);
+  return failureStatus(failure);
+}
+
+/// Adds the bindings of a CompileSpec or of one Specialization.
+template <typename Message>
+absl::Status bind(const Message& message, Bindings& bindings) {
+  for (const v1::DimensionBinding& dimension : message.dimensions()) {
+    auto [known, fresh] = bindings.dimensions.emplace(dimension.name(), dimension.size());
+    if (fresh) continue;
+    return invalid(dimension.name(), absl::StrCat("dimension '", dimension.name(), "' is bound twice"),
+                   absl::StrCat(known->second, " and ", dimension.size()), "one size in each variant");
+  }
+  for (const v1::InputShape& shape : message.input_shapes()) {
+    std::vector<int64_t> extents(shape.shape().begin(), shape.shape().end());
+    auto [known, fresh] = bindings.input_shapes.emplace(shape.name(), extents);
+    if (fresh) continue;
+    return invalid(shape.name(), absl::StrCat("input '", shape.name(), "' is given two shapes"),
+                   absl::StrCat(absl::StrJoin(known->second, "x"), " and ", absl::StrJoin(extents, "x")),
+                   "one shape in each variant");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Bindings::text() const {
+  std::string text = absl::StrJoin(dimensions, " ", absl::PairFormatter("="));
+  for (const auto& [name, shape] : input_shapes) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", name, "=", absl::StrJoin(shape, "x"));
+  }
+  return text;
+}
+
+absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec) {
+  Bindings shared;
+  if (absl::Status status = bind(spec, shared); !status.ok()) return status;
+  if (spec.specializations_size() > TESSERA_MAX_VARIANTS) {
+    return invalid("specializations", "an artifact cannot hold so many variants",
+                   absl::StrCat(spec.specializations_size()), absl::StrCat("at most ", TESSERA_MAX_VARIANTS));
+  }
+  std::vector<Bindings> variants;
+  for (const v1::Specialization& specialization : spec.specializations()) {
+    Bindings& bindings = variants.emplace_back(shared);
+    if (absl::Status status = bind(specialization, bindings); !status.ok()) return status;
+  }
+  if (variants.empty()) variants.push_back(std::move(shared));
+  std::sort(variants.begin(), variants.end());
+  const auto twin = std::adjacent_find(variants.begin(), variants.end());
+  if (twin == variants.end()) return variants;
+  return invalid("specializations", "two variants bind the same", twin->text(), "different bindings for each variant");
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,42 @@
+"""Harm at random moments of a compilation, again and again: what every suite that kills processes has in common."""
+
+import time
+
+from faults import fault_service as faults
+from suite import check, check_equal
+
+
+class Campaign:
+    """The service, its artifact made in peace, and the reasons of all attempts that were lost so far."""
+
+    def __init__(self, service, name):
+        self.service = service
+        self.random = faults.seeded_random(name)
+        self.expected, self.seconds = service.undisturbed()
+        self.reasons = []
+
+    def check_finished(self, job, follower=None):
+        """The job ended once, with the bytes of peace. Returns the reasons of its failed attempts."""
+        events, finished = self.service.history(job, follower)
+        faults.check_finished_once(events, finished)
+        check_equal(self.service.fetch(finished), self.expected, "artifact")
+        return faults.failed_attempts(events)
+
+    def disturb(self, harm, *arguments):
+        """One compilation and `harm(follower)` at a random moment of it: (job, follower, reasons of failed attempts).
+
+        The follower is one `tessera watch` through it all; harm returns when the service can go on.
+        """
+        job = self.service.submit(*arguments)
+        follower = self.service.follow(job)
+        time.sleep(self.random.uniform(0, self.seconds))
+        harm(follower)
+        return job, follower, self.check_finished(job, follower)
+
+    def note_lost(self, reasons):
+        check(set(reasons) <= {"LEASE_LOST"}, f"attempts failed for other reasons: {reasons}")
+        self.reasons += reasons
+
+    def some_kill_hit_a_task(self):
+        print(f"   {len(self.reasons)} attempts were lost")
+        check(self.reasons, "no kill came while a task was at work")

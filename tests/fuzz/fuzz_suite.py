@@ -1,0 +1,68 @@
+#!/usr/bin/python3
+"""Each libFuzzer target for 60 seconds from the seeds in the tree, two at a time; a crash prints its input in base64.
+
+The seconds can be set for a campaign: TESSERA_FUZZ_SECONDS=1800 tests/fuzz/fuzz_suite.py import expression
+"""
+# suite: slow timeout=600
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from suite import check, check_equal, run
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TESSERA_BUILD_DIR", ROOT / "build" / "release"))
+SECONDS = int(os.environ.get("TESSERA_FUZZ_SECONDS", 60))
+# What a single input may take before it counts as a hang: generous, machines are shared.
+INPUT_TIMEOUT_S = 20
+# target: (longest input in bytes, seeds beside those in seeds/<target>)
+TARGETS = {
+    "import": (16384, ["/usr/share/libonnx-testdata/data/node"]),
+    "expression": (4096, []),
+    "target": (4096, [ROOT / "compiler" / "target" / "builtin"]),
+    "storage_filter": (4096, []),
+    "artifact": (4096, []),
+}
+
+
+def fuzz(name):
+    """(exit code, output) of one target; its corpus starts empty, so that seeds alone decide where it begins."""
+    longest, more_seeds = TARGETS[name]
+    here = ROOT / "tests" / "fuzz"
+    seeds = [here / "seeds" / name, *(path for path in more_seeds if pathlib.Path(path).exists())]
+    dictionary = here / f"{name}.dict"
+    words = [f"-dict={dictionary}"] if dictionary.exists() else []
+    with tempfile.TemporaryDirectory(prefix="tessera-fuzz-") as corpus:
+        done = subprocess.run(
+            [BUILD / "bin" / f"{name}_fuzz", f"-max_total_time={SECONDS}", f"-timeout={INPUT_TIMEOUT_S}",
+             f"-max_len={longest}", "-rss_limit_mb=2048", f"-artifact_prefix={corpus}/", "-print_final_stats=1",
+             *words, corpus, *seeds],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+    return done.returncode, done.stderr
+
+
+def survives(answer):
+    code, output = answer.result()
+    check_equal(code, 0, f"exit code, after\n{output[-4000:]}\nexit code")
+    runs = re.search(r"Done (\d+) runs in (\d+) second", output)
+    covered = re.findall(r"cov: (\d+)", output)
+    check(runs and int(runs[1]) > 0 and covered, f"nothing was run: {output[-2000:]}")
+    print(f"   {runs[1]} inputs in {runs[2]} s, {covered[-1]} edges covered")
+
+
+def main():
+    names = sys.argv[1:] or list(TARGETS)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+        answers = {name: pool.submit(fuzz, name) for name in names}
+        return run("fuzz", [(name, lambda a=answer: survives(a)) for name, answer in answers.items()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
