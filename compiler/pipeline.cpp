@@ -4,10 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/front_door.h"
 #include "compiler/graph/graph.h"
-#include "compiler/import/import.h"
 #include "compiler/merge_variants.h"
 #include "compiler/model_format.h"
+#include "compiler/model_view.h"
 #include "compiler/specializations.h"
 #include "compiler/target/target.h"
 #include "compiler/weights_file.h"
@@ -40,15 +41,6 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
   progress(message);
 }
 
-ImportOptions importOptions(const PlanRequest& request, const Bindings& bindings) {
-  ImportOptions options;
-  options.input_shapes = bindings.input_shapes;
-  options.dimensions = bindings.dimensions;
-  for (const v1::TensorValue& fixed : request.spec.fixed_inputs()) options.fixed_inputs[fixed.spec().name()] = fixed;
-  options.external_data = request.external_data;
-  return options;
-}
-
 v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, const v1::CompileOptions& options) {
   v1::BuildUnit unit;
   unit.set_workload_hash(workload.hash());
@@ -60,34 +52,6 @@ v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, con
   *unit.mutable_memory() = target.memory();
   if (options.opt_level() == kPlainLoops) unit.mutable_schedule()->set_strategy("scalar-loops");
   return unit;
-}
-
-/// Reads the model through the front door of its format.
-absl::StatusOr<ImportedModel> importModel(mlir::MLIRContext& context, const PlanRequest& request,
-                                          const Bindings& bindings, const std::string& first_bytes) {
-  v1::ModelFormat format = request.spec.format();
-  if (format == v1::MODEL_FORMAT_UNSPECIFIED) format = formatOf(first_bytes);
-  const ImportOptions options = importOptions(request, bindings);
-  if (format != v1::ONNX && !options.fixed_inputs.empty()) {
-    v1::Failure failure;
-    failure.set_reason(v1::Failure::INVALID_INPUT);
-    failure.set_message(absl::StrCat("input '", options.fixed_inputs.begin()->first,
-                                     "' is given a value, but shapes of ", v1::ModelFormat_Name(format),
-                                     " models depend on no value"));
-    failure.set_attribute(options.fixed_inputs.begin()->first);
-    failure.set_found("a fixed input");
-    failure.set_accepted("fixed inputs of ONNX models");
-    failure.set_fix("leave out --fix");
-    return failureStatus(failure);
-  }
-  switch (format) {
-    case v1::MLIR_TEXT:
-      return importMlir(context, request.model_path, options);
-    case v1::TENSOR_EXPRESSION:
-      return importExpression(context, request.model_path, options);
-    default:
-      return importOnnx(context, request.model_path, options);
-  }
 }
 
 /// Puts the workload into a failure that does not name a place itself.
@@ -126,6 +90,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     absl::StatusOr<ImportedModel> model = importModel(context, request, bindings, identity->first_bytes);
     if (!model.ok()) return inVariant(bindings, count, model.status());
+    if (request.describe_model && result.model.nodes().empty()) result.model = viewModel(*model);
     result.import_ms += import_time.ms();
     const std::string nodes = absl::StrCat(model->nodes, " nodes");
 
@@ -158,7 +123,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
 
   // 4. Weights: folded and laid out by now, written where the kernels will find them.
   result.has_weights = result.plan.weights_bytes() > 0;
-  if (result.has_weights) {
+  if (result.has_weights && !request.weights_path.empty()) {
     absl::Status status = writeWeights(merger.weights().weights(), result.plan.weights_bytes(), request.weights_path);
     if (!status.ok()) return status;
   }

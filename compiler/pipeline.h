@@ -8,8 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/job.pb.h"
+#include "tessera/v1/operator_service.pb.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
 
@@ -25,13 +27,15 @@ struct PlanRequest {
   v1::CompileSpec spec;
   v1::Target target;                                 ///< resolved and validated
   std::map<std::string, std::string> external_data;  ///< external-data location -> local file
-  std::string weights_path;                          ///< where the weights section is written
+  std::string weights_path;                          ///< where the weights section is written; empty: nowhere
+  bool describe_model = false;                       ///< whether PlanResult.model is wanted
 };
 
 struct PlanResult {
   v1::Plan plan;
   std::vector<v1::BuildUnit> units;  ///< one per distinct workload, in Plan.workloads' order
   bool has_weights = false;          ///< whether weights_path was written
+  v1::GraphView model;               ///< the model's own nodes, as the first variant has them
   double import_ms = 0;
   double plan_ms = 0;
 };
@@ -40,6 +44,16 @@ struct PlanResult {
 /// specification asks for (compiler/specializations.h), in one plan. Equal requests give equal bytes, also when they
 /// name their specializations in another order.
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress);
+
+/// Every node of a model that plan() would refuse, and why, without compiling it. What the model lacks is the answer,
+/// not an error; an error is about the request. The target has no part in it.
+absl::StatusOr<v1::CheckReport> check(const PlanRequest& request);
+
+/// What plan() makes of a model: its graph, the fused groups, and the decisions in between.
+absl::StatusOr<v1::Explanation> explain(const PlanRequest& request);
+
+/// What the ONNX importer knows, sorted by domain, name and version.
+std::vector<v1::OperatorInfo> operators();
 
 /// Compiles one workload to a relocatable object. Pure: equal units give equal bytes.
 absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit);

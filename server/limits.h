@@ -32,6 +32,7 @@ struct Limits {
   static constexpr int kMaxFilterLength = 4096;
   static constexpr int kMaxWorkerIdLength = 128;
   static constexpr int kMaxSlots = 1024;
+  static constexpr int kMaxOperators = 10'000;
 };
 
 }  // namespace tessera::server

@@ -191,8 +191,11 @@ absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& l
       TESSERA_TRY(checkRange("profile.warmup", request.profile().warmup(), 0, Limits::kMaxRepeat));
       TESSERA_TRY(checkRange("profile.repeat", request.profile().repeat(), 0, Limits::kMaxRepeat));
       return checkRun("profile", request.profile(), limits);
+    case v1::CreateJobRequest::kAnalyze:
+      TESSERA_TRY(checkRange("analyze.question", request.analyze().question(), 1, v1::AnalyzeSpec::Question_MAX));
+      return checkCompileSpec(request.analyze().compile(), limits);
     default:
-      return fieldError("spec", "nothing", "compile, execute or profile");
+      return fieldError("spec", "nothing", "compile, execute, profile or analyze");
   }
 }
 
@@ -200,6 +203,12 @@ absl::Status checkWorker(const v1::RegisterWorkerRequest& request) {
   TESSERA_TRY(checkText("worker_id", request.worker_id(), Limits::kMaxWorkerIdLength, false));
   TESSERA_TRY(checkRange("slots", request.slots(), 0, Limits::kMaxSlots));
   TESSERA_TRY(checkText("host.hostname", request.host().hostname(), Limits::kMaxNameLength, true));
+  TESSERA_TRY(checkRange("operators (count)", request.operators_size(), 0, Limits::kMaxOperators));
+  for (const v1::OperatorInfo& info : request.operators()) {
+    TESSERA_TRY(checkText("operators.name", info.name(), Limits::kMaxNameLength, false));
+    TESSERA_TRY(checkText("operators.domain", info.domain(), Limits::kMaxNameLength, true));
+    TESSERA_TRY(checkText("operators.family", info.family(), Limits::kMaxNameLength, true));
+  }
   return checkText("compiler_version", request.compiler_version(), Limits::kMaxNameLength, false);
 }
 

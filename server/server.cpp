@@ -15,11 +15,13 @@
 #include "absl/strings/str_cat.h"
 #include "proto/version/version.h"
 #include "server/executor.h"
+#include "server/operator_catalog.h"
 #include "server/services/artifact_service.h"
 #include "server/services/blob_service.h"
 #include "server/services/execution_service.h"
 #include "server/services/fleet_service.h"
 #include "server/services/job_service.h"
+#include "server/services/operator_service.h"
 #include "server/services/record_service.h"
 #include "server/services/target_service.h"
 #include "server/services/worker_service.h"
@@ -54,7 +56,8 @@ class GrpcServer : public Server {
         execution_(scheduler_, store, control_, options_.limits),
         target_service_(targets_, control_),
         records_(store, control_),
-        workers_(scheduler_, control_),
+        operator_service_(operators_, control_),
+        workers_(scheduler_, operators_, control_),
         fleet_(scheduler_, store, control_) {}
 
   ~GrpcServer() override { stop(0); }
@@ -82,8 +85,8 @@ class GrpcServer : public Server {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
     builder.SetResourceQuota(grpc::ResourceQuota("tesserad").Resize(kTransportMemory));
-    grpc::Service* const services[] = {&jobs_,           &blob_service_, &artifacts_, &execution_,
-                                       &target_service_, &records_,      &workers_,   &fleet_};
+    grpc::Service* const services[] = {&jobs_,    &blob_service_,     &artifacts_, &execution_, &target_service_,
+                                       &records_, &operator_service_, &workers_,   &fleet_};
     for (grpc::Service* service : services) {
       builder.RegisterService(service);
     }
@@ -173,6 +176,8 @@ class GrpcServer : public Server {
   ExecutionService execution_;
   TargetService target_service_;
   RecordService records_;
+  OperatorCatalog operators_;
+  OperatorService operator_service_;
   WorkerService workers_;
   FleetService fleet_;
   std::unique_ptr<grpc::Server> server_;

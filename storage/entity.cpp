@@ -33,23 +33,27 @@ std::string Entity::fieldNames() const {
 }
 
 const Entity& jobEntity() {
-  static const Entity entity = {
-      "jobs",
-      "id",
-      "create_time desc",
-      {
-          {"id", kText},
-          {"state", kEnum, valuesOf(v1::Job::State_descriptor())},
-          {"kind", kEnum, {{"COMPILE", kCompileKind}, {"EXECUTE", kExecuteKind}, {"PROFILE", kProfileKind}}},
-          {"target", kText},
-          {"name", kText},
-          {"request_id", kText},
-          {"action_key", kText},
-          {"cached", kBoolean},
-          {"priority", kInteger},
-          {"create_time", kTime},
-          {"end_time", kTime},
-      }};
+  static const Entity entity = {"jobs",
+                                "id",
+                                "create_time desc",
+                                {
+                                    {"id", kText},
+                                    {"state", kEnum, valuesOf(v1::Job::State_descriptor())},
+                                    {"kind",
+                                     kEnum,
+                                     {{"COMPILE", kCompileKind},
+                                      {"EXECUTE", kExecuteKind},
+                                      {"PROFILE", kProfileKind},
+                                      {"ANALYZE", kAnalyzeKind}}},
+                                    {"target", kText},
+                                    {"name", kText},
+                                    {"request_id", kText},
+                                    {"action_key", kText},
+                                    {"cached", kBoolean},
+                                    {"priority", kInteger},
+                                    {"create_time", kTime},
+                                    {"end_time", kTime},
+                                }};
   return entity;
 }
 
@@ -99,6 +103,19 @@ const Entity& workerEntity() {
                                  {"host", kText},
                                  {"compiler_version", kText},
                                  {"last_seen_time", kTime}}};
+  return entity;
+}
+
+const Entity& operatorEntity() {
+  static const Entity entity = {"operators",
+                                "id",
+                                "domain, name, since_version",
+                                {{"id", kText},
+                                 {"name", kText},
+                                 {"domain", kText},
+                                 {"family", kText},
+                                 {"since_version", kInteger},
+                                 {"until_version", kInteger}}};
   return entity;
 }
 

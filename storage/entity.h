@@ -39,10 +39,12 @@ const Entity& artifactEntity();
 const Entity& recordEntity();
 const Entity& targetEntity();
 const Entity& workerEntity();
+const Entity& operatorEntity();
 
 /// Numbers in the column jobs.kind: the field numbers of Job.spec.
 inline constexpr int64_t kCompileKind = 5;
 inline constexpr int64_t kExecuteKind = 6;
 inline constexpr int64_t kProfileKind = 7;
+inline constexpr int64_t kAnalyzeKind = 22;
 
 }  // namespace tessera::storage

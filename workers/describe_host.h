@@ -7,7 +7,7 @@
 
 namespace tessera::worker {
 
-/// Asks the task binary (`BINARY --describe`) what it is: fills host and compiler_version. The worker
+/// Asks the task binary (`BINARY --describe`) what it is: fills host, compiler_version and operators. The worker
 /// itself links no compiler, and it is the task binary's version under which results are filed.
 absl::StatusOr<v1::RegisterWorkerRequest> describeHost(const std::string& task_binary);
 

@@ -15,7 +15,7 @@ struct WorkerOptions {
   std::string scratch;
   int64_t cache_bytes = int64_t{8} << 30;
   TaskRunner runner;
-  v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, kinds, slots
+  v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
   Milliseconds poll{2'000};            ///< how long a question for work waits at the server; bounds an idle drain
 };
 

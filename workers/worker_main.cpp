@@ -22,11 +22,8 @@ using namespace tessera;
 using namespace tessera::worker;
 
 std::map<std::string, v1::TaskKind> taskKinds() {
-  return {{"plan", v1::PLAN},
-          {"build", v1::BUILD},
-          {"assemble", v1::ASSEMBLE},
-          {"execute", v1::EXECUTE},
-          {"profile", v1::PROFILE}};
+  return {{"plan", v1::PLAN},       {"build", v1::BUILD},     {"assemble", v1::ASSEMBLE},
+          {"execute", v1::EXECUTE}, {"profile", v1::PROFILE}, {"analyze", v1::ANALYZE}};
 }
 
 std::string hostname() {

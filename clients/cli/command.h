@@ -36,6 +36,8 @@ void addRecordCommand(CommandLine& line);
 void addTargetCommands(CommandLine& line);
 void addWorkerCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);
+void addCheckCommand(CommandLine& line);
+void addOperatorCommand(CommandLine& line);
 
 /// "500ms", "30s", "5m", "1h30m" in microseconds. INVALID_ARGUMENT says what is accepted.
 absl::StatusOr<int64_t> parseDuration(const std::string& text);

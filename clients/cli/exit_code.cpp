@@ -33,6 +33,17 @@ ExitCode exitCodeOf(const v1::Failure& failure) {
   }
 }
 
+ExitCode exitCodeOf(const v1::CheckReport& report) {
+  bool unsupported = false;
+  for (const v1::Failure& problem : report.problems()) {
+    const bool unbound = problem.reason() == v1::Failure::UNBOUND_DIMENSION;
+    if (exitCodeOf(problem) == kExitInvalid && !unbound) return kExitInvalid;
+    unsupported |= exitCodeOf(problem) == kExitUnsupported;
+  }
+  if (unsupported) return kExitUnsupported;
+  return report.problems().empty() ? kExitOk : exitCodeOf(report.problems(0));
+}
+
 ExitCode exitCodeOf(const absl::Status& status) {
   if (status.ok()) return kExitOk;
   // A typed failure says more than the status code it travels in.

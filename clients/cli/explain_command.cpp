@@ -1,66 +1,67 @@
-// tessera explain: why a request is, or is not, answered from the cache; what was decided for it.
+// tessera explain: what becomes of a model's graph; why a request is, or is not, answered from the cache.
 
+#include <cerrno>
+#include <fstream>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "clients/cli/analysis.h"
 #include "clients/cli/artifact_file.h"
 #include "clients/cli/command.h"
-#include "clients/cli/model_flags.h"
+#include "clients/cli/drawing/picture.h"
+#include "clients/cli/explanation_text.h"
 #include "clients/cli/output.h"
 #include "clients/cpp/digest.h"
+#include "proto/plan_view.h"
 
 namespace tessera::client {
 namespace {
 
-std::string percent(int64_t part, int64_t whole) {
-  return whole == 0 ? "-" : absl::StrFormat("%.2f", static_cast<double>(part) / static_cast<double>(whole));
+struct ExplainFlags {
+  AnalysisFlags question;
+  std::string dot, svg;
+  bool key = false, nodes = false;
+};
+
+absl::Status writeText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
 }
 
-// What the graph level did for one variant, memory against its bounds.
-void printGraph(const v1::Plan& plan, bool named) {
-  if (named) {
-    std::cout << "variant " << absl::StrJoin(plan.dimensions(), " ", [](std::string* out, const auto& dimension) {
-      absl::StrAppend(out, dimension.name(), "=", dimension.size());
-    }) << ": " << absl::StrJoin(plan.inputs(), ", ", [](std::string* out, const auto& input) {
-      absl::StrAppend(out, input.name(), " ", typeText(input));
-    }) << "\n";
-  }
-  const v1::GraphReport& report = plan.report();
-  std::cout << "graph: " << report.nodes_before() << " nodes in " << report.groups_after() << " groups, "
-            << report.layout_transforms() << " layout transforms\n";
-  for (const auto& rewrite : report.rewrites()) std::cout << "  " << rewrite.name() << ": " << rewrite.count() << "\n";
-  std::cout << "memory: arena " << bytesText(plan.arena_bytes()) << ", largest live set "
-            << bytesText(report.peak_live_bytes()) << " (" << percent(plan.arena_bytes(), report.peak_live_bytes())
-            << "x), all intermediates " << bytesText(report.sum_intermediate_bytes()) << "\n";
-}
-
-// The Plan within an artifact file: groups with their work and intensity, memory against its bounds.
-int explainArtifact(const CommandLine& line, const std::string& path) {
+// The Plan within an artifact file; the model's own nodes are no longer known there.
+absl::StatusOr<v1::Explanation> explainArtifact(const std::string& path) {
   auto plan = readPlan(path);
-  if (!plan.ok()) return reportError(plan.status(), line.json);
-  if (line.json) {
-    std::cout << toJson(*plan) << "\n";
-    return 0;
+  if (!plan.ok()) return plan.status();
+  v1::Explanation explanation;
+  *explanation.mutable_after() = viewPlan(*plan);
+  *explanation.mutable_plan() = *std::move(plan);
+  for (v1::Workload& workload : *explanation.mutable_plan()->mutable_workloads()) workload.clear_ir();
+  return explanation;
+}
+
+absl::StatusOr<v1::Explanation> explainModel(CommandLine& line, const AnalysisFlags& flags) {
+  auto bytes = ask(line, flags, v1::AnalyzeSpec::EXPLAIN);
+  if (!bytes.ok()) return bytes.status();
+  v1::Explanation explanation;
+  if (explanation.ParseFromString(*bytes)) return explanation;
+  return absl::DataLossError("the service's report cannot be read");
+}
+
+int explain(CommandLine& line, const ExplainFlags& flags) {
+  const std::string& model = flags.question.model.model;
+  auto explanation = model.ends_with(".tsra") ? explainArtifact(model) : explainModel(line, flags.question);
+  if (!explanation.ok()) return reportError(explanation.status(), line.json);
+  for (const auto& [path, draw] : {std::pair{&flags.dot, &dotText}, std::pair{&flags.svg, &svgText}}) {
+    if (path->empty()) continue;
+    if (absl::Status status = writeText(*path, draw(*explanation)); !status.ok()) {
+      return reportError(status, line.json);
+    }
   }
-  std::vector<std::vector<std::string>> rows;
-  std::vector<int> uses(plan->workloads_size());
-  std::vector<const v1::Plan*> variants = {&*plan};
-  for (const v1::Plan& variant : plan->variants()) variants.push_back(&variant);
-  for (const v1::Plan* variant : variants) {
-    for (const v1::Step& step : variant->steps()) ++uses[step.workload()];
-  }
-  for (int i = 0; i < plan->workloads_size(); ++i) {
-    const v1::Workload& workload = plan->workloads(i);
-    rows.push_back({workload.hash().substr(0, 12), absl::StrCat(uses[i]),
-                    absl::StrFormat("%.1f", static_cast<double>(workload.flops()) / 1e6), bytesText(workload.bytes()),
-                    percent(workload.flops(), workload.bytes()), workload.schedule().strategy(),
-                    absl::StrJoin(workload.schedule().register_tile(), "x"), workload.summary()});
-  }
-  std::cout << table({"WORKLOAD", "USES", "MFLOP", "BYTES", "FLOP/B", "STRATEGY", "TILE", "WHAT"}, rows);
-  for (const v1::Plan* variant : variants) printGraph(*variant, variants.size() > 1);
-  std::cout << "weights " << bytesText(plan->weights_bytes()) << "\n";
+  std::cout << (line.json ? toJson(*explanation) + "\n" : explanationText(*explanation, flags.nodes));
   return 0;
 }
 
@@ -104,13 +105,18 @@ int explainKey(const CommandLine& line, const ModelFlags& flags) {
 }  // namespace
 
 void addExplainCommand(CommandLine& line) {
-  CLI::App* command = line.add("explain", "Explain a request's cache key, or the plan in an artifact file");
-  auto flags = std::make_shared<ModelFlags>();
-  flags->addTo(command);
-  command->footer("MODEL may be a .tsra file: then its fused groups, schedules and memory plan are printed.");
+  CLI::App* command = line.add("explain", "Explain what becomes of a model's graph, or what is in an artifact file");
+  auto flags = std::make_shared<ExplainFlags>();
+  flags->question.addTo(command);
+  command->add_flag("--nodes", flags->nodes, "list every node of the model, not only the sums by operator");
+  command->add_option("--dot", flags->dot, "also draw both graphs into this file, for Graphviz");
+  command->add_option("--svg", flags->svg, "also draw both graphs into this file, for a browser");
+  command->add_flag("--key", flags->key,
+                    "explain the cache key instead: its components, and which differ from the nearest earlier request");
+  command->footer("MODEL may be a .tsra file: then its fused groups, schedules and memory plan are shown.");
   command->callback([&line, flags] {
     line.action = [&line, flags] {
-      return flags->model.ends_with(".tsra") ? explainArtifact(line, flags->model) : explainKey(line, *flags);
+      return flags->key ? explainKey(line, flags->question.model) : explain(line, *flags);
     };
   });
 }

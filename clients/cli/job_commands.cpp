@@ -42,6 +42,12 @@ std::string describe(const v1::Job& job) {
     absl::StrAppend(&text, "  artifact ", job.compile_result().artifact_id(), " (",
                     bytesText(job.compile_result().artifact().size_bytes()), ")\n");
   }
+  if (job.has_analyze_result()) {
+    const v1::Digest& report = job.analyze_result().report();
+    const bool check = job.analyze().question() == v1::AnalyzeSpec::CHECK;
+    absl::StrAppend(&text, "  ", check ? absl::StrCat(job.analyze_result().problems(), " problems, ") : "", "report ",
+                    report.sha256(), " (", bytesText(report.size_bytes()), ")\n");
+  }
   if (job.has_failure()) absl::StrAppend(&text, "  ", failureText(job.failure()));
   return text;
 }

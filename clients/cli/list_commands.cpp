@@ -1,4 +1,4 @@
-// tessera records | workers
+// tessera records | workers | ops
 
 #include <iostream>
 
@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
 #include "clients/cli/list_output.h"
+#include "clients/cli/npy.h"
 #include "clients/cli/output.h"
 
 namespace tessera::client {
@@ -15,6 +16,7 @@ namespace {
 
 using RecordStub = v1::RecordService::Stub;
 using FleetStub = v1::FleetService::Stub;
+using OperatorStub = v1::OperatorService::Stub;
 
 std::vector<std::string> recordRow(const v1::TuningRecord& record) {
   const double gflops = record.median_ms() > 0 ? static_cast<double>(record.flops()) / record.median_ms() / 1e6 : 0;
@@ -51,7 +53,38 @@ std::vector<std::string> workerRow(const v1::Worker& worker) {
           timeText(worker.last_seen_us())};
 }
 
+std::vector<std::string> operatorRow(const v1::OperatorInfo& info) {
+  std::vector<std::string> types;
+  for (int type : info.types()) types.emplace_back(dtypeName(static_cast<v1::DataType>(type)));
+  const bool fixed = info.max_inputs() == info.min_inputs();
+  return {info.domain().empty() ? info.name() : absl::StrCat(info.domain(), ".", info.name()),
+          absl::StrCat(info.since_version(), " to ", info.until_version()),
+          info.max_inputs() < 0 ? absl::StrCat(info.min_inputs(), " or more")
+          : fixed               ? absl::StrCat(info.min_inputs())
+                                : absl::StrCat(info.min_inputs(), " to ", info.max_inputs()),
+          info.family(), absl::StrJoin(types, " ")};
+}
+
 }  // namespace
+
+void addOperatorCommand(CommandLine& line) {
+  CLI::App* command = line.add("ops", "List the operators that are compiled, with their versions");
+  auto flags = std::make_shared<ListFlags>();
+  flags->limit = 0;  // a table that people look something up in
+  flags->addTo(command, "name, domain, family, since_version, until_version", "domain, name, since_version");
+  command->callback([&line, flags] {
+    line.action = [&line, flags] {
+      auto channel = line.connect();
+      if (!channel.ok()) return reportError(channel.status(), line.json);
+      return printList<v1::ListOperatorsRequest>(
+          line, *flags, "operators", {"OPERATOR", "VERSIONS", "INPUTS", "FAMILY", "TYPES"},
+          [&](const auto& request) {
+            return (*channel)->call((*channel)->operators(), &OperatorStub::ListOperators, request);
+          },
+          [](const auto& page) -> const auto& { return page.operators(); }, operatorRow);
+    };
+  });
+}
 
 void addRecordCommand(CommandLine& line) {
   CLI::App* command = line.add("records", "Query the tuning database");

@@ -30,7 +30,9 @@ int main(int argc, char** argv) {
   addRecordCommand(line);
   addTargetCommands(line);
   addWorkerCommand(line);
+  addCheckCommand(line);
   addExplainCommand(line);
+  addOperatorCommand(line);
   try {
     line.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

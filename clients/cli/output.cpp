@@ -88,15 +88,24 @@ std::string typeText(const v1::TensorSpec& spec) {
 
 std::string stateText(v1::Job::State state) { return absl::AsciiStrToLower(v1::Job::State_Name(state)); }
 
+namespace {
+
+// "resnet50 for cascadelake"
+std::string modelSubject(const v1::CompileSpec& spec) {
+  const v1::TargetRef& target = spec.target();
+  return absl::StrCat(spec.name().empty() ? spec.model().sha256().substr(0, 12) : spec.name(), " for ",
+                      target.has_inline_() ? target.inline_().name() : target.name());
+}
+
+}  // namespace
+
 std::string jobSubject(const v1::Job& job) {
   switch (job.spec_case()) {
-    case v1::Job::kCompile: {
-      const v1::TargetRef& target = job.compile().target();
-      const std::string& name = target.has_inline_() ? target.inline_().name() : target.name();
-      const std::string& model = job.compile().name();
-      return absl::StrCat("compile ", model.empty() ? job.compile().model().sha256().substr(0, 12) : model, " for ",
-                          name);
-    }
+    case v1::Job::kCompile:
+      return absl::StrCat("compile ", modelSubject(job.compile()));
+    case v1::Job::kAnalyze:
+      return absl::StrCat(job.analyze().question() == v1::AnalyzeSpec::CHECK ? "check " : "explain ",
+                          modelSubject(job.analyze().compile()));
     case v1::Job::kExecute:
       return absl::StrCat("execute ", job.execute().artifact_id().substr(0, 12));
     case v1::Job::kProfile:

@@ -40,7 +40,8 @@ Channel::Channel(const std::string& address)
       execution_(v1::ExecutionService::NewStub(channel_)),
       targets_(v1::TargetService::NewStub(channel_)),
       records_(v1::RecordService::NewStub(channel_)),
-      fleet_(v1::FleetService::NewStub(channel_)) {}
+      fleet_(v1::FleetService::NewStub(channel_)),
+      operators_(v1::OperatorService::NewStub(channel_)) {}
 
 absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
   if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) return absl::OkStatus();

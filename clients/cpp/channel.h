@@ -13,6 +13,7 @@
 #include "tessera/v1/blob_service.grpc.pb.h"
 #include "tessera/v1/execution_service.grpc.pb.h"
 #include "tessera/v1/job.grpc.pb.h"
+#include "tessera/v1/operator_service.grpc.pb.h"
 #include "tessera/v1/record.grpc.pb.h"
 #include "tessera/v1/target_service.grpc.pb.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
@@ -46,6 +47,7 @@ class Channel {
   v1::TargetService::Stub& targets() { return *targets_; }
   v1::RecordService::Stub& records() { return *records_; }
   v1::FleetService::Stub& fleet() { return *fleet_; }
+  v1::OperatorService::Stub& operators() { return *operators_; }
 
   /// One unary call with a deadline; UNAVAILABLE is tried again with growing pauses.
   template <typename Stub, typename Request, typename Response>
@@ -74,6 +76,7 @@ class Channel {
   std::unique_ptr<v1::TargetService::Stub> targets_;
   std::unique_ptr<v1::RecordService::Stub> records_;
   std::unique_ptr<v1::FleetService::Stub> fleet_;
+  std::unique_ptr<v1::OperatorService::Stub> operators_;
 };
 
 }  // namespace tessera::client

@@ -67,6 +67,13 @@ absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileReq
   return uploaded;
 }
 
+void askInstead(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question) {
+  v1::AnalyzeSpec analyze;
+  *analyze.mutable_compile() = std::move(*uploaded.create.mutable_compile());
+  analyze.set_question(question);
+  *uploaded.create.mutable_analyze() = std::move(analyze);
+}
+
 absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCompile& uploaded) {
   CompileOutcome outcome;
   outcome.times = uploaded.times;

@@ -48,6 +48,9 @@ struct UploadedCompile {
 absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileRequest& request,
                                               const TransferProgress& upload_progress);
 
+/// Makes the request a question about the model instead; nothing is compiled then.
+void askInstead(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question);
+
 /// Creates the job. The answer may already be terminal (a cache hit).
 absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCompile& uploaded);
 

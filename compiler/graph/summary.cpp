@@ -101,6 +101,8 @@ std::string linalgName(LinalgOp op) {
                       shapeText(op.getDpsInputOperand(0)->get().getType()));
 }
 
+}  // namespace
+
 int64_t flopsOf(LinalgOp op) {
   int64_t per_point = 0;
   for (mlir::Operation& inner : op.getBlock()->without_terminator()) {
@@ -115,8 +117,6 @@ int64_t flopsOf(LinalgOp op) {
   for (int64_t extent : op.getStaticLoopRanges()) points *= extent;
   return points * per_point;
 }
-
-}  // namespace
 
 WorkloadFacts describeWorkload(mlir::func::FuncOp function) {
   WorkloadFacts facts;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace tessera::compiler {
 
@@ -12,6 +13,9 @@ struct WorkloadFacts {
   int64_t flops = 0;    ///< arithmetic operations; multiply and add count as two
   int64_t bytes = 0;    ///< arguments and results, each touched once
 };
+
+/// Arithmetic operations of one operation over all its points; multiply and add count as two.
+int64_t flopsOf(mlir::linalg::LinalgOp op);
 
 /// What a workload's function computes, read off its access functions.
 WorkloadFacts describeWorkload(mlir::func::FuncOp function);

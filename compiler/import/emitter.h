@@ -22,6 +22,7 @@ struct Tensor {
   std::shared_ptr<const std::vector<Tensor>> sequence = {};
   /// Dimensions whose extent depends on the data, as tensor<i64>; `shape` has the upper bound (bounded.h).
   std::map<int64_t, mlir::Value> extents = {};
+  bool unknown = false;  ///< what defines it has a problem; only while a model is checked
 
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
   int64_t elements() const { return elementCount(shape); }

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/import/graph_importer.h"
+#include "compiler/import/graph_order.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/symbolic_dimensions.h"
 #include "llvm/Support/JSON.h"
@@ -9,8 +10,6 @@
 
 namespace tessera::compiler {
 namespace {
-
-constexpr int64_t kNewestOpset = 22;
 
 absl::Status checkName(const std::string& name, const std::string& what) {
   if (!name.empty() && llvm::json::isUTF8(name)) return absl::OkStatus();
@@ -65,43 +64,66 @@ absl::Status GraphImporter::readOpsets() {
   return absl::OkStatus();
 }
 
-void GraphImporter::collectUnsupported(const onnx::NodeProto& node, int index,
-                                       const std::map<std::string, int64_t>& opsets, std::vector<v1::Failure>& faults,
-                                       std::set<std::string>& visited) {
+void GraphImporter::visitNodes(const onnx::NodeProto& node, int index, const Visitor& visit,
+                               std::set<std::string>& entered) const {
+  // Functions wait in a list: a model may chain more of them than the stack has room for.
+  std::vector<std::string> waiting;
+  visitWithSubgraphs(node, index, opsets_, visit, waiting);
+  while (!waiting.empty()) {
+    const std::string key = std::move(waiting.back());
+    waiting.pop_back();
+    if (!entered.insert(key).second) continue;
+    const onnx::FunctionProto& function = *functions_.at(key);
+    for (int i = 0; i < function.node_size(); ++i) {
+      visitWithSubgraphs(function.node(i), i, function_opsets_.at(key), visit, waiting);
+    }
+  }
+}
+
+void GraphImporter::visitWithSubgraphs(const onnx::NodeProto& node, int index,
+                                       const std::map<std::string, int64_t>& opsets, const Visitor& visit,
+                                       std::vector<std::string>& calls) const {
   for (const auto& attribute : node.attribute()) {
     for (int i = 0; i < attribute.g().node_size(); ++i) {
-      collectUnsupported(attribute.g().node(i), i, opsets, faults, visited);
+      visitWithSubgraphs(attribute.g().node(i), i, opsets, visit, calls);
     }
   }
+  std::string key = absl::StrCat(domainOf(node.domain()), ":", node.op_type());
+  const bool is_call = functions_.contains(key);
+  visit({node, index, opsets, is_call});
+  if (is_call) calls.push_back(std::move(key));
+}
+
+std::optional<v1::Failure> GraphImporter::unsupportedOperator(const NodeVisit& visit) const {
+  const onnx::NodeProto& node = visit.node;
   const std::string domain = domainOf(node.domain());
-  const std::string key = absl::StrCat(domain, ":", node.op_type());
-  if (auto function = functions_.find(key); function != functions_.end()) {
-    if (!visited.insert(key).second) return;
-    for (int i = 0; i < function->second->node_size(); ++i) {
-      collectUnsupported(function->second->node(i), i, function_opsets_[key], faults, visited);
-    }
-    return;
+  const auto version = visit.opsets.find(domain);
+  if (visit.is_call || (version != visit.opsets.end() && findOperator(domain, node.op_type(), version->second))) {
+    return std::nullopt;
   }
-  auto version = opsets.find(domain);
-  if (version != opsets.end() && findOperator(domain, node.op_type(), version->second)) return;
   v1::Failure failure;
-  failure.set_node(printable(node.name().empty() ? absl::StrCat("#", index, " (", node.op_type(), ")") : node.name()));
+  failure.set_node(printable(nodeLabel(node, visit.index)));
   failure.set_op_type(printable(node.op_type()));
   const std::string full = domain.empty() ? node.op_type() : absl::StrCat(domain, ".", node.op_type());
-  if (version == opsets.end()) {
+  if (version == visit.opsets.end()) {
     failure.set_found(absl::StrCat(printable(full), " of the domain '", printable(domain), "' (not in opset_import)"));
   } else if (knowsOperator(domain, node.op_type())) {
     failure.set_found(absl::StrCat(printable(full), " in version ", version->second));
   } else {
     failure.set_found(printable(full));
   }
-  faults.push_back(std::move(failure));
+  return failure;
 }
 
 absl::Status GraphImporter::checkOperators(const onnx::GraphProto& graph) {
   std::vector<v1::Failure> faults;
-  std::set<std::string> visited;
-  for (int i = 0; i < graph.node_size(); ++i) collectUnsupported(graph.node(i), i, opsets_, faults, visited);
+  std::set<std::string> entered;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const auto collect = [&](const NodeVisit& visit) {
+      if (auto failure = unsupportedOperator(visit)) faults.push_back(*std::move(failure));
+    };
+    visitNodes(graph.node(i), i, collect, entered);
+  }
   if (faults.empty()) return absl::OkStatus();
   std::vector<std::string> list;
   for (const v1::Failure& failure : faults) {
@@ -114,7 +136,7 @@ absl::Status GraphImporter::checkOperators(const onnx::GraphProto& graph) {
                             " that Tessera does not compile: ", absl::StrJoin(list, "; "),
                             rest > 0 ? absl::StrCat("; and ", rest, " more") : ""),
                {.found = faults[0].found(),
-                .accepted = "the operators listed in compiler/import/README.md",
+                .accepted = "the operators that `tessera ops` lists",
                 .fix = "replace the operator, or lower it before export",
                 .node = faults[0].node(),
                 .op_type = faults[0].op_type()});
@@ -122,16 +144,19 @@ absl::Status GraphImporter::checkOperators(const onnx::GraphProto& graph) {
 
 absl::Status GraphImporter::readInitializers(const onnx::GraphProto& graph, Scope& scope) {
   if (graph.sparse_initializer_size() > 0) {
-    return fault(v1::Failure::UNSUPPORTED_OPERATOR, "the graph has sparse initializers",
-                 {.attribute = "sparse_initializer", .accepted = "dense initializers"});
+    TESSERA_RETURN_IF_ERROR(tolerate(fault(v1::Failure::UNSUPPORTED_OPERATOR, "the graph has sparse initializers",
+                                           {.attribute = "sparse_initializer", .accepted = "dense initializers"})));
   }
   for (const auto& initializer : graph.initializer()) {
-    TESSERA_RETURN_IF_ERROR(checkName(initializer.name(), "an initializer"));
-    TESSERA_ASSIGN_OR_RETURN(ConstantPtr constant, readTensor(initializer, model_, external_));
-    if (!scope.values.emplace(initializer.name(), Emitter::wrap(std::move(constant))).second) {
-      return fault(v1::Failure::INVALID_MODEL,
-                   absl::StrCat("initializer '", printable(initializer.name()), "' is defined twice"),
-                   {.attribute = initializer.name(), .accepted = "each value defined once"});
+    TESSERA_RETURN_IF_ERROR(tolerate(checkName(initializer.name(), "an initializer")));
+    absl::StatusOr<ConstantPtr> constant = readTensor(initializer, model_, external_);
+    TESSERA_RETURN_IF_ERROR(tolerate(constant.status()));
+    Tensor value = constant.ok() ? Emitter::wrap(*std::move(constant)) : Tensor{.unknown = true};
+    if (!scope.values.emplace(initializer.name(), std::move(value)).second) {
+      TESSERA_RETURN_IF_ERROR(
+          tolerate(fault(v1::Failure::INVALID_MODEL,
+                         absl::StrCat("initializer '", printable(initializer.name()), "' is defined twice"),
+                         {.attribute = initializer.name(), .accepted = "each value defined once"})));
     }
   }
   return absl::OkStatus();
@@ -199,7 +224,10 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
     } else if (auto known = dim_params.find(dim.dim_param()); known != dim_params.end()) {
       spec.add_shape(known->second);
     } else {
-      return unbound(absl::StrCat("the unbound dimension '", declared[i], "' at position ", i));
+      absl::Status problem = unbound(absl::StrCat("the unbound dimension '", declared[i], "' at position ", i));
+      if (!check_) return problem;
+      spec.add_shape(check_->assume(info.name(), dim.dim_param(), i, problem));
+      if (!dim.dim_param().empty()) dim_params.emplace(dim.dim_param(), spec.shape(i));
     }
   }
   TESSERA_RETURN_IF_ERROR(checkShape(Shape(spec.shape().begin(), spec.shape().end()), *dtype, what));
@@ -210,39 +238,49 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   std::set<std::string> names;
   std::vector<const onnx::ValueInfoProto*> inputs;
   for (const auto& input : graph.input()) {
-    TESSERA_RETURN_IF_ERROR(checkName(input.name(), "an input"));
+    TESSERA_RETURN_IF_ERROR(tolerate(checkName(input.name(), "an input")));
     if (!names.insert(input.name()).second) {
-      return fault(v1::Failure::INVALID_MODEL, absl::StrCat("input '", printable(input.name()), "' is declared twice"),
-                   {.attribute = input.name(), .accepted = "each value defined once"});
+      TESSERA_RETURN_IF_ERROR(tolerate(fault(v1::Failure::INVALID_MODEL,
+                                             absl::StrCat("input '", printable(input.name()), "' is declared twice"),
+                                             {.attribute = input.name(), .accepted = "each value defined once"})));
+      continue;
     }
     // Before IR version 4 every initializer was an input as well, with the initializer as its default.
     if (!scope.values.contains(input.name())) inputs.push_back(&input);
   }
   for (const auto& [name, shape] : options_.input_shapes) {
     if (!names.contains(name)) {
-      return fault(v1::Failure::INVALID_INPUT, absl::StrCat("a shape is given for '", printable(name), "'"),
-                   {.attribute = name, .found = name, .accepted = absl::StrJoin(names, ", ")});
+      TESSERA_RETURN_IF_ERROR(
+          tolerate(fault(v1::Failure::INVALID_INPUT, absl::StrCat("a shape is given for '", printable(name), "'"),
+                         {.attribute = name, .found = name, .accepted = absl::StrJoin(names, ", ")})));
     }
   }
   TESSERA_RETURN_IF_ERROR(readFixedInputs(graph, scope));
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
   const std::vector<std::string> symbolic = symbolicDimensions(inputs);
-  TESSERA_RETURN_IF_ERROR(checkDimensionNames(options_.dimensions, symbolic));
+  TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, symbolic)));
   std::map<std::string, int64_t> dim_params = options_.dimensions;
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   for (const bool given : {true, false}) {
     for (const auto* input : inputs) {
       if ((givenShape(input->name()) != nullptr) != given) continue;
-      TESSERA_ASSIGN_OR_RETURN(specs[input], inputSpec(*input, inputs, dim_params));
+      absl::StatusOr<v1::TensorSpec> spec = inputSpec(*input, inputs, dim_params);
+      TESSERA_RETURN_IF_ERROR(tolerate(spec.status()));
+      if (spec.ok()) specs[input] = *std::move(spec);
     }
   }
   for (const std::string& name : symbolic) {
+    if (!dim_params.contains(name)) continue;  // of an input with another problem, while a model is checked
     v1::DimensionBinding& binding = result_.dimensions.emplace_back();
     binding.set_name(name);
     binding.set_size(dim_params.at(name));
   }
   Emitter e = emitter("inputs");
   for (const auto* input : inputs) {
+    if (!specs.contains(input)) {
+      scope.values[input->name()].unknown = true;
+      continue;
+    }
     const v1::TensorSpec& spec = specs[input];
     const Shape shape(spec.shape().begin(), spec.shape().end());
     const v1::DataType border = spec.dtype() == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I8 : spec.dtype();
@@ -261,6 +299,36 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   return absl::OkStatus();
 }
 
+absl::Status GraphImporter::checkOutput(const onnx::ValueInfoProto& output, const Scope& scope,
+                                        std::set<std::string>& names) const {
+  TESSERA_RETURN_IF_ERROR(checkName(output.name(), "an output"));
+  if (!names.insert(output.name()).second) {
+    return fault(v1::Failure::INVALID_MODEL, absl::StrCat("output '", printable(output.name()), "' is declared twice"),
+                 {.attribute = output.name(), .accepted = "each output once"});
+  }
+  const Tensor* tensor = scope.find(output.name());
+  if (!tensor) {
+    return fault(v1::Failure::INVALID_MODEL,
+                 absl::StrCat("output '", printable(output.name()), "' is defined by nothing"),
+                 {.attribute = output.name(), .accepted = "an input, an initializer or a node's output"});
+  }
+  if (tensor->unknown) return dependsOnProblem();
+  if (tensor->sequence || !(tensor->value || tensor->constant)) {
+    return fault(v1::Failure::UNSUPPORTED_OPERATOR,
+                 absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
+                 {.attribute = output.name(), .found = "a sequence or an empty optional", .accepted = "tensors"});
+  }
+  // Declared shapes may be stale (a model exported at another batch size); the computed one is right.
+  const auto declared = elementType(output.type().tensor_type().elem_type());
+  if (declared && *declared != tensor->dtype) {
+    return fault(v1::Failure::INVALID_MODEL,
+                 absl::StrCat("output '", printable(output.name()), "' is declared as ", typeName(*declared),
+                              " but computed as ", typeName(tensor->dtype)),
+                 {.attribute = output.name(), .found = typeName(*declared), .accepted = typeName(tensor->dtype)});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& scope) {
   if (graph.output_size() == 0) {
     return fault(v1::Failure::INVALID_MODEL, "the graph has no outputs",
@@ -271,31 +339,8 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
   llvm::SmallVector<mlir::Value> values, extents;
   std::set<std::string> names;
   for (const auto& output : graph.output()) {
-    TESSERA_RETURN_IF_ERROR(checkName(output.name(), "an output"));
-    if (!names.insert(output.name()).second) {
-      return fault(v1::Failure::INVALID_MODEL,
-                   absl::StrCat("output '", printable(output.name()), "' is declared twice"),
-                   {.attribute = output.name(), .accepted = "each output once"});
-    }
+    TESSERA_RETURN_IF_ERROR(checkOutput(output, scope, names));
     const Tensor* tensor = scope.find(output.name());
-    if (!tensor) {
-      return fault(v1::Failure::INVALID_MODEL,
-                   absl::StrCat("output '", printable(output.name()), "' is defined by nothing"),
-                   {.attribute = output.name(), .accepted = "an input, an initializer or a node's output"});
-    }
-    if (tensor->sequence || !(tensor->value || tensor->constant)) {
-      return fault(v1::Failure::UNSUPPORTED_OPERATOR,
-                   absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
-                   {.attribute = output.name(), .found = "a sequence or an empty optional", .accepted = "tensors"});
-    }
-    // Declared shapes may be stale (a model exported at another batch size); the computed one is right.
-    const auto declared = elementType(output.type().tensor_type().elem_type());
-    if (declared && *declared != tensor->dtype) {
-      return fault(v1::Failure::INVALID_MODEL,
-                   absl::StrCat("output '", printable(output.name()), "' is declared as ", typeName(*declared),
-                                " but computed as ", typeName(tensor->dtype)),
-                   {.attribute = output.name(), .found = typeName(*declared), .accepted = typeName(tensor->dtype)});
-    }
     const bool is_bool = tensor->dtype == v1::DATA_TYPE_BOOL;
     values.push_back(e.value(is_bool ? e.cast(*tensor, v1::DATA_TYPE_I8) : *tensor));
     v1::TensorSpec& spec = result_.outputs.emplace_back();

@@ -26,21 +26,18 @@ GraphImporter::GraphImporter(mlir::MLIRContext& context, std::shared_ptr<const o
       external_(options.external_data),
       fold_steps_(limits::kFoldedSteps) {}
 
+absl::Status noGraph() {
+  return fault(v1::Failure::INVALID_MODEL, "the model has no graph",
+               {.attribute = "model.graph", .accepted = "a serialized onnx.ModelProto"});
+}
+
 absl::StatusOr<ImportedModel> GraphImporter::run() {
-  if (!model_->has_graph()) {
-    return fault(v1::Failure::INVALID_MODEL, "the model has no graph",
-                 {.attribute = "model.graph", .accepted = "a serialized onnx.ModelProto"});
-  }
+  if (!model_->has_graph()) return noGraph();
   TESSERA_RETURN_IF_ERROR(readOpsets());
   const onnx::GraphProto& graph = model_->graph();
   TESSERA_RETURN_IF_ERROR(checkOperators(graph));
 
-  mlir::OpBuilder b(&context_);
-  const mlir::Location loc = mlir::NameLoc::get(b.getStringAttr(graph.name().empty() ? "main" : graph.name()));
-  result_.module = mlir::ModuleOp::create(loc);
-  b.setInsertionPointToEnd(result_.module->getBody());
-  main_ = mlir::func::FuncOp::create(b, loc, "main", b.getFunctionType({}, {}));
-  main_.addEntryBlock();
+  beginModule();
 
   Scope scope;
   scope.opsets = &opsets_;
@@ -61,28 +58,61 @@ absl::StatusOr<ImportedModel> GraphImporter::run() {
   return std::move(result_);
 }
 
+void GraphImporter::beginModule() {
+  mlir::OpBuilder b(&context_);
+  const std::string& name = model_->graph().name();
+  const mlir::Location loc = mlir::NameLoc::get(b.getStringAttr(name.empty() ? "main" : name));
+  result_.module = mlir::ModuleOp::create(loc);
+  b.setInsertionPointToEnd(result_.module->getBody());
+  main_ = mlir::func::FuncOp::create(b, loc, "main", b.getFunctionType({}, {}));
+  main_.addEntryBlock();
+}
+
 absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& scope) {
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<int> order,
-                           orderNodes(graph, [&](const std::string& name) { return scope.find(name) != nullptr; }));
+  const bool of_main_graph = scope.outer == nullptr && function_depth_ == 0;
+  std::vector<OrderFault> faults;
+  TESSERA_ASSIGN_OR_RETURN(
+      const std::vector<int> order,
+      orderNodes(
+          graph, [&](const std::string& name) { return scope.find(name) != nullptr; }, check_ ? &faults : nullptr));
+  for (OrderFault& found : faults) {
+    if (of_main_graph) check_->setPosition(found.node);
+    check_->add(found.status);
+  }
   for (const auto& node : graph.node()) {
     for (const auto& output : node.output()) {
       if (!output.empty() && scope.values.contains(output)) {
-        return fault(
-            v1::Failure::INVALID_MODEL,
-            absl::StrCat("value '", printable(output), "' is both an input or initializer and a node's output"),
-            {.attribute = output,
-             .accepted = "each value defined once",
-             .node = node.name(),
-             .op_type = node.op_type()});
+        TESSERA_RETURN_IF_ERROR(tolerate(
+            fault(v1::Failure::INVALID_MODEL,
+                  absl::StrCat("value '", printable(output), "' is both an input or initializer and a node's output"),
+                  {.attribute = output,
+                   .accepted = "each value defined once",
+                   .node = node.name(),
+                   .op_type = node.op_type()})));
       }
     }
   }
-  for (int index : order) TESSERA_RETURN_IF_ERROR(lowerNode(graph.node(index), index, scope));
+  for (int index : order) {
+    if (check_ && of_main_graph) check_->setPosition(index);
+    mlir::Block& body = main_.getBody().front();
+    mlir::Operation* last = body.empty() ? nullptr : &body.back();
+    absl::Status status = lowerNode(graph.node(index), index, scope);
+    if (status.ok()) {
+      if (options_.record_nodes && of_main_graph) recordNode(graph.node(index), index, scope, last);
+      continue;
+    }
+    if (!check_ || stop_checking_) return status;
+    if (isDependence(status) && of_main_graph) check_->countUnchecked();
+    check_->add(status);
+    checkOtherBranches(graph.node(index), scope);
+    standInForResults(graph.node(index), scope);
+  }
   return absl::OkStatus();
 }
 
 absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, Scope& scope) {
   if (++nodes_ > limits::kNodes) {
+    stop_checking_ = true;
     return fault(
         v1::Failure::LIMIT_EXCEEDED,
         absl::StrCat("the model has more than ", limits::kNodes, " nodes once functions and loops are expanded"),
@@ -93,7 +123,8 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   std::vector<Tensor> inputs;
   for (const std::string& name : proto.input()) {
     const Tensor* value = name.empty() ? nullptr : scope.find(name);
-    inputs.push_back(value ? *value : Tensor{});
+    // A value that nothing defines is met by a check only, which has said so.
+    inputs.push_back(value ? *value : Tensor{.unknown = !name.empty()});
   }
   const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
   auto version = scope.opsets->find(domain);
@@ -114,6 +145,10 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     TESSERA_ASSIGN_OR_RETURN(results, inlineFunction(*function->second, node));
   } else {
     const Operator* op = findOperator(domain, proto.op_type(), node.opset());
+    if (!op && check_) return dependsOnProblem();  // reported with all the others
+    if (std::any_of(node.inputs().begin(), node.inputs().end(), [](const Tensor& input) { return input.unknown; })) {
+      return dependsOnProblem();
+    }
     if (!op) return node.unsupported("unknown operator", {.found = proto.op_type()});
     TESSERA_RETURN_IF_ERROR(checkInputs(*op, node));
     TESSERA_ASSIGN_OR_RETURN(results, applyOperator(*op, node));
@@ -126,6 +161,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
                                .found = absl::StrCat(proto.output_size(), " outputs"),
                                .accepted = absl::StrCat(results.size(), " outputs")});
     }
+    if (check_) compareWithDeclared(proto.output(i), results[i]);
     scope.values[proto.output(i)] = std::move(results[i]);
   }
   return absl::OkStatus();
@@ -221,7 +257,8 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
 
 Emitter GraphImporter::emitter(const std::string& label) {
   mlir::OpBuilder b = mlir::OpBuilder::atBlockEnd(&main_.getBody().front());
-  return Emitter(b, mlir::NameLoc::get(b.getStringAttr(label)),
+  // Places end up in messages, which must be valid text; names of the model may hold anything.
+  return Emitter(b, mlir::NameLoc::get(b.getStringAttr(printable(label))),
                  [this](Emitter& e, const ConstantPtr& constant) { return materialize(e, constant); });
 }
 

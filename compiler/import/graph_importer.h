@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/import/import.h"
+#include "compiler/import/model_check.h"
 #include "compiler/import/model_file.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
@@ -40,11 +41,35 @@ class GraphImporter {
 
   absl::StatusOr<ImportedModel> run();
 
+  /// Walks the whole model whatever is wrong with it, and leaves every problem in `problems`. `report` gets what the
+  /// model uses. The module it makes on the way is of no use.
+  void check(ModelCheck& problems, v1::CheckReport& report);
+
  private:
+  void beginModule();
   absl::Status readOpsets();
+  void readOpsetsLeniently();
   absl::Status checkOperators(const onnx::GraphProto& graph);
-  void collectUnsupported(const onnx::NodeProto& node, int index, const std::map<std::string, int64_t>& opsets,
-                          std::vector<v1::Failure>& faults, std::set<std::string>& visited);
+  struct NodeVisit {
+    const onnx::NodeProto& node;
+    int index;  ///< in its graph
+    const std::map<std::string, int64_t>& opsets;
+    bool is_call;  ///< of a function of the model
+  };
+  using Visitor = std::function<void(const NodeVisit&)>;
+  /// A node of the main graph with those of its subgraphs and, once for each function, of the functions it calls.
+  void visitNodes(const onnx::NodeProto& node, int index, const Visitor& visit, std::set<std::string>& entered) const;
+  void visitWithSubgraphs(const onnx::NodeProto& node, int index, const std::map<std::string, int64_t>& opsets,
+                          const Visitor& visit, std::vector<std::string>& calls) const;
+  /// A failure without reason and message when the operator is not in the table.
+  std::optional<v1::Failure> unsupportedOperator(const NodeVisit& visit) const;
+  /// While a model is checked: notes the error and answers OK.
+  absl::Status tolerate(absl::Status status);
+  void standInForResults(const onnx::NodeProto& proto, Scope& scope);
+  void checkOtherBranches(const onnx::NodeProto& proto, Scope& scope);
+  std::optional<Tensor> declaredValue(const std::string& name);
+  void readDeclaredTypes(const onnx::GraphProto& graph);
+  void compareWithDeclared(const std::string& name, const Tensor& value);
 
   absl::Status bindInputs(const onnx::GraphProto& graph, Scope& scope);
   absl::StatusOr<v1::TensorSpec> inputSpec(const onnx::ValueInfoProto& info,
@@ -58,10 +83,14 @@ class GraphImporter {
   /// The shape the caller gave for an input, by itself or with a value; null when neither.
   const Shape* givenShape(const std::string& input) const;
   absl::Status readInitializers(const onnx::GraphProto& graph, Scope& scope);
+  /// What is wrong with an output of the graph; `names` are those before it.
+  absl::Status checkOutput(const onnx::ValueInfoProto& output, const Scope& scope, std::set<std::string>& names) const;
   absl::Status bindOutputs(const onnx::GraphProto& graph, Scope& scope);
 
   absl::Status lowerNodes(const onnx::GraphProto& graph, Scope& scope);
   absl::Status lowerNode(const onnx::NodeProto& proto, int index, Scope& scope);
+  /// Notes a node of the main graph and what it became: all after `last` in @main.
+  void recordNode(const onnx::NodeProto& proto, int index, const Scope& scope, mlir::Operation* last);
   absl::StatusOr<std::vector<Tensor>> inlineGraph(const onnx::GraphProto& graph, const std::vector<Tensor>& arguments,
                                                   const Scope& outer);
   absl::StatusOr<std::vector<Tensor>> inlineFunction(const onnx::FunctionProto& function, Node& call);
@@ -91,7 +120,15 @@ class GraphImporter {
   int64_t fold_steps_;
   int64_t nodes_ = 0;
   int function_depth_ = 0;
+
+  ModelCheck* check_ = nullptr;                     ///< set while a model is checked
+  std::set<const onnx::GraphProto*> entered_;       ///< subgraphs that a check has looked at
+  bool stop_checking_ = false;                      ///< a limit was met: nothing more is looked at
+  std::map<std::string, v1::TensorSpec> declared_;  ///< by value name; as long as what they say holds
 };
+
+/// The failure for a model without a graph.
+absl::Status noGraph();
 
 /// `constant` as an arith.constant.
 mlir::Value inlineConstant(Emitter& e, const Constant& constant);

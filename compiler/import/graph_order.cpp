@@ -35,8 +35,9 @@ void collectCaptures(const onnx::NodeProto& node, std::vector<const std::string*
 
 class Order {
  public:
-  Order(const onnx::GraphProto& graph, const std::function<bool(const std::string&)>& known)
-      : graph_(graph), known_(known), producers_(graph.node_size()) {}
+  Order(const onnx::GraphProto& graph, const std::function<bool(const std::string&)>& known,
+        std::vector<OrderFault>* faults)
+      : graph_(graph), known_(known), faults_(faults), producers_(graph.node_size()) {}
 
   absl::StatusOr<std::vector<int>> run() {
     TESSERA_RETURN_IF_ERROR(define());
@@ -58,7 +59,7 @@ class Order {
         if (--waiting[consumer] == 0) ready.push(consumer);
       }
     }
-    if (order.size() < producers_.size()) return cycle(waiting);
+    if (order.size() < producers_.size()) TESSERA_RETURN_IF_ERROR(cycle(waiting));
     const std::vector<bool> live = liveNodes();
     std::erase_if(order, [&](int node) { return !live[node]; });
     return order;
@@ -71,10 +72,10 @@ class Order {
         if (output.empty()) continue;
         auto [other, fresh] = defined_.emplace(output, i);
         if (fresh) continue;
-        return invalid(i,
-                       absl::StrCat("value '", printable(output), "' is defined by node ", named(graph_, i),
-                                    " and by node ", named(graph_, other->second)),
-                       output, "each value defined once");
+        TESSERA_RETURN_IF_ERROR(invalid(i,
+                                        absl::StrCat("value '", printable(output), "' is defined by node ",
+                                                     named(graph_, i), " and by node ", named(graph_, other->second)),
+                                        output, "each value defined once"));
       }
     }
     return absl::OkStatus();
@@ -87,9 +88,9 @@ class Order {
         if (auto producer = defined_.find(input); producer != defined_.end()) {
           producers_[i].push_back(producer->second);
         } else if (!known_(input)) {
-          return invalid(
+          TESSERA_RETURN_IF_ERROR(invalid(
               i, absl::StrCat("node ", named(graph_, i), " reads '", printable(input), "', which nothing defines"),
-              input, "an input, an initializer or another node's output");
+              input, "an input, an initializer or another node's output"));
         }
       }
       std::vector<const std::string*> captures;
@@ -149,18 +150,23 @@ class Order {
                    "", "an acyclic graph");
   }
 
+  /// An error, or none when errors are collected.
   absl::Status invalid(int node, const std::string& message, const std::string& value,
                        const std::string& accepted) const {
-    return fault(v1::Failure::INVALID_MODEL, message,
-                 {.attribute = value,
-                  .found = message,
-                  .accepted = accepted,
-                  .node = nodeLabel(graph_.node(node), node),
-                  .op_type = graph_.node(node).op_type()});
+    absl::Status status = fault(v1::Failure::INVALID_MODEL, message,
+                                {.attribute = value,
+                                 .found = message,
+                                 .accepted = accepted,
+                                 .node = nodeLabel(graph_.node(node), node),
+                                 .op_type = graph_.node(node).op_type()});
+    if (!faults_) return status;
+    faults_->push_back({node, std::move(status)});
+    return absl::OkStatus();
   }
 
   const onnx::GraphProto& graph_;
   const std::function<bool(const std::string&)>& known_;
+  std::vector<OrderFault>* faults_;
   std::vector<std::vector<int>> producers_;
   std::unordered_map<std::string, int> defined_;
 };
@@ -173,8 +179,9 @@ std::string nodeLabel(const onnx::NodeProto& node, int index) {
 }
 
 absl::StatusOr<std::vector<int>> orderNodes(const onnx::GraphProto& graph,
-                                            const std::function<bool(const std::string&)>& known) {
-  return Order(graph, known).run();
+                                            const std::function<bool(const std::string&)>& known,
+                                            std::vector<OrderFault>* faults) {
+  return Order(graph, known, faults).run();
 }
 
 }  // namespace tessera::compiler

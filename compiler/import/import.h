@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/tensor.pb.h"
 
@@ -38,6 +39,15 @@ struct OutputExtent {
 /// Each operation's location is a NameLoc with the name of the graph node it stems from.
 /// Booleans are i1 in tensors inside the module's arithmetic but i8 at the border (inputs, outputs, weights).
 struct ImportedModel {
+  /// A node of the model's own graph. Values go by name; types are those the importer computed.
+  struct Node {
+    std::string name;
+    std::string op_type;
+    std::vector<v1::TensorSpec> inputs;  ///< constants included; names are the model's
+    std::vector<v1::TensorSpec> outputs;
+    std::vector<mlir::Operation*> became;  ///< operations of @main, as long as nothing has rewritten it
+  };
+
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<v1::TensorSpec> inputs;
   std::vector<v1::TensorSpec> outputs;
@@ -46,6 +56,7 @@ struct ImportedModel {
   std::vector<v1::TensorValue> fixed_inputs;     ///< inputs that were taken as constants; their arguments are unused
   std::vector<v1::DimensionBinding> dimensions;  ///< the inputs' symbolic dimensions, in the order they are named
   int nodes = 0;
+  std::vector<Node> graph;  ///< with ImportOptions.record_nodes, for ONNX: in the order in which they run
 };
 
 struct ImportOptions {
@@ -53,12 +64,19 @@ struct ImportOptions {
   std::map<std::string, std::string> external_data;          ///< location -> local file
   std::map<std::string, v1::TensorValue> fixed_inputs = {};  ///< inputs whose value is known; ONNX only
   std::map<std::string, int64_t> dimensions = {};            ///< binds symbolic dimensions by name, in all inputs
+  bool record_nodes = false;                                 ///< fills ImportedModel.graph
 };
 
 /// Parses and lowers an ONNX model. `path` is untrusted: sizes, depth and counts are checked with wide
 /// arithmetic before anything is allocated. Errors carry a Failure that names the node.
 absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::string& path,
                                          const ImportOptions& options);
+
+/// Finds everything in an ONNX model that importOnnx would refuse, each node and its reason, in one pass, and what
+/// the model uses. Where a dimension is unbound the check goes on with a stand-in. An error is what keeps the file
+/// from being read at all.
+absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std::string& path,
+                                          const ImportOptions& options);
 
 /// Parses and lowers a text of tensor expressions (language: compiler/import/expression/syntax.h).
 absl::StatusOr<ImportedModel> importExpression(mlir::MLIRContext& context, const std::string& path,

@@ -16,6 +16,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineGraph(const onnx::Graph
                   .found = absl::StrCat(graph.input_size()),
                   .accepted = absl::StrCat(arguments.size())});
   }
+  if (check_) entered_.insert(&graph);
   Scope scope;
   scope.outer = &outer;
   scope.attributes = outer.attributes;
@@ -32,6 +33,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineGraph(const onnx::Graph
                                 "' is defined by nothing"),
                    {.attribute = output.name(), .accepted = "a value of the subgraph or around it"});
     }
+    if (value->unknown) return dependsOnProblem();  // no lowering could work with it
     results.push_back(*value);
   }
   return results;

@@ -22,5 +22,6 @@ inline constexpr int64_t kInlineConstantBytes = 1024;  ///< larger constants are
 inline constexpr int64_t kFixedInputBytes = 1 << 16;   ///< of one input whose value is given for compilation
 inline constexpr int64_t kSequenceLength = 1024;       ///< tensors of a sequence: it is copied by what changes it
 inline constexpr int kListedFaults = 20;               ///< unsupported operators named in one message
+inline constexpr int kReportedProblems = 10'000;       ///< of a model that is checked
 
 }  // namespace tessera::compiler::limits

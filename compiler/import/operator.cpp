@@ -4,18 +4,56 @@
 
 namespace tessera::compiler {
 
+namespace {
+
+struct Family {
+  const char* name;
+  std::vector<Operator> (*operators)();
+};
+
+constexpr Family kFamilies[] = {
+    {"elementwise", elementwiseOperators},
+    {"activation", activationOperators},
+    {"convolution", convolutionOperators},
+    {"matmul", matmulOperators},
+    {"normalization", normalizationOperators},
+    {"pooling", poolingOperators},
+    {"reduction", reductionOperators},
+    {"shape", shapeOperators},
+    {"slice", sliceOperators},
+    {"gather", gatherOperators},
+    {"constant", constantOperators},
+    {"loss", lossOperators},
+    {"resize", resizeOperators},
+    {"accumulation", accumulationOperators},
+    {"selection", selectionOperators},
+    {"einsum", einsumOperators},
+    {"sampling", samplingOperators},
+    {"roi", roiOperators},
+    {"determinant", determinantOperators},
+    {"signal", signalOperators},
+    {"quantized", quantizedOperators},
+    {"scatter", scatterOperators},
+    {"order", orderOperators},
+    {"recurrent", recurrentOperators},
+    {"control-flow", controlFlowOperators},
+    {"data-dependent", dataDependentOperators},
+    {"suppression", suppressionOperators},
+    {"unique", uniqueOperators},
+    {"text", textOperators},
+    {"sequence", sequenceOperators},
+};
+
+}  // namespace
+
 const std::vector<Operator>& allOperators() {
   static const auto* const operators = [] {
     auto* all = new std::vector<Operator>;
-    for (auto family : {elementwiseOperators,   activationOperators,    convolutionOperators, matmulOperators,
-                        normalizationOperators, poolingOperators,       reductionOperators,   shapeOperators,
-                        sliceOperators,         gatherOperators,        constantOperators,    lossOperators,
-                        resizeOperators,        accumulationOperators,  selectionOperators,   einsumOperators,
-                        samplingOperators,      roiOperators,           determinantOperators, signalOperators,
-                        quantizedOperators,     scatterOperators,       orderOperators,       recurrentOperators,
-                        controlFlowOperators,   dataDependentOperators, suppressionOperators, uniqueOperators,
-                        textOperators,          sequenceOperators}) {
-      for (const Operator& op : family()) all->push_back(op);
+    for (const Family& family : kFamilies) {
+      for (Operator op : family.operators()) {
+        op.family = family.name;
+        all->push_back(op);
+      }
     }
     return all;
   }();

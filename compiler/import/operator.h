@@ -28,6 +28,9 @@ enum TypeSet : unsigned {
 
 inline constexpr int kVariadic = INT_MAX;
 
+/// The newest operator set version of the default domain that models may import.
+inline constexpr int kNewestOpset = 22;
+
 /// An ONNX operator as the importer knows it: one line of a family's table in ops/.
 struct Operator {
   const char* name;
@@ -40,6 +43,7 @@ struct Operator {
   int until = INT_MAX;   ///< last version this entry is right for
   const char* domain = "";
   ExtentRule extents = nullptr;  ///< none: every extent must be known at compile time
+  const char* family = "";  ///< filled in by allOperators()
 };
 
 /// The operators with a rule for extents known at run time, but for those that have one already.

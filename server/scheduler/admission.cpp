@@ -57,13 +57,20 @@ absl::StatusOr<v1::Artifact> requireArtifact(storage::Reader& reader, storage::B
   return artifact;
 }
 
+absl::Status requireModel(storage::Reader& reader, storage::BlobStore& blobs, const v1::CompileSpec& spec) {
+  TESSERA_TRY(requireBlob(reader, blobs, spec.model(), "compile.model"));
+  for (const auto& [location, digest] : spec.external_data()) {
+    TESSERA_TRY(requireBlob(reader, blobs, digest, absl::StrCat("compile.external_data[", location, "]")));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status requireInputs(storage::Reader& reader, storage::BlobStore& blobs, const v1::CreateJobRequest& request) {
   if (request.has_compile()) {
-    TESSERA_TRY(requireBlob(reader, blobs, request.compile().model(), "compile.model"));
-    for (const auto& [location, digest] : request.compile().external_data()) {
-      TESSERA_TRY(requireBlob(reader, blobs, digest, absl::StrCat("compile.external_data[", location, "]")));
-    }
-    return absl::OkStatus();
+    return requireModel(reader, blobs, request.compile());
+  }
+  if (request.has_analyze()) {
+    return requireModel(reader, blobs, request.analyze().compile());
   }
   return request.has_execute() ? requireArtifact(reader, blobs, request.execute(), "execute").status()
                                : requireArtifact(reader, blobs, request.profile(), "profile").status();
@@ -91,6 +98,8 @@ v1::Job newJob(const Admission& admission, int64_t now_us, int64_t default_run_t
     *job.mutable_compile() = request.compile();
   } else if (request.has_execute()) {
     *job.mutable_execute() = request.execute();
+  } else if (request.has_analyze()) {
+    *job.mutable_analyze() = request.analyze();
   } else {
     *job.mutable_profile() = request.profile();
   }
@@ -172,6 +181,18 @@ absl::Status beginRun(Step& step, const v1::Action& action, v1::TaskKind kind, c
   return addTask(step, action, std::move(spec), "").status();
 }
 
+/// ANALYZE: one task that reads the model. Its answer is not kept for others: it costs less than a compilation and
+/// is asked for by people.
+absl::Status beginAnalysis(Step& step, const v1::Action& action, const v1::AnalyzeSpec& analyze,
+                           const v1::Target& target) {
+  v1::TaskSpec spec;
+  spec.set_kind(v1::ANALYZE);
+  *spec.mutable_analyze()->mutable_spec() = analyze;
+  *spec.mutable_analyze()->mutable_target() = target;
+  addModelInputs(analyze.compile(), spec);
+  return addTask(step, action, std::move(spec), "").status();
+}
+
 absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job) {
   v1::Action action;
   action.set_id(step.ids.next("act"));
@@ -192,6 +213,9 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
   v1::TaskSpec spec;
   if (job.has_compile()) {
     return beginCompile(step, action);
+  }
+  if (job.has_analyze()) {
+    return beginAnalysis(step, action, job.analyze(), admission.target);
   }
   if (job.has_execute()) {
     *spec.mutable_execute() = job.execute();

@@ -126,7 +126,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
   static const std::map<v1::TaskKind, v1::TaskResult::PayloadCase> kPayloads = {
       {v1::PLAN, v1::TaskResult::kPlan},         {v1::BUILD, v1::TaskResult::kBuild},
       {v1::ASSEMBLE, v1::TaskResult::kAssemble}, {v1::EXECUTE, v1::TaskResult::kExecute},
-      {v1::PROFILE, v1::TaskResult::kProfile},
+      {v1::PROFILE, v1::TaskResult::kProfile},   {v1::ANALYZE, v1::TaskResult::kAnalyze},
   };
   const auto payload = kPayloads.find(kind);
   if (payload == kPayloads.end() || payload->second != result.payload_case()) {
@@ -151,6 +151,8 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
     names.push_back(result.build().object_file());
   } else if (kind == v1::ASSEMBLE) {
     names.push_back(result.assemble().artifact_file());
+  } else if (kind == v1::ANALYZE) {
+    names.push_back(result.analyze().report_file());
   }
   std::map<std::string, int> files;
   for (const v1::OutputFile& file : result.files()) {
@@ -164,18 +166,21 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
   return "";
 }
 
+void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec) {
+  *spec.add_inputs() = compile.model();
+  // In name order: equal requests make equal specs.
+  const std::map<std::string, v1::Digest> external(compile.external_data().begin(), compile.external_data().end());
+  for (const auto& [location, digest] : external) {
+    *spec.add_inputs() = digest;
+  }
+}
+
 absl::Status beginCompile(Step& step, const v1::Action& action) {
   v1::TaskSpec spec;
   spec.set_kind(v1::PLAN);
   *spec.mutable_plan()->mutable_spec() = action.compile();
   *spec.mutable_plan()->mutable_target() = action.target();
-  *spec.add_inputs() = action.compile().model();
-  // In name order: equal actions make equal specs.
-  const std::map<std::string, v1::Digest> external(action.compile().external_data().begin(),
-                                                   action.compile().external_data().end());
-  for (const auto& [location, digest] : external) {
-    *spec.add_inputs() = digest;
-  }
+  addModelInputs(action.compile(), spec);
   return addTask(step, action, std::move(spec), "").status();
 }
 

@@ -8,6 +8,9 @@
 /// Each function takes a DONE task with the result its worker handed in.
 namespace tessera::server {
 
+/// Adds what reading a model takes to a task's inputs: the model and its external data.
+void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec);
+
 /// The PLAN task of a new compile action.
 absl::Status beginCompile(Step& step, const v1::Action& action);
 

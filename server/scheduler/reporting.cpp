@@ -37,7 +37,7 @@ absl::Status requireOutputs(Step& step, const v1::TaskResult& result) {
   return absl::OkStatus();
 }
 
-/// A run of an artifact is one task; its result is the job's.
+/// A run of an artifact, or a question about a model, is one task; its result is the job's.
 absl::Status runDone(Step& step, v1::Action& action, const v1::Task& task) {
   notePhase(action, phaseOf(task.spec().kind()),
             static_cast<double>(task.end_time_us() - task.first_start_us()) / 1000.0, task.cpu_ms(), 1);
@@ -48,6 +48,10 @@ absl::Status runDone(Step& step, v1::Action& action, const v1::Task& task) {
   return succeedAction(step, action, [&](v1::Job& job) {
     if (task.spec().kind() == v1::EXECUTE) {
       *job.mutable_execute_result() = task.result().execute();
+    } else if (task.spec().kind() == v1::ANALYZE) {
+      const v1::AnalyzeTaskResult& answer = task.result().analyze();
+      *job.mutable_analyze_result()->mutable_report() = fileDigest(task.result(), answer.report_file());
+      job.mutable_analyze_result()->set_problems(answer.problems());
     } else {
       *job.mutable_profile_result() = task.result().profile();
     }

@@ -26,7 +26,7 @@ class Scheduler {
   Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& clock, IdSource& ids, Rules rules);
 
   /// Creates a job from a checked request, answers it from the cache, or joins equal work in flight.
-  /// `target` is the resolved one of a compile request. A repeated request_id answers the job it made;
+  /// `target` is the resolved one of a compile or analyze request. A repeated request_id answers the job it made;
   /// ALREADY_EXISTS when its content differs. MISSING_BLOB when a model, file or tensor is not uploaded.
   /// With validate_only the answer has no id and nothing is stored.
   absl::StatusOr<v1::Job> createJob(v1::CreateJobRequest request, const v1::Target& target);

@@ -10,7 +10,7 @@
 /// Transitions of single tasks and of the workers that hold them.
 namespace tessera::server {
 
-/// The phase of a job in which tasks of this kind run: "plan", "build", "assemble", "execute", "profile".
+/// The phase of a job in which tasks of this kind run: "plan", "build", "assemble", "execute", "profile", "analyze".
 std::string phaseOf(v1::TaskKind kind);
 
 /// Stores a READY task for the action and links them. `key` only for BUILD.

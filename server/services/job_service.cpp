@@ -41,6 +41,8 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
     v1::Target target;
     if (request->has_compile()) {
       TESSERA_ASSIGN(target, targets_.resolve(request->compile().target()));
+    } else if (request->has_analyze()) {
+      TESSERA_ASSIGN(target, targets_.resolve(request->analyze().compile().target()));
     }
     TESSERA_ASSIGN(*response->mutable_job(), scheduler_.createJob(*request, target));
     return absl::OkStatus();

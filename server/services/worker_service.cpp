@@ -13,7 +13,7 @@ grpc::ServerUnaryReactor* WorkerService::RegisterWorker(grpc::CallbackServerCont
   return answer(context, executor_, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkWorker(*request));
     TESSERA_ASSIGN(*response, scheduler_.registerWorker(*request));
-    return absl::OkStatus();
+    return operators_.announce(*request);
   });
 }
 

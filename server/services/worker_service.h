@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/executor.h"
+#include "server/operator_catalog.h"
 #include "server/scheduler/scheduler.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
 
@@ -8,7 +9,8 @@ namespace tessera::server {
 
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
-  WorkerService(Scheduler& scheduler, Executor& executor) : scheduler_(scheduler), executor_(executor) {}
+  WorkerService(Scheduler& scheduler, OperatorCatalog& operators, Executor& executor)
+      : scheduler_(scheduler), operators_(operators), executor_(executor) {}
 
   grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext* context,
                                            const v1::RegisterWorkerRequest* request,
@@ -22,6 +24,7 @@ class WorkerService : public v1::WorkerService::CallbackService {
 
  private:
   Scheduler& scheduler_;
+  OperatorCatalog& operators_;
   Executor& executor_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "tessera/v1/analysis.pb.h"
+
 namespace tessera::server {
 
 void FakeWork::addFile(v1::TaskResult& result, const std::string& name, const std::string& bytes) const {
@@ -46,6 +48,19 @@ v1::TaskResult FakeWork::assemble(const v1::AssembleTask& task) const {
   return result;
 }
 
+v1::TaskResult FakeWork::analyze(const v1::AnalyzeTask& task) const {
+  const std::string model = get_(task.spec().compile().model());
+  v1::CheckReport report;
+  for (size_t at = model.find(" bad"); at != std::string::npos; at = model.find(" bad", at + 1)) {
+    report.add_problems()->set_message("a bad unit");
+  }
+  v1::TaskResult result;
+  addFile(result, "report.pb", report.SerializeAsString());
+  result.mutable_analyze()->set_report_file("report.pb");
+  result.mutable_analyze()->set_problems(report.problems_size());
+  return result;
+}
+
 v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
   v1::TaskResult result;
   switch (task.kind()) {
@@ -58,6 +73,9 @@ v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
       break;
     case v1::ASSEMBLE:
       result = assemble(task.assemble());
+      break;
+    case v1::ANALYZE:
+      result = analyze(task.analyze());
       break;
     case v1::EXECUTE:
       result.mutable_execute()->set_latency_ms(1.5);

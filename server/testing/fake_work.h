@@ -9,7 +9,7 @@ namespace tessera::server {
 
 /// Does a task without a compiler, for tests. A model is the text "model <name>: <unit> <unit> ..."; its
 /// plan names those units, an object is made of its unit, an artifact of its objects. Like the real steps,
-/// equal inputs give equal bytes.
+/// equal inputs give equal bytes. An analysis reports one problem for each unit named "bad".
 class FakeWork {
  public:
   using Get = std::function<std::string(const v1::Digest&)>;
@@ -21,6 +21,7 @@ class FakeWork {
  private:
   v1::TaskResult plan(const v1::PlanTask& task) const;
   v1::TaskResult assemble(const v1::AssembleTask& task) const;
+  v1::TaskResult analyze(const v1::AnalyzeTask& task) const;
   /// Puts `bytes` and lists them as an output file of that name.
   void addFile(v1::TaskResult& result, const std::string& name, const std::string& bytes) const;
 

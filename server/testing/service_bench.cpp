@@ -88,6 +88,7 @@ void ServiceBench::open() {
   execution = v1::ExecutionService::NewStub(channel);
   targets = v1::TargetService::NewStub(channel);
   records = v1::RecordService::NewStub(channel);
+  operators = v1::OperatorService::NewStub(channel);
   workers = v1::WorkerService::NewStub(channel);
   fleet = v1::FleetService::NewStub(channel);
 }

@@ -16,6 +16,7 @@
 #include "tessera/v1/blob_service.grpc.pb.h"
 #include "tessera/v1/execution_service.grpc.pb.h"
 #include "tessera/v1/job.grpc.pb.h"
+#include "tessera/v1/operator_service.grpc.pb.h"
 #include "tessera/v1/record.grpc.pb.h"
 #include "tessera/v1/target_service.grpc.pb.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
@@ -50,6 +51,7 @@ class ServiceBench {
   std::unique_ptr<v1::ExecutionService::Stub> execution;
   std::unique_ptr<v1::TargetService::Stub> targets;
   std::unique_ptr<v1::RecordService::Stub> records;
+  std::unique_ptr<v1::OperatorService::Stub> operators;
   std::unique_ptr<v1::WorkerService::Stub> workers;
   std::unique_ptr<v1::FleetService::Stub> fleet;
   std::shared_ptr<grpc::Channel> channel;

@@ -10,8 +10,13 @@
 namespace tessera::storage {
 namespace {
 
+/// What a job compiles, or asks about; empty for runs of artifacts.
+const v1::CompileSpec& modelOf(const v1::Job& job) {
+  return job.has_analyze() ? job.analyze().compile() : job.compile();
+}
+
 std::string targetName(const v1::Job& job) {
-  const v1::TargetRef& target = job.compile().target();
+  const v1::TargetRef& target = modelOf(job).target();
   return target.has_inline_() ? target.inline_().name() : target.name();
 }
 
@@ -23,7 +28,7 @@ Statement& bindColumns(Statement& statement, const v1::Job& job) {
   return statement.bind(job.state())
       .bind(job.spec_case())
       .bind(targetName(job))
-      .bind(job.compile().name())
+      .bind(modelOf(job).name())
       .bind(job.action_key())
       .bind(job.cached())
       .bind(job.priority())

@@ -48,15 +48,15 @@ def name_and_path_do_not_matter(service):
 def what_matters_is_explained(service):
     model = model_path("squeezenet1_1")
     flags = ["--target", "host", "--json"]
-    hit = service.cli("explain", model, *flags, "--shape", "x=1x3x224x224").json
+    hit = service.cli("explain", "--key", model, *flags, "--shape", "x=1x3x224x224").json
     check(hit["hit"], "explain: no hit for what was compiled")
     for words, component in ((["--shape", "x=2x3x224x224"], "input_shapes"),
                              (["--shape", "x=1x3x224x224", "-O", "1"], "options")):
-        miss = service.cli("explain", model, *flags, *words).json
+        miss = service.cli("explain", "--key", model, *flags, *words).json
         check(not miss["hit"], f"explain: a hit with other {component}")
         check_equal(miss["differing"], [component], "differing components")
         check(miss["nearest_job_id"], "explain names no nearest job")
-    other = service.cli("explain", model, "--target", "x86-64-v3", "--json", "--shape", "x=1x3x224x224").json
+    other = service.cli("explain", "--key", model, "--target", "x86-64-v3", "--json", "--shape", "x=1x3x224x224").json
     check_equal((other["hit"], other["differing"]), (False, ["target"]), "another target")
 
 

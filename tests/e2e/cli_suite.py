@@ -106,7 +106,7 @@ def page_tokens_are_checked(service):
 def every_list_is_json(service):
     tiny(service)
     for command, plural in (("jobs", "jobs"), ("artifacts", "artifacts"), ("records", "records"),
-                            ("targets", "targets"), ("workers", "workers")):
+                            ("targets", "targets"), ("workers", "workers"), ("ops", "operators")):
         answer = service.cli(command, "--json").json
         check(isinstance(answer[plural], list), f"{command}: no list '{plural}'")
         check(command == "records" or answer[plural], f"{command}: nothing listed")

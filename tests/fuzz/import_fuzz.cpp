@@ -1,5 +1,6 @@
 // libFuzzer target: any bytes at all are offered to the importer as a model. It must give a module or a typed
-// error; a crash, a sanitizer's finding, an invalid module or more than the memory limit is a bug.
+// error; a crash, a sanitizer's finding, an invalid module or more than the memory limit is a bug. So is a check of
+// the same bytes that comes to another verdict.
 #include <cstdio>
 #include <cstdlib>
 
@@ -17,6 +18,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const v1::Failure failure = failureOf(imported.status());
     if (failure.reason() == v1::Failure::INTERNAL || failure.message().empty()) {
       std::fprintf(stderr, "untyped error: %s\n", failure.message().c_str());
+      std::abort();
+    }
+    auto checked = compiler::checkOnnx(context, file.path(), {});
+    const bool good = checked.ok() && checked->problems().empty();
+    if (good != imported.ok()) {
+      std::fprintf(stderr, "import: %s\ncheck: %s\n", imported.status().ToString().c_str(),
+                   checked.ok() ? checked->ShortDebugString().c_str() : checked.status().ToString().c_str());
       std::abort();
     }
   }

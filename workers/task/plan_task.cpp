@@ -1,25 +1,17 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/pipeline.h"
+#include "workers/task/model_task.h"
 #include "workers/task/task_kinds.h"
 
 namespace tessera::worker {
 
 absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   const v1::PlanTask& spec = task.spec().plan();
-  compiler::PlanRequest request;
-  auto model = task.input(spec.spec().model().sha256());
-  if (!model.ok()) return model.status();
-  request.model_path = *model;
-  request.spec = spec.spec();
-  request.target = spec.target();
-  request.weights_path = task.output("weights.bin");
-  for (const auto& [location, digest] : spec.spec().external_data()) {
-    auto path = task.input(digest.sha256());
-    if (!path.ok()) return path.status();
-    request.external_data[location] = *path;
-  }
+  auto request = planRequestFor(task, spec.spec(), spec.target());
+  if (!request.ok()) return request.status();
+  request->weights_path = task.output("weights.bin");
 
-  auto planned = compiler::plan(request, [&](const v1::Progress& progress) { task.progress(progress); });
+  auto planned = compiler::plan(*request, [&](const v1::Progress& progress) { task.progress(progress); });
   if (!planned.ok()) return planned.status();
 
   v1::TaskResult result;

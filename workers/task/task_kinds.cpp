@@ -9,6 +9,7 @@ constexpr TaskKindEntry kKinds[] = {
     {v1::ASSEMBLE, Profile::kCompile, v1::TaskSpec::kAssemble, runAssembleTask},
     {v1::EXECUTE, Profile::kExecute, v1::TaskSpec::kExecute, runExecuteTask},
     {v1::PROFILE, Profile::kExecute, v1::TaskSpec::kProfile, runProfileTask},
+    {v1::ANALYZE, Profile::kCompile, v1::TaskSpec::kAnalyze, runAnalyzeTask},
 };
 
 }  // namespace

@@ -21,6 +21,9 @@ absl::StatusOr<v1::TaskResult> runExecuteTask(const TaskContext& task);
 /// Artifact -> latencies, of whole runs and of each step.
 absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task);
 
+/// Model -> report.pb: a CheckReport or an Explanation.
+absl::StatusOr<v1::TaskResult> runAnalyzeTask(const TaskContext& task);
+
 struct TaskKindEntry {
   v1::TaskKind kind;
   Profile profile;

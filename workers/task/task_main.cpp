@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/pipeline.h"
 #include "compiler/target/host.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "proto/failure.h"
@@ -25,11 +26,12 @@ using namespace tessera::worker;
   _exit(code);
 }
 
-// What this machine and this binary are, to whoever holds the other end of descriptor 3.
+// What this machine and this binary are, and what it imports, to whoever holds the other end of descriptor 3.
 int describe() {
   v1::RegisterWorkerRequest description;
   *description.mutable_host() = compiler::hostInfo();
   description.set_compiler_version(compilerVersion());
+  for (v1::OperatorInfo& info : compiler::operators()) *description.add_operators() = std::move(info);
   return writeAll(3, description.SerializeAsString(), "description").ok() ? 0 : kTaskCannotReport;
 }
 
@@ -75,7 +77,8 @@ int main(int argc, char** argv) {
   bool describe_host = false;
   auto* folder = app.add_option("scratch", scratch, "The scratch folder");
   app.add_option("--profile", profile, "What the task may ask of the kernel: compile or execute")->needs(folder);
-  app.add_flag("--describe", describe_host, "Write this machine and compiler version to descriptor 3, as a message")
+  app.add_flag("--describe", describe_host,
+               "Write this machine, compiler version and operators to descriptor 3, as a message")
       ->excludes(folder);
   app.set_version_flag("--version", compilerVersion());
   CLI11_PARSE(app, argc, argv);

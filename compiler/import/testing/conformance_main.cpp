@@ -3,8 +3,8 @@
 //
 //   import_conformance --data DIR [--filter TEXT] [--unsupported FILE] [--verbose]
 //
-// A case named in the file of unsupported cases must fail with a typed error; every other one must pass.
-// Each case runs in a child process: a crash is one failed case.
+// A check of each model must agree with its import. A case named in the file of unsupported cases must fail with a
+// typed error; every other one must pass. Each case runs in a child process: a crash is one failed case.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,7 +118,12 @@ absl::StatusOr<ImportedModel> importCase(mlir::MLIRContext& context, const std::
       ++next;
     }
   }
-  return importOnnx(context, path, options);
+  absl::StatusOr<ImportedModel> imported = importOnnx(context, path, options);
+  // A check that does not stop at problems must come to the same verdict.
+  const absl::StatusOr<v1::CheckReport> checked = checkOnnx(context, path, options);
+  if ((checked.ok() && checked->problems().empty()) == imported.ok()) return imported;
+  return absl::InternalError(absl::StrCat("import: ", imported.status().ToString(), "; check: ",
+                                          checked.ok() ? checked->ShortDebugString() : checked.status().ToString()));
 }
 
 bool needsConstants(const absl::Status& status) { return failureOf(status).found() == "a run-time value"; }

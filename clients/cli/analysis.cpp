@@ -1,0 +1,84 @@
+#include "clients/cli/analysis.h"
+
+#include <iostream>
+#include <memory>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "clients/cli/interrupt.h"
+#include "clients/cli/local_service.h"
+#include "clients/cli/progress.h"
+#include "clients/cpp/compile.h"
+#include "clients/cpp/transfer.h"
+#include "proto/failure.h"
+
+namespace tessera::client {
+namespace {
+
+absl::StatusOr<CompileRequest> requestOf(const AnalysisFlags& flags) {
+  CompileRequest request;
+  if (absl::Status status = flags.model.fill(request); !status.ok()) return status;
+  request.priority = flags.priority;
+  for (auto [text, field] : {std::pair{&flags.queue_timeout, &request.queue_timeout_us},
+                             std::pair{&flags.run_timeout, &request.run_timeout_us}}) {
+    if (text->empty()) continue;
+    auto parsed = parseDuration(*text);
+    if (!parsed.ok()) return parsed.status();
+    *field = *parsed;
+  }
+  return request;
+}
+
+void cancelJob(Channel& channel, const std::string& id) {
+  std::cerr << "\ntessera: cancelling " << id << " (once more to leave at once)\n";
+  v1::CancelJobRequest request;
+  request.set_id(id);
+  (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
+}
+
+}  // namespace
+
+void AnalysisFlags::addTo(CLI::App* command) {
+  model.addTo(command);
+  command->add_option("--queue-timeout", queue_timeout, "how long the question may wait for a worker, e.g. 30s");
+  command->add_option("--timeout", run_timeout, "how long the answer may take, e.g. 5m");
+  command->add_option("--priority", priority, "higher goes first")->capture_default_str();
+  command->add_flag("--local", local, "start tesserad here for this command");
+  command->add_option("--data-dir", data_folder, "with --local: its data folder")->needs("--local");
+  command->add_option("--workers", workers, "with --local: number of workers (0: one a core)")->needs("--local");
+}
+
+absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v1::AnalyzeSpec::Question question) {
+  std::unique_ptr<LocalService> service;
+  if (flags.local) {
+    auto started = LocalService::start(flags.data_folder, flags.workers);
+    if (!started.ok()) return started.status();
+    service = std::move(*started);
+    line.server = service->address();
+  }
+  // Before the first connection, whose threads inherit its signal mask.
+  auto interrupts = std::make_unique<InterruptWatch>();
+  auto connected = line.connect();
+  if (!connected.ok()) return connected.status();
+  Channel& channel = **connected;
+  const absl::Cleanup unwatch = [&interrupts] { interrupts.reset(); };  // its thread uses the channel
+
+  auto request = requestOf(flags);
+  if (!request.ok()) return request.status();
+  ProgressView view(line.quiet || line.json);
+  auto uploaded =
+      uploadCompile(channel, *request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
+  if (!uploaded.ok()) return uploaded.status();
+  askInstead(*uploaded, question);
+  interrupts->jobMayExist();
+  auto outcome = createCompile(channel, *uploaded);
+  if (!outcome.ok()) return outcome.status();
+  interrupts->cancels([&channel, id = outcome->job.id()] { cancelJob(channel, id); });
+  auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); });
+  view.finish();
+  if (!job.ok()) return job.status();
+  if (job->state() != v1::Job::SUCCEEDED) return failureStatus(job->failure());
+  return downloadBytes(channel, job->analyze_result().report());
+}
+
+}  // namespace tessera::client

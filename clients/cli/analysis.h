@@ -1,0 +1,28 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "clients/cli/command.h"
+#include "clients/cli/model_flags.h"
+
+namespace tessera::client {
+
+/// The flags of commands that ask the service about a model.
+struct AnalysisFlags {
+  ModelFlags model;
+  std::string queue_timeout, run_timeout;
+  int priority = 0;
+  bool local = false;
+  std::string data_folder;
+  int workers = 0;
+
+  void addTo(CLI::App* command);
+};
+
+/// Uploads the model, asks, shows progress and waits; Ctrl-C cancels the job. The answer is the report's bytes: a
+/// serialized CheckReport or Explanation. A job that failed is its failure.
+absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v1::AnalyzeSpec::Question question);
+
+}  // namespace tessera::client

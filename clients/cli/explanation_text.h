@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "tessera/v1/analysis.pb.h"
+
+namespace tessera::client {
+
+/// An explanation for a person: the model's nodes by operator (each one with `all_nodes`), the rewrites, the fused
+/// groups with work, traffic, intensity and layout, the decisions, and memory against its bounds. Parts of which the
+/// explanation knows nothing (an artifact no longer has the model's nodes) are left out.
+std::string explanationText(const v1::Explanation& explanation, bool all_nodes);
+
+}  // namespace tessera::client

@@ -1,0 +1,76 @@
+#include "clients/cli/explanation_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tessera::client {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+v1::Explanation sample() {
+  v1::Explanation explanation;
+  v1::Plan& plan = *explanation.mutable_plan();
+  plan.mutable_target()->set_name("cascadelake");
+  plan.add_steps();
+  v1::Workload* workload = plan.add_workloads();
+  workload->mutable_schedule()->set_strategy("contraction");
+  workload->mutable_schedule()->add_register_tile(14);
+  workload->mutable_schedule()->add_register_tile(2);
+  plan.set_arena_bytes(3 << 20);
+  v1::GraphReport& report = *plan.mutable_report();
+  report.set_nodes_before(2);
+  report.set_peak_live_bytes(2 << 20);
+  report.set_sum_intermediate_bytes(12 << 20);
+  report.set_layout_transforms(1);
+  report.set_layout_transforms_before(9);
+  report.add_rewrites()->set_name("fold-scales");
+  report.mutable_rewrites(0)->set_count(17);
+  v1::Decision* decision = report.add_decisions();
+  decision->set_kind("layout");
+  decision->set_place("conv1");
+  decision->set_reason("3 channels do not fill a block");
+  decision->set_cost(2048);
+  decision->set_alternative_cost(4096);
+  decision->set_unit("bytes");
+  for (const char* op : {"Conv", "Relu"}) {
+    v1::GraphView::Node* node = explanation.mutable_before()->add_nodes();
+    node->set_op(op);
+    node->set_name(std::string("the ") + op);
+  }
+  v1::GraphView::Node* group = explanation.mutable_after()->add_nodes();
+  group->set_op("conv2d + relu");
+  group->set_name("conv1 + relu1");
+  group->set_flops(4'000'000);
+  group->set_bytes(1'000'000);
+  group->set_layout("NCHW16c");
+  return explanation;
+}
+
+TEST(ExplanationText, SaysWhatWasDoneAndWhatItCosts) {
+  const std::string text = explanationText(sample(), false);
+  EXPECT_THAT(text, HasSubstr("2 nodes become 1 groups, with 1 distinct kernels for cascadelake"));
+  EXPECT_THAT(text, HasSubstr("fold-scales"));
+  EXPECT_THAT(text, HasSubstr("17"));
+  EXPECT_THAT(text, HasSubstr("4.00"));  // MFLOP, and flop per byte
+  EXPECT_THAT(text, HasSubstr("contraction 14x2"));
+  EXPECT_THAT(text, HasSubstr("1 transforms of activations remain of 9, NCHW16c in 1 group"));
+  EXPECT_THAT(text, HasSubstr("declined  layout  2.0 KiB  4.0 KiB     conv1  3 channels do not fill a block"));
+  EXPECT_THAT(text, HasSubstr("peak 3.0 MiB for intermediates, 1.50x the largest live set (2.0 MiB), 0.25x the sum"));
+  EXPECT_THAT(text, Not(HasSubstr("the Relu")));
+}
+
+TEST(ExplanationText, ListsNodesOnRequest) { EXPECT_THAT(explanationText(sample(), true), HasSubstr("the Relu")); }
+
+TEST(ExplanationText, LeavesOutWhatIsNotKnown) {
+  v1::Explanation explanation = sample();
+  explanation.clear_before();
+  explanation.mutable_plan()->mutable_report()->clear_decisions();
+  const std::string text = explanationText(explanation, true);
+  EXPECT_THAT(text, Not(HasSubstr("BEFORE")));
+  EXPECT_THAT(text, Not(HasSubstr("DECISIONS")));
+}
+
+}  // namespace
+}  // namespace tessera::client

@@ -1,0 +1,89 @@
+// Questions about a model that need no code: what is wrong with it, and what becomes of it.
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/front_door.h"
+#include "compiler/import/operator_table.h"
+#include "compiler/model_format.h"
+#include "compiler/pipeline.h"
+#include "mlir/IR/MLIRContext.h"
+#include "proto/failure.h"
+#include "proto/plan_view.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// Reasons that lie in the model or in how it was asked for: a check reports them. The others end the task.
+bool isAnswer(v1::Failure::Reason reason) {
+  return reason >= v1::Failure::INVALID_MODEL && reason <= v1::Failure::MISSING_BLOB;
+}
+
+/// Formats other than ONNX are texts, and end at the first mistake.
+absl::StatusOr<v1::CheckReport> checkText(mlir::MLIRContext& context, const PlanRequest& request,
+                                          const Bindings& bindings, const std::string& first_bytes) {
+  absl::StatusOr<ImportedModel> model = importModel(context, request, bindings, first_bytes);
+  if (!model.ok()) return model.status();
+  v1::CheckReport report;
+  report.set_nodes(model->nodes);
+  report.mutable_inputs()->Assign(model->inputs.begin(), model->inputs.end());
+  return report;
+}
+
+/// One variant; what keeps the file from being read at all is a problem of its own.
+absl::StatusOr<v1::CheckReport> checkVariant(const PlanRequest& request, const Bindings& bindings,
+                                             const std::string& first_bytes) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  absl::StatusOr<v1::CheckReport> report =
+      formatOf(request, first_bytes) == v1::ONNX
+          ? checkOnnx(context, request.model_path, importOptions(request, bindings))
+          : checkText(context, request, bindings, first_bytes);
+  if (report.ok()) return report;
+  const v1::Failure failure = failureOf(report.status());
+  if (!isAnswer(failure.reason())) return report.status();
+  v1::CheckReport unreadable;
+  *unreadable.add_problems() = failure;
+  return unreadable;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::CheckReport> check(const PlanRequest& request) {
+  absl::StatusOr<FileIdentity> identity = identifyModel(request.model_path);
+  if (!identity.ok()) return identity.status();
+  absl::StatusOr<std::vector<Bindings>> variants = variantsOf(request.spec);
+  if (!variants.ok()) return variants.status();
+  std::optional<v1::CheckReport> whole;
+  std::set<std::string> seen;
+  for (const Bindings& bindings : *variants) {
+    absl::StatusOr<v1::CheckReport> report = checkVariant(request, bindings, identity->first_bytes);
+    if (!report.ok()) return report.status();
+    const bool first = !whole;
+    if (first) whole = *report;
+    for (v1::Failure& problem : *report->mutable_problems()) {
+      if (!seen.insert(problem.node() + "\n" + problem.message()).second || first) continue;
+      problem.set_message(absl::StrCat("variant ", bindings.text(), ": ", problem.message()));
+      *whole->add_problems() = std::move(problem);
+    }
+  }
+  whole->set_model_sha256(identity->sha256);
+  return *std::move(whole);
+}
+
+absl::StatusOr<v1::Explanation> explain(const PlanRequest& request) {
+  PlanRequest question = request;
+  question.weights_path.clear();
+  question.describe_model = true;
+  absl::StatusOr<PlanResult> planned = plan(question, {});
+  if (!planned.ok()) return planned.status();
+  v1::Explanation explanation;
+  *explanation.mutable_before() = std::move(planned->model);
+  *explanation.mutable_after() = viewPlan(planned->plan);
+  *explanation.mutable_plan() = std::move(planned->plan);
+  for (v1::Workload& workload : *explanation.mutable_plan()->mutable_workloads()) workload.clear_ir();
+  return explanation;
+}
+
+std::vector<v1::OperatorInfo> operators() { return operatorTable(); }
+
+}  // namespace tessera::compiler

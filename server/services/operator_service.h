@@ -1,0 +1,21 @@
+#pragma once
+
+#include "server/executor.h"
+#include "server/operator_catalog.h"
+#include "tessera/v1/operator_service.grpc.pb.h"
+
+namespace tessera::server {
+
+class OperatorService : public v1::OperatorService::CallbackService {
+ public:
+  OperatorService(OperatorCatalog& operators, Executor& executor) : operators_(operators), executor_(executor) {}
+
+  grpc::ServerUnaryReactor* ListOperators(grpc::CallbackServerContext* context, const v1::ListOperatorsRequest* request,
+                                          v1::ListOperatorsResponse* response) override;
+
+ private:
+  OperatorCatalog& operators_;
+  Executor& executor_;
+};
+
+}  // namespace tessera::server

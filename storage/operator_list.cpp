@@ -1,0 +1,67 @@
+#include "storage/operator_list.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "storage/entity.h"
+#include "storage/sqlite/database.h"
+#include "storage/sqlite/rows.h"
+
+namespace tessera::storage {
+namespace {
+
+constexpr const char* kCreate =
+    "CREATE TABLE operators (id TEXT PRIMARY KEY, name TEXT NOT NULL, domain TEXT NOT NULL, family TEXT NOT NULL, "
+    "since_version INTEGER NOT NULL, until_version INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID";
+constexpr const char* kInsert = "INSERT OR REPLACE INTO operators VALUES (?, ?, ?, ?, ?, ?, ?)";
+
+std::string randomKey() {
+  std::random_device random;
+  return absl::StrCat(random(), random(), random(), random());
+}
+
+class SqliteOperatorList : public OperatorList {
+ public:
+  explicit SqliteOperatorList(std::unique_ptr<Database> database)
+      : database_(std::move(database)), token_key_(randomKey()) {}
+
+  absl::Status fill(const Operators& operators) {
+    if (absl::Status status = database_->execute(kCreate); !status.ok()) return status;
+    for (const v1::OperatorInfo& info : operators) {
+      absl::Status status = database_->prepare(kInsert)
+                                .bind(absl::StrCat(info.domain(), ":", info.name(), ":", info.since_version()))
+                                .bind(info.name())
+                                .bind(info.domain())
+                                .bind(info.family())
+                                .bind(info.since_version())
+                                .bind(info.until_version())
+                                .bindBlob(info.SerializeAsString())
+                                .run();
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Page<v1::OperatorInfo>> list(const ListQuery& query) override {
+    const std::lock_guard lock(mutex_);
+    return pageOf<v1::OperatorInfo>(*database_, token_key_, operatorEntity(), query);
+  }
+
+ private:
+  std::mutex mutex_;  // a connection belongs to one thread at a time
+  const std::unique_ptr<Database> database_;
+  const std::string token_key_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OperatorList>> OperatorList::create(const Operators& operators) {
+  auto database = Database::open(":memory:", Database::Mode::kReadWriteCreate);
+  if (!database.ok()) return database.status();
+  auto list = std::make_unique<SqliteOperatorList>(*std::move(database));
+  if (absl::Status status = list->fill(operators); !status.ok()) return status;
+  return list;
+}
+
+}  // namespace tessera::storage
