@@ -99,7 +99,7 @@ absl::Status checkFixedInputs(const v1::CompileSpec& spec, const Limits& limits)
   for (int i = 0; i < spec.fixed_inputs_size(); ++i) {
     const v1::TensorValue& value = spec.fixed_inputs(i);
     const std::string field = absl::StrCat("compile.fixed_inputs[", i, "]");
-    TESSERA_TRY(checkTensor(field, value, limits));
+    TESSERA_TRY(checkTensor(field, value, /*fillable=*/false, limits));
     if (value.value_case() != v1::TensorValue::kData) {
       return fieldError(absl::StrCat(field, ".value"), "blob", "data: the value itself");
     }
