@@ -255,7 +255,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
                          {.attribute = name, .found = name, .accepted = absl::StrJoin(names, ", ")})));
     }
   }
-  TESSERA_RETURN_IF_ERROR(readFixedInputs(graph, scope));
+  TESSERA_RETURN_IF_ERROR(tolerate(readFixedInputs(graph, scope)));
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
   const std::vector<std::string> symbolic = symbolicDimensions(inputs);
   TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, symbolic)));

@@ -102,7 +102,6 @@ absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& sco
       continue;
     }
     if (!check_ || stop_checking_) return status;
-    if (isDependence(status) && of_main_graph) check_->countUnchecked();
     check_->add(status);
     checkOtherBranches(graph.node(index), scope);
     standInForResults(graph.node(index), scope);
@@ -147,6 +146,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     const Operator* op = findOperator(domain, proto.op_type(), node.opset());
     if (!op && check_) return dependsOnProblem();  // reported with all the others
     if (std::any_of(node.inputs().begin(), node.inputs().end(), [](const Tensor& input) { return input.unknown; })) {
+      if (scope.outer == nullptr && function_depth_ == 0) check_->countUnchecked();
       return dependsOnProblem();
     }
     if (!op) return node.unsupported("unknown operator", {.found = proto.op_type()});
