@@ -30,7 +30,15 @@ absl::StatusOr<v1::CheckReport> checkText(mlir::MLIRContext& context, const Plan
   return report;
 }
 
-/// One variant; what keeps the file from being read at all is a problem of its own.
+/// What keeps a file from being read at all is a problem of its own.
+absl::StatusOr<v1::CheckReport> unreadable(const absl::Status& status) {
+  const v1::Failure failure = failureOf(status);
+  if (!isAnswer(failure.reason())) return status;
+  v1::CheckReport report;
+  *report.add_problems() = failure;
+  return report;
+}
+
 absl::StatusOr<v1::CheckReport> checkVariant(const PlanRequest& request, const Bindings& bindings,
                                              const std::string& first_bytes) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -38,19 +46,14 @@ absl::StatusOr<v1::CheckReport> checkVariant(const PlanRequest& request, const B
       formatOf(request, first_bytes) == v1::ONNX
           ? checkOnnx(context, request.model_path, importOptions(request, bindings))
           : checkText(context, request, bindings, first_bytes);
-  if (report.ok()) return report;
-  const v1::Failure failure = failureOf(report.status());
-  if (!isAnswer(failure.reason())) return report.status();
-  v1::CheckReport unreadable;
-  *unreadable.add_problems() = failure;
-  return unreadable;
+  return report.ok() ? report : unreadable(report.status());
 }
 
 }  // namespace
 
 absl::StatusOr<v1::CheckReport> check(const PlanRequest& request) {
   absl::StatusOr<FileIdentity> identity = identifyModel(request.model_path);
-  if (!identity.ok()) return identity.status();
+  if (!identity.ok()) return unreadable(identity.status());
   absl::StatusOr<std::vector<Bindings>> variants = variantsOf(request.spec);
   if (!variants.ok()) return variants.status();
   std::optional<v1::CheckReport> whole;
