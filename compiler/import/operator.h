@@ -43,7 +43,7 @@ struct Operator {
   int until = INT_MAX;   ///< last version this entry is right for
   const char* domain = "";
   ExtentRule extents = nullptr;  ///< none: every extent must be known at compile time
-  const char* family = "";  ///< filled in by allOperators()
+  const char* family = "";       ///< filled in by allOperators()
 };
 
 /// The operators with a rule for extents known at run time, but for those that have one already.

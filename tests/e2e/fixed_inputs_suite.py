@@ -112,7 +112,7 @@ def the_value_is_part_of_the_key(service):
     check(service.compile(model, {}, "--fix", "shape=1,6").job["cached"], "the same value misses the cache")
     other = service.compile(model, {}, "--fix", "shape=6,1")
     check(other.job["action_key"] != first.job["action_key"], "another value has the same key")
-    miss = service.cli("explain", model, "--target", "host", "--json", "--fix", "shape=2,3").json
+    miss = service.cli("explain", "--key", model, "--target", "host", "--json", "--fix", "shape=2,3").json
     check_equal((miss["hit"], miss["differing"]), (False, ["fixed_inputs"]), "what differs")
 
 

@@ -85,7 +85,12 @@ Results lowerPow(Node& n, Emitter& e) {
       const Scalars wide = s.as(v1::DATA_TYPE_F64);
       Value x = s.cast(v[0], v1::DATA_TYPE_F64);
       Value y = s.as(exponent).cast(v[1], v1::DATA_TYPE_F64);
-      return wide.cast(wide.math<math::PowFOp>(x, y), base);
+      // Powers of integers are often integers, which a result some ulp below would miss when it is cut off.
+      Value power = wide.math<math::PowFOp>(x, y);
+      Value nearest = wide.math<math::RoundEvenOp>(power);
+      Value distance = wide.abs(wide.sub(power, nearest));
+      Value close = wide.compare(Relation::kLess, distance, wide.mul(wide.abs(power), wide.constant(1e-14)));
+      return wide.cast(wide.select(close, nearest, power), base);
     }
     if (!isFloat(base)) return integerPower(s, v[0], s.as(exponent).cast(v[1], base));
     // The powers that models use most are cheaper and more exact as arithmetic.
