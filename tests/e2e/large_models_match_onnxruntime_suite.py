@@ -3,7 +3,7 @@
 
 Their reduced variants are in models_match_onnxruntime: same operators, same topology, smaller extents.
 """
-# suite: slow timeout=5400
+# suite: large timeout=5400
 
 import pathlib
 import sys

@@ -13,6 +13,7 @@ import steps
 def parse():
     parser = argparse.ArgumentParser(prog="tests/run", description="Builds and tests Tessera.")
     parser.add_argument("--slow", action="store_true", help="also suites marked slow")
+    parser.add_argument("--large", action="store_true", help="also suites marked large, which take longer than all others")
     parser.add_argument("--lint", action="store_true", help="also clang-tidy on all of our sources")
     parser.add_argument("--lint-report", type=int, metavar="MINUTES",
                         help="the same, last and for so long, latest changes first, printing findings without failing")
@@ -26,7 +27,8 @@ def parse():
 def main():
     options = parse()
     selected = re.compile(options.only).search if options.only else lambda name: True
-    context = steps.Context(preset=options.preset, jobs=options.jobs, slow=options.slow, selected=selected,
+    sizes = frozenset(size for size in ("slow", "large") if getattr(options, size))
+    context = steps.Context(preset=options.preset, jobs=options.jobs, sizes=sizes, selected=selected,
                             lint_minutes=options.lint_report)
     plan = [] if options.no_build else [steps.configure, steps.build]
     if not options.only:

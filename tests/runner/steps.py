@@ -20,7 +20,7 @@ SUITE_FOLDERS = ("models", "oracle", "runner", "conformance", "e2e", "faults", "
 class Context:
     preset: str
     jobs: int
-    slow: bool
+    sizes: frozenset  # of suites that are run beside the plain ones: slow, large
     selected: Callable[[str], bool]  # whether --only lets a name through
     lint_minutes: int | None = None  # how long the lint report may take
 
@@ -132,10 +132,11 @@ def lit_tests(context):
 
 
 def _declared(path):
-    """The settings in a suite's line `# suite: slow timeout=600`, all optional."""
+    """The settings in a suite's line `# suite: slow timeout=600` (or large), all optional."""
     match = re.search(r"^# suite:(.*)$", path.read_text(), re.MULTILINE)
     words = match.group(1).split() if match else []
-    return "slow" in words, next((int(w[8:]) for w in words if w.startswith("timeout=")), 300)
+    size = next((word for word in words if word in ("slow", "large")), "")
+    return size, next((int(w[8:]) for w in words if w.startswith("timeout=")), 300)
 
 
 def suites(context):
@@ -144,8 +145,8 @@ def suites(context):
     for folder in SUITE_FOLDERS:
         for path in sorted((ROOT / "tests" / folder).glob("*_suite.py")):
             name = f"{folder}/{path.stem.removesuffix('_suite')}"
-            slow, timeout = _declared(path)
-            if not context.selected(name) or (slow and not context.slow):
+            size, timeout = _declared(path)
+            if not context.selected(name) or (size and size not in context.sizes):
                 continue
             log = context.logs / f"{folder}-{path.stem}.log"
             returncode, output = run_logged(["/usr/bin/python3", str(path)], log, timeout, cwd=ROOT,
