@@ -197,7 +197,7 @@ std::string layoutOf(const std::string& summary, const v1::TensorSpec& tensor) {
   if (!parseWindowed(summary, image_rank, channels)) return "";
   const std::string image = kImages[image_rank];
   const int rank = tensor.shape_size();
-  if (rank == image_rank + 3 && tensor.shape(1) * tensor.shape(rank - 1) == channels) {
+  if (rank == image_rank + 3) {  // nothing else has that many dimensions; padded blocks hold more than the channels
     return absl::StrCat("NC", image, tensor.shape(rank - 1), "c");
   }
   if (rank == image_rank + 2 && tensor.shape(1) == channels) return absl::StrCat("NC", image);

@@ -93,6 +93,7 @@ TEST(PlanView, LayoutsAreReadOffShapes) {
   EXPECT_EQ(layoutOf("conv2d 3x3 s1 64->128 56x56", specOf({1, 56, 56, 128})), "NHWC");
   EXPECT_EQ(layoutOf("conv2d 3x3 s2 d2x2 g4 16->32 9x9", specOf({1, 128, 9, 9})), "NCHW");
   EXPECT_EQ(layoutOf("pool2d 3x3 s2 64 56x56", specOf({2, 4, 56, 56, 16})), "NCHW16c");
+  EXPECT_EQ(layoutOf("pool2d 3x3 s2 1 56x56 + pad to 1x4x58x58x16", specOf({1, 4, 58, 58, 16})), "NCHW16c");
   EXPECT_EQ(layoutOf("depthwise-conv1d 3 s1 64 56", specOf({2, 64, 56})), "NCW");
   EXPECT_EQ(layoutOf("matmul 64x64x64", specOf({64, 64})), "");
   EXPECT_EQ(layoutOf("conv2d 3x3 s1 64->128 56x56", specOf({7})), "");

@@ -169,12 +169,13 @@ class Layering {
       right = first ? item.x + item.width / 2 : std::max(right, item.x + item.width / 2);
       first = false;
     }
-    std::vector<double> middle(layers_.size());
+    std::vector<double> middle(layers_.size()), half(layers_.size());
     double top = 0;
     for (size_t i = 0; i < layers_.size(); ++i) {
       double height = 0;
       for (int item : layers_[i]) height = std::max(height, items_[item].height);
-      middle[i] = top + height / 2;
+      half[i] = height / 2;
+      middle[i] = top + half[i];
       top += height + kBetweenLayers;
     }
     placement.width = right - left;
@@ -183,8 +184,17 @@ class Layering {
     for (size_t i = 0; i < graph_.boxes.size(); ++i) placement.centers.push_back(at(static_cast<int>(i)));
     placement.routes.resize(paths_.size());
     for (size_t a = 0; a < paths_.size(); ++a) {
-      for (int item : paths_[a]) placement.routes[a].push_back(at(item));
       if (paths_[a].empty()) continue;
+      for (int item : paths_[a]) {
+        const Point point = at(item);
+        if (item < static_cast<int>(graph_.boxes.size())) {
+          placement.routes[a].push_back(point);
+          continue;
+        }
+        // Straight down past the boxes of the layer: a curve would run behind their corners.
+        placement.routes[a].push_back({point.x, point.y - half[items_[item].layer]});
+        placement.routes[a].push_back({point.x, point.y + half[items_[item].layer]});
+      }
       placement.routes[a].front().y += items_[paths_[a].front()].height / 2;
       placement.routes[a].back().y -= items_[paths_[a].back()].height / 2;
     }
