@@ -30,4 +30,13 @@ v1::DataType dataTypeOf(mlir::Type type) {
   return v1::DATA_TYPE_UNSPECIFIED;
 }
 
+v1::TensorSpec specOf(const std::string& name, mlir::Type type) {
+  v1::TensorSpec spec;
+  spec.set_name(name);
+  auto tensor = mlir::cast<mlir::RankedTensorType>(type);
+  spec.set_dtype(dataTypeOf(tensor.getElementType()));
+  for (int64_t extent : tensor.getShape()) spec.add_shape(extent);
+  return spec;
+}
+
 }  // namespace tessera::compiler

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "mlir/IR/Types.h"
 #include "tessera/v1/tensor.pb.h"
 
@@ -8,5 +10,8 @@ namespace tessera::compiler {
 /// The stored type of an MLIR element type; signless integers count as signed, index as 64 bits.
 /// DATA_TYPE_UNSPECIFIED for types that are never stored.
 v1::DataType dataTypeOf(mlir::Type type);
+
+/// A tensor of a ranked type with static extents.
+v1::TensorSpec specOf(const std::string& name, mlir::Type type);
 
 }  // namespace tessera::compiler

@@ -25,15 +25,6 @@ llvm::SmallVector<int64_t> shapeOf(Value value) {
   return llvm::SmallVector<int64_t>(mlir::cast<RankedTensorType>(value.getType()).getShape());
 }
 
-v1::TensorSpec specOf(const std::string& name, mlir::Type type) {
-  v1::TensorSpec spec;
-  spec.set_name(name);
-  auto tensor = mlir::cast<RankedTensorType>(type);
-  spec.set_dtype(dataTypeOf(tensor.getElementType()));
-  for (int64_t extent : tensor.getShape()) spec.add_shape(extent);
-  return spec;
-}
-
 Value constantOf(OpBuilder& b, Location at, float value) {
   return arith::ConstantOp::create(b, at, b.getF32FloatAttr(value));
 }

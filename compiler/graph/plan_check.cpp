@@ -12,15 +12,6 @@
 namespace tessera::compiler {
 namespace {
 
-v1::TensorSpec specOf(const std::string& name, mlir::Type type) {
-  v1::TensorSpec spec;
-  spec.set_name(name);
-  auto tensor = mlir::cast<mlir::RankedTensorType>(type);
-  spec.set_dtype(dataTypeOf(tensor.getElementType()));
-  for (int64_t extent : tensor.getShape()) spec.add_shape(extent);
-  return spec;
-}
-
 std::vector<float> floats(const std::string& bytes) {
   std::vector<float> values(bytes.size() / 4);
   std::memcpy(values.data(), bytes.data(), bytes.size());

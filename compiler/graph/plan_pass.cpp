@@ -15,15 +15,6 @@
 namespace tessera::compiler {
 namespace {
 
-v1::TensorSpec specOf(const std::string& name, mlir::Type type) {
-  v1::TensorSpec spec;
-  spec.set_name(name);
-  auto tensor = mlir::cast<mlir::RankedTensorType>(type);
-  spec.set_dtype(dataTypeOf(tensor.getElementType()));
-  for (int64_t extent : tensor.getShape()) spec.add_shape(extent);
-  return spec;
-}
-
 /// Weights that are not uniform, as uniform ones would become constants: a ramp of small numbers in f32, and of
 /// bytes in other types.
 std::shared_ptr<std::string> rampOf(mlir::RankedTensorType type) {

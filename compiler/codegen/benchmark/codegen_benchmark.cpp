@@ -2,7 +2,6 @@
 // turns so that a busy machine slows all of them alike. Not a test.
 //   codegen_benchmark [name part] [--rounds N] [--emit FILE] [--block K] [--sweep SHAPES [--seed S]]
 //                     [--pack OPERAND, -1 = none] [--tile ROWS VECTORS] [--cache M N K]
-#include <immintrin.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "compiler/codegen/benchmark/cases.h"
+#include "compiler/codegen/benchmark/fma_peak.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/testing/loaded_unit.h"
 
@@ -41,21 +41,6 @@ double seconds(const std::function<void()>& work) {
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
-}
-
-/// Independent multiply-adds in registers: the most a core can do.
-__attribute__((target("avx512f"))) double peak512(long iterations) {
-  __m512 sum[20];
-  for (auto& s : sum) s = _mm512_set1_ps(1.0F);
-  const __m512 a = _mm512_set1_ps(0.999999F), b = _mm512_set1_ps(1e-7F);
-  for (long i = 0; i < iterations; ++i)
-#pragma clang loop unroll(full)
-    for (int j = 0; j < 20; ++j) sum[j] = _mm512_fmadd_ps(sum[j], a, b);
-  __m512 total = sum[0];
-  for (int j = 1; j < 20; ++j) total = _mm512_add_ps(total, sum[j]);
-  volatile float keep = _mm512_reduce_add_ps(total);
-  (void)keep;
-  return 20.0 * 32 * static_cast<double>(iterations);
 }
 
 struct AlignedBuffer {
@@ -140,7 +125,7 @@ int main(int argc, char** argv) {
     const int repeats = std::max(1, static_cast<int>(0.002 / std::max(1e-7, seconds(works[0]))));
     for (int round = 0; round < rounds; ++round) {
       double flops = 0;
-      const double peak = seconds([&] { flops = peak512(10000); });
+      const double peak = seconds([&] { flops = fma512(10000); });
       peaks.push_back(flops / peak * 1e-9);
       for (size_t w = 0; w < works.size(); ++w)
         rates[w].push_back(each.flops * repeats * 1e-9 / seconds([&] {

@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/codegen/benchmark/fma_peak.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace {
@@ -163,21 +164,7 @@ Call loadOpenblas(const std::string& kind, const std::vector<int64_t>& v) {
   throw std::runtime_error("openblas has no call for " + kind);
 }
 
-/// Independent multiply-adds in registers: the most a core can do.
-__attribute__((target("avx512f"))) double fma512(long iterations) {
-  __m512 sum[20];
-  for (auto& s : sum) s = _mm512_set1_ps(1.0F);
-  const __m512 a = _mm512_set1_ps(0.999999F), b = _mm512_set1_ps(1e-7F);
-  for (long i = 0; i < iterations; ++i)
-#pragma clang loop unroll(full)
-    for (int j = 0; j < 20; ++j) sum[j] = _mm512_fmadd_ps(sum[j], a, b);
-  __m512 total = sum[0];
-  for (int j = 1; j < 20; ++j) total = _mm512_add_ps(total, sum[j]);
-  volatile float keep = _mm512_reduce_add_ps(total);
-  (void)keep;
-  return 20.0 * 32 * static_cast<double>(iterations);
-}
-
+/// The same for machines without AVX-512.
 __attribute__((target("avx2,fma"))) double fma256(long iterations) {
   __m256 sum[12];
   for (auto& s : sum) s = _mm256_set1_ps(1.0F);
