@@ -1,5 +1,7 @@
 # One place for flags. Our own code builds without warnings; system headers are not ours.
 add_compile_options(-Wall -Wextra -Wpedantic -Wno-unused-parameter)
+# For all or for none: what shares a precompiled header must agree on it.
+add_compile_options(-pthread)
 if(TESSERA_WERROR)
   add_compile_options(-Werror)
 endif()
