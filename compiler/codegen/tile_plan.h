@@ -45,8 +45,11 @@ struct TilePlan {
   llvm::SmallVector<Level> levels;    ///< loops around the tile, outermost first: `order` with the blocks put in
   int grid_levels = 0;                ///< the first so many of `levels` form the grid
   llvm::SmallVector<PackedOperand> packed;
-  std::string strategy;       ///< "contraction", "reduction", "elementwise", "pack", "scalar-loops"
-  int rows = 1, vectors = 1;  ///< accumulators of the register tile: rows x vectors
+  int64_t ahead = 0;           ///< steps of the innermost reduction by which vectors are fetched ahead; 0 = not
+  bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
+  bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
+  std::string strategy;        ///< "contraction", "reduction", "elementwise", "pack", "scalar-loops"
+  int rows = 1, vectors = 1;   ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
   int64_t count(const Nest& nest, int level) const;
