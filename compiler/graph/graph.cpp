@@ -15,6 +15,7 @@
 #include "compiler/graph/plan_writer.h"
 #include "compiler/graph/share_pads.h"
 #include "compiler/graph/simplify.h"
+#include "compiler/graph/stack_products.h"
 #include "compiler/graph/winograd.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -73,6 +74,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
   count("merge-products", mergeProducts(main));
+  count("stack-products", stackProducts(main));
   count("fold-constants", foldConstants(main, &model.weights));
   count("absorb-transposes", absorbTransposes(main));
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.

@@ -17,6 +17,7 @@
 #include "compiler/graph/outline.h"
 #include "compiler/graph/share_pads.h"
 #include "compiler/graph/simplify.h"
+#include "compiler/graph/stack_products.h"
 #include "compiler/graph/winograd.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -86,6 +87,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return splitElementwiseOfConcat(main); }},
     {"tessera-merge-products", "Merge matrix products with one common left operand",
      [](FuncOp main, int64_t) { return mergeProducts(main); }},
+    {"tessera-stack-products", "Merge matrix products of slices of one tensor with the same weights",
+     [](FuncOp main, int64_t) { return stackProducts(main); }},
     {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
      [](FuncOp main, int64_t) { return sharePads(main); }},
     {"tessera-fold-constants", "Evaluate what depends on constants alone",
