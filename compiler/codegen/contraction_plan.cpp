@@ -14,6 +14,23 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// More rows of a long matrix than this are more streams than a prefetcher follows.
 constexpr int64_t kRowStreams = 14;
 
+/// Whether no operand is broadcast along the vector and neighbouring rows share what they read, as in a depthwise
+/// convolution with a short window.
+bool slides(const Nest& nest, const Roles& roles) {
+  constexpr int64_t kLongestWindow = 7;
+  if (roles.a >= 0 || roles.rows.empty()) return false;
+  bool shared = false;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (!nest.reduction[loop]) continue;
+    if (nest.extents[loop] > kLongestWindow) return false;
+    for (const Operand& input : nest.statements[0].inputs) {
+      const int64_t step = input.access.strides[loop], row = input.access.strides[roles.rows[0]];
+      shared |= step != 0 && row != 0 && row % step == 0 && row / step < nest.extents[loop];
+    }
+  }
+  return shared;
+}
+
 /// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
 void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
                         TilePlan& plan) {
@@ -39,12 +56,17 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
     const bool stays = mr < row1 * row2 && nr * vector_bytes * depth <= machine.l1_bytes / 2;
     return stepCycles(mr, nr, static_cast<double>((stays ? 0 : nr * vector_bytes) + mr * vector_bytes / plan.lanes));
   };
+  // A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
+  // spare that operand stays in them altogether.
+  const int64_t kept = !plan.sliding ? 0 : machine.vector_registers >= 32 ? 13 : 6;
   double best = kNever;
   int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
   auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
     const int64_t mr = r1 * r2, nr = nv * c2;
     // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
-    if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() > machine.vector_registers) return;
+    if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() + kept > machine.vector_registers)
+      return;
+    if (plan.sliding && (nr > 1 || r2 > 1) && wanted_rows == 0) return;
     if (wanted_rows == 0 && mr > 1 && row_stride > 0) {
       if (one_panel && mr > kRowStreams) return;
       if (a >= 0 && canPack(nest, a) && collide(machine, r1, row_stride)) return;
@@ -158,6 +180,7 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
 void planContraction(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
   if (plan.horizontal) return planDots(nest, machine, wanted, plan);
   const Roles roles = rolesOf(nest, plan);
+  plan.sliding = slides(nest, roles);
   chooseRegisterTile(nest, machine, wanted, roles, plan);
   plan.order = byOutputStride(nest);
   const bool columns_inside = columnsInside(nest, machine, roles, plan);
