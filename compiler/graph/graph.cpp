@@ -6,6 +6,7 @@
 #include "compiler/graph/concat.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/fold_scales.h"
+#include "compiler/graph/fuse_chains.h"
 #include "compiler/graph/fusion.h"
 #include "compiler/graph/groups.h"
 #include "compiler/graph/layout.h"
@@ -15,6 +16,7 @@
 #include "compiler/graph/plan_writer.h"
 #include "compiler/graph/share_pads.h"
 #include "compiler/graph/simplify.h"
+#include "compiler/graph/tile_regions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -24,8 +26,7 @@
 #include "proto/failure.h"
 
 namespace tessera::compiler {
-
-absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target) {
+absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, bool fuse_chains) {
   model.module->getContext()
       ->loadDialect<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
                     mlir::tensor::TensorDialect, mlir::func::FuncDialect>();
@@ -88,7 +89,13 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("share-pads", sharePads(main));
   constantsToWeights(main, model.weights);
 
-  absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(main));
+  std::vector<Group> groups = formGroups(main);
+  std::vector<v1::Decision> chains;
+  if (fuse_chains) {
+    chains = fuseChains(groups, target);
+    for (v1::Decision& decision : tileRegions(groups, target)) chains.push_back(std::move(decision));
+  }
+  absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups));
   if (!planned.ok()) return planned.status();
   *planned->plan.mutable_target() = target;
   planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
@@ -96,6 +103,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   for (v1::Decision& decision : layouts.decisions) {
     *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   }
+  for (v1::Decision& decision : chains) *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
   return planned;
 }

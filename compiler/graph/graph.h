@@ -18,10 +18,13 @@ struct PlannedGraph {
   std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64
 };
 
+/// Whether chains are merged where that pays: code generation runs them slice by slice.
+inline constexpr bool kFuseChains = true;
+
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.
 ///
 /// A workload's IR is one function on tensors: arguments are the group's operands, then nothing else;
 /// it holds linalg, tensor, arith and math operations; results are what other groups (or the caller) read.
-absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target);
+absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, bool fuse_chains = kFuseChains);
 
 }  // namespace tessera::compiler
