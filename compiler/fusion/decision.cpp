@@ -59,15 +59,16 @@ std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6);
 /// One after another: intermediates come from where they were left, members are blocked in `level`.
 struct Apart {
   double seconds = INFINITY, bytes = 0;
+  std::string fault;  ///< why there is no price
 };
 Apart apart(const Chain& chain, const ChainMachine& machine, size_t level, const Between& between, double capacity,
             double intermediate_bytes) {
   const double far = machine.levels[level + 1].bytes_per_second;
   const std::vector<Chain> parts = unfused(chain);
-  Apart result{0, 0};
+  Apart result{0, 0, {}};
   for (size_t p = 0; p < parts.size(); ++p) {
     auto plan = planBlocks(parts[p], capacity);
-    if (!plan.ok()) return {};
+    if (!plan.ok()) return {INFINITY, 0, std::string(plan.status().message())};
     double transfer = 0;
     const Member& member = chain.members[p];
     for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
@@ -195,6 +196,8 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const Apart alone = apart(chain, machine, level, between, capacity, intermediate_bytes);
   decision.unfused_seconds = alone.seconds;
   decision.unfused_bytes = alone.bytes;
+  if (!alone.fault.empty())
+    return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
   auto slices = planSlices(
       chain, cut, {capacity, machine.levels[level + 1].bytes_per_second, machine.flops_per_second, machine.cores});
   if (!slices.ok()) {

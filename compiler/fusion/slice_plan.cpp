@@ -65,6 +65,8 @@ class Slicer {
       plan.volume_bytes += volumes[m];
       plan.seconds += elapsed(flops / machine_.flops_per_second, volumes[m] / machine_.bytes_per_second);
     }
+    plan.seconds +=
+        machine_.nest_seconds * static_cast<double>(plan.slices * static_cast<int64_t>(chain_.members.size()));
     const int64_t rounds = ceilDiv(plan.slices, machine_.cores) * machine_.cores;
     plan.seconds *= static_cast<double>(rounds) / static_cast<double>(plan.slices);
     return plan;

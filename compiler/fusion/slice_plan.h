@@ -27,6 +27,7 @@ struct SliceMachine {
   double bytes_per_second = 0;  ///< into the level
   double flops_per_second = 0;
   int cores = 1;
+  double nest_seconds = 2e-7;  ///< of one member in one slice before and after its inner loops: some hundred cycles
 };
 
 /// Part of the shorter of arithmetic and movement that does not hide behind the longer one: a core that waits for a

@@ -18,8 +18,8 @@ struct PlannedGraph {
   std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64
 };
 
-/// Whether chains are merged where that pays: code generation runs them slice by slice.
-inline constexpr bool kFuseChains = true;
+/// Whether chains and regions are merged where that pays. Code generation has to run them slice by slice.
+inline constexpr bool kFuseChains = false;
 
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.
 ///

@@ -25,6 +25,8 @@ constexpr int kMostCuts = 200;
 constexpr int kMostRegions = 64;
 /// Slices use so much of a level, as chains do.
 constexpr double kShare = 0.75;
+/// The regions' prices know less of a node than those of chains: what is gained must be more, and by moving less.
+constexpr double kLeastRegionGain = 0.05;
 
 /// A core's largest own memory, and beyond it the level that holds the largest tensors.
 std::optional<fusion::RegionMachine> machineFor(const v1::Target& target, const fusion::RegionGraph& graph) {
@@ -144,12 +146,14 @@ void RegionMerger::consider(const fusion::Region& region) {
       region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), machine_.levels[region.level].name,
       region.seconds * 1e6, region.traffic_bytes / 1e6, apart * 1e6, bytes / 1e6);
   absl::StatusOr<Group> group = merged(region, bytes);
-  decision.set_taken(group.ok() && gain >= fusion::kLeastGain);
+  decision.set_taken(group.ok() && gain >= kLeastRegionGain && region.traffic_bytes < bytes);
   if (!group.ok()) {
     absl::StrAppend(&reason, ": ", group.status().message());
   } else if (!decision.taken()) {
-    absl::StrAppendFormat(&reason, ": a gain of %.1f %%, less than the %.0f %% that shorter loops cost", 100 * gain,
-                          100 * fusion::kLeastGain);
+    absl::StrAppendFormat(&reason, ": a gain of %.1f %%, %s", 100 * gain,
+                          gain < kLeastRegionGain
+                              ? absl::StrFormat("less than the %.0f %% asked for", 100 * kLeastRegionGain)
+                              : "but not by moving less");
   }
   decision.set_reason(std::move(reason));
   decision.set_cost((decision.taken() ? region.seconds : apart) * 1e6);
