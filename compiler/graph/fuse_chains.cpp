@@ -9,6 +9,7 @@
 #include "compiler/graph/chain_of_groups.h"
 #include "compiler/graph/node_names.h"
 #include "compiler/graph/op_kind.h"
+#include "compiler/graph/winograd.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SmallVector.h"
@@ -71,7 +72,11 @@ class ChainFuser {
   std::vector<v1::Decision> run();
 
  private:
-  bool heavy(int group) const { return llvm::any_of(groups_[group].ops, multiplies); }
+  /// Winograd's domain is entered and left by blocks: no rows to cut.
+  bool heavy(int group) const {
+    return llvm::any_of(groups_[group].ops, multiplies) &&
+           llvm::none_of(groups_[group].ops, [](Operation* op) { return op->hasAttr(kAlgorithm); });
+  }
   bool rowsOnly(int group) const;
   Link linkOf(int group) const;
   void follow(mlir::Value value, Link& link) const;

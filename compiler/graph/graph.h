@@ -18,13 +18,16 @@ struct PlannedGraph {
   std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64
 };
 
-/// Whether chains and regions are merged where that pays. Code generation has to run them slice by slice.
-inline constexpr bool kFuseChains = false;
+struct GraphOptions {
+  bool winograd = true;  ///< whether convolutions may be computed in Winograd's domain, see winograd.h
+  /// Whether chains and regions are merged where that pays. Code generation has to run them slice by slice.
+  bool chains = false;
+};
 
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.
 ///
 /// A workload's IR is one function on tensors: arguments are the group's operands, then nothing else;
 /// it holds linalg, tensor, arith and math operations; results are what other groups (or the caller) read.
-absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, bool fuse_chains = kFuseChains);
+absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, const GraphOptions& options = {});
 
 }  // namespace tessera::compiler

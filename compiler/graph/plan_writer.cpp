@@ -362,10 +362,10 @@ int PlanWriter::bufferOf(int storage_index, RankedTensorType type) {
 
 int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   mlir::func::FuncOp function = *outlined.function;
+  WorkloadFacts facts = describeWorkload(function);
   CanonicalWorkload canonical = canonicalizeWorkload(function);
   auto [it, inserted] = workload_of_.try_emplace(canonical.hash, result_.plan.workloads_size());
   if (!inserted) return it->second;
-  WorkloadFacts facts = describeWorkload(function);
   v1::Workload* workload = result_.plan.add_workloads();
   workload->set_hash(canonical.hash);
   workload->set_symbol(canonical.symbol);
@@ -374,6 +374,7 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   workload->set_flops(facts.flops);
   workload->set_bytes(facts.bytes);
   if (outlined.chain) *workload->mutable_schedule()->mutable_chain() = *outlined.chain;
+  if (!facts.algorithm.empty()) workload->mutable_schedule()->set_algorithm(facts.algorithm);
   return it->second;
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/graph/node_names.h"
 #include "compiler/graph/op_kind.h"
 #include "compiler/graph/summary.h"
+#include "compiler/graph/winograd.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -120,6 +121,7 @@ class GraphWriter {
 
   bool follow(const Group& group, fusion::GraphNode& node) {
     if (group.results.size() != 1 || group.chain || llvm::any_of(group.ops, reducesMaps)) return false;
+    if (llvm::any_of(group.ops, [](Operation* op) { return op->hasAttr(kAlgorithm); })) return false;
     std::vector<Operation*> ops = viewsBefore(group);
     ops.insert(ops.end(), group.ops.begin(), group.ops.end());
     auto trace = AccessTrace::of(inProgramOrder(std::move(ops)));
