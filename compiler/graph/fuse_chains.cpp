@@ -72,10 +72,9 @@ class ChainFuser {
   std::vector<v1::Decision> run();
 
  private:
-  /// Winograd's domain is entered and left by blocks: no rows to cut.
-  bool heavy(int group) const {
-    return llvm::any_of(groups_[group].ops, multiplies) &&
-           llvm::none_of(groups_[group].ops, [](Operation* op) { return op->hasAttr(kAlgorithm); });
+  bool heavy(int group) const { return llvm::any_of(groups_[group].ops, multiplies); }
+  bool winograd(int group) const {
+    return llvm::any_of(groups_[group].ops, [](Operation* op) { return op->hasAttr(kAlgorithm); });
   }
   bool rowsOnly(int group) const;
   Link linkOf(int group) const;
@@ -142,6 +141,10 @@ void ChainFuser::find(int from) {
                                         " more: it has to be in memory as a whole"));
       }
       return;
+    }
+    if (ends && llvm::any_of(candidate.groups, [&](int group) { return winograd(group); })) {
+      return decline(candidate,
+                     "Winograd's domain is entered and left in blocks of the image, which no slice of rows suits");
     }
     if (ends) return decide(std::move(candidate));
     if (!rowsOnly(link.reader)) return;

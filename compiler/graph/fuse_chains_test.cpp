@@ -152,6 +152,7 @@ TEST_F(FuseChainsTest, ConvolutionsOverlapInSlicesOfRows) {
 
 // C6 of table 3.6: 1x1, then 3x3, bound by arithmetic.
 TEST_F(FuseChainsTest, DeclinesWhereArithmeticIsTheBound) {
+  options_.winograd = false;
   ModelBuilder b(context_);
   Value x = b.input({1, 64, 56, 56});
   Value y = b.relu(b.conv(x, 64, {.kernel = 1}));
@@ -161,6 +162,16 @@ TEST_F(FuseChainsTest, DeclinesWhereArithmeticIsTheBound) {
   EXPECT_FALSE(all[0].taken()) << all[0].reason();
   EXPECT_THAT(all[0].reason(), AllOf(HasSubstr("us"), HasSubstr("one after another")));
   EXPECT_GT(all[0].alternative_cost(), 0);
+}
+
+TEST_F(FuseChainsTest, WinogradIsNotCut) {
+  ModelBuilder b(context_);
+  Value y = b.relu(b.conv(b.input({1, 64, 56, 56}), 64, {.kernel = 1}));
+  auto planned = planGraph(b.finish({b.conv(y, 64, {.kernel = 3, .pad = 1})}), target_, options_);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  auto all = decisions(*planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_FALSE(all[0].taken());
 }
 
 TEST_F(FuseChainsTest, RegionsStopAtGlobalReductions) {
