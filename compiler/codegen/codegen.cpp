@@ -4,6 +4,7 @@
 #include "compiler/codegen/native.h"
 #include "compiler/codegen/packing.h"
 #include "compiler/codegen/phase_emitter.h"
+#include "compiler/codegen/sequential.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 
@@ -41,6 +42,10 @@ absl::StatusOr<Prepared> prepare(const v1::BuildUnit& unit) {
   if (auto status = normalizeTensors(prepared.func); !status.ok()) return status;
   if (auto status = bufferizeWorkload(prepared.func); !status.ok()) return status;
   prepared.list = splitPhases(prepared.func, prepared.machine.vector_registers);
+  if (sharesValues(prepared.list)) {
+    prepared.list = onePhase(prepared.func);
+    return prepared;
+  }
   for (Phase& phase : prepared.list.phases)
     for (Nest& nest : phase.nests) mergeLoops(nest);
   planPhases(prepared.list, prepared.machine, unit.schedule());
