@@ -73,6 +73,15 @@ void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule&
   }
 }
 
+/// Iterations of a block of `extent` that make an even number of blocks, at least `points` and four where there are as
+/// many pairs of tiles: two and four threads share them, and nothing else of a blocked reduction is in the grid.
+int64_t evenPoints(int64_t extent, int64_t unit, int64_t points) {
+  const int64_t tiles = ceilDiv(extent, unit);
+  for (int64_t wanted = std::max<int64_t>(4, (points + 1) / 2 * 2); wanted >= 2; wanted -= 2)
+    if (const int64_t each = ceilDiv(tiles, wanted); each >= 2 && ceilDiv(tiles, each) % 2 == 0) return each * unit;
+  return extent;
+}
+
 /// Blocks of the loop nest in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the
 /// columns pass; a reduction too long for that is cut, and the partial sums wait in the output.
 void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
@@ -87,7 +96,7 @@ void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& 
     if (even > unit && even < extent) plan.block[loop] = even;
   };
   if (wanted.cache_tile_size() == nest.loops()) {
-    for (int loop : {roles.rows[0], v})
+    for (int loop : {roles.rows[0], v, roles.columns.empty() ? v : roles.columns[0]})
       if (wanted.cache_tile(loop) > 0) block(loop, plan.tile[loop], wanted.cache_tile(loop));
     if (const int k = plan.reductions[0]; wanted.cache_tile(k) > 0 && partialSums(nest))
       block(k, plan.tile[k], wanted.cache_tile(k));
@@ -106,7 +115,10 @@ void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& 
     block(k, plan.tile[k], longest);
     if (plan.block[k] > 0) {
       depth = depth / nest.extents[k] * plan.block[k];
-      block(v, plan.tile[v], kColumnsPerPoint);
+      const int outer = roles.columns.empty() ? v : roles.columns[0];
+      const int64_t columns = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
+      block(outer, plan.tile[outer],
+            evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, kColumnsPerPoint)));
     }
   }
   block(roles.rows[0], plan.tile[roles.rows[0]], machine.l2_bytes / 2 / std::max<int64_t>(1, depth));

@@ -162,6 +162,25 @@ TEST(DotProducts, CopyFewColumnsOnce) {
   EXPECT_GE(info.workspace_bytes(), 512 * 3 * 4);
 }
 
+// A reduction that is cut leaves the columns to the grid: they divide evenly between two threads, in panels too.
+TEST(BlockedReduction, DividesBetweenThreads) {
+  for (const bool panels : {false, true}) {
+    WorkloadText text;
+    const Tensor a = text.argument({3, 1700});
+    Tensor c;
+    if (panels) {
+      c = text.generic({a, text.argument({24, 1700, 16})}, {"d0, d3", "d1, d3, d2", "d0, d1, d2"},
+                       text.fill({3, 24, 16}, "0.0"), 4, "pppr", kMultiplyAdd);
+    } else {
+      c = text.named("matmul", {a, text.argument({1700, 384})}, text.fill({3, 384}, "0.0"));
+    }
+    const v1::KernelInfo info = checkWorkload(text.finish({c}), {});
+    const int64_t grid = info.phases(info.phases_size() - 1).grid();
+    EXPECT_GE(grid, 2) << (panels ? "panels" : "rows");
+    EXPECT_EQ(grid % 2, 0) << (panels ? "panels" : "rows");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, Packing, ::testing::Range(0U, 60U));
 
 /// A sum, and a consumer that first makes `count` quotients of x and only then uses them one by one.
