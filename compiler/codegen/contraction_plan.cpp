@@ -100,7 +100,7 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
     if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() > machine.vector_registers) return;
     // More rows of a long matrix than the prefetcher follows as streams.
     if (one_panel && nr == 1 && mr > kRowStreams && machine.vector_registers > kRowStreams && wanted_rows == 0) return;
-    if (wanted_rows > 0 && (mr != wanted_rows || nr != wanted_vectors)) return;
+    if ((wanted_rows > 0 && mr != wanted_rows) || (wanted_vectors > 0 && nr != wanted_vectors)) return;
     double cycles = 0;
     forTiles(row1, r1, [&](int64_t s1, int64_t n1) {
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
@@ -126,7 +126,7 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
   };
   search();
   if (best == kNever) {  // the wanted tile does not exist here
-    wanted_rows = 0;
+    wanted_rows = wanted_vectors = 0;
     search();
   }
   if (!rows.empty()) plan.tile[rows[0]] = t1;

@@ -28,9 +28,10 @@ llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int
   return loops;
 }
 
-/// Turns input `packed.input` of `nest` to panels; returns the nest that fills them, and its plan.
-std::pair<Nest, TilePlan> pack(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan, const PackedOperand& packed,
-                               const Machine& machine) {
+}  // namespace
+
+std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan,
+                                    const PackedOperand& packed, const Machine& machine) {
   Operand& operand = nest.statements[0].inputs[packed.input];
   const int64_t width = plan.tile[packed.loop];
   const llvm::SmallVector<int> loops = loopsOf(plan, operand, packed.loop);
@@ -81,8 +82,6 @@ std::pair<Nest, TilePlan> pack(mlir::OpBuilder& builder, Nest& nest, const TileP
   return {std::move(copy), std::move(copy_plan)};
 }
 
-}  // namespace
-
 void planPhases(PhaseList& list, const Machine& machine, const v1::Schedule& schedule) {
   const Nest* dominant = nullptr;
   for (const Phase& phase : list.phases)
@@ -91,7 +90,7 @@ void planPhases(PhaseList& list, const Machine& machine, const v1::Schedule& sch
   v1::Schedule others;
   if (schedule.strategy() == kScalarStrategy) others.set_strategy(kScalarStrategy);
   for (Phase& phase : list.phases) {
-    phase.plans.clear();
+    if (!phase.plans.empty()) continue;  // panels of a region
     for (const Nest& nest : phase.nests)
       phase.plans.push_back(planTile(nest, machine, &nest == dominant ? schedule : others));
   }
@@ -105,7 +104,7 @@ void packOperands(mlir::func::FuncOp func, PhaseList& list, const Machine& machi
     Phase packing;
     for (size_t n = 0; n < phase.nests.size(); ++n)
       for (const PackedOperand& packed : phase.plans[n].packed) {
-        auto [copy, plan] = pack(builder, phase.nests[n], phase.plans[n], packed, machine);
+        auto [copy, plan] = packInput(builder, phase.nests[n], phase.plans[n], packed, machine);
         packing.nests.push_back(std::move(copy));
         packing.plans.push_back(std::move(plan));
       }
