@@ -39,7 +39,7 @@ absl::StatusOr<FileIdentity> identifyModel(const std::string& path) {
     EVP_DigestUpdate(context.get(), chunk.data(), count);
   }
   if (identity.first_bytes.empty()) {
-    return failureStatus(v1::Failure::INVALID_MODEL, absl::StrCat("the model file ", path, " is empty or unreadable"));
+    return failureStatus(v1::Failure::INVALID_MODEL, "the model file is empty or unreadable");
   }
   char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;

@@ -21,6 +21,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
 #include "llvm/TargetParser/Triple.h"
+#include "proto/element_size.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -189,25 +190,6 @@ class Tables {
     int64_t size = elementBytes(spec.dtype());
     for (int64_t extent : spec.shape()) size *= extent;
     return size;
-  }
-  static int64_t elementBytes(v1::DataType dtype) {
-    switch (dtype) {
-      case v1::DATA_TYPE_F64:
-      case v1::DATA_TYPE_I64:
-      case v1::DATA_TYPE_U64:
-        return 8;
-      case v1::DATA_TYPE_F32:
-      case v1::DATA_TYPE_I32:
-      case v1::DATA_TYPE_U32:
-        return 4;
-      case v1::DATA_TYPE_F16:
-      case v1::DATA_TYPE_BF16:
-      case v1::DATA_TYPE_I16:
-      case v1::DATA_TYPE_U16:
-        return 2;
-      default:
-        return 1;
-    }
   }
 
   const v1::Plan& plan_;

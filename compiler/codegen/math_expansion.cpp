@@ -1,6 +1,7 @@
 #include "compiler/codegen/math_expansion.h"
 
 #include "compiler/codegen/math_double.h"
+#include "compiler/codegen/math_single.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -121,6 +122,7 @@ mlir::LogicalResult expandMath(mlir::ModuleOp module) {
   mlir::MLIRContext* context = module.getContext();
   mlir::RewritePatternSet patterns(context);
   populateDoubleMathPatterns(patterns);
+  populateSingleMathPatterns(patterns);
   patterns.add<FunctionInSinglePrecision, Log10, TruncateInTwoSteps, Remainder>(context);
   llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
                                               "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};

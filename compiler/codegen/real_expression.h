@@ -6,13 +6,16 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"
 
-/// Arithmetic on f64 scalars or vectors written as formulas; every operator emits an operation.
+/// Arithmetic on f32 or f64 scalars or vectors written as formulas; every operator emits an operation.
 namespace tessera::compiler::codegen {
 
 struct Reals {
   mlir::PatternRewriter& rewriter;
   mlir::Location loc;
-  mlir::Type type;  ///< f64 or a vector of it
+  mlir::Type type;  ///< f32, f64 or a vector of one of them
+
+  mlir::Type real() const { return mlir::getElementTypeOrSelf(type); }
+  mlir::IntegerType integer() const { return rewriter.getIntegerType(real().getIntOrFloatBitWidth()); }
 
   mlir::Type withElement(mlir::Type element) const {
     if (auto vector = llvm::dyn_cast<mlir::VectorType>(type)) return vector.clone(element);
@@ -30,11 +33,11 @@ struct Reals {
   }
 };
 
-/// i64, of the same shape.
+/// Integers as wide as the reals, of the same shape.
 struct Bits {
   const Reals* in;
   mlir::Value value;
-  Bits constant(int64_t c) const { return {in, in->splat(in->rewriter.getI64IntegerAttr(c))}; }
+  Bits constant(int64_t c) const { return {in, in->splat(in->rewriter.getIntegerAttr(in->integer(), c))}; }
   Bits operator+(Bits b) const { return {in, in->make<mlir::arith::AddIOp>(value, b.value)}; }
   Bits operator-(Bits b) const { return {in, in->make<mlir::arith::SubIOp>(value, b.value)}; }
   Bits operator+(int64_t c) const { return *this + constant(c); }
@@ -51,7 +54,7 @@ struct Real {
   const Reals* in;
   mlir::Value value;
 
-  Real constant(double c) const { return {in, in->splat(in->rewriter.getF64FloatAttr(c))}; }
+  Real constant(double c) const { return {in, in->splat(in->rewriter.getFloatAttr(in->real(), c))}; }
   Real operator+(Real b) const { return {in, in->make<mlir::arith::AddFOp>(value, b.value)}; }
   Real operator-(Real b) const { return {in, in->make<mlir::arith::SubFOp>(value, b.value)}; }
   Real operator*(Real b) const { return {in, in->make<mlir::arith::MulFOp>(value, b.value)}; }
@@ -76,8 +79,7 @@ struct Real {
   Real rounded() const { return apply<mlir::math::RoundEvenOp>(); }
   Real withSignOf(Real b) const { return {in, mlir::math::CopySignOp::create(in->rewriter, in->loc, value, b.value)}; }
   Bits bits() const {
-    return {in,
-            mlir::arith::BitcastOp::create(in->rewriter, in->loc, in->withElement(in->rewriter.getI64Type()), value)};
+    return {in, mlir::arith::BitcastOp::create(in->rewriter, in->loc, in->withElement(in->integer()), value)};
   }
   /// coefficients[0] + x (coefficients[1] + x (...))
   Real polynomial(std::initializer_list<double> coefficients) const {

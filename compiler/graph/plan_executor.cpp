@@ -20,29 +20,10 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "mlir/Transforms/Passes.h"
+#include "proto/element_size.h"
 
 namespace tessera::compiler {
 namespace {
-
-int64_t widthOf(v1::DataType type) {
-  switch (type) {
-    case v1::DATA_TYPE_F64:
-    case v1::DATA_TYPE_I64:
-    case v1::DATA_TYPE_U64:
-      return 8;
-    case v1::DATA_TYPE_F32:
-    case v1::DATA_TYPE_I32:
-    case v1::DATA_TYPE_U32:
-      return 4;
-    case v1::DATA_TYPE_F16:
-    case v1::DATA_TYPE_BF16:
-    case v1::DATA_TYPE_I16:
-    case v1::DATA_TYPE_U16:
-      return 2;
-    default:
-      return 1;
-  }
-}
 
 /// A strided memref descriptor of any rank, as MLIR's C interface lays it out.
 struct Descriptor {
@@ -167,7 +148,7 @@ AlignedBytes alignedBytes(int64_t size, int fill) {
 }  // namespace
 
 int64_t sizeInBytes(const v1::TensorSpec& spec) {
-  int64_t size = widthOf(spec.dtype());
+  int64_t size = elementBytes(spec.dtype());
   for (int64_t extent : spec.shape()) size *= extent;
   return size;
 }
@@ -175,7 +156,7 @@ int64_t sizeInBytes(const v1::TensorSpec& spec) {
 std::string randomBytes(const v1::TensorSpec& spec, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::string bytes(sizeInBytes(spec), '\0');
-  const int64_t width = widthOf(spec.dtype());
+  const int64_t width = elementBytes(spec.dtype());
   const int64_t count = static_cast<int64_t>(bytes.size()) / width;
   for (int64_t i = 0; i < count; ++i) {
     const double unit = static_cast<double>(random() >> 11) / static_cast<double>(1ULL << 53);

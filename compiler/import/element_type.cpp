@@ -61,26 +61,6 @@ std::string typeName(v1::DataType type) {
   return type >= 0 && type < static_cast<int>(std::size(kNames)) ? kNames[type] : absl::StrCat("type ", type);
 }
 
-int64_t elementBytes(v1::DataType type) {
-  switch (type) {
-    case v1::DATA_TYPE_F64:
-    case v1::DATA_TYPE_I64:
-    case v1::DATA_TYPE_U64:
-      return 8;
-    case v1::DATA_TYPE_F32:
-    case v1::DATA_TYPE_I32:
-    case v1::DATA_TYPE_U32:
-      return 4;
-    case v1::DATA_TYPE_F16:
-    case v1::DATA_TYPE_BF16:
-    case v1::DATA_TYPE_I16:
-    case v1::DATA_TYPE_U16:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
 bool isFloat(v1::DataType type) {
   return type == v1::DATA_TYPE_F32 || type == v1::DATA_TYPE_F64 || type == v1::DATA_TYPE_F16 ||
          type == v1::DATA_TYPE_BF16;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/element_size.h"
 #include "tessera/v1/tensor.pb.h"
 
 namespace tessera::compiler {
@@ -25,9 +26,6 @@ absl::Status elementTypeFault(int32_t onnx_type, const std::string& what, const 
 
 /// "f32", "u8", "bool", ...
 std::string typeName(v1::DataType type);
-
-/// Bytes of one element at the border of the module.
-int64_t elementBytes(v1::DataType type);
 
 bool isFloat(v1::DataType type);
 bool isUnsigned(v1::DataType type);  ///< integers without sign; not bool
