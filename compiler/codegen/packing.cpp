@@ -1,21 +1,11 @@
 #include "compiler/codegen/packing.h"
 
+#include "compiler/codegen/body_op.h"
 #include "compiler/codegen/loop_order.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
 namespace {
-
-/// An operation that copies one element: the body of a packing nest.
-mlir::linalg::LinalgOp copyOp(mlir::OpBuilder& builder, mlir::Value from, mlir::Value to) {
-  const mlir::AffineMap map = builder.getMultiDimIdentityMap(1);
-  return mlir::linalg::GenericOp::create(builder, builder.getUnknownLoc(), mlir::ValueRange{from}, mlir::ValueRange{to},
-                                         llvm::ArrayRef<mlir::AffineMap>{map, map},
-                                         llvm::ArrayRef<mlir::utils::IteratorType>{mlir::utils::IteratorType::parallel},
-                                         [](mlir::OpBuilder& b, mlir::Location loc, mlir::ValueRange arguments) {
-                                           mlir::linalg::YieldOp::create(b, loc, arguments[0]);
-                                         });
-}
 
 /// Loops of the packed array, slowest first: those of the plan that `operand` walks, panels, reductions.
 llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int panel_loop) {
@@ -56,7 +46,8 @@ std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const 
 
   Nest copy;
   Statement statement;
-  statement.op = copyOp(builder, panels.root, panels.root);
+  statement.op = bodyOp(builder, panels.element, 1,
+                        [](mlir::OpBuilder&, mlir::Location, mlir::ValueRange arguments) { return arguments[0]; });
   auto narrowed = [&](const Access& access) {
     Access result = access;
     result.strides.clear();

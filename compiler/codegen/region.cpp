@@ -103,7 +103,8 @@ class RegionBuilder {
     depth_.assign(nests_.nests.size(), 0);
     for (size_t n = 0; n < nests_.nests.size(); ++n)
       for (int v = 0; v < geometry_.sliceLoops(); ++v)
-        if (geometry_.dependsOn(n, v)) depth_[n] = v + 1;
+        if (geometry_.dependsOn(n, v) || nests_.time(n) == When::kEveryBlock || nests_.time(n) == When::kLastBlock)
+          depth_[n] = v + 1;
     // What several nests write, one after another, they write again together.
     for (bool changed = true; changed;) {
       changed = false;
@@ -132,6 +133,8 @@ class RegionBuilder {
       for (int v = depth; v < geometry_.sliceLoops(); ++v) after *= geometry_.count(v);
       if (after == 1) depth = geometry_.sliceLoops();
     }
+    for (size_t n = 0; n < nests_.nests.size(); ++n)
+      if (nests_.time(n) == When::kFirstBlock) depth_[n] = geometry_.sliceLoops() - 1;
   }
 
   /// Adds to `access` the position of coordinate (or loop) `range` times `stride`.
@@ -192,7 +195,7 @@ class RegionBuilder {
       }
       for (int loop = 0; loop < nest.loops(); ++loop) nest.extents[loop] = loops[loop].size;
       mergeLoops(nest);
-      result.push_back({std::move(nest), static_cast<int>(n), depth_[n]});
+      result.push_back({std::move(nest), static_cast<int>(n), depth_[n], nests_.time(n) == When::kLastBlock});
     }
     return result;
   }
@@ -257,12 +260,14 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
   if (!geometry.ok()) return geometry.status();
   auto region = RegionBuilder(builder, nests, std::move(*geometry), machine).build(before);
   if (!region.ok()) return region.status();
+  if (!loops.back().reductions.empty()) region->blocks = region->counts.back();
   const Coordinates& result = nests.coordinates.at(nests.result);
   llvm::SmallVector<int64_t> shape(result.extents);
   for (const SliceLoop& loop : loops)
     if (loop.coordinate >= 0) shape[loop.coordinate] = std::min(loop.tile, shape[loop.coordinate]);
   region->description = absl::StrCat("region of ", nests.nests.size(), " nests, ", region->slices(), " slices of ",
                                      shape.empty() ? "1" : absl::StrJoin(shape, "x"));
+  if (region->blocks > 1) absl::StrAppend(&region->description, " in ", region->blocks, " blocks of r0");
   return region;
 }
 

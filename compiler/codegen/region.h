@@ -11,6 +11,7 @@ struct RegionStep {
   TilePlan plan;
   int number = 0;  ///< of the nest in program order
   int depth = 0;
+  bool last = false;  ///< in the last block of a slice only
 };
 
 /// Code for slices of one geometry: full ones, the last, those that touch a padded border.
@@ -21,7 +22,8 @@ struct RegionVariant {
 
 /// Nests that run slice by slice in one phase. Slices are numbered with the first slice loop slowest.
 struct Region {
-  llvm::SmallVector<int64_t> counts;                           ///< slices along each slice loop
+  llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop
+  int64_t blocks = 1;  ///< more than 1: the last slice loop counts blocks of a reduction within one slice
   llvm::SmallVector<llvm::SmallVector<Range>> groups;          ///< per slice loop: slices of equal geometry
   std::vector<RegionVariant> variants;                         ///< one per choice of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
@@ -31,7 +33,7 @@ struct Region {
   int64_t slices() const {
     int64_t product = 1;
     for (int64_t count : counts) product *= count;
-    return product;
+    return product / blocks;
   }
 };
 

@@ -1,9 +1,11 @@
 #include "compiler/codegen/region_chain.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/softmax_nests.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -35,6 +37,18 @@ absl::Status cutDimension(const Coordinates& coordinates, int dim, int64_t tile,
   return absl::OkStatus();
 }
 
+/// Iterations of the reduction of the last contraction: what r0 names.
+int64_t lastReduction(const SlicedNests& nests) {
+  int64_t extent = std::numeric_limits<int64_t>::max();
+  for (const Nest& nest : nests.nests) {
+    if (!isContraction(nest)) continue;
+    extent = 1;
+    for (int loop = 0; loop < nest.loops(); ++loop)
+      if (nest.reduction[loop]) extent *= nest.extents[loop];
+  }
+  return extent;
+}
+
 }  // namespace
 
 absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& machine, const v1::ChainTiling& chain) {
@@ -48,22 +62,35 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& 
           absl::StrCat(phase.loops[0]->getName().getStringRef().str(), " is no loop nest over dense data"),
           phase.loops[0]->getName().getStringRef().str(), "structured operations (linalg)");
   SlicedNests nests = flattenPhases(list);
+  deferDivisions(nests);
   if (!nests.result) return refuseChain("the workload computes nothing", "no operation", "");
   const Coordinates& coordinates = nests.coordinates.at(nests.result);
   const int64_t rank = llvm::cast<mlir::MemRefType>(nests.result.getType()).getRank();
   llvm::SmallVector<SliceLoop> loops;
   llvm::SmallVector<std::string> seen;
+  int64_t blocks = 0;  // of the reduction
   for (auto [name, tile] : llvm::zip_equal(chain.order(), chain.tile())) {
     const std::string accepted = absl::StrCat("d0 to d", rank - 1, ", and r0 last, each once");
     int dim = 0;
+    if (blocks > 0) return refuseChain("r0 is not the last name", name, accepted);
     if (llvm::is_contained(seen, name)) return refuseChain(absl::StrCat(name, " is named twice"), name, accepted);
     seen.push_back(name);
     if (tile < 1)
       return refuseChain(absl::StrCat("the block of ", name, " has extent ", tile), absl::StrCat(tile), "at least 1");
-    if (name == "r0") return refuseChain("r0 is named, and no softmax lies between two products", name, accepted);
+    if (name == "r0") {
+      blocks = tile;
+      continue;
+    }
     if (name.size() < 2 || name[0] != 'd' || !absl::SimpleAtoi(name.substr(1), &dim) || dim < 0 || dim >= rank)
       return refuseChain(absl::StrCat("\"", name, "\" names no dimension of the first result"), name, accepted);
     if (auto status = cutDimension(coordinates, dim, tile, loops); !status.ok()) return status;
+  }
+  if (blocks > 0 && blocks < lastReduction(nests)) {
+    mlir::OpBuilder builder(func.getContext());
+    builder.setInsertionPointToStart(&func.getBody().front());
+    auto reduction = runSoftmaxInBlocks(builder, nests, blocks);
+    if (!reduction.ok()) return reduction.status();
+    loops.push_back(std::move(*reduction));
   }
   return cutIntoSlices(func, list, nests, std::move(loops), machine);
 }

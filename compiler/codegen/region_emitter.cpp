@@ -16,6 +16,10 @@ class RegionEmitter {
       : b_(builder), loc_(builder.getUnknownLoc()), region_(region), context_(context) {}
 
   void emit(Value lo, Value hi) {
+    if (region_.blocks > 1) {  // the grid counts slices, the loop blocks of them
+      lo = arith::MulIOp::create(b_, loc_, lo, constant(region_.blocks));
+      hi = arith::MulIOp::create(b_, loc_, hi, constant(region_.blocks));
+    }
     auto loop = mlir::scf::ForOp::create(b_, loc_, lo, hi, constant(1));
     OpBuilder::InsertionGuard guard(b_);
     b_.setInsertionPointToStart(loop.getBody());
@@ -74,6 +78,11 @@ class RegionEmitter {
         if (step.depth == 0) due = nullptr;
         due = due ? arith::OrIOp::create(b_, loc_, due, first_).getResult() : first_;
         auto branch = mlir::scf::IfOp::create(b_, loc_, due, /*withElseRegion=*/false);
+        b_.setInsertionPointToStart(branch.thenBlock());
+      }
+      if (step.last) {
+        Value is_last = compare(arith::CmpIPredicate::eq, context_.slice.back(), constant(region_.counts.back() - 1));
+        auto branch = mlir::scf::IfOp::create(b_, loc_, is_last, /*withElseRegion=*/false);
         b_.setInsertionPointToStart(branch.thenBlock());
       }
       emitNest(b_, step.nest, step.plan, context_, constant(0), constant(gridOf(step.nest, step.plan)));

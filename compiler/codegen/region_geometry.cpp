@@ -74,10 +74,13 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
   for (auto [v, slice] : llvm::enumerate(loops)) {
     auto needs = inferNeeds(nests, slice);
     if (!needs.ok()) return needs.status();
+    auto name = [&](const SliceLoop& loop) {
+      return loop.coordinate < 0 ? std::string("r0") : absl::StrCat("d", result.dims[loop.coordinate]);
+    };
     auto twice = [&](const std::string& what, int other) {
-      return refuseChain(absl::StrCat(what, " is walked by d", result.dims[slice.coordinate], " and by d",
-                                      result.dims[loops[other].coordinate], " together, and only one can be cut"),
-                         absl::StrCat("d", result.dims[slice.coordinate]), "dimensions that no operand adds up");
+      return refuseChain(absl::StrCat(what, " is walked by ", name(slice), " and by ", name(loops[other]),
+                                      " together, and only one can be cut"),
+                         name(slice), "dimensions that no operand adds up");
     };
     for (size_t n = 0; n < nests.nests.size(); ++n)
       for (int loop = 0; loop < nests.nests[n].loops(); ++loop) {

@@ -57,7 +57,7 @@ class RegionPlanner {
       }
       for (const PackedOperand& packed : plan.packed) pack(variant, each, plan, packed, main);
       plan.grid_levels = 0;
-      variant.steps.push_back({std::move(each.nest), std::move(plan), each.number, each.depth});
+      variant.steps.push_back({std::move(each.nest), std::move(plan), each.number, each.depth, each.last});
     }
     fillShared(std::numeric_limits<int>::max());
   }
@@ -161,7 +161,7 @@ class RegionPlanner {
     } else {
       copy_plan.grid_levels = 0;
       panels_.push_back(operand.access.root);
-      shared.copy = RegionStep{std::move(copy), std::move(copy_plan), each.number, depth};
+      shared.copy = RegionStep{std::move(copy), std::move(copy_plan), each.number, depth, false};
       variant.steps.push_back(*shared.copy);
     }
     if (depth < sliceLoops()) shared_.push_back(std::move(shared));

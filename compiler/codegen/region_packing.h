@@ -9,6 +9,7 @@ struct RegionNest {
   Nest nest;
   int number = 0;  ///< in program order
   int depth = 0;   ///< see RegionStep
+  bool last = false;
 };
 
 /// Plans every nest of every variant (`nests`, in the order of region.variants) and fills their steps, with the steps

@@ -49,9 +49,10 @@ class Backward {
       }
   }
 
-  /// `dim`: the dimension of the result that is cut, for other results and messages.
-  Needs slice(int coordinate, Range range, int dim) {
-    coordinate_ = coordinate;
+  /// Along slice loop `cut`; `dim`: the dimension of the result that is cut, for other results.
+  Needs slice(const SliceLoop& cut, Range range, int dim) {
+    reductions_ = cut.reductions;
+    coordinate_ = cut.coordinate;
     dim_ = dim;
     range_ = range;
     needs_ = Needs();
@@ -131,6 +132,8 @@ class Backward {
           sum = sum.size() == 0 ? range : Range{std::min(sum.lo, range.lo), std::max(sum.hi, range.hi)};
       }
     }
+    for (auto [nest_number, loop] : reductions_)
+      if (nest_number == n) loops[loop] = range_;
     if (!needed) {
       needs_.loops[n].assign(nest.loops(), Range{});
       return;
@@ -159,6 +162,7 @@ class Backward {
   std::vector<llvm::SmallVector<std::optional<Walks>>> walks_;  ///< [nest][slot]
   int coordinate_ = 0, dim_ = 0;
   Range range_;
+  llvm::SmallVector<std::pair<size_t, int>> reductions_;
   Needs needs_;
 };
 
@@ -203,14 +207,15 @@ absl::Status checkResults(const SlicedNests& region, const std::vector<Needs>& s
 absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const SliceLoop& slice) {
   const Coordinates& coordinates = region.coordinates.at(region.result);
   const bool whole = slice.coordinate < 0;
-  const int64_t extent = whole ? slice.tile : coordinates.extents[slice.coordinate];
+  const int64_t extent = whole ? slice.extent : coordinates.extents[slice.coordinate];
   const int dim = whole ? -1 : coordinates.dims[slice.coordinate];
   Backward backward(region);
   std::vector<Needs> slices;
   for (int64_t lo = 0; lo < extent; lo += slice.tile) {
-    slices.push_back(backward.slice(slice.coordinate, {lo, std::min(lo + slice.tile, extent)}, dim));
+    slices.push_back(backward.slice(slice, {lo, std::min(lo + slice.tile, extent)}, dim));
   }
-  if (auto status = checkResults(region, slices, dim); !status.ok()) return status;
+  if (!whole)
+    if (auto status = checkResults(region, slices, dim); !status.ok()) return status;
   return slices;
 }
 

@@ -16,19 +16,27 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// One coordinate of the region's result in blocks of `tile`; coordinate -1: nothing is cut, one slice.
+/// One coordinate of the region's result in blocks of `tile`. Coordinate -1: the reduction loops `reductions` (nest,
+/// loop), all of `extent`, in blocks that run one after another in each slice; without any, nothing is cut.
 struct SliceLoop {
   int coordinate = 0;
   int64_t tile = 1;
+  int64_t extent = 1;
+  llvm::SmallVector<std::pair<size_t, int>> reductions = {};
 };
+
+/// When a nest of a region in blocks runs.
+enum class When { kByNeed, kFirstBlock, kEveryBlock, kLastBlock };
 
 /// Nests in program order with the coordinates of what they touch. Program order is kept within a slice, so a nest
 /// sees what those before it have computed for the same slice.
 struct SlicedNests {
   std::vector<Nest> nests;
   llvm::DenseMap<mlir::Value, Coordinates> coordinates;
+  std::vector<When> when;                        ///< per nest; empty: all by need
   mlir::Value result;                            ///< what is cut
   llvm::SmallVector<mlir::Value> other_results;  ///< buffers read after the region, cut in the same dimensions
+  When time(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
   bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
 };
 

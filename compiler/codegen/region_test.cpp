@@ -83,6 +83,50 @@ TEST(Region, AttentionWithWholeRows) {
                     chain.batch * ((chain.m + 15) / 16));
 }
 
+TEST(Region, AttentionWithRunningMaximum) {
+  for (const Chain& chain : {Chain{2, 48, 64, 32, 32}, Chain{3, 29, 37, 19, 23}, Chain{2, 48, 64, 32, 32, "f32", true},
+                             Chain{1, 5, 7, 3, 2}, Chain{2, 33, 30, 16, 17, "f64"}}) {
+    const auto info = checkWorkload(productChain(chain, true), chained({{"d0", 1}, {"d1", 16}, {"r0", 6}}));
+    expectOneRegion(info, chain.batch * ((chain.m + 15) / 16));
+    EXPECT_NE(info.phases(info.phases_size() - 1).strategy().find("blocks of r0"), std::string::npos);
+  }
+}
+
+TEST(Region, RunningMaximumNeedsNoWholeRow) {
+  const std::string ir = productChain({1, 32, 512, 16, 16}, true);
+  const auto rows = checkWorkload(ir, chained({{"d1", 16}})),
+             blocks = checkWorkload(ir, chained({{"d1", 16}, {"r0", 32}}));
+  EXPECT_GE(rows.scratch_bytes(), 16 * 512 * 4);
+  EXPECT_LT(blocks.scratch_bytes(), 16 * 512 * 4 / 2);
+}
+
+/// softmax(A B * scale + mask) C with masked columns: -inf where the mask says so.
+std::string maskedAttention(int64_t m, int64_t n, int last_seeing_row) {
+  WorkloadText text;
+  const Tensor a = text.argument({2, m, 16}), b = text.argument({2, n, 16}), c = text.argument({2, n, 20});
+  const Tensor s = batchProduct(text, a, b, true);
+  const std::string id = "d0, d1, d2";
+  // Row i sees columns up to i; rows behind last_seeing_row see none.
+  const Tensor masked = text.generic(
+      {s}, {id, id}, text.empty(s.shape), 3, "",
+      "%f = arith.constant 0.25 : f32\n    %low = arith.constant 0xFF800000 : f32\n"
+      "    %limit = arith.constant " +
+          std::to_string(last_seeing_row) +
+          " : index\n    %x = arith.mulf %i0, %f : f32\n    %row = linalg.index 1 : index\n"
+          "    %column = linalg.index 2 : index\n    %after = arith.cmpi ult, %row, %column : index\n"
+          "    %none = arith.cmpi ult, %limit, %row : index\n    %seen = arith.select %after, %low, %x : f32\n"
+          "    %r = arith.select %none, %low, %seen : f32");
+  return text.finish({batchProduct(text, softmax(text, masked), c)});
+}
+
+TEST(Region, MaskedRows) {
+  for (const Tiling& tiling :
+       {Tiling{{"d0", 1}, {"d1", 8}}, Tiling{{"d0", 1}, {"d1", 8}, {"r0", 5}}, Tiling{{"d1", 16}, {"r0", 16}}}) {
+    checkWorkload(maskedAttention(37, 40, 1000), chained(tiling));
+    checkWorkload(maskedAttention(37, 40, 20), chained(tiling));  // NaN in rows 21 to 36, as unfused
+  }
+}
+
 TEST(Region, TilesThatDoNotCutAreWhole) {
   expectOneRegion(checkWorkload(productChain({1, 20, 24, 16, 12}, true), chained({{"d1", 64}})), 1);
 }
@@ -90,7 +134,7 @@ TEST(Region, TilesThatDoNotCutAreWhole) {
 TEST(Region, RandomChains) {
   std::mt19937 random(11);
   auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
-  for (unsigned seed = 0; seed < 24; ++seed) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
     Chain chain{pick({1, 2, 3}), pick({1, 13, 32, 50}), pick({1, 7, 31, 64}), pick({1, 8, 37}), pick({1, 16, 45})};
     chain.element = seed % 5 == 4 ? "f64" : "f32";
     chain.transposed = random() % 2 != 0;
@@ -98,9 +142,11 @@ TEST(Region, RandomChains) {
     if (random() % 4) tiling.emplace_back("d0", pick({1, 2}));
     if (random() % 4) tiling.emplace_back("d1", pick({1, 6, 14, 16, 64}));
     if (random() % 3 == 0) tiling.emplace_back("d2", pick({8, 16, 20}));
+    const bool with_softmax = random() % 2;
     std::shuffle(tiling.begin(), tiling.end(), random);
+    if (with_softmax && random() % 2) tiling.emplace_back("r0", pick({1, 8, 15, 200}));
     if (tiling.empty()) tiling.emplace_back("d1", 12);
-    checkWorkload(productChain(chain, random() % 2), chained(tiling, seed));
+    checkWorkload(productChain(chain, with_softmax), chained(tiling, seed));
     if (HasFailure()) FAIL() << "seed " << seed;
   }
 }
@@ -173,6 +219,7 @@ TEST(Region, RefusesWhatCannotBeCut) {
   EXPECT_NE(refused(ir, {{"d1", 0}}).message().find("extent 0"), std::string::npos);
   EXPECT_NE(refused(ir, {{"d1", 2}, {"d1", 4}}).message().find("twice"), std::string::npos);
   EXPECT_EQ(refused(productChain({2, 8, 8, 8, 8}, false), {{"r0", 2}}).found(), "r0");
+  EXPECT_NE(refused(ir, {{"r0", 2}, {"d1", 4}}).message().find("not the last"), std::string::npos);
   // A result that is a sum over the dimension that is cut would be written by every slice.
   WorkloadText text;
   const Tensor x = text.argument({12, 10});
