@@ -97,7 +97,8 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
     const Stopwatch graph_time;
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
-    absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target);
+    absl::StatusOr<PlannedGraph> graph =
+        planGraph(*std::move(model), target, {.winograd = request.spec.options().opt_level() != kPlainLoops});
     if (!graph.ok()) return inVariant(bindings, count, graph.status());
     graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
     if (absl::Status status = merger.add(*std::move(graph), bindings.text()); !status.ok()) return status;

@@ -89,10 +89,17 @@ mlir::LogicalResult decompose(mlir::func::FuncOp func) {
 }
 
 /// A producer can write into the interior of a padded result only when the fill is there before it; fills of
-/// constants depend on nothing, so they go first. Every user of an empty tensor gets its own: sharing one
-/// would make one of them a copy.
+/// constants depend on nothing, so they go first. Every user of an empty tensor gets its own, and every operation that
+/// starts from a filled one: sharing one would make one of them a copy.
 void hoistFills(mlir::func::FuncOp func) {
   mlir::Block& entry = func.getBody().front();
+  for (linalg::FillOp fill : llvm::make_early_inc_range(entry.getOps<linalg::FillOp>()))
+    for (mlir::OpOperand& use : llvm::make_early_inc_range(fill->getUses())) {
+      auto reader = llvm::dyn_cast<linalg::LinalgOp>(use.getOwner());
+      if (fill->hasOneUse() || !reader || !reader.isDpsInit(&use)) continue;
+      mlir::OpBuilder builder(fill);
+      use.set(builder.clone(*fill)->getResult(0));
+    }
   llvm::SmallVector<tensor::EmptyOp> empties;
   entry.walk([&](tensor::EmptyOp op) { empties.push_back(op); });
   for (tensor::EmptyOp empty : empties)

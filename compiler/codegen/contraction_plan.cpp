@@ -41,6 +41,23 @@ Roles rolesOf(const Nest& nest, const TilePlan& plan) {
   return roles;
 }
 
+/// Whether no operand is broadcast along the vector and neighbouring rows share what they read, as in a depthwise
+/// convolution with a short window.
+bool slides(const Nest& nest, const Roles& roles) {
+  constexpr int64_t kLongestWindow = 7;
+  if (roles.a >= 0 || roles.rows.empty()) return false;
+  bool shared = false;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (!nest.reduction[loop]) continue;
+    if (nest.extents[loop] > kLongestWindow) return false;
+    for (const Operand& input : nest.statements[0].inputs) {
+      const int64_t step = input.access.strides[loop], row = input.access.strides[roles.rows[0]];
+      shared |= step != 0 && row != 0 && row % step == 0 && row / step < nest.extents[loop];
+    }
+  }
+  return shared;
+}
+
 /// Splits `extent` into full tiles and a rest: calls fn(size, count).
 template <typename Fn>
 void forTiles(int64_t extent, int64_t tile, Fn fn) {
@@ -92,12 +109,17 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
   // Rows that collide in L1 are best kept few: the same tiles as with one panel, and nothing to copy.
   const bool few_rows = one_panel || (a >= 0 && !rows.empty() && canPack(nest, a) &&
                                       rowsCollide(machine, kRowStreams, strideBytes(nest, a, rows[0])));
+  // A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
+  // spare that operand stays in them altogether.
+  const int64_t kept = !plan.sliding ? 0 : machine.vector_registers >= 32 ? 13 : 6;
   double best = kNever;
   int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
   auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
     const int64_t mr = r1 * r2, nr = nv * c2;
     // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
-    if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() > machine.vector_registers) return;
+    if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() + kept > machine.vector_registers)
+      return;
+    if (plan.sliding && (nr > 1 || r2 > 1) && wanted_rows == 0) return;
     // More rows of a long matrix than the prefetcher follows as streams.
     if (one_panel && nr == 1 && mr > kRowStreams && machine.vector_registers > kRowStreams && wanted_rows == 0) return;
     if ((wanted_rows > 0 && mr != wanted_rows) || (wanted_vectors > 0 && nr != wanted_vectors)) return;
@@ -284,6 +306,7 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
 
 void planContraction(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
   const Roles roles = rolesOf(nest, plan);
+  plan.sliding = slides(nest, roles);
   chooseRegisterTile(nest, machine, wanted, roles, plan);
   plan.order = byOutputStride(nest);
   sortBy(plan.order, [&](int loop) { return rankOf(roles, plan, loop); });

@@ -6,6 +6,7 @@
 #include "compiler/codegen/body.h"
 #include "compiler/codegen/contraction_plan.h"
 #include "compiler/codegen/reduction.h"
+#include "compiler/codegen/separable.h"
 #include "compiler/codegen/transpose.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -51,6 +52,8 @@ class TileEmitter {
         for (size_t o = 0; o < outputs; ++o) old.push_back(initial(p, 0, o, plan_.lanes));
         registers_[p].push_back(evaluate(0, p, plan_.lanes, old));
       }
+    } else if (plan_.strategy == kTransformStrategy) {
+      keep(transformBlock());
     } else {
       Values accumulators;
       for (size_t p = 0; p < points_.size(); ++p)
@@ -66,6 +69,31 @@ class TileEmitter {
   }
 
  private:
+  /// One block of a separable transform: the left matrix on its columns as they are loaded, then the right one on
+  /// the rows of what that leaves. Results in the order of the points.
+  Values transformBlock() {
+    const SeparableTransform transform = *separableTransform(nest_);
+    const auto& [left, right] = std::pair(transform.left, transform.right);
+    const int slot = slotOf(0, false, transform.source);
+    std::vector<Values> halfway(left.matrix.size());  // [p][j]
+    for (int64_t j = 0; j < nest_.extents[right.reduction]; ++j) {
+      Values column;
+      for (int64_t i = 0; i < nest_.extents[left.reduction]; ++i) {
+        Point point = points_[0];
+        point.at[left.reduction] = i;
+        point.at[right.reduction] = j;
+        column.push_back(load(slot, point, plan_.lanes));
+      }
+      const Values turned = applyMatrix(b_, left.matrix, column, context_.fuse_multiply_add);
+      for (auto [p, value] : llvm::enumerate(turned)) halfway[p].push_back(value);
+    }
+    std::vector<Values> results;  // [p][q]
+    for (const Values& row : halfway) results.push_back(applyMatrix(b_, right.matrix, row, context_.fuse_multiply_add));
+    Values ordered;
+    for (const Point& point : points_) ordered.push_back(results[point.at[left.parallel]][point.at[right.parallel]]);
+    return ordered;
+  }
+
   /// The first statement's results into the registers followers read.
   void keep(llvm::ArrayRef<Value> accumulators) {
     const size_t outputs = nest_.statements[0].outputs.size();
@@ -435,8 +463,23 @@ class TileEmitter {
     }
   }
 
+  /// The unrolled steps of a window that slides along the tile's points: for each row of the window all points, each
+  /// with the row's steps. What one point loads the next one finds.
+  void slide(Values& accumulators) {
+    const int along = plan_.reductions.back();
+    const int64_t steps = reduction_sizes_[along];
+    loads_.clear();
+    for (size_t p = 0; p < points_.size(); ++p)
+      for (int64_t i = 0; i < steps; ++i) {
+        offset_[along] = i;
+        accumulators[p] = evaluate(0, p, plan_.lanes, accumulators[p])[0];
+      }
+    offset_[along] = 0;
+  }
+
   /// The unrolled reduction steps, innermost loop fastest.
   void step(size_t level, Values& accumulators) {
+    if (plan_.sliding && level + 1 == plan_.reductions.size()) return slide(accumulators);
     if (level < plan_.reductions.size()) {
       const int loop = plan_.reductions[level];
       const bool vector = loop == plan_.vector_loop;

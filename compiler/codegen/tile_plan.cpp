@@ -7,6 +7,7 @@
 #include "compiler/codegen/contraction_plan.h"
 #include "compiler/codegen/loop_order.h"
 #include "compiler/codegen/reduction.h"
+#include "compiler/codegen/separable.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler::codegen {
@@ -156,6 +157,14 @@ void chooseReductions(const Nest& nest, const v1::Schedule& wanted, TilePlan& pl
   if (plan.lanes == 1) return;
   int64_t budget = std::max<int64_t>(1, 256 / std::max(1, plan.rows * plan.vectors));
   budget = std::min<int64_t>(budget, 16);
+  if (plan.sliding) {  // a window of nine is unrolled, of a larger one its rows
+    const int along = plan.reductions.back();
+    int64_t steps = 1;
+    for (int loop : plan.reductions) steps *= nest.extents[loop];
+    for (int loop : plan.reductions)
+      if (loop == along || steps <= 9) plan.tile[loop] = nest.extents[loop];
+    return;
+  }
   const int64_t limit = wanted.unroll_reduction() > 0 ? wanted.unroll_reduction() : 4;
   for (int loop : llvm::reverse(plan.reductions)) {
     if (loop == plan.vector_loop) break;
@@ -185,6 +194,8 @@ void chooseGrid(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
   for (int loop : plan.reductions)
     inside *=
         static_cast<double>(loop == plan.vector_loop ? ceilDiv(nest.extents[loop], plan.lanes) : nest.extents[loop]);
+  // A block of a transform costs a few instructions an element, not a sum for each.
+  if (plan.strategy == kTransformStrategy) inside = 6.0 * plan.rows;
   plan.grid_levels = 0;
   while (plan.grid_levels < static_cast<int>(plan.levels.size()) && !nest.reduction[plan.levels[plan.grid_levels].loop])
     ++plan.grid_levels;
@@ -234,7 +245,14 @@ TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& 
   TilePlan plan;
   plan.tile.assign(nest.loops(), 1);
   plan.block.assign(nest.loops(), 0);
-  if (wanted.strategy() != kScalarStrategy) chooseVectorLoop(nest, machine, plan);
+  if (wanted.strategy() != kScalarStrategy) {
+    auto transform = separableTransform(nest);
+    if (transform && planTransform(nest, *transform, machine.vector_bits / widestBits(nest), plan)) {
+      chooseGrid(nest, wanted, plan);
+      return plan;
+    }
+    chooseVectorLoop(nest, machine, plan);
+  }
   const bool contraction = isContraction(nest), tiled = contraction && plan.lanes > 1 && !plan.horizontal;
   if (tiled) {
     planContraction(nest, machine, wanted, plan);

@@ -15,6 +15,7 @@ struct Machine {
 };
 
 inline constexpr char kScalarStrategy[] = "scalar-loops";
+inline constexpr char kTransformStrategy[] = "transform";  ///< see separable.h
 
 /// One loop around the register tile: `loop` in steps of `step` iterations. A blocked loop has two levels, the
 /// block first.
@@ -44,8 +45,11 @@ struct TilePlan {
   llvm::SmallVector<int> reductions;  ///< reduction loops, outermost first
   llvm::SmallVector<Level> levels;    ///< loops around the tile, outermost first: `order` with the blocks put in
   int grid_levels = 0;                ///< the first so many of `levels` form the grid
+  /// Neighbouring points read the same vectors at other steps of the innermost reductions (a window that slides):
+  /// steps run within points, so that a vector is loaded once and soon used up.
+  bool sliding = false;
   llvm::SmallVector<PackedOperand> packed;
-  std::string strategy;       ///< "contraction", "reduction", "elementwise", "pack", "scalar-loops"
+  std::string strategy;       ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
   int rows = 1, vectors = 1;  ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.

@@ -5,6 +5,7 @@
 #include "compiler/graph/constant_evaluator.h"
 #include "compiler/graph/element_type.h"
 #include "compiler/graph/op_kind.h"
+#include "compiler/graph/winograd.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -197,7 +198,9 @@ void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
   for (mlir::Operation& op : main.getBody().front()) {
     auto constant = mlir::dyn_cast<mlir::arith::ConstantOp>(op);
     auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : nullptr;
-    if (elements && !elements.isSplat() && elements.getNumElements() > 1) constants.push_back(constant);
+    // The matrices of a transform are part of its code: additions, not data.
+    const bool is_code = llvm::any_of(op.getUsers(), [](mlir::Operation* user) { return user->hasAttr(kStageOf); });
+    if (elements && !elements.isSplat() && elements.getNumElements() > 1 && !is_code) constants.push_back(constant);
   }
   ConstantEvaluator evaluator;
   int64_t budget = kBudget;

@@ -15,6 +15,8 @@
 #include "compiler/graph/plan_writer.h"
 #include "compiler/graph/share_pads.h"
 #include "compiler/graph/simplify.h"
+#include "compiler/graph/stack_products.h"
+#include "compiler/graph/winograd.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -25,7 +27,7 @@
 
 namespace tessera::compiler {
 
-absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target) {
+absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, const GraphOptions& options) {
   model.module->getContext()
       ->loadDialect<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
                     mlir::tensor::TensorDialect, mlir::func::FuncDialect>();
@@ -72,6 +74,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
   count("merge-products", mergeProducts(main));
+  count("stack-products", stackProducts(main));
   count("fold-constants", foldConstants(main, &model.weights));
   count("absorb-transposes", absorbTransposes(main));
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
@@ -85,6 +88,12 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("fuse-elementwise", fuseElementwise(main));
   const int layout_transforms = countLayoutTransforms(main);
   if (absl::Status status = cleanUp(); !status.ok()) return status;
+  WinogradReport winograd;
+  if (options.winograd) {
+    winograd = applyWinograd(main, target);
+    count("winograd", winograd.rewritten);
+    count("fold-constants", foldConstants(main, &model.weights));
+  }
   count("share-pads", sharePads(main));
   constantsToWeights(main, model.weights);
 
@@ -94,6 +103,9 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
   planned->plan.mutable_report()->set_layout_transforms_before(layouts.transforms_before);
   for (v1::Decision& decision : layouts.decisions) {
+    *planned->plan.mutable_report()->add_decisions() = std::move(decision);
+  }
+  for (v1::Decision& decision : winograd.decisions) {
     *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   }
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);

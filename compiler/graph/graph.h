@@ -18,10 +18,14 @@ struct PlannedGraph {
   std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64
 };
 
+struct GraphOptions {
+  bool winograd = true;  ///< whether convolutions may be computed in Winograd's domain, see winograd.h
+};
+
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.
 ///
 /// A workload's IR is one function on tensors: arguments are the group's operands, then nothing else;
 /// it holds linalg, tensor, arith and math operations; results are what other groups (or the caller) read.
-absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target);
+absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, const GraphOptions& options = {});
 
 }  // namespace tessera::compiler

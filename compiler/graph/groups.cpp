@@ -4,6 +4,7 @@
 #include "compiler/graph/channel_block.h"
 #include "compiler/graph/multiply_accumulate.h"
 #include "compiler/graph/op_kind.h"
+#include "compiler/graph/winograd.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVector.h"
@@ -28,6 +29,8 @@ class GroupBuilder {
 
  private:
   void visit(mlir::Operation* op, OpKind kind);
+  /// The group of the stage before `op` in a rewritten convolution.
+  llvm::SmallSetVector<int, 4> earlierStage(mlir::Operation* op);
   llvm::SmallSetVector<int, 4> joinable(mlir::Operation* op, OpKind kind);
   /// Groups of one transpose each that `product` alone reads, through views at most; the views join `ops`.
   llvm::SmallSetVector<int, 4> packsFor(mlir::Operation* product, std::vector<mlir::Operation*>& views);
@@ -127,6 +130,16 @@ llvm::SmallSetVector<int, 4> GroupBuilder::packsFor(mlir::Operation* product, st
   return packs;
 }
 
+llvm::SmallSetVector<int, 4> GroupBuilder::earlierStage(mlir::Operation* op) {
+  llvm::SmallSetVector<int, 4> stages;
+  for (mlir::Value operand : op->getOperands()) {
+    mlir::Operation* producer = operand.getDefiningOp();
+    auto it = producer ? group_of_.find(producer) : group_of_.end();
+    if (it != group_of_.end() && producer->getAttr(kStageOf) == op->getAttr(kStageOf)) stages.insert(it->second);
+  }
+  return stages;
+}
+
 void GroupBuilder::visit(mlir::Operation* op, OpKind kind) {
   llvm::SmallSetVector<int, 4> joined;
   OpenGroup merged;
@@ -134,7 +147,7 @@ void GroupBuilder::visit(mlir::Operation* op, OpKind kind) {
       mlir::isa<mlir::tensor::ConcatOp>(op)) {
     joined = joinable(op, kind);
   }
-  if (kind == OpKind::kHeavy) joined = packsFor(op, merged.ops);
+  if (kind == OpKind::kHeavy) joined = op->hasAttr(kStageOf) ? earlierStage(op) : packsFor(op, merged.ops);
   for (int group : joined) {
     OpenGroup& part = groups_[group];
     merged.ops.insert(merged.ops.end(), part.ops.begin(), part.ops.end());

@@ -5,6 +5,7 @@
 #include "compiler/graph/move_before.h"
 #include "compiler/graph/multiply_accumulate.h"
 #include "compiler/graph/op_kind.h"
+#include "compiler/graph/returned.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -25,13 +26,6 @@ int64_t positionOf(AffineMap map, unsigned loop) {
     if (result == mlir::getAffineDimExpr(loop, map.getContext())) return static_cast<int64_t>(position);
   }
   return -1;
-}
-
-bool isReturned(Value value) {
-  return llvm::any_of(value.getUsers(), [](mlir::Operation* user) {
-    return user->hasTrait<mlir::OpTrait::IsTerminator>() ||
-           (kindOf(user) == OpKind::kView && isReturned(user->getResult(0)));
-  });
 }
 
 bool sameAccess(GenericOp a, GenericOp b) {

@@ -17,6 +17,8 @@
 #include "compiler/graph/outline.h"
 #include "compiler/graph/share_pads.h"
 #include "compiler/graph/simplify.h"
+#include "compiler/graph/stack_products.h"
+#include "compiler/graph/winograd.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -39,6 +41,21 @@ int outlineGroups(FuncOp main) {
     main->getBlock()->push_back(function);
   }
   return count;
+}
+
+/// A processor with these lanes, for passes that weigh times against each other.
+v1::Target referenceTarget(int64_t lanes) {
+  v1::Target target;
+  target.mutable_registers()->set_vector_bits(static_cast<int32_t>(lanes * 32));
+  v1::ComputeUnit* unit = target.add_units();
+  unit->set_frequency_ghz(2.7);
+  unit->set_ops_per_cycle(static_cast<double>(4 * lanes));
+  for (auto [capacity, bandwidth] : {std::pair(1 << 20, 64), std::pair(32 << 20, 16), std::pair(0, 5)}) {
+    v1::MemoryLevel* level = target.add_memory();
+    level->set_capacity_bytes(capacity);
+    level->set_bandwidth_bytes_per_cycle(bandwidth);
+  }
+  return target;
 }
 
 struct Rewrite {
@@ -70,6 +87,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return splitElementwiseOfConcat(main); }},
     {"tessera-merge-products", "Merge matrix products with one common left operand",
      [](FuncOp main, int64_t) { return mergeProducts(main); }},
+    {"tessera-stack-products", "Merge matrix products of slices of one tensor with the same weights",
+     [](FuncOp main, int64_t) { return stackProducts(main); }},
     {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
      [](FuncOp main, int64_t) { return sharePads(main); }},
     {"tessera-fold-constants", "Evaluate what depends on constants alone",
@@ -90,6 +109,8 @@ constexpr Rewrite kRewrites[] = {
        target.mutable_registers()->set_vector_bits(static_cast<int32_t>(lanes * 32));
        return assignLayouts(main, target).operations;
      }},
+    {"tessera-winograd", "Compute 3x3 convolutions in Winograd's domain where that pays",
+     [](FuncOp main, int64_t lanes) { return applyWinograd(main, referenceTarget(lanes)).rewritten; }},
     {"tessera-outline-groups", "Show the fused groups as functions",
      [](FuncOp main, int64_t) { return outlineGroups(main); }},
 };

@@ -379,10 +379,10 @@ int PlanWriter::bufferOf(int storage_index, RankedTensorType type) {
 }
 
 int PlanWriter::workloadOf(mlir::func::FuncOp function) {
+  WorkloadFacts facts = describeWorkload(function);
   CanonicalWorkload canonical = canonicalizeWorkload(function);
   auto [it, inserted] = workload_of_.try_emplace(canonical.hash, result_.plan.workloads_size());
   if (!inserted) return it->second;
-  WorkloadFacts facts = describeWorkload(function);
   v1::Workload* workload = result_.plan.add_workloads();
   workload->set_hash(canonical.hash);
   workload->set_symbol(canonical.symbol);
@@ -390,6 +390,7 @@ int PlanWriter::workloadOf(mlir::func::FuncOp function) {
   workload->set_summary(facts.summary);
   workload->set_flops(facts.flops);
   workload->set_bytes(facts.bytes);
+  if (!facts.algorithm.empty()) workload->mutable_schedule()->set_algorithm(facts.algorithm);
   return it->second;
 }
 

@@ -2,7 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/graph/multiply_accumulate.h"
 #include "compiler/graph/op_kind.h"
+#include "compiler/graph/winograd.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -86,6 +88,30 @@ std::string convolutionName(LinalgOp op, const mlir::linalg::ConvolutionDimensio
                       " ", channels, " ", extents(op, dims.outputImage));
 }
 
+bool isConvolution(LinalgOp op) {
+  auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op.getOperation());
+  if (!generic || !isMultiplyAccumulate(generic)) return false;
+  auto dims = mlir::linalg::inferConvolutionDims(op);
+  return mlir::succeeded(dims) && !dims->outputImage.empty() && !dims->filterLoop.empty();
+}
+
+/// One block of a separable transform: the left matrix on every column, the right one on every row of the result,
+/// without the products by zero.
+int64_t transformFlops(LinalgOp op) {
+  auto entries = [&](int input) -> std::pair<int64_t, int64_t> {  // of a matrix: not zero, all
+    auto constant = op.getDpsInputOperand(input)->get().getDefiningOp<mlir::arith::ConstantOp>();
+    auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : mlir::DenseElementsAttr();
+    if (!elements) return {1, 1};
+    const auto set = llvm::count_if(elements.getValues<mlir::APFloat>(), [](auto value) { return !value.isZero(); });
+    return {set, elements.getNumElements()};
+  };
+  auto type = mlir::cast<mlir::RankedTensorType>(op.getDpsInputOperand(0)->get().getType());
+  const auto [set, all] = entries(0);
+  int64_t points = 1;
+  for (int64_t extent : op.getStaticLoopRanges()) points *= extent;
+  return points / (all * all) * 2 * set * (type.getDimSize(0) + type.getDimSize(1));
+}
+
 std::string linalgName(LinalgOp op) {
   if (mlir::isa<mlir::linalg::FillOp>(op)) return "fill";
   if (op.getNumReductionLoops() == 0) return elementwiseName(op);
@@ -103,7 +129,13 @@ std::string linalgName(LinalgOp op) {
 
 }  // namespace
 
+std::string convolutionText(LinalgOp op) {
+  auto dims = mlir::linalg::inferConvolutionDims(op);
+  return mlir::failed(dims) ? "conv" : convolutionName(op, *dims);
+}
+
 int64_t flopsOf(LinalgOp op) {
+  if (op->hasAttr(kStageOf) && op.getNumDpsInputs() == 3) return transformFlops(op);
   int64_t per_point = 0;
   for (mlir::Operation& inner : op.getBlock()->without_terminator()) {
     if (mlir::isa<mlir::math::FmaOp>(inner)) {
@@ -126,6 +158,14 @@ WorkloadFacts describeWorkload(mlir::func::FuncOp function) {
   for (mlir::Operation& op : function.getBody().front().without_terminator()) {
     if (auto linalg_op = mlir::dyn_cast<LinalgOp>(op)) {
       facts.flops += flopsOf(linalg_op);
+      if (op.hasAttr(kStageOf)) {
+        auto algorithm = op.getAttrOfType<mlir::StringAttr>(kAlgorithm);
+        if (!algorithm) continue;
+        facts.algorithm = algorithm.str();
+        names.push_back(op.getAttrOfType<mlir::StringAttr>(kConvolution).str() + " " + facts.algorithm);
+        continue;
+      }
+      if (isConvolution(linalg_op)) facts.algorithm = "direct";
       if (!mlir::isa<mlir::linalg::FillOp>(op)) names.push_back(linalgName(linalg_op));
     } else if (auto pad = mlir::dyn_cast<mlir::tensor::PadOp>(op)) {
       names.push_back(absl::StrCat("pad to ", shapeText(pad.getType())));

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "compiler/codegen/testing/workload_text.h"
+#include "compiler/graph/winograd_algorithm.h"
 
 namespace tessera::compiler::codegen::benchmark {
 namespace {
@@ -18,7 +19,7 @@ constexpr char kBiasRelu[] =
 
 template <typename... Values>
 std::string nameOf(const char* format, Values... values) {
-  char name[96];
+  char name[128];
   std::snprintf(name, sizeof(name), format, values...);
   return name;
 }
@@ -50,6 +51,51 @@ Case convCase(const Conv& conv, int64_t block) {
           2.0 * static_cast<double>(conv.k * conv.c * conv.kernel * conv.kernel * out * out),
           text.finish({z}),
           {count(in), count(filter), count({kb, block}), count(result)},
+          {[conv] { return dnnlConvolution(conv); }}};
+}
+
+/// A row-major matrix as a constant of the workload.
+Tensor matrixOf(WorkloadText& text, llvm::ArrayRef<float> entries, int64_t rows) {
+  const int64_t columns = static_cast<int64_t>(entries.size()) / rows;
+  std::string values;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (i % columns == 0) values += i == 0 ? "[" : "], [";
+    values += (i % columns == 0 ? "" : ", ") + nameOf("%.9e", entries[i]);
+  }
+  return text.raw("arith.constant dense<[" + values + "]]> : tensor<" + std::to_string(rows) + "x" +
+                      std::to_string(columns) + "xf32>",
+                  {rows, columns});
+}
+
+/// The stages that graph/winograd makes of a 3x3 convolution; GFLOP/s count the direct convolution's operations.
+Case winogradCase(const Conv& conv, const WinogradAlgorithm& algorithm, int64_t block) {
+  const int64_t m = algorithm.results, t = algorithm.side(), blocks = (conv.size + m - 1) / m;
+  const int64_t c = conv.c / block, k = conv.k / block, padded = blocks * m + 2;
+  const std::string step = std::to_string(m);
+  constexpr char kTransform[] =
+      "%a = arith.mulf %i0, %i1 : f32\n    %m = arith.mulf %a, %i2 : f32\n    %r = arith.addf %o, %m : f32";
+  WorkloadText text;
+  const Tensor x = text.argument({c, padded, padded, block}), u = text.argument({t, t, k, c, block, block}),
+               bias = text.argument({k, block});
+  const Tensor to_input = matrixOf(text, algorithm.input, t), to_output = matrixOf(text, algorithm.output, m);
+  const Tensor v = text.generic(
+      {to_input, to_input, x},
+      {"d0, d6", "d1, d7", "d2, d3 * " + step + " + d6, d4 * " + step + " + d7, d5", "d0, d1, d2, d3, d4, d5"},
+      text.fill({t, t, c, blocks, blocks, block}, "0.0"), 8, "pppppprr", kTransform);
+  const Tensor product =
+      text.generic({v, u}, {"d0, d1, d6, d3, d4, d7", "d0, d1, d2, d6, d7, d5", "d0, d1, d2, d3, d4, d5"},
+                   text.fill({t, t, k, blocks, blocks, block}, "0.0"), 8, "pppppprr", kMultiplyAdd);
+  const Tensor y = text.generic(
+      {to_output, to_output, product},
+      {"d2, d6", "d4, d7", "d6, d7, d0, d1, d3, d5", "d0, d1 * " + step + " + d2, d3 * " + step + " + d4, d5"},
+      text.fill({k, blocks * m, blocks * m, block}, "0.0"), 8, "pppppprr", kTransform);
+  const Tensor z = text.generic({y, bias}, {"d0, d1, d2, d3", "d0, d3", "d0, d1, d2, d3"},
+                                text.empty({k, blocks * m, blocks * m, block}), 4, "", kBiasRelu);
+  return {nameOf("%s %ld->%ld %ldx%ld", algorithm.name, conv.c, conv.k, conv.size, conv.size),
+          18.0 * static_cast<double>(conv.k * conv.c * conv.size * conv.size),
+          text.finish({z}),
+          {count({c, padded, padded, block}), count({t, t, k, c, block, block}), count({k, block}),
+           count({k, blocks * m, blocks * m, block})},
           {[conv] { return dnnlConvolution(conv); }}};
 }
 
@@ -141,6 +187,16 @@ std::vector<Case> allCases(int64_t block) {
       {1024, 14, 256, 1, 1},  {256, 14, 256, 3, 1}, {1024, 14, 512, 1, 1}, {512, 14, 512, 3, 2},  {512, 7, 2048, 1, 1},
       {1024, 14, 2048, 1, 2}, {2048, 7, 512, 1, 1}, {512, 7, 512, 3, 1}};
   for (const Conv& layer : kLayers) cases.push_back(convCase(layer, block));
+  for (const Conv& layer : std::initializer_list<Conv>{{64, 56, 64, 3, 1},
+                                                       {128, 28, 128, 3, 1},
+                                                       {256, 14, 256, 3, 1},
+                                                       {512, 7, 512, 3, 1},
+                                                       {128, 56, 256, 3, 1},
+                                                       {64, 224, 64, 3, 1}})
+    for (const WinogradAlgorithm& algorithm : winogradAlgorithms())
+      cases.push_back(winogradCase(layer, algorithm, block));
+  cases.push_back(depthwiseCase(64, 112, 1));
+  cases.push_back(depthwiseCase(1024, 7, 1));
   cases.push_back(depthwiseCase(128, 56, 1));
   cases.push_back(depthwiseCase(512, 14, 1));
   cases.push_back(depthwiseCase(256, 28, 2));

@@ -1,0 +1,96 @@
+#include <random>
+
+#include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/workload_text.h"
+#include "gtest/gtest.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+using testing::checkWorkload;
+using testing::Tensor;
+using testing::WorkloadText;
+
+constexpr char kTransformBody[] =
+    "%a = arith.mulf %i0, %i1 : f32\n    %m = arith.mulf %a, %i2 : f32\n    %r = arith.addf %o, %m : f32";
+constexpr char kMultiplyAdd[] = "%m = arith.mulf %i0, %i1 : f32\n    %r = arith.addf %o, %m : f32";
+
+/// A matrix of small integers, many of them zero; neighbouring rows and columns often differ in signs alone.
+Tensor matrix(WorkloadText& text, int64_t rows, int64_t columns, std::mt19937& random) {
+  std::string values;
+  for (int64_t row = 0; row < rows; ++row) {
+    values += row == 0 ? "[" : "], [";
+    for (int64_t column = 0; column < columns; ++column) {
+      values += (column == 0 ? "" : ", ") + std::to_string(static_cast<int>(random() % 5) - 2) + ".0";
+    }
+  }
+  return text.raw("arith.constant dense<[" + values + "]]> : tensor<" + std::to_string(rows) + "x" +
+                      std::to_string(columns) + "xf32>",
+                  {rows, columns});
+}
+
+std::vector<std::string> strategies(const v1::KernelInfo& info) {
+  std::vector<std::string> found;
+  for (const v1::KernelInfo::Phase& phase : info.phases()) found.push_back(phase.strategy());
+  return found;
+}
+
+class Transforms : public ::testing::TestWithParam<unsigned> {};
+
+// Blocks of t x t with a step of m, a product for each position, blocks of m x m side by side, bias and ReLU.
+TEST_P(Transforms, ConvolutionInThreeStages) {
+  std::mt19937 random(GetParam());
+  const int64_t m = 2 + random() % 3, t = m + 2, down = 1 + random() % 4, across = 1 + random() % 5;
+  const int64_t c = 1 + random() % 3, k = 1 + random() % 3, block = random() % 4 == 0 ? 8 : 16;
+  const std::string step = std::to_string(m);
+  WorkloadText text;
+  const Tensor x = text.argument({c, down * m + 2, across * m + 2, block}),
+               u = text.argument({t, t, k, c, block, block});
+  const Tensor bias = text.argument({k, block});
+  const Tensor to_input = matrix(text, t, t, random), to_output = matrix(text, m, t, random);
+  const Tensor v = text.generic(
+      {to_input, to_input, x},
+      {"d0, d6", "d1, d7", "d2, d3 * " + step + " + d6, d4 * " + step + " + d7, d5", "d0, d1, d2, d3, d4, d5"},
+      text.fill({t, t, c, down, across, block}, "0.0"), 8, "pppppprr", kTransformBody);
+  const Tensor product =
+      text.generic({v, u}, {"d0, d1, d6, d3, d4, d7", "d0, d1, d2, d6, d7, d5", "d0, d1, d2, d3, d4, d5"},
+                   text.fill({t, t, k, down, across, block}, "0.0"), 8, "pppppprr", kMultiplyAdd);
+  const Tensor y = text.generic(
+      {to_output, to_output, product},
+      {"d2, d6", "d4, d7", "d6, d7, d0, d1, d3, d5", "d0, d1 * " + step + " + d2, d3 * " + step + " + d4, d5"},
+      text.fill({k, down * m, across * m, block}, "0.0"), 8, "pppppprr", kTransformBody);
+  const Tensor z = text.generic({y, bias}, {"d0, d1, d2, d3", "d0, d3", "d0, d1, d2, d3"},
+                                text.empty({k, down * m, across * m, block}), 4, "",
+                                "%z = arith.constant 0.0 : f32\n    %s = arith.addf %i0, %i1 : f32\n    %r = "
+                                "arith.maximumf %s, %z : f32");
+  const v1::KernelInfo info = checkWorkload(text.finish({z}), {.seed = GetParam()});
+  if (down * across * c * k > 1) {
+    EXPECT_EQ(strategies(info), (std::vector<std::string>{"transform", "contraction", "transform"}));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, Transforms, ::testing::Range(0U, 24U));
+
+// Matrices that are data are no transform.
+TEST(Transforms, MatricesFromOutsideAreAReduction) {
+  WorkloadText text;
+  const Tensor left = text.argument({4, 4}), right = text.argument({4, 4}), x = text.argument({10, 10, 16});
+  const Tensor v =
+      text.generic({left, right, x}, {"d0, d5", "d1, d6", "d2 * 2 + d5, d3 * 2 + d6, d4", "d0, d1, d2, d3, d4"},
+                   text.fill({4, 4, 4, 4, 16}, "0.0"), 7, "ppppprr", kTransformBody);
+  for (const std::string& strategy : strategies(checkWorkload(text.finish({v})))) EXPECT_NE(strategy, "transform");
+}
+
+// A sum that starts from something is no transform either.
+TEST(Transforms, SumsOntoAnotherTensorAreAReduction) {
+  std::mt19937 random(3);
+  WorkloadText text;
+  const Tensor x = text.argument({6, 6, 16}), start = text.argument({4, 4, 2, 2, 16});
+  const Tensor to_input = matrix(text, 4, 4, random);
+  const Tensor v =
+      text.generic({to_input, to_input, x}, {"d0, d5", "d1, d6", "d2 * 2 + d5, d3 * 2 + d6, d4", "d0, d1, d2, d3, d4"},
+                   start, 7, "ppppprr", kTransformBody);
+  for (const std::string& strategy : strategies(checkWorkload(text.finish({v})))) EXPECT_NE(strategy, "transform");
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "tessera/v1/plan.pb.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::compiler {
+
+struct WinogradReport {
+  int rewritten = 0;
+  std::vector<v1::Decision> decisions;  ///< of kind "algorithm", one for each convolution that could be rewritten
+};
+
+/// Rewrites 3x3 convolutions with stride 1 as products in Winograd's domain where WinogradPrices says that it pays.
+///
+/// Works on convolutions in blocked layouts (input [N, C/c, H + 2, W + 2, c], filter [K/k, C/c, 3, 3, c, k], known at
+/// compile time), that is behind assignLayouts. With blocks of m x m results, t = m + 2, Th x Tw blocks:
+///
+///   V[p, q, C/c, N, Th, Tw, c] = sum over i, j of B[p, i] B[q, j] x[N, C/c, m Th + i, m Tw + j, c]
+///   M[p, q, K/k, N, Th, Tw, k] = sum over C of V[p, q, C, N, Th, Tw] U[p, q, K, C]
+///   y[N, K/k, m Th + i, m Tw + j, k] = sum over p, q of A[i, p] A[j, q] M[p, q, K/k, N, Th, Tw, k]
+///
+/// The filters U = G g G^T depend on weights alone; foldConstants evaluates them. Extents that m does not divide are
+/// computed in whole blocks from an input padded further, and cut. What followed the convolution follows y.
+/// Accuracy against direct sums is stated in this room's README.
+WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target);
+
+/// On the stages of one rewritten convolution: a number that they share, so that they become one group.
+constexpr char kStageOf[] = "tessera.stage_of";
+/// On the product of a rewritten convolution: the algorithm's name, and the convolution in words.
+constexpr char kAlgorithm[] = "tessera.algorithm";
+constexpr char kConvolution[] = "tessera.convolution";
+
+}  // namespace tessera::compiler
