@@ -4,6 +4,7 @@
 #include "compiler/codegen/native.h"
 #include "compiler/codegen/packing.h"
 #include "compiler/codegen/phase_emitter.h"
+#include "compiler/codegen/region_chain.h"
 #include "compiler/codegen/sequential.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -42,12 +43,22 @@ absl::StatusOr<Prepared> prepare(const v1::BuildUnit& unit) {
   if (auto status = normalizeTensors(prepared.func); !status.ok()) return status;
   if (auto status = bufferizeWorkload(prepared.func); !status.ok()) return status;
   prepared.list = splitPhases(prepared.func, prepared.machine.vector_registers);
-  if (sharesValues(prepared.list)) {
+  const bool shares = sharesValues(prepared.list);
+  if (unit.schedule().chain().order_size() > 0) {
+    if (shares)
+      return refuseChain("a loop nest uses a value that another operation loads", "a scalar read outside of loops",
+                         "structured operations (linalg)");
+    if (auto status = formChain(prepared.func, prepared.list, prepared.machine, unit.schedule().chain()); !status.ok())
+      return status;
+  } else if (shares) {
     prepared.list = onePhase(prepared.func);
     return prepared;
+  } else if (unit.schedule().strategy() != kScalarStrategy) {
+    formRowRegion(prepared.func, prepared.list, prepared.machine);
   }
   for (Phase& phase : prepared.list.phases)
-    for (Nest& nest : phase.nests) mergeLoops(nest);
+    if (phase.plans.empty())
+      for (Nest& nest : phase.nests) mergeLoops(nest);
   planPhases(prepared.list, prepared.machine, unit.schedule());
   return prepared;
 }
@@ -62,12 +73,18 @@ absl::StatusOr<v1::Schedule> chooseSchedule(const v1::BuildUnit& unit) {
   // The nest with the most iterations is the one worth describing.
   const Nest* dominant = nullptr;
   const TilePlan* plan = nullptr;
-  for (const Phase& phase : prepared->list.phases)
-    for (size_t n = 0; n < phase.nests.size(); ++n)
-      if (!dominant || phase.nests[n].iterations() > dominant->iterations()) {
-        dominant = &phase.nests[n];
-        plan = &phase.plans[n];
-      }
+  auto consider = [&](const Nest& nest, const TilePlan& its) {
+    if (dominant && nest.iterations() <= dominant->iterations()) return;
+    dominant = &nest;
+    plan = &its;
+  };
+  for (const Phase& phase : prepared->list.phases) {
+    if (phase.region) {  // its plans follow from the slices, and are not for overriding one by one
+      schedule.set_strategy("region");
+      return schedule;
+    }
+    for (size_t n = 0; n < phase.nests.size(); ++n) consider(phase.nests[n], phase.plans[n]);
+  }
   if (!plan) {
     schedule.set_strategy("scalar-loops");
     return schedule;

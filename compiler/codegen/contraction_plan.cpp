@@ -71,7 +71,7 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
       if (one_panel && mr > kRowStreams) return;
       if (a >= 0 && canPack(nest, a) && collide(machine, r1, row_stride)) return;
     }
-    if (wanted_rows > 0 && (mr != wanted_rows || nr != wanted_vectors)) return;
+    if ((wanted_rows > 0 && mr != wanted_rows) || (wanted_vectors > 0 && nr != wanted_vectors)) return;
     double cycles = 0;
     forTiles(row1, r1, [&](int64_t s1, int64_t n1) {
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
@@ -100,7 +100,7 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
   };
   search();
   if (best == kNever) {  // the wanted tile does not exist here
-    wanted_rows = 0;
+    wanted_rows = wanted_vectors = 0;
     search();
   }
   if (!rows.empty()) plan.tile[rows[0]] = t1;

@@ -42,8 +42,11 @@ class LoopEmitter {
 
   Value base(const Access& access) {
     Value pointer = context_.pointer(access.root);
+    const mlir::Type element = memoryType(access.element);
+    for (auto [stride, number] : llvm::zip(access.slice, context_.slice))
+      pointer = advance(b_, pointer, element, stride, number);
     if (access.offset == 0) return pointer;
-    return advance(b_, pointer, memoryType(access.element), access.offset, constant(1));
+    return advance(b_, pointer, element, access.offset, constant(1));
   }
 
   /// Moves the tile by `iterations` of `loop`.

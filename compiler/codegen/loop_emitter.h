@@ -13,6 +13,7 @@ struct EmitContext {
   std::function<mlir::Value(mlir::Value)> pointer;  ///< root memref -> !llvm.ptr
   std::function<mlir::Value(mlir::Value)> outer;    ///< scalar of the workload -> scalar of this function
   bool fuse_multiply_add = false;
+  llvm::SmallVector<mlir::Value> slice;  ///< i64: numbers of the slice of a region, one per slice loop
 };
 
 /// Emits the nest for grid points [lo, hi) (i64): grid loop, tile loops, and the register tile within.

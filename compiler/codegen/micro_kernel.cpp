@@ -199,8 +199,13 @@ class TileEmitter {
 
   Value indexOf(int statement, int dim, const Point& point, int lanes) {
     const auto& weights = nest_.statements[statement].index_weights[dim];
+    const Statement& placed = nest_.statements[statement];
     Value sum = constantI64(0);
-    int64_t constant = 0;
+    int64_t constant = placed.index_start.empty() ? 0 : placed.index_start[dim];
+    if (!placed.index_slice.empty())
+      for (auto [weight, number] : llvm::zip(placed.index_slice[dim], context_.slice))
+        if (weight != 0)
+          sum = arith::AddIOp::create(b_, loc_, sum, arith::MulIOp::create(b_, loc_, number, constantI64(weight)));
     for (int loop = 0; loop < nest_.loops(); ++loop) {
       if (weights[loop] == 0) continue;
       constant += weights[loop] * (point.at[loop] + offset_[loop]);

@@ -19,9 +19,11 @@ struct Access {
   /// Of an operand in panels of one register tile: elements per iteration from one tile to the next. `strides`
   /// hold within a tile only, whose origin is a multiple of the panel's width. Empty: strides hold everywhere.
   llvm::SmallVector<int64_t> panel;
+  llvm::SmallVector<int64_t> slice;  ///< elements per slice number of each slice loop of a region; empty: none
   int64_t between(int loop) const { return panel.empty() ? strides[loop] : panel[loop]; }
   bool operator==(const Access& other) const {
-    return root == other.root && offset == other.offset && strides == other.strides && panel == other.panel;
+    return root == other.root && offset == other.offset && strides == other.strides && panel == other.panel &&
+           slice == other.slice;
   }
 };
 
@@ -48,6 +50,9 @@ struct Statement {
   llvm::SmallVector<bool> stored;       ///< per output: false when later statements read it from registers only
   /// What linalg.index d means: sum over nest loops l of index_weights[d][l] * loop[l].
   llvm::SmallVector<llvm::SmallVector<int64_t>> index_weights;
+  /// Within a slice of a region: added to linalg.index d, a constant and multiples of the slice numbers.
+  llvm::SmallVector<int64_t> index_start;
+  llvm::SmallVector<llvm::SmallVector<int64_t>> index_slice;
   mlir::Block* body() const { return &op->getRegion(0).front(); }
 };
 

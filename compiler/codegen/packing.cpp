@@ -1,21 +1,11 @@
 #include "compiler/codegen/packing.h"
 
+#include "compiler/codegen/body_op.h"
 #include "compiler/codegen/loop_order.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
 namespace {
-
-/// An operation that copies one element: the body of a packing nest.
-mlir::linalg::LinalgOp copyOp(mlir::OpBuilder& builder, mlir::Value from, mlir::Value to) {
-  const mlir::AffineMap map = builder.getMultiDimIdentityMap(1);
-  return mlir::linalg::GenericOp::create(builder, builder.getUnknownLoc(), mlir::ValueRange{from}, mlir::ValueRange{to},
-                                         llvm::ArrayRef<mlir::AffineMap>{map, map},
-                                         llvm::ArrayRef<mlir::utils::IteratorType>{mlir::utils::IteratorType::parallel},
-                                         [](mlir::OpBuilder& b, mlir::Location loc, mlir::ValueRange arguments) {
-                                           mlir::linalg::YieldOp::create(b, loc, arguments[0]);
-                                         });
-}
 
 /// Loops of the packed array, slowest first: those of the plan that `operand` walks, panels, reductions.
 llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int panel_loop) {
@@ -28,9 +18,10 @@ llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int
   return loops;
 }
 
-/// Turns input `packed.input` of `nest` to panels; returns the nest that fills them, and its plan.
-std::pair<Nest, TilePlan> pack(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan, const PackedOperand& packed,
-                               const Machine& machine) {
+}  // namespace
+
+std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan,
+                                    const PackedOperand& packed, const Machine& machine) {
   Operand& operand = nest.statements[0].inputs[packed.input];
   // Along a reduction there is one panel, all of the loop.
   const bool whole = nest.reduction[packed.loop];
@@ -57,7 +48,8 @@ std::pair<Nest, TilePlan> pack(mlir::OpBuilder& builder, Nest& nest, const TileP
 
   Nest copy;
   Statement statement;
-  statement.op = copyOp(builder, panels.root, panels.root);
+  statement.op = bodyOp(builder, panels.element, 1,
+                        [](mlir::OpBuilder&, mlir::Location, mlir::ValueRange arguments) { return arguments[0]; });
   auto narrowed = [&](const Access& access) {
     Access result = access;
     result.strides.clear();
@@ -84,8 +76,6 @@ std::pair<Nest, TilePlan> pack(mlir::OpBuilder& builder, Nest& nest, const TileP
   return {std::move(copy), std::move(copy_plan)};
 }
 
-}  // namespace
-
 void planPhases(PhaseList& list, const Machine& machine, const v1::Schedule& schedule) {
   const Nest* dominant = nullptr;
   for (const Phase& phase : list.phases)
@@ -94,7 +84,7 @@ void planPhases(PhaseList& list, const Machine& machine, const v1::Schedule& sch
   v1::Schedule others;
   if (schedule.strategy() == kScalarStrategy) others.set_strategy(kScalarStrategy);
   for (Phase& phase : list.phases) {
-    phase.plans.clear();
+    if (!phase.plans.empty()) continue;  // panels of a region
     for (const Nest& nest : phase.nests)
       phase.plans.push_back(planTile(nest, machine, &nest == dominant ? schedule : others));
   }
@@ -108,7 +98,7 @@ void packOperands(mlir::func::FuncOp func, PhaseList& list, const Machine& machi
     Phase packing;
     for (size_t n = 0; n < phase.nests.size(); ++n)
       for (const PackedOperand& packed : phase.plans[n].packed) {
-        auto [copy, plan] = pack(builder, phase.nests[n], phase.plans[n], packed, machine);
+        auto [copy, plan] = packInput(builder, phase.nests[n], phase.plans[n], packed, machine);
         packing.nests.push_back(std::move(copy));
         packing.plans.push_back(std::move(plan));
       }

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/diagnostics.h"
 #include "compiler/codegen/loop_emitter.h"
+#include "compiler/codegen/region_emitter.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -21,6 +22,14 @@ namespace LLVM = mlir::LLVM;
 namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
+
+/// Where a region keeps `root` in the thread's scratch; null when it is no buffer of its own.
+const int64_t* scratchPlace(const Phase& phase, Value root) {
+  if (!phase.region) return nullptr;
+  for (const auto& [buffer, offset] : phase.region->scratch)
+    if (buffer == root) return &offset;
+  return nullptr;
+}
 
 /// Builds one phase's internal function. Buffers become pointer arguments in the order of first use.
 class PhaseFunction {
@@ -103,11 +112,13 @@ class PhaseFunction {
     }
   }
 
-  void finish(bool no_alias) {
+  /// Buffers of a region share their scratch one after another, so they alias.
+  void finish(bool no_alias, const Phase& phase) {
     llvm::SmallVector<mlir::Type> types(entry_->getArgumentTypes());
     func_.setFunctionType(b_.getFunctionType(types, {}));
     if (!no_alias) return;
-    for (unsigned i = 2; i < types.size(); ++i) func_.setArgAttr(i, "llvm.noalias", b_.getUnitAttr());
+    for (unsigned i = 2; i < types.size(); ++i)
+      if (!scratchPlace(phase, roots_[i - 2])) func_.setArgAttr(i, "llvm.noalias", b_.getUnitAttr());
   }
 
  private:
@@ -148,7 +159,8 @@ class PhaseFunction {
 };
 
 /// void symbol(ptr operands, i64 lo, i64 hi, ptr workspace, ptr scratch): finds the buffers, calls `body`.
-void emitWrapper(mlir::ModuleOp module, const std::string& symbol, PhaseFunction& body, const PhaseList& list) {
+void emitWrapper(mlir::ModuleOp module, const std::string& symbol, PhaseFunction& body, const PhaseList& list,
+                 const Phase& phase) {
   OpBuilder b(module.getContext());
   b.setInsertionPointToEnd(module.getBody());
   const mlir::Location loc = b.getUnknownLoc();
@@ -173,6 +185,8 @@ void emitWrapper(mlir::ModuleOp module, const std::string& symbol, PhaseFunction
       Value index = mlir::memref::ExtractAlignedPointerAsIndexOp::create(b, loc, memref);
       Value address = arith::IndexCastOp::create(b, loc, i64, index);
       arguments.push_back(LLVM::IntToPtrOp::create(b, loc, pointer, address));
+    } else if (const int64_t* place = scratchPlace(phase, root)) {
+      arguments.push_back(offset(entry->getArgument(4), b.getI8Type(), *place));
     } else {
       auto* found = llvm::find_if(list.temporaries, [&](const auto& entry) { return entry.first == root; });
       arguments.push_back(offset(entry->getArgument(3), b.getI8Type(), found->second));
@@ -192,8 +206,10 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     const Phase& phase = list.phases[p];
     const std::string name = absl::StrCat(symbol, "_p", p);
     PhaseFunction body(module, absl::StrCat(name, "_body"));
-    EmitContext context{[&](Value root) { return body.pointer(root); }, [&](Value value) { return body.outer(value); },
-                        machine.has_fma};
+    EmitContext context{[&](Value root) { return body.pointer(root); },
+                        [&](Value value) { return body.outer(value); },
+                        machine.has_fma,
+                        {}};
     OpBuilder& b = body.builder();
     auto* described = info.add_phases();
     described->set_symbol(name);
@@ -216,6 +232,12 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
       scalar |= plan.lanes == 1;
       if (described->strategy().empty() || plan.strategy == "contraction") described->set_strategy(plan.strategy);
     }
+    if (phase.region) {
+      emitRegion(b, *phase.region, context, body.lo(), body.hi());
+      grid = phase.region->slices();
+      described->set_strategy(phase.region->description);
+      info.set_scratch_bytes(std::max(info.scratch_bytes(), phase.region->scratch_bytes));
+    }
     if (!phase.loops.empty()) {
       body.cloneOperations(phase.loops);
       grid = 1;
@@ -225,10 +247,11 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     described->set_grid(grid);
     // An elementwise step may be given one buffer to read and to write, point by point; all others rely on
     // separate ones.
-    body.finish(!phase.loops.empty() ||
-                llvm::any_of(phase.nests, [](const Nest& nest) { return nest.hasReduction(); }));
+    body.finish(!phase.loops.empty() || phase.region ||
+                    llvm::any_of(phase.nests, [](const Nest& nest) { return nest.hasReduction(); }),
+                phase);
     if (scalar) body.func()->setAttr("passthrough", b.getArrayAttr({b.getStringAttr(kScalarLoops)}));
-    emitWrapper(module, name, body, list);
+    emitWrapper(module, name, body, list, phase);
     if (info.strategy().empty()) {
       info.set_strategy(described->strategy());
     } else if (info.strategy() != described->strategy()) {

@@ -1,11 +1,11 @@
 #include "compiler/codegen/phases.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/body.h"
 #include "compiler/codegen/register_pressure.h"
+#include "compiler/codegen/scratch_plan.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
@@ -319,23 +319,21 @@ PhaseList splitPhases(mlir::func::FuncOp func, int vector_registers) {
 }
 
 void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
-  struct Lifetime {
-    mlir::Value buffer;
-    int64_t bytes;
-    int first, last;
-    int number;  // in program order
-    int64_t offset = 0;
-  };
   std::vector<Lifetime> lifetimes;
   func.walk([&](mlir::memref::AllocOp alloc) {
     auto type = alloc.getType();
     const int64_t bits = type.getElementType().isIndex() ? 64 : type.getElementTypeBitWidth();
     const int64_t bytes = type.getNumElements() * ((bits + 7) / 8);
-    lifetimes.push_back({alloc.getResult(), (bytes + 63) / 64 * 64, static_cast<int>(list.phases.size()), -1,
-                         static_cast<int>(lifetimes.size())});
+    lifetimes.push_back({.buffer = alloc.getResult(),
+                         .bytes = (bytes + 63) / 64 * 64,
+                         .first = static_cast<int>(list.phases.size()),
+                         .number = static_cast<int>(lifetimes.size())});
   });
   for (int p = 0; p < static_cast<int>(list.phases.size()); ++p) {
     auto touch = [&](mlir::Value root) {
+      if (list.phases[p].region &&
+          llvm::any_of(list.phases[p].region->scratch, [root](const auto& entry) { return entry.first == root; }))
+        return;
       for (Lifetime& lifetime : lifetimes)
         if (lifetime.buffer == root) {
           lifetime.first = std::min(lifetime.first, p);
@@ -348,7 +346,7 @@ void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
       for (mlir::Value root : item.reads) touch(root);
       op->walk([&](mlir::memref::AllocOp alloc) { touch(alloc.getResult()); });
     }
-    for (const Nest& nest : list.phases[p].nests)
+    auto touchAll = [&](const Nest& nest) {
       for (const Statement& statement : nest.statements) {
         for (const Operand& input : statement.inputs)
           if (!input.from) touch(input.access.root);
@@ -358,28 +356,14 @@ void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
         for (mlir::Operation& op : *statement.body()) addMemory(&op, captured);
         for (mlir::Value root : captured.reads) touch(root);
       }
+    };
+    for (const Nest& nest : list.phases[p].nests) touchAll(nest);
+    if (!list.phases[p].region) continue;
+    for (const RegionVariant& variant : list.phases[p].region->variants)
+      for (const RegionStep& step : variant.steps) touchAll(step.nest);
   }
-  // Largest first, each at the lowest offset that is free during its life.
-  std::erase_if(lifetimes, [](const Lifetime& lifetime) { return lifetime.last < 0; });
-  std::sort(lifetimes.begin(), lifetimes.end(), [](const Lifetime& a, const Lifetime& b) {
-    return std::tie(b.bytes, a.number) < std::tie(a.bytes, b.number);
-  });
-  for (size_t i = 0; i < lifetimes.size(); ++i) {
-    Lifetime& placed = lifetimes[i];
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t j = 0; j < i; ++j) {
-        const Lifetime& other = lifetimes[j];
-        const bool alive = other.first <= placed.last && placed.first <= other.last;
-        if (alive && other.offset < placed.offset + placed.bytes && placed.offset < other.offset + other.bytes) {
-          placed.offset = other.offset + other.bytes;
-          moved = true;
-        }
-      }
-    }
-    list.temporaries.emplace_back(placed.buffer, placed.offset);
-    list.workspace_bytes = std::max(list.workspace_bytes, placed.offset + placed.bytes);
-  }
+  list.workspace_bytes = placeByLifetime(lifetimes);
+  for (const Lifetime& placed : lifetimes) list.temporaries.emplace_back(placed.buffer, placed.offset);
 }
 
 }  // namespace tessera::compiler::codegen

@@ -3,16 +3,18 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/codegen/region.h"
 #include "compiler/codegen/tile_plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler::codegen {
 
-/// What runs between two barriers: nests whose grids are laid end to end, or operations kept as they are.
+/// What runs between two barriers: nests whose grids are laid end to end, a region, or operations kept as they are.
 struct Phase {
   std::vector<Nest> nests;
-  std::vector<TilePlan> plans;  ///< one per nest, see packing.h
-  std::string cut;              ///< why the nests do not go on with their consumer, when registers are the reason
+  std::vector<TilePlan> plans;   ///< one per nest, see packing.h
+  std::string cut;               ///< why the nests do not go on with their consumer, when registers are the reason
+  std::optional<Region> region;  ///< nests that run slice by slice, instead of `nests`
   llvm::SmallVector<mlir::Operation*> loops;  ///< not linalg (scf, memref): one thread runs them, grid 1
 };
 

@@ -63,8 +63,8 @@ struct TilePlan {
 };
 
 /// Chooses vector loop, register tile, packing, cache blocks, loop order and grid from the access functions.
-/// `wanted` overrides what it states: register_tile (rows, vectors), unroll_reduction, cache_tile (0 = none, per
-/// loop), packed_operands (a negative number: none), parallel_loops, strategy "scalar-loops".
+/// `wanted` overrides what it states: register_tile (rows, vectors; 0 = any), unroll_reduction, cache_tile (0 = none,
+/// per loop), packed_operands (a negative number: none), parallel_loops, strategy "scalar-loops".
 TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted);
 
 /// The plan of a nest that copies one operand to panels of `panel` iterations of `loop`.

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace tessera::compiler::codegen {
+
+/// An operation that carries the body of a nest codegen makes itself: `inputs` scalars and an output of type
+/// `element`; `body` gets them and returns the new value. What it reads and writes is said by the nest, not by it.
+mlir::linalg::LinalgOp bodyOp(mlir::OpBuilder& builder, mlir::Type element, int inputs,
+                              llvm::function_ref<mlir::Value(mlir::OpBuilder&, mlir::Location, mlir::ValueRange)> body);
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,235 @@
+// Chains of products slice by slice, with and without softmax, against the oracle and against the same unfused.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/testing/chain_text.h"
+#include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/loaded_unit.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler::codegen::testing {
+namespace {
+
+using Tiling = std::vector<std::pair<std::string, int64_t>>;
+
+CheckOptions chained(const Tiling& tiling, unsigned seed = 1) {
+  CheckOptions options;
+  options.seed = seed;
+  options.adjust = [tiling](v1::BuildUnit& unit) {
+    for (const auto& [name, tile] : tiling) cut(*unit.mutable_schedule(), name, tile);
+  };
+  return options;
+}
+
+struct Chain {
+  int64_t batch, m, n, k, l;
+  std::string element = "f32";
+  bool transposed = false;
+};
+
+/// A B C, or softmax(A B) C.
+std::string productChain(const Chain& chain, bool with_softmax) {
+  WorkloadText text;
+  const auto [batch, m, n, k, l, element, transposed] = chain;
+  const Tensor a = text.argument({batch, m, k}, element);
+  const Tensor b = text.argument(transposed ? std::vector{batch, n, k} : std::vector{batch, k, n}, element);
+  const Tensor c = text.argument({batch, n, l}, element);
+  Tensor s = batchProduct(text, a, b, transposed);
+  if (with_softmax) s = softmax(text, s);
+  return text.finish({batchProduct(text, s, c)});
+}
+
+/// The whole workload in one phase, its intermediates in scratch and nowhere else.
+void expectOneRegion(const v1::KernelInfo& info, int64_t slices) {
+  ASSERT_GE(info.phases_size(), 1);
+  const auto& last = info.phases(info.phases_size() - 1);
+  EXPECT_EQ(last.grid(), slices);
+  EXPECT_NE(last.strategy().find("region of"), std::string::npos) << last.strategy();
+  EXPECT_LE(info.phases_size(), 2);
+  if (info.phases_size() == 2) EXPECT_EQ(info.phases(0).strategy(), "pack");
+  if (info.phases_size() == 1) EXPECT_EQ(info.workspace_bytes(), 0);
+  EXPECT_GT(info.scratch_bytes(), 0);
+}
+
+TEST(Region, ProductsRowByRow) {
+  for (const Chain& chain : {Chain{1, 64, 48, 32, 40}, Chain{3, 33, 65, 17, 19}, Chain{2, 7, 5, 3, 1}})
+    expectOneRegion(checkWorkload(productChain(chain, false), chained({{"d0", 1}, {"d1", 16}})),
+                    chain.batch * ((chain.m + 15) / 16));
+}
+
+TEST(Region, IntermediateIsAsLargeAsOneSlice) {
+  const Chain chain{2, 96, 80, 24, 32};
+  const auto info = checkWorkload(productChain(chain, false), chained({{"d0", 1}, {"d1", 16}}));
+  expectOneRegion(info, 12);
+  EXPECT_LT(info.scratch_bytes(), 96 * 80 * 4) << "a whole intermediate would be 61 kB";
+  EXPECT_GE(info.scratch_bytes(), 16 * 80 * 4);
+  EXPECT_EQ(info.phases(info.phases_size() - 1).strategy(), "region of 2 nests, 12 slices of 1x16x32");
+}
+
+TEST(Region, ColumnsInnermostComputeTheIntermediateOnce) {
+  expectOneRegion(checkWorkload(productChain({2, 40, 24, 16, 50}, false), chained({{"d0", 1}, {"d1", 8}, {"d2", 16}})),
+                  2 * 5 * 4);
+  // Columns outermost: the intermediate is computed again for each block of them.
+  expectOneRegion(checkWorkload(productChain({2, 40, 24, 16, 50}, false), chained({{"d2", 16}, {"d0", 1}, {"d1", 8}})),
+                  2 * 5 * 4);
+}
+
+TEST(Region, AttentionWithWholeRows) {
+  for (const Chain& chain : {Chain{2, 48, 64, 32, 32}, Chain{3, 29, 37, 19, 23}, Chain{2, 48, 64, 32, 32, "f32", true},
+                             Chain{1, 5, 1, 3, 2}, Chain{2, 33, 30, 16, 17, "f64"}})
+    expectOneRegion(checkWorkload(productChain(chain, true), chained({{"d0", 1}, {"d1", 16}})),
+                    chain.batch * ((chain.m + 15) / 16));
+}
+
+TEST(Region, AttentionWithRunningMaximum) {
+  for (const Chain& chain : {Chain{2, 48, 64, 32, 32}, Chain{3, 29, 37, 19, 23}, Chain{2, 48, 64, 32, 32, "f32", true},
+                             Chain{1, 5, 7, 3, 2}, Chain{2, 33, 30, 16, 17, "f64"}}) {
+    const auto info = checkWorkload(productChain(chain, true), chained({{"d0", 1}, {"d1", 16}, {"r0", 6}}));
+    expectOneRegion(info, chain.batch * ((chain.m + 15) / 16));
+    EXPECT_NE(info.phases(info.phases_size() - 1).strategy().find("blocks of r0"), std::string::npos);
+  }
+}
+
+TEST(Region, RunningMaximumNeedsNoWholeRow) {
+  const std::string ir = productChain({1, 32, 512, 16, 16}, true);
+  const auto rows = checkWorkload(ir, chained({{"d1", 16}})),
+             blocks = checkWorkload(ir, chained({{"d1", 16}, {"r0", 32}}));
+  EXPECT_GE(rows.scratch_bytes(), 16 * 512 * 4);
+  EXPECT_LT(blocks.scratch_bytes(), 16 * 512 * 4 / 2);
+}
+
+/// softmax(A B * scale + mask) C with masked columns: -inf where the mask says so.
+std::string maskedAttention(int64_t m, int64_t n, int last_seeing_row) {
+  WorkloadText text;
+  const Tensor a = text.argument({2, m, 16}), b = text.argument({2, n, 16}), c = text.argument({2, n, 20});
+  const Tensor s = batchProduct(text, a, b, true);
+  const std::string id = "d0, d1, d2";
+  // Row i sees columns up to i; rows behind last_seeing_row see none.
+  const Tensor masked = text.generic(
+      {s}, {id, id}, text.empty(s.shape), 3, "",
+      "%f = arith.constant 0.25 : f32\n    %low = arith.constant 0xFF800000 : f32\n"
+      "    %limit = arith.constant " +
+          std::to_string(last_seeing_row) +
+          " : index\n    %x = arith.mulf %i0, %f : f32\n    %row = linalg.index 1 : index\n"
+          "    %column = linalg.index 2 : index\n    %after = arith.cmpi ult, %row, %column : index\n"
+          "    %none = arith.cmpi ult, %limit, %row : index\n    %seen = arith.select %after, %low, %x : f32\n"
+          "    %r = arith.select %none, %low, %seen : f32");
+  return text.finish({batchProduct(text, softmax(text, masked), c)});
+}
+
+TEST(Region, MaskedRows) {
+  for (const Tiling& tiling :
+       {Tiling{{"d0", 1}, {"d1", 8}}, Tiling{{"d0", 1}, {"d1", 8}, {"r0", 5}}, Tiling{{"d1", 16}, {"r0", 16}}}) {
+    checkWorkload(maskedAttention(37, 40, 1000), chained(tiling));
+    checkWorkload(maskedAttention(37, 40, 20), chained(tiling));  // NaN in rows 21 to 36, as unfused
+  }
+}
+
+TEST(Region, TilesThatDoNotCutAreWhole) {
+  expectOneRegion(checkWorkload(productChain({1, 20, 24, 16, 12}, true), chained({{"d1", 64}})), 1);
+}
+
+TEST(Region, RandomChains) {
+  std::mt19937 random(11);
+  auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    Chain chain{pick({1, 2, 3}), pick({1, 13, 32, 50}), pick({1, 7, 31, 64}), pick({1, 8, 37}), pick({1, 16, 45})};
+    chain.element = seed % 5 == 4 ? "f64" : "f32";
+    chain.transposed = random() % 2 != 0;
+    Tiling tiling;
+    if (random() % 4) tiling.emplace_back("d0", pick({1, 2}));
+    if (random() % 4) tiling.emplace_back("d1", pick({1, 6, 14, 16, 64}));
+    if (random() % 3 == 0) tiling.emplace_back("d2", pick({8, 16, 20}));
+    const bool with_softmax = random() % 2;
+    std::shuffle(tiling.begin(), tiling.end(), random);
+    if (with_softmax && random() % 2) tiling.emplace_back("r0", pick({1, 8, 15, 200}));
+    if (tiling.empty()) tiling.emplace_back("d1", 12);
+    checkWorkload(productChain(chain, with_softmax), chained(tiling, seed));
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+TEST(Region, BlockOfAnMlp) {
+  WorkloadText text;
+  auto product = [&](const Tensor& a, const Tensor& b) {
+    return text.generic({a, b}, {"d0, d2", "d2, d1", "d0, d1"}, text.fill({a.shape[0], b.shape[1]}, "0.0"), 3, "ppr",
+                        kMultiplyAdd);
+  };
+  const Tensor x = text.argument({50, 24}), w1 = text.argument({24, 96}), bias = text.argument({96}),
+               w2 = text.argument({96, 24});
+  const Tensor hidden = relu(text, text.generic({product(x, w1), bias}, {"d0, d1", "d1", "d0, d1"},
+                                                text.empty({50, 96}), 2, "", "%r = arith.addf %i0, %i1 : f32"));
+  const Tensor y = text.generic({product(hidden, w2), x}, {"d0, d1", "d0, d1", "d0, d1"}, text.empty({50, 24}), 2, "",
+                                "%r = arith.addf %i0, %i1 : f32");
+  const auto info = checkWorkload(text.finish({y}), chained({{"d0", 12}}));
+  expectOneRegion(info, 5);
+  EXPECT_LE(info.scratch_bytes(), 12 * (96 + 16) * 4 + 24 * 96 * 8);
+}
+
+TEST(Region, SeveralResultsAreCutTogether) {
+  WorkloadText text;
+  const Tensor a = text.argument({2, 30, 16}), b = text.argument({2, 16, 20}), c = text.argument({2, 20, 12});
+  const Tensor p = softmax(text, batchProduct(text, a, b));
+  checkWorkload(text.finish({batchProduct(text, p, c), p}), chained({{"d0", 1}, {"d1", 8}}));
+}
+
+TEST(Region, SlicesOfAnyRangeGiveTheSameBytes) {
+  const std::string ir = productChain({2, 37, 40, 24, 20}, true);
+  v1::BuildUnit unit = hostUnit(ir);
+  cut(*unit.mutable_schedule(), "d0", 1);
+  cut(*unit.mutable_schedule(), "d1", 8);
+  auto built = buildObject(unit);
+  ASSERT_TRUE(built.ok()) << built.status().message();
+  auto loaded = LoadedUnit::load(*built);
+  ASSERT_TRUE(loaded.ok());
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> real(-2, 2);
+  std::vector<std::vector<float>> operands{std::vector<float>(2 * 37 * 24), std::vector<float>(2 * 24 * 40),
+                                           std::vector<float>(2 * 40 * 20), std::vector<float>(2 * 37 * 20)};
+  for (int i = 0; i < 3; ++i)
+    for (float& value : operands[i]) value = real(random);
+  std::vector<void*> pointers;
+  for (auto& operand : operands) pointers.push_back(operand.data());
+  (*loaded)->run(pointers, 1);
+  const std::vector<float> whole = operands[3];
+  for (int pieces : {2, 3, 7, 10}) {
+    std::fill(operands[3].begin(), operands[3].end(), -1.0F);
+    (*loaded)->poison();
+    (*loaded)->run(pointers, pieces);
+    EXPECT_EQ(operands[3], whole) << pieces << " ranges";
+  }
+}
+
+/// The failure of a build with this tiling.
+v1::Failure refused(const std::string& ir, const Tiling& tiling) {
+  v1::BuildUnit unit = hostUnit(ir);
+  for (const auto& [name, tile] : tiling) cut(*unit.mutable_schedule(), name, tile);
+  auto built = buildObject(unit);
+  EXPECT_FALSE(built.ok());
+  if (built.ok()) return {};
+  EXPECT_EQ(built.status().code(), absl::StatusCode::kInvalidArgument) << built.status();
+  return failureOf(built.status());
+}
+
+TEST(Region, RefusesWhatCannotBeCut) {
+  const std::string ir = productChain({2, 8, 8, 8, 8}, true);
+  EXPECT_NE(refused(ir, {{"d3", 1}}).message().find("\"d3\" names no dimension"), std::string::npos);
+  EXPECT_NE(refused(ir, {{"d1", 0}}).message().find("extent 0"), std::string::npos);
+  EXPECT_NE(refused(ir, {{"d1", 2}, {"d1", 4}}).message().find("twice"), std::string::npos);
+  EXPECT_EQ(refused(productChain({2, 8, 8, 8, 8}, false), {{"r0", 2}}).found(), "r0");
+  EXPECT_NE(refused(ir, {{"r0", 2}, {"d1", 4}}).message().find("not the last"), std::string::npos);
+  // A result that is a sum over the dimension that is cut would be written by every slice.
+  WorkloadText text;
+  const Tensor x = text.argument({12, 10});
+  const Tensor y = text.generic({x}, {"d0, d1", "d0, d1"}, text.empty({12, 10}), 2, "", "%r = math.exp %i0 : f32");
+  const Tensor sum =
+      text.generic({y}, {"d0, d1", "d0"}, text.fill({12}, "0.0"), 2, "pr", "%r = arith.addf %i0, %o : f32");
+  const auto failure = refused(text.finish({y, sum}), {{"d1", 5}});
+  EXPECT_NE(failure.message().find("cannot be cut along d1"), std::string::npos) << failure.message();
+  EXPECT_EQ(failure.attribute(), "schedule.chain");
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen::testing

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "compiler/codegen/testing/workload_text.h"
+#include "tessera/v1/plan.pb.h"
+
+/// Chains of operations as workloads, and the tilings they are built with.
+namespace tessera::compiler::codegen::testing {
+
+inline constexpr char kMultiplyAdd[] = "%m = arith.mulf %i0, %i1 : f32\n    %r = arith.addf %o, %m : f32";
+
+/// C[b, m, n] = A[b, m, k] B[b, k, n]; `transposed`: B lies as [b, n, k].
+Tensor batchProduct(WorkloadText& text, const Tensor& a, const Tensor& b, bool transposed = false);
+
+/// Over the last dimension of a three-dimensional tensor, in the operations an importer makes of it.
+Tensor softmax(WorkloadText& text, const Tensor& x);
+
+/// max(x, 0), any rank.
+Tensor relu(WorkloadText& text, const Tensor& x);
+
+/// Convolution of [n, h, w, c] with [kh, kw, c, f]; x padded by `pad` on each side before.
+Tensor convolution(WorkloadText& text, const Tensor& x, const Tensor& filter, int64_t pad, int64_t stride = 1,
+                   int64_t dilation = 1);
+
+/// Appends a loop name and its block extent.
+void cut(v1::Schedule& schedule, const std::string& name, int64_t tile);
+
+}  // namespace tessera::compiler::codegen::testing
