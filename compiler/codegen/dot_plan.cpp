@@ -21,10 +21,13 @@ void planDots(const Nest& nest, const Machine& machine, const v1::Schedule& want
   const int64_t rows = row < 0 ? 1 : nest.extents[row], columns = column < 0 ? 1 : nest.extents[column];
   const int64_t steps = nest.extents[plan.vector_loop];
   const int64_t vector_bytes = plan.lanes * elementBits(main.inputs[0].access.element) / 8;
+  const bool asked = wanted.register_tile_size() == 2;
+  int64_t wanted_rows = asked ? wanted.register_tile(0) : 0, wanted_columns = asked ? wanted.register_tile(1) : 0;
   double best = std::numeric_limits<double>::infinity();
   auto consider = [&](int64_t r, int64_t c) {
     if (r * c + std::min(r, c) + 1 > machine.vector_registers) return;
-    if (wanted.register_tile_size() == 2 && (r != wanted.register_tile(0) || c != wanted.register_tile(1))) return;
+    if (wanted_rows > 0 && r != wanted_rows) return;
+    if (wanted_columns > 0 && c != wanted_columns) return;
     double cycles = 0;
     forTiles(rows, r, [&](int64_t sr, int64_t n1) {
       forTiles(columns, c, [&](int64_t sc, int64_t n2) {
@@ -40,8 +43,15 @@ void planDots(const Nest& nest, const Machine& machine, const v1::Schedule& want
     plan.rows = static_cast<int>(r);
     plan.vectors = static_cast<int>(c);
   };
-  for (int64_t r = std::min(rows, kStreams); r >= 1; --r)
-    for (int64_t c = std::min(columns, kStreams); c >= 1; --c) consider(r, c);
+  auto search = [&] {
+    for (int64_t r = std::min(rows, kStreams); r >= 1; --r)
+      for (int64_t c = std::min(columns, kStreams); c >= 1; --c) consider(r, c);
+  };
+  search();
+  if (best == std::numeric_limits<double>::infinity()) {  // the wanted tile does not exist here
+    wanted_rows = wanted_columns = 0;
+    search();
+  }
   if (row >= 0) plan.tile[row] = plan.rows;
   if (column >= 0) plan.tile[column] = plan.vectors;
   plan.tile[plan.vector_loop] = std::min<int64_t>(steps, plan.lanes * (plan.rows * plan.vectors >= 16 ? 1 : 2));
