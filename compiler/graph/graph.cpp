@@ -95,6 +95,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     count("fold-constants", foldConstants(main, &model.weights));
   }
   count("share-pads", sharePads(main));
+  count("align-slices", alignSlices(main));
   constantsToWeights(main, model.weights);
 
   absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(main));
