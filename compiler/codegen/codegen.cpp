@@ -5,6 +5,7 @@
 #include "compiler/codegen/packing.h"
 #include "compiler/codegen/phase_emitter.h"
 #include "compiler/codegen/region_chain.h"
+#include "compiler/codegen/sequential.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 
@@ -42,9 +43,16 @@ absl::StatusOr<Prepared> prepare(const v1::BuildUnit& unit) {
   if (auto status = normalizeTensors(prepared.func); !status.ok()) return status;
   if (auto status = bufferizeWorkload(prepared.func); !status.ok()) return status;
   prepared.list = splitPhases(prepared.func, prepared.machine.vector_registers);
+  const bool shares = sharesValues(prepared.list);
   if (unit.schedule().chain().order_size() > 0) {
+    if (shares)
+      return refuseChain("a loop nest uses a value that another operation loads", "a scalar read outside of loops",
+                         "structured operations (linalg)");
     if (auto status = formChain(prepared.func, prepared.list, prepared.machine, unit.schedule().chain()); !status.ok())
       return status;
+  } else if (shares) {
+    prepared.list = onePhase(prepared.func);
+    return prepared;
   } else if (unit.schedule().strategy() != kScalarStrategy) {
     formRowRegion(prepared.func, prepared.list, prepared.machine);
   }

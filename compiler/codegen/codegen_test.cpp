@@ -52,6 +52,34 @@ TEST(Codegen, ConvolutionWithBiasReluAndHaloIsOnePhaseWithoutTemporaries) {
   EXPECT_EQ(info.strategy(), "contraction");
 }
 
+/// A value read outside of all loops belongs to no phase that others could see: everything runs in one.
+TEST(Codegen, ScalarsReadOutsideOfLoopsKeepTheWorkloadTogether) {
+  const v1::KernelInfo info = checkWorkload(R"(
+#id = affine_map<(i) -> (i)>
+func.func @scaled(%x: tensor<37xf32>, %factors: tensor<2xf32>) -> (tensor<37xf32>, tensor<37xf32>) {
+  %c1 = arith.constant 1 : index
+  %factor = tensor.extract %factors[%c1] : tensor<2xf32>
+  %e = tensor.empty() : tensor<37xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%x : tensor<37xf32>) outs(%e : tensor<37xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %m = arith.mulf %a, %factor : f32
+      linalg.yield %m : f32
+  } -> tensor<37xf32>
+  %e2 = tensor.empty() : tensor<37xf32>
+  %z = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%y : tensor<37xf32>) outs(%e2 : tensor<37xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %s = arith.addf %a, %factor : f32
+      linalg.yield %s : f32
+  } -> tensor<37xf32>
+  return %y, %z : tensor<37xf32>, tensor<37xf32>
+}
+)");
+  EXPECT_EQ(info.phases_size(), 1);
+  EXPECT_EQ(info.strategy(), "scalar-loops");
+}
+
 TEST(Codegen, SoftmaxOverRows) {
   checkWorkload(R"(
 #id = affine_map<(i, j) -> (i, j)>

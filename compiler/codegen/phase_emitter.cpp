@@ -196,50 +196,10 @@ void emitWrapper(mlir::ModuleOp module, const std::string& symbol, PhaseFunction
   mlir::func::ReturnOp::create(b, loc);
 }
 
-/// Whether `value`, defined outside a nest, can be recomputed: constants, views and pure operations on such.
-bool repeatable(Value value) {
-  mlir::Operation* op = value.getDefiningOp();
-  if (!op) return true;
-  if (llvm::isa<mlir::memref::AllocOp, mlir::memref::GetGlobalOp>(op)) return true;
-  return mlir::isPure(op) && llvm::all_of(op->getOperands(), repeatable);
-}
-
-bool usesOnlyRepeatable(const PhaseList& list) {
-  for (const Phase& phase : list.phases) {
-    llvm::SetVector<mlir::Operation*> own(phase.loops.begin(), phase.loops.end());
-    auto fine = [&](Value value) { return repeatable(value) || own.contains(value.getDefiningOp()); };
-    for (mlir::Operation* op : phase.loops) {
-      llvm::SetVector<Value> captured(op->operand_begin(), op->operand_end());
-      for (mlir::Region& region : op->getRegions()) mlir::getUsedValuesDefinedAbove(region, captured);
-      if (!llvm::all_of(captured, fine)) return false;
-    }
-    llvm::SmallVector<const Nest*> nests;
-    for (const Nest& nest : phase.nests) nests.push_back(&nest);
-    if (phase.region)
-      for (const RegionVariant& variant : phase.region->variants)
-        for (const RegionStep& step : variant.steps) nests.push_back(&step.nest);
-    for (const Nest* nest : nests)
-      for (const Statement& statement : nest->statements) {
-        llvm::SetVector<Value> captured;
-        mlir::getUsedValuesDefinedAbove(statement.op->getRegions(), captured);
-        for (const Operand& input : statement.inputs)
-          if (input.scalar) captured.insert(input.scalar);
-        for (Value init : statement.init)
-          if (init) captured.insert(init);
-        if (!llvm::all_of(captured, repeatable)) return false;
-      }
-  }
-  return true;
-}
-
 }  // namespace
 
 absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol,
                         const Machine& machine, mlir::ModuleOp module, v1::KernelInfo& info) {
-  if (!usesOnlyRepeatable(list))
-    return failureStatus(v1::Failure::INTERNAL, absl::StrCat("workload ", symbol,
-                                                             ": a loop nest uses a value loaded by another phase; "
-                                                             "make the load part of its body"));
   for (auto global : llvm::cast<mlir::ModuleOp>(func->getParentOp()).getOps<mlir::memref::GlobalOp>())
     module.getBody()->push_back(global->clone());
   for (size_t p = 0; p < list.phases.size(); ++p) {

@@ -16,11 +16,7 @@ int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Volume and memory of integer blocks without the vectors of a Movement.
 double volumeOf(const Structure& structure, const Tiles& tiles) {
   double volume = 0;
-  for (const Traffic& traffic : structure.traffic) {
-    double moved = structure.bytes(traffic.tensor, tiles);
-    for (int loop : traffic.replaced_by) moved *= ceilDiv(structure.chain->loops[loop].extent, tiles[loop]);
-    volume += moved;
-  }
+  for (const Traffic& traffic : structure.traffic) volume += structure.moved(traffic, tiles);
   return volume;
 }
 double memoryOf(const Structure& structure, const Tiles& tiles) {

@@ -35,11 +35,7 @@ double leastOf(const Chain& chain, const Structure& structure, const std::vector
       if (held > capacity) return;
     }
     double volume = 0;
-    for (const Traffic& traffic : structure.traffic) {
-      double moved = bytes[traffic.tensor];
-      for (int l : traffic.replaced_by) moved *= (chain.loops[l].extent + tiles[l] - 1) / tiles[l];
-      volume += moved;
-    }
+    for (const Traffic& traffic : structure.traffic) volume += structure.moved(traffic, tiles);
     least = std::min(least, volume);
   };
   visit(visit, 0);

@@ -133,7 +133,7 @@ std::vector<Chain> unfused(const Chain& chain) {
       return terms;
     };
     for (const Subscript& subscript : chain.tensors[member.output].subscripts) {
-      if (subscript.size() == 1 && subscript[0].stride == 1) continue;
+      if (subscript.empty() || (subscript.size() == 1 && subscript[0].stride == 1)) continue;
       Loop loop{"", 1};
       for (const Term& term : subscript) {
         loop.name += (loop.name.empty() ? "" : "+") + chain.loops[term.loop].name;

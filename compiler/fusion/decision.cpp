@@ -56,6 +56,61 @@ double onceSeconds(const Chain& chain, const ChainMachine& machine) {
 std::string micro(double seconds) { return absl::StrFormat("%.1f us", seconds * 1e6); }
 std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6); }
 
+/// One after another: intermediates come from where they were left, members are blocked in `level`.
+struct Apart {
+  double seconds = INFINITY, bytes = 0;
+  std::string fault;  ///< why there is no price
+};
+Apart apart(const Chain& chain, const ChainMachine& machine, size_t level, const Between& between, double capacity,
+            double intermediate_bytes) {
+  const double far = machine.levels[level + 1].bytes_per_second;
+  const std::vector<Chain> parts = unfused(chain);
+  Apart result{0, 0, {}};
+  for (size_t p = 0; p < parts.size(); ++p) {
+    auto plan = planBlocks(parts[p], capacity);
+    if (!plan.ok()) return {INFINITY, 0, std::string(plan.status().message())};
+    double transfer = 0;
+    const Member& member = chain.members[p];
+    for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
+      const int original = t < member.inputs.size() ? member.inputs[t] : member.output;
+      const double moved = plan->movement.tensor_volume_bytes[t];
+      const double rate = chain.isIntermediate(original)
+                              ? std::min(far, holder(machine, wholeBytes(chain, original)).bytes_per_second)
+                              : far;
+      transfer += moved / rate;
+      result.bytes += moved;
+    }
+    transfer = std::max(transfer, onceSeconds(parts[p], machine));
+    result.seconds += elapsed(flopsOf(parts[p]) / machine.flops_per_second, transfer);
+  }
+  result.seconds += between.passes * intermediate_bytes / holder(machine, intermediate_bytes).bytes_per_second;
+  result.seconds += between.flops / machine.flops_per_second;
+  result.seconds += machine.step_seconds * (static_cast<double>(parts.size()) - 1 + between.steps);
+  return result;
+}
+
+double intermediateBytes(const Chain& chain) {
+  double bytes = 0;
+  for (size_t t = 0; t < chain.tensors.size(); ++t)
+    if (chain.isIntermediate(static_cast<int>(t))) bytes += wholeBytes(chain, static_cast<int>(t));
+  return bytes;
+}
+
+/// Fills in whether to fuse and why; `what` names the fused form, `note` what is particular about it.
+void conclude(ChainDecision& decision, const std::string& what, const std::string& note) {
+  const double gain = 1 - decision.fused_seconds / decision.unfused_seconds;
+  decision.fuse = gain >= kLeastGain;
+  decision.reason = absl::StrCat(what, " in ", decision.level, " take ", micro(decision.fused_seconds), " and move ",
+                                 mega(decision.fused_bytes), note, ", one after another ",
+                                 micro(decision.unfused_seconds), " and ", mega(decision.unfused_bytes));
+  if (!decision.fuse && gain < 0) absl::StrAppend(&decision.reason, ": fused it would lose");
+  if (!decision.fuse && gain >= 0) {
+    absl::StrAppend(&decision.reason,
+                    absl::StrFormat(": a gain of %.1f %%, less than the %.0f %% that shorter loops cost", 100 * gain,
+                                    100 * kLeastGain));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target) {
@@ -64,6 +119,7 @@ absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target) {
     return absl::InvalidArgumentError(absl::StrCat("target ", target.name(), ": no unit states clock and operations"));
   const double hertz = target.units(0).frequency_ghz() * 1e9;
   machine.flops_per_second = target.units(0).ops_per_cycle() * hertz;
+  machine.cores = std::max(1, target.units(0).count());
   for (const v1::MemoryLevel& level : target.memory()) {
     if (level.bandwidth_bytes_per_cycle() <= 0) continue;
     machine.levels.push_back({level.name(), static_cast<double>(level.capacity_bytes()),
@@ -78,10 +134,7 @@ absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target) {
 absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine& machine, const Between& between,
                                           double share) {
   if (auto status = validate(chain); !status.ok()) return status;
-  double intermediate_bytes = 0;
-  for (size_t t = 0; t < chain.tensors.size(); ++t)
-    if (chain.isIntermediate(static_cast<int>(t))) intermediate_bytes += wholeBytes(chain, static_cast<int>(t));
-  const std::vector<Chain> parts = unfused(chain);
+  const double intermediate_bytes = intermediateBytes(chain);
   const double needed = flopsOf(chain);
 
   ChainDecision decision;
@@ -90,35 +143,10 @@ absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine
   for (size_t d = 0; d + 1 < machine.levels.size() && !machine.levels[d].shared; ++d) {
     const ChainMachine::MemoryLevel& level = machine.levels[d];
     const double capacity = share * level.capacity_bytes, far = machine.levels[d + 1].bytes_per_second;
-    // One after another: intermediates come from where they were left.
-    double seconds = 0, bytes = 0;
-    bool possible = true;
-    for (size_t p = 0; p < parts.size(); ++p) {
-      auto plan = planBlocks(parts[p], capacity);
-      if (!plan.ok()) {
-        possible = false;
-        break;
-      }
-      double transfer = 0;
-      const Member& member = chain.members[p];
-      for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
-        const int original = t < member.inputs.size() ? member.inputs[t] : member.output;
-        const double moved = plan->movement.tensor_volume_bytes[t];
-        const double rate = chain.isIntermediate(original)
-                                ? std::min(far, holder(machine, wholeBytes(chain, original)).bytes_per_second)
-                                : far;
-        transfer += moved / rate;
-        bytes += moved;
-      }
-      seconds += std::max({flopsOf(parts[p]) / machine.flops_per_second, transfer, onceSeconds(parts[p], machine)});
-    }
-    if (possible) {
-      seconds += between.passes * intermediate_bytes / holder(machine, intermediate_bytes).bytes_per_second;
-      seconds += machine.step_seconds * (static_cast<double>(parts.size()) - 1 + between.steps);
-      if (seconds < decision.unfused_seconds) {
-        decision.unfused_seconds = seconds;
-        decision.unfused_bytes = bytes;
-      }
+    const Apart alone = apart(chain, machine, d, between, capacity, intermediate_bytes);
+    if (alone.seconds < decision.unfused_seconds) {
+      decision.unfused_seconds = alone.seconds;
+      decision.unfused_bytes = alone.bytes;
     }
     const double halo = haloBytes(chain);
     for (bool keep : {false, true}) {
@@ -129,9 +157,10 @@ absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine
         continue;
       }
       const double flops = keep ? needed : flopsOf(chain, blocks->tiles);
-      const double fused = std::max({flops / machine.flops_per_second, blocks->movement.volume_bytes / far,
-                                     onceSeconds(chain, machine)}) +
-                           between.passes * intermediate_bytes / level.bytes_per_second;
+      const double fused = elapsed(flops / machine.flops_per_second,
+                                   std::max(blocks->movement.volume_bytes / far, onceSeconds(chain, machine))) +
+                           between.passes * intermediate_bytes / level.bytes_per_second +
+                           between.flops / machine.flops_per_second;
       if (fused >= decision.fused_seconds) continue;
       decision.fused_seconds = fused;
       decision.fused_bytes = blocks->movement.volume_bytes;
@@ -144,23 +173,51 @@ absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine
     decision.reason = too_small.empty() ? "no memory level belongs to one core" : too_small;
     return decision;
   }
-  const double gain = 1 - decision.fused_seconds / decision.unfused_seconds;
-  decision.fuse = gain >= kLeastGain;
-  const std::string blocks = absl::StrCat("blocks in ", decision.level, " take ", micro(decision.fused_seconds),
-                                          " and move ", mega(decision.fused_bytes));
-  const std::string apart =
-      absl::StrCat("one after another ", micro(decision.unfused_seconds), " and ", mega(decision.unfused_bytes));
   const double again = decision.keeps_halo ? 0 : flopsOf(chain, decision.blocks.tiles) / needed - 1;
   std::string overlap;
   if (again > 1e-3) overlap = absl::StrFormat(" (%.0f %% computed again)", 100 * again);
   if (decision.keeps_halo) overlap = " (overlaps kept)";
-  decision.reason = absl::StrCat(blocks, overlap, ", ", apart);
-  if (!decision.fuse && gain < 0) absl::StrAppend(&decision.reason, ": fused it would lose");
-  if (!decision.fuse && gain >= 0) {
-    absl::StrAppend(&decision.reason,
-                    absl::StrFormat(": a gain of %.1f %%, less than the %.0f %% that shorter loops cost", 100 * gain,
-                                    100 * kLeastGain));
+  conclude(decision, "blocks", overlap);
+  return decision;
+}
+
+absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const ChainMachine& machine,
+                                           const Between& between, double share) {
+  if (auto status = validate(chain); !status.ok()) return status;
+  ChainDecision decision;
+  size_t level = machine.levels.size();
+  for (size_t d = 0; d + 1 < machine.levels.size() && !machine.levels[d].shared; ++d) level = d;
+  if (level == machine.levels.size()) {
+    decision.reason = "no memory level belongs to one core";
+    return decision;
   }
+  const ChainMachine::MemoryLevel& memory = machine.levels[level];
+  const double intermediate_bytes = intermediateBytes(chain), capacity = share * memory.capacity_bytes;
+  const Apart alone = apart(chain, machine, level, between, capacity, intermediate_bytes);
+  decision.unfused_seconds = alone.seconds;
+  decision.unfused_bytes = alone.bytes;
+  if (!alone.fault.empty())
+    return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
+  auto slices = planSlices(
+      chain, cut, {capacity, machine.levels[level + 1].bytes_per_second, machine.flops_per_second, machine.cores});
+  if (!slices.ok()) {
+    decision.fused_seconds = INFINITY;
+    decision.reason = absl::StrCat(slices.status().message(), ", one after another ", micro(alone.seconds));
+    return decision;
+  }
+  decision.level = memory.name;
+  decision.fused_bytes = slices->volume_bytes;
+  const double idle = static_cast<double>((slices->slices + machine.cores - 1) / machine.cores * machine.cores) /
+                      static_cast<double>(slices->slices);
+  decision.fused_seconds =
+      std::max(slices->seconds, elapsed(slices->flops / machine.flops_per_second, onceSeconds(chain, machine))) +
+      idle * (between.passes * intermediate_bytes / memory.bytes_per_second + between.flops / machine.flops_per_second);
+  std::string note;
+  const double again = slices->flops / flopsOf(chain) - 1;
+  if (again > 1e-3) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% computed again)", 100 * again));
+  if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
+  conclude(decision, absl::StrCat(slices->slices, slices->slices == 1 ? " slice" : " slices"), note);
+  decision.slices = *std::move(slices);
   return decision;
 }
 

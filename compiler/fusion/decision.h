@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/fusion/block_planner.h"
+#include "compiler/fusion/slice_plan.h"
 #include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler::fusion {
@@ -20,6 +22,7 @@ struct ChainMachine {
   double flops_per_second = 0;
   std::vector<MemoryLevel> levels;  ///< nearest first
   double step_seconds = 1e-6;       ///< of one more call with its barrier
+  int cores = 1;                    ///< slices are dealt to so many
 };
 
 /// Fails with INVALID_ARGUMENT when the description lacks a clock, operations per cycle or two memory levels.
@@ -30,6 +33,7 @@ absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target);
 struct Between {
   double passes = 0;
   int steps = 0;
+  double flops = 0;  ///< arithmetic of these and of what follows the members, over all points
 };
 
 /// Whether to run a chain block by block, with the figures.
@@ -41,16 +45,23 @@ struct ChainDecision {
   double fused_seconds = 0, unfused_seconds = 0;
   double fused_bytes = 0, unfused_bytes = 0;  ///< moved into that level
   bool keeps_halo = false;                    ///< overlaps of an intermediate's blocks stay in memory
+  std::optional<SlicePlan> slices;            ///< of decideSlices
 };
 
 inline constexpr double kLeastGain = 0.03;
 
-/// Prices the chain both ways with the block analysis. Seconds are the larger of arithmetic and data movement, plus
-/// the passes between: over a block in its own level when fused, over whole intermediates in the nearest level that
-/// holds them when not. Blocks of an intermediate that overlap (windows) are either computed again or kept from block
-/// to block in the level's memory, whichever is cheaper. The nearest levels that belong to one core are tried; `share`
-/// of each is used. A gain below kLeastGain is declined: block by block the inner loops are shorter than they could be.
+/// Prices the chain both ways with the block analysis. Seconds are those of arithmetic and data movement (elapsed),
+/// plus the passes between: over a block in its own level when fused, over whole intermediates in the nearest level
+/// that holds them when not. Blocks of an intermediate that overlap (windows) are either computed again or kept from
+/// block to block in the level's memory, whichever is cheaper. The nearest levels that belong to one core are tried;
+/// `share` of each is used. A gain below kLeastGain is declined: block by block the inner loops are shorter than they
+/// could be.
 absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine& machine, const Between& between = {},
                                           double share = 0.75);
+
+/// The same for code that cuts the loops `cut` (outermost first) and runs all members one after another within a
+/// slice (slice_plan.h). The largest level of one core is taken.
+absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const ChainMachine& machine,
+                                           const Between& between = {}, double share = 0.75);
 
 }  // namespace tessera::compiler::fusion

@@ -13,8 +13,7 @@ Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles, Int
   result.tensor_volume_bytes.resize(chain.tensors.size());
   result.tensor_footprint_bytes.resize(chain.tensors.size());
   for (const Traffic& traffic : structure.traffic) {
-    double moved = structure.bytes(traffic.tensor, tiles);
-    for (int loop : traffic.replaced_by) moved *= (chain.loops[loop].extent + tiles[loop] - 1) / tiles[loop];
+    const double moved = structure.moved(traffic, tiles);
     result.tensor_volume_bytes[traffic.tensor] += moved;
     result.volume_bytes += moved;
   }

@@ -68,6 +68,8 @@ class RegionCost {
     for (size_t d = 0; d < slice.size(); ++d)
       region.slices *= (graph_.tensors[result].shape[d] + slice[d] - 1) / slice[d];
     const auto slices = static_cast<double>(region.slices);
+    // Rounds in which some cores have no slice cost as much as full ones.
+    const auto rounds = static_cast<double>((region.slices + machine_.cores - 1) / machine_.cores * machine_.cores);
 
     // Values that leave must be written exactly once: no overlap, no part left out.
     for (int tensor : results_)
@@ -104,7 +106,7 @@ class RegionCost {
     region.traffic_bytes = fixed + per_slice * slices;
     region.recomputed_flops = std::max(0.0, done - needed);
     region.seconds =
-        fixed / far + slices * (machine_.slice_seconds + machine_.launch_seconds * static_cast<double>(nodes_.size()) +
+        fixed / far + rounds * (machine_.slice_seconds + machine_.launch_seconds * static_cast<double>(nodes_.size()) +
                                 combine(compute, per_slice / far, machine_.overlaps));
     return region;
   }

@@ -67,4 +67,19 @@ double Structure::bytes(int tensor, const Tiles& tiles) const {
   return elements * static_cast<double>(chain->tensors[tensor].element_bytes);
 }
 
+double Structure::moved(const Traffic& part, const Tiles& tiles) const {
+  std::vector<double> mean(tiles.begin(), tiles.end());
+  double times = 1;
+  for (int loop : part.replaced_by) {
+    const int64_t extent = chain->loops[loop].extent;
+    const auto blocks = static_cast<double>((extent + tiles[loop] - 1) / tiles[loop]);
+    mean[loop] = static_cast<double>(extent) / blocks;
+    times *= blocks;
+  }
+  double elements = times;
+  for (size_t d = 0; d < chain->tensors[part.tensor].subscripts.size(); ++d)
+    elements *= extentOf<double>(part.tensor, d, mean);
+  return elements * static_cast<double>(chain->tensors[part.tensor].element_bytes);
+}
+
 }  // namespace tessera::compiler::fusion

@@ -19,6 +19,10 @@ struct Structure {
   /// Bytes of the block of `tensor`, retained dimensions in full.
   double bytes(int tensor, const Tiles& tiles) const;
 
+  /// Bytes of all blocks that `part` brings: as often as the loops that replace them run. The last block of a loop is
+  /// narrower, so blocks count with their mean width; a tensor whose loops all run once moves exactly its size.
+  double moved(const Traffic& part, const Tiles& tiles) const;
+
   /// Size of the block and of the retained part along one subscript, for real block sizes.
   template <typename Number>
   Number extentOf(int tensor, size_t dimension, const std::vector<Number>& tiles) const {

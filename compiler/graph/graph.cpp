@@ -6,6 +6,7 @@
 #include "compiler/graph/concat.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/fold_scales.h"
+#include "compiler/graph/fuse_chains.h"
 #include "compiler/graph/fusion.h"
 #include "compiler/graph/groups.h"
 #include "compiler/graph/layout.h"
@@ -16,6 +17,7 @@
 #include "compiler/graph/share_pads.h"
 #include "compiler/graph/simplify.h"
 #include "compiler/graph/stack_products.h"
+#include "compiler/graph/tile_regions.h"
 #include "compiler/graph/winograd.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -98,7 +100,13 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("align-slices", alignSlices(main));
   constantsToWeights(main, model.weights);
 
-  absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(main));
+  std::vector<Group> groups = formGroups(main);
+  std::vector<v1::Decision> chains;
+  if (options.chains) {
+    chains = fuseChains(groups, target);
+    for (v1::Decision& decision : tileRegions(groups, target)) chains.push_back(std::move(decision));
+  }
+  absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups));
   if (!planned.ok()) return planned.status();
   *planned->plan.mutable_target() = target;
   planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
@@ -109,6 +117,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   for (v1::Decision& decision : winograd.decisions) {
     *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   }
+  for (v1::Decision& decision : chains) *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
   return planned;
 }

@@ -172,7 +172,7 @@ std::vector<Group> GroupBuilder::run(mlir::func::FuncOp main) {
   std::vector<Group> result;
   for (size_t id = 0; id < groups_.size(); ++id) {
     if (groups_[id].ops.empty()) continue;
-    Group group{std::move(groups_[id].ops), {}};
+    Group group{std::move(groups_[id].ops), {}, {}};
     for (mlir::Operation* op : group.ops) {
       for (mlir::Value value : op->getResults()) {
         const bool read_outside = llvm::any_of(value.getUsers(), [&](mlir::Operation* user) {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Operation.h"
+#include "tessera/v1/plan.pb.h"
 
 namespace tessera::compiler {
 
@@ -11,6 +13,7 @@ namespace tessera::compiler {
 struct Group {
   std::vector<mlir::Operation*> ops;
   std::vector<mlir::Value> results;
+  std::optional<v1::ChainTiling> chain;  ///< several products that run slice by slice (fuse_chains)
 };
 
 /// Cuts `main` into groups, in the order in which they can run.

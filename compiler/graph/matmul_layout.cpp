@@ -3,6 +3,7 @@
 #include "compiler/graph/channel_block.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/multiply_accumulate.h"
+#include "compiler/graph/op_kind.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace tessera::compiler {
@@ -19,6 +20,16 @@ int64_t panelWidth(int64_t columns, int64_t lanes) {
     if (width >= 4 && columns % width == 0) return width;
   }
   return 0;
+}
+
+/// Whether panels of weights filled up with zeros pay, though no panel's width divides the columns: there are rows
+/// enough for panels to be made at every run otherwise, and what reads the result does so at its own pace anyway.
+/// The result is then cut to its columns, which costs one pass over it where the model returns it.
+bool paysToFillUp(GenericOp op, int64_t columns, int64_t lanes) {
+  constexpr int64_t kManyRows = 48;
+  auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
+  if (type.getNumElements() / columns < kManyRows || columns < 16 * lanes) return false;
+  return llvm::none_of(op->getUsers(), [&](mlir::Operation* user) { return kindOf(user) == OpKind::kElementwise; });
 }
 
 bool packMatmul(GenericOp op, int64_t lanes) {
@@ -38,7 +49,9 @@ bool packMatmul(GenericOp op, int64_t lanes) {
   }
   auto output_type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
   const int64_t columns = output_type.getShape().back();
-  const int64_t width = panelWidth(columns, lanes);
+  int64_t width = panelWidth(columns, lanes);
+  const bool fill_up = width == 0 && paysToFillUp(op, columns, lanes);
+  if (fill_up) width = 2 * lanes;
   if (width == 0 && !transposed) return false;
 
   mlir::OpBuilder builder(op);
@@ -53,10 +66,12 @@ bool packMatmul(GenericOp op, int64_t lanes) {
     op.setIndexingMapsAttr(builder.getAffineMapArrayAttr(maps));
     return true;
   }
+  const int64_t filled = (columns + width - 1) / width * width;
+  if (fill_up) rows = padDimension(builder, op.getLoc(), rows, 1, filled);
   Value panels = splitDimension(builder, op.getLoc(), rows, 1, width);  // K, N/nr, nr
   panels = transpose(builder, op.getLoc(), panels, {1, 0, 2});
   llvm::SmallVector<int64_t> shape(output_type.getShape());
-  shape.back() /= width;
+  shape.back() = filled / width;
   shape.push_back(width);
   Value init = refill(builder, op.getDpsInits()[0], shape);
   if (!init) return false;
@@ -72,8 +87,14 @@ bool packMatmul(GenericOp op, int64_t lanes) {
   auto packed = GenericOp::create(builder, op.getLoc(), mlir::TypeRange{init.getType()}, mlir::ValueRange{left, panels},
                                   mlir::ValueRange{init}, new_maps, iterators);
   builder.cloneRegionBefore(op.getRegion(), packed.getRegion(), packed.getRegion().begin());
-  op.getResult(0).replaceAllUsesWith(
-      mergeDimensions(builder, op.getLoc(), packed.getResult(0), output_type.getRank() - 1));
+  Value result = mergeDimensions(builder, op.getLoc(), packed.getResult(0), output_type.getRank() - 1);
+  if (fill_up) {
+    llvm::SmallVector<mlir::OpFoldResult> zeros(output_type.getRank(), builder.getIndexAttr(0)),
+        ones(output_type.getRank(), builder.getIndexAttr(1)), sizes;
+    for (int64_t extent : output_type.getShape()) sizes.push_back(builder.getIndexAttr(extent));
+    result = mlir::tensor::ExtractSliceOp::create(builder, op.getLoc(), result, zeros, sizes, ones);
+  }
+  op.getResult(0).replaceAllUsesWith(result);
   op.erase();
   return true;
 }

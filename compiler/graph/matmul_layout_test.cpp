@@ -51,6 +51,16 @@ TEST_F(MatmulTest, ViewsBetweenProductAndFollowersCostNothing) {
   EXPECT_EQ(planned.plan.steps_size(), 1);
 }
 
+TEST_F(MatmulTest, ColumnsThatNoWidthDividesAreFilledUp) {
+  for (bool transposed : {false, true}) {
+    ModelBuilder b(context_);
+    const int64_t n = 263;
+    Value w = transposed ? b.weight({n, 5}) : b.weight({5, n});
+    PlannedGraph planned = check(b.finish({b.matmul(b.input({49, 5}), w, transposed)}));
+    EXPECT_NE(workloads(planned).find("tensor<9x5x32xf32>"), std::string::npos) << workloads(planned);
+  }
+}
+
 TEST_F(MatmulTest, AProductOfTwoActivationsIsNotPacked) {
   ModelBuilder b(context_);
   Value y = b.matmul(b.input({5, 32}), b.input({32, 64}));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "compiler/graph/groups.h"
@@ -14,6 +15,7 @@ namespace tessera::compiler {
 struct OutlinedGroup {
   mlir::OwningOpRef<mlir::func::FuncOp> function;
   std::vector<mlir::Value> arguments;
+  std::optional<v1::ChainTiling> chain;  ///< the group's
 };
 
 /// Tensors of i1 have no defined byte layout, so they cross the border as i8 holding 0 or 1.

@@ -140,6 +140,7 @@ class RewritePass : public mlir::PassWrapper<RewritePass, mlir::OperationPass<ml
 
 void registerGraphPasses() {
   registerPlanPass();
+  registerFuseChainsPass();
   for (const Rewrite& rewrite : kRewrites) {
     mlir::registerPass([&rewrite]() -> std::unique_ptr<mlir::Pass> { return std::make_unique<RewritePass>(rewrite); });
   }

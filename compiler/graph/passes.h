@@ -9,4 +9,7 @@ void registerGraphPasses();
 /// registerGraphPasses.
 void registerPlanPass();
 
+/// Registers "tessera-fuse-chains", which decides chains or regions of @main. Called by registerGraphPasses.
+void registerFuseChainsPass();
+
 }  // namespace tessera::compiler

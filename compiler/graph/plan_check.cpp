@@ -72,7 +72,7 @@ PlannedGraph PlanTest::check(ImportedModel model, double tolerance) {
   for (size_t i = 0; i < model.inputs.size(); ++i) inputs.push_back(randomBytes(model.inputs[i], i + 1));
   absl::StatusOr<TensorBytes> expected = runModel(model, inputs);
   EXPECT_TRUE(expected.ok()) << expected.status();
-  absl::StatusOr<PlannedGraph> planned = planGraph(std::move(model), target_);
+  absl::StatusOr<PlannedGraph> planned = planGraph(std::move(model), target_, options_);
   EXPECT_TRUE(planned.ok()) << planned.status();
   if (!planned.ok() || !expected.ok()) return {};
   absl::StatusOr<TensorBytes> found = runPlan(*planned, inputs);

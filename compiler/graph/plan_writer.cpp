@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/graph/element_type.h"
 #include "compiler/graph/memory_plan.h"
+#include "compiler/graph/node_names.h"
 #include "compiler/graph/op_kind.h"
 #include "compiler/graph/outline.h"
 #include "compiler/graph/summary.h"
@@ -22,7 +23,6 @@ using mlir::RankedTensorType;
 using mlir::Value;
 
 constexpr int64_t kAlignment = 64;
-constexpr size_t kMaxNameBytes = 160;
 
 /// Where bytes live. Several values share one: views, and results written over dead operands.
 struct Storage {
@@ -38,24 +38,6 @@ int64_t sizeInBytes(RankedTensorType type) {
   mlir::Type element = type.getElementType();
   const int64_t width = element.isIndex() ? 8 : (element.getIntOrFloatBitWidth() + 7) / 8;
   return type.getNumElements() * width;
-}
-
-void collectNames(mlir::Location location, llvm::SmallVectorImpl<llvm::StringRef>& names) {
-  if (auto name = mlir::dyn_cast<mlir::NameLoc>(location)) {
-    if (!llvm::is_contained(names, name.getName().getValue())) names.push_back(name.getName().getValue());
-  } else if (auto fused = mlir::dyn_cast<mlir::FusedLoc>(location)) {
-    for (mlir::Location part : fused.getLocations()) collectNames(part, names);
-  }
-}
-
-std::string nameOf(llvm::ArrayRef<mlir::Location> locations) {
-  llvm::SmallVector<llvm::StringRef> names;
-  for (mlir::Location location : locations) collectNames(location, names);
-  std::string joined = llvm::join(names, " + ");
-  if (joined.size() > kMaxNameBytes) {
-    joined = absl::StrCat(names.front().take_front(60).str(), " ... ", names.back().take_back(60).str());
-  }
-  return joined;
 }
 
 Value rootOf(Value value) {
@@ -104,7 +86,7 @@ class PlanWriter {
   int newStorage(Storage storage);
   void planArena();
   int bufferOf(int storage, RankedTensorType type);
-  int workloadOf(mlir::func::FuncOp function);
+  int workloadOf(const OutlinedGroup& outlined);
   void writeSteps();
   void writeExtents();
 
@@ -169,7 +151,7 @@ void PlanWriter::assignOutputs() {
     Value root = rootOf(value);
     mlir::Operation* producer = root.getDefiningOp();
     if (producer && !made_by_group.contains(root)) {
-      groups_.push_back({{producer}, {root}});  // a constant: a step that writes it
+      groups_.push_back({{producer}, {root}, {}});  // a constant: a step that writes it
       made_by_group[root] = 1;
     }
     if (index >= model_.outputs.size()) {
@@ -235,13 +217,13 @@ int PlanWriter::storageOfPart(Value part, int step) {
     sum_intermediate_bytes_ += size;
     parent = newStorage(
         {.kind = v1::Buffer::ARENA, .lifetime = {size, step, std::max(step, last_use_.lookup(place.whole))}});
-    storages_[parent].spec.set_name(nameOf(place.whole.getLoc()));
+    storages_[parent].spec.set_name(nodeNames(place.whole.getLoc()));
   }
   storage_of_[place.whole] = parent;
   const int64_t size = sizeInBytes(mlir::cast<RankedTensorType>(part.getType()));
   const int storage =
       newStorage({.kind = v1::Buffer::ARENA, .offset = place.offset, .parent = parent, .lifetime = {size, step, -1}});
-  storages_[storage].spec.set_name(nameOf(part.getLoc()));
+  storages_[storage].spec.set_name(nodeNames(part.getLoc()));
   storage_of_[part] = storage;
   return storage;
 }
@@ -254,7 +236,7 @@ void PlanWriter::outlineGroups() {
     step.results.assign(group.results.begin(), group.results.end());
     llvm::SmallVector<mlir::Location> locations;
     for (mlir::Operation* op : group.ops) locations.push_back(op->getLoc());
-    step.name = nameOf(locations);
+    step.name = nodeNames(locations);
     steps.push_back(std::move(step));
   }
   for (PendingStep& copy : pending_) steps.push_back(std::move(copy));
@@ -337,7 +319,7 @@ void PlanWriter::assignResults(int step) {
       continue;
     }
     Storage storage{.kind = v1::Buffer::ARENA, .lifetime = {size, step, last_step}};
-    storage.spec.set_name(nameOf(value.getLoc()));
+    storage.spec.set_name(nodeNames(value.getLoc()));
     storage_of_[value] = newStorage(std::move(storage));
   }
 }
@@ -378,7 +360,8 @@ int PlanWriter::bufferOf(int storage_index, RankedTensorType type) {
   return it->second;
 }
 
-int PlanWriter::workloadOf(mlir::func::FuncOp function) {
+int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
+  mlir::func::FuncOp function = *outlined.function;
   WorkloadFacts facts = describeWorkload(function);
   CanonicalWorkload canonical = canonicalizeWorkload(function);
   auto [it, inserted] = workload_of_.try_emplace(canonical.hash, result_.plan.workloads_size());
@@ -397,6 +380,7 @@ int PlanWriter::workloadOf(mlir::func::FuncOp function) {
       slices->add_tile(tile);
     }
   }
+  if (outlined.chain) *workload->mutable_schedule()->mutable_chain() = *outlined.chain;
   if (!facts.algorithm.empty()) workload->mutable_schedule()->set_algorithm(facts.algorithm);
   return it->second;
 }
@@ -419,7 +403,7 @@ void PlanWriter::writeSteps() {
       auto type = borderType(mlir::cast<RankedTensorType>(value.getType()));
       step->add_operands(bufferOf(storage_of_.lookup(value), type));
     }
-    step->set_workload(workloadOf(*pending.outlined.function));
+    step->set_workload(workloadOf(pending.outlined));
   }
 }
 

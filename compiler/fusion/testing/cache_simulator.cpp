@@ -5,7 +5,7 @@
 
 namespace tessera::compiler::fusion {
 
-CacheSimulator::CacheSimulator(const std::vector<Geometry>& levels) {
+CacheSimulator::CacheSimulator(const std::vector<Geometry>& levels, int64_t sample) : sample_(sample) {
   for (const Geometry& geometry : levels) {
     const int64_t sets = std::max<int64_t>(1, geometry.capacity_bytes / geometry.line_bytes / geometry.associativity);
     levels_.push_back({sets, geometry.associativity, std::vector<int64_t>(sets * geometry.associativity, -1)});

@@ -50,3 +50,17 @@ func.func @run_time_matrix(%x: tensor<5x17xf32>, %w: tensor<17x96xf32>) -> tenso
   %r = linalg.matmul ins(%x, %w : tensor<5x17xf32>, tensor<17x96xf32>) outs(%f : tensor<5x96xf32>) -> tensor<5x96xf32>
   return %r : tensor<5x96xf32>
 }
+
+// -----
+
+// Many rows, and columns that no width divides: the last panel is filled up, its columns are cut off.
+// CHECK-LABEL: @filled_up
+// CHECK: ins({{.*}} : tensor<48x5xf32>, tensor<9x5x32xf32>) outs({{.*}} : tensor<48x9x32xf32>)
+// CHECK: tensor.extract_slice {{.*}}[0, 0] [48, 263] [1, 1] : tensor<48x288xf32> to tensor<48x263xf32>
+func.func @filled_up(%x: tensor<48x5xf32>, %w: tensor<5x263xf32> {tessera.weight = 0 : i64}) -> tensor<48x263xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48x263xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<48x263xf32>) -> tensor<48x263xf32>
+  %r = linalg.matmul ins(%x, %w : tensor<48x5xf32>, tensor<5x263xf32>) outs(%f : tensor<48x263xf32>) -> tensor<48x263xf32>
+  return %r : tensor<48x263xf32>
+}

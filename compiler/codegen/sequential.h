@@ -1,0 +1,14 @@
+#pragma once
+
+#include "compiler/codegen/phases.h"
+
+namespace tessera::compiler::codegen {
+
+/// Whether a phase needs a value that another one has loaded (a scalar read outside of all loops): phases share
+/// memory only.
+bool sharesValues(const PhaseList& list);
+
+/// The whole workload as one phase of plain loops, in program order.
+PhaseList onePhase(mlir::func::FuncOp func);
+
+}  // namespace tessera::compiler::codegen

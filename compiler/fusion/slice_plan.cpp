@@ -1,0 +1,172 @@
+#include "compiler/fusion/slice_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::compiler::fusion {
+namespace {
+
+/// Sizes tried for one loop.
+constexpr size_t kMostSizes = 24;
+/// A slice leaves at least so much of the level to what streams past it.
+constexpr double kLeastFree = 0.25;
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+double bytesOf(const Chain& chain, int tensor, const Tiles& tiles) {
+  return static_cast<double>(footprint(chain, tensor, tiles) * chain.tensors[tensor].element_bytes);
+}
+
+/// Even splits of a loop, largest first.
+std::vector<int64_t> sizesOf(const Loop& loop) {
+  const int64_t least = std::min(loop.extent, std::max(loop.min_tile, loop.multiple));
+  std::vector<int64_t> sizes;
+  for (int64_t blocks = 1; blocks <= loop.extent; ++blocks) {
+    int64_t size = ceilDiv(loop.extent, blocks);
+    if (size < loop.extent) size = std::min(loop.extent, ceilDiv(size, loop.multiple) * loop.multiple);
+    if (size < least) break;
+    if (sizes.empty() || size < sizes.back()) sizes.push_back(size);
+  }
+  if (sizes.empty() || sizes.back() > least) sizes.push_back(least);
+  while (sizes.size() > kMostSizes) {
+    // Neighbours that differ least go first: the small ones lie close together.
+    size_t gone = 1;
+    for (size_t i = 1; i + 1 < sizes.size(); ++i)
+      if (sizes[i - 1] * sizes[gone + 1] < sizes[gone - 1] * sizes[i + 1]) gone = i;
+    sizes.erase(sizes.begin() + static_cast<int64_t>(gone));
+  }
+  return sizes;
+}
+
+class Slicer {
+ public:
+  Slicer(const Chain& chain, const std::vector<int>& cut, const SliceMachine& machine)
+      : chain_(chain), cut_(cut), machine_(machine) {}
+
+  std::optional<SlicePlan> price(const Tiles& tiles) const {
+    SlicePlan plan;
+    plan.tiles = tiles;
+    for (int loop : cut_) {
+      if (tiles[loop] >= chain_.loops[loop].extent) continue;
+      plan.order.push_back(loop);
+      plan.slices *= ceilDiv(chain_.loops[loop].extent, tiles[loop]);
+    }
+    std::vector<double> volumes = resident(tiles, plan);
+    if (volumes.empty()) volumes = streamed(tiles, plan);
+    if (volumes.empty()) return std::nullopt;
+    for (size_t m = 0; m < chain_.members.size(); ++m) {
+      Chain member = chain_;
+      member.members = {chain_.members[m]};
+      const double flops = flopsOf(member, tiles);
+      plan.flops += flops;
+      plan.volume_bytes += volumes[m];
+      plan.seconds += elapsed(flops / machine_.flops_per_second, volumes[m] / machine_.bytes_per_second);
+    }
+    plan.seconds +=
+        machine_.nest_seconds * static_cast<double>(plan.slices * static_cast<int64_t>(chain_.members.size()));
+    const int64_t rounds = ceilDiv(plan.slices, machine_.cores) * machine_.cores;
+    plan.seconds *= static_cast<double>(rounds) / static_cast<double>(plan.slices);
+    return plan;
+  }
+
+ private:
+  bool varies(int tensor) const {
+    return std::ranges::any_of(cut_, [&](int loop) { return chain_.accesses(tensor, loop); });
+  }
+
+  /// Everything a member touches fits: what does not vary comes once, what varies once per slice.
+  std::vector<double> resident(const Tiles& tiles, SlicePlan& plan) const {
+    double constants = 0;
+    for (size_t t = 0; t < chain_.tensors.size(); ++t)
+      if (!varies(static_cast<int>(t))) constants += bytesOf(chain_, static_cast<int>(t), tiles);
+    std::vector<double> volumes;
+    for (const Member& member : chain_.members) {
+      double held = constants, moved = 0;
+      std::vector<int> operands = member.inputs;
+      operands.push_back(member.output);
+      for (int tensor : operands) {
+        const double bytes = bytesOf(chain_, tensor, tiles);
+        if (!varies(tensor)) {
+          moved += bytes;
+          continue;
+        }
+        held += bytes;
+        if (chain_.isIntermediate(tensor)) continue;
+        // As often as there are slices of this tensor: a loop outside of it does not change it.
+        const Structure structure(chain_, plan.order, Intermediates::kBlock);
+        for (const Traffic& traffic : structure.traffic)
+          if (traffic.tensor == tensor) moved += structure.moved(traffic, tiles);
+      }
+      if (held > machine_.capacity_bytes) return {};
+      plan.held_bytes = std::max(plan.held_bytes, held);
+      volumes.push_back(moved);
+    }
+    return volumes;
+  }
+
+  /// What belongs to a slice stays while what all slices read streams past it, once per slice.
+  std::vector<double> streamed(const Tiles& tiles, SlicePlan& plan) const {
+    plan.constants_stay = false;
+    plan.held_bytes = 0;
+    std::vector<double> volumes;
+    for (const Member& member : chain_.members) {
+      double held = 0, moved = 0;
+      std::vector<int> operands = member.inputs;
+      operands.push_back(member.output);
+      for (int tensor : operands) {
+        const double bytes = bytesOf(chain_, tensor, tiles);
+        if (varies(tensor)) held += bytes;
+        if (!chain_.isIntermediate(tensor)) moved += bytes * static_cast<double>(plan.slices);
+      }
+      if (held > (1 - kLeastFree) * machine_.capacity_bytes) return {};
+      plan.held_bytes = std::max(plan.held_bytes, held);
+      volumes.push_back(moved);
+    }
+    return volumes;
+  }
+
+  const Chain& chain_;
+  const std::vector<int>& cut_;
+  const SliceMachine& machine_;
+};
+
+}  // namespace
+
+double elapsed(double compute, double transfer) {
+  return std::max(compute, transfer) + kExposed * std::min(compute, transfer);
+}
+
+absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& cut, const SliceMachine& machine) {
+  if (auto status = validate(chain); !status.ok()) return status;
+  const Slicer slicer(chain, cut, machine);
+  std::optional<SlicePlan> best;
+  double least = INFINITY;
+  for (size_t at = 0; at < cut.size(); ++at) {
+    Tiles tiles;
+    for (const Loop& loop : chain.loops) tiles.push_back(loop.extent);
+    for (size_t outer = 0; outer < at; ++outer) {
+      const Loop& loop = chain.loops[cut[outer]];
+      tiles[cut[outer]] = std::min(loop.extent, std::max(loop.min_tile, loop.multiple));
+    }
+    for (int64_t size : sizesOf(chain.loops[cut[at]])) {
+      tiles[cut[at]] = size;
+      double held = 0;
+      for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor)
+        if (chain.isIntermediate(tensor)) held += bytesOf(chain, tensor, tiles);
+      least = std::min(least, held);
+      auto plan = slicer.price(tiles);
+      // Larger slices come first and stay unless smaller ones are clearly cheaper.
+      if (plan && (!best || plan->seconds < best->seconds * (1 - 5e-3))) best = std::move(plan);
+    }
+  }
+  if (!best)
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the smallest slices hold ", static_cast<int64_t>(least / 1024), " KiB of intermediates, ",
+        static_cast<int64_t>(machine.capacity_bytes / 1024), " KiB are there for them and what streams past them"));
+  return *best;
+}
+
+}  // namespace tessera::compiler::fusion

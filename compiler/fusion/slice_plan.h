@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/fusion/block_planner.h"
+
+/// Chains run slice by slice: a few loops that every member shares are cut, and within a slice the members run one
+/// after another over their whole other loops. Less general than Chimera's blocks, and what code generation can nest
+/// around whole products.
+namespace tessera::compiler::fusion {
+
+/// Slices of one chain for one memory level.
+struct SlicePlan {
+  Tiles tiles;  ///< per loop of the chain; the extent where it is not cut
+  Order order;  ///< loops that are cut, outermost first
+  int64_t slices = 1;
+  double held_bytes = 0;       ///< intermediates of one slice, and what members read beside them
+  double volume_bytes = 0;     ///< moved into the level, all slices
+  double flops = 0;            ///< all slices, overlaps computed again
+  double seconds = 0;          ///< arithmetic or movement of each member, whichever is longer; idle cores included
+  bool constants_stay = true;  ///< what all slices read fits beside them; else each slice brings it again
+};
+
+struct SliceMachine {
+  double capacity_bytes = 0;
+  double bytes_per_second = 0;  ///< into the level
+  double flops_per_second = 0;
+  int cores = 1;
+  double nest_seconds = 2e-7;  ///< of one member in one slice before and after its inner loops: some hundred cycles
+};
+
+/// Part of the shorter of arithmetic and movement that does not hide behind the longer one: a core that waits for a
+/// line, or for room to store one, computes nothing meanwhile. Fitted to products that write more than a level holds.
+inline constexpr double kExposed = 0.5;
+/// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement.
+double elapsed(double compute, double transfer);
+
+/// The cheapest slices: of the loops `cut` (outermost first, all accessed by every intermediate) the first ones in
+/// single points (or their smallest blocks), one in blocks, the rest whole, so that slices are contiguous. Slices are
+/// dealt to all cores, so few large ones leave some idle. RESOURCE_EXHAUSTED when not even the smallest fit.
+absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& cut, const SliceMachine& machine);
+
+}  // namespace tessera::compiler::fusion

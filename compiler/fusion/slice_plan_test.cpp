@@ -1,0 +1,85 @@
+#include "compiler/fusion/slice_plan.h"
+
+#include <gmock/gmock.h>
+
+#include "compiler/fusion/decision.h"
+
+namespace tessera::compiler::fusion {
+namespace {
+
+constexpr SliceMachine kCore = {.capacity_bytes = 768 << 10, .bytes_per_second = 43e9, .flops_per_second = 170e9};
+
+TEST(SlicePlan, RowsOfABatchOneMatrixAtATime) {
+  // Attention of 8 heads: C of one head is 1 MiB, so rows are cut inside of heads.
+  Chain chain = gemmChain(8, 512, 64, 64, 512);
+  chain.loops[chain.loopNamed("m")].multiple = 6;
+  const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
+  auto plan = planSlices(chain, {b, m}, kCore);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->order, (Order{b, m}));
+  EXPECT_EQ(plan->tiles[b], 1);
+  EXPECT_EQ(plan->tiles[m] % 6, 0);
+  EXPECT_LE(plan->held_bytes, kCore.capacity_bytes);
+  // All that comes in and goes out, once: A and E by rows, B and D once for all rows of a head.
+  EXPECT_DOUBLE_EQ(plan->volume_bytes, 4.0 * 8 * (512 * 64 * 2 + 64 * 512 * 2));
+}
+
+TEST(SlicePlan, WhatAllSlicesReadStreamsWhenItIsTooLarge) {
+  // Weights of 9.4 MB each: every slice brings them again, so larger slices move less.
+  Chain chain = gemmChain(1, 4096, 768, 768, 3072);
+  const int m = chain.loopNamed("m");
+  auto plan = planSlices(chain, {m}, kCore);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_FALSE(plan->constants_stay);
+  const double weights = 4.0 * 2 * 768 * 3072, rows = 4.0 * 2 * 4096 * 768;
+  EXPECT_DOUBLE_EQ(plan->volume_bytes, static_cast<double>(plan->slices) * (weights + 4.0 * 2 * plan->tiles[m] * 768));
+  EXPECT_NEAR(plan->volume_bytes, static_cast<double>(plan->slices) * weights + rows, 0.02 * plan->volume_bytes);
+}
+
+TEST(SlicePlan, OverlapsOfWindowsAreComputedAgain) {
+  const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
+  const int h = chain.loopNamed("h");
+  auto plan = planSlices(chain, {h}, {.capacity_bytes = 96 << 10, .bytes_per_second = 43e9, .flops_per_second = 170e9});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_GT(plan->slices, 1);
+  EXPECT_GT(plan->flops, flopsOf(chain));
+  EXPECT_LT(plan->tiles[h], 62);
+}
+
+TEST(SlicePlan, CoresWithoutASliceCount) {
+  // Everything fits at once: one core takes one slice, four cores get four.
+  Chain chain = gemmChain(1, 96, 32, 32, 32);
+  SliceMachine machine = kCore;
+  auto one = planSlices(chain, {0}, machine);
+  machine.cores = 4;
+  auto four = planSlices(chain, {0}, machine);
+  ASSERT_TRUE(one.ok() && four.ok());
+  EXPECT_EQ(one->slices, 1);
+  EXPECT_EQ(four->slices % 4, 0);
+}
+
+TEST(SlicePlan, NamesWhatDoesNotFit) {
+  auto plan = planSlices(gemmChain(1, 64, 64, 64, 1 << 20), {0}, kCore);
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(plan.status().message(), testing::HasSubstr("768 KiB"));
+}
+
+TEST(SlicePlan, AttentionPaysAndArithmeticDoesNot) {
+  ChainMachine cpu{
+      170e9,
+      {{"L1", 32768, 340e9, false}, {"L2", 1 << 20, 170e9, false}, {"L3", 40e6, 43e9, true}, {"DRAM", 0, 13e9, true}},
+      1e-6};
+  Chain attention = gemmChain(12, 512, 64, 64, 512);
+  auto softmax =
+      decideSlices(attention, {attention.loopNamed("b"), attention.loopNamed("m")}, cpu, {6, 1, 12 * 512 * 512 * 50.0});
+  ASSERT_TRUE(softmax.ok()) << softmax.status();
+  EXPECT_TRUE(softmax->fuse) << softmax->reason;
+  // C6 of table 3.6.
+  const Chain c6 = convolutionChain({64, 58, 58, 64, 64, 1, 1, 1, 3});
+  auto pointwise = decideSlices(c6, {c6.loopNamed("h")}, cpu);
+  ASSERT_TRUE(pointwise.ok()) << pointwise.status();
+  EXPECT_FALSE(pointwise->fuse) << pointwise->reason;
+}
+
+}  // namespace
+}  // namespace tessera::compiler::fusion
