@@ -58,7 +58,8 @@ TEST(Codegen, ScalarsReadOutsideOfLoopsKeepTheWorkloadTogether) {
 #id = affine_map<(i) -> (i)>
 func.func @scaled(%x: tensor<37xf32>, %factors: tensor<2xf32>) -> (tensor<37xf32>, tensor<37xf32>) {
   %c1 = arith.constant 1 : index
-  %factor = tensor.extract %factors[%c1] : tensor<2xf32>
+  %read = tensor.extract %factors[%c1] : tensor<2xf32>
+  %factor = arith.addf %read, %read : f32
   %e = tensor.empty() : tensor<37xf32>
   %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
       ins(%x : tensor<37xf32>) outs(%e : tensor<37xf32>) {

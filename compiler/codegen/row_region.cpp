@@ -5,6 +5,7 @@
 #include "compiler/codegen/loop_order.h"
 #include "compiler/codegen/region_chain.h"
 #include "compiler/codegen/region_geometry.h"
+#include "compiler/codegen/separable.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -117,10 +118,11 @@ bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Machine& mach
   int64_t most = 0;
   for (const Nest& nest : nests.nests) {
     most = std::max(most, nest.iterations());
-    // Products want blocks and panels of their own; bodies without vector code want the optimizer for plain loops.
-    if (isContraction(nest) || !llvm::all_of(nest.statements, [](const Statement& statement) {
-          return isVectorizableBody(*statement.body());
-        }))
+    // Products and transforms want blocks and panels of their own; bodies without vector code want the optimizer for
+    // plain loops.
+    if (isContraction(nest) || separableTransform(nest) ||
+        !llvm::all_of(nest.statements,
+                      [](const Statement& statement) { return isVectorizableBody(*statement.body()); }))
       return false;
   }
   const SliceSize size(nests);

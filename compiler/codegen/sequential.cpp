@@ -3,7 +3,6 @@
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 namespace tessera::compiler::codegen {
@@ -47,12 +46,10 @@ bool sharesValues(const PhaseList& list) {
 PhaseList onePhase(mlir::func::FuncOp func) {
   PhaseList list;
   Phase& phase = list.phases.emplace_back();
-  for (mlir::Operation& op : func.getBody().front().without_terminator()) {
-    const bool placed =
-        llvm::isa<mlir::ViewLikeOpInterface, mlir::memref::AllocOp, mlir::memref::GetGlobalOp, mlir::memref::DeallocOp>(
-            op);
-    if (!placed && !mlir::isPure(&op)) phase.loops.push_back(&op);
-  }
+  // Views and arithmetic too: they may depend on what has just been read.
+  for (mlir::Operation& op : func.getBody().front().without_terminator())
+    if (!llvm::isa<mlir::memref::AllocOp, mlir::memref::GetGlobalOp, mlir::memref::DeallocOp>(op))
+      phase.loops.push_back(&op);
   return list;
 }
 

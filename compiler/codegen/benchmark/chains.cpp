@@ -1,0 +1,183 @@
+// Chains of products (thesis, table 3.5) slice by slice beside the same workload in phases: GFLOP/s of both, one
+// thread, in turns, fastest round of each. Not a test.
+//   chain_benchmark [name part] [--softmax 0|1] [--tile d0=1,d1=64[,r0=128]]... [--rounds N] [--emit FILE]
+//   chain_benchmark rows: softmax and layer normalization, microseconds
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/testing/chain_text.h"
+#include "compiler/codegen/testing/loaded_unit.h"
+
+namespace tessera::compiler::codegen::benchmark {
+namespace {
+
+using testing::LoadedUnit;
+using testing::Tensor;
+using testing::WorkloadText;
+
+struct Chain {
+  const char* name;
+  int64_t batch, m, n, k, l;
+};
+
+constexpr Chain kChains[] = {
+    {"G1", 8, 512, 512, 64, 64},       {"G2", 12, 512, 512, 64, 64}, {"G3", 16, 512, 512, 64, 64},
+    {"G4", 12, 256, 256, 64, 64},      {"G5", 16, 256, 256, 64, 64}, {"G6", 16, 256, 256, 80, 80},
+    {"G7", 12, 208, 208, 64, 64},      {"G8", 16, 208, 208, 64, 64}, {"G9", 16, 208, 208, 80, 80},
+    {"G10", 1, 512, 256, 64, 64},      {"G11", 1, 768, 384, 64, 64}, {"G12", 1, 1024, 512, 64, 64},
+    {"BERT-128", 12, 128, 128, 64, 64}};
+
+double seconds(LoadedUnit& unit, const std::vector<void*>& operands, int repeats) {
+  auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double start = now();
+  for (int i = 0; i < repeats; ++i) unit.run(operands, 1);
+  return (now() - start) / repeats;
+}
+
+struct Operands {
+  explicit Operands(const std::vector<int64_t>& floats) {
+    for (int64_t count : floats) {
+      storage.emplace_back(count + 16);
+      auto* data = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(storage.back().data()) + 63) / 64 * 64);
+      for (int64_t i = 0; i < count; ++i) data[i] = static_cast<float>(i * 7 % 17) * 0.0625F - 0.5F;
+      pointers.push_back(data);
+    }
+  }
+  std::vector<std::vector<float>> storage;
+  std::vector<void*> pointers;
+};
+
+using Tiling = std::vector<std::pair<std::string, int64_t>>;
+
+/// Builds `ir` once per tiling (an empty one: in phases) and measures them in turns.
+void measure(const std::string& name, const std::string& ir, const std::vector<int64_t>& floats, double flops,
+             const std::vector<Tiling>& tilings, int rounds, const std::string& emit) {
+  Operands operands(floats);
+  std::vector<std::unique_ptr<LoadedUnit>> units;
+  std::vector<std::string> strategies;
+  for (const Tiling& tiling : tilings) {
+    v1::BuildUnit unit = testing::hostUnit(ir);
+    for (const auto& [loop, tile] : tiling) testing::cut(*unit.mutable_schedule(), loop, tile);
+    auto built = buildObject(unit);
+    if (!built.ok()) {
+      std::printf("%-10s %s\n", name.c_str(), std::string(built.status().message()).c_str());
+      return;
+    }
+    if (!emit.empty()) std::ofstream(emit, std::ios::binary) << built->object();
+    units.push_back(std::move(*LoadedUnit::load(*built)));
+    const auto& info = built->info();
+    strategies.push_back(std::to_string(info.phases_size()) + " phases, " +
+                         info.phases(info.phases_size() - 1).strategy() + ", scratch " +
+                         std::to_string(info.scratch_bytes() >> 10) + " KiB");
+  }
+  std::vector<double> best(units.size(), 1e9);
+  const int repeats = std::max(1, static_cast<int>(0.004 / seconds(*units[0], operands.pointers, 1)));
+  for (int round = 0; round < rounds; ++round)
+    for (size_t u = 0; u < units.size(); ++u)
+      best[u] = std::min(best[u], seconds(*units[u], operands.pointers, repeats));
+  for (size_t u = 0; u < units.size(); ++u)
+    std::printf("%-20s %8.1f us %8.1f GFLOP/s  %5.2fx  %s\n", name.c_str(), best[u] * 1e6, flops / best[u] * 1e-9,
+                best[0] / best[u], strategies[u].c_str());
+  std::fflush(stdout);
+}
+
+std::string layerNormalization(int64_t rows, int64_t columns) {
+  WorkloadText text;
+  const std::vector<int64_t> shape{rows, columns};
+  const std::string id = "d0, d1", row = "d0";
+  const Tensor x = text.argument(shape), scale = text.argument({columns}), shift = text.argument({columns});
+  const std::string count = "%n = arith.constant " + std::to_string(columns) + ".0 : f32\n    ";
+  const Tensor sum = text.generic({x}, {id, row}, text.fill({rows}, "0.0"), 2, "pr", "%r = arith.addf %o, %i0 : f32");
+  const Tensor centered = text.generic({x, sum}, {id, row, id}, text.empty(shape), 2, "",
+                                       count + "%m = arith.divf %i1, %n : f32\n    %r = arith.subf %i0, %m : f32");
+  const Tensor squares = text.generic({centered}, {id, row}, text.fill({rows}, "0.0"), 2, "pr",
+                                      "%q = arith.mulf %i0, %i0 : f32\n    %r = arith.addf %o, %q : f32");
+  const Tensor inverse = text.generic({squares}, {row, row}, text.empty({rows}), 1, "",
+                                      count +
+                                          "%e = arith.constant 1.0e-5 : f32\n    %c = arith.constant 1.0 : f32\n    %v "
+                                          "= arith.divf %i0, %n : f32\n    %w = arith.addf %v, %e : f32\n    %s = "
+                                          "math.sqrt %w : f32\n    %r = arith.divf %c, %s : f32");
+  const Tensor y = text.generic({centered, inverse, scale, shift}, {id, row, "d1", "d1", id}, text.empty(shape), 2, "",
+                                "%a = arith.mulf %i0, %i1 : f32\n    %b = arith.mulf %a, %i2 : f32\n    %r = "
+                                "arith.addf %b, %i3 : f32");
+  return text.finish({y});
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  std::string only, emit;
+  int rounds = 15, softmaxes = -1;
+  std::vector<Tiling> tilings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const std::string value = i + 1 < argc ? argv[i + 1] : "";
+    if (argument == "--rounds") {
+      rounds = std::stoi(value), ++i;
+    } else if (argument == "--emit") {
+      emit = value, ++i;
+    } else if (argument == "--softmax") {
+      softmaxes = std::stoi(value), ++i;
+    } else if (argument == "--tile") {
+      Tiling& tiling = tilings.emplace_back();
+      for (absl::string_view part : absl::StrSplit(value, ',', absl::SkipEmpty())) {
+        const std::vector<std::string> pair = absl::StrSplit(part, '=');
+        tiling.emplace_back(pair[0], std::stoll(pair[1]));
+      }
+      ++i;
+    } else {
+      only = argument;
+    }
+  }
+  if (only == "rows") {
+    for (auto [batch, rows, columns] : {std::array<int64_t, 3>{12, 128, 128}, {12, 512, 512}, {1, 128, 1000}}) {
+      WorkloadText text;
+      const Tensor y = softmax(text, text.argument({batch, rows, columns}));
+      const int64_t count = batch * rows * columns;
+      measure("softmax", text.finish({y}), {count, count}, static_cast<double>(count), {{}}, rounds, emit);
+    }
+    for (auto [rows, columns] : {std::pair<int64_t, int64_t>{128, 768}, {512, 768}})
+      measure("layer norm", layerNormalization(rows, columns), {rows * columns, columns, columns, rows * columns},
+              static_cast<double>(rows * columns), {{}}, rounds, emit);
+    return 0;
+  }
+  if (tilings.empty())
+    tilings = {{{"d0", 1}, {"d1", 48}}, {{"d0", 1}, {"d1", 96}}, {{"d0", 1}, {"d1", 96}, {"r0", 128}}};
+  tilings.insert(tilings.begin(), Tiling{});
+  for (const Chain& chain : kChains) {
+    if (!only.empty() && only != chain.name) continue;
+    for (int with_softmax : {0, 1}) {
+      if (softmaxes >= 0 && softmaxes != with_softmax) continue;
+      const auto [name, batch, m, n, k, l] = chain;
+      WorkloadText text;
+      const Tensor a = text.argument({batch, m, k}), b = text.argument({batch, k, n}), c = text.argument({batch, n, l});
+      Tensor s = batchProduct(text, a, b);
+      if (with_softmax) s = softmax(text, s);
+      std::vector<Tiling> mine;
+      for (const Tiling& tiling : tilings)
+        if (with_softmax || tiling.empty() || tiling.back().first != "r0") mine.push_back(tiling);
+      measure(std::string(name) + (with_softmax ? " softmax" : ""), text.finish({batchProduct(text, s, c)}),
+              {batch * m * k, batch * k * n, batch * n * l, batch * m * l},
+              2.0 * static_cast<double>(batch * m * n * (k + l)), mine, rounds, emit);
+    }
+  }
+  return 0;
+}
+
+}  // namespace tessera::compiler::codegen::benchmark
+
+int main(int argc, char** argv) { return tessera::compiler::codegen::benchmark::run(argc, argv); }

@@ -1,0 +1,113 @@
+// Chains of convolutions slice by slice: halos are computed again, borders of padded intermediates filled where a
+// slice touches them. Against the oracle.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "compiler/codegen/testing/chain_text.h"
+#include "compiler/codegen/testing/check_workload.h"
+
+namespace tessera::compiler::codegen::testing {
+namespace {
+
+using Tiling = std::vector<std::pair<std::string, int64_t>>;
+
+CheckOptions chained(const Tiling& tiling, unsigned seed = 1) {
+  CheckOptions options;
+  options.seed = seed;
+  options.adjust = [tiling](v1::BuildUnit& unit) {
+    for (const auto& [name, tile] : tiling) cut(*unit.mutable_schedule(), name, tile);
+  };
+  return options;
+}
+
+struct Window {
+  int64_t kernel = 3, pad = 1, stride = 1, dilation = 1;
+};
+
+/// conv, relu where asked for, conv; images of [1, h, w, c].
+std::string windowChain(int64_t h, int64_t w, int64_t channels, const Window& first, const Window& second,
+                        bool with_relu) {
+  WorkloadText text;
+  const int64_t between = channels + 3, out = channels + 5;
+  const Tensor x = text.argument({1, h, w, channels});
+  const Tensor f1 = text.argument({first.kernel, first.kernel, channels, between}),
+               f2 = text.argument({second.kernel, second.kernel, between, out});
+  Tensor y = convolution(text, x, f1, first.pad, first.stride, first.dilation);
+  if (with_relu) y = relu(text, y);
+  return text.finish({convolution(text, y, f2, second.pad, second.stride, second.dilation)});
+}
+
+/// One phase but for what packs operands, everything between the convolutions in scratch.
+void expectRegion(const v1::KernelInfo& info) {
+  ASSERT_GE(info.phases_size(), 1);
+  EXPECT_NE(info.phases(info.phases_size() - 1).strategy().find("region of"), std::string::npos);
+  for (int p = 0; p + 1 < info.phases_size(); ++p) EXPECT_EQ(info.phases(p).strategy(), "pack");
+  EXPECT_GT(info.scratch_bytes(), 0);
+}
+
+TEST(RegionWindow, OneByOneThenThreeByThree) {
+  for (bool with_relu : {false, true})
+    expectRegion(checkWorkload(windowChain(14, 11, 8, {1, 0}, {3, 1}, with_relu), chained({{"d1", 4}})));
+}
+
+TEST(RegionWindow, TwoThreeByThree) {
+  for (bool with_relu : {false, true}) {
+    expectRegion(checkWorkload(windowChain(16, 13, 5, {3, 1}, {3, 1}, with_relu), chained({{"d1", 3}})));
+    expectRegion(checkWorkload(windowChain(16, 13, 5, {3, 0}, {3, 0}, with_relu), chained({{"d1", 5}})));
+  }
+}
+
+TEST(RegionWindow, RowsAndColumns) {
+  expectRegion(checkWorkload(windowChain(12, 17, 4, {3, 1}, {3, 1}, true), chained({{"d1", 4}, {"d2", 8}})));
+}
+
+TEST(RegionWindow, StridesAndDilation) {
+  expectRegion(checkWorkload(windowChain(21, 19, 4, {3, 1, 2}, {3, 1}, true), chained({{"d1", 4}})));
+  expectRegion(checkWorkload(windowChain(21, 19, 4, {3, 1}, {3, 1, 2}, true), chained({{"d1", 3}})));
+  expectRegion(checkWorkload(windowChain(20, 15, 4, {3, 2, 1, 2}, {3, 1}, false), chained({{"d1", 6}})));
+  expectRegion(checkWorkload(windowChain(20, 15, 4, {3, 1}, {3, 2, 1, 2}, false), chained({{"d1", 6}})));
+  expectRegion(checkWorkload(windowChain(23, 16, 4, {5, 2}, {1, 0, 2}, false), chained({{"d1", 5}})));
+}
+
+TEST(RegionWindow, HaloIsAsSmallAsTheWindows) {
+  const auto info = checkWorkload(windowChain(64, 16, 8, {3, 1}, {3, 1}, true), chained({{"d1", 8}}));
+  expectRegion(info);
+  // Rows of the padded input (12), of the padded intermediate (10), both of 18 columns: never the whole 66.
+  EXPECT_LT(info.scratch_bytes(), (12 * 8 + 10 * 11) * 18 * 4 * 5 / 4);
+}
+
+TEST(RegionWindow, ResidualBlock) {
+  WorkloadText text;
+  const Tensor x = text.argument({2, 15, 12, 16}), f1 = text.argument({3, 3, 16, 16}),
+               f2 = text.argument({3, 3, 16, 16});
+  const std::string id = "d0, d1, d2, d3";
+  const Tensor inner = relu(text, convolution(text, x, f1, 1));
+  const Tensor sum = text.generic({convolution(text, inner, f2, 1), x}, {id, id, id}, text.empty(x.shape), 4, "",
+                                  "%r = arith.addf %i0, %i1 : f32");
+  expectRegion(checkWorkload(text.finish({relu(text, sum)}), chained({{"d0", 1}, {"d1", 4}})));
+}
+
+TEST(RegionWindow, RandomChains) {
+  std::mt19937 random(7);
+  auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    auto window = [&] {
+      Window window;
+      window.kernel = pick({1, 3, 5});
+      window.pad = window.kernel / 2 * pick({0, 1, 1});
+      window.stride = pick({1, 1, 2});
+      window.dilation = pick({1, 1, 2});
+      return window;
+    };
+    const Window first = window(), second = window();
+    Tiling tiling{{"d1", pick({1, 2, 3, 7})}};
+    if (random() % 3 == 0) tiling.emplace_back("d2", pick({2, 5}));
+    checkWorkload(windowChain(pick({19, 24, 29}), pick({17, 20}), pick({1, 3, 16}), first, second, random() % 2 != 0),
+                  chained(tiling, seed));
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen::testing
