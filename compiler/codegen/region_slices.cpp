@@ -227,6 +227,9 @@ absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const S
   const bool whole = slice.coordinate < 0;
   const int64_t extent = whole ? slice.extent : coordinates.extents[slice.coordinate];
   const int dim = whole ? -1 : coordinates.dims[slice.coordinate];
+  if (constexpr int64_t kMostSlices = 1 << 16; (extent + slice.tile - 1) / slice.tile > kMostSlices)
+    return refuseChain(absl::StrCat("blocks of ", slice.tile, " along d", dim, " would be more than ", kMostSlices),
+                       absl::StrCat(slice.tile), "larger blocks");
   Backward backward(region);
   std::vector<Needs> slices;
   for (int64_t lo = 0; lo < extent; lo += slice.tile) {
