@@ -14,6 +14,9 @@ namespace {
 
 using namespace codegen;  // NOLINT: everything of this file is about it
 
+/// A schedule's strategy that keeps phases where rows would share a region (to compare both).
+constexpr char kPhasesStrategy[] = "phases";
+
 /// A workload brought to phases, with what it lives in.
 struct Prepared {
   std::unique_ptr<mlir::MLIRContext> context;
@@ -53,7 +56,7 @@ absl::StatusOr<Prepared> prepare(const v1::BuildUnit& unit) {
   } else if (shares) {
     prepared.list = onePhase(prepared.func);
     return prepared;
-  } else if (unit.schedule().strategy() != kScalarStrategy) {
+  } else if (unit.schedule().strategy() != kScalarStrategy && unit.schedule().strategy() != kPhasesStrategy) {
     formRowRegion(prepared.func, prepared.list, prepared.machine);
   }
   for (Phase& phase : prepared.list.phases)

@@ -168,6 +168,26 @@ TEST(Region, BlockOfAnMlp) {
   EXPECT_LE(info.scratch_bytes(), 12 * (96 + 16) * 4 + 24 * 96 * 8);
 }
 
+TEST(Region, HeadsJoinedInTheResult) {
+  WorkloadText text;  // [heads, m, l] -> [m, heads * l], as a transformer joins its heads
+  const int64_t heads = 3, m = 20, n = 24, l = 16;
+  const Tensor a = text.argument({heads, m, 8}), b = text.argument({heads, n, 8}), c = text.argument({heads, n, l});
+  const Tensor y = batchProduct(text, softmax(text, batchProduct(text, a, b, true)), c);
+  const Tensor turned = text.generic({y}, {"d1, d0, d2", "d0, d1, d2"}, text.empty({m, heads, l}), 3, "",
+                                     "%z = arith.constant 0.0 : f32\n    %r = arith.addf %i0, %z : f32");
+  const Tensor joined =
+      text.raw("tensor.collapse_shape " + turned.name + " [[0], [1, 2]] : " + turned.type() + " into tensor<20x48xf32>",
+               {m, heads * l});
+  const std::string ir = text.finish({joined});
+  expectOneRegion(checkWorkload(ir, chained({{"d1", l}, {"d0", 8}})), 3 * 3);
+  expectOneRegion(checkWorkload(ir, chained({{"d1", l}, {"d0", 8}, {"r0", 10}})), 3 * 3);
+  v1::BuildUnit unit = hostUnit(ir);
+  cut(*unit.mutable_schedule(), "d1", 24);  // one and a half heads
+  auto built = buildObject(unit);
+  ASSERT_FALSE(built.ok());
+  EXPECT_NE(built.status().message().find("would cut through"), std::string_view::npos) << built.status();
+}
+
 TEST(Region, SeveralResultsAreCutTogether) {
   WorkloadText text;
   const Tensor a = text.argument({2, 30, 16}), b = text.argument({2, 16, 20}), c = text.argument({2, 20, 12});

@@ -19,6 +19,7 @@ constexpr double kMostSlices = 64;
 struct Shared {
   int coordinate;
   int64_t extent, tile;
+  bool contiguous;                  ///< neighbours along it are neighbours in memory
   llvm::SmallVector<bool> buffers;  ///< which buffers are cut by it
 };
 
@@ -93,8 +94,7 @@ bool chooseTiles(const SliceSize& size, const Machine& machine, llvm::SmallVecto
   const double enough = std::min(kMostSlices, size.iterations({}) / kSmallestSlice);
   double slices = 1;
   for (Shared& cut : shared) {
-    // The fastest coordinate stays long enough for vectors.
-    const int64_t least = &cut == &shared.back() && shared.size() > 1 ? std::min<int64_t>(cut.extent, 64) : 1;
+    const int64_t least = cut.contiguous ? std::min<int64_t>(cut.extent, 64) : 1;  // long enough for vectors
     while (cut.tile > least) {
       const double bytes = size.bytes(shared), work = size.iterations(shared);
       const bool large = bytes > l2 || (bytes > l1 && work >= 2 * kSmallestSlice);
@@ -132,7 +132,7 @@ bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Machine& mach
     const int64_t extent = coordinates.extents[c];
     const auto geometry = RegionGeometry::infer(nests, SliceLoop{c, ceilDiv(extent, 32)});
     if (!geometry.ok() || !partsWork(nests, *geometry, most)) continue;
-    Shared& cut = shared.emplace_back(Shared{c, extent, extent, {}});
+    Shared& cut = shared.emplace_back(Shared{c, extent, extent, coordinates.strides[c] == 1, {}});
     for (mlir::Value buffer : size.buffers()) {
       bool is_cut = false;
       for (int b = 0; b < nests.coordinates.at(buffer).size(); ++b) is_cut |= geometry->boxCutBy(buffer, b) == 0;

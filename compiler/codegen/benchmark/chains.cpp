@@ -63,6 +63,8 @@ struct Operands {
 
 using Tiling = std::vector<std::pair<std::string, int64_t>>;
 
+const Tiling kPhases{{"phases", 0}};
+
 /// Builds `ir` once per tiling (an empty one: in phases) and measures them in turns.
 void measure(const std::string& name, const std::string& ir, const std::vector<int64_t>& floats, double flops,
              const std::vector<Tiling>& tilings, int rounds, const std::string& emit) {
@@ -71,7 +73,9 @@ void measure(const std::string& name, const std::string& ir, const std::vector<i
   std::vector<std::string> strategies;
   for (const Tiling& tiling : tilings) {
     v1::BuildUnit unit = testing::hostUnit(ir);
-    for (const auto& [loop, tile] : tiling) testing::cut(*unit.mutable_schedule(), loop, tile);
+    if (tiling == kPhases) unit.mutable_schedule()->set_strategy("phases");
+    if (tiling != kPhases)
+      for (const auto& [loop, tile] : tiling) testing::cut(*unit.mutable_schedule(), loop, tile);
     auto built = buildObject(unit);
     if (!built.ok()) {
       std::printf("%-10s %s\n", name.c_str(), std::string(built.status().message()).c_str());
@@ -148,11 +152,11 @@ int run(int argc, char** argv) {
       WorkloadText text;
       const Tensor y = softmax(text, text.argument({batch, rows, columns}));
       const int64_t count = batch * rows * columns;
-      measure("softmax", text.finish({y}), {count, count}, static_cast<double>(count), {{}}, rounds, emit);
+      measure("softmax", text.finish({y}), {count, count}, static_cast<double>(count), {kPhases, {}}, rounds, emit);
     }
     for (auto [rows, columns] : {std::pair<int64_t, int64_t>{128, 768}, {512, 768}})
       measure("layer norm", layerNormalization(rows, columns), {rows * columns, columns, columns, rows * columns},
-              static_cast<double>(rows * columns), {{}}, rounds, emit);
+              static_cast<double>(rows * columns), {kPhases, {}}, rounds, emit);
     return 0;
   }
   if (tilings.empty())
