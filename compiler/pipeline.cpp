@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/front_door.h"
@@ -153,6 +154,11 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     report(progress, "plan", static_cast<int>(result.units.size()), total, workload.summary());
     v1::BuildUnit& unit = result.units.emplace_back(unitOf(workload, target, request.spec.options()));
     absl::StatusOr<v1::Schedule> schedule = chooseSchedule(unit);
+    // Slices of a rewritten convolution are a wish: a result that cannot be cut so is computed stage by stage.
+    if (!schedule.ok() && unit.schedule().has_chain() && absl::StartsWith(unit.schedule().algorithm(), "winograd")) {
+      unit.mutable_schedule()->clear_chain();
+      schedule = chooseSchedule(unit);
+    }
     if (!schedule.ok()) return inWorkload(workload, schedule.status());
     *unit.mutable_schedule() = *schedule;
     *workload.mutable_schedule() = *std::move(schedule);

@@ -5,7 +5,7 @@
 #include "compiler/codegen/loop_order.h"
 #include "compiler/codegen/region_geometry.h"
 #include "compiler/codegen/region_packing.h"
-#include "compiler/codegen/scratch_plan.h"
+#include "compiler/codegen/region_scratch.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
@@ -200,41 +200,14 @@ class RegionBuilder {
     return result;
   }
 
-  /// Buffers of nests that do not run in every slice keep their place all the time; the others share.
   void placeScratch() {
-    std::vector<Lifetime> lifetimes;
-    for (mlir::Value root : scratch_) {
-      const int64_t bytes = layouts_[root].elements * (elementBits(elementOf(root)) / 8);
-      lifetimes.push_back({.buffer = root, .bytes = (bytes + 63) / 64 * 64, .first = 1 << 20});
-    }
-    for (mlir::Value root : panels_) {
-      const int64_t elements = llvm::cast<mlir::MemRefType>(root.getType()).getNumElements();
-      const int64_t bytes = elements * (elementBits(elementOf(root)) / 8);
-      lifetimes.push_back({.buffer = root, .bytes = (bytes + 63) / 64 * 64, .first = 1 << 20});
-    }
-    const int last = static_cast<int>(nests_.nests.size());
-    for (auto [number, lifetime] : llvm::enumerate(lifetimes)) {
-      lifetime.number = static_cast<int>(number);
-      for (const RegionVariant& variant : region_.variants)
-        for (const RegionStep& step : variant.steps) {
-          auto touch = [&](const Operand& operand, bool in_memory) {
-            if (operand.access.root != lifetime.buffer || !in_memory) return;
-            const bool always = step.depth == geometry_.sliceLoops();
-            lifetime.first = std::min(lifetime.first, always ? step.number : 0);
-            lifetime.last = std::max(lifetime.last, always ? step.number : last);
-          };
-          for (const Statement& statement : step.nest.statements) {
-            for (const Operand& input : statement.inputs) touch(input, !input.from);
-            for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-              const bool read =
-                  !statement.body()->getArgument(statement.inputs.size() + o).use_empty() && !statement.init[o];
-              touch(output, statement.stored[o] || read);
-            }
-          }
-        }
-    }
-    region_.scratch_bytes = placeByLifetime(lifetimes);
-    for (const Lifetime& placed : lifetimes) region_.scratch.emplace_back(placed.buffer, placed.offset);
+    llvm::SmallVector<std::pair<mlir::Value, int64_t>> buffers;
+    auto add = [&](mlir::Value root, int64_t elements) {
+      buffers.emplace_back(root, elements * (elementBits(elementOf(root)) / 8));
+    };
+    for (mlir::Value root : scratch_) add(root, layouts_[root].elements);
+    for (mlir::Value root : panels_) add(root, llvm::cast<mlir::MemRefType>(root.getType()).getNumElements());
+    placeRegionScratch(region_, buffers, static_cast<int>(nests_.nests.size()));
   }
 
   static mlir::Type elementOf(mlir::Value root) {
