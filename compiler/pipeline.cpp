@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/front_door.h"
@@ -54,6 +55,34 @@ v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, con
   return unit;
 }
 
+/// Whether code generation can run every workload that has slices: its answer for the first that it cannot.
+absl::Status runsSliced(const v1::Plan& plan, const v1::Target& target, const v1::CompileOptions& options) {
+  for (const v1::Workload& workload : plan.workloads()) {
+    // Those of a rewritten convolution are dropped one by one, below.
+    if (workload.schedule().chain().order().empty() || absl::StartsWith(workload.schedule().algorithm(), "winograd"))
+      continue;
+    if (absl::Status status = chooseSchedule(unitOf(workload, target, options)).status(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+/// Takes over the decisions on slices from a plan that was given up.
+void declineSlices(const v1::GraphReport& given_up, const absl::Status& why, v1::GraphReport& report) {
+  for (v1::Decision decision : given_up.decisions()) {
+    if (decision.kind() != "fuse-chain" && decision.kind() != "tile-region") continue;
+    if (decision.taken()) {
+      decision.set_taken(false);
+      const double sliced = decision.cost();
+      decision.set_cost(decision.alternative_cost());
+      decision.set_alternative_cost(sliced);
+      decision.set_reason(
+          absl::StrCat(decision.reason(),
+                       "; not taken, as code generation refuses slices of this model: ", failureOf(why).message()));
+    }
+    *report.add_decisions() = std::move(decision);
+  }
+}
+
 /// Puts the workload into a failure that does not name a place itself.
 absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status) {
   v1::Failure failure = failureOf(status);
@@ -83,6 +112,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   if (!identity.ok()) return identity.status();
 
   // Once for each variant; what they have in common comes together behind it.
+  const bool optimized = request.spec.options().opt_level() != kPlainLoops;
   VariantMerger merger;
   for (const Bindings& bindings : *variants) {
     // 1. Import: untrusted bytes become linalg on tensors.
@@ -98,8 +128,17 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const Stopwatch graph_time;
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
     absl::StatusOr<PlannedGraph> graph =
-        planGraph(*std::move(model), target, {.winograd = request.spec.options().opt_level() != kPlainLoops});
+        planGraph(*std::move(model), target, {.winograd = optimized, .chains = optimized});
     if (!graph.ok()) return inVariant(bindings, count, graph.status());
+    if (absl::Status status = runsSliced(graph->plan, target, request.spec.options()); !status.ok()) {
+      // What slices cannot be is known when code is planned: once more without them, and said so.
+      const v1::GraphReport first = graph->plan.report();
+      model = importModel(context, request, bindings, identity->first_bytes);
+      if (!model.ok()) return inVariant(bindings, count, model.status());
+      graph = planGraph(*std::move(model), target, {.winograd = optimized, .chains = false});
+      if (!graph.ok()) return inVariant(bindings, count, graph.status());
+      declineSlices(first, status, *graph->plan.mutable_report());
+    }
     graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
     if (absl::Status status = merger.add(*std::move(graph), bindings.text()); !status.ok()) return status;
     result.plan_ms += graph_time.ms();
@@ -117,6 +156,11 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     report(progress, "plan", static_cast<int>(result.units.size()), total, workload.summary());
     v1::BuildUnit& unit = result.units.emplace_back(unitOf(workload, target, request.spec.options()));
     absl::StatusOr<v1::Schedule> schedule = chooseSchedule(unit);
+    // Slices of a rewritten convolution are a wish: a result that cannot be cut so is computed stage by stage.
+    if (!schedule.ok() && unit.schedule().has_chain() && absl::StartsWith(unit.schedule().algorithm(), "winograd")) {
+      unit.mutable_schedule()->clear_chain();
+      schedule = chooseSchedule(unit);
+    }
     if (!schedule.ok()) return inWorkload(workload, schedule.status());
     *unit.mutable_schedule() = *schedule;
     *workload.mutable_schedule() = *std::move(schedule);

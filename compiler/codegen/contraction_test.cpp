@@ -75,7 +75,8 @@ TEST_P(Contraction, BlockedConvolution) {
   }
   if (random.coin()) out = text.pad(out, {0, 0, 1, 2, 0}, {0, 0, 1, 0, 0}, "0.0");
   const v1::KernelInfo info = checkWorkload(text.finish({out}), {.seed = GetParam()});
-  EXPECT_EQ(info.workspace_bytes(), 0);
+  // Blocks of a few channels may be summed along the input's channels instead, over a copy of the filter.
+  if (k >= 8) EXPECT_EQ(info.workspace_bytes(), 0);
 }
 
 TEST_P(Contraction, NamedConvolutions) {

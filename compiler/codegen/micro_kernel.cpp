@@ -59,6 +59,7 @@ class TileEmitter {
       for (size_t p = 0; p < points_.size(); ++p)
         for (size_t o = 0; o < outputs; ++o)
           accumulators.push_back(plan_.horizontal ? neutral(o) : initial(p, 0, o, plan_.lanes));
+      if (plan_.fetch_results) fetchResults();
       const int blocked = plan_.reductions.empty() ? -1 : plan_.reductions[0];
       if (blocked >= 0 && plan_.block[blocked] > 0) return emitBlock(blocked, accumulators);
       accumulators = reduce(0, accumulators);
@@ -412,6 +413,7 @@ class TileEmitter {
       iterations_[loop] = nullptr;
       return reduce(level + 1, accumulators);
     }
+    if (plan_.fetch_rows && level + 1 == plan_.reductions.size()) fetchRows(plan_.reductions[level - 1]);
     const Values saved = pointers_;
     Value upper = constantI64(full * tile);
     if (begin) {
@@ -463,6 +465,49 @@ class TileEmitter {
     }
   }
 
+  /// Asks for the lines that the points of the tile touch in a slot, `further` elements from where they are now.
+  void fetch(int slot, int64_t further, bool to_write) {
+    const Access& access = tile_.slots[slot].operand->access;
+    const int64_t along = access.strides[plan_.vector_loop];
+    if (!pointers_[slot] || (along != 1 && along != 0)) return;
+    const mlir::Type memory = memoryType(access.element);
+    llvm::SmallVector<int64_t> fetched;
+    for (const Point& point : points_) {
+      const int64_t offset = offsetAt(access, point) + further;
+      if (llvm::is_contained(fetched, offset)) continue;
+      fetched.push_back(offset);
+      LLVM::Prefetch::create(b_, loc_, at(pointers_[slot], memory, offset), to_write ? 1 : 0, /*hint=*/3, /*cache=*/1);
+    }
+  }
+
+  /// The vector operand's lines of a few steps later: panels larger than L1 come from L2 in time.
+  void fetchAhead() {
+    const int step = plan_.reductions.back();
+    for (size_t i = 0; i < nest_.statements[0].inputs.size(); ++i) {
+      const int slot = slotOf(0, false, i);
+      const Operand& operand = *tile_.slots[slot].operand;
+      if (operand.access.root && !operand.from && operand.access.strides[plan_.vector_loop] == 1)
+        fetch(slot, plan_.ahead * operand.access.strides[step], false);
+    }
+  }
+
+  /// The broadcast operand's lines of the next iteration of `loop`.
+  void fetchRows(int loop) {
+    for (size_t i = 0; i < nest_.statements[0].inputs.size(); ++i) {
+      const int slot = slotOf(0, false, i);
+      const Operand& operand = *tile_.slots[slot].operand;
+      if (operand.access.root && !operand.from && operand.access.strides[plan_.vector_loop] == 0)
+        fetch(slot, operand.access.strides[loop], false);
+    }
+  }
+
+  /// The results' lines, which a long sum would otherwise find gone from the caches nearby.
+  void fetchResults() {
+    for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
+      for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
+        if (nest_.statements[s].stored[o]) fetch(slotOf(s, true, o), 0, true);
+  }
+
   /// The unrolled steps of a window that slides along the tile's points: for each row of the window all points, each
   /// with the row's steps. What one point loads the next one finds.
   void slide(Values& accumulators) {
@@ -495,6 +540,7 @@ class TileEmitter {
       return;
     }
     loads_.clear();
+    if (plan_.ahead > 0) fetchAhead();
     const size_t outputs = nest_.statements[0].outputs.size();
     for (size_t p = 0; p < points_.size(); ++p) {
       llvm::MutableArrayRef<Value> mine(accumulators.begin() + p * outputs, outputs);

@@ -14,7 +14,7 @@ llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int
     if (loop != panel_loop && varies(operand, loop)) loops.push_back(loop);
   loops.push_back(panel_loop);
   for (int loop : plan.reductions)
-    if (varies(operand, loop)) loops.push_back(loop);
+    if (loop != panel_loop && varies(operand, loop)) loops.push_back(loop);
   return loops;
 }
 
@@ -23,7 +23,9 @@ llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int
 std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan,
                                     const PackedOperand& packed, const Machine& machine) {
   Operand& operand = nest.statements[0].inputs[packed.input];
-  const int64_t width = plan.tile[packed.loop];
+  // Along a reduction there is one panel, all of the loop.
+  const bool whole = nest.reduction[packed.loop];
+  const int64_t width = whole ? nest.extents[packed.loop] : plan.tile[packed.loop];
   const llvm::SmallVector<int> loops = loopsOf(plan, operand, packed.loop);
 
   Access panels;
@@ -69,7 +71,8 @@ std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const 
   copy.statements.push_back(std::move(statement));
   operand.access = std::move(panels);
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
-  TilePlan copy_plan = planCopy(copy, machine, position, width);
+  TilePlan copy_plan = whole ? planTile(copy, machine, {}) : planCopy(copy, machine, position, width);
+  copy_plan.strategy = "pack";
   return {std::move(copy), std::move(copy_plan)};
 }
 

@@ -95,6 +95,20 @@ class Backward {
     enclose(needs_.boxes[root], box);
   }
 
+  /// Blocks side by side, start + size * block + place: whole blocks that `range` touches.
+  static void restrictBlocks(const Walk& walk, Range range, const Nest& nest, llvm::SmallVector<Range>& loops) {
+    auto [block, size] = walk.loops[0];
+    auto [place, step] = walk.loops[1];
+    if (size < step) {
+      std::swap(block, place);
+      std::swap(size, step);
+    }
+    if (step != 1 || nest.extents[place] != size) return;
+    auto below = [size = size](int64_t value) { return value >= 0 ? value / size : -((size - 1 - value) / size); };
+    loops[block].lo = std::max(loops[block].lo, below(range.lo - walk.start));
+    loops[block].hi = std::min(loops[block].hi, below(range.hi - walk.start + size - 1));
+  }
+
   void visit(size_t n) {
     const Nest& nest = region_.nests[n];
     llvm::SmallVector<Range> loops(nest.loops(), Range{});
@@ -119,6 +133,10 @@ class Backward {
             if (walk.loops.empty()) {  // one place of the coordinate: needed or not
               if (walk.start < range.lo || walk.start >= range.hi)
                 for (Range& loop : mine) loop = {0, 0};
+              continue;
+            }
+            if (walk.loops.size() == 2) {
+              restrictBlocks(walk, range, nest, mine);
               continue;
             }
             if (walk.loops.size() != 1 || walk.loops[0].second != 1) continue;

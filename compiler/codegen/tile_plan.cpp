@@ -54,7 +54,7 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
   double cost = 0, steps = 1;
   for (int other = 0; other < nest.loops(); ++other)
     if (nest.reduction[other]) steps *= static_cast<double>(nest.extents[other]);
-  bool tiled = contraction && !nest.reduction[loop];
+  bool tiled = contraction;
   for (const Operand& input : nest.statements[0].inputs) tiled &= reuseOf(nest, input) >= 4;
   const double contiguous = tiled ? 0.4 : 1;
   auto charge = [&](const Operand& operand, bool parallel_only, bool output, int input) {
@@ -65,7 +65,7 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
       return;
     }
     double strided = (output ? 1.4 : 1.2) * lanes;
-    if (contraction && input >= 0 && !nest.reduction[loop] && canPack(nest, input))
+    if (contraction && input >= 0 && canPack(nest, input))
       strided = std::min(strided, contiguous + kPackCost * lanes / reuseOf(nest, operand));
     if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes)) strided = std::min(strided, 6.0);
     cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided;
@@ -253,7 +253,11 @@ TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& 
     }
     chooseVectorLoop(nest, machine, plan);
   }
-  const bool contraction = isContraction(nest), tiled = contraction && plan.lanes > 1 && !plan.horizontal;
+  const bool contraction = isContraction(nest);
+  const bool dots = plan.horizontal && llvm::all_of(nest.statements[0].inputs, [&](const Operand& input) {
+                      return input.access.root && !input.from && varies(input, plan.vector_loop);
+                    });
+  const bool tiled = contraction && plan.lanes > 1 && (!plan.horizontal || dots);
   if (tiled) {
     planContraction(nest, machine, wanted, plan);
   } else {

@@ -49,8 +49,11 @@ struct TilePlan {
   /// steps run within points, so that a vector is loaded once and soon used up.
   bool sliding = false;
   llvm::SmallVector<PackedOperand> packed;
-  std::string strategy;       ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
-  int rows = 1, vectors = 1;  ///< accumulators of the register tile: rows x vectors
+  int64_t ahead = 0;           ///< steps of the innermost reduction by which vectors are fetched ahead; 0 = not
+  bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
+  bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
+  std::string strategy;        ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
+  int rows = 1, vectors = 1;   ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
   int64_t count(const Nest& nest, int level) const;

@@ -35,13 +35,10 @@ std::vector<std::string> strategies(const v1::KernelInfo& info) {
   return found;
 }
 
-class Transforms : public ::testing::TestWithParam<unsigned> {};
-
-// Blocks of t x t with a step of m, a product for each position, blocks of m x m side by side, bias and ReLU.
-TEST_P(Transforms, ConvolutionInThreeStages) {
-  std::mt19937 random(GetParam());
-  const int64_t m = 2 + random() % 3, t = m + 2, down = 1 + random() % 4, across = 1 + random() % 5;
-  const int64_t c = 1 + random() % 3, k = 1 + random() % 3, block = random() % 4 == 0 ? 8 : 16;
+/// Blocks of t x t with a step of m, a product for each position, blocks of m x m side by side, bias and ReLU; with
+/// zeros around them where `border` is.
+std::string convolutionInStages(std::mt19937& random, int64_t m, int64_t down, int64_t across, int64_t border) {
+  const int64_t t = m + 2, c = 1 + random() % 3, k = 1 + random() % 3, block = random() % 4 == 0 ? 8 : 16;
   const std::string step = std::to_string(m);
   WorkloadText text;
   const Tensor x = text.argument({c, down * m + 2, across * m + 2, block}),
@@ -63,10 +60,31 @@ TEST_P(Transforms, ConvolutionInThreeStages) {
                                 text.empty({k, down * m, across * m, block}), 4, "",
                                 "%z = arith.constant 0.0 : f32\n    %s = arith.addf %i0, %i1 : f32\n    %r = "
                                 "arith.maximumf %s, %z : f32");
-  const v1::KernelInfo info = checkWorkload(text.finish({z}), {.seed = GetParam()});
-  if (down * across * c * k > 1) {
-    EXPECT_EQ(strategies(info), (std::vector<std::string>{"transform", "contraction", "transform"}));
-  }
+  return text.finish({border == 0 ? z : text.pad(z, {0, border, 1, 0}, {0, 1, 2, 0}, "0.0")});
+}
+
+class Transforms : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(Transforms, ConvolutionInThreeStages) {
+  std::mt19937 random(GetParam());
+  const int64_t m = 2 + random() % 3, down = 1 + random() % 4, across = 2 + random() % 5;
+  const v1::KernelInfo info = checkWorkload(convolutionInStages(random, m, down, across, 0), {.seed = GetParam()});
+  EXPECT_EQ(strategies(info), (std::vector<std::string>{"transform", "contraction", "transform"}));
+}
+
+// Some rows of blocks after the others: one phase, a border that ends where a slice does.
+TEST_P(Transforms, ConvolutionInSlices) {
+  std::mt19937 random(GetParam());
+  const int64_t m = 2 + random() % 3, down = 2 + random() % 4, across = 2 + random() % 5;
+  const int64_t rows = 1 + random() % 2;
+  auto slices = [&](v1::BuildUnit& unit) {
+    unit.mutable_schedule()->mutable_chain()->add_order("d1");
+    unit.mutable_schedule()->mutable_chain()->add_tile(rows * m);
+  };
+  const std::string text = convolutionInStages(random, m, down, across, random() % 2 == 0 ? 0 : m);
+  const v1::KernelInfo info = checkWorkload(text, {.seed = GetParam(), .adjust = slices});
+  EXPECT_EQ(strategies(info).size(), 1);
+  EXPECT_TRUE(strategies(info).back().starts_with("region")) << strategies(info).back();
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, Transforms, ::testing::Range(0U, 24U));
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/op_kind.h"
 #include "compiler/graph/summary.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace tessera::compiler {
 namespace {
@@ -101,19 +102,27 @@ absl::Status ChainBuilder::addMember(LinalgOp op) {
 
 /// What is done to intermediates outside of members' own groups: passes over them and arithmetic.
 void ChainBuilder::countBetween() {
+  llvm::SetVector<Value> passing;
   for (Operation* op : trace_.ops()) {
     auto linalg_op = mlir::dyn_cast<LinalgOp>(op);
     if (!linalg_op || member_of_.contains(op)) continue;
     const double points = pointsOf(linalg_op);
     result_.between.flops += vectorWork(linalg_op);
     if (!rows_.contains(op)) continue;
+    // Within a group of rows a row stays in the cache: what counts is what enters and leaves the group.
+    auto whole = [&](Value value) {
+      auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
+      return type && static_cast<double>(type.getNumElements()) == points;
+    };
     for (mlir::OpOperand* input : linalg_op.getDpsInputOperands()) {
-      auto type = mlir::dyn_cast<RankedTensorType>(input->get().getType());
-      if (type && static_cast<double>(type.getNumElements()) == points) result_.between.passes += 1;
+      if (whole(input->get()) && !rows_.contains(input->get().getDefiningOp())) passing.insert(input->get());
     }
-    auto type = mlir::cast<RankedTensorType>(op->getResult(0).getType());
-    if (static_cast<double>(type.getNumElements()) == points) result_.between.passes += 1;
+    if (whole(op->getResult(0)) &&
+        !llvm::all_of(op->getUsers(), [&](Operation* user) { return rows_.contains(user); })) {
+      passing.insert(op->getResult(0));
+    }
   }
+  result_.between.passes = static_cast<double>(passing.size());
 }
 
 /// What comes from outside is read by a member, or by what stands behind one.

@@ -97,6 +97,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     count("fold-constants", foldConstants(main, &model.weights));
   }
   count("share-pads", sharePads(main));
+  count("align-slices", alignSlices(main));
   constantsToWeights(main, model.weights);
 
   std::vector<Group> groups = formGroups(main);

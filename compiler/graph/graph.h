@@ -20,8 +20,8 @@ struct PlannedGraph {
 
 struct GraphOptions {
   bool winograd = true;  ///< whether convolutions may be computed in Winograd's domain, see winograd.h
-  /// Whether chains and regions are merged where that pays. Code generation has to run them slice by slice.
-  bool chains = false;
+  /// Whether chains and regions are merged where that pays; code generation runs them slice by slice.
+  bool chains = true;
 };
 
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.

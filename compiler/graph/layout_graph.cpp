@@ -72,6 +72,13 @@ void LayoutGraph::collectBlocks() {
     if (lanes < 4) return;
     if (channels >= lanes / 2) ++votes[lanes];
     if (channels % lanes == 0) return;
+    // Several vectors of which the last is cut: 40 channels as 16 + 16 + 8 waste less than five halves.
+    int64_t widest = 0;
+    for (int64_t divisor = lanes + 1; divisor <= 4 * lanes; ++divisor) {
+      const bool fuller = widest == 0 || prices_.vectorShare(divisor) > prices_.vectorShare(widest);
+      if (channels % divisor == 0 && fuller) widest = divisor;
+    }
+    if (widest > 0 && prices_.vectorShare(widest) > 0.5) ++votes[widest];
     if (lanes >= 8 && channels % (lanes / 2) == 0) {
       ++votes[lanes / 2];
       return;

@@ -35,12 +35,13 @@ class LayoutPrices {
   /// A pool or depthwise convolution in `layout`: `operations` point by point.
   double window(double operations, int64_t channels, int64_t line, ChannelLayout layout) const;
 
+  /// The part of whole vectors that a run of so many elements fills.
+  double vectorShare(int64_t contiguous) const;
+
   /// Reading and writing `bytes` once, as `elements` elements, in a step of its own.
   double pass(int64_t bytes, int64_t elements) const;
 
  private:
-  double vectorShare(int64_t contiguous) const;
-
   struct Level {
     int64_t capacity;
     double bytes_per_us;

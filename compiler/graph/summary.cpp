@@ -162,6 +162,7 @@ WorkloadFacts describeWorkload(mlir::func::FuncOp function) {
         auto algorithm = op.getAttrOfType<mlir::StringAttr>(kAlgorithm);
         if (!algorithm) continue;
         facts.algorithm = algorithm.str();
+        if (auto rows = op.getAttrOfType<mlir::IntegerAttr>(kSliceRows)) facts.slice_rows = rows.getInt();
         names.push_back(op.getAttrOfType<mlir::StringAttr>(kConvolution).str() + " " + facts.algorithm);
         continue;
       }

@@ -82,10 +82,11 @@ std::optional<Candidate> candidateOf(GenericOp op) {
 /// The blocks of one convolution, and the operations that compute them.
 class Writer {
  public:
-  Writer(const Candidate& candidate, const WinogradAlgorithm& algorithm, int64_t number)
+  Writer(const Candidate& candidate, const WinogradAlgorithm& algorithm, int64_t slice_rows, int64_t number)
       : op_(candidate.op),
         c_(candidate),
         algorithm_(algorithm),
+        slice_rows_(slice_rows),
         number_(number),
         b_(candidate.op),
         down_(ceilDiv(candidate.shape.height, algorithm.results)),
@@ -106,6 +107,7 @@ class Writer {
   GenericOp op_;
   const Candidate& c_;
   const WinogradAlgorithm& algorithm_;
+  int64_t slice_rows_;  ///< of blocks; 0: no slices
   int64_t number_;
   OpBuilder b_;
   int64_t down_, across_;  ///< blocks
@@ -196,7 +198,12 @@ void Writer::run() {
                               {dim(7), dim(8), dim(1), dim(0), dim(2), dim(4), dim(6)},
                               {dim(0), dim(1), dim(2) * m + dim(3), dim(4) * m + dim(5), dim(6)}},
                              7, 2);
-  for (GenericOp stage : {input, product, output}) stage->setAttr(kStageOf, b_.getI64IntegerAttr(number_));
+  for (GenericOp stage : {input, product, output}) {
+    stage->setAttr(kStageOf, b_.getI64IntegerAttr(number_));
+    if (slice_rows_ == 0) continue;
+    stage->setAttr(kSliceRows, b_.getI64IntegerAttr(slice_rows_ * m));
+    stage->setAttr(kBlockRows, b_.getI64IntegerAttr(m));
+  }
   product->setAttr(kAlgorithm, b_.getStringAttr(algorithm_.name));
   product->setAttr(kConvolution, b_.getStringAttr(convolutionText(op_)));
   Value result = output.getResult(0);
@@ -266,9 +273,47 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target) 
     const bool taken = price.total() < kWorthwhile * direct;
     report.decisions.push_back(decisionFor(*candidate, direct, *best, price, taken));
     if (!taken) continue;
-    Writer(*candidate, *best, report.rewritten++).run();
+    Writer(*candidate, *best, price.slice_rows, report.rewritten++).run();
   }
   return report;
+}
+
+int alignSlices(mlir::func::FuncOp main) {
+  int count = 0;
+  for (auto pad : llvm::make_early_inc_range(main.getBody().front().getOps<mlir::tensor::PadOp>())) {
+    // The stage that computes what is padded, through operations at the same points.
+    mlir::Operation* producer = pad.getSource().getDefiningOp();
+    for (int steps = 0; producer && !producer->hasAttr(kStageOf) && steps < 4; ++steps) {
+      auto follower = mlir::dyn_cast<GenericOp>(producer);
+      producer = nullptr;
+      if (!follower || follower.getNumReductionLoops() > 0) break;
+      for (Value input : follower.getDpsInputs()) {
+        if (mlir::Operation* before = input.getDefiningOp(); before && before->hasAttr(kSliceRows)) producer = before;
+      }
+    }
+    auto block = producer ? producer->getAttrOfType<mlir::IntegerAttr>(kBlockRows) : mlir::IntegerAttr();
+    Value with = pad.getConstantPaddingValue();
+    if (!block || !with || !pad.getLow().empty() || !pad.getHigh().empty() || pad.getType().getRank() != 5) continue;
+    const int64_t low = pad.getStaticLow()[2], more = ceilDiv(low, block.getInt()) * block.getInt() - low;
+    if (low < 0 || more == 0) continue;
+    OpBuilder b(pad);
+    llvm::SmallVector<int64_t> shape(pad.getType().getShape()), lows(pad.getStaticLow()), offsets(5, 0), ones(5, 1);
+    lows[2] += more;
+    shape[2] += more;
+    offsets[2] = more;
+    auto type = RankedTensorType::get(shape, pad.getType().getElementType());
+    Value larger = mlir::tensor::PadOp::create(b, pad.getLoc(), type, pad.getSource(),
+                                               mlir::getAsIndexOpFoldResult(b.getContext(), lows),
+                                               mlir::getAsIndexOpFoldResult(b.getContext(), pad.getStaticHigh()), with);
+    Value same = mlir::tensor::ExtractSliceOp::create(
+        b, pad.getLoc(), larger, mlir::getAsIndexOpFoldResult(b.getContext(), offsets),
+        mlir::getAsIndexOpFoldResult(b.getContext(), pad.getType().getShape()),
+        mlir::getAsIndexOpFoldResult(b.getContext(), ones));
+    pad.getResult().replaceAllUsesWith(same);
+    pad.erase();
+    ++count;
+  }
+  return count;
 }
 
 }  // namespace tessera::compiler

@@ -15,6 +15,8 @@ constexpr double kStreamShare = 0.75;
 constexpr double kWriteAndRead = 3;
 /// Of a level that several cores share, what one can count on.
 constexpr double kSharedPart = 0.25;
+/// Of the second cache level, for what lies between the stages of a slice; the filters pass through the rest.
+constexpr double kSliceShare = 0.4;
 /// Starting a stage and waiting for its last thread.
 constexpr double kStageUs = 1;
 
@@ -68,7 +70,31 @@ WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAl
   // What lies between two stages.
   const double between = 4 * positions * blocks * (inputs + outputs);
   price.transforms = 2 * kStageUs + cycles / cycles_per_us_ + kWriteAndRead * between / bytesPerUs(between);
+  considerSlices(shape, algorithm, price);
   return price;
+}
+
+/// What lies between the stages is then written and read at the private cache's rate; in exchange the filters are
+/// read for each slice.
+void WinogradPrices::considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm,
+                                    WinogradPrice& price) const {
+  const Level& cache = levels_[levels_.size() > 2 ? levels_.size() - 3 : 0];
+  const auto positions = static_cast<double>(algorithm.positions());
+  const auto channels = static_cast<double>(shape.inputs + shape.outputs);
+  const int64_t rows = ceilDiv(shape.height, algorithm.results);
+  const double row = 4 * positions * channels * static_cast<double>(ceilDiv(shape.width, algorithm.results));
+  const double filters = 4 * positions * static_cast<double>(shape.inputs) * static_cast<double>(shape.outputs);
+  const double room = kSliceShare * cache.capacity;
+  const auto fitting = std::max<int64_t>(1, static_cast<int64_t>(room / row));
+  if (cache.capacity <= 0 || row > cache.capacity || fitting >= rows) return;
+  const auto slices = static_cast<double>(shape.batch * ceilDiv(rows, fitting));
+  const double between = row * static_cast<double>(shape.batch * rows);
+  const double again =
+      (slices - 1) * filters / (kStreamShare * bytesPerUs(filters + row * static_cast<double>(fitting)));
+  const double saved = kWriteAndRead * between * (1 / bytesPerUs(between) - 1 / cache.bytes_per_us);
+  if (saved <= again) return;
+  price.transforms += again - saved;
+  price.slice_rows = fitting;
 }
 
 }  // namespace tessera::compiler

@@ -16,6 +16,9 @@ struct ConvolutionShape {
 struct WinogradPrice {
   double product = 0;     ///< the batched product, or the weights' way from memory where that takes longer
   double transforms = 0;  ///< both transforms: arithmetic, and writing and reading what lies between the stages
+  /// Rows of blocks that go through all stages before the next ones start, so that what lies between the stages stays
+  /// in the second cache level; 0: all of them.
+  int64_t slice_rows = 0;
   double total() const { return product + transforms; }
 };
 
@@ -30,6 +33,7 @@ class WinogradPrices {
 
  private:
   double bytesPerUs(double bytes) const;
+  void considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm, WinogradPrice& price) const;
 
   struct Level {
     double capacity, bytes_per_us;

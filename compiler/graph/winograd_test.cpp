@@ -72,6 +72,31 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradConvolution,
                          ::testing::Values(Case{1, 32, 32, 8, 8}, Case{2, 32, 48, 12, 4}, Case{1, 48, 32, 7, 7},
                                            Case{3, 32, 32, 5, 9}, Case{1, 64, 32, 3, 13}, Case{2, 32, 64, 3, 2}));
 
+// A private cache that holds one row of blocks: stages run slice by slice, and borders end where slices do.
+TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
+  target_ = slowArithmetic();
+  target_.clear_memory();
+  for (auto [capacity, bandwidth] : {std::pair(80 << 10, 1e6), std::pair(1 << 30, 10.0), std::pair(0, 10.0)}) {
+    v1::MemoryLevel* level = target_.add_memory();
+    level->set_capacity_bytes(capacity);
+    level->set_bandwidth_bytes_per_cycle(bandwidth);
+  }
+  ModelBuilder b(context_);
+  Value x = b.input({1, 32, 28, 28});
+  Value first = b.relu(b.conv(x, 32, {.kernel = 3, .pad = 1}));
+  Value second = b.relu(b.add(first, b.conv(first, 32, {.kernel = 3, .pad = 1})));
+  PlannedGraph planned = check(b.finish({b.conv(second, 16, {.kernel = 3, .stride = 2, .pad = 1})}));
+  int sliced = 0;
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    if (!workload.schedule().has_chain()) continue;
+    ++sliced;
+    EXPECT_EQ(workload.schedule().chain().order(1), "d2");
+    EXPECT_EQ(workload.schedule().chain().tile(1), 4);
+    EXPECT_NE(workload.summary().find("pad to 1x2x33x30x16"), std::string::npos) << workload.summary();
+  }
+  EXPECT_EQ(sliced, 2);
+}
+
 TEST_F(PlanTest, OtherConvolutionsStayDirect) {
   target_ = slowArithmetic();
   ModelBuilder b(context_);

@@ -161,13 +161,14 @@ Case gemmCase(const Gemm& gemm) {
 std::vector<Case> allCases(int64_t block) {
   std::vector<Case> cases;
   for (int64_t size : {512, 1024, 2048}) {
-    cases.push_back(packedCase(size, size, size, 32));
+    cases.push_back(packedCase(size, size, size, block));
     for (bool ta : {false, true})
       for (bool tb : {false, true}) cases.push_back(gemmCase({size, size, size, 1, ta, tb}));
   }
-  cases.push_back(packedCase(128, 768, 768, 32));
-  cases.push_back(packedCase(128, 3072, 768, 32));
-  cases.push_back(packedCase(128, 768, 3072, 32));
+  cases.push_back(
+      packedCase(128, 768, 768, block));  // BERT-base at 128 tokens, weights in panels as the graph lays them
+  cases.push_back(packedCase(128, 3072, 768, block));
+  cases.push_back(packedCase(128, 768, 3072, block));
   cases.push_back(gemmCase({128, 768, 3072}));
   cases.push_back(packedCase(1, 1000, 2048, 8));
   cases.push_back(gemmCase({1, 1000, 2048}));

@@ -2,6 +2,7 @@
 // turns so that a busy machine slows all of them alike. Not a test.
 //   codegen_benchmark [name part] [--rounds N] [--emit FILE] [--block K] [--sweep SHAPES [--seed S]]
 //                     [--pack OPERAND, -1 = none] [--tile ROWS VECTORS] [--cache M N K]
+//                     [--slice DIMENSION EXTENT of the result, for workloads of several stages]
 #include <time.h>
 #include <unistd.h>
 
@@ -64,6 +65,8 @@ int main(int argc, char** argv) {
   int rounds = 40, sweep = 0, rows = 0, vectors = 0;
   unsigned seed = 1;
   std::vector<int64_t> cache;
+  std::string slice_dimension;
+  int64_t slice = 0;
   int64_t block = 16;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
@@ -80,6 +83,9 @@ int main(int argc, char** argv) {
     } else if (argument == "--tile" && i + 2 < argc) {
       rows = std::atoi(argv[++i]);
       vectors = std::atoi(argv[++i]);
+    } else if (argument == "--slice" && i + 2 < argc) {
+      slice_dimension = std::string("d") + argv[++i];
+      slice = std::atoi(argv[++i]);
     } else if (argument == "--emit" && i + 1 < argc) {
       emit = argv[++i];
     } else if (argument == "--block" && i + 1 < argc) {
@@ -98,6 +104,10 @@ int main(int argc, char** argv) {
     auto unit = tessera::compiler::codegen::testing::hostUnit(each.ir);
     if (!packed.empty()) unit.mutable_schedule()->add_packed_operands(std::atoi(packed.c_str()));
     for (int64_t size : cache) unit.mutable_schedule()->add_cache_tile(size);
+    if (slice > 0) {
+      unit.mutable_schedule()->mutable_chain()->add_order(slice_dimension);
+      unit.mutable_schedule()->mutable_chain()->add_tile(slice);
+    }
     if (rows > 0) {
       unit.mutable_schedule()->add_register_tile(rows);
       unit.mutable_schedule()->add_register_tile(vectors);

@@ -1,5 +1,9 @@
 #include "compiler/codegen/testing/loaded_unit.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -10,8 +14,14 @@
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-void* aligned(std::vector<char>& bytes) {
-  return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(bytes.data()) + 63) / 64 * 64);
+/// Memory as the runtime's arena gives it: huge pages from two megabytes on.
+std::unique_ptr<char, void (*)(void*)> arena(size_t bytes) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const size_t alignment = bytes >= kHugePage ? kHugePage : 64;
+  const size_t whole = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
+  auto* data = static_cast<char*>(std::aligned_alloc(alignment, whole));
+  if (alignment == kHugePage) madvise(data, whole, MADV_HUGEPAGE);
+  return {data, std::free};
 }
 
 }  // namespace
@@ -20,7 +30,7 @@ struct LoadedUnit::Jit {
   std::unique_ptr<llvm::orc::LLJIT> jit;
 };
 
-LoadedUnit::LoadedUnit() = default;
+LoadedUnit::LoadedUnit() : workspace_(nullptr, std::free), scratch_(nullptr, std::free) {}
 LoadedUnit::~LoadedUnit() = default;
 
 v1::BuildUnit hostUnit(const std::string& ir) {
@@ -60,14 +70,17 @@ absl::StatusOr<std::unique_ptr<LoadedUnit>> LoadedUnit::load(const v1::BuiltObje
     if (!address) return failed(address.takeError());
     unit->phases_.emplace_back(address->toPtr<tessera_kernel_fn>(), phase.grid());
   }
-  unit->workspace_.resize(built.info().workspace_bytes() + 64);
-  unit->scratch_.resize(built.info().scratch_bytes() + 64);
+  unit->workspace_bytes_ = built.info().workspace_bytes();
+  unit->scratch_bytes_ = built.info().scratch_bytes();
+  unit->workspace_ = arena(unit->workspace_bytes_);
+  unit->scratch_ = arena(unit->scratch_bytes_);
+  unit->poison();
   return unit;
 }
 
 void LoadedUnit::poison() {
-  std::memset(workspace_.data(), 0xff, workspace_.size());
-  std::memset(scratch_.data(), 0xff, scratch_.size());
+  std::memset(workspace_.get(), 0xff, workspace_bytes_);
+  std::memset(scratch_.get(), 0xff, scratch_bytes_);
 }
 
 void LoadedUnit::run(const std::vector<void*>& operands, int pieces) {
@@ -78,7 +91,7 @@ void LoadedUnit::runPhase(int phase, const std::vector<void*>& operands, int pie
   const auto [kernel, grid] = phases_[phase];
   for (int piece = pieces - 1; piece >= 0; --piece) {
     const int64_t lo = grid * piece / pieces, hi = grid * (piece + 1) / pieces;
-    if (lo < hi) kernel(operands.data(), lo, hi, aligned(workspace_), aligned(scratch_));
+    if (lo < hi) kernel(operands.data(), lo, hi, workspace_.get(), scratch_.get());
   }
 }
 

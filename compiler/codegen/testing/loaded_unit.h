@@ -34,7 +34,8 @@ class LoadedUnit {
   LoadedUnit();
   std::unique_ptr<Jit> jit_;
   std::vector<std::pair<tessera_kernel_fn, int64_t>> phases_;
-  std::vector<char> workspace_, scratch_;
+  size_t workspace_bytes_ = 0, scratch_bytes_ = 0;
+  std::unique_ptr<char, void (*)(void*)> workspace_, scratch_;
 };
 
 }  // namespace tessera::compiler::codegen::testing

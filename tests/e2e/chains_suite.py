@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+"""Products that feed each other: run slice by slice or declined, the same results as ONNX Runtime, and said so."""
+# suite: timeout=900
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import Service
+from oracle.oracle import Oracle, difference
+from suite import check, run
+
+TOLERANCE = 1e-4  # of the output's largest magnitude
+
+
+class Model:
+    """Nodes in a row, one result; weights and inputs from one seed."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(7)
+        self.nodes, self.inputs, self.weights, self.arrays = [], [], [], {}
+
+    def input(self, *shape):
+        name = f"x{len(self.inputs)}"
+        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        self.arrays[name] = self.random.standard_normal(shape, np.float32)
+        return name
+
+    def weight(self, *shape):
+        name = f"w{len(self.weights)}"
+        fan_in = np.prod(shape[1:]) if len(shape) == 4 else shape[0]
+        values = self.random.standard_normal(shape, np.float32) / np.float32(np.sqrt(fan_in))
+        self.weights.append(numpy_helper.from_array(values, name))
+        return name
+
+    def op(self, kind, *inputs, **attributes):
+        name = f"{kind.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
+        return name
+
+    def save(self, service, results):
+        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results]
+        graph = helper.make_graph(self.nodes, "chain", self.inputs, outputs, self.weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        path = service.scratch("chain.onnx")
+        onnx.save(onnx.shape_inference.infer_shapes(model), path)
+        return path
+
+
+def attention(model, batch, rows, depth, keys, width):
+    scaled = model.op("MatMul", model.input(batch, rows, depth), model.input(batch, depth, keys))
+    masked = model.op("Add", scaled, model.input(1, 1, keys))
+    return [model.op("MatMul", model.op("Softmax", masked, axis=-1), model.input(batch, keys, width))]
+
+
+def products(model, batch, rows, depth, keys, width):
+    first = model.op("MatMul", model.input(batch, rows, depth), model.input(batch, depth, keys))
+    return [model.op("MatMul", first, model.input(batch, keys, width))]
+
+
+def perceptron(model, rows, inputs, hidden, outputs):
+    first = model.op("Add", model.op("MatMul", model.input(rows, inputs), model.weight(inputs, hidden)),
+                     model.weight(hidden))
+    return [model.op("MatMul", model.op("Relu", first), model.weight(hidden, outputs))]
+
+
+def convolutions(model, channels, height, width, middle, outputs, first, second, stride):
+    pads = [first // 2] * 4
+    x = model.op("Conv", model.input(1, channels, height, width), model.weight(middle, channels, first, first),
+                 pads=pads, strides=[stride, stride])
+    return [model.op("Conv", model.op("Relu", x), model.weight(outputs, middle, second, second),
+                     pads=[second // 2] * 4)]
+
+
+def decisions_of(service, path):
+    explained = service.cli("explain", path, "--target", "host", "--json").json
+    found = explained["plan"]["report"].get("decisions", [])
+    chains = [decision for decision in found if decision["kind"] == "fuse-chain"]
+    text = service.cli("explain", path, "--target", "host").out
+    for decision in chains:
+        check(decision["reason"] in text, f"the text does not give the reason {decision['reason']!r}")
+    sliced = [w for w in explained["plan"]["workloads"] if w.get("schedule", {}).get("chain", {}).get("order")]
+    return chains, sliced
+
+
+def agrees(service, oracle, build, arguments, taken):
+    """Equal to ONNX Runtime with one thread and with two; `taken`: what must be decided, None for either."""
+    model = Model()
+    path = model.save(service, build(model, *arguments))
+    chains, sliced = decisions_of(service, path)
+    check(len(chains) == 1, f"decisions: {chains}")
+    decided = chains[0].get("taken", False)
+    print(f"   {chains[0]['reason']}")
+    check(taken is None or decided == taken, f"taken is {decided}: {chains[0]['reason']}")
+    check(bool(sliced) == decided, "a workload has slices where the chain was taken, and only there")
+    session = oracle.load(path)
+    expected, _ = session.run(model.arrays)
+    session.close()
+    compiled = service.compile(path)
+    for threads in ("1", "2"):
+        outputs, _ = service.run(compiled.artifact, model.arrays, "--threads", threads)
+        for name, wanted in expected.items():
+            _, relative = difference(outputs[name], wanted)
+            check(relative <= TOLERANCE, f"{name} is off by {relative:.3g} with {threads} threads")
+
+
+def read_elsewhere_is_declined(service):
+    model = Model()
+    results = products(model, 2, 33, 16, 65, 17)
+    path = model.save(service, [*results, "matmul0"])
+    chains, sliced = decisions_of(service, path)
+    check(len(chains) == 1 and not chains[0].get("taken") and not sliced, str(chains))
+    check("read by 1 more" in chains[0]["reason"], chains[0]["reason"])
+
+
+CASES = (
+    (attention, (4, 384, 64, 384, 64), True),
+    (attention, (3, 37, 19, 53, 23), None),
+    (attention, (5, 197, 64, 197, 64), True),
+    (products, (6, 257, 31, 383, 29), None),
+    (perceptron, (4099, 33, 129, 31), None),
+    (perceptron, (517, 33, 70, 29), None),
+    (convolutions, (16, 31, 29, 48, 32, 3, 1, 1), None),
+    (convolutions, (16, 111, 113, 48, 16, 3, 1, 2), None),
+    (convolutions, (64, 56, 56, 64, 64, 1, 3, 1), False),
+)
+
+
+def main():
+    with Oracle() as oracle, Service(workers=2) as service:
+        cases = [(f"{build.__name__}/{'x'.join(map(str, arguments))}",
+                  lambda b=build, a=arguments, t=taken: agrees(service, oracle, b, a, t))
+                 for build, arguments, taken in CASES]
+        cases.append(("read_elsewhere_is_declined", lambda: read_elsewhere_is_declined(service)))
+        return run("chains", cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
