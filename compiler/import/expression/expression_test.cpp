@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/import/expression/bounds.h"
 #include "compiler/import/expression/syntax.h"
 #include "compiler/import/import.h"
@@ -199,6 +200,14 @@ TEST(ExpressionTest, ResultMayHaveNoDimensions) {
   const auto got = run("input A[3]; S[] += A[i];", {{1, 2, 4}});
   ASSERT_EQ(got.size(), 1u);
   expectNear(got[0], {7});
+}
+
+TEST(ExpressionTest, ALoopMayStopBeforeTheRowItReads) {
+  for (const char* subscript : {"i", "i + 0"}) {
+    const auto got = run(absl::StrCat("input A[3]; B[i] = A[", subscript, "] where i < 2;"), {{1, 2, 4}});
+    ASSERT_EQ(got.size(), 1u);
+    expectNear(got[0], {1, 2});
+  }
 }
 
 TEST(ExpressionTest, ErrorsNameThePlace) {

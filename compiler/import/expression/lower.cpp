@@ -132,8 +132,17 @@ class StatementLowering {
   void addOperand(const Node& access) {
     const std::optional<AffineMap> map = accessMap(access);
     if (!map || operandOf(access.name, *map) >= 0) return;
-    operands_.push_back({tensors_.at(access.name), *map});
+    operands_.push_back({readPart(tensors_.at(access.name), *map), *map});
     operand_names_.push_back(access.name);
+  }
+
+  /// What a loop that is shorter than the dimension it walks alone reads of it: linalg wants extents to be equal there.
+  Tensor readPart(const Tensor& tensor, AffineMap map) {
+    Shape sizes = tensor.shape;
+    for (auto [d, subscript] : llvm::enumerate(map.getResults()))
+      if (auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(subscript))
+        sizes[d] = std::min(sizes[d], loops_[dim.getPosition()].extent);
+    return sizes == tensor.shape ? tensor : e_.slice(tensor, Shape(sizes.size(), 0), sizes, Shape(sizes.size(), 1));
   }
 
   int operandOf(const std::string& name, AffineMap map) const {
