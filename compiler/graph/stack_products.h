@@ -11,7 +11,8 @@ namespace tessera::compiler {
 ///
 /// Taken when the slices cut one dimension other than the last and cover at least three quarters of it: rows nobody
 /// asked for are computed as well. Not taken: products of many rows, which gain nothing, weights computed at run time,
-/// results the model returns (they have a buffer of their own). Returns the number of products that vanished: n products stacked into one count n - 1.
+/// results the model returns (they have a buffer of their own). Returns the number of products that vanished: n
+/// products stacked into one count n - 1.
 int stackProducts(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

@@ -84,7 +84,10 @@ def decisions_of(service, path):
     text = service.cli("explain", path, "--target", "host").out
     for decision in chains:
         check(decision["reason"] in text, f"the text does not give the reason {decision['reason']!r}")
-    sliced = [w for w in explained["plan"]["workloads"] if w.get("schedule", {}).get("chain", {}).get("order")]
+    # A convolution in Winograd's domain has slices of its own.
+    schedules = [workload.get("schedule", {}) for workload in explained["plan"]["workloads"]]
+    sliced = [schedule for schedule in schedules if schedule.get("chain", {}).get("order")
+              and not schedule.get("algorithm", "").startswith("winograd")]
     return chains, sliced
 
 

@@ -80,11 +80,11 @@ func.func @channels_last(%x: tensor<1x20x20x3xf32>, %w: tensor<64x3x3x3xf32> {te
 
 #id = affine_map<(n, c, h, w) -> (n, c, h, w)>
 
-// Groups of 24 channels: a block of 16 would cross a group's border, so blocks of the grouped convolution are of 8.
+// Groups of 24 channels: a block of 16 would cross a group's border, so a block of the grouped convolution is a group.
 // What is before it keeps its channels together, which suits both.
 // CHECK-LABEL: @groups
 // CHECK: outs({{.*}} : tensor<1x18x18x3x16xf32>)
-// CHECK: outs({{.*}} : tensor<1x16x16x2x3x8xf32>)
+// CHECK: outs({{.*}} : tensor<1x2x16x16x24xf32>)
 // AVX2-LABEL: @groups
 func.func @groups(%x: tensor<1x3x20x20xf32>, %w: tensor<48x3x3x3xf32> {tessera.weight = 0 : i64},
                   %v: tensor<2x24x24x3x3xf32> {tessera.weight = 1 : i64}) -> tensor<1x48x16x16xf32> {
