@@ -244,14 +244,15 @@ TEST_F(PipelineTest, PlainLoopsGiveTheSameResult) {
   expectOutputs(x, dense(x, w, b, 4, 33, 20));
 }
 
-/// Two layers of equal shape are one workload and two steps; the artifact is the same, byte by byte, each time.
+/// Equal layers, by themselves or as chains, are one workload and several steps; the artifact is the same, byte by byte, each time.
 TEST_F(PipelineTest, EqualWorkloadsAreBuiltOnceAndArtifactsAreReproducible) {
   ModelBuilder model({8, 64}, {8, 64});
   const Values w = randomValues(64 * 64, 1);
-  for (const char* name : {"w1", "w2", "w3"}) model.weight(name, {64, 64}, w);
+  for (const char* name : {"w1", "w2", "w3", "w4"}) model.weight(name, {64, 64}, w);
   model.node("MatMul", {"x", "w1"}, "h1");
   model.node("MatMul", {"h1", "w2"}, "h2");
-  model.node("MatMul", {"h2", "w3"}, "y");
+  model.node("MatMul", {"h2", "w3"}, "h3");
+  model.node("MatMul", {"h3", "w4"}, "y");
   model.write(request_.model_path);
   const v1::Manifest manifest = compile(folder_ + "/first.tsra");
   EXPECT_LT(manifest.kernels(), manifest.steps());

@@ -139,8 +139,18 @@ double elapsed(double compute, double transfer) {
   return std::max(compute, transfer) + kExposed * std::min(compute, transfer);
 }
 
-absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& cut, const SliceMachine& machine) {
+absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine) {
   if (auto status = validate(chain); !status.ok()) return status;
+  // Loops that every tensor walks (the heads of an attention, wherever they lie in the result) share nothing between
+  // their points: outermost, they let what a point reads stay near while the others pass.
+  std::vector<int> cut, shared;
+  for (int loop : loops) {
+    bool everywhere = true;
+    for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor)
+      everywhere &= chain.accesses(tensor, loop);
+    (everywhere ? cut : shared).push_back(loop);
+  }
+  cut.insert(cut.end(), shared.begin(), shared.end());
   const Slicer slicer(chain, cut, machine);
   std::optional<SlicePlan> best;
   double least = INFINITY;

@@ -226,11 +226,12 @@ void ChainFuser::decide(Candidate candidate) {
 v1::ChainTiling tilingOf(const Decided& decided) {
   v1::ChainTiling tiling;
   const fusion::SlicePlan& slices = *decided.decision.slices;
-  for (const AccessTrace::Cut& cut : decided.chain.cuts) {
-    if (std::ranges::count(slices.order, cut.loop) == 0) continue;
-    tiling.add_order(absl::StrCat("d", cut.dimension));
-    tiling.add_tile(slices.tiles[cut.loop] * cut.stride);
-  }
+  for (int loop : slices.order)
+    for (const AccessTrace::Cut& cut : decided.chain.cuts) {
+      if (cut.loop != loop) continue;
+      tiling.add_order(absl::StrCat("d", cut.dimension));
+      tiling.add_tile(slices.tiles[loop] * cut.stride);
+    }
   tiling.set_predicted_bytes(decided.decision.fused_bytes);
   tiling.set_unfused_bytes(decided.decision.unfused_bytes);
   tiling.set_level(decided.decision.level);
