@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kMostSizes = 24;
 /// A slice leaves at least so much of the level to what streams past it.
 constexpr double kLeastFree = 0.25;
+/// Of all bytes of a chain: tensors of so few together do not decide how it is cut.
+constexpr double kSmallShare = 0.05;
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -141,14 +143,20 @@ double elapsed(double compute, double transfer) {
 
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine) {
   if (auto status = validate(chain); !status.ok()) return status;
-  // Loops that every tensor walks (the heads of an attention, wherever they lie in the result) share nothing between
-  // their points: outermost, they let what a point reads stay near while the others pass.
+  // Loops that all but small tensors walk (the heads of an attention, wherever they lie in the result, and whatever
+  // mask they share) have next to nothing in common between their points: outermost, they let what a point reads stay
+  // near.
+  Tiles whole;
+  for (const Loop& loop : chain.loops) whole.push_back(loop.extent);
   std::vector<int> cut, shared;
   for (int loop : loops) {
-    bool everywhere = true;
-    for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor)
-      everywhere &= chain.accesses(tensor, loop);
-    (everywhere ? cut : shared).push_back(loop);
+    double all = 0, common = 0;
+    for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor) {
+      const double bytes = bytesOf(chain, tensor, whole);
+      all += bytes;
+      if (!chain.accesses(tensor, loop)) common += bytes;
+    }
+    (common <= kSmallShare * all ? cut : shared).push_back(loop);
   }
   cut.insert(cut.end(), shared.begin(), shared.end());
   const Slicer slicer(chain, cut, machine);

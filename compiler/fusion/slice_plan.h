@@ -36,9 +36,10 @@ inline constexpr double kExposed = 0.5;
 /// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement.
 double elapsed(double compute, double transfer);
 
-/// The cheapest slices: of `loops` (outermost first, all accessed by every intermediate; those that every tensor walks
-/// go before the others) the first ones in single points (or their smallest blocks), one in blocks, the rest whole.
-/// Slices are dealt to all cores, so few large ones leave some idle. RESOURCE_EXHAUSTED when not even the smallest fit.
+/// The cheapest slices: of `loops` (outermost first, all accessed by every intermediate; those that all but small
+/// tensors walk go before the others) the first ones in single points (or their smallest blocks), one in blocks, the
+/// rest whole. Slices are dealt to all cores, so few large ones leave some idle. RESOURCE_EXHAUSTED when not even the
+/// smallest fit.
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine);
 
 }  // namespace tessera::compiler::fusion
