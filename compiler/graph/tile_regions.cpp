@@ -25,8 +25,10 @@ constexpr int kMostCuts = 200;
 constexpr int kMostRegions = 64;
 /// Slices use so much of a level, as chains do.
 constexpr double kShare = 0.75;
-/// The regions' prices know less of a node than those of chains: what is gained must be more, and by moving less.
-constexpr double kLeastRegionGain = 0.05;
+/// The regions' prices know less of a node than those of chains: what is gained must be more, and by moving less. Of 1x1
+/// convolutions with the change of layout behind them, priced 5 to 14 % cheaper sliced, both measured took 1.3 to 1.45
+/// times as long; a depthwise one priced at half took as long as before.
+constexpr double kLeastRegionGain = 0.25;
 
 /// A core's largest own memory, and beyond it the level that holds the largest tensors.
 std::optional<fusion::RegionMachine> machineFor(const v1::Target& target, const fusion::RegionGraph& graph) {

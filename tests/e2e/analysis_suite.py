@@ -158,11 +158,12 @@ def an_explanation_shows_before_and_after(service):
     check_equal(len(after["nodes"]), len(plan["steps"]), "groups after")
     check(len(after["nodes"]) < len(before["nodes"]), "nothing was fused")
 
-    # The work is the convolutions' and it does not change by fusing; folded normalizations may only lessen it.
+    # The work is the convolutions' and it does not change by fusing; folded normalizations may only lessen it, and
+    # Winograd's domain needs down to a quarter of the multiplications.
     conv = sum(int(node["flops"]) for node in before["nodes"] if node["op"] == "Conv")
     groups = sum(int(node["flops"]) for node in after["nodes"])
     check(3.5e9 < conv < 3.7e9, f"{conv} flops in ResNet-18's convolutions, expected 3.6 G")
-    check(conv <= groups < 1.05 * sum(int(node["flops"]) for node in before["nodes"]), f"{groups} flops after")
+    check(conv / 4 <= groups < 1.05 * sum(int(node["flops"]) for node in before["nodes"]), f"{groups} flops after")
 
     # Every group is fed and read, and edges go forward.
     for graph in (before, after):
