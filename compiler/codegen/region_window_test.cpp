@@ -10,17 +10,6 @@
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-using Tiling = std::vector<std::pair<std::string, int64_t>>;
-
-CheckOptions chained(const Tiling& tiling, unsigned seed = 1) {
-  CheckOptions options;
-  options.seed = seed;
-  options.adjust = [tiling](v1::BuildUnit& unit) {
-    for (const auto& [name, tile] : tiling) cut(*unit.mutable_schedule(), name, tile);
-  };
-  return options;
-}
-
 struct Window {
   int64_t kernel = 3, pad = 1, stride = 1, dilation = 1;
 };

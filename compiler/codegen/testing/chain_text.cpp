@@ -62,4 +62,13 @@ void cut(v1::Schedule& schedule, const std::string& name, int64_t tile) {
   schedule.mutable_chain()->add_tile(tile);
 }
 
+CheckOptions chained(const Tiling& tiling, unsigned seed) {
+  CheckOptions options;
+  options.seed = seed;
+  options.adjust = [tiling](v1::BuildUnit& unit) {
+    for (const auto& [name, tile] : tiling) cut(*unit.mutable_schedule(), name, tile);
+  };
+  return options;
+}
+
 }  // namespace tessera::compiler::codegen::testing

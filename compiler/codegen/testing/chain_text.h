@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/workload_text.h"
 #include "tessera/v1/plan.pb.h"
 
@@ -23,5 +24,11 @@ Tensor convolution(WorkloadText& text, const Tensor& x, const Tensor& filter, in
 
 /// Appends a loop name and its block extent.
 void cut(v1::Schedule& schedule, const std::string& name, int64_t tile);
+
+/// Loop names and block extents, outermost first.
+using Tiling = std::vector<std::pair<std::string, int64_t>>;
+
+/// Checks the workload cut as `tiling` says.
+CheckOptions chained(const Tiling& tiling, unsigned seed = 1);
 
 }  // namespace tessera::compiler::codegen::testing
