@@ -244,7 +244,8 @@ TEST_F(PipelineTest, PlainLoopsGiveTheSameResult) {
   expectOutputs(x, dense(x, w, b, 4, 33, 20));
 }
 
-/// Equal layers, by themselves or as chains, are one workload and several steps; the artifact is the same, byte by byte, each time.
+/// Equal layers, by themselves or as chains, are one workload and several steps; the artifact is the same, byte by
+/// byte, each time.
 TEST_F(PipelineTest, EqualWorkloadsAreBuiltOnceAndArtifactsAreReproducible) {
   ModelBuilder model({8, 64}, {8, 64});
   const Values w = randomValues(64 * 64, 1);
