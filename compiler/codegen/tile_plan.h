@@ -67,6 +67,10 @@ struct TilePlan {
 /// per loop), packed_operands (a negative number: none), parallel_loops, strategy "scalar-loops".
 TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted);
 
+/// Cuts the first loop within a grid of few points into equal blocks, which become the grid's last level: work that can
+/// be shared. For nests that are not contractions, where the loop can be cut so.
+void splitGrid(const Nest& nest, TilePlan& plan);
+
 /// The plan of a nest that copies one operand to panels of `panel` iterations of `loop`.
 TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t panel);
 
