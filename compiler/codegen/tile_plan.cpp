@@ -233,7 +233,7 @@ void TilePlan::orderLevels(int first_blocked) {
   levels.clear();
   for (int position = 0; position <= static_cast<int>(order.size()); ++position) {
     if (position == first_blocked) {
-      for (int loop : llvm::reverse(order))
+      for (int loop : order)
         if (block[loop] > 0) levels.push_back({loop, block[loop]});
       for (int loop : reductions)
         if (block[loop] > 0) levels.push_back({loop, block[loop]});
