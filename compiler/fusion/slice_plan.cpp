@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/fusion/ceil_div.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -15,8 +16,6 @@ constexpr size_t kMostSizes = 24;
 constexpr double kLeastFree = 0.25;
 /// Of all bytes of a chain: tensors of so few together do not decide how it is cut.
 constexpr double kSmallShare = 0.05;
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 double bytesOf(const Chain& chain, int tensor, const Tiles& tiles) {
   return static_cast<double>(footprint(chain, tensor, tiles) * chain.tensors[tensor].element_bytes);
