@@ -19,8 +19,12 @@ struct SlicePlan {
   double volume_bytes = 0;     ///< moved into the level, all slices
   double flops = 0;            ///< all slices, overlaps computed again
   double seconds = 0;          ///< arithmetic or movement of each member, whichever is longer; idle cores included
+  double idle = 1;             ///< work of the core with the most over the average; included in `seconds`
   bool constants_stay = true;  ///< what all slices read fits beside them; else each slice brings it again
 };
+
+/// Whether all tensors but small ones walk `loop`, as heads or batches do: its points have next to nothing in common.
+bool separates(const Chain& chain, int loop);
 
 struct SliceMachine {
   double capacity_bytes = 0;
@@ -38,8 +42,8 @@ double elapsed(double compute, double transfer);
 
 /// The cheapest slices: of `loops` (outermost first, all accessed by every intermediate; those that all but small
 /// tensors walk go before the others) the first ones in single points (or their smallest blocks), one in blocks, the
-/// rest whole. Slices are dealt to all cores, so few large ones leave some idle. RESOURCE_EXHAUSTED when not even the
-/// smallest fit.
+/// rest whole. Slices are dealt to all cores, so few large ones, or a small last one, leave some idle.
+/// RESOURCE_EXHAUSTED when not even the smallest fit.
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine);
 
 }  // namespace tessera::compiler::fusion
