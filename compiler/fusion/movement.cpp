@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/structure.h"
 
 namespace tessera::compiler::fusion {
@@ -33,7 +34,7 @@ double flopsOf(const Chain& chain, const Tiles& tiles) {
     // A block's work: the points of its output block, times the block of each loop that only sums.
     double work = member.flops * static_cast<double>(footprint(chain, member.output, tiles));
     for (int loop : member.loops) {
-      const double blocks = static_cast<double>((chain.loops[loop].extent + tiles[loop] - 1) / tiles[loop]);
+      const double blocks = static_cast<double>(ceilDiv(chain.loops[loop].extent, tiles[loop]));
       // The last block is narrower: on average a block is extent / blocks wide.
       if (!chain.accesses(member.output, loop)) {
         work *= static_cast<double>(chain.loops[loop].extent);

@@ -31,10 +31,10 @@ TEST(Movement, MatchesTheThesisForMlkn) {
 }
 
 TEST(Movement, DividingBlocksGiveEquation315) {
-  const int64_t E = 2048, t = 128;
+  const int64_t E = 2048, t = 128, blocks = E / t;
   Chain chain = gemmChain(1, E, E, E, E);
   const Movement moved = analyse(chain, orderOf(chain, "mlkn"), {t, t, 1, 1});
-  EXPECT_EQ(moved.volume_bytes, 4.0 * 4 * E * E * (E / t));
+  EXPECT_EQ(moved.volume_bytes, 4.0 * 4 * E * E * blocks);
 }
 
 // The thesis' remarks on which loops move what (section 3.4.1.1).

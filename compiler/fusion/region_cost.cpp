@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/region_planner.h"
 
 namespace tessera::compiler::fusion {
@@ -69,7 +70,7 @@ class RegionCost {
       region.slices *= (graph_.tensors[result].shape[d] + slice[d] - 1) / slice[d];
     const auto slices = static_cast<double>(region.slices);
     // Rounds in which some cores have no slice cost as much as full ones.
-    const auto rounds = static_cast<double>((region.slices + machine_.cores - 1) / machine_.cores * machine_.cores);
+    const auto rounds = static_cast<double>(ceilDiv(region.slices, machine_.cores) * machine_.cores);
 
     // Values that leave must be written exactly once: no overlap, no part left out.
     for (int tensor : results_)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/fusion/ceil_div.h"
+
 namespace tessera::compiler::fusion {
 namespace {
 
@@ -72,7 +74,7 @@ double Structure::moved(const Traffic& part, const Tiles& tiles) const {
   double times = 1;
   for (int loop : part.replaced_by) {
     const int64_t extent = chain->loops[loop].extent;
-    const auto blocks = static_cast<double>((extent + tiles[loop] - 1) / tiles[loop]);
+    const auto blocks = static_cast<double>(ceilDiv(extent, tiles[loop]));
     mean[loop] = static_cast<double>(extent) / blocks;
     times *= blocks;
   }
