@@ -243,6 +243,12 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
   region->description = absl::StrCat("region of ", nests.nests.size(), " nests, ", region->slices(), " slices of ",
                                      shape.empty() ? "1" : absl::StrJoin(shape, "x"));
   if (region->blocks > 1) absl::StrAppend(&region->description, " in ", region->blocks, " blocks of r0");
+  for (const RegionVariant& variant : region->variants) {
+    if (variant.strips.empty()) continue;
+    const Strip& strip = variant.strips[0];
+    absl::StrAppend(&region->description, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
+    break;
+  }
   return region;
 }
 
