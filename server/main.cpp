@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/version/version.h"
+#include "proto/worker_exit.h"
 #include "server/server.h"
 #include "server/status_macros.h"
 #include "server/supervisor/supervisor.h"
@@ -29,6 +30,8 @@ namespace fs = std::filesystem;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr auto kPoll = std::chrono::milliseconds(20);
+/// How often this process looks whether it still has the workers it needs.
+constexpr auto kSupervision = std::chrono::milliseconds(200);
 /// Between "nothing runs any more" and the end of open calls: a waiting client gets its last answer.
 constexpr int kCallGraceMs = 300;
 
@@ -125,6 +128,7 @@ SupervisorOptions supervisorOptions(const Flags& flags, const std::string& addre
   }
   options.arguments = {"--server", address, "--log-level", flags.log_level, "--die-with-parent"};
   options.arguments.insert(options.arguments.end(), flags.worker_arguments.begin(), flags.worker_arguments.end());
+  options.final_codes = {worker::kWorkerUsage, worker::kWorkerVersionMismatch};
   options.scratch_folder = (fs::path(flags.data_dir) / "workers").string();
   return options;
 }
@@ -194,14 +198,23 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   std::printf("tesserad ready on %s\n", address.c_str());
   std::fflush(stdout);
 
-  while (!stopAsked(signals, std::chrono::hours(1))) {
+  // A local worker that can never start would leave its jobs waiting for ever: better to end, and to go on from what is
+  // kept when somebody (or a service manager) starts this again with what it needs.
+  absl::Status outcome;
+  while (outcome.ok() && !stopAsked(signals, kSupervision)) {
+    if (const std::string end = supervisor.gaveUp(); !end.empty()) {
+      outcome = absl::FailedPreconditionError(absl::StrCat(
+          end, ", which starting it again cannot mend (its own message is above); check --worker-arg and that ",
+          "tesserad, tessera-worker and tessera-task are of one release, then start tesserad again: no job is lost"));
+      spdlog::error(std::string(outcome.message()));
+    }
   }
   drain(*server, supervisor, flags, signals);
   fs::remove(address_file, error);
   supervisor.kill();
   server->stop(kCallGraceMs);
   spdlog::info("stopped");
-  return absl::OkStatus();
+  return outcome;
 }
 
 }  // namespace

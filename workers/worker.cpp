@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "proto/worker_exit.h"
 #include "workers/backoff.h"
-#include "workers/exit_codes.h"
 #include "workers/rpc.h"
 
 namespace tessera::worker {

@@ -24,7 +24,7 @@ class Worker {
  public:
   explicit Worker(WorkerOptions options) : options_(std::move(options)) {}
 
-  /// Works until drained or stopped. Returns the process's exit code (workers/exit_codes.h).
+  /// Works until drained or stopped. Returns the process's exit code (proto/worker_exit.h).
   int run();
 
   /// Takes no more tasks; run() returns when the current ones are reported. From any thread.

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "proto/version/version.h"
+#include "proto/worker_exit.h"
 #include "workers/describe_host.h"
-#include "workers/exit_codes.h"
 #include "workers/sandbox/sandbox.h"
 #include "workers/worker.h"
 

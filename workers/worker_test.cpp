@@ -10,7 +10,7 @@
 #include <fstream>
 #include <thread>
 
-#include "workers/exit_codes.h"
+#include "proto/worker_exit.h"
 #include "workers/testing/fake_server.h"
 #include "workers/testing/temporary_folder.h"
 

@@ -138,6 +138,8 @@ int reportError(const absl::Status& status, bool json) {
   v1::Failure failure = failureOf(status);
   const ExitCode code = exitCodeOf(status);
   if (json) {
+    // A plain status with a code of its own (a wrong flag, an unknown id) is nobody's internal error.
+    if (failure.reason() == v1::Failure::INTERNAL && !absl::IsInternal(status)) failure.clear_reason();
     std::cout << absl::StrCat("{\"error\":", toJson(failure), ",\"code\":\"", absl::StatusCodeToString(status.code()),
                               "\",\"exit_code\":", code, "}\n");
   } else if (failure.reason() == v1::Failure::INTERNAL && failure.fix().empty()) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "server/supervisor/spawn.h"
 
@@ -26,6 +27,7 @@ struct Worker {
   SteadyClock::time_point started;
   SteadyClock::time_point start_at;  ///< when down
   std::chrono::milliseconds backoff{0};
+  bool given_up = false;
 };
 
 std::string describeEnd(int status) {
@@ -73,6 +75,11 @@ class Supervisor::Impl {
     });
   }
 
+  std::string gaveUp() const {
+    const std::lock_guard lock(mutex_);
+    return gave_up_;
+  }
+
   std::vector<pid_t> pids() const {
     const std::lock_guard lock(mutex_);
     std::vector<pid_t> result;
@@ -101,7 +108,7 @@ class Supervisor::Impl {
     while (!ending_) {
       for (Worker& worker : workers_) {
         reap(worker, lock);
-        if (worker.pid == 0 && !leaving_ && SteadyClock::now() >= worker.start_at) {
+        if (worker.pid == 0 && !leaving_ && !worker.given_up && SteadyClock::now() >= worker.start_at) {
           start(worker);
         }
       }
@@ -134,7 +141,12 @@ class Supervisor::Impl {
     ::kill(-worker.pid, SIGKILL);
     worker.pid = 0;
     if (!leaving_) {
-      spdlog::warn("worker {} ended: {}", worker.id, describeEnd(status));
+      const std::string end = absl::StrCat("worker ", worker.id, " ended: ", describeEnd(status));
+      spdlog::warn(end);
+      if (WIFEXITED(status) && absl::c_linear_search(options_.final_codes, WEXITSTATUS(status))) {
+        worker.given_up = true;
+        gave_up_ = end;
+      }
     }
     if (SteadyClock::now() - worker.started >= options_.settled_after) {
       worker.backoff = options_.first_backoff;
@@ -156,6 +168,7 @@ class Supervisor::Impl {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Worker> workers_;
+  std::string gave_up_;   ///< the last end that was final
   bool leaving_ = false;  ///< nobody is started again
   bool ending_ = false;
   std::thread thread_;
@@ -167,6 +180,7 @@ Supervisor::~Supervisor() = default;
 void Supervisor::drain() { impl_->drain(); }
 bool Supervisor::running() const { return impl_->running(); }
 void Supervisor::kill() { impl_->kill(); }
+std::string Supervisor::gaveUp() const { return impl_->gaveUp(); }
 std::vector<pid_t> Supervisor::pids() const { return impl_->pids(); }
 
 }  // namespace tessera::server

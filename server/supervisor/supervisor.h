@@ -18,11 +18,13 @@ struct SupervisorOptions {
   std::string scratch_folder;          ///< worker i gets "<folder>/<id>"
   std::chrono::milliseconds first_backoff{100};
   std::chrono::milliseconds longest_backoff{10'000};
+  std::vector<int> final_codes;                     ///< exit codes after which starting again cannot help
   std::chrono::milliseconds settled_after{10'000};  ///< a worker that lived this long starts over at first_backoff
 };
 
 /// Keeps local workers running: one process each, in a process group of its own, started again with
-/// exponential backoff when it ends. They do not outlive this process: the kernel kills them with it.
+/// exponential backoff when it ends, unless its exit code says that this cannot help. They do not outlive this process:
+/// the kernel kills them with it.
 ///
 /// One thread starts and waits for all of them and lives as long as the supervisor (the kernel's parent
 /// death signal belongs to the thread that forked).
@@ -40,6 +42,8 @@ class Supervisor {
   bool running() const;
   /// Ends every worker's process group now, and returns when they are gone. Idempotent.
   void kill();
+  /// Why a worker was given up ("worker local-0 ended: exit code 3"), for its log has the reason; empty: none was.
+  std::string gaveUp() const;
   /// Process ids of the living workers, in order of their numbers; 0 for one that is down.
   std::vector<pid_t> pids() const;
 

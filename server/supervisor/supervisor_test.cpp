@@ -121,6 +121,25 @@ TEST_F(SupervisorTest, KeepsTryingABinaryThatCannotStart) {
   EXPECT_TRUE(eventually([&] { return endedCount() > 0; }));
 }
 
+TEST_F(SupervisorTest, GivesUpAWorkerThatSaysItCannotHelp) {
+  SupervisorOptions options = shellWorkers(folder_, 2, "[ \"$2\" = local-1 ] && exit 3; exec sleep 1000");
+  options.final_codes = {2, 3};
+  Supervisor supervisor(options, collect());
+  ASSERT_TRUE(eventually([&] { return !supervisor.gaveUp().empty(); }));
+  EXPECT_EQ(supervisor.gaveUp(), "worker local-1 ended: exit code 3");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // many times the backoff
+  EXPECT_EQ(endedCount(), 1u);
+  EXPECT_THAT(supervisor.pids(), testing::ElementsAre(testing::Gt(0), 0));
+}
+
+TEST_F(SupervisorTest, OtherExitCodesAreTriedAgain) {
+  SupervisorOptions options = shellWorkers(folder_, 1, "exit 4");
+  options.final_codes = {2, 3};
+  Supervisor supervisor(options, collect());
+  EXPECT_TRUE(eventually([&] { return endedCount() >= 3; }));
+  EXPECT_EQ(supervisor.gaveUp(), "");
+}
+
 TEST(SpawnBound, ChildDiesWithItsParent) {
   int pids[2];
   ASSERT_EQ(pipe(pids), 0);

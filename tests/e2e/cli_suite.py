@@ -49,6 +49,7 @@ def exit_codes(service):
 def errors_are_json_too(service):
     answer = service.cli("job", "no-such-job", "--json", expect=5).json
     check_equal((answer["code"], answer["exit_code"]), ("NOT_FOUND", 5), "code and exit code")
+    check_equal(answer["error"]["reason"], "REASON_UNSPECIFIED", "reason where the code says it all")
     check("no-such-job" in answer["error"]["message"], f"the message does not name the job: {answer}")
     answer = service.cli("compile", model_path(TINY), "--target", "host", "--json", expect=3)
     check_equal(answer.failure["reason"], "UNBOUND_DIMENSION", "reason for a symbolic batch without --shape")

@@ -51,8 +51,8 @@ def main():
     if total.skipped:
         print(f"skipped: {total.skipped}")
     if total.passed + total.failed == 0:
-        print(f"nothing matches --only {options.only}")
-        total.failed = 1
+        total.fail(f"nothing matches --only {options.only}")
+    print("\n".join(map(str, total.failures)), end="\n" if total.failures else "")
     print(f"{time.monotonic() - begin:.0f} s in all, logs in {context.logs}")
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed else 0

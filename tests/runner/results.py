@@ -1,9 +1,26 @@
-"""Counts of test cases, and how to read them from GoogleTest, CTest, lit and our own suites."""
+"""Counts of test cases and what failed, and how to read them from GoogleTest, CTest, lit and our own suites."""
 
 import dataclasses
 import json
 import re
 import xml.etree.ElementTree
+
+
+EXCERPT_LINES = 12
+
+
+def excerpt(text, lines=EXCERPT_LINES):
+    """The last lines of an output, for a summary."""
+    return "\n".join(text.strip().splitlines()[-lines:])
+
+
+@dataclasses.dataclass
+class Failure:
+    name: str
+    detail: str = ""  # an excerpt of what it printed
+
+    def __str__(self):
+        return "\n    ".join([f"FAILED {self.name}", *(line[:400] for line in self.detail.splitlines())])
 
 
 @dataclasses.dataclass
@@ -12,28 +29,34 @@ class Result:
     failed: int = 0
     skipped: int = 0
     fatal: bool = False  # nothing after this step can work
+    failures: list[Failure] = dataclasses.field(default_factory=list)
 
     def __add__(self, other):
         return Result(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped,
-                      self.fatal or other.fatal)
+                      self.fatal or other.fatal, self.failures + other.failures)
+
+    def fail(self, name, detail=""):
+        """Counts one failed case."""
+        self.failed += 1
+        self.failures.append(Failure(name, detail))
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed" if self.passed or self.failed else "ok"
 
 
 def gtest(path):
-    """Cases of one GoogleTest JSON report, and the names of those that failed."""
-    result, failures = Result(), []
+    """Cases of one GoogleTest JSON report."""
+    result = Result()
     for group in json.loads(path.read_text())["testsuites"]:
         for case in group["testsuite"]:
             if case.get("failures"):
-                result.failed += 1
-                failures.append(f"{group['name']}.{case['name']}")
+                said = "\n".join(failure.get("failure", "") for failure in case["failures"])
+                result.fail(f"{group['name']}.{case['name']}", "\n".join(said.splitlines()[:EXCERPT_LINES]))
             elif case.get("result") == "COMPLETED":
                 result.passed += 1
             else:
                 result.skipped += 1
-    return result, failures
+    return result
 
 
 def ctest(junit, reports):
@@ -42,46 +65,50 @@ def ctest(junit, reports):
     A binary that crashed or ran out of time leaves no report, so it counts as one failure; one that
     reports no failing case but exits with an error (a sanitizer's finding, say) adds one.
     """
-    result, failures = Result(), []
+    result = Result()
     for test in xml.etree.ElementTree.parse(junit).getroot().iter("testcase"):
         name, status = test.get("name"), test.get("status")
         report = reports / f"{name}.json"
-        cases, failed = gtest(report) if report.exists() else (Result(), [])
-        result += cases
-        failures += failed
-        if status == "fail" and not failed:
-            result.failed += 1
-            failures.append(f"{name} (no result: crashed, timed out, or failed outside a test case)")
+        cases = gtest(report) if report.exists() else Result()
+        if status == "fail" and not cases.failed:
+            cases.fail(f"{name} (no result: crashed, timed out, or failed outside a test case)",
+                       excerpt(test.findtext("system-out", "")))
         elif status == "run" and not report.exists():
-            result.passed += 1
+            cases.passed += 1
         elif status not in ("run", "fail"):
-            result.skipped += 1
-    return result, failures
+            cases.skipped += 1
+        result += cases
+    return result
 
 
 def lit(path):
     """Tests of a lit JSON report."""
-    result, failures = Result(), []
+    result = Result()
     for test in json.loads(path.read_text())["tests"]:
         if test["code"] in ("PASS", "XFAIL", "FLAKYPASS"):
             result.passed += 1
         elif test["code"] in ("UNSUPPORTED", "SKIPPED", "EXCLUDED"):
             result.skipped += 1
         else:
-            result.failed += 1
-            failures.append(test["name"])
-    return result, failures
+            result.fail(test["name"], excerpt(test.get("output", "")))
+    return result
 
 
 def suite(name, output, returncode):
     """Cases of a suite by its last line `name: N passed, N failed[, N skipped]`; none at all is a failure."""
+    result = Result()
     lines = re.findall(r"^\S+: (\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", output, re.MULTILINE)
     if not lines:
-        return Result(failed=1), [f"{name} (no result line: crashed or timed out)"]
-    passed, failed, skipped = (int(number or 0) for number in lines[-1])
-    failures = re.findall(r"^FAILED (\S+)", output, re.MULTILINE)
-    if passed + failed == 0 and not skipped:
-        return Result(failed=1), [f"{name} (ran no case)"]
-    if returncode != 0 and failed == 0:
-        return Result(passed, 1, skipped), [f"{name} (exit code {returncode} though no case failed)"]
-    return Result(passed, failed, skipped), failures
+        result.fail(f"{name} (no result line: crashed or timed out)", excerpt(output))
+        return result
+    result.passed, failed, result.skipped = (int(number or 0) for number in lines[-1])
+    named = re.findall(r"^FAILED (\S+)(.*?)(?=^(?:ok|FAILED|skipped) |^\S+: \d+ passed)", output, re.MULTILINE | re.DOTALL)
+    for case, detail in named[:failed]:
+        result.fail(f"{name}: {case.rstrip(':')}", "\n".join(detail.strip().splitlines()[:EXCERPT_LINES]))
+    for number in range(len(named), failed):
+        result.fail(f"{name}: case {number + 1} of the failed, not named", excerpt(output))
+    if result.passed + failed == 0 and not result.skipped:
+        result.fail(f"{name} (ran no case)", excerpt(output))
+    elif returncode != 0 and failed == 0:
+        result.fail(f"{name} (exit code {returncode} though no case failed)", excerpt(output))
+    return result

@@ -21,7 +21,7 @@ def counts(result):
 
 def gtest_report(path, outcomes):
     cases = [{"name": f"case{i}", "result": "SKIPPED" if outcome == "skip" else "COMPLETED",
-              **({"failures": [{}]} if outcome == "fail" else {})} for i, outcome in enumerate(outcomes)]
+              **({"failures": [{"failure": "file.cpp:1\nExpected: 1"}]} if outcome == "fail" else {})} for i, outcome in enumerate(outcomes)]
     path.write_text(json.dumps({"testsuites": [{"name": "Suite", "testsuite": cases}]}))
 
 
@@ -31,33 +31,40 @@ def ctest_counts_cases():
         gtest_report(folder / "a_test.json", ["pass", "pass", "fail", "skip"])
         gtest_report(folder / "leaky_test.json", ["pass"])
         junit = folder / "ctest.xml"
-        junit.write_text('<testsuite><testcase name="a_test" status="fail"/><testcase name="crashed_test" status="fail"/>'
+        junit.write_text('<testsuite><testcase name="a_test" status="fail"/>'
+                         '<testcase name="crashed_test" status="fail"><system-out>one\ntwo</system-out></testcase>'
                          '<testcase name="leaky_test" status="fail"/><testcase name="script" status="run"/>'
                          '<testcase name="off" status="disabled"/></testsuite>')
-        result, failures = results.ctest(junit, folder)
+        result = results.ctest(junit, folder)
     check_equal(counts(result), (4, 3, 2), "passed, failed, skipped")
-    check_equal([f.split()[0] for f in failures], ["Suite.case2", "crashed_test", "leaky_test"], "failures")
+    check_equal([(f.name.split()[0], f.detail) for f in result.failures],
+                [("Suite.case2", "file.cpp:1\nExpected: 1"), ("crashed_test", "one\ntwo"), ("leaky_test", "")], "failures")
 
 
 def lit_counts_tests():
     with tempfile.TemporaryDirectory() as name:
         path = pathlib.Path(name) / "lit.json"
-        path.write_text(json.dumps({"tests": [{"name": code, "code": code} for code in
+        path.write_text(json.dumps({"tests": [{"name": code, "code": code, "output": f"said {code}"} for code in
                                               ("PASS", "FAIL", "XFAIL", "XPASS", "TIMEOUT", "UNRESOLVED", "UNSUPPORTED")]}))
-        result, failures = results.lit(path)
-    check_equal((counts(result), failures), ((2, 4, 1), ["FAIL", "XPASS", "TIMEOUT", "UNRESOLVED"]), "lit")
+        result = results.lit(path)
+    check_equal(counts(result), (2, 4, 1), "lit")
+    check_equal([str(f) for f in result.failures],
+                [f"FAILED {code}\n    said {code}" for code in ("FAIL", "XPASS", "TIMEOUT", "UNRESOLVED")], "failures")
 
 
 def suite_lines():
     for output, code, expected in (
             ("ok a\nmine: 3 passed, 0 failed\n", 0, (3, 0, 0)),
             ("FAILED b: reason\nmine: 3 passed, 1 failed, 2 skipped\n", 1, (3, 1, 2)),
+            ("FAILED b: reason\nmine: 3 passed, 2 failed\n", 1, (3, 2, 0)),  # one of them not named
             ("ok a\nTraceback\n", 1, (0, 1, 0)),
             ("mine: 3 passed, 0 failed\n", 139, (3, 1, 0)),
             ("mine: 0 passed, 0 failed\n", 0, (0, 1, 0))):
-        result, failures = results.suite("mine", output, code)
+        result = results.suite("mine", output, code)
         check_equal(counts(result), expected, f"counts of {output!r}")
-        check_equal(len(failures), result.failed, "number of named failures")
+        check_equal(len(result.failures), result.failed, "number of named failures")
+    check_equal(str(results.suite("mine", "FAILED b: reason\nmore\nok c\nmine: 1 passed, 1 failed\n", 1).failures[0]),
+                "FAILED mine: b\n    reason\n    more", "a failure in the summary")
 
 
 def lives(pid):

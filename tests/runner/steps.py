@@ -41,14 +41,24 @@ def _command(context, name, command, timeout, fatal=False):
     returncode, output = run_logged(command, log, timeout, cwd=ROOT)
     if returncode == 0:
         return results.Result()
-    tail = "\n".join(output.splitlines()[-40:])
-    print(f"{tail}\n{name} failed (code {returncode}), whole log: {log}")
-    return results.Result(failed=1, fatal=fatal)
+    print(f"{results.excerpt(output, 40)}\n{name} failed (code {returncode}), whole log: {log}")
+    result = results.Result(fatal=fatal)
+    result.fail(f"{name} (exit code {returncode})", results.excerpt(output))
+    return result
 
 
-def _report(failures):
-    for failure in failures:
-        print(f"FAILED {failure}")
+def _reported(result):
+    """The result, its failures printed as they come; the summary at the end has them again, with what they printed."""
+    for failure in result.failures:
+        print(f"FAILED {failure.name}")
+    return result
+
+
+def _lost(name, log):
+    """The result of tests that ended without a report."""
+    result = results.Result()
+    result.fail(f"{name} (no report: did not finish, see {log})", results.excerpt(log.read_text(errors="replace")))
+    return _reported(result)
 
 
 def configure(context):
@@ -75,19 +85,27 @@ def check_format(context):
     return _command(context, "format", ["clang-format-22", "--dry-run", "-Werror", *files], 300)
 
 
-def lint(context, minutes=None):
-    """lint (clang-tidy)"""
+def _tidy(context, minutes=None):
+    """Names of our sources with findings, which are printed."""
     findings, unseen = lint_cache.run(ROOT, context.build, context.logs / "lint.log", sources("*.cpp", "*.c"),
                                       sources("*.h", ".clang-tidy"), context.jobs, minutes)
-    _report(findings)
     if unseen:
         print(f"   {unseen} files were not looked at: {minutes} minutes had passed", flush=True)
-    return results.Result(failed=len(findings))
+    return findings
+
+
+def lint(context):
+    """lint (clang-tidy)"""
+    result = results.Result()
+    for name in _tidy(context):
+        result.fail(f"clang-tidy {name}")
+    return _reported(result)
 
 
 def lint_report(context):
     """lint report (clang-tidy)"""
-    lint(context, context.lint_minutes)
+    findings = _tidy(context, context.lint_minutes)
+    print(f"   {len(findings)} files with findings, which fail nothing here" if findings else "   no findings")
     return results.Result()
 
 
@@ -106,12 +124,7 @@ def unit_tests(context):
     run_logged(["ctest", "--test-dir", str(context.build), "--parallel", str(context.jobs), "--output-on-failure",
                 "--timeout", "600", "--output-junit", str(junit), "-R", f"^({'|'.join(map(re.escape, names))})$"],
                context.logs / "ctest.log", 3000, cwd=ROOT, env={"GTEST_OUTPUT": f"json:{reports}/"})
-    if not junit.exists():
-        _report(["ctest (no report: did not finish)"])
-        return results.Result(failed=1)
-    result, failures = results.ctest(junit, reports)
-    _report(failures)
-    return result
+    return _reported(results.ctest(junit, reports)) if junit.exists() else _lost("ctest", context.logs / "ctest.log")
 
 
 def lit_tests(context):
@@ -123,12 +136,7 @@ def lit_tests(context):
     report.unlink(missing_ok=True)
     run_logged(["/usr/bin/python3", LIT, "-v", f"-j{context.jobs}", "--timeout=120", f"--output={report}",
                 f"--param=build={context.build}", *tests], context.logs / "lit.log", 1800, cwd=ROOT)
-    if not report.exists():
-        _report([f"lit (no report, see {context.logs / 'lit.log'})"])
-        return results.Result(failed=1)
-    result, failures = results.lit(report)
-    _report(failures)
-    return result
+    return _reported(results.lit(report)) if report.exists() else _lost("lit", context.logs / "lit.log")
 
 
 def _declared(path):
@@ -151,8 +159,7 @@ def suites(context):
             log = context.logs / f"{folder}-{path.stem}.log"
             returncode, output = run_logged(["/usr/bin/python3", str(path)], log, timeout, cwd=ROOT,
                                             env={"TESSERA_BUILD_DIR": str(context.build)})
-            result, failures = results.suite(name, output, returncode)
-            _report([f"{name}: {failure}" for failure in failures])
-            print(f"   {name}: {result}" + (f", see {log}" if failures else ""), flush=True)
+            result = _reported(results.suite(name, output, returncode))
+            print(f"   {name}: {result}" + (f", see {log}" if result.failed else ""), flush=True)
             total += result
     return total
