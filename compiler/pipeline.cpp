@@ -128,14 +128,15 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const Stopwatch graph_time;
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
     absl::StatusOr<PlannedGraph> graph =
-        planGraph(*std::move(model), target, {.winograd = optimized, .chains = optimized});
+        planGraph(*std::move(model), target,
+                  {.winograd = optimized, .chains = optimized ? request.merging : fusion::Merging::kNever});
     if (!graph.ok()) return inVariant(bindings, count, graph.status());
     if (absl::Status status = runsSliced(graph->plan, target, request.spec.options()); !status.ok()) {
       // What slices cannot be is known when code is planned: once more without them, and said so.
       const v1::GraphReport first = graph->plan.report();
       model = importModel(context, request, bindings, identity->first_bytes);
       if (!model.ok()) return inVariant(bindings, count, model.status());
-      graph = planGraph(*std::move(model), target, {.winograd = optimized, .chains = false});
+      graph = planGraph(*std::move(model), target, {.winograd = optimized, .chains = fusion::Merging::kNever});
       if (!graph.ok()) return inVariant(bindings, count, graph.status());
       declineSlices(first, status, *graph->plan.mutable_report());
     }

@@ -85,34 +85,37 @@ int64_t rowBytes(llvm::ArrayRef<RegionStep> steps) {
   return bytes;
 }
 
+/// Rows that all of `steps` can take at a time, in whole tiles of each.
+int64_t rowUnit(llvm::ArrayRef<RegionStep> steps) {
+  int64_t unit = 1;
+  for (const RegionStep& step : steps) unit = std::lcm(unit, step.plan.tile[rowLoop(step)]);
+  return unit;
+}
+
 void formStrips(RegionVariant& variant, const Machine& machine) {
   std::vector<RegionStep>& steps = variant.steps;
-  for (size_t first = 0; first < steps.size();) {
-    const int rows = rowLoop(steps[first]);
-    size_t end = first + 1;
+  const int64_t room = machine.l1_bytes / 2;
+  for (size_t first = 0, end = 1; first < steps.size(); first = end++) {
+    if (rowLoop(steps[first]) < 0) continue;
+    const int64_t rows = steps[first].nest.extents[rowLoop(steps[first])];
     auto joins = [&](const RegionStep& step) {
       const int mine = rowLoop(step);
       if (mine < 0 || step.depth != steps[first].depth || step.last != steps[first].last ||
-          step.nest.extents[mine] != steps[first].nest.extents[rows])
+          step.nest.extents[mine] != rows)
         return false;
       for (size_t s = first; s < end; ++s)
         if (!sameRows(steps[s], step)) return false;
-      return true;
+      // Where the rows are the vectors (a sum scaled), no few of them are enough.
+      const llvm::ArrayRef<RegionStep> longer(&steps[first], end + 1 - first);
+      return rowUnit(longer) * rowBytes(longer) <= machine.l1_bytes;
     };
-    while (rows >= 0 && end < steps.size() && joins(steps[end])) ++end;
-    if (rows >= 0 && end - first > 1) {
-      const llvm::ArrayRef<RegionStep> run(&steps[first], end - first);
-      const int64_t extent = steps[first].nest.extents[rows], bytes = rowBytes(run), room = machine.l1_bytes / 2;
-      int64_t unit = 1;
-      for (const RegionStep& step : run) unit = std::lcm(unit, step.plan.tile[rowLoop(step)]);
-      const int64_t strip = std::max<int64_t>(1, room / bytes / unit) * unit;
-      if (strip < extent) {
-        for (RegionStep& step : llvm::MutableArrayRef<RegionStep>(&steps[first], end - first))
-          step.plan.grid_levels = 1;
-        variant.strips.push_back({first, end, strip, ceilDiv(extent, strip)});
-      }
-    }
-    first = end;
+    while (end < steps.size() && joins(steps[end])) ++end;
+    if (end - first < 2) continue;
+    const llvm::MutableArrayRef<RegionStep> run(&steps[first], end - first);
+    const int64_t unit = rowUnit(run), strip = std::max<int64_t>(1, room / rowBytes(run) / unit) * unit;
+    if (strip >= rows) continue;
+    for (RegionStep& step : run) step.plan.grid_levels = 1;
+    variant.strips.push_back({first, end, strip, ceilDiv(rows, strip)});
   }
 }
 

@@ -321,13 +321,13 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   running.statements[0].outputs[0].access.root = m;
   running.statements[0].init[0] = nullptr;
   const size_t maximum_at = add(running, When::kEveryBlock);
-  add(rowNest(maximum, ops.power(), {row_before, row_m}, row_factor), When::kEveryBlock);
-  add(rowNest(maximum, ops.multiply(), {row_s, row_factor}, row_s), When::kEveryBlock);
   Nest block_powers = powers;
   block_powers.statements[0].op = ops.power();
   block_powers.statements[0].inputs[1].access.root = m;
   block_powers.statements[0].index_weights.clear();
-  add(std::move(block_powers), When::kEveryBlock);
+  add(std::move(block_powers), When::kEveryBlock);  // right behind the maximum: its rows are near
+  add(rowNest(maximum, ops.power(), {row_before, row_m}, row_factor), When::kEveryBlock);
+  add(rowNest(maximum, ops.multiply(), {row_s, row_factor}, row_s), When::kEveryBlock);
   running = sum;
   running.statements[0].outputs[0].access.root = s;
   running.statements[0].init[0] = nullptr;

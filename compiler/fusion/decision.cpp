@@ -198,8 +198,12 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   decision.unfused_bytes = alone.bytes;
   if (!alone.fault.empty())
     return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
-  auto slices = planSlices(
-      chain, cut, {capacity, machine.levels[level + 1].bytes_per_second, machine.flops_per_second, machine.cores});
+  const SliceMachine core{.capacity_bytes = capacity,
+                          .bytes_per_second = machine.levels[level + 1].bytes_per_second,
+                          .near_bytes_per_second = memory.bytes_per_second,
+                          .flops_per_second = machine.flops_per_second,
+                          .cores = machine.cores};
+  auto slices = planSlices(chain, cut, core, between.running);
   if (!slices.ok()) {
     decision.fused_seconds = INFINITY;
     decision.reason = absl::StrCat(slices.status().message(), ", one after another ", micro(alone.seconds));
@@ -216,7 +220,17 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const double again = slices->flops / flopsOf(chain) - 1;
   if (again > 1e-3) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% computed again)", 100 * again));
   if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
-  conclude(decision, absl::StrCat(slices->slices, slices->slices == 1 ? " slice" : " slices"), note);
+  if (slices->blocks > 1) {
+    const auto rows = planSlices(chain, cut, core);
+    const double more = rows.ok() ? rows->seconds - slices->seconds : 0;
+    absl::StrAppend(&note, rows.ok() ? absl::StrCat(" (with whole rows ", micro(decision.fused_seconds + more), ")")
+                                     : " (whole rows do not fit)");
+  }
+  std::string what = absl::StrCat(slices->slices, slices->slices == 1 ? " slice" : " slices");
+  if (slices->blocks > 1)
+    absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],
+                    " with a running maximum and sum");
+  conclude(decision, what, note);
   decision.slices = *std::move(slices);
   return decision;
 }

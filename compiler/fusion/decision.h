@@ -11,6 +11,10 @@
 
 namespace tessera::compiler::fusion {
 
+/// Which of the groups that may run slice by slice do. `kWhereverItCan` takes every one that has a price, also where it
+/// is priced as a loss: to hold prices against what is measured (tests/bench/fusion_gains.cpp).
+enum class Merging { kNever, kWhereItPays, kWhereverItCan };
+
 /// One core of a chip with its share of the memory levels.
 struct ChainMachine {
   struct MemoryLevel {
@@ -34,6 +38,7 @@ struct Between {
   double passes = 0;
   int steps = 0;
   double flops = 0;  ///< arithmetic of these and of what follows the members, over all points
+  int running = -1;  ///< loop along which a softmax runs between the last two members: may be cut into blocks (r0)
 };
 
 /// Whether to run a chain block by block, with the figures.

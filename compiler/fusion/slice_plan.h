@@ -15,7 +15,8 @@ struct SlicePlan {
   Tiles tiles;  ///< per loop of the chain; the extent where it is not cut
   Order order;  ///< loops that are cut, outermost first
   int64_t slices = 1;
-  double held_bytes = 0;       ///< intermediates of one slice, and what members read beside them
+  int64_t blocks = 1;          ///< of one slice, with a running maximum and sum; `order` ends with their loop
+  double held_bytes = 0;       ///< of one slice: intermediates, and what members read and write beside them
   double volume_bytes = 0;     ///< moved into the level, all slices
   double flops = 0;            ///< all slices, overlaps computed again
   double seconds = 0;          ///< arithmetic or movement of each member, whichever is longer; idle cores included
@@ -24,7 +25,8 @@ struct SlicePlan {
 
 struct SliceMachine {
   double capacity_bytes = 0;
-  double bytes_per_second = 0;  ///< into the level
+  double bytes_per_second = 0;       ///< into the level
+  double near_bytes_per_second = 0;  ///< out of it; 0 = what goes round within the level costs nothing
   double flops_per_second = 0;
   int cores = 1;
   double nest_seconds = 2e-7;  ///< of one member in one slice before and after its inner loops: some hundred cycles
@@ -36,10 +38,18 @@ inline constexpr double kExposed = 0.5;
 /// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement.
 double elapsed(double compute, double transfer);
 
+/// Nests that a block of a running softmax has beside the members' own: to scale the sums and the result so far, and to
+/// keep the old maximum.
+inline constexpr int kRunningNests = 6;
+
 /// The cheapest slices: of `loops` (outermost first, all accessed by every intermediate; those that all but small
 /// tensors walk go before the others) the first ones in single points (or their smallest blocks), one in blocks, the
-/// rest whole. Slices are dealt to all cores, so few large ones leave some idle. RESOURCE_EXHAUSTED when not even the
-/// smallest fit.
-absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine);
+/// rest whole. Slices are dealt to all cores, so few large ones leave some idle. What a slice touches, all members
+/// together, has to fit, so that what its neighbours share is still there for them; or else what all slices of the
+/// innermost loop read streams past them, once for each. `running` (-1: none) is a reduction of the last member that a
+/// softmax between the members runs along: it may be cut into blocks, with a running maximum and sum, where whole rows
+/// cost more. RESOURCE_EXHAUSTED when not even the smallest fit.
+absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine,
+                                     int running = -1);
 
 }  // namespace tessera::compiler::fusion

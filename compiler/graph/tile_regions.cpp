@@ -61,8 +61,9 @@ std::optional<fusion::RegionMachine> machineFor(const v1::Target& target, const 
 
 class RegionMerger {
  public:
-  RegionMerger(std::vector<Group>& groups, const fusion::RegionGraph& graph, const fusion::RegionMachine& machine)
-      : groups_(groups), graph_(graph), machine_(machine) {}
+  RegionMerger(std::vector<Group>& groups, const fusion::RegionGraph& graph, const fusion::RegionMachine& machine,
+               fusion::Merging merging)
+      : groups_(groups), graph_(graph), machine_(machine), merging_(merging) {}
 
   void consider(const fusion::Region& region);
   std::vector<v1::Decision> finish();
@@ -79,6 +80,7 @@ class RegionMerger {
   std::vector<Group>& groups_;
   const fusion::RegionGraph& graph_;
   const fusion::RegionMachine& machine_;
+  fusion::Merging merging_;
   std::vector<v1::Decision> decisions_;
 };
 
@@ -153,7 +155,8 @@ void RegionMerger::consider(const fusion::Region& region) {
       region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), machine_.levels[region.level].name,
       region.seconds * 1e6, region.traffic_bytes / 1e6, apart * 1e6, bytes / 1e6);
   absl::StatusOr<Group> group = merged(region, bytes);
-  decision.set_taken(group.ok() && gain >= kLeastRegionGain && region.traffic_bytes < bytes);
+  const bool pays = gain >= kLeastRegionGain && region.traffic_bytes < bytes;
+  decision.set_taken(group.ok() && (pays || merging_ == fusion::Merging::kWhereverItCan));
   if (!group.ok()) {
     absl::StrAppend(&reason, ": ", group.status().message());
   } else if (!decision.taken()) {
@@ -179,7 +182,7 @@ std::vector<v1::Decision> RegionMerger::finish() {
 
 }  // namespace
 
-std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Target& target) {
+std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Target& target, fusion::Merging merging) {
   if (groups.size() < 2) return {};
   const fusion::RegionGraph graph = regionGraphOf(groups);
   const std::optional<fusion::RegionMachine> machine = machineFor(target, graph);
@@ -187,7 +190,7 @@ std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Targ
   auto plan =
       fusion::planRegions(graph, *machine, {.nodes = kMostRegionNodes, .cuts = kMostCuts, .regions = kMostRegions});
   if (!plan.ok()) return {};
-  RegionMerger merger(groups, graph, *machine);
+  RegionMerger merger(groups, graph, *machine, merging);
   for (const fusion::Region& region : plan->regions) merger.consider(region);
   return merger.finish();
 }
