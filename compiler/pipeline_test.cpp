@@ -168,20 +168,20 @@ Values relu(Values values) {
 }
 
 /// 3x3, stride 2, padding 1; x: c x h x w, weights f x c x 3 x 3.
-Values convolution(const Values& x, const Values& weights, const Values& bias, int c, int h, int w, int f) {
-  const int oh = (h - 1) / 2 + 1, ow = (w - 1) / 2 + 1;
+Values convolution(const Values& x, const Values& weights, const Values& bias, int64_t c, int64_t h, int64_t w,
+                   int64_t f) {
+  const int64_t oh = (h - 1) / 2 + 1, ow = (w - 1) / 2 + 1;
   Values y;
-  for (int o = 0; o < f; ++o) {
-    for (int i = 0; i < oh; ++i) {
-      for (int j = 0; j < ow; ++j) {
-        double sum = bias[static_cast<size_t>(o)];
-        for (int ch = 0; ch < c; ++ch) {
-          for (int p = 0; p < 3; ++p) {
-            for (int q = 0; q < 3; ++q) {
-              const int row = 2 * i + p - 1, column = 2 * j + q - 1;
+  for (int64_t o = 0; o < f; ++o) {
+    for (int64_t i = 0; i < oh; ++i) {
+      for (int64_t j = 0; j < ow; ++j) {
+        double sum = bias[o];
+        for (int64_t ch = 0; ch < c; ++ch) {
+          for (int64_t p = 0; p < 3; ++p) {
+            for (int64_t q = 0; q < 3; ++q) {
+              const int64_t row = 2 * i + p - 1, column = 2 * j + q - 1;
               if (row < 0 || row >= h || column < 0 || column >= w) continue;
-              sum += static_cast<double>(x[static_cast<size_t>((ch * h + row) * w + column)]) *
-                     weights[static_cast<size_t>(((o * c + ch) * 3 + p) * 3 + q)];
+              sum += static_cast<double>(x[(ch * h + row) * w + column]) * weights[((o * c + ch) * 3 + p) * 3 + q];
             }
           }
         }

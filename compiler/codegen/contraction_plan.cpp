@@ -54,7 +54,8 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
   auto cyclesOf = [&](int64_t mr, int64_t nr) {
     if (a < 0) return std::max({static_cast<double>(mr * nr) / 2, static_cast<double>(mr + nr) / 2, 2.0 * nr, 4.0});
     const bool stays = mr < row1 * row2 && nr * vector_bytes * depth <= machine.l1_bytes / 2;
-    return stepCycles(mr, nr, static_cast<double>((stays ? 0 : nr * vector_bytes) + mr * vector_bytes / plan.lanes));
+    const int64_t bytes = (stays ? 0 : nr * vector_bytes) + mr * vector_bytes / plan.lanes;
+    return stepCycles(mr, nr, static_cast<double>(bytes));
   };
   // A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
   // spare that operand stays in them altogether.

@@ -1,7 +1,5 @@
 // Predicted against simulated data movement of the matrix product chain M = N = K = L (thesis, figure 3.11 d-f).
 //
-//   movement_validation [--extent 2048] [--choices 200] [--capacity 1048576] [--ways 16] [--sample 1] [--csv FILE]
-//
 // There are no hardware counters to ask here: the block program's lines run through a set-associative LRU cache of
 // the given geometry (testing/block_program.h). "Measured" is what is filled into it; with --sample n, what is filled
 // into every n-th set, times n. Prints per setting R2 against y = x, the squared correlation, and how the analysis' own
@@ -16,6 +14,7 @@
 #include <random>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "compiler/fusion/block_planner.h"
 #include "compiler/fusion/testing/block_program.h"
 
@@ -206,24 +205,13 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   tessera::compiler::fusion::Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--extent") {
-      options.extent = std::atoll(argv[i + 1]);
-    } else if (name == "--choices") {
-      options.choices = std::atoi(argv[i + 1]);
-    } else if (name == "--capacity") {
-      options.capacity = std::atoll(argv[i + 1]);
-    } else if (name == "--ways") {
-      options.ways = std::atoi(argv[i + 1]);
-    } else if (name == "--sample") {
-      options.sample = std::atoll(argv[i + 1]);
-    } else if (name == "--csv") {
-      options.csv = argv[i + 1];
-    } else {
-      std::fprintf(stderr, "movement_validation: unknown option %s\n", name.c_str());
-      return 2;
-    }
-  }
+  CLI::App app("Predicted against simulated data movement of a chain of matrix products");
+  app.add_option("--extent", options.extent, "M = N = K = L")->capture_default_str()->check(CLI::Range(1, 1 << 20));
+  app.add_option("--choices", options.choices, "random blocks a setting")->capture_default_str();
+  app.add_option("--capacity", options.capacity, "bytes of the cache")->capture_default_str();
+  app.add_option("--ways", options.ways, "associativity of the cache")->capture_default_str();
+  app.add_option("--sample", options.sample, "one of so many sets is simulated")->capture_default_str();
+  app.add_option("--csv", options.csv, "where every choice's figures are written");
+  CLI11_PARSE(app, argc, argv);
   return tessera::compiler::fusion::run(options);
 }

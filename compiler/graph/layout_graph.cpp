@@ -14,7 +14,6 @@
 namespace tessera::compiler {
 namespace {
 
-using mlir::AffineMap;
 using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;

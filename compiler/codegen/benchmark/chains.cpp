@@ -1,17 +1,16 @@
 // Chains of products (thesis, table 3.5) slice by slice beside the same workload in phases: GFLOP/s of both, one
 // thread, in turns, fastest round of each. Not a test.
-//   chain_benchmark [name part] [--softmax 0|1] [--tile d0=1,d1=64[,r0=128]]... [--rounds N] [--emit FILE]
-//   chain_benchmark rows: softmax and layer normalization, microseconds
+//   chain_benchmark [G2|rows] [options], see --help
 #include <time.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "compiler/codegen/codegen.h"
@@ -23,6 +22,7 @@ namespace {
 
 using testing::LoadedUnit;
 using testing::Tensor;
+using testing::Tiling;
 using testing::WorkloadText;
 
 struct Chain {
@@ -61,11 +61,10 @@ struct Operands {
   std::vector<void*> pointers;
 };
 
-using Tiling = std::vector<std::pair<std::string, int64_t>>;
+/// The tiling that asks for phases instead of regions.
+Tiling phases() { return {{"phases", 0}}; }
 
-const Tiling kPhases{{"phases", 0}};
-
-/// Builds `ir` once per tiling (an empty one: in phases) and measures them in turns.
+/// Builds `ir` once per tiling (an empty one: as the code generator decides) and measures them in turns.
 void measure(const std::string& name, const std::string& ir, const std::vector<int64_t>& floats, double flops,
              const std::vector<Tiling>& tilings, int rounds, const std::string& emit) {
   Operands operands(floats);
@@ -73,8 +72,9 @@ void measure(const std::string& name, const std::string& ir, const std::vector<i
   std::vector<std::string> strategies;
   for (const Tiling& tiling : tilings) {
     v1::BuildUnit unit = testing::hostUnit(ir);
-    if (tiling == kPhases) unit.mutable_schedule()->set_strategy("phases");
-    if (tiling != kPhases)
+    if (tiling == phases())
+      unit.mutable_schedule()->set_strategy("phases");
+    else
       for (const auto& [loop, tile] : tiling) testing::cut(*unit.mutable_schedule(), loop, tile);
     auto built = buildObject(unit);
     if (!built.ok()) {
@@ -126,25 +126,25 @@ std::string layerNormalization(int64_t rows, int64_t columns) {
 int run(int argc, char** argv) {
   std::string only, emit;
   int rounds = 15, softmaxes = -1;
+  std::vector<std::string> tiles;
+  CLI::App app("Chains of products slice by slice beside the same workload in phases");
+  app.add_option("name", only, "one chain, or rows: softmax and layer normalization, microseconds");
+  app.add_option("--softmax", softmaxes, "only chains with it, or only those without")->check(CLI::Range(0, 1));
+  app.add_option("--tile", tiles, "loops and their tiles: d0=1,d1=64[,r0=128]; may be repeated")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--rounds", rounds)->check(CLI::Range(1, 1 << 20));
+  app.add_option("--emit", emit, "where the object of the last workload is written");
+  CLI11_PARSE(app, argc, argv);
   std::vector<Tiling> tilings;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const std::string value = i + 1 < argc ? argv[i + 1] : "";
-    if (argument == "--rounds") {
-      rounds = std::stoi(value), ++i;
-    } else if (argument == "--emit") {
-      emit = value, ++i;
-    } else if (argument == "--softmax") {
-      softmaxes = std::stoi(value), ++i;
-    } else if (argument == "--tile") {
-      Tiling& tiling = tilings.emplace_back();
-      for (absl::string_view part : absl::StrSplit(value, ',', absl::SkipEmpty())) {
-        const std::vector<std::string> pair = absl::StrSplit(part, '=');
-        tiling.emplace_back(pair[0], std::stoll(pair[1]));
+  for (const std::string& tile : tiles) {
+    Tiling& tiling = tilings.emplace_back();
+    for (absl::string_view part : absl::StrSplit(tile, ',', absl::SkipEmpty())) {
+      const std::pair<std::string, std::string> pair = absl::StrSplit(part, absl::MaxSplits('=', 1));
+      if (!absl::SimpleAtoi(pair.second, &tiling.emplace_back(pair.first, 0).second)) {
+        std::fprintf(stderr, "--tile: found \"%s\"; accepted: a loop, '=' and its tile\n", std::string(part).c_str());
+        return 2;
       }
-      ++i;
-    } else {
-      only = argument;
     }
   }
   if (only == "rows") {
@@ -152,11 +152,11 @@ int run(int argc, char** argv) {
       WorkloadText text;
       const Tensor y = softmax(text, text.argument({batch, rows, columns}));
       const int64_t count = batch * rows * columns;
-      measure("softmax", text.finish({y}), {count, count}, static_cast<double>(count), {kPhases, {}}, rounds, emit);
+      measure("softmax", text.finish({y}), {count, count}, static_cast<double>(count), {phases(), {}}, rounds, emit);
     }
     for (auto [rows, columns] : {std::pair<int64_t, int64_t>{128, 768}, {512, 768}})
       measure("layer norm", layerNormalization(rows, columns), {rows * columns, columns, columns, rows * columns},
-              static_cast<double>(rows * columns), {kPhases, {}}, rounds, emit);
+              static_cast<double>(rows * columns), {phases(), {}}, rounds, emit);
     return 0;
   }
   if (tilings.empty())

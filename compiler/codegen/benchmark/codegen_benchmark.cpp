@@ -1,8 +1,6 @@
 // GFLOP/s of generated kernels beside the machine's FMA peak, oneDNN and OpenBLAS, single thread, measured in
 // turns so that a busy machine slows all of them alike. Not a test.
-//   codegen_benchmark [name part] [--rounds N] [--emit FILE] [--block K] [--sweep SHAPES [--seed S]]
-//                     [--pack OPERAND, -1 = none] [--tile ROWS VECTORS] [--cache M N K]
-//                     [--slice DIMENSION EXTENT of the result, for workloads of several stages]
+//   codegen_benchmark [name part] [options], see --help
 #include <time.h>
 #include <unistd.h>
 
@@ -10,12 +8,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "compiler/codegen/benchmark/cases.h"
 #include "compiler/codegen/benchmark/fma_peak.h"
 #include "compiler/codegen/codegen.h"
@@ -61,39 +59,25 @@ int main(int argc, char** argv) {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     execv("/proc/self/exe", argv);
   }
-  std::string only, emit, packed;
-  int rounds = 40, sweep = 0, rows = 0, vectors = 0;
+  std::string only, emit;
+  int rounds = 40, sweep = 0;
   unsigned seed = 1;
-  std::vector<int64_t> cache;
-  std::string slice_dimension;
-  int64_t slice = 0;
   int64_t block = 16;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--rounds" && i + 1 < argc) {
-      rounds = std::atoi(argv[++i]);
-    } else if (argument == "--sweep" && i + 1 < argc) {
-      sweep = std::atoi(argv[++i]);
-    } else if (argument == "--seed" && i + 1 < argc) {
-      seed = std::atoi(argv[++i]);
-    } else if (argument == "--pack" && i + 1 < argc) {
-      packed = argv[++i];
-    } else if (argument == "--cache" && i + 3 < argc) {
-      for (int loop = 0; loop < 3; ++loop) cache.push_back(std::atoi(argv[++i]));
-    } else if (argument == "--tile" && i + 2 < argc) {
-      rows = std::atoi(argv[++i]);
-      vectors = std::atoi(argv[++i]);
-    } else if (argument == "--slice" && i + 2 < argc) {
-      slice_dimension = std::string("d") + argv[++i];
-      slice = std::atoi(argv[++i]);
-    } else if (argument == "--emit" && i + 1 < argc) {
-      emit = argv[++i];
-    } else if (argument == "--block" && i + 1 < argc) {
-      block = std::atoi(argv[++i]);
-    } else {
-      only = argument;
-    }
-  }
+  std::vector<int> packed, tile;
+  std::vector<int64_t> cache, slice;
+  CLI::App app("Generated kernels beside the machine's peak and libraries");
+  app.add_option("name", only, "only workloads whose name has this part");
+  app.add_option("--rounds", rounds)->check(CLI::Range(1, 1 << 20));
+  app.add_option("--sweep", sweep, "so many random matrix products instead of the fixed workloads");
+  app.add_option("--seed", seed, "of the sweep");
+  app.add_option("--pack", packed, "the operand to pack, -1 = none")->expected(1);
+  app.add_option("--cache", cache, "cache tile: M N K")->expected(3);
+  app.add_option("--tile", tile, "register tile: rows, vectors")->expected(2);
+  app.add_option("--slice", slice, "of workloads of several stages: a dimension of the result and its extent")
+      ->expected(2);
+  app.add_option("--block", block, "channels in a block of a convolution's layout")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--emit", emit, "where the object of the last workload is written");
+  CLI11_PARSE(app, argc, argv);
   std::printf("%-32s %8s %8s %8s %8s %7s %7s  %s\n", "case", "GFLOP/s", "peak", "oneDNN", "OpenBLAS", "of peak",
               "/best", "noise, compile, tile");
   double worst = 1e9;
@@ -102,16 +86,13 @@ int main(int argc, char** argv) {
   for (const Case& each : sweep > 0 ? gemmSweep(sweep, seed) : allCases(block)) {
     if (each.name.find(only) == std::string::npos) continue;
     auto unit = tessera::compiler::codegen::testing::hostUnit(each.ir);
-    if (!packed.empty()) unit.mutable_schedule()->add_packed_operands(std::atoi(packed.c_str()));
+    for (int operand : packed) unit.mutable_schedule()->add_packed_operands(operand);
     for (int64_t size : cache) unit.mutable_schedule()->add_cache_tile(size);
-    if (slice > 0) {
-      unit.mutable_schedule()->mutable_chain()->add_order(slice_dimension);
-      unit.mutable_schedule()->mutable_chain()->add_tile(slice);
+    if (!slice.empty()) {
+      unit.mutable_schedule()->mutable_chain()->add_order("d" + std::to_string(slice[0]));
+      unit.mutable_schedule()->mutable_chain()->add_tile(slice[1]);
     }
-    if (rows > 0) {
-      unit.mutable_schedule()->add_register_tile(rows);
-      unit.mutable_schedule()->add_register_tile(vectors);
-    }
+    for (int size : tile) unit.mutable_schedule()->add_register_tile(size);
     const auto start = Clock::now();
     auto built = tessera::compiler::buildObject(unit);
     const double compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -156,16 +137,16 @@ int main(int argc, char** argv) {
     const double mine = best(rates[0]), peak = best(peaks);
     const double dnnl = works.size() > 1 ? best(rates[1]) : 0, blas = works.size() > 2 ? best(rates[2]) : 0;
     const double ratio = dnnl > 0 ? mine / std::max(dnnl, blas) : 0;
-    std::string tile;
+    std::string chosen;
     if (schedule.ok() && schedule->register_tile_size() == 2) {
-      tile = std::to_string(schedule->register_tile(0)) + "x" + std::to_string(schedule->register_tile(1)) + " " +
-             built->info().strategy();
-      for (int operand : schedule->packed_operands()) tile += " packs " + std::to_string(operand);
-      for (int64_t size : schedule->cache_tile()) tile += "/" + std::to_string(size);
-      tile += phases;
+      chosen = std::to_string(schedule->register_tile(0)) + "x" + std::to_string(schedule->register_tile(1)) + " " +
+               built->info().strategy();
+      for (int operand : schedule->packed_operands()) chosen += " packs " + std::to_string(operand);
+      for (int64_t size : schedule->cache_tile()) chosen += "/" + std::to_string(size);
+      chosen += phases;
     }
     std::printf("%-32s %8.1f %8.1f %8.1f %8.1f %6.0f%% %7.2f  %.0f%% %.0f ms, %s\n", each.name.c_str(), mine, peak,
-                dnnl, blas, 100 * mine / peak, ratio, 100 * (1 - median(rates[0]) / mine), compile_ms, tile.c_str());
+                dnnl, blas, 100 * mine / peak, ratio, 100 * (1 - median(rates[0]) / mine), compile_ms, chosen.c_str());
     std::fflush(stdout);
     if (dnnl > 0 && mine / dnnl < worst) {
       worst = mine / dnnl;
