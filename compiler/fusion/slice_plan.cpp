@@ -71,7 +71,10 @@ class Slicer {
       const double flops = flopsOf(member, tiles);
       plan.flops += flops;
       plan.volume_bytes += volumes[m];
-      plan.seconds += elapsed(flops / machine_.flops_per_second, volumes[m] / machine_.bytes_per_second);
+      // A line is read before it is written.
+      const int output = chain_.members[m].output;
+      const double written = chain_.isIntermediate(output) ? 0 : bytesOf(chain_, output, wholeTiles());
+      plan.seconds += elapsed(flops / machine_.flops_per_second, (volumes[m] + written) / machine_.bytes_per_second);
     }
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
     plan.seconds += machine_.nest_seconds * runs * static_cast<double>(chain_.members.size());
@@ -82,6 +85,12 @@ class Slicer {
   }
 
  private:
+  Tiles wholeTiles() const {
+    Tiles whole;
+    for (const Loop& loop : chain_.loops) whole.push_back(loop.extent);
+    return whole;
+  }
+
   /// What a block of a running softmax takes beside its part of the members: the result so far is scaled.
   double blockSeconds(const Tiles& tiles) const {
     const double bytes = bytesOf(chain_, chain_.members.back().output, tiles);

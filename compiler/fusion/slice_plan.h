@@ -23,18 +23,25 @@ struct SlicePlan {
   bool constants_stay = true;  ///< what all slices read fits beside them; else each slice brings it again
 };
 
+/// Of one member in one slice, before and after its inner loops and for the shorter ones among them. Measured:
+/// chain_benchmark G2 (softmax) and G8 with slices of 24 rows against 64 differ by 340 and 470 ns for each further
+/// nest.
+inline constexpr double kNestSeconds = 4e-7;
+
 struct SliceMachine {
   double capacity_bytes = 0;
   double bytes_per_second = 0;       ///< into the level
   double near_bytes_per_second = 0;  ///< out of it; 0 = what goes round within the level costs nothing
   double flops_per_second = 0;
   int cores = 1;
-  double nest_seconds = 2e-7;  ///< of one member in one slice before and after its inner loops: some hundred cycles
+  double nest_seconds = kNestSeconds;
 };
 
-/// Part of the shorter of arithmetic and movement that does not hide behind the longer one: a core that waits for a
-/// line, or for room to store one, computes nothing meanwhile. Fitted to products that write more than a level holds.
-inline constexpr double kExposed = 0.5;
+/// Part of the shorter of arithmetic and movement that does not hide behind the longer one. Measured with fusion_gains
+/// (tests/bench, table in README.md): what an intermediate's way to L3 and back costs, written lines read first, is 0.6
+/// to 2.8 times its bytes by the target's bandwidth, in the geometric mean of seven chains 1.4. So nothing hides: a
+/// core that waits for a line, or for room to store one, computes nothing meanwhile.
+inline constexpr double kExposed = 1;
 /// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement.
 double elapsed(double compute, double transfer);
 

@@ -124,7 +124,7 @@ def running_softmax(service, oracle, batch, rows, depth, keys, width, masked):
     check(len(sliced) == 1 and sliced[0]["chain"]["order"][-1] == "r0", str(sliced))
     check("running maximum" in chains[0]["reason"] and "whole rows" in chains[0]["reason"], chains[0]["reason"])
     plan = service.cli("explain", path, "--target", "host", "--json").json["plan"]
-    check(int(plan.get("arenaBytes", 0)) < 4 * batch * rows * keys, "the scores have a buffer")
+    check(int(plan["arena_bytes"]) < 4 * batch * rows * keys, "the scores have a buffer")
     session = oracle.load(path)
     expected, _ = session.run(model.arrays)
     session.close()
