@@ -197,6 +197,26 @@ TEST_P(Loops, PackWithAndWithoutPadding) {
   checkWorkload(text.finish({z}), {.seed = GetParam()});
 }
 
+/// Every second to fourth element along the vectors: pools and rows of NCHW, up to the last element of the buffer.
+TEST_P(Loops, ElementsApart) {
+  struct Kind {
+    std::string op, start, element;
+  };
+  const Kind kind = any<Kind>({{"arith.addf", "0.0", "f32"},
+                               {"arith.maximumf", "0xFF800000", "f32"},
+                               {"arith.addf", "0.0", "f64"},
+                               {"arith.addi", "0", "i32"},
+                               {"arith.maxsi", "-128", "i8"}});
+  const int64_t stride = pick({2, 3, 4, 5}), window = pick({1, 2, 3}), rows = pick({1, 3, 8}),
+                columns = pick({1, 2, 5, 8, 9, 15, 16, 17, 24, 31, 33, 47, 64, 70});
+  WorkloadText text;
+  const Tensor x = text.argument({rows, (columns - 1) * stride + window}, kind.element);
+  Tensor y = text.generic(
+      {x, text.empty({window}, kind.element)}, {"d0, d1 * " + std::to_string(stride) + " + d2", "d2", "d0, d1"},
+      text.fill({rows, columns}, kind.start, kind.element), 3, "ppr", "%r = " + kind.op + " %i0, %o : " + kind.element);
+  checkWorkload(text.finish({y}), {.seed = GetParam(), .low = 0.5, .high = 1.5});
+}
+
 TEST_P(Loops, GatherRows) {
   const int64_t rows = pick({4, 9}), width = pick({1, 16, 21}), picks = pick({1, 6});
   WorkloadText text;

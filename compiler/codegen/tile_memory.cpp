@@ -1,5 +1,6 @@
 #include "compiler/codegen/tile_memory.h"
 
+#include "compiler/codegen/strided_load.h"
 #include "compiler/codegen/transpose.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -80,15 +81,19 @@ Value TileMemory::load(int slot, const Point& point, int lanes) {
     value = mlir::vector::BroadcastOp::create(b_, loc_, mlir::VectorType::get({lanes}, value.getType()), value);
   } else {
     auto type = mlir::VectorType::get({lanes}, memory);
-    if (stride == 1 && point.active == lanes) {
-      value = LLVM::LoadOp::create(b_, loc_, type, at(pointer, memory, offset), alignment);
-    } else if (stride == 1) {
+    auto contiguous = [&](int64_t further, int count) -> Value {
+      Value from = at(pointer, memory, offset + further);
+      if (count == lanes) return LLVM::LoadOp::create(b_, loc_, type, from, alignment);
       Value zero = arith::ConstantOp::create(b_, loc_, b_.getZeroAttr(type));
-      value = LLVM::MaskedLoadOp::create(b_, loc_, type, at(pointer, memory, offset), mask(lanes, point.active), zero,
-                                         alignment);
+      return LLVM::MaskedLoadOp::create(b_, loc_, type, from, mask(lanes, count), zero, alignment);
+    };
+    if (stride == 1) {
+      value = contiguous(0, point.active);
     } else {
-      value = arith::ConstantOp::create(b_, loc_, b_.getZeroAttr(type));
       if (turn(slot, point, stride)) return loads_[key];
+      if (loadsWholeVectors(stride, lanes))
+        return loads_[key] = fromMemory(loadStrided(b_, stride, lanes, point.active, contiguous), access.element);
+      value = arith::ConstantOp::create(b_, loc_, b_.getZeroAttr(type));
       for (int lane = 0; lane < point.active; ++lane)
         value = mlir::vector::InsertOp::create(b_, loc_, scalarAt(offset + lane * stride), value, lane);
     }

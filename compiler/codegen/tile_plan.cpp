@@ -8,6 +8,7 @@
 #include "compiler/codegen/loop_order.h"
 #include "compiler/codegen/reduction.h"
 #include "compiler/codegen/separable.h"
+#include "compiler/codegen/strided_load.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler::codegen {
@@ -68,6 +69,8 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
     if (contraction && input >= 0 && canPack(nest, input))
       strided = std::min(strided, contiguous + kPackCost * lanes / reuseOf(nest, operand));
     if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes)) strided = std::min(strided, 6.0);
+    if (!output && loadsWholeVectors(stride, lanes))
+      strided = std::min(strided, contiguous * static_cast<double>(stridedLoadCost(stride)));
     cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided;
   };
   for (const Statement& statement : nest.statements) {

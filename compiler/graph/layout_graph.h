@@ -63,6 +63,7 @@ class LayoutGraph {
   bool describe(mlir::linalg::GenericOp op, LayoutNode& node);
   int addVariable(std::vector<ChannelLayout> layouts, std::vector<double> costs);
   int addVariables(LayoutNode& node, mlir::linalg::GenericOp op);
+  LayoutPrices::Product productOf(mlir::linalg::GenericOp op, const Convolution& convolution) const;
   double priceOf(const LayoutNode& node, mlir::linalg::GenericOp op, bool writes, ChannelLayout layout) const;
   void addEdges();
   void connect(mlir::Value value, int producer, const std::vector<int>& readers);

@@ -84,22 +84,30 @@ bool LayoutGraph::describe(GenericOp op, LayoutNode& node) {
   return llvm::any_of(node.forms, [](const OperandForm& form) { return form.kind == OperandForm::kActivation; });
 }
 
+LayoutPrices::Product LayoutGraph::productOf(GenericOp op, const Convolution& convolution) const {
+  auto output = tensorType(op->getResult(0));
+  LayoutPrices::Product product;
+  product.operations = 2 * pointsOf(op);
+  product.outputs = channelCount(output, convolution.output) / convolution.groups;
+  product.inputs = channelCount(tensorType(op->getOperand(0)), convolution.input) / convolution.groups;
+  product.steps =
+      std::max<int64_t>(1, static_cast<int64_t>(pointsOf(op)) / std::max<int64_t>(1, output.getNumElements()));
+  llvm::SmallVector<int64_t> plane = physicalShape(output, convolution.output, kChannelsFirst);
+  product.line = plane.back();
+  product.stride = convolution.stride;
+  // Without a window and a stride the whole plane is one line.
+  llvm::SmallVector<int64_t> input = physicalShape(tensorType(op->getOperand(0)), convolution.input, kChannelsFirst);
+  if (llvm::ArrayRef<int64_t>(input).drop_front(2) == llvm::ArrayRef<int64_t>(plane).drop_front(2)) {
+    product.line = 1;
+    for (int64_t extent : llvm::ArrayRef<int64_t>(plane).drop_front(2)) product.line *= extent;
+  }
+  return product;
+}
+
 double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, ChannelLayout layout) const {
   const size_t result = op.getNumDpsInputs();
   if (auto convolution = asConvolution(op)) {
-    auto output = tensorType(op->getResult(0));
-    LayoutPrices::Product product;
-    product.operations = 2 * pointsOf(op);
-    product.outputs = channelCount(output, convolution->output) / convolution->groups;
-    product.inputs = channelCount(tensorType(op->getOperand(0)), convolution->input) / convolution->groups;
-    llvm::SmallVector<int64_t> plane = physicalShape(output, convolution->output, kChannelsFirst);
-    product.line = plane.back();
-    // Without a window and a stride the whole plane is one line.
-    llvm::SmallVector<int64_t> input = physicalShape(tensorType(op->getOperand(0)), convolution->input, kChannelsFirst);
-    if (llvm::ArrayRef<int64_t>(input).drop_front(2) == llvm::ArrayRef<int64_t>(plane).drop_front(2)) {
-      product.line = 1;
-      for (int64_t extent : llvm::ArrayRef<int64_t>(plane).drop_front(2)) product.line *= extent;
-    }
+    const LayoutPrices::Product product = productOf(op, *convolution);
     return writes ? prices_.writing(product, layout) : prices_.reading(product, layout);
   }
   for (auto [index, form] : llvm::enumerate(node.forms)) {
@@ -120,7 +128,8 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
 bool LayoutGraph::addGeneric(GenericOp op) {
   LayoutNode node{.op = op, .kind = LayoutNode::kGeneric, .forms = {}, .variables = {}, .anchor = false};
   if (!describe(op, node)) return false;
-  node.anchor = asConvolution(op) || isChannelwiseWindow(op);
+  const std::optional<Convolution> convolution = asConvolution(op);
+  node.anchor = convolution || isChannelwiseWindow(op);
   llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   auto loopsOf = [&](size_t operand) {
     llvm::SmallVector<unsigned> loops = channelLoops(maps[operand], node.forms[operand].channels);
@@ -175,7 +184,9 @@ bool LayoutGraph::addGeneric(GenericOp op) {
     LabellingProblem::Edge edge{variables[0], variables[1], {}};
     for (ChannelLayout first : layouts_[variables[0]]) {
       for (ChannelLayout second : layouts_[variables[1]]) {
-        edge.costs.push_back(splitLoops(op, formsIn(first, second)) ? 0 : kForbidden);
+        // The first is what is written, the second what is read.
+        const double more = convolution ? prices_.crossing(productOf(op, *convolution), second, first) : 0;
+        edge.costs.push_back(splitLoops(op, formsIn(first, second)) ? more : kForbidden);
       }
     }
     problem_.edges.push_back(std::move(edge));

@@ -11,7 +11,7 @@ namespace tessera::compiler {
 ///
 /// Compute: operations over the unit's rate, times how much of a vector (or matrix) instruction the innermost
 /// channels fill. Memory: bytes over the bandwidth of the innermost level that holds them, and at most one element
-/// a cycle where a transpose takes vectors apart.
+/// in two cycles where a transpose takes vectors apart.
 class LayoutPrices {
  public:
   explicit LayoutPrices(const v1::Target& target);
@@ -26,11 +26,16 @@ class LayoutPrices {
     int64_t outputs = 1;    ///< output channels of one group
     int64_t inputs = 1;     ///< input channels of one group
     int64_t line = 1;       ///< output positions whose inputs are contiguous in NCHW: a row, or the plane
+    int64_t steps = 1;      ///< of the sum behind one output: input channels times the window
+    int64_t stride = 1;     ///< between the inputs of neighbouring positions of a line
   };
-  /// A convolution that writes `layout`.
+  /// A convolution that writes `layout` and reads the layout that suits it best then.
   double writing(const Product& product, ChannelLayout layout) const;
-  /// What reading `layout` adds to it.
+  /// What reading `layout` adds to it, whatever it writes.
   double reading(const Product& product, ChannelLayout layout) const;
+  /// What reading `from` and writing `to` adds to both: vectors run along the channels or along a line, and where only
+  /// one side is contiguous along them the other pays.
+  double crossing(const Product& product, ChannelLayout from, ChannelLayout to) const;
 
   /// A pool or depthwise convolution in `layout`: `operations` point by point.
   double window(double operations, int64_t channels, int64_t line, ChannelLayout layout) const;

@@ -43,7 +43,8 @@ bool staysFinite(GenericOp op) {
     }
     if (mlir::isa<mlir::math::ExpOp>(inner)) {
       const bool in_logistic = llvm::all_of(inner.getUsers(), [&](mlir::Operation* sum) {
-        return isLogisticDenominator(sum->getResult(0)) && llvm::all_of(sum->getUses(), [](mlir::OpOperand& use) {
+        return mlir::isa<arith::AddFOp>(sum) && isLogisticDenominator(sum->getResult(0)) &&
+               llvm::all_of(sum->getUses(), [](mlir::OpOperand& use) {
                  return mlir::isa<arith::DivFOp>(use.getOwner()) && use.getOperandNumber() == 1;
                });
       });

@@ -71,6 +71,7 @@ std::optional<Convolution> asConvolution(GenericOp op) {
                        maps[0].getResult(0) == maps[2].getResult(0);
   if (!input || !output || !batched || !maps[2].isProjectedPermutation()) return std::nullopt;
   Convolution convolution{*input, *output};
+  if (!dims->strides.empty()) convolution.stride = dims->strides.back();
   if (!dims->depth.empty()) convolution.groups = op.getStaticLoopRanges()[dims->depth[0]];
   return convolution;
 }

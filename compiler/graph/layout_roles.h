@@ -13,6 +13,7 @@ struct Convolution {
   Channels input;   ///< dimensions of the input: [group,] input channel
   Channels output;  ///< of the result: [group,] output channel
   int64_t groups = 1;
+  int64_t stride = 1;  ///< between windows along the last spatial dimension
 };
 std::optional<Convolution> asConvolution(mlir::linalg::GenericOp op);
 

@@ -112,10 +112,14 @@ absl::StatusOr<Group> RegionMerger::merged(const fusion::Region& region, double 
     }
     ops.insert(groups_[node].ops.begin(), groups_[node].ops.end());
   }
-  for (int node : region.nodes) {
-    if (node == region.nodes.back()) break;
-    for (mlir::Value result : groups_[node].results) {
-      const bool kept = llvm::all_of(result.getUsers(), [&](Operation* user) { return ops.contains(user); });
+  // Views of what lies between count as readers too: what another reads of them has to be in memory as a whole.
+  const std::vector<mlir::Value>& results = groups_[region.nodes.back()].results;
+  for (Operation* op : ops) {
+    for (mlir::Value value : op->getResults()) {
+      if (llvm::is_contained(results, value)) continue;
+      const bool kept = llvm::all_of(value.getUsers(), [&](Operation* user) {
+        return ops.contains(op->getBlock()->findAncestorOpInBlock(*user));
+      });
       if (!kept) return absl::InvalidArgumentError("what lies between is read by others as well");
     }
   }

@@ -2,7 +2,8 @@
 
 Shapes: batch matmul chains G1-G12 and convolution chains C1-C8 of Chimera (tables 3.5 and 3.6 of the thesis), the
 convolutions of YOLO v1 (table 4.3) and of ResNet-18 at batch 16 (table 5.4), square products, and grouped and depthwise
-layers of ShuffleNet-v1 and MobileNet-v1. Padding is (kernel - 1) / 2 everywhere.
+layers of ShuffleNet-v1 and MobileNet-v1, pools, and the other convolutions of table 1.1. Padding keeps the size of what
+has no stride, where nothing else is said.
 """
 
 import dataclasses
@@ -102,6 +103,45 @@ def convolution(label, family, batch, c, size, k, kernel, stride, groups=1, relu
     return Workload(label, family, flops, moved, ("conv", batch, c, size, k, kernel, stride, groups, int(relu)), model)
 
 
+def pooling(label, kind, batch, c, size, kernel, stride, pad):
+    """`kind`: max, average or global (over the whole plane)."""
+    kernel = size if kind == "global" else kernel
+    out = (size + 2 * pad - kernel) // stride + 1
+    operator = {"max": "MaxPool", "average": "AveragePool", "global": "GlobalAveragePool"}[kind]
+
+    def model():
+        graph = _Graph("pooling")
+        given = {} if kind == "global" else {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
+        value = graph.node(operator, "y", graph.input("x", batch, c, size, size), **given)
+        return graph.finish(value, batch, c, out, out)
+
+    return Workload(label, "pooling", 1.0 * batch * c * out**2 * kernel**2, 4.0 * batch * c * (size**2 + out**2),
+                    ("pool", int(kind == "max"), batch, c, size, kernel, stride, pad), model)
+
+
+def other_convolution(label, c, k, size, kernel, stride=1, dilation=1, transposed=False):
+    """`size` and `kernel` of one to three dimensions, padded as to keep the size where the stride is 1."""
+    pad = [dilation * (extent - 1) // 2 for extent in kernel]
+    if transposed:
+        pad = [(extent - stride) // 2 for extent in kernel]
+        out = [(s - 1) * stride - 2 * p + e for s, p, e in zip(size, pad, kernel)]
+    else:
+        out = [(s + 2 * p - dilation * (e - 1) - 1) // stride + 1 for s, p, e in zip(size, pad, kernel)]
+
+    def model():
+        graph = _Graph("other_convolution")
+        shape = [c, k] if transposed else [k, c]
+        value = graph.node("ConvTranspose" if transposed else "Conv", "y", graph.input("x", 1, c, *size),
+                           graph.weight("w", *shape, *kernel), graph.weight("bias", k), kernel_shape=list(kernel),
+                           strides=[stride] * len(size), dilations=[dilation] * len(size), pads=pad + pad)
+        return graph.finish(graph.node("Relu", "z", value), 1, k, *out)
+
+    points = np.prod(size) if transposed else np.prod(out)
+    flops = 2.0 * c * k * float(np.prod(kernel)) * float(points)
+    moved = 4.0 * (c * float(np.prod(size)) + c * k * float(np.prod(kernel)) + k * float(np.prod(out)))
+    return Workload(label, "other layer", flops, moved, None, model)
+
+
 def convolution_chain(label, c, size, k1, k2, stride1, stride2, kernel1, kernel2, relu):
     middle = _extent(size, kernel1, stride1)
     out = _extent(middle, kernel2, stride2)
@@ -143,6 +183,20 @@ _GROUPED = [("depthwise 64 112 s1", 64, 64, 112, 3, 1, 64), ("depthwise 128 56 s
             ("depthwise 128 56 s2", 128, 128, 56, 3, 2, 128), ("depthwise 512 14 s1", 512, 512, 14, 3, 1, 512),
             ("depthwise 1024 7 s1", 1024, 1024, 7, 3, 1, 1024), ("grouped 240 28 g3", 240, 60, 28, 1, 1, 3),
             ("grouped 480 14 g3", 480, 120, 14, 1, 1, 3), ("grouped 128 28 g32", 128, 128, 28, 3, 1, 32)]
+# name, kind, C, H = W, kernel, stride, pad: pools of ResNet, SqueezeNet, Inception and DenseNet
+_POOLS = [("max 64 112 3x3 s2", "max", 64, 112, 3, 2, 1), ("max 64 111 3x3 s2", "max", 64, 111, 3, 2, 0),
+          ("max 192 28 3x3 s1", "max", 192, 28, 3, 1, 1), ("max 480 28 3x3 s2", "max", 480, 28, 3, 2, 0),
+          ("average 128 56 2x2 s2", "average", 128, 56, 2, 2, 0), ("average 288 35 3x3 s1", "average", 288, 35, 3, 1, 1),
+          ("global average 2048 7", "global", 2048, 7, 7, 1, 0), ("global average 1000 13", "global", 1000, 13, 13, 1, 0)]
+# name, C, K, size, kernel, then what differs: the other convolutions of table 1.1
+_OTHERS = [("1-D 64->128 4000 k9", 64, 128, (4000,), (9,), {}),
+           ("1-D 128->128 4000 k3 dilation 4", 128, 128, (4000,), (3,), {"dilation": 4}),
+           ("dilated 256->256 28 3x3 d2", 256, 256, (28, 28), (3, 3), {"dilation": 2}),
+           ("dilated 64->64 56 3x3 d4", 64, 64, (56, 56), (3, 3), {"dilation": 4}),
+           ("3-D 3->64 16x112x112", 3, 64, (16, 112, 112), (3, 3, 3), {}),
+           ("3-D 128->128 8x28x28", 128, 128, (8, 28, 28), (3, 3, 3), {}),
+           ("transposed 128->64 56 2x2 s2", 128, 64, (56, 56), (2, 2), {"stride": 2, "transposed": True}),
+           ("transposed 256->128 16 4x4 s2", 256, 128, (16, 16), (4, 4), {"stride": 2, "transposed": True})]
 
 
 def catalog():
@@ -156,6 +210,8 @@ def catalog():
               for i, (c, k, size, kernel, stride) in enumerate(_RESNET18)]
     found += [convolution(name, "grouped convolution", 1, c, size, k, kernel, stride, groups)
               for name, c, k, size, kernel, stride, groups in _GROUPED]
+    found += [pooling(name, kind, 1, *shape) for name, kind, *shape in _POOLS]
+    found += [other_convolution(*row, **more) for *row, more in _OTHERS]
     return found
 
 

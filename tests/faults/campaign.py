@@ -1,9 +1,10 @@
 """Harm at random moments of a compilation, again and again: what every suite that kills processes has in common."""
 
+import functools
 import time
 
 from faults import fault_service as faults
-from suite import check, check_equal
+from suite import check, check_equal, run
 
 
 class Campaign:
@@ -40,3 +41,14 @@ class Campaign:
     def some_kill_hit_a_task(self):
         print(f"   {len(self.reasons)} attempts were lost")
         check(self.reasons, "no kill came while a task was at work")
+
+
+def run_campaign(name, campaign_type, cases):
+    """Ten kills, then the suite's own cases: functions of the campaign. Returns the suite's exit code."""
+    with faults.FaultService(workers=2) as service:
+        service.wait_for_workers(2)
+        campaign = campaign_type(service, name)
+        return run(name, [
+            *((f"kill_{number}", campaign.kill_once) for number in range(10)),
+            *((case.__name__, functools.partial(case, campaign)) for case in cases),
+            ("one_artifact_each", functools.partial(faults.check_one_artifact_each, service))])

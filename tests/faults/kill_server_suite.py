@@ -11,8 +11,8 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import model_path, wait_until
 from faults import fault_service as faults
-from faults.campaign import Campaign
-from suite import check_equal, run
+from faults.campaign import Campaign, run_campaign
+from suite import check_equal
 
 
 class ServerCampaign(Campaign):
@@ -85,16 +85,11 @@ class ServerCampaign(Campaign):
 
 
 def main():
-    with faults.FaultService(workers=2) as service:
-        service.wait_for_workers(2)
-        campaign = ServerCampaign(service, "kill_server")
-        return run("kill_server", [
-            *((f"kill_{number}", campaign.kill_once) for number in range(10)),
-            ("some_kill_interrupted_a_task", campaign.some_kill_hit_a_task),
-            ("kill_while_acknowledging", campaign.kill_while_acknowledging),
-            ("kill_while_recovering", campaign.kill_while_recovering),
-            ("kill_while_uploading", campaign.kill_while_uploading),
-            ("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
+    return run_campaign("kill_server", ServerCampaign, [
+        ServerCampaign.some_kill_hit_a_task,
+        ServerCampaign.kill_while_acknowledging,
+        ServerCampaign.kill_while_recovering,
+        ServerCampaign.kill_while_uploading])
 
 
 if __name__ == "__main__":

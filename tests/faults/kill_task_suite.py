@@ -10,30 +10,12 @@ import time
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from faults import fault_service as faults
-from faults.campaign import Campaign
-from suite import check, check_equal, run
+from faults.campaign import Campaign, run_campaign
+from suite import check, check_equal
 
 CRASHES_BEFORE_QUARANTINE = 3
 # Import and planning of this one take long enough to be found at it.
 VICTIM, VICTIM_SHAPES = "resnet18", ["--shape", "x=1x3x224x224"]
-
-
-class TaskCampaign(Campaign):
-    def kill_a_task(self, follower):
-        """Kills a task process, unless the compilation ends before there is one."""
-        while follower.poll() is None:
-            tasks = self.service.tasks()
-            if tasks and faults.kill(self.random.choice(sorted(tasks))):
-                break
-            time.sleep(0.002)
-
-    def kill_once(self):
-        for _ in range(5):  # the process may have been through, or the job, before the signal came
-            _, _, reasons = self.disturb(self.kill_a_task)
-            if reasons:
-                check_equal(reasons, ["CRASHED"], "reasons of failed attempts")
-                return
-        raise AssertionError("five times no kill hit a task that was at work")
 
 
 def kill_tasks_of(service, name, stop, killed):
@@ -66,23 +48,6 @@ def quarantined_job(service, name):
     return events, job, len(killed)
 
 
-def repeated_crash_is_quarantined(service):
-    name = "crashes-whenever-it-is-planned"
-    for _ in range(5):
-        events, job, kills = quarantined_job(service, name)
-        if kills >= CRASHES_BEFORE_QUARANTINE:
-            break
-        print(f"   only {kills} kills hit the planning in time, once more")
-    check_equal(kills, CRASHES_BEFORE_QUARANTINE, "task processes of the job that were killed")
-    check_equal((job["state"], job["failure"]["reason"]), ("FAILED", "QUARANTINED"), "state and reason")
-    check_equal(faults.failed_attempts(events), ["CRASHED"] * CRASHES_BEFORE_QUARANTINE, "reasons of failed attempts")
-    check_equal(job["failure"]["signal"], 9, "signal")
-    faults.check_gapless(events)
-    answer = service.cli("watch", job["id"], "--json", expect=10)
-    check(job["failure"]["reproducer"]["sha256"] in answer.out, "`watch` does not tell of the reproducer")
-    reproducer_can_be_had(service, job)
-
-
 def reproducer_can_be_had(service, job):
     path, wanted = service.scratch("reproducer.pb"), job["failure"]["reproducer"]
     service.cli("fetch", wanted["sha256"], "--blob", "-o", path)
@@ -96,14 +61,43 @@ def reproducer_can_be_had(service, job):
     check_equal(faults.digest(blob), model, "digest of the model that the reproducer names")
 
 
+class TaskCampaign(Campaign):
+    def kill_a_task(self, follower):
+        """Kills a task process, unless the compilation ends before there is one."""
+        while follower.poll() is None:
+            tasks = self.service.tasks()
+            if tasks and faults.kill(self.random.choice(sorted(tasks))):
+                break
+            time.sleep(0.002)
+
+    def kill_once(self):
+        for _ in range(5):  # the process may have been through, or the job, before the signal came
+            _, _, reasons = self.disturb(self.kill_a_task)
+            if reasons:
+                check_equal(reasons, ["CRASHED"], "reasons of failed attempts")
+                return
+        raise AssertionError("five times no kill hit a task that was at work")
+
+    def repeated_crash_is_quarantined(self):
+        name = "crashes-whenever-it-is-planned"
+        for _ in range(5):
+            events, job, kills = quarantined_job(self.service, name)
+            if kills >= CRASHES_BEFORE_QUARANTINE:
+                break
+            print(f"   only {kills} kills hit the planning in time, once more")
+        check_equal(kills, CRASHES_BEFORE_QUARANTINE, "task processes of the job that were killed")
+        check_equal((job["state"], job["failure"]["reason"]), ("FAILED", "QUARANTINED"), "state and reason")
+        check_equal(faults.failed_attempts(events), ["CRASHED"] * CRASHES_BEFORE_QUARANTINE, "reasons of failed attempts")
+        check_equal(job["failure"]["signal"], 9, "signal")
+        faults.check_gapless(events)
+        answer = self.service.cli("watch", job["id"], "--json", expect=10)
+        check(job["failure"]["reproducer"]["sha256"] in answer.out, "`watch` does not tell of the reproducer")
+        reproducer_can_be_had(self.service, job)
+
+
 def main():
-    with faults.FaultService(workers=2) as service:
-        service.wait_for_workers(2)
-        campaign = TaskCampaign(service, "kill_task")
-        return run("kill_task", [
-            *((f"kill_{number}", campaign.kill_once) for number in range(10)),
-            ("repeated_crash_is_quarantined", lambda: repeated_crash_is_quarantined(service)),
-            ("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
+    return run_campaign("kill_task", TaskCampaign, [
+        TaskCampaign.repeated_crash_is_quarantined])
 
 
 if __name__ == "__main__":

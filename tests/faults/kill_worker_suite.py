@@ -9,8 +9,8 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import wait_until
 from faults import fault_service as faults
-from faults.campaign import Campaign
-from suite import check, run
+from faults.campaign import Campaign, run_campaign
+from suite import check
 
 
 class WorkerCampaign(Campaign):
@@ -47,15 +47,10 @@ class WorkerCampaign(Campaign):
 
 
 def main():
-    with faults.FaultService(workers=2) as service:
-        service.wait_for_workers(2)
-        campaign = WorkerCampaign(service, "kill_worker")
-        return run("kill_worker", [
-            *((f"kill_{number}", campaign.kill_once) for number in range(10)),
-            ("some_kill_hit_a_task", campaign.some_kill_hit_a_task),
-            ("all_workers_at_once", campaign.all_workers_at_once),
-            ("task_dies_with_its_worker", campaign.task_dies_with_its_worker),
-            ("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
+    return run_campaign("kill_worker", WorkerCampaign, [
+        WorkerCampaign.some_kill_hit_a_task,
+        WorkerCampaign.all_workers_at_once,
+        WorkerCampaign.task_dies_with_its_worker])
 
 
 if __name__ == "__main__":

@@ -54,6 +54,29 @@ Case convCase(const Conv& conv, int64_t block) {
           {[conv] { return dnnlConvolution(conv); }}};
 }
 
+/// The same in NCHW throughout, weights as a model has them; oneDNN's is still the layout it likes best.
+Case planarCase(const Conv& conv) {
+  const int64_t out = conv.size / conv.stride, padded = conv.size + conv.kernel / 2 * 2;
+  const bool depthwise = conv.groups > 1;
+  const std::vector<int64_t> in{1, conv.c, padded, padded},
+      filter{conv.k, depthwise ? 1 : conv.c, conv.kernel, conv.kernel}, result{1, conv.k, out, out};
+  WorkloadText text;
+  const Tensor x = text.argument(in), w = text.argument(filter), bias = text.argument({conv.k});
+  const std::string s = std::to_string(conv.stride),
+                    window = ", d2 * " + s + " + d5, d3 * " + s + " + d6";  // after batch, k, h, w, c
+  const Tensor y =
+      text.generic({x, w}, {(depthwise ? "d0, d1" : "d0, d4") + window, "d1, d4, d5, d6", "d0, d1, d2, d3"},
+                   text.fill(result, "0.0"), 7, "pppprrr", kMultiplyAdd);
+  const Tensor z =
+      text.generic({y, bias}, {"d0, d1, d2, d3", "d1", "d0, d1, d2, d3"}, text.empty(result), 4, "", kBiasRelu);
+  return {nameOf("NCHW %s%ldx%ld s%ld %ld->%ld %ldx%ld", depthwise ? "depthwise " : "", conv.kernel, conv.kernel,
+                 conv.stride, conv.c, conv.k, conv.size, conv.size),
+          2.0 * static_cast<double>(count(result) * filter[1] * conv.kernel * conv.kernel),
+          text.finish({z}),
+          {count(in), count(filter), static_cast<size_t>(conv.k), count(result)},
+          {[conv] { return dnnlConvolution(conv); }}};
+}
+
 /// A row-major matrix as a constant of the workload.
 Tensor matrixOf(WorkloadText& text, llvm::ArrayRef<float> entries, int64_t rows) {
   const int64_t columns = static_cast<int64_t>(entries.size()) / rows;
@@ -188,6 +211,16 @@ std::vector<Case> allCases(int64_t block) {
       {1024, 14, 256, 1, 1},  {256, 14, 256, 3, 1}, {1024, 14, 512, 1, 1}, {512, 14, 512, 3, 2},  {512, 7, 2048, 1, 1},
       {1024, 14, 2048, 1, 2}, {2048, 7, 512, 1, 1}, {512, 7, 512, 3, 1}};
   for (const Conv& layer : kLayers) cases.push_back(convCase(layer, block));
+  for (const Conv& layer : std::initializer_list<Conv>{{3, 224, 64, 7, 2},
+                                                       {192, 56, 128, 1, 1},
+                                                       {512, 28, 256, 1, 1},
+                                                       {64, 56, 128, 1, 2},
+                                                       {64, 56, 128, 3, 2},
+                                                       {64, 56, 64, 3, 1},
+                                                       {64, 112, 64, 3, 1, 64},
+                                                       {128, 56, 128, 3, 2, 128},
+                                                       {512, 14, 512, 3, 1, 512}})
+    cases.push_back(planarCase(layer));
   for (const Conv& layer : std::initializer_list<Conv>{{64, 56, 64, 3, 1},
                                                        {128, 28, 128, 3, 1},
                                                        {256, 14, 256, 3, 1},

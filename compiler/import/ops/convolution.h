@@ -1,8 +1,18 @@
 #pragma once
 
-#include "compiler/import/node.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/window.h"
 
 namespace tessera::compiler {
+
+struct Filter {
+  int64_t groups, outputs, channels;  ///< outputs: of all groups; channels: input channels of one group
+  std::vector<int64_t> kernel;
+};
+
+/// The convolution of an already padded input with w [F, C / group, kernel...]. Two-dimensional ones are named
+/// operations: later passes know them.
+Tensor convolve(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, const Window& window);
 
 /// The convolution of x [N, C, spatial...] with w [F, C / group, kernel...], both of one type, under the node's
 /// attributes. Padding is with zeros, so quantized operands come with their zero points subtracted.
@@ -10,5 +20,8 @@ absl::StatusOr<Tensor> convolution(Node& n, Emitter& e, const Tensor& x, const T
 
 /// x[n, f, o...] + bias[f], where the bias is an input of the node; x itself when that is absent.
 absl::StatusOr<Tensor> addBias(Node& n, Emitter& e, const Tensor& x, int input);
+
+/// ConvTranspose of ONNX.
+Results lowerConvTranspose(Node& n, Emitter& e);
 
 }  // namespace tessera::compiler

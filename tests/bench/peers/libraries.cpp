@@ -4,6 +4,7 @@
 //   load LIBRARY chain BATCH M N K L SOFTMAX
 //   load onednn conv N C SIZE K KERNEL STRIDE GROUPS RELU
 //   load onednn convchain C SIZE K1 K2 STRIDE1 STRIDE2 KERNEL1 KERNEL2 RELU
+//   load onednn pool MAX N C SIZE KERNEL STRIDE PAD     (NCHW; MAX 0: average)
 //   run ID REPEAT                                     -> ok MS MS ...
 //   peak fma | peak bandwidth                         -> ok GFLOP/s | ok GB/s
 //   drop ID                                           -> ok
@@ -116,6 +117,23 @@ Call onednnConvolution(const std::shared_ptr<Onednn>& dnn, const Convolution& co
   };
 }
 
+Call onednnPool(const std::shared_ptr<Onednn>& dnn, const std::vector<int64_t>& v) {
+  const int64_t n = v[1], c = v[2], size = v[3], kernel = v[4], stride = v[5], pad = v[6],
+                out = (size + 2 * pad - kernel) / stride + 1;
+  const dnnl::pooling_forward::desc desc(
+      dnnl::prop_kind::forward_inference,
+      v[0] != 0 ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding,
+      described({n, c, size, size}, Tag::nchw), described({n, c, out, out}, Tag::nchw), {stride, stride},
+      {kernel, kernel}, {pad, pad}, {pad, pad});
+  const dnnl::pooling_forward::primitive_desc primitive(desc, dnn->engine);
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, filled(primitive.src_desc(), dnn->engine)},
+                                            {DNNL_ARG_DST, filled(primitive.dst_desc(), dnn->engine)}};
+  return [dnn, run = dnnl::pooling_forward(primitive), arguments] {
+    run.execute(dnn->stream, arguments);
+    dnn->stream.wait();
+  };
+}
+
 Call loadOnednn(const std::string& kind, const std::vector<int64_t>& v) {
   auto dnn = std::make_shared<Onednn>();
   if (kind == "gemm") return onednnProduct(dnn, {v[0], v[2]}, {v[2], v[1]}, {v[0], v[1]}, v[3] != 0);
@@ -126,6 +144,7 @@ Call loadOnednn(const std::string& kind, const std::vector<int64_t>& v) {
     calls.push_back(onednnProduct(dnn, {batch, m, l}, {batch, l, n}, {batch, m, n}, false));
     return inOrder(std::move(calls));
   }
+  if (kind == "pool") return onednnPool(dnn, v);
   memory result;
   if (kind == "conv") {
     return onednnConvolution(dnn, {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7] != 0}, &result);

@@ -56,6 +56,11 @@ def prepare(kind, v):
     if kind == "conv":
         n, c, size, k, kernel, stride, groups, relu = v
         return _convolutions(relu, (c, k, kernel, stride, groups, True)), (torch.randn(n, c, size, size),)
+    if kind == "pool":
+        largest, n, c, size, kernel, stride, pad = v
+        layer = nn.MaxPool2d(kernel, stride, pad) if largest else nn.AvgPool2d(kernel, stride, pad,
+                                                                               count_include_pad=False)
+        return layer, (torch.randn(n, c, size, size),)
     if kind == "convchain":
         c, size, k1, k2, stride1, stride2, kernel1, kernel2, relu = v
         layers = (c, k1, kernel1, stride1, 1, False), (k1, k2, kernel2, stride2, 1, False)

@@ -1,0 +1,115 @@
+#!/usr/bin/python3
+"""Convolutions, transposed ones and pools of random shapes, strides, paddings, dilations and groups, in one to three
+dimensions, between tensors as models have them: against ONNX Runtime."""
+# suite: timeout=900
+
+import pathlib
+import sys
+
+import numpy as np
+from onnx import TensorProto, helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.data_dependent_suite import model_of
+from e2e.tessera_e2e import Service
+from oracle.oracle import Oracle, difference
+from suite import check, check_equal, run
+
+LAYERS = 6  # of one model
+TOLERANCE = 2e-5  # of the output's largest magnitude; sums are added in another order, some in Winograd's domain
+
+
+class Layers:
+    """Layers side by side in one model, each with an input and an output of its own."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+        self.nodes, self.inputs, self.outputs, self.constants = [], {}, {}, {}
+
+    def pick(self, *values):
+        return values[self.random.integers(len(values))]
+
+    def values(self, *shape):
+        return self.random.standard_normal(shape).astype(np.float32)
+
+    def add(self, operator, x, weights, **attributes):
+        i = len(self.nodes)
+        names = [f"x{i}"]
+        self.inputs[names[0]] = x
+        for letter, value in zip("wb", weights):
+            names.append(f"{letter}{i}")
+            self.constants[names[-1]] = value
+        self.nodes.append(helper.make_node(operator, names, [f"v{i}"], **attributes))
+        self.nodes.append(helper.make_node("Relu", [f"v{i}"], [f"y{i}"]))
+        self.outputs[f"y{i}"] = (TensorProto.FLOAT, x.ndim)
+
+    def geometry(self):
+        rank = self.pick(1, 2, 2, 2, 3)
+        kernel = [int(self.pick(1, 2, 3, 4, 5)) for _ in range(rank)]
+        strides = [int(self.pick(1, 2, 2, 3)) for _ in range(rank)]
+        size = [int(self.pick(5, 7, 8, 14, 17, 28) if rank < 3 else self.pick(5, 6)) for _ in range(rank)]
+        return rank, kernel, strides, size
+
+    def convolution(self):
+        rank, kernel, strides, size = self.geometry()
+        dilations = [int(self.pick(1, 1, 2)) for _ in range(rank)]
+        groups = int(self.pick(1, 1, 1, 2, 3, 16))
+        c, k = groups * int(self.pick(1, 3, 8, 20)), groups * int(self.pick(1, 4, 16, 19))
+        size = [max(s, (e - 1) * d + 1) for s, e, d in zip(size, kernel, dilations)]
+        pads = [int(self.random.integers(0, e)) for e in kernel + kernel]
+        self.add("Conv", self.values(int(self.pick(1, 2)), c, *size), [self.values(k, c // groups, *kernel), self.values(k)],
+                 kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads, group=groups)
+
+    def transposed(self):
+        rank, kernel, strides, size = self.geometry()
+        dilations = [int(self.pick(1, 1, 1, 2))] * rank
+        groups = int(self.pick(1, 1, 2, 4))
+        c, k = groups * int(self.pick(1, 3, 16)), int(self.pick(1, 5, 16))
+        extra = [int(self.random.integers(0, s)) for s in strides]
+        pads = [int(self.random.integers(0, (e + 1) // 2)) for e in kernel + kernel]
+        self.add("ConvTranspose", self.values(int(self.pick(1, 2)), c, *size),
+                 [self.values(c, k, *kernel), self.values(k * groups)], kernel_shape=kernel, strides=strides,
+                 dilations=dilations, pads=pads, output_padding=extra, group=groups)
+
+    def pool(self):
+        rank, kernel, strides, size = self.geometry()
+        pads = [int(self.random.integers(0, (e + 1) // 2)) for e in kernel + kernel]
+        self.add(self.pick("MaxPool", "AveragePool"), self.values(1, int(self.pick(1, 3, 16, 20)), *size), [],
+                 kernel_shape=kernel, strides=strides, pads=pads)
+
+
+def models():
+    """name -> nodes, inputs, outputs, constants"""
+    found = {}
+    for kind, count in (("convolution", 6), ("transposed", 6), ("pool", 3)):
+        for seed in range(count):
+            layers = Layers(seed)
+            for _ in range(LAYERS):
+                getattr(layers, kind)()
+            found[f"{kind} {seed}"] = (layers.nodes, layers.inputs, layers.outputs, layers.constants)
+    return found
+
+
+def agrees(service, oracle, name, nodes, inputs, outputs, constants):
+    path = model_of(service, name.replace(" ", "-"), nodes, inputs, outputs, constants)
+    session = oracle.load(path)
+    expected, _ = session.run(inputs)
+    session.close()
+    found, _ = service.run(service.compile(path).artifact, inputs)
+    for key in outputs:
+        check_equal(found[key].shape, expected[key].shape, f"{name}: shape of {key}")
+        relative = difference(found[key], expected[key])[1]
+        layer = nodes[int(key[1:])]
+        check(relative <= TOLERANCE, f"{name}: {key} is off by {relative:.3g}: {layer}")
+
+
+def main():
+    with Oracle() as oracle, Service(workers=2) as service:
+        service.wait_for_workers(2)
+        return run("convolutions", [(name, lambda name=name, each=each: agrees(service, oracle, name, *each))
+                                    for name, each in models().items()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+"""Graphs of random operators on odd shapes, compiled by the service: equal to ONNX Runtime with one thread and with two.
+
+Without arguments, the seeds that CI runs. `random_graphs_suite.py FIRST COUNT` runs others; of a graph that fails, the
+shortest beginning that fails is named.
+"""
+# suite: timeout=900
+
+import pathlib
+import sys
+
+import onnx
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import Service
+from models.random_graphs import RandomGraph
+from oracle.oracle import Oracle, OracleError, difference
+from suite import Skip, check, check_equal, run
+
+SEEDS = range(40)
+TOLERANCE = 1e-3  # of the output's largest magnitude, or of this magnitude where all of the output is smaller:
+SMALL = 0.1       # values are of order one, so what cancels to less has errors of order one's rounding
+
+
+def differences(service, oracle, graph):
+    """Raises unless every output of every run is within the tolerance; returns the largest relative error."""
+    path = service.scratch(f"{graph.graph.name}.onnx")
+    onnx.save(graph.model, path)
+    session = oracle.load(path)
+    try:
+        expected, _ = session.run(graph.arrays)
+    except OracleError as refusal:
+        raise Skip(str(refusal)) from None
+    finally:
+        session.close()
+    artifact = service.scratch("graph.tsra")
+    answer = service.cli("compile", path, "--target", "host", "--json", "-o", artifact, expect=None)
+    check_equal(answer.code, 0, f"{answer.failure or answer}\nexit code of compile")
+    largest = 0.0
+    for threads in (1, 2):
+        outputs, _ = service.run(artifact, graph.arrays, "--threads", threads)
+        check_equal(sorted(outputs), sorted(expected), "outputs")
+        for name, wanted in expected.items():
+            absolute, relative = difference(outputs[name], wanted)
+            relative = min(relative, absolute / SMALL)
+            check(relative <= TOLERANCE, f"{name} {wanted.shape} with {threads} threads is off by {absolute:.3g}, "
+                                         f"{relative:.3g} of its largest magnitude, tolerance {TOLERANCE:g}")
+            largest = max(largest, relative)
+    return largest
+
+
+def agrees(service, oracle, seed):
+    graph = RandomGraph(seed)
+    try:
+        print(f"   seed {seed}: {graph.steps} steps, relative error {differences(service, oracle, graph):.2g}")
+    except AssertionError as error:
+        raise AssertionError(f"{shortest(service, oracle, seed, graph.steps)}\n{error}") from None
+
+
+def shortest(service, oracle, seed, steps):
+    """The shortest beginning of a failing graph that fails too, in words."""
+    for count in range(1, steps + 1):
+        graph = RandomGraph(seed, count)
+        try:
+            differences(service, oracle, graph)
+        except AssertionError as error:
+            nodes = "\n".join(f"  {node.op_type}({', '.join(node.input)}) -> {', '.join(node.output)}"
+                              for node in graph.graph.nodes)
+            return f"seed {seed} fails with its first {count} of {steps} steps:\n{nodes}\n{error}"
+    return f"seed {seed} fails with all of its {steps} steps only"
+
+
+def main():
+    seeds = range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])) if len(sys.argv) == 3 else SEEDS
+    with Service(workers=2) as service, Oracle() as oracle:
+        service.wait_for_workers(2)
+        return run("random_graphs", [(f"seed_{seed}", lambda s=seed: agrees(service, oracle, s)) for seed in seeds])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
