@@ -56,6 +56,8 @@ struct ChainDecision {
 /// Of slices: below, a prediction is within what a machine's load changes. Of fifteen chains that fusion_gains measured
 /// all that were priced at 2 % or more gained or (two, within their noise) stayed as they were.
 inline constexpr double kLeastGain = 0.015;
+/// Of slices that overlap: those at the border have other shapes, and rows with their halo fill no register tile.
+inline constexpr double kLeastOverlapGain = 0.03;
 /// Of blocks, where the inner loops are shorter than they could be.
 inline constexpr double kLeastBlockGain = 0.05;
 

@@ -84,7 +84,7 @@ def runs_in_slices(service, oracle, batch, channels, height, width, inner):
 
 
 # batch, channels, height, width, inner channels
-BLOCKS = ((3, 64, 129, 131, 16), (2, 64, 192, 192, 16), (5, 40, 97, 61, 8))
+BLOCKS = ((3, 64, 129, 131, 16), (2, 64, 192, 192, 16), (5, 72, 97, 61, 24))
 
 
 def main():
