@@ -60,23 +60,22 @@ std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6);
 
 /// One after another: intermediates come from where they were left, members are blocked in `level`.
 struct Apart {
-  double seconds = 0, bytes = 0;
-  bool at_least = false;  ///< some member's smallest blocks fit nowhere: it is priced as if everything moved once
+  double seconds = INFINITY, bytes = 0;
+  std::string fault;  ///< why there is no price
 };
 Apart apart(const Chain& chain, const ChainMachine& machine, size_t level, const Between& between, double capacity,
             double intermediate_bytes) {
   const double far = machine.levels[level + 1].bytes_per_second;
   const std::vector<Chain> parts = unfused(chain);
-  Apart result;
+  Apart result{0, 0, {}};
   for (size_t p = 0; p < parts.size(); ++p) {
     auto plan = planBlocks(parts[p], capacity);
-    result.at_least |= !plan.ok();
+    if (!plan.ok()) return {INFINITY, 0, std::string(plan.status().message())};
     double transfer = 0;
     const Member& member = chain.members[p];
     for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
       const int original = t < member.inputs.size() ? member.inputs[t] : member.output;
-      const double moved =
-          plan.ok() ? plan->movement.tensor_volume_bytes[t] : wholeBytes(parts[p], static_cast<int>(t));
+      const double moved = plan->movement.tensor_volume_bytes[t];
       const double rate = chain.isIntermediate(original)
                               ? std::min(far, holder(machine, wholeBytes(chain, original)).bytes_per_second)
                               : far;
@@ -147,7 +146,7 @@ absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine
     const ChainMachine::MemoryLevel& level = machine.levels[d];
     const double capacity = share * level.capacity_bytes, far = machine.levels[d + 1].bytes_per_second;
     const Apart alone = apart(chain, machine, d, between, capacity, intermediate_bytes);
-    if (!alone.at_least && alone.seconds < decision.unfused_seconds) {
+    if (alone.seconds < decision.unfused_seconds) {
       decision.unfused_seconds = alone.seconds;
       decision.unfused_bytes = alone.bytes;
     }
@@ -199,6 +198,8 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const Apart alone = apart(chain, machine, level, between, capacity, intermediate_bytes);
   decision.unfused_seconds = alone.seconds;
   decision.unfused_bytes = alone.bytes;
+  if (!alone.fault.empty())
+    return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
   const SliceMachine core{.capacity_bytes = capacity,
                           .bytes_per_second = machine.levels[level + 1].bytes_per_second,
                           .near_bytes_per_second = memory.bytes_per_second,
@@ -227,7 +228,6 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
     absl::StrAppend(&note, rows.ok() ? absl::StrCat(" (with whole rows ", micro(decision.fused_seconds + more), ")")
                                      : " (whole rows do not fit)");
   }
-  if (alone.at_least) absl::StrAppend(&note, " (one after another at least, each operand moved once)");
   std::string what = absl::StrCat(slices->slices, slices->slices == 1 ? " slice" : " slices");
   if (slices->blocks > 1)
     absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],

@@ -89,19 +89,6 @@ TEST(SlicePlan, NamesWhatDoesNotFit) {
   EXPECT_THAT(plan.status().message(), testing::HasSubstr("768 KiB"));
 }
 
-TEST(SlicePlan, MembersThatFitNowhereHaveALeastPrice) {
-  const ChainMachine cpu{170e9, {{"L2", 1 << 20, 170e9, false}, {"L3", 40e6, 43e9, true}}, 1e-6};
-  // A row of the first operand is 1 MiB and is never cut.
-  Chain chain = gemmChain(1, 64, 64, 1 << 18, 64);
-  chain.loops[chain.loopNamed("k")].whole = true;
-  auto decision = decideSlices(chain, {chain.loopNamed("m")}, cpu);
-  ASSERT_TRUE(decision.ok()) << decision.status();
-  EXPECT_FALSE(decision->fuse);
-  const double once = 4.0 * 64 * (1 << 18) * 2;
-  EXPECT_GE(decision->unfused_seconds, once / 43e9);
-  EXPECT_THAT(decision->reason, testing::HasSubstr("one after another"));
-}
-
 TEST(SlicePlan, AttentionPaysAndArithmeticDoesNot) {
   ChainMachine cpu{
       170e9,
