@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/target/host.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/LLVMContext.h"
@@ -18,70 +19,60 @@
 namespace tessera::compiler {
 namespace {
 
-// @S@ stands for the suffix.
-constexpr char kAdd[] = R"(
-define void @add@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
-entry:
-  %x = load ptr, ptr %operands
-  %pw = getelementptr ptr, ptr %operands, i64 1
-  %w = load ptr, ptr %pw
-  %py = getelementptr ptr, ptr %operands, i64 2
-  %y = load ptr, ptr %py
+/// A phase: `prologue` once, then `body` for each %i of the grid.
+std::string phaseIr(const std::string& symbol, const char* prologue, const std::string& body) {
+  return absl::StrCat("define void @", symbol, "(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {\n",
+                      "entry:", prologue, R"(
   br label %loop
 loop:
-  %i = phi i64 [ %lo, %entry ], [ %next, %loop ]
-  %px = getelementptr float, ptr %x, i64 %i
-  %a = load float, ptr %px
-  %pb = getelementptr float, ptr %w, i64 %i
-  %b = load float, ptr %pb
-  %sum = fadd float %a, %b
-  %pc = getelementptr float, ptr %y, i64 %i
-  store float %sum, ptr %pc
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %hi
-  br i1 %more, label %loop, label %exit
-exit:
-  ret void
-})";
-
-// @N@ stands for the last index. The first phase also writes to scratch, which must be there.
-constexpr char kMirror[] = R"(
-define void @double_it@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
-entry:
-  %h = load ptr, ptr %operands
-  store i64 %lo, ptr %scratch
-  br label %loop
-loop:
-  %i = phi i64 [ %lo, %entry ], [ %next, %loop ]
-  %ph = getelementptr float, ptr %h, i64 %i
-  %a = load float, ptr %ph
-  %double = fadd float %a, %a
-  %pt = getelementptr float, ptr %workspace, i64 %i
-  store float %double, ptr %pt
+  %i = phi i64 [ %lo, %entry ], [ %next, %loop ])",
+                      body, R"(
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %hi
   br i1 %more, label %loop, label %exit
 exit:
   ret void
 }
-define void @mirror@S@(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
-entry:
+)");
+}
+
+std::string addIr(const std::string& suffix) {
+  return phaseIr("add" + suffix, R"(
+  %x = load ptr, ptr %operands
+  %pw = getelementptr ptr, ptr %operands, i64 1
+  %w = load ptr, ptr %pw
+  %py = getelementptr ptr, ptr %operands, i64 2
+  %y = load ptr, ptr %py)",
+                 R"(
+  %px = getelementptr float, ptr %x, i64 %i
+  %a = load float, ptr %px
+  %pb = getelementptr float, ptr %w, i64 %i
+  %b = load float, ptr %pb
+  %sum = fadd float %a, %b
+  %pc = getelementptr float, ptr %y, i64 %i
+  store float %sum, ptr %pc)");
+}
+
+/// Two phases over n elements. The first one also writes to scratch, which must be there.
+std::string mirrorIr(const std::string& suffix, int64_t n) {
+  return phaseIr("double_it" + suffix, R"(
+  %h = load ptr, ptr %operands
+  store i64 %lo, ptr %scratch)",
+                 R"(
+  %ph = getelementptr float, ptr %h, i64 %i
+  %a = load float, ptr %ph
+  %double = fadd float %a, %a
+  %pt = getelementptr float, ptr %workspace, i64 %i
+  store float %double, ptr %pt)") +
+         phaseIr("mirror" + suffix, R"(
   %py = getelementptr ptr, ptr %operands, i64 1
-  %y = load ptr, ptr %py
-  br label %loop
-loop:
-  %i = phi i64 [ %lo, %entry ], [ %next, %loop ]
-  %j = sub i64 @N@, %i
+  %y = load ptr, ptr %py)",
+                 absl::StrCat("\n  %j = sub i64 ", n - 1, R"(, %i
   %pt = getelementptr float, ptr %workspace, i64 %j
   %a = load float, ptr %pt
   %pc = getelementptr float, ptr %y, i64 %i
-  store float %a, ptr %pc
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %hi
-  br i1 %more, label %loop, label %exit
-exit:
-  ret void
-})";
+  store float %a, ptr %pc)"));
+}
 
 [[noreturn]] void fatal(const std::string& message) {
   std::fprintf(stderr, "ir_kernels: %s\n", message.c_str());
@@ -113,11 +104,6 @@ void addStep(v1::Plan& plan, const char* name, int workload, std::initializer_li
   step->set_name(name);
   step->set_workload(workload);
   for (int operand : operands) step->add_operands(operand);
-}
-
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos;) text.replace(at, what.size(), with);
-  return text;
 }
 
 int64_t roundUp(int64_t value) { return (value + 63) / 64 * 64; }
@@ -189,11 +175,10 @@ SmallModel::SmallModel(int64_t n, const std::string& suffix) {
   addStep(plan, "first", 0, {0, 1, 2});
   addStep(plan, "second", 1, {2, 3});
 
-  const std::string mirror_ir = replaced(replaced(kMirror, "@N@", std::to_string(n - 1)), "@S@", suffix);
   // Given in another order than the plan's: assemble() sorts them.
-  objects.push_back(compileIr(mirror_ir, "mirror" + suffix,
+  objects.push_back(compileIr(mirrorIr(suffix, n), "mirror" + suffix,
                               {phaseOf("double_it" + suffix, n), phaseOf("mirror" + suffix, n)}, padded, 64));
-  objects.push_back(compileIr(replaced(kAdd, "@S@", suffix), "add" + suffix, {phaseOf("add" + suffix, n)}));
+  objects.push_back(compileIr(addIr(suffix), "add" + suffix, {phaseOf("add" + suffix, n)}));
   weights.resize(static_cast<size_t>(padded) / 4);
   for (size_t i = 0; i < static_cast<size_t>(n); ++i) weights[i] = static_cast<float>(i) / 2;
 }

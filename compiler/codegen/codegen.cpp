@@ -115,6 +115,7 @@ absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
   built.mutable_info()->set_workload_hash(unit.workload_hash());
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(prepared->context.get()));
   packOperands(prepared->func, prepared->list, prepared->machine);
+  splitGrids(prepared->list);
   planWorkspace(prepared->func, prepared->list);
   if (auto status =
           emitPhases(prepared->func, prepared->list, unit.symbol(), prepared->machine, *module, *built.mutable_info());

@@ -8,13 +8,14 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Passes over the broadcast operand from which copying it once pays.
-constexpr int64_t kPassesToPack = 4;
+/// Passes over the broadcast operand from which copying it once pays: when it would be read slowly, and when it would
+/// only be lost from L2 now and then.
+constexpr int64_t kPassesToPack = 4, kPassesToSpread = 12;
 /// Rows from which it pays to copy the vector operand to panels: below, partial sums that go to memory once a block
 /// of the reduction cost less than the copy. The second holds when the operand comes from beyond L2.
 constexpr int64_t kRowsToPack = 128, kRowsToPackFar = 256;
 /// Columns of a grid point of a blocked reduction: its partial sums stay in cache from block to block.
-constexpr int64_t kColumnsPerPoint = 256;
+constexpr int64_t kColumnsPerPoint = 512;
 /// A sum of so many steps finds the lines of its results gone from the caches nearby.
 constexpr int64_t kLongSum = 512;
 /// Reduction steps by which a panel larger than L1 is fetched ahead: the latency of L3 and what queues before it.
@@ -42,6 +43,34 @@ int64_t stepsInL1(const Nest& nest, const Machine& machine, const Roles& roles, 
   return std::max<int64_t>(64, machine.l1_bytes * 3 / 4 / (vector_bytes * plan.vectors));
 }
 
+/// Whether a reduction of so many steps is cut into blocks: one of them and a rest of less than half are not.
+bool isCut(int64_t steps, int64_t longest = kLongestReduction) { return steps > longest * 3 / 2; }
+
+/// Whether the broadcast operand's rows are contiguous along the whole reduction.
+bool rowsAreContiguous(const Nest& nest, const Roles& roles, const TilePlan& plan) {
+  const Access& access = nest.statements[0].inputs[roles.a].access;
+  int64_t expected = 1;
+  for (int loop : llvm::reverse(plan.reductions)) {
+    if (access.strides[loop] != expected) return false;
+    expected *= nest.extents[loop];
+  }
+  return true;
+}
+
+/// Whether a block of the broadcast operand, half of L2 by size, takes more than three quarters of the ways of some
+/// sets because its rows are a power of two apart: its own lines and the vectors that pass would evict each other.
+bool crowdsL2(const Nest& nest, const Machine& machine, const Roles& roles) {
+  constexpr int64_t kLine = 64, kWays = 16;
+  const Operand& operand = nest.statements[0].inputs[roles.a];
+  const int64_t sets = machine.l2_bytes / (kLine * kWays), stride = strideBytes(nest, roles.a, roles.rows[0]);
+  const int64_t bytes = std::min(depthOf(nest, operand), kLongestReduction) * (elementBits(operand.access.element) / 8);
+  const int64_t rows = std::min(nest.extents[roles.rows[0]], machine.l2_bytes / 2 / std::max<int64_t>(1, bytes));
+  std::vector<int> ways(sets, 0);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t line = 0; line < ceilDiv(bytes, kLine); ++line) ++ways[(row * stride / kLine + line) % sets];
+  return *llvm::max_element(ways) > kWays * 3 / 4;
+}
+
 void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
                    TilePlan& plan) {
   const Statement& main = nest.statements[0];
@@ -51,7 +80,7 @@ void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule&
   if (wanted.packed_operands_size() > 0) {
     for (int input : {roles.a, roles.b})
       if (llvm::is_contained(wanted.packed_operands(), input) && loopOf(input) >= 0 && canPack(nest, input))
-        plan.packed.push_back({input, loopOf(input)});
+        plan.packed.push_back({input, loopOf(input), input == roles.a && rowsAreContiguous(nest, roles, plan)});
     return;
   }
   const int step = plan.reductions.back();
@@ -66,10 +95,11 @@ void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule&
   }
   if (roles.a >= 0 && !roles.rows.empty() && canPack(nest, roles.a) && varies(main.inputs[roles.a], step)) {
     const Operand& operand = main.inputs[roles.a];
-    const bool slow = operand.access.strides[step] != 1 ||
-                      collide(machine, plan.tile[roles.rows[0]], strideBytes(nest, roles.a, roles.rows[0]));
-    if (slow && passesOver(nest, plan, operand) >= kPassesToPack && bytesOf(nest, operand) > small)
-      plan.packed.push_back({roles.a, roles.rows[0]});
+    const int64_t stride = strideBytes(nest, roles.a, roles.rows[0]), passes = passesOver(nest, plan, operand);
+    const bool slow = operand.access.strides[step] != 1 || collide(machine, plan.tile[roles.rows[0]], stride);
+    const bool crowded = passes >= kPassesToSpread && crowdsL2(nest, machine, roles);
+    if ((slow || crowded) && passes >= kPassesToPack && bytesOf(nest, operand) > small)
+      plan.packed.push_back({roles.a, roles.rows[0], rowsAreContiguous(nest, roles, plan)});
   }
 }
 
@@ -111,7 +141,7 @@ void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& 
   const bool packed = llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == roles.b; });
   if (!packed && rowsOf(nest, roles) > plan.rows && isSpread(vectors, plan))  // read where it lies, more than once
     longest = stepsInL1(nest, machine, roles, plan);
-  if (plan.reductions.size() == 1 && nest.extents[k] > longest * 3 / 2 && partialSums(nest)) {
+  if (plan.reductions.size() == 1 && isCut(nest.extents[k], longest) && partialSums(nest)) {
     block(k, plan.tile[k], longest);
     if (plan.block[k] > 0) {
       depth = depth / nest.extents[k] * plan.block[k];
@@ -122,6 +152,11 @@ void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& 
     }
   }
   block(roles.rows[0], plan.tile[roles.rows[0]], machine.l2_bytes / 2 / std::max<int64_t>(1, depth));
+  // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
+  const int outer = roles.columns.empty() ? v : roles.columns[0];
+  if (plan.block[roles.rows[0]] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > machine.l3_bytes)
+    block(outer, plan.tile[outer],
+          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), machine.l3_bytes)));
 }
 
 /// What is asked for before it is needed: a panel larger than L1; the broadcast operand, where the hardware does not
@@ -136,6 +171,7 @@ void chooseFetches(const Nest& nest, const Machine& machine, const Roles& roles,
   const bool packed = llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == roles.b; });
   const int64_t ahead = std::clamp<int64_t>(kLinesAhead / plan.vectors, 4, kStepsAhead);
   if ((panel > machine.l1_bytes / 2 || (!packed && isSpread(b, plan))) && depth >= 8 * ahead) plan.ahead = ahead;
+  plan.fetch_panel = bytesOf(nest, b) > machine.l2_bytes / 2;
   plan.fetch_results = depthOf(nest, b) >= kLongSum;
   if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
   const int64_t rows = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;

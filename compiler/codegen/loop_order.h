@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "compiler/codegen/nest.h"
+#include "compiler/fusion/ceil_div.h"
 
 /// Counting and ordering of loops, shared by the planners.
 namespace tessera::compiler::codegen {
-
-inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 inline int elementBits(mlir::Type type) {
   return type.isIndex() ? 64 : std::max<int>(8, static_cast<int>(type.getIntOrFloatBitWidth()));

@@ -32,7 +32,8 @@ class TileEmitter {
         plan_(plan),
         context_(context),
         tile_(tile),
-        memory_(builder, nest, plan, tile) {
+        memory_(builder, nest, plan, tile),
+        fetch_(builder, nest, plan, tile, memory_, points_) {
     for (int loop = 0; loop < nest.loops(); ++loop) {
       iterations_.push_back(tile.origin[loop]);
     }
@@ -57,7 +58,8 @@ class TileEmitter {
       for (size_t p = 0; p < points_.size(); ++p)
         for (size_t o = 0; o < outputs; ++o)
           accumulators.push_back(plan_.horizontal ? neutral(o) : initial(p, 0, o, plan_.lanes));
-      if (plan_.fetch_results) TileFetch(b_, nest_, plan_, memory_, points_).results();
+      if (plan_.fetch_results) fetch_.results();
+      if (plan_.fetch_panel) fetch_.startPanel();
       const int blocked = plan_.reductions.empty() ? -1 : plan_.reductions[0];
       if (blocked >= 0 && plan_.block[blocked] > 0) return emitBlock(blocked, accumulators);
       accumulators = reduce(0, accumulators);
@@ -259,8 +261,7 @@ class TileEmitter {
   /// Reduction loops from `level` inwards, carrying the accumulators.
   Values reduce(size_t level, Values accumulators) {
     if (level == plan_.reductions.size()) {
-      llvm::SmallVector<int64_t> sizes;
-      for (int loop : plan_.reductions) sizes.push_back(reduction_sizes_[loop]);
+      if (plan_.fetch_panel) fetch_.panel(firstStep());
       step(0, accumulators);
       return accumulators;
     }
@@ -273,8 +274,7 @@ class TileEmitter {
       iterations_[loop] = nullptr;
       return reduce(level + 1, accumulators);
     }
-    if (plan_.fetch_rows && level + 1 == plan_.reductions.size())
-      TileFetch(b_, nest_, plan_, memory_, points_).rows(plan_.reductions[level - 1]);
+    if (plan_.fetch_rows && level + 1 == plan_.reductions.size()) fetch_.rows(plan_.reductions[level - 1]);
     const Values saved = memory_.pointers();
     Value upper = constantI64(full * tile);
     if (begin) {
@@ -318,6 +318,20 @@ class TileEmitter {
     return Values(branch.getResults().begin(), branch.getResults().end());
   }
 
+  /// i64: the first step of this body of unrolled steps, counted over all reduction loops of the block.
+  Value firstStep() {
+    Value first = constantI64(0);
+    for (int loop : plan_.reductions) {
+      const int64_t extent = plan_.block[loop] > 0 ? plan_.block[loop] : nest_.extents[loop];
+      first = arith::MulIOp::create(b_, loc_, first, constantI64(extent));
+      Value position = iterations_[loop];
+      if (!position) continue;
+      if (tile_.origin[loop]) position = arith::SubIOp::create(b_, loc_, position, tile_.origin[loop]);
+      first = arith::AddIOp::create(b_, loc_, first, position);
+    }
+    return first;
+  }
+
   /// The unrolled steps of a window that slides along the tile's points: for each row of the window all points, each
   /// with the row's steps. What one point loads the next one finds.
   void slide(Values& accumulators) {
@@ -350,7 +364,7 @@ class TileEmitter {
       return;
     }
     memory_.forget();
-    if (plan_.ahead > 0) TileFetch(b_, nest_, plan_, memory_, points_).ahead();
+    if (plan_.ahead > 0) fetch_.ahead();
     const size_t outputs = nest_.statements[0].outputs.size();
     for (size_t p = 0; p < points_.size(); ++p) {
       llvm::MutableArrayRef<Value> mine(accumulators.begin() + p * outputs, outputs);
@@ -401,6 +415,7 @@ class TileEmitter {
   const EmitContext& context_;
   const Tile& tile_;
   TileMemory memory_;
+  TileFetch fetch_;
   Values iterations_;  ///< per loop: i64, null = 0
   std::map<int, int64_t> reduction_sizes_;
   std::vector<Point> points_;

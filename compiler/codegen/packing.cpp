@@ -18,6 +18,13 @@ llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int
   return loops;
 }
 
+/// At least `elements`, an odd number of cache lines.
+int64_t oddLines(int64_t elements, int64_t element_bytes) {
+  constexpr int64_t kLine = 64;
+  const int64_t lines = ceilDiv(elements * element_bytes, kLine) | 1;
+  return lines * kLine / element_bytes;
+}
+
 }  // namespace
 
 std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan,
@@ -33,8 +40,13 @@ std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const 
   panels.strides.assign(nest.loops(), 0);
   panels.panel.assign(nest.loops(), 0);
   int64_t elements = width;
+  if (packed.apart) elements = 1;
   for (int loop : llvm::reverse(loops)) {
-    if (loop == packed.loop) {
+    if (packed.apart) {
+      if (loop == packed.loop) elements = oddLines(elements, elementBits(panels.element) / 8);
+      panels.strides[loop] = panels.panel[loop] = elements;
+      elements *= nest.extents[loop];
+    } else if (loop == packed.loop) {
       panels.strides[loop] = 1;
       panels.panel[loop] = elements / width;  // from panel to panel: `elements` for `width` iterations
       elements *= ceilDiv(nest.extents[loop], width);
@@ -71,7 +83,7 @@ std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const 
   copy.statements.push_back(std::move(statement));
   operand.access = std::move(panels);
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
-  TilePlan copy_plan = whole ? planTile(copy, machine, {}) : planCopy(copy, machine, position, width);
+  TilePlan copy_plan = whole || packed.apart ? planTile(copy, machine, {}) : planCopy(copy, machine, position, width);
   copy_plan.strategy = "pack";
   return {std::move(copy), std::move(copy_plan)};
 }

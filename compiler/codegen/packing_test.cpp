@@ -68,6 +68,25 @@ TEST(RegisterTile, OfAProductFitsTheRegisterFile) {
   }
 }
 
+/// Caches so small that products of a few thousand elements are blocked, spread and fetched ahead.
+void shrinkCaches(v1::BuildUnit& unit) {
+  for (int64_t bytes : {int64_t{2} << 10, int64_t{8} << 10, int64_t{160} << 10})
+    unit.add_memory()->set_capacity_bytes(bytes);
+}
+
+// Rows whose distance is a power of two share few sets of L2; a copy of them, apart by an odd number of lines, does
+// not.
+TEST(CacheBlocks, SpreadRowsThatShareSets) {
+  for (auto [size, packed] : {std::pair<int64_t, int>(2048, 2), {2000, 1}, {1024, 1}}) {
+    WorkloadText text;
+    const Tensor c = text.named("matmul", {text.argument({size, size}), text.argument({size, size})},
+                                text.fill({size, size}, "0.0"));
+    auto schedule = chooseSchedule(hostUnit(text.finish({c})));
+    ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+    EXPECT_EQ(schedule->packed_operands_size(), packed) << size;
+  }
+}
+
 class Packing : public ::testing::TestWithParam<unsigned> {};
 
 TEST_P(Packing, AndBlocksChangeNothing) {
@@ -92,6 +111,7 @@ TEST_P(Packing, AndBlocksChangeNothing) {
   const int64_t block_m = pick({0, 4, 8, 16}), block_n = pick({0, 32, 64}), block_k = pick({0, 8, 20});
   const int packed = static_cast<int>(random() % 4);
   const v1::KernelInfo info = checkWorkload(text.finish({c}), {.seed = GetParam(), .adjust = [&](v1::BuildUnit& unit) {
+                                                                 if (GetParam() % 2 == 1) shrinkCaches(unit);
                                                                  v1::Schedule& schedule = *unit.mutable_schedule();
                                                                  schedule.add_register_tile(static_cast<int>(rows));
                                                                  schedule.add_register_tile(static_cast<int>(vectors));
@@ -107,6 +127,24 @@ TEST_P(Packing, AndBlocksChangeNothing) {
                                    [](const auto& phase) { return phase.strategy() == "pack"; });
   // A few rows or columns that lie along k are summed along k instead, and nothing is packed.
   if (packed == 0 || (n >= 32 && (!tb || m >= 40))) EXPECT_EQ(packs, packed > 0 ? 1 : 0);
+}
+
+TEST_P(Packing, UnderSmallCaches) {
+  std::mt19937 random(GetParam() + 7000);
+  auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  const int64_t m = pick({9, 16, 33, 61, 100}), panels = pick({1, 3, 5, 8, 12}), k = pick({16, 40, 64, 67});
+  WorkloadText text;
+  const Tensor a = text.argument({m, k});
+  Tensor c;
+  if (random() % 2 == 0) {  // panels, as the graph lays constant operands
+    c = text.generic({a, text.argument({panels, k, 16})}, {"d0, d3", "d1, d3, d2", "d0, d1, d2"},
+                     text.fill({m, panels, 16}, "0.0"), 4, "pppr", kMultiplyAdd);
+  } else {
+    const int64_t n = panels * 16 + pick({-5, 0, 3});
+    c = text.generic({a, text.argument({k, n})}, {"d0, d2", "d2, d1", "d0, d1"}, text.fill({m, n}, "0.0"), 3, "ppr",
+                     kMultiplyAdd);
+  }
+  checkWorkload(text.finish({c}), {.seed = GetParam(), .adjust = shrinkCaches});
 }
 
 // What the analysis chooses by itself for operands too large for L1, in all four layouts, a power of two apart.

@@ -62,6 +62,7 @@ struct EmitPass : Step<EmitPass> {
     machine.has_fma = true;
     planPhases(list, machine, {});
     packOperands(func, list, machine);
+    splitGrids(list);
     planWorkspace(func, list);
     v1::KernelInfo info;
     mlir::OwningOpRef<mlir::ModuleOp> phases = mlir::ModuleOp::create(module.getLoc());

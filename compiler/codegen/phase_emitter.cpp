@@ -215,20 +215,19 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     described->set_symbol(name);
     int64_t grid = 0;
     bool scalar = !phase.loops.empty();
+    for (size_t n = 0; n < phase.nests.size(); ++n) grid = std::max(grid, gridOf(phase.nests[n], phase.plans[n]));
     for (size_t n = 0; n < phase.nests.size(); ++n) {
       const TilePlan& plan = phase.plans[n];
       const int64_t points = gridOf(phase.nests[n], plan);
-      // Grids are laid end to end; this nest's share of [lo, hi) is clamped to its own.
-      auto clamp = [&](Value bound) -> Value {
-        if (phase.nests.size() == 1) return bound;
+      // A part of [0, grid) is that part of every nest: equal parts are equal work, however much each nest does.
+      auto part = [&](Value bound) -> Value {
+        if (points == grid) return bound;
         const mlir::Location loc = b.getUnknownLoc();
-        Value shifted = arith::SubIOp::create(b, loc, bound, arith::ConstantIntOp::create(b, loc, grid, 64));
-        shifted = arith::MaxSIOp::create(b, loc, shifted, arith::ConstantIntOp::create(b, loc, 0, 64));
-        return arith::MinSIOp::create(b, loc, shifted, arith::ConstantIntOp::create(b, loc, points, 64));
+        Value product = arith::MulIOp::create(b, loc, bound, arith::ConstantIntOp::create(b, loc, points, 64));
+        return arith::DivUIOp::create(b, loc, product, arith::ConstantIntOp::create(b, loc, grid, 64));
       };
-      Value lo = clamp(body.lo());
-      emitNest(b, phase.nests[n], plan, context, lo, clamp(body.hi()));
-      grid += points;
+      Value lo = part(body.lo());
+      emitNest(b, phase.nests[n], plan, context, lo, part(body.hi()));
       scalar |= plan.lanes == 1;
       if (described->strategy().empty() || plan.strategy == "contraction") described->set_strategy(plan.strategy);
     }

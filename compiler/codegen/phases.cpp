@@ -318,6 +318,11 @@ PhaseList splitPhases(mlir::func::FuncOp func, int vector_registers) {
   return list;
 }
 
+void splitGrids(PhaseList& list) {
+  for (Phase& phase : list.phases)
+    for (auto [nest, plan] : llvm::zip_equal(phase.nests, phase.plans)) splitGrid(nest, plan);
+}
+
 void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
   std::vector<Lifetime> lifetimes;
   func.walk([&](mlir::memref::AllocOp alloc) {

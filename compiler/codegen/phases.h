@@ -9,7 +9,7 @@
 
 namespace tessera::compiler::codegen {
 
-/// What runs between two barriers: nests whose grids are laid end to end, a region, or operations kept as they are.
+/// What runs between two barriers: nests whose grids are walked side by side, a region, or operations kept as they are.
 struct Phase {
   std::vector<Nest> nests;
   std::vector<TilePlan> plans;   ///< one per nest, see packing.h
@@ -31,6 +31,9 @@ struct PhaseList {
 /// `vector_registers` vectors at once is not joined (hardware adaptation, section 6.1.1): a store and a load are
 /// cheaper than spills.
 PhaseList splitPhases(mlir::func::FuncOp func, int vector_registers);
+
+/// Cuts grids of few points further where that is possible (splitGrid). After packOperands: the phases are final.
+void splitGrids(PhaseList& list);
 
 /// Temporaries whose lifetimes (in phases) do not overlap share memory; offsets are multiples of 64.
 void planWorkspace(mlir::func::FuncOp func, PhaseList& list);

@@ -188,9 +188,11 @@ void chooseReductions(const Nest& nest, const v1::Schedule& wanted, TilePlan& pl
   }
 }
 
-/// As many outer loops as leave a few thousand instructions for one grid point.
-void chooseGrid(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
-  constexpr double kSmallestPoint = 2000;
+constexpr double kSmallestPoint = 2000;  ///< instructions
+constexpr int64_t kFewPoints = 16;       ///< hard to share evenly
+
+/// Instructions of a grid point of the first `levels` levels.
+double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
   double inside = 1;
   for (const Statement& statement : nest.statements) inside += bodyCost(*statement.body());
   inside *= static_cast<double>(plan.rows) * plan.vectors;
@@ -199,13 +201,23 @@ void chooseGrid(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
         static_cast<double>(loop == plan.vector_loop ? ceilDiv(nest.extents[loop], plan.lanes) : nest.extents[loop]);
   // A block of a transform costs a few instructions an element, not a sum for each.
   if (plan.strategy == kTransformStrategy) inside = 6.0 * plan.rows;
+  for (size_t level = levels; level < plan.levels.size(); ++level)
+    inside *= static_cast<double>(plan.count(nest, static_cast<int>(level)));
+  return inside;
+}
+
+/// As many outer loops as leave a few thousand instructions for one grid point, or an eighth of that where there would
+/// be too few points to share.
+void chooseGrid(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
   plan.grid_levels = 0;
   while (plan.grid_levels < static_cast<int>(plan.levels.size()) && !nest.reduction[plan.levels[plan.grid_levels].loop])
     ++plan.grid_levels;
-  for (size_t level = plan.grid_levels; level < plan.levels.size(); ++level)
-    inside *= static_cast<double>(plan.count(nest, static_cast<int>(level)));
-  while (plan.grid_levels > 1 && inside < kSmallestPoint)
-    inside *= static_cast<double>(plan.count(nest, --plan.grid_levels));
+  for (int64_t points = gridOf(nest, plan); plan.grid_levels > 1; --plan.grid_levels) {
+    const int64_t count = plan.count(nest, plan.grid_levels - 1);
+    points /= count;
+    const double least = count > 1 && points < kFewPoints ? kSmallestPoint / 8 : kSmallestPoint;
+    if (pointCost(nest, plan, plan.grid_levels) >= least) break;
+  }
   if (wanted.parallel_loops() > 0) plan.grid_levels = std::min(wanted.parallel_loops(), plan.grid_levels);
 }
 
@@ -221,7 +233,7 @@ void TilePlan::orderLevels(int first_blocked) {
   levels.clear();
   for (int position = 0; position <= static_cast<int>(order.size()); ++position) {
     if (position == first_blocked) {
-      for (int loop : llvm::reverse(order))
+      for (int loop : order)
         if (block[loop] > 0) levels.push_back({loop, block[loop]});
       for (int loop : reductions)
         if (block[loop] > 0) levels.push_back({loop, block[loop]});
@@ -279,6 +291,25 @@ TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& 
                   : nest.hasReduction() ? "reduction"
                                         : "elementwise";
   return plan;
+}
+
+void splitGrid(const Nest& nest, TilePlan& plan) {
+  const int64_t points = gridOf(nest, plan);
+  const int level = plan.grid_levels;
+  if (points >= kFewPoints || level == 0 || level >= static_cast<int>(plan.levels.size()) || isContraction(nest) ||
+      plan.strategy == kTransformStrategy || llvm::any_of(plan.block, [](int64_t block) { return block > 0; }))
+    return;
+  const auto [loop, step] = plan.levels[level];
+  if (nest.reduction[loop] || nest.extents[loop] % step != 0) return;
+  const int64_t tiles = nest.extents[loop] / step;
+  const double cost = pointCost(nest, plan, level + 1);
+  int64_t each = tiles;
+  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < kFewPoints; --size)
+    if (tiles % size == 0 && static_cast<double>(size) * cost >= kSmallestPoint) each = size;
+  if (each == tiles) return;
+  plan.block[loop] = each * step;
+  plan.levels.insert(plan.levels.begin() + level, {loop, plan.block[loop]});
+  ++plan.grid_levels;
 }
 
 TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t panel) {

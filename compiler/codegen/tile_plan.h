@@ -11,6 +11,7 @@ struct Machine {
   int vector_registers = 16;
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 1 << 20;
+  int64_t l3_bytes = 4 << 20;  ///< what one core may count on of a cache that many share
   bool has_fma = false;
 };
 
@@ -26,9 +27,12 @@ struct Level {
 
 /// An input of the first statement that is copied to panels before the nest runs: `loop` is cut into panels of
 /// tile[loop] iterations, each contiguous: [outer loops..., panel, reduction loops, iteration within the panel].
+/// With `apart` the reduction loops stay contiguous for each iteration of `loop`, and only the distance from one to the
+/// next is changed, to an odd number of cache lines: rows a power of two apart would share few sets of the caches.
 struct PackedOperand {
   int input;
   int loop;
+  bool apart = false;
   bool operator==(const PackedOperand&) const = default;
 };
 
@@ -51,6 +55,7 @@ struct TilePlan {
   llvm::SmallVector<PackedOperand> packed;
   int64_t ahead = 0;           ///< steps of the innermost reduction by which vectors are fetched ahead; 0 = not
   bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
+  bool fetch_panel = false;    ///< the next tile's vectors are fetched to L2 while the rows of this one pass
   bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
   std::string strategy;        ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
   int rows = 1, vectors = 1;   ///< accumulators of the register tile: rows x vectors
@@ -66,6 +71,10 @@ struct TilePlan {
 /// `wanted` overrides what it states: register_tile (rows, vectors; 0 = any), unroll_reduction, cache_tile (0 = none,
 /// per loop), packed_operands (a negative number: none), parallel_loops, strategy "scalar-loops".
 TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted);
+
+/// Cuts the first loop within a grid of few points into equal blocks, which become the grid's last level: work that can
+/// be shared. For nests that are not contractions, where the loop can be cut so.
+void splitGrid(const Nest& nest, TilePlan& plan);
 
 /// The plan of a nest that copies one operand to panels of `panel` iterations of `loop`.
 TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t panel);

@@ -5,13 +5,12 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/fusion/ceil_div.h"
 
 namespace tessera::compiler::fusion {
 namespace {
 
 constexpr size_t kMostCombinations = 128;
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Volume and memory of integer blocks without the vectors of a Movement.
 double volumeOf(const Structure& structure, const Tiles& tiles) {

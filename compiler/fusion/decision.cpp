@@ -213,8 +213,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   }
   decision.level = memory.name;
   decision.fused_bytes = slices->volume_bytes;
-  const double idle = static_cast<double>((slices->slices + machine.cores - 1) / machine.cores * machine.cores) /
-                      static_cast<double>(slices->slices);
+  const double idle = slices->idle;
   decision.fused_seconds =
       std::max(slices->seconds, elapsed(slices->flops / machine.flops_per_second, onceSeconds(chain, machine))) +
       idle * (between.passes * intermediate_bytes / memory.bytes_per_second + between.flops / machine.flops_per_second);

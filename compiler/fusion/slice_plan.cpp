@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/fusion/ceil_div.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -17,8 +18,6 @@ constexpr double kLeastFree = 0.25;
 constexpr int64_t kLeastBlock = 128;
 /// Of all bytes of a chain: tensors of so few together do not decide how it is cut.
 constexpr double kSmallShare = 0.05;
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 double bytesOf(const Chain& chain, int tensor, const Tiles& tiles) {
   return static_cast<double>(footprint(chain, tensor, tiles) * chain.tensors[tensor].element_bytes);
@@ -43,6 +42,49 @@ std::vector<int64_t> sizesOf(const Loop& loop) {
     sizes.erase(sizes.begin() + static_cast<int64_t>(gone));
   }
   return sizes;
+}
+
+/// The smallest block of a loop, or the next larger one of which all are equal.
+int64_t smallestOf(const Loop& loop) {
+  const int64_t least = std::min(loop.extent, std::max(loop.min_tile, loop.multiple));
+  const int64_t even = ceilDiv(loop.extent, loop.extent / least);
+  return even % loop.multiple == 0 ? even : least;
+}
+
+/// Points of the first `slices` slices of the loops `order` cuts, outermost first; the last ones may be smaller.
+double pointsBefore(const Chain& chain, const Tiles& tiles, const Order& order, int64_t slices) {
+  int64_t below = 1;
+  double points = 0, inside = 1;  // slices and points of a block of the loop at hand
+  for (int loop : order) {
+    below *= ceilDiv(chain.loops[loop].extent, tiles[loop]);
+    inside *= static_cast<double>(chain.loops[loop].extent);
+  }
+  if (slices >= below) return inside;
+  double outer = 1;  // the part of the loops outside that the block at hand is
+  for (int loop : order) {
+    const int64_t extent = chain.loops[loop].extent;
+    below /= ceilDiv(extent, tiles[loop]);
+    inside /= static_cast<double>(extent);
+    const int64_t at = slices / below * tiles[loop];
+    points += outer * static_cast<double>(at) * inside;
+    outer *= static_cast<double>(std::min(tiles[loop], extent - at));
+    slices %= below;
+  }
+  return points;
+}
+
+/// Work of the core with the most over the average when each gets an equal number of neighbouring slices.
+double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
+  Order dealt = plan.order;
+  if (plan.blocks > 1) dealt.pop_back();  // blocks of a slice stay with its core
+  const double all = pointsBefore(chain, plan.tiles, dealt, plan.slices);
+  double most = 0, before = 0;
+  for (int core = 1; core <= cores; ++core) {
+    const double until = pointsBefore(chain, plan.tiles, dealt, plan.slices * core / cores);
+    most = std::max(most, until - before);
+    before = until;
+  }
+  return most * cores / all;
 }
 
 class Slicer {
@@ -79,8 +121,8 @@ class Slicer {
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
     plan.seconds += machine_.nest_seconds * runs * static_cast<double>(chain_.members.size());
     if (plan.blocks > 1) plan.seconds += runs * blockSeconds(tiles);
-    const int64_t rounds = ceilDiv(plan.slices, machine_.cores) * machine_.cores;
-    plan.seconds *= static_cast<double>(rounds) / static_cast<double>(plan.slices);
+    plan.idle = idleFactor(chain_, plan, machine_.cores);
+    plan.seconds *= plan.idle;
     return plan;
   }
 
@@ -165,24 +207,26 @@ double elapsed(double compute, double transfer) {
   return std::max(compute, transfer) + kExposed * std::min(compute, transfer);
 }
 
+bool separates(const Chain& chain, int loop) {
+  Tiles whole;
+  for (const Loop& each : chain.loops) whole.push_back(each.extent);
+  double all = 0, common = 0;
+  for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor) {
+    const double bytes = bytesOf(chain, tensor, whole);
+    all += bytes;
+    if (!chain.accesses(tensor, loop)) common += bytes;
+  }
+  return common <= kSmallShare * all;
+}
+
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine,
                                      int running) {
   if (auto status = validate(chain); !status.ok()) return status;
   // Loops that all but small tensors walk (the heads of an attention, wherever they lie in the result, and whatever
   // mask they share) have next to nothing in common between their points: outermost, they let what a point reads stay
   // near.
-  Tiles whole;
-  for (const Loop& loop : chain.loops) whole.push_back(loop.extent);
   std::vector<int> cut, shared;
-  for (int loop : loops) {
-    double all = 0, common = 0;
-    for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor) {
-      const double bytes = bytesOf(chain, tensor, whole);
-      all += bytes;
-      if (!chain.accesses(tensor, loop)) common += bytes;
-    }
-    (common <= kSmallShare * all ? cut : shared).push_back(loop);
-  }
+  for (int loop : loops) (separates(chain, loop) ? cut : shared).push_back(loop);
   cut.insert(cut.end(), shared.begin(), shared.end());
   const Slicer slicer(chain, cut, machine, running);
   std::optional<SlicePlan> best;
@@ -195,10 +239,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   for (size_t at = 0; at < cut.size(); ++at) {
     Tiles tiles;
     for (const Loop& loop : chain.loops) tiles.push_back(loop.extent);
-    for (size_t outer = 0; outer < at; ++outer) {
-      const Loop& loop = chain.loops[cut[outer]];
-      tiles[cut[outer]] = std::min(loop.extent, std::max(loop.min_tile, loop.multiple));
-    }
+    for (size_t outer = 0; outer < at; ++outer) tiles[cut[outer]] = smallestOf(chain.loops[cut[outer]]);
     for (int64_t size : sizesOf(chain.loops[cut[at]])) {
       tiles[cut[at]] = size;
       double held = 0;

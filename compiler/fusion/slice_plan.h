@@ -20,8 +20,12 @@ struct SlicePlan {
   double volume_bytes = 0;     ///< moved into the level, all slices
   double flops = 0;            ///< all slices, overlaps computed again
   double seconds = 0;          ///< arithmetic or movement of each member, whichever is longer; idle cores included
+  double idle = 1;             ///< work of the core with the most over the average; included in `seconds`
   bool constants_stay = true;  ///< what all slices read fits beside them; else each slice brings it again
 };
+
+/// Whether all tensors but small ones walk `loop`, as heads or batches do: its points have next to nothing in common.
+bool separates(const Chain& chain, int loop);
 
 /// Of one member in one slice, before and after its inner loops and for the shorter ones among them. Measured:
 /// chain_benchmark G2 (softmax) and G8 with slices of 24 rows against 64 differ by 340 and 470 ns for each further
@@ -51,11 +55,11 @@ inline constexpr int kRunningNests = 6;
 
 /// The cheapest slices: of `loops` (outermost first, all accessed by every intermediate; those that all but small
 /// tensors walk go before the others) the first ones in single points (or their smallest blocks), one in blocks, the
-/// rest whole. Slices are dealt to all cores, so few large ones leave some idle. What a slice touches, all members
-/// together, has to fit, so that what its neighbours share is still there for them; or else what all slices of the
-/// innermost loop read streams past them, once for each. `running` (-1: none) is a reduction of the last member that a
-/// softmax between the members runs along: it may be cut into blocks, with a running maximum and sum, where whole rows
-/// cost more. RESOURCE_EXHAUSTED when not even the smallest fit.
+/// rest whole. Slices are dealt to all cores, so few large ones, or a small last one, leave some idle. What a slice
+/// touches, all members together, has to fit, so that what its neighbours share is still there for them; or else what
+/// all slices of the innermost loop read streams past them, once for each. `running` (-1: none) is a reduction of the
+/// last member that a softmax between the members runs along: it may be cut into blocks, with a running maximum and
+/// sum, where whole rows cost more. RESOURCE_EXHAUSTED when not even the smallest fit.
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine,
                                      int running = -1);
 

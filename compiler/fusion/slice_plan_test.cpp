@@ -83,6 +83,33 @@ TEST(SlicePlan, CoresWithoutASliceCount) {
   EXPECT_EQ(four->slices % 4, 0);
 }
 
+TEST(SlicePlan, ASmallLastSliceLeavesACoreIdle) {
+  // Three groups that do not share anything, and rows: 2 + 1 groups would keep one core waiting for a third of the
+  // time.
+  Chain chain = gemmChain(3, 64, 64, 64, 64);
+  const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
+  SliceMachine machine = kCore;
+  machine.cores = 2;
+  auto groups = planSlices(chain, {b}, machine);
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_NEAR(groups->idle, 4.0 / 3, 1e-9);
+  auto rows = planSlices(chain, {b, m}, machine);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_NEAR(rows->idle, 1, 1e-9);
+  EXPECT_LT(rows->seconds, groups->seconds);
+}
+
+TEST(SlicePlan, SmallestBlocksAreEven) {
+  // 12 heads in blocks of at least 5: two of 6, not 5, 5 and 2. Five heads with all rows do not fit.
+  Chain chain = gemmChain(12, 512, 64, 64, 64);
+  const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
+  chain.loops[b].min_tile = 5;
+  auto plan = planSlices(chain, {b, m}, kCore);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->tiles[b], 6);
+  EXPECT_LT(plan->tiles[m], 512);
+}
+
 TEST(SlicePlan, NamesWhatDoesNotFit) {
   auto plan = planSlices(gemmChain(1, 64, 64, 64, 1 << 20), {0}, kCore);
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kResourceExhausted);

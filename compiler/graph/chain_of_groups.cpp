@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/graph/element_type.h"
 #include "compiler/graph/op_kind.h"
 #include "compiler/graph/softmax_of_groups.h"
 #include "compiler/graph/summary.h"
@@ -25,8 +26,7 @@ absl::Status notAChain(const Parts&... parts) {
 }
 
 int64_t elementBytes(Value value) {
-  mlir::Type element = mlir::cast<RankedTensorType>(value.getType()).getElementType();
-  return element.isIndex() ? 8 : (element.getIntOrFloatBitWidth() + 7) / 8;
+  return bytesPerElement(mlir::cast<RankedTensorType>(value.getType()).getElementType());
 }
 
 double pointsOf(LinalgOp op) {

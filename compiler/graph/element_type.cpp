@@ -30,6 +30,15 @@ v1::DataType dataTypeOf(mlir::Type type) {
   return v1::DATA_TYPE_UNSPECIFIED;
 }
 
+int64_t bytesPerElement(mlir::Type element) {
+  return element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 8;
+}
+
+int64_t tensorBytes(mlir::Type type) {
+  auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
+  return tensor ? tensor.getNumElements() * bytesPerElement(tensor.getElementType()) : 0;
+}
+
 v1::TensorSpec specOf(const std::string& name, mlir::Type type) {
   v1::TensorSpec spec;
   spec.set_name(name);

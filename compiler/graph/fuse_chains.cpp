@@ -201,10 +201,8 @@ void ChainFuser::decide(Candidate candidate) {
   if (built->cuts.empty()) return decline(candidate, "no dimension of the result divides all members");
   std::vector<int> cut;
   for (const AccessTrace::Cut& at : built->cuts) cut.push_back(at.loop);
-  // Rows of products come in register tiles; batches, which everything varies with, and rows of images one by one.
-  const bool batch = built->windows || llvm::all_of(llvm::seq<int>(0, static_cast<int>(built->chain.tensors.size())),
-                                                    [&](int t) { return built->chain.accesses(t, cut.back()); });
-  if (!batch) built->chain.loops[cut.back()].multiple = rows_;
+  // Rows of products come in register tiles; batches and heads, and rows of images, one by one.
+  if (!built->windows && !fusion::separates(built->chain, cut.back())) built->chain.loops[cut.back()].multiple = rows_;
   auto [known, fresh] = known_.try_emplace(keyOf(*built));
   if (fresh) {
     auto decision = fusion::decideSlices(built->chain, cut, machine_, built->between);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "compiler/graph/absorb_transposes.h"
+#include "compiler/graph/element_type.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/multiply_accumulate.h"
 #include "compiler/graph/op_kind.h"
@@ -45,11 +46,6 @@ bool feedsEpilogue(Value value) {
 }
 
 }  // namespace
-
-int64_t bytesIn(mlir::RankedTensorType type) {
-  const int64_t bits = type.getElementType().isIntOrFloat() ? type.getElementTypeBitWidth() : 64;
-  return type.getNumElements() * ((bits + 7) / 8);
-}
 
 LayoutGraph::LayoutGraph(mlir::func::FuncOp main, const LayoutPrices& prices)
     : main_(main), prices_(prices), roles_(main) {
@@ -124,7 +120,7 @@ double LayoutGraph::transformPrice(Value value, ChannelLayout from, ChannelLayou
   if (passes == 0) return 0;
   // One pass that its producer can make itself.
   if (passes == 1 && to == kChannelsFirst && writesAnywhere(value)) return 0;
-  const double pass = prices_.pass(bytesIn(type), type.getNumElements());
+  const double pass = prices_.pass(tensorBytes(type), type.getNumElements());
   return (passes + (feedsEpilogue(value) ? 1 : 0)) * pass;
 }
 

@@ -22,9 +22,6 @@ struct LayoutNode {
   mlir::Value value(size_t form) const;
 };
 
-/// Size of a dense tensor.
-int64_t bytesIn(mlir::RankedTensorType type);
-
 /// One reader's demand on a value.
 struct LayoutEdge {
   mlir::Value value;             ///< as ChannelRoles::root gives it

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "compiler/graph/element_type.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/layout_graph.h"
 #include "compiler/graph/multiply_accumulate.h"
@@ -120,7 +121,8 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
     }
     // Filled blocks are computed and moved too.
     const int64_t filled = filledChannels(layout, channels) - channels;
-    if (filled > 0) return prices_.pass(bytesIn(type), 0) * static_cast<double>(filled) / static_cast<double>(channels);
+    if (filled > 0)
+      return prices_.pass(tensorBytes(type), 0) * static_cast<double>(filled) / static_cast<double>(channels);
   }
   return 0;
 }
@@ -254,7 +256,7 @@ bool LayoutGraph::addMoving(mlir::Operation* op) {
     double cost = 0;
     // Parts that lie one after the other are written where they belong; others are copied there.
     if (concat && isChannel(concat.getDim()) && (layout == kChannelsLast || type.getDimSize(0) != 1)) {
-      cost = prices_.pass(bytesIn(type), 0);
+      cost = prices_.pass(tensorBytes(type), 0);
     }
     layouts.push_back(layout);
     costs.push_back(cost);

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/access_trace.h"
+#include "compiler/graph/bytes_behind.h"
+#include "compiler/graph/element_type.h"
 #include "compiler/graph/node_names.h"
 #include "compiler/graph/op_kind.h"
 #include "compiler/graph/summary.h"
@@ -28,16 +30,6 @@ bool reducesMaps(Operation* op) {
     reduced += linalg_op.getIteratorTypesArray()[loop] == mlir::utils::IteratorType::reduction && extents[loop] > 1;
   }
   return reduced > 1;
-}
-
-/// Behind views and slices: the value whose bytes are read.
-Value bytesBehind(Value value) {
-  while (Operation* producer = value.getDefiningOp()) {
-    const OpKind kind = kindOf(producer);
-    if (kind != OpKind::kView && kind != OpKind::kSlice) break;
-    value = producer->getOperand(0);
-  }
-  return value;
 }
 
 class GraphWriter {
@@ -72,8 +64,7 @@ class GraphWriter {
     tensor.name = nodeNames(value.getLoc());
     tensor.shape.assign(type.getShape().begin(), type.getShape().end());
     if (tensor.shape.empty()) tensor.shape = {1};
-    mlir::Type element = type.getElementType();
-    tensor.element_bytes = element.isIndex() ? 8 : (element.getIntOrFloatBitWidth() + 7) / 8;
+    tensor.element_bytes = bytesPerElement(type.getElementType());
     tensor.constant = mlir::isa<mlir::BlockArgument>(value);
     graph_.tensors.push_back(std::move(tensor));
     return at->second;

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/graph/element_type.h"
 #include "compiler/graph/multiply_accumulate.h"
 #include "compiler/graph/op_kind.h"
 #include "compiler/graph/winograd.h"
@@ -15,14 +16,6 @@ namespace tessera::compiler {
 namespace {
 
 using mlir::linalg::LinalgOp;
-
-int64_t bytesOf(mlir::Type type) {
-  auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
-  if (!tensor) return 0;
-  mlir::Type element = tensor.getElementType();
-  const int64_t bits = element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 64;
-  return tensor.getNumElements() * ((bits + 7) / 8);
-}
 
 int64_t product(LinalgOp op, llvm::ArrayRef<unsigned> loops) {
   llvm::SmallVector<int64_t, 8> extents = op.getStaticLoopRanges();
@@ -152,8 +145,8 @@ int64_t flopsOf(LinalgOp op) {
 
 WorkloadFacts describeWorkload(mlir::func::FuncOp function) {
   WorkloadFacts facts;
-  for (mlir::Type type : function.getArgumentTypes()) facts.bytes += bytesOf(type);
-  for (mlir::Type type : function.getResultTypes()) facts.bytes += bytesOf(type);
+  for (mlir::Type type : function.getArgumentTypes()) facts.bytes += tensorBytes(type);
+  for (mlir::Type type : function.getResultTypes()) facts.bytes += tensorBytes(type);
   std::vector<std::string> names;
   for (mlir::Operation& op : function.getBody().front().without_terminator()) {
     if (auto linalg_op = mlir::dyn_cast<LinalgOp>(op)) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compiler/fusion/ceil_div.h"
 #include "compiler/graph/fold_constants.h"
 #include "compiler/graph/multiply_accumulate.h"
 #include "compiler/graph/summary.h"
@@ -30,8 +31,6 @@ using mlir::utils::IteratorType;
 
 /// Below this gain the price's own error decides.
 constexpr double kWorthwhile = 0.9;
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// A convolution that could be rewritten.
 struct Candidate {

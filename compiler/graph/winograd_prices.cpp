@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/fusion/ceil_div.h"
+
 namespace tessera::compiler {
 namespace {
 
@@ -19,8 +21,6 @@ constexpr double kSharedPart = 0.25;
 constexpr double kSliceShare = 0.4;
 /// Starting a stage and waiting for its last thread.
 constexpr double kStageUs = 1;
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -1,8 +1,6 @@
 // Dimensions whose extent the data decide, through MLIR's default lowering.
 #include "compiler/import/bounded.h"
 
-#include <cstring>
-
 #include "compiler/import/import.h"
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
@@ -17,18 +15,6 @@ using testing::HasSubstr;
 using Shapes = std::vector<std::vector<int64_t>>;
 
 constexpr int kI64 = onnx::TensorProto::INT64, kBool = onnx::TensorProto::BOOL;
-
-template <typename T>
-std::string bytesOf(const std::vector<T>& values) {
-  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
-
-template <typename T>
-std::vector<T> valuesOf(const std::string& bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 class Bounded : public testing::Test {
  protected:
@@ -66,7 +52,7 @@ ModelBuilder nonZero() {
   return b;
 }
 
-const std::string kSparse = bytesOf<float>({0, 1, 0, 2, 0, 3});
+std::string sparse() { return bytesOf<float>({0, 1, 0, 2, 0, 3}); }
 
 TEST_F(Bounded, OutputsAreMarkedWithTheirBounds) {
   ModelBuilder b = nonZero();
@@ -78,7 +64,7 @@ TEST_F(Bounded, OutputsAreMarkedWithTheirBounds) {
   EXPECT_THAT(model->outputs[0].bounded_dims(), ElementsAre(1));
   ASSERT_EQ(model->extents.size(), 1U);
   EXPECT_EQ(model->extents[0].dimension, 1);
-  const Outcome outcome = run(b, {kSparse});
+  const Outcome outcome = run(b, {sparse()});
   EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(2, 3)));
   EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[0]), ElementsAre(0, 1, 1, 1, 0, 2));
   EXPECT_THAT(run(b, {bytesOf<float>({0, 0, 0, 0, 0, 0})}).shapes, ElementsAre(ElementsAre(2, 0)));
@@ -109,7 +95,7 @@ TEST_F(Bounded, ExtentsFollowTheirDimension) {
   b.node("Reshape", {"v", "column"}, {"r"});
   b.node("Mul", {"r", "two"}, {"y"});
   b.node("Shape", {"y"}, {"n"});
-  const Outcome outcome = run(b, {kSparse});
+  const Outcome outcome = run(b, {sparse()});
   EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(3, 1), ElementsAre(2)));
   EXPECT_THAT(valuesOf<float>(outcome.outputs[0]), ElementsAre(2, 4, 6));
   EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[1]), ElementsAre(3, 1));
@@ -121,7 +107,7 @@ TEST_F(Bounded, SlicesFromTheFront) {
   b.initializer("to", {4});
   b.initializer("axis", {1});
   b.node("Slice", {"w", "from", "to", "axis"}, {"y"});
-  EXPECT_THAT(run(b, {kSparse}).shapes, ElementsAre(ElementsAre(2, 2)));
+  EXPECT_THAT(run(b, {sparse()}).shapes, ElementsAre(ElementsAre(2, 2)));
   EXPECT_THAT(run(b, {bytesOf<float>({0, 1, 0, 0, 0, 0})}).shapes, ElementsAre(ElementsAre(2, 0)));
   EXPECT_THAT(run(b, {bytesOf<float>({1, 1, 1, 1, 1, 1})}).shapes, ElementsAre(ElementsAre(2, 3)));
   b.graph().mutable_initializer(0)->set_int64_data(0, -2);
@@ -134,7 +120,7 @@ TEST_F(Bounded, CountsOfItsOwnKindAreOne) {
   b.initializer("row", {0});
   b.node("Gather", {"w", "row"}, {"r"});
   b.node("Add", {"w", "r"}, {"y"});
-  EXPECT_THAT(run(b, {kSparse}).shapes, ElementsAre(ElementsAre(2, 3)));
+  EXPECT_THAT(run(b, {sparse()}).shapes, ElementsAre(ElementsAre(2, 3)));
   ModelBuilder two = nonZero();
   two.input("z", {2, 3});
   two.node("NonZero", {"z"}, {"q"});

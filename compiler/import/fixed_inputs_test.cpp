@@ -1,6 +1,4 @@
 // Inputs whose value is given for compilation.
-#include <cstring>
-
 #include "compiler/import/import.h"
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
@@ -15,11 +13,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr int kI64 = onnx::TensorProto::INT64;
-
-template <typename T>
-std::string bytesOf(const std::vector<T>& values) {
-  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
 
 v1::TensorValue integers(const std::string& name, const std::vector<int64_t>& values) {
   v1::TensorValue value;

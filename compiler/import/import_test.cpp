@@ -1,7 +1,5 @@
 #include "compiler/import/import.h"
 
-#include <cstring>
-
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
 #include "gmock/gmock.h"
@@ -14,18 +12,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename T>
-std::string bytesOf(const std::vector<T>& values) {
-  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
-
-template <typename T>
-std::vector<T> valuesOf(const std::string& bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 class Import : public testing::Test {
  protected:

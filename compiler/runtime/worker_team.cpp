@@ -158,16 +158,17 @@ int WorkerTeam::take(int share, uint32_t round) {
 void WorkerTeam::help(int thread, uint32_t round) {
   for (int i = 0; i < threads_; ++i) {
     const int share = (thread + i) % threads_;
-    for (int chunk; (chunk = take(share, round)) >= 0;) {
+    int done = 0;  // told to the others once: they all write to that cache line
+    for (int chunk; (chunk = take(share, round)) >= 0; ++done) {
       const int64_t grid = job_.grids[phase_];
       const int64_t begin = partBegin(grid, share, threads_), items = partBegin(grid, share + 1, threads_) - begin;
       job_.work(job_.context, phase_, thread, begin + chunkBegin(items, chunk), begin + chunkBegin(items, chunk + 1));
-      if (missing_.fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
-      // The last chunk is done: nobody else holds one, so what belongs to the round may change.
-      if (job_.ended) job_.ended(job_.context, phase_);
-      open(phase_ + 1);
-      return;
     }
+    if (done == 0 || missing_.fetch_sub(done, std::memory_order_acq_rel) > done) continue;
+    // These were the last: nobody else holds a chunk, so what belongs to the round may change.
+    if (job_.ended) job_.ended(job_.context, phase_);
+    open(phase_ + 1);
+    return;
   }
 }
 

@@ -38,6 +38,14 @@ Statement& bindColumns(Statement& statement, const v1::Job& job) {
       .bindBlob(job.SerializeAsString());
 }
 
+/// Binds the columns in the order of `sql`, the whole entity behind them, and runs it.
+template <typename Entity, typename... Columns>
+absl::Status put(Database& database, const char* sql, const Entity& entity, const Columns&... columns) {
+  Statement statement = database.prepare(sql);
+  (statement.bind(columns), ...);
+  return statement.bindBlob(entity.SerializeAsString()).run();
+}
+
 absl::Status needId(const std::string& id, const char* field) {
   if (!id.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(field, " is empty; every stored entity needs one"));
@@ -73,11 +81,7 @@ absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
   if (!row.ok()) return row.status();
   const int64_t sequence = last.integer(0) + 1;  // max() of nothing is NULL, which reads as 0
   event.set_sequence(sequence);
-  absl::Status status = database_.prepare(sql::kInsertEvent)
-                            .bind(event.job_id())
-                            .bind(sequence)
-                            .bindBlob(event.SerializeAsString())
-                            .run();
+  absl::Status status = put(database_, sql::kInsertEvent, event, event.job_id(), sequence);
   if (absl::IsFailedPrecondition(status)) {
     return absl::NotFoundError(absl::StrCat("there is no job \"", event.job_id(), "\" to append an event to"));
   }
@@ -87,13 +91,8 @@ absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
 
 absl::Status SqliteTransaction::putAction(const v1::Action& action) {
   if (absl::Status status = needId(action.id(), "Action.id"); !status.ok()) return status;
-  absl::Status status = database_.prepare(sql::kPutAction)
-                            .bind(action.id())
-                            .bind(action.key())
-                            .bind(action.state())
-                            .bind(action.create_time_us())
-                            .bindBlob(action.SerializeAsString())
-                            .run();
+  absl::Status status =
+      put(database_, sql::kPutAction, action, action.id(), action.key(), action.state(), action.create_time_us());
   for (const v1::KeyComponent& component : action.components()) {
     if (!status.ok()) return status;
     status = database_.prepare(sql::kPutComponent)
@@ -108,15 +107,8 @@ absl::Status SqliteTransaction::putAction(const v1::Action& action) {
 
 absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
-  return database_.prepare(sql::kPutTask)
-      .bind(task.id())
-      .bind(task.key())
-      .bind(task.state())
-      .bind(task.spec().kind())
-      .bind(task.priority())
-      .bind(task.ready_time_us())
-      .bindBlob(task.SerializeAsString())
-      .run();
+  return put(database_, sql::kPutTask, task, task.id(), task.key(), task.state(), task.spec().kind(), task.priority(),
+             task.ready_time_us());
 }
 
 absl::Status SqliteTransaction::linkTask(const std::string& action_id, const std::string& task_id) {
@@ -130,15 +122,9 @@ absl::Status SqliteTransaction::putObject(const std::string& build_key, const v1
 
 absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
   if (absl::Status status = needId(artifact.id(), "Artifact.id"); !status.ok()) return status;
-  absl::Status status = database_.prepare(sql::kPutArtifact)
-                            .bind(artifact.id())
-                            .bind(artifact.manifest().name())
-                            .bind(artifact.manifest().target_name())
-                            .bind(artifact.manifest().model_sha256())
-                            .bind(artifact.job_id())
-                            .bind(artifact.create_time_us())
-                            .bindBlob(artifact.SerializeAsString())
-                            .run();
+  absl::Status status = put(database_, sql::kPutArtifact, artifact, artifact.id(), artifact.manifest().name(),
+                            artifact.manifest().target_name(), artifact.manifest().model_sha256(), artifact.job_id(),
+                            artifact.create_time_us());
   if (!status.ok() || artifact.action_key().empty()) return status;
   return database_.prepare(sql::kPutArtifactKey)
       .bind(artifact.action_key())
@@ -149,43 +135,20 @@ absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
 
 absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
   if (absl::Status status = needId(record.id(), "TuningRecord.id"); !status.ok()) return status;
-  return database_.prepare(sql::kPutRecord)
-      .bind(record.id())
-      .bind(record.workload_hash())
-      .bind(record.workload_summary())
-      .bind(record.target_name())
-      .bind(record.hostname())
-      .bind(record.job_id())
-      .bind(record.artifact_id())
-      .bind(record.mode())
-      .bind(record.validation())
-      .bind(record.threads())
-      .bind(comparable(record.median_ms()))
-      .bind(record.create_time_us())
-      .bindBlob(record.SerializeAsString())
-      .run();
+  return put(database_, sql::kPutRecord, record, record.id(), record.workload_hash(), record.workload_summary(),
+             record.target_name(), record.hostname(), record.job_id(), record.artifact_id(), record.mode(),
+             record.validation(), record.threads(), comparable(record.median_ms()), record.create_time_us());
 }
 
 absl::Status SqliteTransaction::putTarget(const v1::Target& target) {
   if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
-  return database_.prepare(sql::kPutTarget)
-      .bind(target.name())
-      .bind(target.summary())
-      .bind(target.family())
-      .bindBlob(target.SerializeAsString())
-      .run();
+  return put(database_, sql::kPutTarget, target, target.name(), target.summary(), target.family());
 }
 
 absl::Status SqliteTransaction::putWorker(const v1::Worker& worker) {
   if (absl::Status status = needId(worker.id(), "Worker.id"); !status.ok()) return status;
-  return database_.prepare(sql::kPutWorker)
-      .bind(worker.id())
-      .bind(worker.state())
-      .bind(worker.host().hostname())
-      .bind(worker.compiler_version())
-      .bind(worker.last_seen_us())
-      .bindBlob(worker.SerializeAsString())
-      .run();
+  return put(database_, sql::kPutWorker, worker, worker.id(), worker.state(), worker.host().hostname(),
+             worker.compiler_version(), worker.last_seen_us());
 }
 
 absl::Status SqliteTransaction::putBlob(const v1::Digest& digest) {

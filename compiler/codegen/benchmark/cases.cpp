@@ -192,6 +192,9 @@ std::vector<Case> allCases(int64_t block) {
       packedCase(128, 768, 768, block));  // BERT-base at 128 tokens, weights in panels as the graph lays them
   cases.push_back(packedCase(128, 3072, 768, block));
   cases.push_back(packedCase(128, 768, 3072, block));
+  cases.push_back(packedCase(197, 768, 768, block));  // ViT-B/16: 196 patches and the class token
+  cases.push_back(packedCase(197, 3072, 768, block));
+  cases.push_back(packedCase(197, 768, 3072, block));
   cases.push_back(gemmCase({128, 768, 3072}));
   cases.push_back(packedCase(1, 1000, 2048, 8));
   cases.push_back(gemmCase({1, 1000, 2048}));

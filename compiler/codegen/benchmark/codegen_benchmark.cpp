@@ -56,6 +56,7 @@ struct AlignedBuffer {
 int main(int argc, char** argv) {
   if (!getenv("OMP_NUM_THREADS")) {  // read when the program is loaded, therefore start again
     setenv("OMP_NUM_THREADS", "1", 1);
+    setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1);  // operands of both sides on huge pages, as in an arena
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     execv("/proc/self/exe", argv);
   }
@@ -87,7 +88,11 @@ int main(int argc, char** argv) {
     if (each.name.find(only) == std::string::npos) continue;
     auto unit = tessera::compiler::codegen::testing::hostUnit(each.ir);
     for (int operand : packed) unit.mutable_schedule()->add_packed_operands(operand);
-    for (int64_t size : cache) unit.mutable_schedule()->add_cache_tile(size);
+    const bool panels = each.name.ends_with("packed");  // columns are two loops: panels, and those of a panel
+    for (size_t loop = 0; loop < cache.size(); ++loop) {
+      unit.mutable_schedule()->add_cache_tile(panels && loop == 1 ? cache[loop] / block : cache[loop]);
+      if (panels && loop == 1) unit.mutable_schedule()->add_cache_tile(0);
+    }
     if (!slice.empty()) {
       unit.mutable_schedule()->mutable_chain()->add_order("d" + std::to_string(slice[0]));
       unit.mutable_schedule()->mutable_chain()->add_tile(slice[1]);

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/structure.h"
 
 namespace tessera::compiler::fusion {
 namespace {
-
-int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class Tracer {
  public:

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -18,16 +17,6 @@ namespace tessera::compiler {
 namespace {
 
 using Values = std::vector<float>;
-
-std::string bytesOf(const Values& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-Values valuesOf(const std::string& bytes) {
-  Values values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 Values ramp(int count, float scale = 0.25f) {
   Values values;
@@ -52,7 +41,7 @@ std::vector<Values> run(const std::string& text, const std::vector<Values>& inpu
   EXPECT_TRUE(outputs.ok()) << outputs.status();
   std::vector<Values> values;
   if (outputs.ok()) {
-    for (const std::string& output : *outputs) values.push_back(valuesOf(output));
+    for (const std::string& output : *outputs) values.push_back(valuesOf<float>(output));
   }
   return values;
 }
@@ -280,7 +269,7 @@ TEST(MlirTextTest, RunsLinalgAndTosa) {
   ASSERT_TRUE(outputs.ok()) << outputs.status();
   Values want;
   for (int i = 0; i < 6; ++i) want.push_back(std::tanh(x[i] + y[i]));
-  expectNear(valuesOf((*outputs)[0]), want);
+  expectNear(valuesOf<float>((*outputs)[0]), want);
 }
 
 TEST(MlirTextTest, RefusesWhatItCannotCompile) {

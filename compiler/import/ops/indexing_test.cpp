@@ -1,6 +1,5 @@
 // Operators that read where a tensor says: their values, and that no value leads out of a buffer.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "compiler/import/import.h"
@@ -20,11 +19,6 @@ constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-template <typename T>
-std::string bytesOf(const std::vector<T>& values) {
-  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
-
 class Indexing : public testing::Test {
  protected:
   std::vector<float> run(const ModelBuilder& builder, const std::vector<std::string>& inputs) {
@@ -33,10 +27,7 @@ class Indexing : public testing::Test {
     if (!imported.ok()) return {};
     auto results = referenceRun(*std::move(imported), inputs);
     EXPECT_TRUE(results.ok()) << results.status();
-    if (!results.ok()) return {};
-    std::vector<float> values(results->front().size() / sizeof(float));
-    std::memcpy(values.data(), results->front().data(), results->front().size());
-    return values;
+    return results.ok() ? valuesOf<float>(results->front()) : std::vector<float>{};
   }
   v1::Failure failure(const ModelBuilder& builder) {
     auto imported = importBytes(context, builder.model.SerializeAsString());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,18 @@ class ModelBuilder {
 void setAttribute(onnx::NodeProto& node, const std::string& name, int64_t value);
 void setAttribute(onnx::NodeProto& node, const std::string& name, const std::vector<int64_t>& values);
 void setAttribute(onnx::NodeProto& node, const std::string& name, const std::string& value);
+
+/// Inputs and outputs of a run, as the bytes of dense tensors.
+template <typename T>
+std::string bytesOf(const std::vector<T>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+template <typename T>
+std::vector<T> valuesOf(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
 
 /// A file with these bytes in the test's scratch folder.
 std::string writeFile(const std::string& bytes, const std::string& name = "model.onnx");
