@@ -108,7 +108,8 @@ void addExplainCommand(CommandLine& line) {
   CLI::App* command = line.add("explain", "Explain what becomes of a model's graph, or what is in an artifact file");
   auto flags = std::make_shared<ExplainFlags>();
   flags->question.addTo(command);
-  command->add_flag("--nodes", flags->nodes, "list every node of the model, not only the sums by operator");
+  command->add_flag("--nodes", flags->nodes,
+                    "list every node of the model and every decision, not only sums and what differs");
   command->add_option("--dot", flags->dot, "also draw both graphs into this file, for Graphviz");
   command->add_option("--svg", flags->svg, "also draw both graphs into this file, for a browser");
   command->add_flag("--key", flags->key,

@@ -101,18 +101,34 @@ std::string layoutText(const v1::Explanation& explanation) {
   return text + "\n";
 }
 
-std::string decisionTable(const v1::GraphReport& report) {
+/// Decisions that differ in their place alone (a network's equal layers) are one row, unless `each` is asked for.
+std::string decisionTable(const v1::GraphReport& report, bool each) {
   std::vector<std::vector<std::string>> rows;
+  std::vector<int> places;                          // of each row
+  std::map<std::vector<std::string>, size_t> said;  // a row without its place -> its position
   const auto cost = [](double value, const std::string& unit) {
     if (unit == "bytes") return bytesText(static_cast<int64_t>(value));
     return absl::StrFormat("%.4g %s", value, unit);
   };
   for (const auto& decision : report.decisions()) {
     const bool priced = decision.cost() != 0 || decision.alternative_cost() != 0;
-    rows.push_back({decision.taken() ? "taken" : "declined", decision.kind(),
-                    priced ? cost(decision.cost(), decision.unit()) : "-",
-                    priced ? cost(decision.alternative_cost(), decision.unit()) : "-", decision.place(),
-                    decision.reason()});
+    std::vector<std::string> row{decision.taken() ? "taken" : "declined",
+                                 decision.kind(),
+                                 priced ? cost(decision.cost(), decision.unit()) : "-",
+                                 priced ? cost(decision.alternative_cost(), decision.unit()) : "-",
+                                 "",
+                                 decision.reason()};
+    auto [at, fresh] = said.try_emplace(row, rows.size());
+    if (!fresh && !each) {
+      ++places[at->second];
+      continue;
+    }
+    row[4] = decision.place();
+    rows.push_back(std::move(row));
+    places.push_back(1);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (places[i] > 1) absl::StrAppend(&rows[i][4], " and ", places[i] - 1, " more");
   }
   return table({"DECISION", "KIND", "COST", "INSTEAD OF", "WHERE", "WHY"}, rows);
 }
@@ -162,7 +178,7 @@ std::string explanationText(const v1::Explanation& explanation, bool all_nodes) 
   }
   absl::StrAppend(&text, table({"REWRITE", "TIMES"}, rewrites), "\nAFTER\n", groupTable(explanation),
                   layoutText(explanation));
-  if (!report.decisions().empty()) absl::StrAppend(&text, "\nDECISIONS\n", decisionTable(report));
+  if (!report.decisions().empty()) absl::StrAppend(&text, "\nDECISIONS\n", decisionTable(report, all_nodes));
   if (!plan.variants().empty()) {
     absl::StrAppend(&text, "\nSPECIALIZATIONS (the groups above are the first one's)\n", variantTable(plan));
   }

@@ -7,8 +7,9 @@
 namespace tessera::client {
 
 /// An explanation for a person: the model's nodes by operator (each one with `all_nodes`), the rewrites, the fused
-/// groups with work, traffic, intensity and layout, the decisions, and memory against its bounds. Parts of which the
-/// explanation knows nothing (an artifact no longer has the model's nodes) are left out.
+/// groups with work, traffic, intensity and layout, the decisions (those that differ in place alone as one, unless
+/// `all_nodes`), and memory against its bounds. Parts of which the explanation knows nothing (an artifact no longer has
+/// the model's nodes) are left out.
 std::string explanationText(const v1::Explanation& explanation, bool all_nodes);
 
 }  // namespace tessera::client

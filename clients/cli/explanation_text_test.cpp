@@ -63,6 +63,25 @@ TEST(ExplanationText, SaysWhatWasDoneAndWhatItCosts) {
 
 TEST(ExplanationText, ListsNodesOnRequest) { EXPECT_THAT(explanationText(sample(), true), HasSubstr("the Relu")); }
 
+TEST(ExplanationText, SaysADecisionOnceForAllItsPlaces) {
+  v1::Explanation explanation = sample();
+  v1::GraphReport& report = *explanation.mutable_plan()->mutable_report();
+  for (const char* place : {"block2", "block3"}) {
+    *report.add_decisions() = report.decisions(0);
+    report.mutable_decisions(report.decisions_size() - 1)->set_place(place);
+  }
+  *report.add_decisions() = report.decisions(0);
+  report.mutable_decisions(3)->set_place("block4");
+  report.mutable_decisions(3)->set_cost(1024);
+  const std::string few = explanationText(explanation, false);
+  EXPECT_THAT(few, HasSubstr("conv1 and 2 more  3 channels do not fill a block"));
+  EXPECT_THAT(few, Not(HasSubstr("block2")));
+  EXPECT_THAT(few, HasSubstr("block4"));
+  const std::string all = explanationText(explanation, true);
+  for (const char* place : {"conv1 ", "block2 ", "block3 ", "block4 "}) EXPECT_THAT(all, HasSubstr(place));
+  EXPECT_THAT(all, Not(HasSubstr("more")));
+}
+
 TEST(ExplanationText, LeavesOutWhatIsNotKnown) {
   v1::Explanation explanation = sample();
   explanation.clear_before();

@@ -50,10 +50,14 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
   const Operand& streamed = nest.statements[0].inputs[std::max(b, 0)];
   const int64_t depth = std::min(depthOf(nest, streamed), kLongestReduction);
   const int64_t vector_bytes = plan.lanes * elementBits(streamed.access.element) / 8;
+  // A depthwise window over planes: few steps, whose vectors overlap those of the next and are near therefore, and
+  // nothing but neighbouring lines to hide the latency of a sum behind.
+  constexpr int64_t kWindow = 64;
+  const bool window = a >= 0 && row1 * row2 == 1 && !columns.empty() && depth <= kWindow;
   // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
   auto cyclesOf = [&](int64_t mr, int64_t nr) {
     if (a < 0) return std::max({static_cast<double>(mr * nr) / 2, static_cast<double>(mr + nr) / 2, 2.0 * nr, 4.0});
-    const bool stays = mr < row1 * row2 && nr * vector_bytes * depth <= machine.l1_bytes / 2;
+    const bool stays = window || (mr < row1 * row2 && nr * vector_bytes * depth <= machine.l1_bytes / 2);
     const int64_t bytes = (stays ? 0 : nr * vector_bytes) + mr * vector_bytes / plan.lanes;
     return stepCycles(mr, nr, static_cast<double>(bytes));
   };
@@ -95,7 +99,7 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
   auto search = [&] {
     // A single row reads as much of the other operand's row at a time as there are accumulators.
     for (int64_t nv = 1; nv <= std::min<int64_t>(vectors_all, row1 * row2 == 1 ? 12 : 6); ++nv)
-      for (int64_t c2 = 1; c2 <= (nv == vectors_all ? std::min<int64_t>(column2, 4) : 1); ++c2)
+      for (int64_t c2 = 1; c2 <= (nv == vectors_all ? std::min<int64_t>(column2, window ? 12 / nv : 4) : 1); ++c2)
         for (int64_t r1 = std::min(row1, most); r1 >= 1; --r1)
           for (int64_t r2 = 1; r2 <= (r1 == row1 ? std::min(row2, most) : 1); ++r2) consider(r1, r2, nv, c2);
   };

@@ -68,6 +68,22 @@ TEST(RegisterTile, OfAProductFitsTheRegisterFile) {
   }
 }
 
+// What followers read is read once a result: a bias and a residual do not make a product of panels one of dots.
+TEST(VectorLoop, OfAProductWithFollowersIsThatOfItsPanels) {
+  WorkloadText text;
+  const std::vector<int64_t> shape{512, 24, 32};
+  const Tensor c =
+      text.generic({text.argument({512, 3072}), text.argument({24, 3072, 32})}, {"d0, d3", "d1, d3, d2", "d0, d1, d2"},
+                   text.fill(shape, "0.0"), 4, "pppr", kMultiplyAdd);
+  const Tensor y = text.generic({c, text.argument({24, 32}), text.argument(shape)},
+                                {"d0, d1, d2", "d1, d2", "d0, d1, d2", "d0, d1, d2"}, text.empty(shape), 3, "",
+                                "%s = arith.addf %i0, %i1 : f32\n    %r = arith.addf %s, %i2 : f32");
+  auto schedule = chooseSchedule(hostUnit(text.finish({y})));
+  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+  EXPECT_EQ(schedule->packed_operands_size(), 0) << "the constant operand lies in panels already";
+  EXPECT_EQ(schedule->cache_tile_size(), 4);
+}
+
 /// Caches so small that products of a few thousand elements are blocked, spread and fetched ahead.
 void shrinkCaches(v1::BuildUnit& unit) {
   for (int64_t bytes : {int64_t{2} << 10, int64_t{8} << 10, int64_t{160} << 10})

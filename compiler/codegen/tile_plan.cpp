@@ -61,8 +61,9 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
   auto charge = [&](const Operand& operand, bool parallel_only, bool output, int input) {
     if (!operand.access.root || operand.from || (parallel_only && nest.reduction[loop])) return;
     const int64_t stride = operand.access.strides[loop];
+    const double reads = parallel_only ? 1 / steps : 1;  // followers read once for all steps of the reduction
     if (stride == 0 || stride == 1) {
-      cost += output ? 1 / steps : contiguous;
+      cost += output ? 1 / steps : contiguous * reads;
       return;
     }
     double strided = (output ? 1.4 : 1.2) * lanes;
@@ -71,7 +72,7 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
     if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes)) strided = std::min(strided, 6.0);
     if (!output && loadsWholeVectors(stride, lanes))
       strided = std::min(strided, contiguous * static_cast<double>(stridedLoadCost(stride)));
-    cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided;
+    cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided * reads;
   };
   for (const Statement& statement : nest.statements) {
     const bool main = &statement == &nest.statements[0];

@@ -126,8 +126,9 @@ void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, 
     if (!index || weights == nullptr) continue;
     const Weight& weight = (*weights)[index.getInt()];
     auto type = mlir::cast<RankedTensorType>(argument.getType());
-    evaluator.define(argument, {llvm::SmallVector<int64_t>(type.getShape()), denseWidth(type.getElementType()),
-                                weight.bytes.data(), weight.owner});
+    const char* bytes = weight.bytes.data();  // as many as the type says: import has checked it
+    evaluator.define(argument, {llvm::SmallVector<int64_t>(type.getShape()), denseWidth(type.getElementType()), bytes,
+                                weight.owner});
   }
 }
 

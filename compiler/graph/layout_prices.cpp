@@ -16,8 +16,9 @@ constexpr double kTransposeCycles = 2;
 /// 111 (whole planes are one line), with stride 2 86 (28 of 32 lanes filled); 3x3 50 and 61 (56 of 64 and 28 of 32
 /// filled), 7x7 with stride 2 84. Where windows overlap nothing is packed and every vector straddles two lines.
 constexpr double kPlanes = 0.78, kStridedPlanes = 0.65, kWindowsInPlanes = 0.45;
-/// Pools and depthwise convolutions in NCHW beside those in blocks: 31 beside 63 GFLOP/s (14 of 16 lanes filled),
-/// stride 2 14 beside 26 (28 of 32), and 31 beside 27 where both wait for memory.
+/// Pools and depthwise convolutions in NCHW beside a quarter of the rate, which is what is charged in blocks (27 to 93
+/// GFLOP/s there, the smaller the images): 30 to 39 GFLOP/s with stride 1, 14 to 17 with stride 2 (`codegen_benchmark
+/// "NCHW depthwise"`). At 0.8, images of 7x7 went to NCHW and took 72 us instead of 57.
 constexpr double kSlidingInPlanes = 0.55;
 /// Channels in blocks out of planes: input channels, broadcast one by one, lie a plane apart, and more of them than
 /// these few are more streams and pages than are followed. Part of the time at full rate that is added: YOLO's 1x1
