@@ -1,6 +1,7 @@
 #include "compiler/pipeline.h"
 
 #include <chrono>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -83,6 +84,12 @@ void declineSlices(const v1::GraphReport& given_up, const absl::Status& why, v1:
   }
 }
 
+/// The same model once more: planning consumes it. The record of its nodes stays with the first one.
+ImportedModel copyOf(ImportedModel& model) {
+  auto& [module, inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, graph] = model;
+  return {module->clone(), inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, {}};
+}
+
 /// Puts the workload into a failure that does not name a place itself.
 absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status) {
   v1::Failure failure = failureOf(status);
@@ -127,16 +134,16 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
     const Stopwatch graph_time;
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
+    std::optional<ImportedModel> again;
+    if (optimized) again = copyOf(*model);
     absl::StatusOr<PlannedGraph> graph =
         planGraph(*std::move(model), target,
                   {.winograd = optimized, .chains = optimized ? request.merging : fusion::Merging::kNever});
     if (!graph.ok()) return inVariant(bindings, count, graph.status());
-    if (absl::Status status = runsSliced(graph->plan, target, request.spec.options()); !status.ok()) {
+    if (absl::Status status = runsSliced(graph->plan, target, request.spec.options()); again && !status.ok()) {
       // What slices cannot be is known when code is planned: once more without them, and said so.
       const v1::GraphReport first = graph->plan.report();
-      model = importModel(context, request, bindings, identity->first_bytes);
-      if (!model.ok()) return inVariant(bindings, count, model.status());
-      graph = planGraph(*std::move(model), target, {.winograd = optimized, .chains = fusion::Merging::kNever});
+      graph = planGraph(*std::move(again), target, {.winograd = optimized, .chains = fusion::Merging::kNever});
       if (!graph.ok()) return inVariant(bindings, count, graph.status());
       declineSlices(first, status, *graph->plan.mutable_report());
     }

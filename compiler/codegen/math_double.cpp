@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "compiler/codegen/real_expression.h"
+#include "compiler/codegen/formula_pattern.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -253,54 +253,43 @@ Real round(Real x) {
   return choose(x.abs() < 4503599627370496.0, (whole + step.withSignOf(x)).withSignOf(x), x);
 }
 
-struct DoubleFunctions : mlir::RewritePattern {
-  explicit DoubleFunctions(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/3, context) {}
-
-  mlir::LogicalResult matchAndRewrite(mlir::Operation* op, mlir::PatternRewriter& rewriter) const override {
-    if (op->getName().getDialectNamespace() != "math" || op->getNumResults() != 1 || op->getNumOperands() == 0 ||
-        !mlir::getElementTypeOrSelf(op->getResult(0).getType()).isF64())
-      return mlir::failure();
-    const Reals in{rewriter, op->getLoc(), op->getResult(0).getType()};
-    const Real x{&in, op->getOperand(0)};
-    const Real result = llvm::TypeSwitch<mlir::Operation*, Real>(op)
-                            .Case<math::ExpOp>([&](auto) { return exp(x); })
-                            .Case<math::Exp2Op>([&](auto) { return exp2(x); })
-                            .Case<math::ExpM1Op>([&](auto) { return expm1(x); })
-                            .Case<math::LogOp>([&](auto) { return log(x); })
-                            .Case<math::Log2Op>([&](auto) { return log(x) * kLog2e; })
-                            .Case<math::Log10Op>([&](auto) { return log(x) * 0.43429448190325182765; })
-                            .Case<math::Log1pOp>([&](auto) { return log1p(x); })
-                            .Case<math::TanhOp>([&](auto) { return tanh(x); })
-                            .Case<math::SinhOp>([&](auto) { return sinh(x); })
-                            .Case<math::CoshOp>([&](auto) { return cosh(x); })
-                            .Case<math::AsinhOp>([&](auto) { return asinh(x); })
-                            .Case<math::AcoshOp>([&](auto) { return acosh(x); })
-                            .Case<math::AtanhOp>([&](auto) { return atanh(x); })
-                            .Case<math::SinOp>([&](auto) { return sincos(x).sine; })
-                            .Case<math::CosOp>([&](auto) { return sincos(x).cosine; })
-                            .Case<math::TanOp>([&](auto) {
-                              const Turned turned = sincos(x);
-                              return turned.sine / turned.cosine;
-                            })
-                            .Case<math::AtanOp>([&](auto) { return atan(x); })
-                            .Case<math::AsinOp>([&](auto) { return asin(x); })
-                            .Case<math::AcosOp>([&](auto) { return acos(x); })
-                            .Case<math::Atan2Op>([&](auto) { return atan2(x, Real{&in, op->getOperand(1)}); })
-                            .Case<math::ErfOp>([&](auto) { return erf(x); })
-                            .Case<math::ErfcOp>([&](auto) { return erfc(x); })
-                            .Case<math::CbrtOp>([&](auto) { return cbrt(x); })
-                            .Case<math::RoundOp>([&](auto) { return round(x); })
-                            .Default([&](auto) { return Real{&in, nullptr}; });
-    if (!result.value) return mlir::failure();
-    rewriter.replaceOp(op, result.value);
-    return mlir::success();
-  }
-};
+Real formulaOf(mlir::Operation* op, Real x) {
+  return llvm::TypeSwitch<mlir::Operation*, Real>(op)
+      .Case<math::ExpOp>([&](auto) { return exp(x); })
+      .Case<math::Exp2Op>([&](auto) { return exp2(x); })
+      .Case<math::ExpM1Op>([&](auto) { return expm1(x); })
+      .Case<math::LogOp>([&](auto) { return log(x); })
+      .Case<math::Log2Op>([&](auto) { return log(x) * kLog2e; })
+      .Case<math::Log10Op>([&](auto) { return log(x) * 0.43429448190325182765; })
+      .Case<math::Log1pOp>([&](auto) { return log1p(x); })
+      .Case<math::TanhOp>([&](auto) { return tanh(x); })
+      .Case<math::SinhOp>([&](auto) { return sinh(x); })
+      .Case<math::CoshOp>([&](auto) { return cosh(x); })
+      .Case<math::AsinhOp>([&](auto) { return asinh(x); })
+      .Case<math::AcoshOp>([&](auto) { return acosh(x); })
+      .Case<math::AtanhOp>([&](auto) { return atanh(x); })
+      .Case<math::SinOp>([&](auto) { return sincos(x).sine; })
+      .Case<math::CosOp>([&](auto) { return sincos(x).cosine; })
+      .Case<math::TanOp>([&](auto) {
+        const Turned turned = sincos(x);
+        return turned.sine / turned.cosine;
+      })
+      .Case<math::AtanOp>([&](auto) { return atan(x); })
+      .Case<math::AsinOp>([&](auto) { return asin(x); })
+      .Case<math::AcosOp>([&](auto) { return acos(x); })
+      .Case<math::Atan2Op>([&](auto) { return atan2(x, Real{x.in, op->getOperand(1)}); })
+      .Case<math::ErfOp>([&](auto) { return erf(x); })
+      .Case<math::ErfcOp>([&](auto) { return erfc(x); })
+      .Case<math::CbrtOp>([&](auto) { return cbrt(x); })
+      .Case<math::RoundOp>([&](auto) { return round(x); })
+      .Default([&](auto) { return Real{x.in, nullptr}; });
+}
 
 }  // namespace
 
 void populateDoubleMathPatterns(mlir::RewritePatternSet& patterns) {
-  patterns.add<DoubleFunctions>(patterns.getContext());
+  mlir::MLIRContext* context = patterns.getContext();
+  patterns.add<FormulaPattern>(context, mlir::Float64Type::get(context), formulaOf);
 }
 
 }  // namespace tessera::compiler::codegen

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "compiler/codegen/real_expression.h"
+#include "compiler/codegen/formula_pattern.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -118,34 +118,22 @@ Real erf(Real x) {
   return choose(x.isNan(), x, choose(a < 1, near, far).withSignOf(x));
 }
 
-struct SingleFunctions : mlir::RewritePattern {
-  explicit SingleFunctions(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/3, context) {}
-
-  mlir::LogicalResult matchAndRewrite(mlir::Operation* op, mlir::PatternRewriter& rewriter) const override {
-    if (op->getName().getDialectNamespace() != "math" || op->getNumResults() != 1 || op->getNumOperands() == 0 ||
-        !mlir::getElementTypeOrSelf(op->getResult(0).getType()).isF32())
-      return mlir::failure();
-    const Reals in{rewriter, op->getLoc(), op->getResult(0).getType()};
-    const Real x{&in, op->getOperand(0)};
-    const Real result =
-        llvm::TypeSwitch<mlir::Operation*, Real>(op)
-            .Case<math::ExpOp>([&](auto) { return op->hasAttr(kAtMostZero) ? expAtMostOne(x) : exp(x); })
-            .Case<math::ExpM1Op>([&](auto) { return expm1(x); })
-            .Case<math::LogOp>([&](auto) { return log(x); })
-            .Case<math::Log1pOp>([&](auto) { return log1p(x); })
-            .Case<math::TanhOp>([&](auto) { return tanh(x); })
-            .Case<math::ErfOp>([&](auto) { return erf(x); })
-            .Default([&](auto) { return Real{&in, nullptr}; });
-    if (!result.value) return mlir::failure();
-    rewriter.replaceOp(op, result.value);
-    return mlir::success();
-  }
-};
+Real formulaOf(mlir::Operation* op, Real x) {
+  return llvm::TypeSwitch<mlir::Operation*, Real>(op)
+      .Case<math::ExpOp>([&](auto) { return op->hasAttr(kAtMostZero) ? expAtMostOne(x) : exp(x); })
+      .Case<math::ExpM1Op>([&](auto) { return expm1(x); })
+      .Case<math::LogOp>([&](auto) { return log(x); })
+      .Case<math::Log1pOp>([&](auto) { return log1p(x); })
+      .Case<math::TanhOp>([&](auto) { return tanh(x); })
+      .Case<math::ErfOp>([&](auto) { return erf(x); })
+      .Default([&](auto) { return Real{x.in, nullptr}; });
+}
 
 }  // namespace
 
 void populateSingleMathPatterns(mlir::RewritePatternSet& patterns) {
-  patterns.add<SingleFunctions>(patterns.getContext());
+  mlir::MLIRContext* context = patterns.getContext();
+  patterns.add<FormulaPattern>(context, mlir::Float32Type::get(context), formulaOf);
 }
 
 }  // namespace tessera::compiler::codegen

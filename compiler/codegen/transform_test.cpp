@@ -1,19 +1,16 @@
 #include <random>
 
 #include "compiler/codegen/testing/check_workload.h"
-#include "compiler/codegen/testing/workload_text.h"
+#include "compiler/codegen/testing/winograd_text.h"
 #include "gtest/gtest.h"
 
 namespace tessera::compiler::codegen {
 namespace {
 
 using testing::checkWorkload;
+using testing::kTransformBody;
 using testing::Tensor;
 using testing::WorkloadText;
-
-constexpr char kTransformBody[] =
-    "%a = arith.mulf %i0, %i1 : f32\n    %m = arith.mulf %a, %i2 : f32\n    %r = arith.addf %o, %m : f32";
-constexpr char kMultiplyAdd[] = "%m = arith.mulf %i0, %i1 : f32\n    %r = arith.addf %o, %m : f32";
 
 /// A matrix of small integers, many of them zero; neighbouring rows and columns often differ in signs alone.
 Tensor matrix(WorkloadText& text, int64_t rows, int64_t columns, std::mt19937& random) {
@@ -35,31 +32,14 @@ std::vector<std::string> strategies(const v1::KernelInfo& info) {
   return found;
 }
 
-/// Blocks of t x t with a step of m, a product for each position, blocks of m x m side by side, bias and ReLU; with
-/// zeros around them where `border` is.
+/// A convolution of random size in its three stages, bias and ReLU; with zeros around them where `border` is.
 std::string convolutionInStages(std::mt19937& random, int64_t m, int64_t down, int64_t across, int64_t border) {
-  const int64_t t = m + 2, c = 1 + random() % 3, k = 1 + random() % 3, block = random() % 4 == 0 ? 8 : 16;
-  const std::string step = std::to_string(m);
+  const auto inputs = static_cast<int64_t>(1 + random() % 3), outputs = static_cast<int64_t>(1 + random() % 3);
+  const int64_t block = random() % 4 == 0 ? 8 : 16;
+  const testing::WinogradText convolution{m, inputs, outputs, down, across, block};
   WorkloadText text;
-  const Tensor x = text.argument({c, down * m + 2, across * m + 2, block}),
-               u = text.argument({t, t, k, c, block, block});
-  const Tensor bias = text.argument({k, block});
-  const Tensor to_input = matrix(text, t, t, random), to_output = matrix(text, m, t, random);
-  const Tensor v = text.generic(
-      {to_input, to_input, x},
-      {"d0, d6", "d1, d7", "d2, d3 * " + step + " + d6, d4 * " + step + " + d7, d5", "d0, d1, d2, d3, d4, d5"},
-      text.fill({t, t, c, down, across, block}, "0.0"), 8, "pppppprr", kTransformBody);
-  const Tensor product =
-      text.generic({v, u}, {"d0, d1, d6, d3, d4, d7", "d0, d1, d2, d6, d7, d5", "d0, d1, d2, d3, d4, d5"},
-                   text.fill({t, t, k, down, across, block}, "0.0"), 8, "pppppprr", kMultiplyAdd);
-  const Tensor y = text.generic(
-      {to_output, to_output, product},
-      {"d2, d6", "d4, d7", "d6, d7, d0, d1, d3, d5", "d0, d1 * " + step + " + d2, d3 * " + step + " + d4, d5"},
-      text.fill({k, down * m, across * m, block}, "0.0"), 8, "pppppprr", kTransformBody);
-  const Tensor z = text.generic({y, bias}, {"d0, d1, d2, d3", "d0, d3", "d0, d1, d2, d3"},
-                                text.empty({k, down * m, across * m, block}), 4, "",
-                                "%z = arith.constant 0.0 : f32\n    %s = arith.addf %i0, %i1 : f32\n    %r = "
-                                "arith.maximumf %s, %z : f32");
+  const Tensor to_input = matrix(text, m + 2, m + 2, random), to_output = matrix(text, m, m + 2, random);
+  const Tensor z = convolution.write(text, to_input, to_output);
   return text.finish({border == 0 ? z : text.pad(z, {0, border, 1, 0}, {0, 1, 2, 0}, "0.0")});
 }
 

@@ -4,18 +4,17 @@
 #include <cstdio>
 #include <random>
 
-#include "compiler/codegen/testing/workload_text.h"
+#include "compiler/codegen/testing/winograd_text.h"
+#include "compiler/fusion/ceil_div.h"
 #include "compiler/graph/winograd_algorithm.h"
 
 namespace tessera::compiler::codegen::benchmark {
 namespace {
 
+using testing::kBiasRelu;
+using testing::kMultiplyAdd;
 using testing::Tensor;
 using testing::WorkloadText;
-
-constexpr char kMultiplyAdd[] = "%m = arith.mulf %i0, %i1 : f32\n    %r = arith.addf %o, %m : f32";
-constexpr char kBiasRelu[] =
-    "%z = arith.constant 0.0 : f32\n    %s = arith.addf %i0, %i1 : f32\n    %r = arith.maximumf %s, %z : f32";
 
 template <typename... Values>
 std::string nameOf(const char* format, Values... values) {
@@ -92,33 +91,15 @@ Tensor matrixOf(WorkloadText& text, llvm::ArrayRef<float> entries, int64_t rows)
 
 /// The stages that graph/winograd makes of a 3x3 convolution; GFLOP/s count the direct convolution's operations.
 Case winogradCase(const Conv& conv, const WinogradAlgorithm& algorithm, int64_t block) {
-  const int64_t m = algorithm.results, t = algorithm.side(), blocks = (conv.size + m - 1) / m;
-  const int64_t c = conv.c / block, k = conv.k / block, padded = blocks * m + 2;
-  const std::string step = std::to_string(m);
-  constexpr char kTransform[] =
-      "%a = arith.mulf %i0, %i1 : f32\n    %m = arith.mulf %a, %i2 : f32\n    %r = arith.addf %o, %m : f32";
+  const int64_t m = algorithm.results, blocks = ceilDiv(conv.size, m);
+  const testing::WinogradText stages{m, conv.c / block, conv.k / block, blocks, blocks, block};
   WorkloadText text;
-  const Tensor x = text.argument({c, padded, padded, block}), u = text.argument({t, t, k, c, block, block}),
-               bias = text.argument({k, block});
-  const Tensor to_input = matrixOf(text, algorithm.input, t), to_output = matrixOf(text, algorithm.output, m);
-  const Tensor v = text.generic(
-      {to_input, to_input, x},
-      {"d0, d6", "d1, d7", "d2, d3 * " + step + " + d6, d4 * " + step + " + d7, d5", "d0, d1, d2, d3, d4, d5"},
-      text.fill({t, t, c, blocks, blocks, block}, "0.0"), 8, "pppppprr", kTransform);
-  const Tensor product =
-      text.generic({v, u}, {"d0, d1, d6, d3, d4, d7", "d0, d1, d2, d6, d7, d5", "d0, d1, d2, d3, d4, d5"},
-                   text.fill({t, t, k, blocks, blocks, block}, "0.0"), 8, "pppppprr", kMultiplyAdd);
-  const Tensor y = text.generic(
-      {to_output, to_output, product},
-      {"d2, d6", "d4, d7", "d6, d7, d0, d1, d3, d5", "d0, d1 * " + step + " + d2, d3 * " + step + " + d4, d5"},
-      text.fill({k, blocks * m, blocks * m, block}, "0.0"), 8, "pppppprr", kTransform);
-  const Tensor z = text.generic({y, bias}, {"d0, d1, d2, d3", "d0, d3", "d0, d1, d2, d3"},
-                                text.empty({k, blocks * m, blocks * m, block}), 4, "", kBiasRelu);
+  const Tensor to_input = matrixOf(text, algorithm.input, stages.side()),
+               to_output = matrixOf(text, algorithm.output, m);
   return {nameOf("%s %ld->%ld %ldx%ld", algorithm.name, conv.c, conv.k, conv.size, conv.size),
           18.0 * static_cast<double>(conv.k * conv.c * conv.size * conv.size),
-          text.finish({z}),
-          {count({c, padded, padded, block}), count({t, t, k, c, block, block}), count({k, block}),
-           count({k, blocks * m, blocks * m, block})},
+          text.finish({stages.write(text, to_input, to_output)}),
+          {count(stages.input()), count(stages.filters()), count(stages.bias()), count(stages.result())},
           {[conv] { return dnnlConvolution(conv); }}};
 }
 
