@@ -137,12 +137,13 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     std::optional<ImportedModel> again;
     if (optimized) again = copyOf(*model);
     absl::StatusOr<PlannedGraph> graph =
-        planGraph(*std::move(model), target, {.winograd = optimized, .chains = optimized});
+        planGraph(*std::move(model), target,
+                  {.winograd = optimized, .chains = optimized ? request.merging : fusion::Merging::kNever});
     if (!graph.ok()) return inVariant(bindings, count, graph.status());
     if (absl::Status status = runsSliced(graph->plan, target, request.spec.options()); again && !status.ok()) {
       // What slices cannot be is known when code is planned: once more without them, and said so.
       const v1::GraphReport first = graph->plan.report();
-      graph = planGraph(*std::move(again), target, {.winograd = optimized, .chains = false});
+      graph = planGraph(*std::move(again), target, {.winograd = optimized, .chains = fusion::Merging::kNever});
       if (!graph.ok()) return inVariant(bindings, count, graph.status());
       declineSlices(first, status, *graph->plan.mutable_report());
     }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "compiler/fusion/decision.h"
 #include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/job.pb.h"
@@ -25,10 +26,11 @@ using ProgressFn = std::function<void(const v1::Progress&)>;
 struct PlanRequest {
   std::string model_path;
   v1::CompileSpec spec;
-  v1::Target target;                                 ///< resolved and validated
-  std::map<std::string, std::string> external_data;  ///< external-data location -> local file
-  std::string weights_path;                          ///< where the weights section is written; empty: nowhere
-  bool describe_model = false;                       ///< whether PlanResult.model is wanted
+  v1::Target target;                                        ///< resolved and validated
+  std::map<std::string, std::string> external_data;         ///< external-data location -> local file
+  std::string weights_path;                                 ///< where the weights section is written; empty: nowhere
+  bool describe_model = false;                              ///< whether PlanResult.model is wanted
+  fusion::Merging merging = fusion::Merging::kWhereItPays;  ///< of chains and regions
 };
 
 struct PlanResult {

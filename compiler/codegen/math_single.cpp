@@ -20,15 +20,17 @@ constexpr double kShift = 12582912.0;  // 1.5 * 2^23
 constexpr int64_t kShiftBits = 0x4b400000;
 constexpr double kSmallestNormal = 0x1p-126;
 
-/// x = n ln 2 + r, |r| <= ln 2 / 2.
+/// x = n ln 2 + r, |r| <= ln 2 / 2 but for rounding; n in the low bits of `shifted` = n + kShift + `above`. Rounding to
+/// a whole number is what an addition of kShift does: two instructions less than asking for it.
 struct Reduced {
-  Bits n;
+  Real shifted;
   Real r;
 };
 
-Reduced reduced(Real x) {
-  const Real n = (x * kLog2e).rounded();
-  return {(n + kShift).bits() + -kShiftBits, x - n * kLn2High - n * kLn2Low};
+Reduced reduced(Real x, double above = 0) {
+  const Real shifted = x * kLog2e + (kShift + above);
+  const Real n = shifted - (kShift + above);
+  return {shifted, x - n * kLn2High - n * kLn2Low};
 }
 
 /// e^r - 1 for |r| <= ln 2 / 2, to 2^-26 of itself.
@@ -40,18 +42,29 @@ Real seriesOfExpm1(Real r) {
 /// e^x where neither x nor the result leaves the normal numbers: the exponent is added to the bits.
 Real expWithin(Real x) {
   const Reduced reduction = reduced(x);
-  return realOf((1.0 + seriesOfExpm1(reduction.r)).bits() + (reduction.n << 23));
+  return realOf((1.0 + seriesOfExpm1(reduction.r)).bits() + (reduction.shifted.bits() << 23));
+}
+
+constexpr double kLowest = -87.336541;  // below, e^x is no normal number
+
+/// e^x for x <= 0 or NaN: no overflow to look after, and a NaN passes the product with the power of two unharmed.
+Real expAtMostOne(Real x) {
+  const Reduced reduction = reduced(x, 127);
+  const Real power = realOf(reduction.shifted.bits() << 23);
+  const Real series = reduction.r.polynomial(
+      {1, 1, 4.999999702e-01, 1.666654199e-01, 4.166720435e-02, 8.366691880e-03, 1.388248871e-03});
+  return choose(x < kLowest, x.constant(0), series * power);
 }
 
 /// A masked score of an attention is far below; a product that underflows would cost a hundred cycles there.
 Real exp(Real x) {
-  const Real result = choose(x < -87.336541, x.constant(0), expWithin(x));
+  const Real result = choose(x < kLowest, x.constant(0), expWithin(x));
   return choose(x.compare(mlir::arith::CmpFPredicate::OLE, x.constant(88.72283)), result, x + kInf);  // or NaN
 }
 
 Real expm1(Real x) {
-  const Reduced reduction = reduced(x);
-  const Real power = realOf((reduction.n + 127) << 23);
+  const Reduced reduction = reduced(x, 127);
+  const Real power = realOf(reduction.shifted.bits() << 23);
   const Real near = power * seriesOfExpm1(reduction.r) + (power - 1);
   return choose(x.abs() < 40, near, exp(x) - 1).withSignOf(x);
 }
@@ -107,7 +120,7 @@ Real erf(Real x) {
 
 Real formulaOf(mlir::Operation* op, Real x) {
   return llvm::TypeSwitch<mlir::Operation*, Real>(op)
-      .Case<math::ExpOp>([&](auto) { return exp(x); })
+      .Case<math::ExpOp>([&](auto) { return op->hasAttr(kAtMostZero) ? expAtMostOne(x) : exp(x); })
       .Case<math::ExpM1Op>([&](auto) { return expm1(x); })
       .Case<math::LogOp>([&](auto) { return log(x); })
       .Case<math::Log1pOp>([&](auto) { return log1p(x); })

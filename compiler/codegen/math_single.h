@@ -4,6 +4,9 @@
 
 namespace tessera::compiler::codegen {
 
+/// A unit attribute of a math.exp whose argument is at most zero, or NaN: what a softmax takes the exponential of.
+inline constexpr char kAtMostZero[] = "tessera.at_most_zero";
+
 /// Mathematical functions of f32 in f32, without a library, without branches. Largest errors over all floats, held by
 /// math_test with and without fused multiply-add: exp, log, erf, tanh, log1p 1.5 ulp, expm1 2 ulp, 1 / (1 + exp(-x))
 /// 2.5 ulp. exp is 0 below -87.3365 (where the result would be denormal); denormal arguments are exact.

@@ -102,6 +102,7 @@ struct SingleFunction {
 
 const SingleFunction kSingleFunctions[] = {
     {"exp", "%r = math.exp %i0 : f32", std::exp, -87.3365F, 88.7228F, 1.5},
+    {"exp_at_most_one", "%r = math.exp %i0 {tessera.at_most_zero} : f32", std::exp, -87.3365F, 0, 1.5},
     {"expm1", "%r = math.expm1 %i0 : f32", std::expm1, -200, 88.7F, 2},
     {"log", "%r = math.log %i0 : f32", std::log, 1e-45F, 3.4e38F, 1.5},
     {"log1p", "%r = math.log1p %i0 : f32", std::log1p, -0.9999999F, 3.4e38F, 1.5},
@@ -268,6 +269,29 @@ TEST(MathExtremes, FollowTheLimits) {
         // A result below the smallest normal number may be flushed.
         EXPECT_NEAR(y[i], expected, 2e-6 * std::fabs(expected) + 1.2e-38) << name << "(" << x[i] << ")";
       }
+    }
+  }
+}
+
+TEST(MathExtremes, OfPowersAtMostOne) {
+  std::vector<float> x{0.0F, -0.0F, -std::numeric_limits<float>::infinity(), -87.4F, -3e38F, -1e-40F};
+  for (uint32_t payload : {0x7fc00000U, 0xffc00000U, 0x7f800001U, 0x7fffffffU, 0xffabcdefU})
+    x.push_back(std::bit_cast<float>(payload));
+  WorkloadText text;
+  const auto n = static_cast<int64_t>(x.size());
+  const Tensor result = text.generic({text.argument({n})}, {"d0", "d0"}, text.empty({n}), 1, "",
+                                     "%r = math.exp %i0 {tessera.at_most_zero} : f32");
+  auto built = buildObject(hostUnit(text.finish({result})));
+  ASSERT_TRUE(built.ok()) << built.status().message();
+  auto loaded = LoadedUnit::load(*built);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  std::vector<float> y(x.size());
+  (*loaded)->run({x.data(), y.data()}, 1);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(y[i])) << i;
+    } else {
+      EXPECT_EQ(y[i], x[i] > -1 ? 1 : 0) << x[i];
     }
   }
 }

@@ -6,6 +6,7 @@
 #include "compiler/codegen/region_geometry.h"
 #include "compiler/codegen/region_packing.h"
 #include "compiler/codegen/region_scratch.h"
+#include "compiler/codegen/region_strips.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
@@ -39,11 +40,12 @@ class RegionBuilder {
     chooseLayouts();
     chooseDepths();
     llvm::SmallVector<int> group(geometry_.sliceLoops(), 0);
-    do region_.variants.push_back({group, {}});
+    do region_.variants.push_back({group, {}, {}});
     while (next(group));
     std::vector<std::vector<RegionNest>> sliced;
     for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
     panels_ = planRegion(builder_, machine_, sliced, region_, before);
+    formStrips(region_, machine_);
     placeScratch();
     return std::move(region_);
   }
@@ -241,6 +243,12 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
   region->description = absl::StrCat("region of ", nests.nests.size(), " nests, ", region->slices(), " slices of ",
                                      shape.empty() ? "1" : absl::StrJoin(shape, "x"));
   if (region->blocks > 1) absl::StrAppend(&region->description, " in ", region->blocks, " blocks of r0");
+  for (const RegionVariant& variant : region->variants) {
+    if (variant.strips.empty()) continue;
+    const Strip& strip = variant.strips[0];
+    absl::StrAppend(&region->description, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
+    break;
+  }
   return region;
 }
 

@@ -14,10 +14,18 @@ struct RegionStep {
   bool last = false;  ///< in the last block of a slice only
 };
 
+/// Steps [first, end) of a variant that run a few rows at a time, one after another within these.
+struct Strip {
+  size_t first = 0, end = 0;
+  int64_t rows = 1;   ///< iterations of each step's outermost loop
+  int64_t count = 1;  ///< strips of a slice
+};
+
 /// Code for slices of one geometry: full ones, the last, those that touch a padded border.
 struct RegionVariant {
   llvm::SmallVector<int> group;  ///< per slice loop: which of Region::groups
   std::vector<RegionStep> steps;
+  std::vector<Strip> strips;  ///< in the order of `steps`
 };
 
 /// Nests that run slice by slice in one phase. Slices are numbered with the first slice loop slowest.

@@ -85,9 +85,11 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& 
       return refuseChain(absl::StrCat("\"", name, "\" names no dimension of the first result"), name, accepted);
     if (auto status = cutDimension(coordinates, dim, tile, loops); !status.ok()) return status;
   }
-  if (blocks > 0 && blocks < lastReduction(nests)) {
-    mlir::OpBuilder builder(func.getContext());
-    builder.setInsertionPointToStart(&func.getBody().front());
+  mlir::OpBuilder builder(func.getContext());
+  builder.setInsertionPointToStart(&func.getBody().front());
+  if (blocks == 0 || blocks >= lastReduction(nests)) {
+    easeSoftmax(builder, nests);
+  } else {
     auto reduction = runSoftmaxInBlocks(builder, nests, blocks);
     if (!reduction.ok()) return reduction.status();
     loops.push_back(std::move(*reduction));

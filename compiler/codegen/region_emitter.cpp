@@ -65,27 +65,52 @@ class RegionEmitter {
 
   void run(const RegionVariant& variant) {
     OpBuilder::InsertionGuard guard(b_);
-    for (const RegionStep& step : variant.steps) {
+    auto strip = variant.strips.begin();
+    for (size_t s = 0; s < variant.steps.size(); ++s) {
       OpBuilder::InsertionGuard inner(b_);
-      if (step.depth < static_cast<int>(region_.counts.size())) {
-        Value due = nullptr;  // the later numbers are all zero
-        for (size_t v = step.depth; v < region_.counts.size(); ++v) {
-          if (region_.counts[v] == 1) continue;
-          Value zero = compare(arith::CmpIPredicate::eq, context_.slice[v], constant(0));
-          due = due ? arith::AndIOp::create(b_, loc_, due, zero).getResult() : zero;
-        }
-        // Nothing before the last numbers either: only the first slice of this range.
-        if (step.depth == 0) due = nullptr;
-        due = due ? arith::OrIOp::create(b_, loc_, due, first_).getResult() : first_;
-        auto branch = mlir::scf::IfOp::create(b_, loc_, due, /*withElseRegion=*/false);
-        b_.setInsertionPointToStart(branch.thenBlock());
+      const RegionStep& step = variant.steps[s];
+      enterWhenDue(step);
+      if (strip == variant.strips.end() || s < strip->first) {
+        emitNest(b_, step.nest, step.plan, context_, constant(0), constant(gridOf(step.nest, step.plan)));
+        continue;
       }
-      if (step.last) {
-        Value is_last = compare(arith::CmpIPredicate::eq, context_.slice.back(), constant(region_.counts.back() - 1));
-        auto branch = mlir::scf::IfOp::create(b_, loc_, is_last, /*withElseRegion=*/false);
-        b_.setInsertionPointToStart(branch.thenBlock());
+      auto loop = mlir::scf::ForOp::create(b_, loc_, constant(0), constant(strip->count), constant(1));
+      b_.setInsertionPointToStart(loop.getBody());
+      for (; s < strip->end; ++s) emitStrip(variant.steps[s], strip->rows, loop.getInductionVar());
+      --s;
+      ++strip;
+    }
+  }
+
+  /// The grid points of strip `number` of a step.
+  void emitStrip(const RegionStep& step, int64_t rows, Value number) {
+    OpBuilder::InsertionGuard guard(b_);
+    const int64_t points = rows / step.plan.levels[0].step, all = gridOf(step.nest, step.plan);
+    Value lo = arith::MulIOp::create(b_, loc_, number, constant(points));
+    Value hi = arith::AddIOp::create(b_, loc_, lo, constant(points));
+    if (all % points != 0) hi = arith::MinSIOp::create(b_, loc_, hi, constant(all));
+    emitNest(b_, step.nest, step.plan, context_, lo, hi);
+  }
+
+  /// Goes into the branches for slices in which a step does not run.
+  void enterWhenDue(const RegionStep& step) {
+    if (step.depth < static_cast<int>(region_.counts.size())) {
+      Value due = nullptr;  // the later numbers are all zero
+      for (size_t v = step.depth; v < region_.counts.size(); ++v) {
+        if (region_.counts[v] == 1) continue;
+        Value zero = compare(arith::CmpIPredicate::eq, context_.slice[v], constant(0));
+        due = due ? arith::AndIOp::create(b_, loc_, due, zero).getResult() : zero;
       }
-      emitNest(b_, step.nest, step.plan, context_, constant(0), constant(gridOf(step.nest, step.plan)));
+      // Nothing before the last numbers either: only the first slice of this range.
+      if (step.depth == 0) due = nullptr;
+      due = due ? arith::OrIOp::create(b_, loc_, due, first_).getResult() : first_;
+      auto branch = mlir::scf::IfOp::create(b_, loc_, due, /*withElseRegion=*/false);
+      b_.setInsertionPointToStart(branch.thenBlock());
+    }
+    if (step.last) {
+      Value is_last = compare(arith::CmpIPredicate::eq, context_.slice.back(), constant(region_.counts.back() - 1));
+      auto branch = mlir::scf::IfOp::create(b_, loc_, is_last, /*withElseRegion=*/false);
+      b_.setInsertionPointToStart(branch.thenBlock());
     }
   }
 

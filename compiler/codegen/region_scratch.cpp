@@ -90,6 +90,15 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
       lifetimes.erase(lifetimes.begin() + static_cast<int64_t>(later--));
       break;
     }
+  // Steps that take turns strip by strip are one for all other buffers.
+  for (const RegionVariant& variant : region.variants)
+    for (const Strip& strip : variant.strips) {
+      const int first = variant.steps[strip.first].number, last = variant.steps[strip.end - 1].number;
+      for (Lifetime& lifetime : lifetimes) {
+        if (lifetime.first > first && lifetime.first <= last) lifetime.first = first;
+        if (lifetime.last >= first && lifetime.last < last) lifetime.last = last;
+      }
+    }
   region.scratch_bytes = placeByLifetime(lifetimes);
   for (const Lifetime& placed : lifetimes) region.scratch.emplace_back(placed.buffer, placed.offset);
   for (auto [buffer, below] : over)

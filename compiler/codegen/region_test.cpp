@@ -72,6 +72,16 @@ TEST(Region, AttentionWithWholeRows) {
                     chain.batch * ((chain.m + 15) / 16));
 }
 
+TEST(Region, RowsOfASoftmaxStayInL1) {
+  // 701 scores are 2.8 kB: five rows or so in half of L1, whose last strip and whose last slice are short.
+  for (const Chain& chain : {Chain{2, 50, 701, 24, 20}, Chain{1, 37, 701, 8, 5}, Chain{1, 23, 350, 8, 5, "f64"}}) {
+    const auto info = checkWorkload(productChain(chain, true), chained({{"d0", 1}, {"d1", 17}}));
+    expectOneRegion(info, chain.batch * ((chain.m + 16) / 17));
+    EXPECT_NE(info.phases(info.phases_size() - 1).strategy().find("rows at a time"), std::string::npos)
+        << info.phases(info.phases_size() - 1).strategy();
+  }
+}
+
 TEST(Region, AttentionWithRunningMaximum) {
   for (const Chain& chain : {Chain{2, 48, 64, 32, 32}, Chain{3, 29, 37, 19, 23}, Chain{2, 48, 64, 32, 32, "f32", true},
                              Chain{1, 5, 7, 3, 2}, Chain{2, 33, 30, 16, 17, "f64"}}) {

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/body_op.h"
-#include "compiler/codegen/loop_order.h"
-#include "compiler/codegen/reduction.h"
+#include "compiler/codegen/math_single.h"
+#include "compiler/codegen/softmax_parts.h"
 #include "compiler/codegen/tile_plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -17,44 +17,12 @@ namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
 
-bool reads(const Nest& nest, Value root) {
-  return llvm::any_of(nest.statements, [&](const Statement& statement) {
-    return llvm::any_of(statement.inputs,
-                        [&](const Operand& input) { return input.access.root == root && !input.from; });
-  });
-}
-
-bool writes(const Nest& nest, Value root) {
-  return llvm::any_of(nest.statements, [&](const Statement& statement) {
-    return llvm::any_of(statement.outputs, [&](const Operand& output) { return output.access.root == root; });
-  });
-}
-
-/// The operation that computes what the body yields, when it is a `Op` on values of the body.
-template <typename Op>
-Op yieldedBy(const Statement& statement) {
-  return statement.body()->getTerminator()->getOperand(0).getDefiningOp<Op>();
-}
-
-bool isArgument(const Statement& statement, Value value, unsigned number) {
-  return value == statement.body()->getArgument(number);
-}
-
-/// One statement of one output and `inputs` operands in memory.
-bool isSimple(const Nest& nest, size_t inputs) {
-  const Statement& main = nest.statements[0];
-  return nest.statements.size() == 1 && main.outputs.size() == 1 && main.inputs.size() == inputs &&
-         llvm::all_of(main.inputs, [](const Operand& input) { return input.access.root != nullptr; });
-}
-
 bool isQuotient(const Nest& nest) {
   if (nest.hasReduction() || !isSimple(nest, 2)) return false;
   auto quotient = yieldedBy<arith::DivFOp>(nest.statements[0]);
   return quotient && isArgument(nest.statements[0], quotient.getLhs(), 0) &&
          isArgument(nest.statements[0], quotient.getRhs(), 1);
 }
-
-bool sameWalk(const Access& a, const Access& b) { return a.offset == b.offset && a.strides == b.strides; }
 
 /// `other`, given in the loops of `from`, in the loops of `to`, where both nests walk one buffer by `walked` and
 /// `walk`. Nothing when they do not walk it loop by loop.
@@ -132,78 +100,6 @@ bool deferDivision(SlicedNests& nests, size_t d) {
   return true;
 }
 
-/// Positions of the parts of softmax(S) V in the list.
-struct Parts {
-  size_t maximum = 0, powers = 0, sum = 0, product = 0;
-  int key = -1;  ///< the loop over columns of S in `product`
-};
-
-/// Where a reduction over one loop of one operand combines with `kind`.
-bool isRowReduction(const Nest& nest, llvm::ArrayRef<mlir::vector::CombiningKind> kinds) {
-  if (!isSimple(nest, 1) || llvm::count(nest.reduction, true) != 1) return false;
-  const Statement& main = nest.statements[0];
-  auto combiner = combinerOf(main, 0);
-  if (!combiner || !llvm::is_contained(kinds, combiner->kind) || !main.init[0]) return false;
-  return llvm::any_of(combiner->op->getOperands(), [&](Value operand) { return isArgument(main, operand, 0); });
-}
-
-bool isPowers(const Nest& nest) {
-  if (nest.hasReduction() || !isSimple(nest, 2)) return false;
-  const Statement& main = nest.statements[0];
-  auto power = yieldedBy<mlir::math::ExpOp>(main);
-  auto difference = power ? power.getOperand().getDefiningOp<arith::SubFOp>() : nullptr;
-  return difference && isArgument(main, difference.getLhs(), 0) && isArgument(main, difference.getRhs(), 1);
-}
-
-std::optional<Parts> findParts(const SlicedNests& nests) {
-  using mlir::vector::CombiningKind;
-  Parts parts;
-  bool found = false;
-  for (size_t n = 0; n < nests.nests.size(); ++n)
-    if (isContraction(nests.nests[n])) {
-      parts.product = n;
-      found = true;
-    }
-  if (!found) return std::nullopt;
-  const Nest& product = nests.nests[parts.product];
-  if (product.statements.size() < 2 || llvm::count(product.reduction, true) != 1) return std::nullopt;
-  auto quotient = yieldedBy<arith::DivFOp>(product.statements[1]);
-  const Operand& divided = product.statements[1].inputs[0];
-  if (!quotient || !divided.from || product.statements[1].inputs.size() != 2) return std::nullopt;
-  const Value sum = product.statements[1].inputs[1].access.root;
-  // From the sum backwards.
-  auto writerOf = [&](Value root, size_t before) -> std::optional<size_t> {
-    for (size_t n = before; n-- > 0;)
-      if (writes(nests.nests[n], root)) return n;
-    return std::nullopt;
-  };
-  auto at = writerOf(sum, parts.product);
-  if (!at || !isRowReduction(nests.nests[*at], {CombiningKind::ADD})) return std::nullopt;
-  parts.sum = *at;
-  const Access& summed = nests.nests[parts.sum].statements[0].inputs[0].access;
-  at = writerOf(summed.root, parts.sum);
-  if (!at || !isPowers(nests.nests[*at])) return std::nullopt;
-  parts.powers = *at;
-  const Statement& powers = nests.nests[parts.powers].statements[0];
-  at = writerOf(powers.inputs[1].access.root, parts.powers);
-  if (!at || !isRowReduction(nests.nests[*at], {CombiningKind::MAXIMUMF, CombiningKind::MAXNUMF})) return std::nullopt;
-  parts.maximum = *at;
-  const Nest &maximum = nests.nests[parts.maximum], &total = nests.nests[parts.sum];
-  // One shape, one layout: loops and strides can be used for each other.
-  if (maximum.statements[0].inputs[0].access.root != powers.inputs[0].access.root || maximum.extents != total.extents ||
-      maximum.reduction != total.reduction ||
-      !sameWalk(maximum.statements[0].outputs[0].access, total.statements[0].outputs[0].access) ||
-      !mlir::matchPattern(total.statements[0].init[0], mlir::m_AnyZeroFloat()))
-    return std::nullopt;
-  for (int loop = 0; loop < product.loops(); ++loop)
-    if (product.reduction[loop]) parts.key = loop;
-  // The product walks the powers along its reduction.
-  const bool along = llvm::any_of(product.statements[0].inputs, [&](const Operand& input) {
-    return input.access.root == summed.root && input.access.strides[parts.key] != 0;
-  });
-  return along ? std::optional(parts) : std::nullopt;
-}
-
 int reductionLoop(const Nest& nest) {
   return static_cast<int>(llvm::find(nest.reduction, true) - nest.reduction.begin());
 }
@@ -264,10 +160,10 @@ Nest lastStep(const Nest& product, Value accumulator) {
   return nest;
 }
 
-/// Operations of the running softmax, on scalars of one type.
-class RunningOps {
+/// Operations of a softmax, on scalars of one type.
+class SoftmaxOps {
  public:
-  RunningOps(OpBuilder& builder, mlir::Type element) : b_(builder), element_(element) {}
+  SoftmaxOps(OpBuilder& builder, mlir::Type element) : b_(builder), element_(element) {}
 
   mlir::linalg::LinalgOp fill(double value) {
     return bodyOp(b_, element_, 0,
@@ -287,11 +183,27 @@ class RunningOps {
       Value lowest = constant(b, loc, -std::numeric_limits<double>::infinity());
       Value masked = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, v[1], lowest);
       Value from = arith::SelectOp::create(b, loc, masked, constant(b, loc, 0), v[1]);
-      return mlir::math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, v[0], from));
+      return atMostOne(b, loc, v[0], from);
+    });
+  }
+  /// exp(v0 - v1) where v1 is the maximum over a row of v0.
+  mlir::linalg::LinalgOp powerOfRow() {
+    return bodyOp(b_, element_, 2, [](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
+      return atMostOne(b, loc, v[0], v[1]);
+    });
+  }
+  mlir::linalg::LinalgOp inverse() {
+    return bodyOp(b_, element_, 1, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
+      return arith::DivFOp::create(b, loc, constant(b, loc, 1), v[0]);
     });
   }
 
  private:
+  static Value atMostOne(OpBuilder& b, mlir::Location loc, Value x, Value maximum) {
+    auto power = mlir::math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, maximum));
+    power->setAttr(kAtMostZero, b.getUnitAttr());
+    return power;
+  }
   Value constant(OpBuilder& b, mlir::Location loc, double value) {
     return arith::ConstantOp::create(b, loc, b.getFloatAttr(element_, value));
   }
@@ -313,8 +225,48 @@ int deferDivisions(SlicedNests& nests) {
   return moved;
 }
 
+bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
+  const auto parts = findSoftmax(nests);
+  if (!parts) return false;
+  Nest &powers = nests.nests[parts->powers], &sum = nests.nests[parts->sum], &product = nests.nests[parts->product];
+  const Access total = sum.statements[0].outputs[0].access;
+  const Value scores = powers.statements[0].inputs[0].access.root, row = powers.statements[0].inputs[1].access.root;
+  // Each row's own maximum, over all that its sum adds up.
+  const Nest& maximum = nests.nests[parts->maximum];
+  const Access &scored = maximum.statements[0].inputs[0].access, &scores_read = powers.statements[0].inputs[0].access;
+  const auto own = inLoopsOf(powers, scores_read, maximum, scored, maximum.statements[0].outputs[0].access);
+  if (!own || !sameWalk(*own, powers.statements[0].inputs[1].access) ||
+      !sameWalk(scores_read, powers.statements[0].outputs[0].access) ||
+      !sameWalk(scored, sum.statements[0].inputs[0].access))
+    return false;
+  for (size_t n = parts->maximum + 1; n < nests.nests.size(); ++n) {
+    // What the maximum was taken of, and of which rows, when the powers are computed.
+    if (n < parts->powers && (writes(nests.nests[n], scores) || writes(nests.nests[n], row))) return false;
+    if (n != parts->product && reads(nests.nests[n], total.root)) return false;
+  }
+  if (nests.isResult(total.root) || llvm::count_if(product.statements, [&](const Statement& statement) {
+                                      return llvm::any_of(statement.inputs, [&](const Operand& input) {
+                                        return input.access.root == total.root && !input.from;
+                                      });
+                                    }) != 1)
+    return false;
+  SoftmaxOps ops(builder, total.element);
+  Statement& power = powers.statements[0];
+  power.op = ops.powerOfRow();
+  Statement inverse = sum.statements[0];
+  inverse.op = ops.inverse();
+  inverse.inputs = {sum.statements[0].outputs[0]};
+  inverse.inputs[0].from = RegisterRef{0, 0};
+  inverse.init = {nullptr};
+  inverse.stored = {true};
+  sum.statements[0].stored[0] = false;
+  sum.statements.push_back(std::move(inverse));
+  product.statements[1].op = ops.multiply();
+  return true;
+}
+
 absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& nests, int64_t tile) {
-  const auto parts = findParts(nests);
+  const auto parts = findSoftmax(nests);
   if (!parts)
     return refuseChain("r0 is named, and the last product reads no softmax", "r0",
                        "products with maximum, exp, sum and division over the rows between them");
@@ -344,7 +296,7 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   const Access& result = product.statements[0].outputs[0].access;
   const Value m = allocate(old_maximum), before = allocate(old_maximum), factor = allocate(old_maximum),
               s = allocate(old_maximum), acc = allocate(result.root);
-  RunningOps ops(builder, element);
+  SoftmaxOps ops(builder, element);
   const Access row_m = overRows(maximum, row, m), row_before = overRows(maximum, row, before),
                row_factor = overRows(maximum, row, factor), row_s = overRows(maximum, row, s);
   const Access acc_access = overRows(product, result, acc);
@@ -369,13 +321,13 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   running.statements[0].outputs[0].access.root = m;
   running.statements[0].init[0] = nullptr;
   const size_t maximum_at = add(running, When::kEveryBlock);
-  add(rowNest(maximum, ops.power(), {row_before, row_m}, row_factor), When::kEveryBlock);
-  add(rowNest(maximum, ops.multiply(), {row_s, row_factor}, row_s), When::kEveryBlock);
   Nest block_powers = powers;
   block_powers.statements[0].op = ops.power();
   block_powers.statements[0].inputs[1].access.root = m;
   block_powers.statements[0].index_weights.clear();
-  add(std::move(block_powers), When::kEveryBlock);
+  add(std::move(block_powers), When::kEveryBlock);  // right behind the maximum: its rows are near
+  add(rowNest(maximum, ops.power(), {row_before, row_m}, row_factor), When::kEveryBlock);
+  add(rowNest(maximum, ops.multiply(), {row_s, row_factor}, row_s), When::kEveryBlock);
   running = sum;
   running.statements[0].outputs[0].access.root = s;
   running.statements[0].init[0] = nullptr;

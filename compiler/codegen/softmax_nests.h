@@ -12,6 +12,12 @@ namespace tessera::compiler::codegen {
 /// the number of divisions moved.
 int deferDivisions(SlicedNests& nests);
 
+/// Where the last product reads a softmax whose division deferDivisions has moved: the sum of a row is inverted once
+/// and the product scaled by that, and the exponential is told that its argument is at most zero. The sum is at least 1
+/// and at most the length of the row, so nothing overflows; the result differs by a rounding. False where there is
+/// none.
+bool easeSoftmax(mlir::OpBuilder& builder, SlicedNests& nests);
+
 /// Rewrites softmax(S) V to blocks of `tile` columns of S with a running maximum m, a running sum s and a result
 /// that is scaled when the maximum grows (online softmax, Milakov and Gimelshein; FlashAttention, Dao et al.):
 ///

@@ -47,10 +47,12 @@ double haloBytes(const Chain& chain) {
 
 /// Seconds to bring everything once from where it lies when a chain starts: no level that is near makes up for that.
 double onceSeconds(const Chain& chain, const ChainMachine& machine) {
-  double bytes = 0;
+  double bytes = 0, written = 0;
   for (size_t t = 0; t < chain.tensors.size(); ++t)
     if (!chain.isIntermediate(static_cast<int>(t))) bytes += wholeBytes(chain, static_cast<int>(t));
-  return bytes / holder(machine, bytes).bytes_per_second;
+  for (const Member& member : chain.members)
+    if (!chain.isIntermediate(member.output)) written += wholeBytes(chain, member.output);
+  return (bytes + written) / holder(machine, bytes).bytes_per_second;
 }
 
 std::string micro(double seconds) { return absl::StrFormat("%.1f us", seconds * 1e6); }
@@ -77,7 +79,7 @@ Apart apart(const Chain& chain, const ChainMachine& machine, size_t level, const
       const double rate = chain.isIntermediate(original)
                               ? std::min(far, holder(machine, wholeBytes(chain, original)).bytes_per_second)
                               : far;
-      transfer += moved / rate;
+      transfer += (original == member.output ? 2 : 1) * moved / rate;  // a line is read before it is written
       result.bytes += moved;
     }
     transfer = std::max(transfer, onceSeconds(parts[p], machine));
@@ -96,18 +98,18 @@ double intermediateBytes(const Chain& chain) {
   return bytes;
 }
 
-/// Fills in whether to fuse and why; `what` names the fused form, `note` what is particular about it.
-void conclude(ChainDecision& decision, const std::string& what, const std::string& note) {
+/// Fills in whether to fuse and why; `what` names the fused form, `note` what is particular about it; less than `least`
+/// of the time saved is declined.
+void conclude(ChainDecision& decision, const std::string& what, const std::string& note, double least) {
   const double gain = 1 - decision.fused_seconds / decision.unfused_seconds;
-  decision.fuse = gain >= kLeastGain;
+  decision.fuse = gain >= least;
   decision.reason = absl::StrCat(what, " in ", decision.level, " take ", micro(decision.fused_seconds), " and move ",
                                  mega(decision.fused_bytes), note, ", one after another ",
                                  micro(decision.unfused_seconds), " and ", mega(decision.unfused_bytes));
   if (!decision.fuse && gain < 0) absl::StrAppend(&decision.reason, ": fused it would lose");
   if (!decision.fuse && gain >= 0) {
     absl::StrAppend(&decision.reason,
-                    absl::StrFormat(": a gain of %.1f %%, less than the %.0f %% that shorter loops cost", 100 * gain,
-                                    100 * kLeastGain));
+                    absl::StrFormat(": a gain of %.1f %%, less than the %.1f %% asked for", 100 * gain, 100 * least));
   }
 }
 
@@ -177,7 +179,7 @@ absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine
   std::string overlap;
   if (again > 1e-3) overlap = absl::StrFormat(" (%.0f %% computed again)", 100 * again);
   if (decision.keeps_halo) overlap = " (overlaps kept)";
-  conclude(decision, "blocks", overlap);
+  conclude(decision, "blocks", overlap, kLeastBlockGain);
   return decision;
 }
 
@@ -198,8 +200,12 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   decision.unfused_bytes = alone.bytes;
   if (!alone.fault.empty())
     return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
-  auto slices = planSlices(
-      chain, cut, {capacity, machine.levels[level + 1].bytes_per_second, machine.flops_per_second, machine.cores});
+  const SliceMachine core{.capacity_bytes = capacity,
+                          .bytes_per_second = machine.levels[level + 1].bytes_per_second,
+                          .near_bytes_per_second = memory.bytes_per_second,
+                          .flops_per_second = machine.flops_per_second,
+                          .cores = machine.cores};
+  auto slices = planSlices(chain, cut, core, between.running);
   if (!slices.ok()) {
     decision.fused_seconds = INFINITY;
     decision.reason = absl::StrCat(slices.status().message(), ", one after another ", micro(alone.seconds));
@@ -215,7 +221,17 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const double again = slices->flops / flopsOf(chain) - 1;
   if (again > 1e-3) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% computed again)", 100 * again));
   if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
-  conclude(decision, absl::StrCat(slices->slices, slices->slices == 1 ? " slice" : " slices"), note);
+  if (slices->blocks > 1) {
+    const auto rows = planSlices(chain, cut, core);
+    const double more = rows.ok() ? rows->seconds - slices->seconds : 0;
+    absl::StrAppend(&note, rows.ok() ? absl::StrCat(" (with whole rows ", micro(decision.fused_seconds + more), ")")
+                                     : " (whole rows do not fit)");
+  }
+  std::string what = absl::StrCat(slices->slices, slices->slices == 1 ? " slice" : " slices");
+  if (slices->blocks > 1)
+    absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],
+                    " with a running maximum and sum");
+  conclude(decision, what, note, again > 1e-3 ? kLeastOverlapGain : kLeastGain);
   decision.slices = *std::move(slices);
   return decision;
 }

@@ -58,8 +58,8 @@ TEST(ChainDecision, DeclinesWherePointwiseFeedsAWindow) {
   auto decision = decideChain(c6, cpu());
   ASSERT_TRUE(decision.ok()) << decision.status();
   EXPECT_FALSE(decision->fuse) << decision->reason;
-  EXPECT_THAT(decision->reason, testing::HasSubstr("less than the 3 % that shorter loops cost"));
-  EXPECT_GE(decision->fused_seconds, decision->unfused_seconds * (1 - kLeastGain));
+  EXPECT_THAT(decision->reason, testing::HasSubstr("less than the 5.0 % asked for"));
+  EXPECT_GE(decision->fused_seconds, decision->unfused_seconds * (1 - kLeastBlockGain));
 }
 
 TEST(ChainDecision, HaloIsComputedAgainWhereItDoesNotFit) {

@@ -76,12 +76,16 @@ class RegionCost {
     for (int tensor : results_)
       if (!partitions(*shapes, tensor, slice)) return std::nullopt;
 
-    double fixed = 0, per_slice = 0, resident = 0;
+    double fixed = 0, per_slice = 0, resident = 0, runs = 0;
     for (int tensor : touched_) {
       const double bytes = sliceBytes(*shapes, tensor);
       if (!inside_.at(tensor)) (shapes->invariant(tensor) ? resident : per_slice) += bytes;
+      if (!inside_.at(tensor) && !shapes->invariant(tensor)) runs += runsOf(*shapes, tensor);
     }
-    for (int tensor : results_) per_slice += sliceBytes(*shapes, tensor);
+    for (int tensor : results_) {
+      per_slice += sliceBytes(*shapes, tensor);
+      runs += runsOf(*shapes, tensor);
+    }
     region.peak_bytes = resident + peak(*shapes);
     const RegionMachine::MemoryLevel& memory = machine_.levels[level];
     if (region.peak_bytes <= memory.capacity_bytes) {
@@ -108,7 +112,7 @@ class RegionCost {
     region.recomputed_flops = std::max(0.0, done - needed);
     region.seconds =
         fixed / far + rounds * (machine_.slice_seconds + machine_.launch_seconds * static_cast<double>(nodes_.size()) +
-                                combine(compute, per_slice / far, machine_.overlaps));
+                                machine_.run_seconds * runs + combine(compute, per_slice / far, machine_.overlaps));
     return region;
   }
 
@@ -123,6 +127,17 @@ class RegionCost {
   }
   double sliceBytes(const SliceShapes& shapes, int tensor) const {
     return shapes.points(tensor) * static_cast<double>(graph_.tensors[tensor].element_bytes);
+  }
+  /// Contiguous pieces of memory that one slice of `tensor` is.
+  double runsOf(const SliceShapes& shapes, int tensor) const {
+    const std::vector<int64_t>& shape = graph_.tensors[tensor].shape;
+    double run = 1;
+    for (size_t d = shape.size(); d-- > 0;) {
+      const int64_t size = std::min(shapes.needed[tensor][d].size, shape[d]);
+      run *= static_cast<double>(size);
+      if (size < shape[d]) break;
+    }
+    return shapes.points(tensor) / run;
   }
   static double work(const GraphNode& node, double points) { return node.flops_per_point * points; }
 

@@ -22,6 +22,7 @@ struct RegionMachine {
   std::vector<MemoryLevel> levels;  ///< nearest first; the last one holds whole tensors
   double launch_seconds = 0;        ///< per node and slice
   double slice_seconds = 0;         ///< per slice: loop, addresses, barrier
+  double run_seconds = 0;           ///< per contiguous run of what a slice brings or leaves behind
   int64_t transfer_bytes = 64;      ///< contiguous runs of slices are multiples of it
   int cores = 1;                    ///< slices are dealt to so many; seconds are those of one with its share
   bool overlaps = false;            ///< transfers run beside computation (double buffering)

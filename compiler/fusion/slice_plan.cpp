@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kMostSizes = 24;
 /// A slice leaves at least so much of the level to what streams past it.
 constexpr double kLeastFree = 0.25;
+/// Elements of the shortest block of a running softmax.
+constexpr int64_t kLeastBlock = 128;
 /// Of all bytes of a chain: tensors of so few together do not decide how it is cut.
 constexpr double kSmallShare = 0.05;
 
@@ -73,10 +75,12 @@ double pointsBefore(const Chain& chain, const Tiles& tiles, const Order& order, 
 
 /// Work of the core with the most over the average when each gets an equal number of neighbouring slices.
 double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
-  const double all = pointsBefore(chain, plan.tiles, plan.order, plan.slices);
+  Order dealt = plan.order;
+  if (plan.blocks > 1) dealt.pop_back();  // blocks of a slice stay with its core
+  const double all = pointsBefore(chain, plan.tiles, dealt, plan.slices);
   double most = 0, before = 0;
   for (int core = 1; core <= cores; ++core) {
-    const double until = pointsBefore(chain, plan.tiles, plan.order, plan.slices * core / cores);
+    const double until = pointsBefore(chain, plan.tiles, dealt, plan.slices * core / cores);
     most = std::max(most, until - before);
     before = until;
   }
@@ -85,8 +89,8 @@ double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
 
 class Slicer {
  public:
-  Slicer(const Chain& chain, const std::vector<int>& cut, const SliceMachine& machine)
-      : chain_(chain), cut_(cut), machine_(machine) {}
+  Slicer(const Chain& chain, const std::vector<int>& cut, const SliceMachine& machine, int running)
+      : chain_(chain), cut_(cut), machine_(machine), running_(running) {}
 
   std::optional<SlicePlan> price(const Tiles& tiles) const {
     SlicePlan plan;
@@ -95,6 +99,10 @@ class Slicer {
       if (tiles[loop] >= chain_.loops[loop].extent) continue;
       plan.order.push_back(loop);
       plan.slices *= ceilDiv(chain_.loops[loop].extent, tiles[loop]);
+    }
+    if (running_ >= 0 && tiles[running_] < chain_.loops[running_].extent) {
+      plan.blocks = ceilDiv(chain_.loops[running_].extent, tiles[running_]);
+      plan.order.push_back(running_);
     }
     std::vector<double> volumes = resident(tiles, plan);
     if (volumes.empty()) volumes = streamed(tiles, plan);
@@ -105,66 +113,74 @@ class Slicer {
       const double flops = flopsOf(member, tiles);
       plan.flops += flops;
       plan.volume_bytes += volumes[m];
-      plan.seconds += elapsed(flops / machine_.flops_per_second, volumes[m] / machine_.bytes_per_second);
+      // A line is read before it is written.
+      const int output = chain_.members[m].output;
+      const double written = chain_.isIntermediate(output) ? 0 : bytesOf(chain_, output, wholeTiles());
+      plan.seconds += elapsed(flops / machine_.flops_per_second, (volumes[m] + written) / machine_.bytes_per_second);
     }
-    plan.seconds +=
-        machine_.nest_seconds * static_cast<double>(plan.slices * static_cast<int64_t>(chain_.members.size()));
+    const auto runs = static_cast<double>(plan.slices * plan.blocks);
+    plan.seconds += machine_.nest_seconds * runs * static_cast<double>(chain_.members.size());
+    if (plan.blocks > 1) plan.seconds += runs * blockSeconds(tiles);
     plan.idle = idleFactor(chain_, plan, machine_.cores);
     plan.seconds *= plan.idle;
     return plan;
   }
 
  private:
-  bool varies(int tensor) const {
-    return std::ranges::any_of(cut_, [&](int loop) { return chain_.accesses(tensor, loop); });
+  Tiles wholeTiles() const {
+    Tiles whole;
+    for (const Loop& loop : chain_.loops) whole.push_back(loop.extent);
+    return whole;
   }
 
-  /// Everything a member touches fits: what does not vary comes once, what varies once per slice.
+  /// What a block of a running softmax takes beside its part of the members: the result so far is scaled.
+  double blockSeconds(const Tiles& tiles) const {
+    const double bytes = bytesOf(chain_, chain_.members.back().output, tiles);
+    const double flops = 2 * bytes / static_cast<double>(chain_.tensors[chain_.members.back().output].element_bytes);
+    const double round = machine_.near_bytes_per_second > 0 ? 2 * bytes / machine_.near_bytes_per_second : 0;
+    return kRunningNests * machine_.nest_seconds + round + flops / machine_.flops_per_second;
+  }
+
+  std::vector<int> tensorsOf(const Member& member) const {
+    std::vector<int> tensors = member.inputs;
+    tensors.push_back(member.output);
+    return tensors;
+  }
+
+  /// Everything a slice touches fits, so each tensor moves as often as its slice is another one.
   std::vector<double> resident(const Tiles& tiles, SlicePlan& plan) const {
-    double constants = 0;
-    for (size_t t = 0; t < chain_.tensors.size(); ++t)
-      if (!varies(static_cast<int>(t))) constants += bytesOf(chain_, static_cast<int>(t), tiles);
+    plan.held_bytes = 0;
+    for (size_t t = 0; t < chain_.tensors.size(); ++t) plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
+    if (plan.held_bytes > machine_.capacity_bytes) return {};
+    const Structure structure(chain_, plan.order, Intermediates::kBlock);
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {
-      double held = constants, moved = 0;
-      std::vector<int> operands = member.inputs;
-      operands.push_back(member.output);
-      for (int tensor : operands) {
-        const double bytes = bytesOf(chain_, tensor, tiles);
-        if (!varies(tensor)) {
-          moved += bytes;
-          continue;
-        }
-        held += bytes;
+      double moved = 0;
+      for (int tensor : tensorsOf(member)) {
         if (chain_.isIntermediate(tensor)) continue;
-        // As often as there are slices of this tensor: a loop outside of it does not change it.
-        const Structure structure(chain_, plan.order, Intermediates::kBlock);
-        for (const Traffic& traffic : structure.traffic)
-          if (traffic.tensor == tensor) moved += structure.moved(traffic, tiles);
+        const auto traffic = std::ranges::find(structure.traffic, tensor, &Traffic::tensor);
+        moved += traffic == structure.traffic.end() ? bytesOf(chain_, tensor, tiles) : structure.moved(*traffic, tiles);
       }
-      if (held > machine_.capacity_bytes) return {};
-      plan.held_bytes = std::max(plan.held_bytes, held);
       volumes.push_back(moved);
     }
     return volumes;
   }
 
-  /// What belongs to a slice stays while what all slices read streams past it, once per slice.
+  /// What belongs to a slice stays while what all slices of the innermost loop read streams past it.
   std::vector<double> streamed(const Tiles& tiles, SlicePlan& plan) const {
+    if (plan.order.empty() || plan.blocks > 1) return {};
+    const int innermost = plan.order.back();
     plan.constants_stay = false;
     plan.held_bytes = 0;
+    for (size_t t = 0; t < chain_.tensors.size(); ++t)
+      if (chain_.accesses(static_cast<int>(t), innermost))
+        plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
+    if (plan.held_bytes > (1 - kLeastFree) * machine_.capacity_bytes) return {};
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {
-      double held = 0, moved = 0;
-      std::vector<int> operands = member.inputs;
-      operands.push_back(member.output);
-      for (int tensor : operands) {
-        const double bytes = bytesOf(chain_, tensor, tiles);
-        if (varies(tensor)) held += bytes;
-        if (!chain_.isIntermediate(tensor)) moved += bytes * static_cast<double>(plan.slices);
-      }
-      if (held > (1 - kLeastFree) * machine_.capacity_bytes) return {};
-      plan.held_bytes = std::max(plan.held_bytes, held);
+      double moved = 0;
+      for (int tensor : tensorsOf(member))
+        if (!chain_.isIntermediate(tensor)) moved += bytesOf(chain_, tensor, tiles) * static_cast<double>(plan.slices);
       volumes.push_back(moved);
     }
     return volumes;
@@ -173,7 +189,17 @@ class Slicer {
   const Chain& chain_;
   const std::vector<int>& cut_;
   const SliceMachine& machine_;
+  int running_;
 };
+
+/// Blocks of a running softmax: whole vectors, long enough for a register tile's sums to be worth their start.
+std::vector<int64_t> blocksOf(const Chain& chain, int running) {
+  if (running < 0) return {};
+  Loop loop = chain.loops[running];
+  loop.min_tile = kLeastBlock;
+  loop.multiple = 64;
+  return sizesOf(loop);
+}
 
 }  // namespace
 
@@ -193,7 +219,8 @@ bool separates(const Chain& chain, int loop) {
   return common <= kSmallShare * all;
 }
 
-absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine) {
+absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine,
+                                     int running) {
   if (auto status = validate(chain); !status.ok()) return status;
   // Loops that all but small tensors walk (the heads of an attention, wherever they lie in the result, and whatever
   // mask they share) have next to nothing in common between their points: outermost, they let what a point reads stay
@@ -201,9 +228,14 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   std::vector<int> cut, shared;
   for (int loop : loops) (separates(chain, loop) ? cut : shared).push_back(loop);
   cut.insert(cut.end(), shared.begin(), shared.end());
-  const Slicer slicer(chain, cut, machine);
+  const Slicer slicer(chain, cut, machine, running);
   std::optional<SlicePlan> best;
   double least = INFINITY;
+  auto consider = [&](const Tiles& tiles) {
+    auto plan = slicer.price(tiles);
+    // Larger slices come first and stay unless smaller ones are clearly cheaper.
+    if (plan && (!best || plan->seconds < best->seconds * (1 - 5e-3))) best = std::move(plan);
+  };
   for (size_t at = 0; at < cut.size(); ++at) {
     Tiles tiles;
     for (const Loop& loop : chain.loops) tiles.push_back(loop.extent);
@@ -214,9 +246,12 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
       for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor)
         if (chain.isIntermediate(tensor)) held += bytesOf(chain, tensor, tiles);
       least = std::min(least, held);
-      auto plan = slicer.price(tiles);
-      // Larger slices come first and stay unless smaller ones are clearly cheaper.
-      if (plan && (!best || plan->seconds < best->seconds * (1 - 5e-3))) best = std::move(plan);
+      consider(tiles);
+      for (int64_t block : blocksOf(chain, running)) {
+        tiles[running] = block;
+        consider(tiles);
+      }
+      if (running >= 0) tiles[running] = chain.loops[running].extent;
     }
   }
   if (!best)

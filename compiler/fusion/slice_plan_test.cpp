@@ -36,6 +36,31 @@ TEST(SlicePlan, WhatAllSlicesReadStreamsWhenItIsTooLarge) {
   EXPECT_NEAR(plan->volume_bytes, static_cast<double>(plan->slices) * weights + rows, 0.02 * plan->volume_bytes);
 }
 
+TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
+  SliceMachine machine = kCore;
+  machine.near_bytes_per_second = 170e9;
+  // Keys and values of 2 MiB each: with whole rows few rows fit, and all of them come again for each few.
+  Chain chain = gemmChain(1, 2048, 64, 64, 8192);
+  const int m = chain.loopNamed("m"), l = chain.loopNamed("l");
+  chain.loops[m].multiple = 6;
+  auto rows = planSlices(chain, {m}, machine), blocks = planSlices(chain, {m}, machine, l);
+  ASSERT_TRUE(rows.ok() && blocks.ok()) << rows.status() << blocks.status();
+  EXPECT_EQ(rows->blocks, 1);
+  EXPECT_EQ(blocks->blocks, (8192 + blocks->tiles[l] - 1) / blocks->tiles[l]);
+  EXPECT_GT(blocks->blocks, 8);
+  EXPECT_EQ(blocks->order, (Order{m, l}));
+  EXPECT_GT(blocks->tiles[m], 4 * rows->tiles[m]);
+  EXPECT_LT(blocks->volume_bytes, rows->volume_bytes / 4);
+  EXPECT_LT(blocks->seconds, rows->seconds);
+  EXPECT_LE(blocks->held_bytes, machine.capacity_bytes);
+  // Short ones stay whole: a block would start its sums again for nothing.
+  chain = gemmChain(12, 512, 64, 64, 512);
+  chain.loops[chain.loopNamed("m")].multiple = 6;
+  auto near = planSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, machine, chain.loopNamed("l"));
+  ASSERT_TRUE(near.ok()) << near.status();
+  EXPECT_EQ(near->blocks, 1);
+}
+
 TEST(SlicePlan, OverlapsOfWindowsAreComputedAgain) {
   const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
   const int h = chain.loopNamed("h");

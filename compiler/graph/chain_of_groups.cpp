@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/element_type.h"
 #include "compiler/graph/op_kind.h"
+#include "compiler/graph/softmax_of_groups.h"
 #include "compiler/graph/summary.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -168,6 +169,11 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
   if (result_.chain.members.size() < 2) return notAChain("fewer than two products");
   addReads();
   countBetween();
+  for (Operation* op : trace_.ops()) {
+    auto found = member_of_.find(op);
+    if (found == member_of_.end() || found->second + 1 != static_cast<int>(result_.chain.members.size())) continue;
+    result_.between.running = softmaxLoop(trace_, mlir::cast<LinalgOp>(op));
+  }
   findWindows();
   if (auto status = fusion::validate(result_.chain); !status.ok()) return status;
   return std::move(result_);

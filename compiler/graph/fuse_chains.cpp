@@ -62,8 +62,12 @@ struct Decided {
 
 class ChainFuser {
  public:
-  ChainFuser(std::vector<Group>& groups, const v1::Target& target, fusion::ChainMachine machine)
-      : groups_(groups), machine_(std::move(machine)), rows_(registerRows(target.registers().vector_count())) {
+  ChainFuser(std::vector<Group>& groups, const v1::Target& target, fusion::ChainMachine machine,
+             fusion::Merging merging)
+      : groups_(groups),
+        machine_(std::move(machine)),
+        merging_(merging),
+        rows_(registerRows(target.registers().vector_count())) {
     for (auto [id, group] : llvm::enumerate(groups)) {
       for (Operation* op : group.ops) group_of_[op] = static_cast<int>(id);
     }
@@ -87,6 +91,7 @@ class ChainFuser {
 
   std::vector<Group>& groups_;
   fusion::ChainMachine machine_;
+  fusion::Merging merging_;
   int64_t rows_;
   llvm::DenseMap<Operation*, int> group_of_;
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
@@ -171,7 +176,8 @@ void ChainFuser::decline(const Candidate& candidate, std::string reason) {
 
 /// What a chain is decided by, as text.
 std::string keyOf(const GroupChain& built) {
-  std::string key = absl::StrCat(built.between.passes, " ", built.between.steps, " ", built.between.flops);
+  std::string key = absl::StrCat(built.between.passes, " ", built.between.steps, " ", built.between.flops, " ",
+                                 built.between.running);
   for (const fusion::Loop& loop : built.chain.loops) absl::StrAppend(&key, ";", loop.extent, loop.whole ? "w" : "");
   for (const fusion::Tensor& tensor : built.chain.tensors) {
     absl::StrAppend(&key, "|", tensor.element_bytes);
@@ -210,7 +216,7 @@ void ChainFuser::decide(Candidate candidate) {
   v1::Decision shown = record(candidate);
   shown.set_reason(decision.reason);
   const bool sliced = decision.slices && decision.slices->slices > 1;
-  const bool fuse = decision.fuse && sliced;
+  const bool fuse = (decision.fuse || merging_ == fusion::Merging::kWhereverItCan) && sliced;
   if (decision.fuse && !sliced) shown.set_reason(absl::StrCat(decision.reason, ": one slice would run on one core"));
   const bool priced = decision.slices.has_value();
   shown.set_taken(fuse);
@@ -224,12 +230,17 @@ void ChainFuser::decide(Candidate candidate) {
 v1::ChainTiling tilingOf(const Decided& decided) {
   v1::ChainTiling tiling;
   const fusion::SlicePlan& slices = *decided.decision.slices;
-  for (int loop : slices.order)
+  for (int loop : slices.order) {
+    if (loop == decided.chain.between.running) {
+      tiling.add_order("r0");
+      tiling.add_tile(slices.tiles[loop]);
+    }
     for (const AccessTrace::Cut& cut : decided.chain.cuts) {
       if (cut.loop != loop) continue;
       tiling.add_order(absl::StrCat("d", cut.dimension));
       tiling.add_tile(slices.tiles[loop] * cut.stride);
     }
+  }
   tiling.set_predicted_bytes(decided.decision.fused_bytes);
   tiling.set_unfused_bytes(decided.decision.unfused_bytes);
   tiling.set_level(decided.decision.level);
@@ -277,10 +288,10 @@ std::vector<v1::Decision> ChainFuser::run() {
 
 }  // namespace
 
-std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target) {
+std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target, fusion::Merging merging) {
   absl::StatusOr<fusion::ChainMachine> machine = fusion::chainMachineOf(target);
   if (!machine.ok()) return {};
-  return ChainFuser(groups, target, *std::move(machine)).run();
+  return ChainFuser(groups, target, *std::move(machine), merging).run();
 }
 
 }  // namespace tessera::compiler

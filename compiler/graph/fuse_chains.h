@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compiler/fusion/decision.h"
 #include "compiler/graph/groups.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
@@ -16,6 +17,7 @@ namespace tessera::compiler {
 /// Candidates are linked by a value that only the next group reads, through plain views, with at most two groups of
 /// rows (softmax, elementwise) in between. Where candidates overlap, the larger gain wins. A target that states no
 /// clock or fewer than two memory levels decides nothing.
-std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target);
+std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target,
+                                     fusion::Merging merging = fusion::Merging::kWhereItPays);
 
 }  // namespace tessera::compiler

@@ -102,9 +102,9 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
 
   std::vector<Group> groups = formGroups(main);
   std::vector<v1::Decision> chains;
-  if (options.chains) {
-    chains = fuseChains(groups, target);
-    for (v1::Decision& decision : tileRegions(groups, target)) chains.push_back(std::move(decision));
+  if (options.chains != fusion::Merging::kNever) {
+    chains = fuseChains(groups, target, options.chains);
+    for (v1::Decision& decision : tileRegions(groups, target, options.chains)) chains.push_back(std::move(decision));
   }
   absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups));
   if (!planned.ok()) return planned.status();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "compiler/fusion/decision.h"
 #include "compiler/import/import.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
@@ -20,8 +21,8 @@ struct PlannedGraph {
 
 struct GraphOptions {
   bool winograd = true;  ///< whether convolutions may be computed in Winograd's domain, see winograd.h
-  /// Whether chains and regions are merged where that pays; code generation runs them slice by slice.
-  bool chains = true;
+  /// Which chains and regions are merged; code generation runs them slice by slice.
+  fusion::Merging chains = fusion::Merging::kWhereItPays;
 };
 
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.

@@ -23,7 +23,7 @@ class PlanTest : public ::testing::Test {
 
   mlir::MLIRContext context_;
   v1::Target target_;  ///< 16 lanes
-  GraphOptions options_{.chains = true};
+  GraphOptions options_;
 };
 
 }  // namespace tessera::compiler

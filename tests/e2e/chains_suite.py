@@ -112,6 +112,30 @@ def agrees(service, oracle, build, arguments, taken):
             check(relative <= TOLERANCE, f"{name} is off by {relative:.3g} with {threads} threads")
 
 
+def running_softmax(service, oracle, batch, rows, depth, keys, width, masked):
+    """Rows of scores too long for the cache come in blocks of keys; the first `masked` keys count for nothing, so that
+    whole blocks are masked. All scores together exist nowhere."""
+    model = Model()
+    path = model.save(service, attention(model, batch, rows, depth, keys, width))
+    model.arrays["x2"][..., :masked] = -np.inf
+    chains, sliced = decisions_of(service, path)
+    check(len(chains) == 1 and chains[0].get("taken"), f"decisions: {chains}")
+    print(f"   {chains[0]['reason']}")
+    check(len(sliced) == 1 and sliced[0]["chain"]["order"][-1] == "r0", str(sliced))
+    check("running maximum" in chains[0]["reason"] and "whole rows" in chains[0]["reason"], chains[0]["reason"])
+    plan = service.cli("explain", path, "--target", "host", "--json").json["plan"]
+    check(int(plan["arena_bytes"]) < 4 * batch * rows * keys, "the scores have a buffer")
+    session = oracle.load(path)
+    expected, _ = session.run(model.arrays)
+    session.close()
+    compiled = service.compile(path)
+    for threads in ("1", "2"):
+        outputs, _ = service.run(compiled.artifact, model.arrays, "--threads", threads)
+        for name, wanted in expected.items():
+            _, relative = difference(outputs[name], wanted)
+            check(relative <= TOLERANCE, f"{name} is off by {relative:.3g} with {threads} threads")
+
+
 def read_elsewhere_is_declined(service):
     model = Model()
     results = products(model, 2, 33, 16, 65, 17)
@@ -133,12 +157,17 @@ CASES = (
     (convolutions, (64, 56, 56, 64, 64, 1, 3, 1), False),
 )
 
+# batch, rows, depth, keys, width, masked keys
+LONG = ((12, 2048, 64, 2048, 64, 0), (1, 517, 31, 9001, 29, 700), (2, 531, 31, 8003, 45, 1))
+
 
 def main():
     with Oracle() as oracle, Service(workers=2) as service:
         cases = [(f"{build.__name__}/{'x'.join(map(str, arguments))}",
                   lambda b=build, a=arguments, t=taken: agrees(service, oracle, b, a, t))
                  for build, arguments, taken in CASES]
+        cases += [(f"running_softmax/{'x'.join(map(str, arguments))}",
+                   lambda a=arguments: running_softmax(service, oracle, *a)) for arguments in LONG]
         cases.append(("read_elsewhere_is_declined", lambda: read_elsewhere_is_declined(service)))
         return run("chains", cases)
 
