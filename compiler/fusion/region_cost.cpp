@@ -246,14 +246,15 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
         }
   // Finer steps around the best of these.
   for (bool better = best && best->level >= 0; better;) {
-    const Region from = *best;
+    const std::vector<int64_t> from = best->slice;
+    const double seconds = best->seconds;
     for (size_t d = 0; d < shape.size(); ++d)
-      for (int64_t step : {-from.slice[d] / 8, int64_t{-1}, int64_t{1}, from.slice[d] / 8}) {
-        std::vector<int64_t> slice = from.slice;
+      for (int64_t step : {-from[d] / 8, int64_t{-1}, int64_t{1}, from[d] / 8}) {
+        std::vector<int64_t> slice = from;
         slice[d] = std::clamp<int64_t>(slice[d] + step, 1, shape[d]);
-        if (slice != from.slice) consider(slice);
+        if (slice != from) consider(slice);
       }
-    better = best->seconds < from.seconds;
+    better = best->seconds < seconds;
   }
   return best;
 }

@@ -136,11 +136,11 @@ func.func @flatten(%x: tensor<1x3x10x10xf32>, %w: tensor<32x3x3x3xf32> {tessera.
 // CHECK: linalg.index 1
 // CHECK: return {{.*}} tensor<1x64x18x18xf32>
 // AVX2-LABEL: @reads_positions
-func.func @reads_positions(%x: tensor<1x3x20x20xf32>, %w: tensor<64x3x3x3xf32> {tessera.weight = 0 : i64}) -> tensor<1x64x18x18xf32> {
+func.func @reads_positions(%x: tensor<1x64x20x20xf32>, %w: tensor<64x64x3x3xf32> {tessera.weight = 0 : i64}) -> tensor<1x64x18x18xf32> {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<1x64x18x18xf32>
   %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x64x18x18xf32>) -> tensor<1x64x18x18xf32>
-  %r = linalg.conv_2d_nchw_fchw ins(%x, %w : tensor<1x3x20x20xf32>, tensor<64x3x3x3xf32>)
+  %r = linalg.conv_2d_nchw_fchw ins(%x, %w : tensor<1x64x20x20xf32>, tensor<64x64x3x3xf32>)
       outs(%f : tensor<1x64x18x18xf32>) -> tensor<1x64x18x18xf32>
   %y = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>, affine_map<(n, c, h, w) -> (n, c, h, w)>],
       iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%r : tensor<1x64x18x18xf32>) outs(%e : tensor<1x64x18x18xf32>) {
