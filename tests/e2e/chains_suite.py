@@ -16,6 +16,7 @@ from oracle.oracle import Oracle, difference
 from suite import check, run
 
 TOLERANCE = 1e-4  # of the output's largest magnitude
+CHIP = "cascadelake"  # what is decided is asked of one chip, whichever this host is; what is run is this host's
 
 
 class Model:
@@ -78,10 +79,10 @@ def convolutions(model, channels, height, width, middle, outputs, first, second,
 
 
 def decisions_of(service, path):
-    explained = service.cli("explain", path, "--target", "host", "--json").json
+    explained = service.cli("explain", path, "--target", CHIP, "--json").json
     found = explained["plan"]["report"].get("decisions", [])
     chains = [decision for decision in found if decision["kind"] == "fuse-chain"]
-    text = service.cli("explain", path, "--target", "host").out
+    text = service.cli("explain", path, "--target", CHIP).out
     for decision in chains:
         check(decision["reason"] in text, f"the text does not give the reason {decision['reason']!r}")
     # A convolution in Winograd's domain has slices of its own.
@@ -123,7 +124,7 @@ def running_softmax(service, oracle, batch, rows, depth, keys, width, masked):
     print(f"   {chains[0]['reason']}")
     check(len(sliced) == 1 and sliced[0]["chain"]["order"][-1] == "r0", str(sliced))
     check("running maximum" in chains[0]["reason"] and "whole rows" in chains[0]["reason"], chains[0]["reason"])
-    plan = service.cli("explain", path, "--target", "host", "--json").json["plan"]
+    plan = service.cli("explain", path, "--target", CHIP, "--json").json["plan"]
     check(int(plan["arena_bytes"]) < 4 * batch * rows * keys, "the scores have a buffer")
     session = oracle.load(path)
     expected, _ = session.run(model.arrays)
@@ -158,7 +159,7 @@ CASES = (
 )
 
 # batch, rows, depth, keys, width, masked keys
-LONG = ((12, 2048, 64, 2048, 64, 0), (1, 517, 31, 9001, 29, 700), (2, 531, 31, 8003, 45, 1))
+LONG = ((12, 2048, 64, 2048, 64, 0), (5, 517, 31, 9001, 29, 700), (2, 531, 31, 8003, 45, 1))
 
 
 def main():

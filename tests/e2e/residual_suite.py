@@ -14,7 +14,7 @@ import numpy as np
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.chains_suite import TOLERANCE, Model
+from e2e.chains_suite import CHIP, TOLERANCE, Model
 from e2e.tessera_e2e import Service
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
@@ -41,7 +41,7 @@ def bottleneck(model, batch, channels, height, width, inner):
 def runs_in_slices(service, oracle, batch, channels, height, width, inner):
     model = Model()
     path = model.save(service, bottleneck(model, batch, channels, height, width, inner))
-    plan = service.cli("explain", path, "--target", "host", "--json").json["plan"]
+    plan = service.cli("explain", path, "--target", CHIP, "--json").json["plan"]
     decisions = [decision for decision in plan["report"]["decisions"]
                  if decision["kind"] in ("fuse-chain", "tile-region") and decision.get("taken")]
     for decision in decisions:
