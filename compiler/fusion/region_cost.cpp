@@ -66,8 +66,7 @@ class RegionCost {
     if (!shapes) return std::nullopt;
     const int result = graph_.nodes[nodes_.back()].output;
     Region region{nodes_, level, slice};
-    for (size_t d = 0; d < slice.size(); ++d)
-      region.slices *= (graph_.tensors[result].shape[d] + slice[d] - 1) / slice[d];
+    for (size_t d = 0; d < slice.size(); ++d) region.slices *= ceilDiv(graph_.tensors[result].shape[d], slice[d]);
     const auto slices = static_cast<double>(region.slices);
     // Rounds in which some cores have no slice cost as much as full ones.
     const auto rounds = static_cast<double>(ceilDiv(region.slices, machine_.cores) * machine_.cores);

@@ -19,6 +19,13 @@ constexpr int64_t kLeastBlock = 128;
 /// Of all bytes of a chain: tensors of so few together do not decide how it is cut.
 constexpr double kSmallShare = 0.05;
 
+/// One block a loop.
+Tiles wholeTiles(const Chain& chain) {
+  Tiles whole;
+  for (const Loop& loop : chain.loops) whole.push_back(loop.extent);
+  return whole;
+}
+
 double bytesOf(const Chain& chain, int tensor, const Tiles& tiles) {
   return static_cast<double>(footprint(chain, tensor, tiles) * chain.tensors[tensor].element_bytes);
 }
@@ -115,7 +122,7 @@ class Slicer {
       plan.volume_bytes += volumes[m];
       // A line is read before it is written.
       const int output = chain_.members[m].output;
-      const double written = chain_.isIntermediate(output) ? 0 : bytesOf(chain_, output, wholeTiles());
+      const double written = chain_.isIntermediate(output) ? 0 : bytesOf(chain_, output, wholeTiles(chain_));
       plan.seconds += elapsed(flops / machine_.flops_per_second, (volumes[m] + written) / machine_.bytes_per_second);
     }
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
@@ -127,12 +134,6 @@ class Slicer {
   }
 
  private:
-  Tiles wholeTiles() const {
-    Tiles whole;
-    for (const Loop& loop : chain_.loops) whole.push_back(loop.extent);
-    return whole;
-  }
-
   /// What a block of a running softmax takes beside its part of the members: the result so far is scaled.
   double blockSeconds(const Tiles& tiles) const {
     const double bytes = bytesOf(chain_, chain_.members.back().output, tiles);
@@ -208,8 +209,7 @@ double elapsed(double compute, double transfer) {
 }
 
 bool separates(const Chain& chain, int loop) {
-  Tiles whole;
-  for (const Loop& each : chain.loops) whole.push_back(each.extent);
+  const Tiles whole = wholeTiles(chain);
   double all = 0, common = 0;
   for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor) {
     const double bytes = bytesOf(chain, tensor, whole);
@@ -237,8 +237,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
     if (plan && (!best || plan->seconds < best->seconds * (1 - 5e-3))) best = std::move(plan);
   };
   for (size_t at = 0; at < cut.size(); ++at) {
-    Tiles tiles;
-    for (const Loop& loop : chain.loops) tiles.push_back(loop.extent);
+    Tiles tiles = wholeTiles(chain);
     for (size_t outer = 0; outer < at; ++outer) tiles[cut[outer]] = smallestOf(chain.loops[cut[outer]]);
     for (int64_t size : sizesOf(chain.loops[cut[at]])) {
       tiles[cut[at]] = size;

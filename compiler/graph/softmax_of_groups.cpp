@@ -1,5 +1,6 @@
 #include "compiler/graph/softmax_of_groups.h"
 
+#include "compiler/graph/bytes_behind.h"
 #include "compiler/graph/op_kind.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -24,12 +25,7 @@ LinalgOp madeBy(Value value, int64_t inputs) {
 }
 
 /// What an operand is another shape of.
-Value operand(LinalgOp op, int64_t number) {
-  Value value = op.getDpsInputOperand(number)->get();
-  while (value.getDefiningOp() && kindOf(value.getDefiningOp()) == OpKind::kView)
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
+Value operand(LinalgOp op, int64_t number) { return rootOf(op.getDpsInputOperand(number)->get()); }
 
 /// Whether the two are arguments 0 and 1 of the body.
 bool inOrder(LinalgOp op, Value first, Value second) {

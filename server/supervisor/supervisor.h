@@ -42,7 +42,8 @@ class Supervisor {
   bool running() const;
   /// Ends every worker's process group now, and returns when they are gone. Idempotent.
   void kill();
-  /// Why a worker was given up ("worker local-0 ended: exit code 3"), for its log has the reason; empty: none was.
+  /// The end of a worker that was given up ("worker local-0 ended: exit code 3"; its own log says why); empty: none
+  /// was.
   std::string gaveUp() const;
   /// Process ids of the living workers, in order of their numbers; 0 for one that is down.
   std::vector<pid_t> pids() const;

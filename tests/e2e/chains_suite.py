@@ -92,6 +92,19 @@ def decisions_of(service, path):
     return chains, sliced
 
 
+def results_agree(service, oracle, path, arrays):
+    """Equal to ONNX Runtime with one thread and with two."""
+    session = oracle.load(path)
+    expected, _ = session.run(arrays)
+    session.close()
+    compiled = service.compile(path)
+    for threads in ("1", "2"):
+        outputs, _ = service.run(compiled.artifact, arrays, "--threads", threads)
+        for name, wanted in expected.items():
+            _, relative = difference(outputs[name], wanted)
+            check(relative <= TOLERANCE, f"{name} is off by {relative:.3g} with {threads} threads")
+
+
 def agrees(service, oracle, build, arguments, taken):
     """Equal to ONNX Runtime with one thread and with two; `taken`: what must be decided, None for either."""
     model = Model()
@@ -102,15 +115,7 @@ def agrees(service, oracle, build, arguments, taken):
     print(f"   {chains[0]['reason']}")
     check(taken is None or decided == taken, f"taken is {decided}: {chains[0]['reason']}")
     check(bool(sliced) == decided, "a workload has slices where the chain was taken, and only there")
-    session = oracle.load(path)
-    expected, _ = session.run(model.arrays)
-    session.close()
-    compiled = service.compile(path)
-    for threads in ("1", "2"):
-        outputs, _ = service.run(compiled.artifact, model.arrays, "--threads", threads)
-        for name, wanted in expected.items():
-            _, relative = difference(outputs[name], wanted)
-            check(relative <= TOLERANCE, f"{name} is off by {relative:.3g} with {threads} threads")
+    results_agree(service, oracle, path, model.arrays)
 
 
 def running_softmax(service, oracle, batch, rows, depth, keys, width, masked):
@@ -126,15 +131,7 @@ def running_softmax(service, oracle, batch, rows, depth, keys, width, masked):
     check("running maximum" in chains[0]["reason"] and "whole rows" in chains[0]["reason"], chains[0]["reason"])
     plan = service.cli("explain", path, "--target", CHIP, "--json").json["plan"]
     check(int(plan["arena_bytes"]) < 4 * batch * rows * keys, "the scores have a buffer")
-    session = oracle.load(path)
-    expected, _ = session.run(model.arrays)
-    session.close()
-    compiled = service.compile(path)
-    for threads in ("1", "2"):
-        outputs, _ = service.run(compiled.artifact, model.arrays, "--threads", threads)
-        for name, wanted in expected.items():
-            _, relative = difference(outputs[name], wanted)
-            check(relative <= TOLERANCE, f"{name} is off by {relative:.3g} with {threads} threads")
+    results_agree(service, oracle, path, model.arrays)
 
 
 def read_elsewhere_is_declined(service):

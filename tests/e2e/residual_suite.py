@@ -14,9 +14,9 @@ import numpy as np
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.chains_suite import CHIP, TOLERANCE, Model
+from e2e.chains_suite import CHIP, Model, results_agree
 from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle, difference
+from oracle.oracle import Oracle
 from suite import check, check_equal, run
 
 
@@ -72,15 +72,7 @@ def runs_in_slices(service, oracle, batch, channels, height, width, inner):
                and math.prod(map(int, plan["buffers"][buffer]["spec"]["shape"])) == pixels]
     check(len(between) <= 1, f"{len(between)} intermediates of the block are in memory: the first convolution's may be")
 
-    session = oracle.load(path)
-    expected, _ = session.run(model.arrays)
-    session.close()
-    compiled = service.compile(path)
-    for threads in ("1", "2"):
-        outputs, _ = service.run(compiled.artifact, model.arrays, "--threads", threads)
-        for name, wanted in expected.items():
-            _, relative = difference(outputs[name], wanted)
-            check(relative <= TOLERANCE, f"{name} is off by {relative:.3g} with {threads} threads")
+    results_agree(service, oracle, path, model.arrays)
 
 
 # batch, channels, height, width, inner channels
