@@ -4,9 +4,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/graph/element_type.h"
-#include "compiler/graph/op_kind.h"
-#include "compiler/graph/summary.h"
+#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/plan/summary.h"
 #include "compiler/import/element_type.h"
 #include "compiler/import/fault.h"
 #include "llvm/ADT/DenseMap.h"

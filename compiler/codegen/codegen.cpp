@@ -1,11 +1,11 @@
 #include "compiler/codegen/codegen.h"
 
 #include "compiler/codegen/bufferize.h"
+#include "compiler/codegen/emit/phase_emitter.h"
+#include "compiler/codegen/emit/sequential.h"
 #include "compiler/codegen/native.h"
-#include "compiler/codegen/packing.h"
-#include "compiler/codegen/phase_emitter.h"
-#include "compiler/codegen/region_chain.h"
-#include "compiler/codegen/sequential.h"
+#include "compiler/codegen/region/region_chain.h"
+#include "compiler/codegen/tiling/packing.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 

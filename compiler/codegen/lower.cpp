@@ -1,5 +1,5 @@
 #include "compiler/codegen/diagnostics.h"
-#include "compiler/codegen/math_expansion.h"
+#include "compiler/codegen/math/math_expansion.h"
 #include "compiler/codegen/native.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/tile_plan.h"
+#include "compiler/codegen/tiling/tile_plan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "tessera/v1/target.pb.h"
 

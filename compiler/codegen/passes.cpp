@@ -1,8 +1,8 @@
 #include "compiler/codegen/passes.h"
 
+#include "compiler/codegen/emit/phase_emitter.h"
 #include "compiler/codegen/native.h"
-#include "compiler/codegen/packing.h"
-#include "compiler/codegen/phase_emitter.h"
+#include "compiler/codegen/tiling/packing.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/body.h"
-#include "compiler/codegen/register_pressure.h"
-#include "compiler/codegen/scratch_plan.h"
+#include "compiler/codegen/emit/body.h"
+#include "compiler/codegen/region/scratch_plan.h"
+#include "compiler/codegen/tiling/register_pressure.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"

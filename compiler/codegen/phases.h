@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/region.h"
-#include "compiler/codegen/tile_plan.h"
+#include "compiler/codegen/region/region.h"
+#include "compiler/codegen/tiling/tile_plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler::codegen {

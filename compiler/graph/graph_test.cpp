@@ -1,7 +1,7 @@
 #include "compiler/graph/graph.h"
 
-#include "compiler/graph/model_builder.h"
-#include "compiler/graph/plan_check.h"
+#include "compiler/graph/testing/model_builder.h"
+#include "compiler/graph/testing/plan_check.h"
 #include "gtest/gtest.h"
 
 namespace tessera::compiler {

@@ -6,7 +6,7 @@
 
 #include "compiler/codegen/testing/winograd_text.h"
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/graph/winograd_algorithm.h"
+#include "compiler/graph/winograd/winograd_algorithm.h"
 
 namespace tessera::compiler::codegen::benchmark {
 namespace {

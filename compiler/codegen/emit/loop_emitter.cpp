@@ -1,0 +1,153 @@
+#include "compiler/codegen/emit/loop_emitter.h"
+
+#include "compiler/codegen/emit/micro_kernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::OpBuilder;
+using mlir::Value;
+
+class LoopEmitter {
+ public:
+  LoopEmitter(OpBuilder& builder, const Nest& nest, const TilePlan& plan, const EmitContext& context)
+      : b_(builder), loc_(builder.getUnknownLoc()), nest_(nest), plan_(plan), context_(context) {}
+
+  void emit(Value lo, Value hi) {
+    Tile tile;
+    tile.sizes.assign(plan_.tile.begin(), plan_.tile.end());
+    tile.origin.assign(nest_.loops(), nullptr);
+    for (const Statement& statement : nest_.statements) {
+      for (const Operand& input : statement.inputs)
+        tile.slots.push_back({&input, input.access.root && !input.from ? base(input.access) : nullptr});
+      for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+        const bool read = !statement.body()->getArgument(statement.inputs.size() + o).use_empty() && !statement.init[o];
+        tile.slots.push_back({&output, statement.stored[o] || read ? base(output.access) : nullptr});
+      }
+    }
+    auto loop = mlir::scf::ForOp::create(b_, loc_, lo, hi, constant(1));
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(loop.getBody());
+    grid(0, loop.getInductionVar(), tile);
+  }
+
+ private:
+  Value constant(int64_t value) { return arith::ConstantIntOp::create(b_, loc_, value, 64); }
+  Value compare(arith::CmpIPredicate predicate, Value a, int64_t b) {
+    return arith::CmpIOp::create(b_, loc_, predicate, a, constant(b));
+  }
+
+  Value base(const Access& access) {
+    Value pointer = context_.pointer(access.root);
+    const mlir::Type element = memoryType(access.element);
+    for (auto [stride, number] : llvm::zip(access.slice, context_.slice))
+      pointer = advance(b_, pointer, element, stride, number);
+    if (access.offset == 0) return pointer;
+    return advance(b_, pointer, element, access.offset, constant(1));
+  }
+
+  /// Moves the tile by `iterations` of `loop`.
+  void enter(Tile& tile, int loop, Value iterations) {
+    tile.origin[loop] =
+        tile.origin[loop] ? arith::AddIOp::create(b_, loc_, tile.origin[loop], iterations).getResult() : iterations;
+    for (Slot& slot : tile.slots)
+      if (slot.pointer)
+        slot.pointer = advance(b_, slot.pointer, memoryType(slot.operand->access.element),
+                               slot.operand->access.between(loop), iterations);
+  }
+
+  /// Whether the level walks single tiles, not blocks of them.
+  bool isTileLevel(int level) const { return plan_.levels[level].step == plan_.tile[plan_.levels[level].loop]; }
+  bool isBlocked(int loop) const { return plan_.block[loop] > 0; }
+  /// Tiles that do not exist, or exist in part only, are found at run time in blocked loops.
+  bool blockEndsEarly(int loop) const { return isBlocked(loop) && nest_.extents[loop] % plan_.block[loop] != 0; }
+
+  /// Takes `linear` apart into the positions of the grid's levels, the last one fastest.
+  void grid(int level, Value linear, Tile tile) {
+    if (level == plan_.grid_levels) return inner(level, tile);
+    const auto [loop, step] = plan_.levels[level];
+    if (plan_.count(nest_, level) > 1) {
+      int64_t below = 1;
+      for (int next = level + 1; next < plan_.grid_levels; ++next) below *= plan_.count(nest_, next);
+      Value number = linear;
+      if (below > 1) {
+        number = arith::DivUIOp::create(b_, loc_, linear, constant(below));
+        linear = arith::RemUIOp::create(b_, loc_, linear, constant(below));
+      }
+      enter(tile, loop, arith::MulIOp::create(b_, loc_, number, constant(step)));
+    }
+    if (!isTileLevel(level)) return grid(level + 1, linear, tile);
+    const int64_t extent = nest_.extents[loop], rest = extent % step;
+    if (rest == 0 && !blockEndsEarly(loop)) return grid(level + 1, linear, tile);
+    auto branch = mlir::scf::IfOp::create(
+        b_, loc_, compare(arith::CmpIPredicate::sle, tile.origin[loop], extent - step), /*withElseRegion=*/rest > 0);
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(branch.thenBlock());
+    grid(level + 1, linear, tile);
+    if (rest == 0) return;
+    tile.sizes[loop] = rest;
+    b_.setInsertionPointToStart(branch.elseBlock());
+    if (blockEndsEarly(loop)) {
+      auto exists =
+          mlir::scf::IfOp::create(b_, loc_, compare(arith::CmpIPredicate::slt, tile.origin[loop], extent), false);
+      b_.setInsertionPointToStart(exists.thenBlock());
+      return grid(level + 1, linear, tile);
+    }
+    grid(level + 1, linear, tile);
+  }
+
+  /// for (i = 0; i < upper; i += step), the tile moved by i.
+  void loopOver(int level, Value upper, Tile tile) {
+    const auto [loop, step] = plan_.levels[level];
+    auto op = mlir::scf::ForOp::create(b_, loc_, constant(0), upper, constant(step));
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(op.getBody());
+    enter(tile, loop, op.getInductionVar());
+    inner(level + 1, tile);
+  }
+
+  /// Levels within a grid point: full tiles in a loop, the rest after it.
+  void inner(int level, Tile tile) {
+    if (level == static_cast<int>(plan_.levels.size())) return emitTile(b_, nest_, plan_, context_, tile);
+    const auto [loop, step] = plan_.levels[level];
+    const int64_t extent = nest_.extents[loop];
+    if (!isTileLevel(level)) return loopOver(level, constant(extent), tile);  // a block of tiles or of a reduction
+    const int64_t full = extent / step, rest = extent % step;
+    if (!isBlocked(loop)) {
+      if (full == 1 && rest == 0) return inner(level + 1, tile);
+      if (full > 0) loopOver(level, constant(full * step), tile);
+      if (rest == 0) return;
+      enter(tile, loop, constant(full * step));
+      tile.sizes[loop] = rest;
+      return inner(level + 1, tile);
+    }
+    Value left = arith::SubIOp::create(b_, loc_, constant(full * step), tile.origin[loop]);
+    loopOver(level, arith::MinSIOp::create(b_, loc_, left, constant(plan_.block[loop])), tile);
+    if (rest == 0) return;
+    auto last = mlir::scf::IfOp::create(
+        b_, loc_, compare(arith::CmpIPredicate::sge, tile.origin[loop], extent - plan_.block[loop]), false);
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(last.thenBlock());
+    enter(tile, loop, left);
+    tile.sizes[loop] = rest;
+    inner(level + 1, tile);
+  }
+
+  OpBuilder& b_;
+  mlir::Location loc_;
+  const Nest& nest_;
+  const TilePlan& plan_;
+  const EmitContext& context_;
+};
+
+}  // namespace
+
+void emitNest(OpBuilder& builder, const Nest& nest, const TilePlan& plan, const EmitContext& context, Value lo,
+              Value hi) {
+  LoopEmitter(builder, nest, plan, context).emit(lo, hi);
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,81 @@
+#include "compiler/codegen/emit/reduction.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::vector::CombiningKind;
+
+std::optional<CombiningKind> kindOf(mlir::Operation* op) {
+  return llvm::TypeSwitch<mlir::Operation*, std::optional<CombiningKind>>(op)
+      .Case<arith::AddFOp, arith::AddIOp>([](auto) { return CombiningKind::ADD; })
+      .Case<arith::MulFOp, arith::MulIOp>([](auto) { return CombiningKind::MUL; })
+      .Case<arith::MaximumFOp>([](auto) { return CombiningKind::MAXIMUMF; })
+      .Case<arith::MinimumFOp>([](auto) { return CombiningKind::MINIMUMF; })
+      .Case<arith::MaxNumFOp>([](auto) { return CombiningKind::MAXNUMF; })
+      .Case<arith::MinNumFOp>([](auto) { return CombiningKind::MINNUMF; })
+      .Case<arith::MaxSIOp>([](auto) { return CombiningKind::MAXSI; })
+      .Case<arith::MinSIOp>([](auto) { return CombiningKind::MINSI; })
+      .Case<arith::MaxUIOp>([](auto) { return CombiningKind::MAXUI; })
+      .Case<arith::MinUIOp>([](auto) { return CombiningKind::MINUI; })
+      .Case<arith::AndIOp>([](auto) { return CombiningKind::AND; })
+      .Case<arith::OrIOp>([](auto) { return CombiningKind::OR; })
+      .Case<arith::XOrIOp>([](auto) { return CombiningKind::XOR; })
+      .Default([](mlir::Operation*) { return std::nullopt; });
+}
+
+mlir::TypedAttr neutralOf(CombiningKind kind, mlir::Type type) {
+  if (auto real = llvm::dyn_cast<mlir::FloatType>(type)) {
+    const auto& semantics = real.getFloatSemantics();
+    switch (kind) {
+      case CombiningKind::ADD:
+        return mlir::FloatAttr::get(type, llvm::APFloat::getZero(semantics, true));
+      case CombiningKind::MUL:
+        return mlir::FloatAttr::get(type, llvm::APFloat::getOne(semantics));
+      case CombiningKind::MAXIMUMF:
+      case CombiningKind::MAXNUMF:
+        return mlir::FloatAttr::get(type, llvm::APFloat::getInf(semantics, true));
+      default:
+        return mlir::FloatAttr::get(type, llvm::APFloat::getInf(semantics, false));
+    }
+  }
+  const unsigned bits = type.getIntOrFloatBitWidth();
+  switch (kind) {
+    case CombiningKind::MUL:
+      return mlir::IntegerAttr::get(type, llvm::APInt(bits, 1));
+    case CombiningKind::MAXSI:
+      return mlir::IntegerAttr::get(type, llvm::APInt::getSignedMinValue(bits));
+    case CombiningKind::MINSI:
+      return mlir::IntegerAttr::get(type, llvm::APInt::getSignedMaxValue(bits));
+    case CombiningKind::MINUI:
+    case CombiningKind::AND:
+      return mlir::IntegerAttr::get(type, llvm::APInt::getAllOnes(bits));
+    default:
+      return mlir::IntegerAttr::get(type, llvm::APInt(bits, 0));
+  }
+}
+
+}  // namespace
+
+std::optional<Combiner> combinerOf(const Statement& statement, int output) {
+  mlir::Block* body = statement.body();
+  mlir::Value accumulator = body->getArgument(statement.inputs.size() + output);
+  mlir::Operation* op = body->getTerminator()->getOperand(output).getDefiningOp();
+  if (!op || op->getBlock() != body || op->getNumOperands() != 2 || !accumulator.hasOneUse() ||
+      *accumulator.user_begin() != op || !op->hasOneUse() || accumulator.getType().isIndex())
+    return std::nullopt;
+  auto kind = kindOf(op);
+  if (!kind) return std::nullopt;
+  return Combiner{op, *kind, neutralOf(*kind, accumulator.getType())};
+}
+
+bool canCombineLanes(const Statement& statement) {
+  for (int o = 0; o < static_cast<int>(statement.outputs.size()); ++o)
+    if (!combinerOf(statement, o)) return false;
+  return true;
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+
+#include "compiler/codegen/tiling/tile_plan.h"
+#include "mlir/IR/Builders.h"
+
+namespace tessera::compiler::codegen {
+
+/// One side of a transform: a small matrix known at compile time, [parallel loop][reduction loop].
+struct TransformSide {
+  int parallel = -1, reduction = -1;  ///< loops of the nest
+  llvm::SmallVector<llvm::SmallVector<double>> matrix;
+};
+
+/// out[p, q, ...] = sum over i, j of L[p, i] R[q, j] in[i, j, ...] with constant L and R, as in Winograd's
+/// convolutions (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016): L in R^T for every block.
+/// Two passes of additions with the matrices' entries as constants, in registers: zeros cost nothing.
+struct SeparableTransform {
+  TransformSide left, right;
+  int source = -1;  ///< input of the statement that is transformed
+};
+
+/// The transform that the first statement of a nest is, or nothing. Its sum starts from zero.
+std::optional<SeparableTransform> separableTransform(const Nest& nest);
+
+/// The plan of such a nest: one block and one vector at a time. False when no loop can be the vector loop.
+bool planTransform(const Nest& nest, const SeparableTransform& transform, int lanes, TilePlan& plan);
+
+/// matrix * values. Rows that differ in the signs of some columns share what they have in common, and so do columns.
+llvm::SmallVector<mlir::Value> applyMatrix(mlir::OpBuilder& builder, llvm::ArrayRef<llvm::SmallVector<double>> matrix,
+                                           llvm::ArrayRef<mlir::Value> values, bool fuse_multiply_add);
+
+}  // namespace tessera::compiler::codegen

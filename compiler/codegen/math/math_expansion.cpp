@@ -1,0 +1,137 @@
+#include "compiler/codegen/math/math_expansion.h"
+
+#include "compiler/codegen/math/math_double.h"
+#include "compiler/codegen/math/math_single.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace arith = mlir::arith;
+namespace math = mlir::math;
+using mlir::PatternRewriter;
+using mlir::Value;
+
+/// Whether a math operation's LLVM form is an instruction, not a call.
+bool isInstruction(llvm::StringRef name) {
+  name.consume_front("math.");
+  static constexpr llvm::StringLiteral kInstructions[] = {"absf", "absi",  "ceil", "copysign", "ctlz",      "ctpop",
+                                                          "cttz", "floor", "fma",  "sqrt",     "roundeven", "trunc"};
+  return llvm::is_contained(kInstructions, name);
+}
+
+mlir::Type withElement(mlir::Type type, mlir::Type element) {
+  if (auto vector = llvm::dyn_cast<mlir::VectorType>(type)) return vector.clone(element);
+  return element;
+}
+
+Value splat(PatternRewriter& rewriter, mlir::Location loc, mlir::Type type, double value) {
+  auto element = rewriter.getFloatAttr(mlir::getElementTypeOrSelf(type), value);
+  if (auto vector = llvm::dyn_cast<mlir::VectorType>(type))
+    return arith::ConstantOp::create(rewriter, loc, mlir::DenseElementsAttr::get(vector, mlir::Attribute(element)));
+  return arith::ConstantOp::create(rewriter, loc, element);
+}
+
+/// f(f16) and f(bf16) through f(f32). In f16 and bf16 even rounding and square roots: LLVM's own way
+/// for them goes through doubles and a library.
+struct FunctionInSinglePrecision : mlir::RewritePattern {
+  explicit FunctionInSinglePrecision(mlir::MLIRContext* context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+
+  mlir::LogicalResult matchAndRewrite(mlir::Operation* op, PatternRewriter& rewriter) const override {
+    if (op->getName().getDialectNamespace() != "math" || op->getNumResults() != 1) return mlir::failure();
+    const mlir::Type element = mlir::getElementTypeOrSelf(op->getResult(0).getType());
+    if (!element.isF16() && !element.isBF16()) return mlir::failure();
+    const mlir::Location loc = op->getLoc();
+    mlir::OperationState state(loc, op->getName());
+    for (Value operand : op->getOperands()) {
+      const mlir::Type single = withElement(operand.getType(), rewriter.getF32Type());
+      if (mlir::getElementTypeOrSelf(operand.getType()) == element)
+        operand = arith::ExtFOp::create(rewriter, loc, single, operand);
+      state.operands.push_back(operand);
+    }
+    state.types.push_back(withElement(op->getResult(0).getType(), rewriter.getF32Type()));
+    state.attributes = op->getDiscardableAttrDictionary().getValue();
+    state.propertiesAttr = op->getPropertiesAsAttribute();
+    Value result = rewriter.create(state)->getResult(0);
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op->getResult(0).getType(), result);
+    return mlir::success();
+  }
+};
+
+/// log10(x) = log(x) / log(10).
+struct Log10 : mlir::OpRewritePattern<math::Log10Op> {
+  using OpRewritePattern::OpRewritePattern;
+  mlir::LogicalResult matchAndRewrite(math::Log10Op op, PatternRewriter& rewriter) const override {
+    Value log = math::LogOp::create(rewriter, op.getLoc(), op.getOperand());
+    rewriter.replaceOpWithNewOp<arith::MulFOp>(op, log,
+                                               splat(rewriter, op.getLoc(), op.getType(), 0.43429448190325182765));
+    return mlir::success();
+  }
+};
+
+/// f64 -> f16 has no instruction; through f32 it has (rounded twice).
+struct TruncateInTwoSteps : mlir::OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  mlir::LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter& rewriter) const override {
+    const mlir::Type from = op.getIn().getType();
+    if (!mlir::getElementTypeOrSelf(from).isF64() || mlir::getElementTypeOrSelf(op.getType()).isF32())
+      return mlir::failure();
+    Value single = arith::TruncFOp::create(rewriter, op.getLoc(), withElement(from, rewriter.getF32Type()), op.getIn());
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), single);
+    return mlir::success();
+  }
+};
+
+/// remf(x, y) = x - trunc(x / y) y in double precision, then corrected by one y where the rounded quotient was
+/// one too large.
+struct Remainder : mlir::OpRewritePattern<arith::RemFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  mlir::LogicalResult matchAndRewrite(arith::RemFOp op, PatternRewriter& rewriter) const override {
+    const mlir::Location loc = op.getLoc();
+    const mlir::Type type = op.getType(), wide = withElement(type, rewriter.getF64Type());
+    Value x = op.getLhs(), y = op.getRhs();
+    if (type != wide) {
+      x = arith::ExtFOp::create(rewriter, loc, wide, x);
+      y = arith::ExtFOp::create(rewriter, loc, wide, y);
+    }
+    Value quotient = math::TruncOp::create(rewriter, loc, arith::DivFOp::create(rewriter, loc, x, y));
+    Value rest = math::FmaOp::create(rewriter, loc, arith::NegFOp::create(rewriter, loc, quotient), y, x);
+    // The sign of the remainder is that of x.
+    Value zero = splat(rewriter, loc, wide, 0);
+    Value product = arith::MulFOp::create(rewriter, loc, rest, x);
+    Value wrong = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OLT, product, zero);
+    Value step = math::CopySignOp::create(rewriter, loc, y, x);
+    Value corrected =
+        arith::SelectOp::create(rewriter, loc, wrong, arith::AddFOp::create(rewriter, loc, rest, step), rest);
+    Value result = math::CopySignOp::create(rewriter, loc, corrected, x);
+    if (type != wide) result = arith::TruncFOp::create(rewriter, loc, type, result);
+    rewriter.replaceOp(op, result);
+    return mlir::success();
+  }
+};
+
+}  // namespace
+
+mlir::LogicalResult expandMath(mlir::ModuleOp module) {
+  mlir::MLIRContext* context = module.getContext();
+  mlir::RewritePatternSet patterns(context);
+  populateDoubleMathPatterns(patterns);
+  populateSingleMathPatterns(patterns);
+  patterns.add<FunctionInSinglePrecision, Log10, TruncateInTwoSteps, Remainder>(context);
+  llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
+                                              "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};
+  math::populateExpansionPatterns(patterns, expanded);
+  auto not_instruction = [](llvm::StringRef name) { return !isInstruction(name); };
+  mlir::populateMathPolynomialApproximationPatterns(patterns, not_instruction);
+  arith::populateArithExpandOpsPatterns(patterns);
+  arith::populateExpandBFloat16Patterns(patterns);
+  return mlir::applyPatternsGreedily(module, std::move(patterns));
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,255 @@
+#include "compiler/codegen/region/region.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/codegen/region/region_geometry.h"
+#include "compiler/codegen/region/region_packing.h"
+#include "compiler/codegen/region/region_scratch.h"
+#include "compiler/codegen/region/region_strips.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Variants are copies of the code: full slices, first and last ones, for each slice loop.
+constexpr size_t kMostVariants = 27;
+
+/// How a buffer of the region lies in scratch.
+struct ScratchLayout {
+  bool whole = false;                  ///< as the buffer itself lies, some access to it is no box
+  llvm::SmallVector<int64_t> strides;  ///< elements, per coordinate
+  int64_t elements = 0;
+};
+
+class RegionBuilder {
+ public:
+  RegionBuilder(mlir::OpBuilder& builder, const SlicedNests& nests, RegionGeometry geometry, const Machine& machine)
+      : builder_(builder), nests_(nests), geometry_(std::move(geometry)), machine_(machine) {}
+
+  absl::StatusOr<Region> build(std::vector<PackBefore>& before) {
+    size_t variants = 1;
+    for (int v = 0; v < geometry_.sliceLoops(); ++v) {
+      region_.counts.push_back(geometry_.count(v));
+      region_.groups.emplace_back(geometry_.groups(v));
+      variants *= geometry_.groups(v).size();
+    }
+    if (variants > kMostVariants)
+      return refuseChain(absl::StrCat("slices have ", variants, " different shapes"), absl::StrCat(variants),
+                         absl::StrCat("at most ", kMostVariants));
+    chooseLayouts();
+    chooseDepths();
+    llvm::SmallVector<int> group(geometry_.sliceLoops(), 0);
+    do region_.variants.push_back({group, {}, {}});
+    while (next(group));
+    std::vector<std::vector<RegionNest>> sliced;
+    for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
+    panels_ = planRegion(builder_, machine_, sliced, region_, before);
+    formStrips(region_, machine_);
+    placeScratch();
+    return std::move(region_);
+  }
+
+ private:
+  bool next(llvm::SmallVector<int>& group) const {
+    for (int v = static_cast<int>(group.size()) - 1; v >= 0; --v) {
+      if (++group[v] < static_cast<int>(geometry_.groups(v).size())) return true;
+      group[v] = 0;
+    }
+    return false;
+  }
+
+  bool isScratch(mlir::Value root) const {
+    return root.getDefiningOp<mlir::memref::AllocOp>() && !nests_.isResult(root);
+  }
+
+  /// As large as one slice needs. Rows a multiple of 512 bytes apart would share few sets of the first level: they
+  /// get a line more.
+  void chooseLayouts() {
+    auto visit = [&](const Nest& nest, const Access& access) {
+      if (!isScratch(access.root)) return;
+      auto [entry, added] = layouts_.try_emplace(access.root);
+      const Coordinates& coordinates = nests_.coordinates.at(access.root);
+      ScratchLayout& layout = entry->second;
+      if (added) scratch_.push_back(access.root);
+      if (!walksOf(access, nest.extents, coordinates)) layout.whole = true;
+      if (!added) return;
+      const int64_t bytes = elementBits(access.element) / 8;
+      layout.strides.assign(coordinates.size(), 1);
+      int64_t stride = 1;
+      for (int c = coordinates.size() - 1; c >= 0; --c) {
+        layout.strides[c] = stride;
+        stride *= geometry_.largestBox(access.root, c);
+        if (c > 0 && stride * bytes >= 1024 && stride * bytes % 512 == 0) stride += 64 / bytes;
+      }
+      layout.elements = stride;
+    };
+    for (const Nest& nest : nests_.nests)
+      for (const Statement& statement : nest.statements) {
+        for (const Operand& input : statement.inputs)
+          if (input.access.root && !input.from) visit(nest, input.access);
+        for (const Operand& output : statement.outputs) visit(nest, output.access);
+      }
+    for (const Nest& nest : nests_.nests)
+      for (const Statement& statement : nest.statements)
+        statement.op->walk([&](mlir::memref::LoadOp load) {
+          if (auto found = layouts_.find(rootOf(load.getMemRef())); found != layouts_.end()) found->second.whole = true;
+        });
+    for (mlir::Value root : scratch_)
+      if (ScratchLayout& layout = layouts_[root]; layout.whole)
+        layout.elements = llvm::cast<mlir::MemRefType>(root.getType()).getNumElements();
+  }
+
+  /// A nest runs again when a slice number changes that it depends on, or by which it reads or writes elsewhere.
+  void chooseDepths() {
+    depth_.assign(nests_.nests.size(), 0);
+    for (size_t n = 0; n < nests_.nests.size(); ++n)
+      for (int v = 0; v < geometry_.sliceLoops(); ++v)
+        if (geometry_.dependsOn(n, v) || nests_.time(n) == When::kEveryBlock || nests_.time(n) == When::kLastBlock)
+          depth_[n] = v + 1;
+    // What several nests write, one after another, they write again together.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (mlir::Value root : scratch_) {
+        llvm::SmallVector<size_t> writers;
+        int deepest = 0;
+        for (auto [n, nest] : llvm::enumerate(nests_.nests))
+          for (const Statement& statement : nest.statements)
+            for (const Operand& output : statement.outputs)
+              if (output.access.root == root) {
+                writers.push_back(n);
+                deepest = std::max(deepest, depth_[n]);
+              }
+        for (int c = 0; c < nests_.coordinates.at(root).size(); ++c)  // the box moves
+          deepest = std::max(deepest, layouts_[root].whole ? 0 : geometry_.boxCutBy(root, c) + 1);
+        for (size_t n : writers)
+          if (depth_[n] < deepest) {
+            depth_[n] = deepest;
+            changed = true;
+          }
+      }
+    }
+    // Where only one slice follows, a nest runs always.
+    for (int& depth : depth_) {
+      int64_t after = 1;
+      for (int v = depth; v < geometry_.sliceLoops(); ++v) after *= geometry_.count(v);
+      if (after == 1) depth = geometry_.sliceLoops();
+    }
+    for (size_t n = 0; n < nests_.nests.size(); ++n)
+      if (nests_.time(n) == When::kFirstBlock) depth_[n] = geometry_.sliceLoops() - 1;
+  }
+
+  /// Adds to `access` the position of coordinate (or loop) `range` times `stride`.
+  void moveBy(Access& access, int64_t stride, const MovingRange& range, int v, llvm::ArrayRef<int> group) const {
+    access.offset += stride * range.lo;
+    if (v < 0 || range.step == 0) return;
+    access.slice[v] += stride * range.step;
+    access.offset -= stride * range.step * geometry_.groups(v)[group[v]].lo;
+  }
+
+  void place(Access& access, size_t n, llvm::ArrayRef<MovingRange> loops, llvm::ArrayRef<int> group) const {
+    const Nest& whole = nests_.nests[n];
+    auto found = layouts_.find(access.root);
+    if (found != layouts_.end() && !found->second.whole) {
+      const ScratchLayout& layout = found->second;
+      const Walks walks = *walksOf(access, whole.extents, nests_.coordinates.at(access.root));
+      access.offset = 0;
+      access.strides.assign(whole.loops(), 0);
+      access.slice.assign(geometry_.sliceLoops(), 0);
+      for (auto [c, walk] : llvm::enumerate(walks)) {
+        const int64_t stride = layout.strides[c];
+        access.offset += stride * walk.start;
+        for (auto [loop, coefficient] : walk.loops) access.strides[loop] += stride * coefficient;
+        moveBy(access, -stride, geometry_.box(access.root, static_cast<int>(c), group),
+               geometry_.boxCutBy(access.root, static_cast<int>(c)), group);
+      }
+    } else {
+      access.slice.assign(geometry_.sliceLoops(), 0);
+    }
+    for (int loop = 0; loop < whole.loops(); ++loop)
+      moveBy(access, access.strides[loop], loops[loop], geometry_.cutBy(n, loop), group);
+  }
+
+  std::vector<RegionNest> slice(llvm::ArrayRef<int> group) const {
+    std::vector<RegionNest> result;
+    for (size_t n = 0; n < nests_.nests.size(); ++n) {
+      if (geometry_.empty(n, group)) continue;
+      Nest nest = nests_.nests[n];
+      llvm::SmallVector<MovingRange> loops;
+      for (int loop = 0; loop < nest.loops(); ++loop) loops.push_back(geometry_.loop(n, loop, group));
+      for (Statement& statement : nest.statements) {
+        for (Operand& input : statement.inputs)
+          if (input.access.root && !input.from) place(input.access, n, loops, group);
+        for (Operand& output : statement.outputs) place(output.access, n, loops, group);
+        for (Operand& input : statement.inputs)  // from registers: keep the name of the value
+          if (input.from) input.access = nest.statements[input.from->statement].outputs[input.from->output].access;
+        statement.index_start.assign(statement.index_weights.size(), 0);
+        statement.index_slice.assign(statement.index_weights.size(),
+                                     llvm::SmallVector<int64_t>(geometry_.sliceLoops(), 0));
+        for (auto [d, weights] : llvm::enumerate(statement.index_weights))
+          for (int loop = 0; loop < nest.loops(); ++loop) {
+            Access position;
+            position.slice.assign(geometry_.sliceLoops(), 0);
+            moveBy(position, weights[loop], loops[loop], geometry_.cutBy(n, loop), group);
+            statement.index_start[d] += position.offset;
+            for (int v = 0; v < geometry_.sliceLoops(); ++v) statement.index_slice[d][v] += position.slice[v];
+          }
+      }
+      for (int loop = 0; loop < nest.loops(); ++loop) nest.extents[loop] = loops[loop].size;
+      mergeLoops(nest);
+      result.push_back({std::move(nest), static_cast<int>(n), depth_[n], nests_.time(n) == When::kLastBlock});
+    }
+    return result;
+  }
+
+  void placeScratch() {
+    llvm::SmallVector<std::pair<mlir::Value, int64_t>> buffers;
+    auto add = [&](mlir::Value root, int64_t elements) {
+      buffers.emplace_back(root, elements * (elementBits(elementOf(root)) / 8));
+    };
+    for (mlir::Value root : scratch_) add(root, layouts_[root].elements);
+    for (mlir::Value root : panels_) add(root, llvm::cast<mlir::MemRefType>(root.getType()).getNumElements());
+    placeRegionScratch(region_, buffers, static_cast<int>(nests_.nests.size()));
+  }
+
+  static mlir::Type elementOf(mlir::Value root) {
+    return llvm::cast<mlir::MemRefType>(root.getType()).getElementType();
+  }
+
+  mlir::OpBuilder& builder_;
+  const SlicedNests& nests_;
+  RegionGeometry geometry_;
+  const Machine& machine_;
+  Region region_;
+  llvm::SmallVector<mlir::Value> scratch_;  ///< in the order of first use
+  llvm::SmallVector<mlir::Value> panels_;   ///< filled within the region
+  llvm::DenseMap<mlir::Value, ScratchLayout> layouts_;
+  llvm::SmallVector<int> depth_;  ///< per nest
+};
+
+}  // namespace
+
+absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
+                                  const Machine& machine, std::vector<PackBefore>& before) {
+  auto geometry = RegionGeometry::infer(nests, loops);
+  if (!geometry.ok()) return geometry.status();
+  auto region = RegionBuilder(builder, nests, std::move(*geometry), machine).build(before);
+  if (!region.ok()) return region.status();
+  if (!loops.back().reductions.empty()) region->blocks = region->counts.back();
+  const Coordinates& result = nests.coordinates.at(nests.result);
+  llvm::SmallVector<int64_t> shape(result.extents);
+  for (const SliceLoop& loop : loops)
+    if (loop.coordinate >= 0) shape[loop.coordinate] = std::min(loop.tile, shape[loop.coordinate]);
+  region->description = absl::StrCat("region of ", nests.nests.size(), " nests, ", region->slices(), " slices of ",
+                                     shape.empty() ? "1" : absl::StrJoin(shape, "x"));
+  if (region->blocks > 1) absl::StrAppend(&region->description, " in ", region->blocks, " blocks of r0");
+  for (const RegionVariant& variant : region->variants) {
+    if (variant.strips.empty()) continue;
+    const Strip& strip = variant.strips[0];
+    absl::StrAppend(&region->description, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
+    break;
+  }
+  return region;
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "compiler/codegen/region/region_slices.h"
+#include "compiler/codegen/tiling/tile_plan.h"
+
+namespace tessera::compiler::codegen {
+
+/// One nest as it runs for one slice, or for all slices that agree in the first `depth` slice numbers.
+struct RegionStep {
+  Nest nest;  ///< of the extents within one slice; Access::slice moves its operands from slice to slice
+  TilePlan plan;
+  int number = 0;  ///< of the nest in program order
+  int depth = 0;
+  bool last = false;  ///< in the last block of a slice only
+};
+
+/// Steps [first, end) of a variant that run a few rows at a time, one after another within these.
+struct Strip {
+  size_t first = 0, end = 0;
+  int64_t rows = 1;   ///< iterations of each step's outermost loop
+  int64_t count = 1;  ///< strips of a slice
+};
+
+/// Code for slices of one geometry: full ones, the last, those that touch a padded border.
+struct RegionVariant {
+  llvm::SmallVector<int> group;  ///< per slice loop: which of Region::groups
+  std::vector<RegionStep> steps;
+  std::vector<Strip> strips;  ///< in the order of `steps`
+};
+
+/// Nests that run slice by slice in one phase. Slices are numbered with the first slice loop slowest.
+struct Region {
+  llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop
+  int64_t blocks = 1;  ///< more than 1: the last slice loop counts blocks of a reduction within one slice
+  llvm::SmallVector<llvm::SmallVector<Range>> groups;          ///< per slice loop: slices of equal geometry
+  std::vector<RegionVariant> variants;                         ///< one per choice of groups, last loop fastest
+  llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
+  int64_t scratch_bytes = 0;
+  std::string description;  ///< "region of 5 nests, 96 slices of 1x64x64"
+
+  int64_t slices() const {
+    int64_t product = 1;
+    for (int64_t count : counts) product *= count;
+    return product / blocks;
+  }
+};
+
+/// A copy of an operand into panels that does not depend on the slice: a phase before the region runs it.
+struct PackBefore {
+  Nest nest;
+  TilePlan plan;
+};
+
+/// Cuts `nests` into slices of their result. Buffers that are allocations and no result become scratch: as large as
+/// one slice needs. Operands that want panels are packed where they change: before the region, or in the first slice
+/// of those that share them.
+/// Errors: INVALID_ARGUMENT as inferNeeds; two slice loops that walk one dimension; too many kinds of slices.
+absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
+                                  const Machine& machine, std::vector<PackBefore>& before);
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,141 @@
+#include "compiler/codegen/region/region_chain.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/region/softmax_nests.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// The slice loops of dimension `dim` in blocks of `tile`: one per coordinate that is cut.
+absl::Status cutDimension(const Coordinates& coordinates, int dim, int64_t tile, llvm::SmallVector<SliceLoop>& loops) {
+  llvm::SmallVector<int> parts;  // slowest first
+  int64_t extent = 1;
+  for (int c = 0; c < coordinates.size(); ++c)
+    if (coordinates.dims[c] == dim) {
+      parts.push_back(c);
+      extent *= coordinates.extents[c];
+    }
+  if (tile >= extent) return absl::OkStatus();
+  int64_t below = extent;
+  for (int c : parts) {
+    below /= coordinates.extents[c];
+    if (tile > below || below == 1) {
+      if (tile % below != 0)
+        return refuseChain(absl::StrCat("d", dim, " is read as several dimensions of which the faster ones are ", below,
+                                        " together; a block of ", tile, " would cut through them"),
+                           absl::StrCat(tile), absl::StrCat("multiples of ", below));
+      loops.push_back({c, tile / below});
+      return absl::OkStatus();
+    }
+    loops.push_back({c, 1});
+    if (tile == below) return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+/// Iterations of the reduction of the last contraction: what r0 names.
+int64_t lastReduction(const SlicedNests& nests) {
+  int64_t extent = std::numeric_limits<int64_t>::max();
+  for (const Nest& nest : nests.nests) {
+    if (!isContraction(nest)) continue;
+    extent = 1;
+    for (int loop = 0; loop < nest.loops(); ++loop)
+      if (nest.reduction[loop]) extent *= nest.extents[loop];
+  }
+  return extent;
+}
+
+}  // namespace
+
+absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& machine, const v1::ChainTiling& chain) {
+  if (chain.order_size() != chain.tile_size())
+    return refuseChain("order and tile have different lengths",
+                       absl::StrCat(chain.order_size(), " names, ", chain.tile_size(), " extents"),
+                       "one extent for each name");
+  for (const Phase& phase : list.phases)
+    if (!phase.loops.empty())
+      return refuseChain(
+          absl::StrCat(phase.loops[0]->getName().getStringRef().str(), " is no loop nest over dense data"),
+          phase.loops[0]->getName().getStringRef().str(), "structured operations (linalg)");
+  SlicedNests nests = flattenPhases(list);
+  deferDivisions(nests);
+  if (!nests.result) return refuseChain("the workload computes nothing", "no operation", "");
+  const Coordinates& coordinates = nests.coordinates.at(nests.result);
+  const int64_t rank = llvm::cast<mlir::MemRefType>(nests.result.getType()).getRank();
+  llvm::SmallVector<SliceLoop> loops;
+  llvm::SmallVector<std::string> seen;
+  int64_t blocks = 0;  // of the reduction
+  for (auto [name, tile] : llvm::zip_equal(chain.order(), chain.tile())) {
+    const std::string accepted = absl::StrCat("d0 to d", rank - 1, ", and r0 last, each once");
+    int dim = 0;
+    if (blocks > 0) return refuseChain("r0 is not the last name", name, accepted);
+    if (llvm::is_contained(seen, name)) return refuseChain(absl::StrCat(name, " is named twice"), name, accepted);
+    seen.push_back(name);
+    if (tile < 1)
+      return refuseChain(absl::StrCat("the block of ", name, " has extent ", tile), absl::StrCat(tile), "at least 1");
+    if (name == "r0") {
+      blocks = tile;
+      continue;
+    }
+    if (name.size() < 2 || name[0] != 'd' || !absl::SimpleAtoi(name.substr(1), &dim) || dim < 0 || dim >= rank)
+      return refuseChain(absl::StrCat("\"", name, "\" names no dimension of the first result"), name, accepted);
+    if (auto status = cutDimension(coordinates, dim, tile, loops); !status.ok()) return status;
+  }
+  mlir::OpBuilder builder(func.getContext());
+  builder.setInsertionPointToStart(&func.getBody().front());
+  if (blocks == 0 || blocks >= lastReduction(nests)) {
+    easeSoftmax(builder, nests);
+  } else {
+    auto reduction = runSoftmaxInBlocks(builder, nests, blocks);
+    if (!reduction.ok()) return reduction.status();
+    loops.push_back(std::move(*reduction));
+  }
+  return cutIntoSlices(func, list, nests, std::move(loops), machine);
+}
+
+SlicedNests flattenPhases(const PhaseList& list) {
+  SlicedNests all;
+  for (const Phase& phase : list.phases) all.nests.insert(all.nests.end(), phase.nests.begin(), phase.nests.end());
+  all.coordinates = commonCoordinates(all.nests);
+  llvm::SmallVector<mlir::BlockArgument> results;
+  for (const Nest& nest : all.nests)
+    for (const Statement& statement : nest.statements)
+      for (const Operand& output : statement.outputs)
+        if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(output.access.root))
+          if (!llvm::is_contained(results, argument)) results.push_back(argument);
+  llvm::sort(results, [](auto a, auto b) { return a.getArgNumber() < b.getArgNumber(); });
+  if (!results.empty()) all.result = results[0];
+  for (size_t r = 1; r < results.size(); ++r) all.other_results.push_back(results[r]);
+  return all;
+}
+
+absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, const SlicedNests& nests,
+                           llvm::SmallVector<SliceLoop> loops, const Machine& machine) {
+  if (loops.empty()) loops.push_back({-1, 1});
+  mlir::OpBuilder builder(func.getContext());
+  builder.setInsertionPointToStart(&func.getBody().front());
+  std::vector<PackBefore> before;
+  auto region = formRegion(builder, nests, loops, machine, before);
+  if (!region.ok()) return region.status();
+  std::string cut;
+  for (const Phase& phase : list.phases)
+    if (cut.empty()) cut = phase.cut;
+  list.phases.clear();
+  if (!before.empty()) {
+    Phase& packing = list.phases.emplace_back();
+    for (PackBefore& copy : before) {
+      packing.nests.push_back(std::move(copy.nest));
+      packing.plans.push_back(std::move(copy.plan));
+    }
+  }
+  Phase& phase = list.phases.emplace_back();
+  phase.region = std::move(*region);
+  phase.cut = cut;
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,130 @@
+#include "compiler/codegen/region/region_emitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::OpBuilder;
+using mlir::Value;
+
+class RegionEmitter {
+ public:
+  RegionEmitter(OpBuilder& builder, const Region& region, const EmitContext& context)
+      : b_(builder), loc_(builder.getUnknownLoc()), region_(region), context_(context) {}
+
+  void emit(Value lo, Value hi) {
+    if (region_.blocks > 1) {  // the grid counts slices, the loop blocks of them
+      lo = arith::MulIOp::create(b_, loc_, lo, constant(region_.blocks));
+      hi = arith::MulIOp::create(b_, loc_, hi, constant(region_.blocks));
+    }
+    auto loop = mlir::scf::ForOp::create(b_, loc_, lo, hi, constant(1));
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(loop.getBody());
+    first_ = compare(arith::CmpIPredicate::eq, loop.getInductionVar(), lo);
+    Value rest = loop.getInductionVar();
+    for (size_t v = 0; v < region_.counts.size(); ++v) {
+      int64_t below = 1;
+      for (size_t next = v + 1; next < region_.counts.size(); ++next) below *= region_.counts[next];
+      Value number = rest;
+      if (below > 1) {
+        number = arith::DivUIOp::create(b_, loc_, rest, constant(below));
+        rest = arith::RemUIOp::create(b_, loc_, rest, constant(below));
+      }
+      context_.slice.push_back(number);
+    }
+    choose(0, 0);
+  }
+
+ private:
+  Value constant(int64_t value) { return arith::ConstantIntOp::create(b_, loc_, value, 64); }
+  Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
+    return arith::CmpIOp::create(b_, loc_, predicate, a, b);
+  }
+
+  /// Variants are numbered by their groups, last slice loop fastest: `variant` counts the groups chosen so far.
+  void choose(size_t v, size_t variant) {
+    if (v == region_.groups.size()) return run(region_.variants[variant]);
+    const auto& groups = region_.groups[v];
+    OpBuilder::InsertionGuard guard(b_);
+    for (size_t g = 0; g < groups.size(); ++g) {
+      const size_t chosen = variant * groups.size() + g;
+      if (g + 1 == groups.size()) {
+        choose(v + 1, chosen);
+        break;
+      }
+      Value within = compare(arith::CmpIPredicate::slt, context_.slice[v], constant(groups[g].hi));
+      auto branch = mlir::scf::IfOp::create(b_, loc_, within, /*withElseRegion=*/true);
+      b_.setInsertionPointToStart(branch.thenBlock());
+      choose(v + 1, chosen);
+      b_.setInsertionPointToStart(branch.elseBlock());
+    }
+  }
+
+  void run(const RegionVariant& variant) {
+    OpBuilder::InsertionGuard guard(b_);
+    auto strip = variant.strips.begin();
+    for (size_t s = 0; s < variant.steps.size(); ++s) {
+      OpBuilder::InsertionGuard inner(b_);
+      const RegionStep& step = variant.steps[s];
+      enterWhenDue(step);
+      if (strip == variant.strips.end() || s < strip->first) {
+        emitNest(b_, step.nest, step.plan, context_, constant(0), constant(gridOf(step.nest, step.plan)));
+        continue;
+      }
+      auto loop = mlir::scf::ForOp::create(b_, loc_, constant(0), constant(strip->count), constant(1));
+      b_.setInsertionPointToStart(loop.getBody());
+      for (; s < strip->end; ++s) emitStrip(variant.steps[s], strip->rows, loop.getInductionVar());
+      --s;
+      ++strip;
+    }
+  }
+
+  /// The grid points of strip `number` of a step.
+  void emitStrip(const RegionStep& step, int64_t rows, Value number) {
+    OpBuilder::InsertionGuard guard(b_);
+    const int64_t points = rows / step.plan.levels[0].step, all = gridOf(step.nest, step.plan);
+    Value lo = arith::MulIOp::create(b_, loc_, number, constant(points));
+    Value hi = arith::AddIOp::create(b_, loc_, lo, constant(points));
+    if (all % points != 0) hi = arith::MinSIOp::create(b_, loc_, hi, constant(all));
+    emitNest(b_, step.nest, step.plan, context_, lo, hi);
+  }
+
+  /// Goes into the branches for slices in which a step does not run.
+  void enterWhenDue(const RegionStep& step) {
+    if (step.depth < static_cast<int>(region_.counts.size())) {
+      Value due = nullptr;  // the later numbers are all zero
+      for (size_t v = step.depth; v < region_.counts.size(); ++v) {
+        if (region_.counts[v] == 1) continue;
+        Value zero = compare(arith::CmpIPredicate::eq, context_.slice[v], constant(0));
+        due = due ? arith::AndIOp::create(b_, loc_, due, zero).getResult() : zero;
+      }
+      // Nothing before the last numbers either: only the first slice of this range.
+      if (step.depth == 0) due = nullptr;
+      due = due ? arith::OrIOp::create(b_, loc_, due, first_).getResult() : first_;
+      auto branch = mlir::scf::IfOp::create(b_, loc_, due, /*withElseRegion=*/false);
+      b_.setInsertionPointToStart(branch.thenBlock());
+    }
+    if (step.last) {
+      Value is_last = compare(arith::CmpIPredicate::eq, context_.slice.back(), constant(region_.counts.back() - 1));
+      auto branch = mlir::scf::IfOp::create(b_, loc_, is_last, /*withElseRegion=*/false);
+      b_.setInsertionPointToStart(branch.thenBlock());
+    }
+  }
+
+  OpBuilder& b_;
+  mlir::Location loc_;
+  const Region& region_;
+  EmitContext context_;
+  Value first_;  ///< i1: the first slice of the range
+};
+
+}  // namespace
+
+void emitRegion(OpBuilder& builder, const Region& region, const EmitContext& context, Value lo, Value hi) {
+  RegionEmitter(builder, region, context).emit(lo, hi);
+}
+
+}  // namespace tessera::compiler::codegen

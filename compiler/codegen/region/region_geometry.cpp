@@ -1,0 +1,160 @@
+#include "compiler/codegen/region/region_geometry.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+bool isEmpty(const llvm::SmallVector<Range>& loops) {
+  return llvm::any_of(loops, [](const Range& range) { return range.size() == 0; });
+}
+
+std::optional<Range> boxRange(const Needs& needs, mlir::Value root, int c) {
+  auto found = needs.boxes.find(root);
+  if (found == needs.boxes.end() || found->second.empty()) return std::nullopt;
+  return found->second[c];
+}
+
+template <typename Fn>
+bool changes(const std::vector<Needs>& slices, Fn range) {
+  return llvm::any_of(slices, [&](const Needs& needs) { return !(range(needs) == range(slices[0])); });
+}
+
+/// Every range of a slice in a fixed order, those of empty nests as zero.
+llvm::SmallVector<Range> rangesOf(const Needs& needs, llvm::ArrayRef<mlir::Value> roots) {
+  llvm::SmallVector<Range> all;
+  for (const auto& loops : needs.loops)
+    for (const Range& range : loops) all.push_back(isEmpty(loops) ? Range{} : range);
+  for (mlir::Value root : roots)
+    if (auto found = needs.boxes.find(root); found != needs.boxes.end())
+      all.append(found->second.begin(), found->second.end());
+  return all;
+}
+
+/// Consecutive slices whose ranges have the same sizes and move by the same steps.
+llvm::SmallVector<Range> groupSlices(const std::vector<Needs>& slices, llvm::ArrayRef<mlir::Value> roots) {
+  llvm::SmallVector<llvm::SmallVector<Range>> ranges;
+  for (const Needs& needs : slices) ranges.push_back(rangesOf(needs, roots));
+  auto fits = [&](size_t begin, size_t s) {
+    if (ranges[s].size() != ranges[begin].size()) return false;
+    for (size_t r = 0; r < ranges[s].size(); ++r) {
+      if (ranges[s][r].size() != ranges[begin][r].size()) return false;
+      const int64_t step = ranges[begin + 1][r].lo - ranges[begin][r].lo;
+      if (ranges[s][r].lo != ranges[begin][r].lo + step * static_cast<int64_t>(s - begin)) return false;
+    }
+    return true;
+  };
+  llvm::SmallVector<Range> groups;
+  for (size_t begin = 0; begin < slices.size();) {
+    size_t end = begin + 1;
+    while (end < slices.size() && fits(begin, end)) ++end;
+    groups.push_back({static_cast<int64_t>(begin), static_cast<int64_t>(end)});
+    begin = end;
+  }
+  return groups;
+}
+
+}  // namespace
+
+absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops) {
+  RegionGeometry geometry;
+  const Coordinates& result = nests.coordinates.at(nests.result);
+  llvm::SmallVector<mlir::Value> roots;  // in the order of first use, so that equal units give equal groups
+  auto use = [&](mlir::Value root) {
+    if (root && !llvm::is_contained(roots, root)) roots.push_back(root);
+  };
+  for (const Nest& nest : nests.nests) {
+    geometry.loop_cut_.emplace_back(nest.loops(), -1);
+    for (const Statement& statement : nest.statements) {
+      for (const Operand& input : statement.inputs) use(input.access.root);
+      for (const Operand& output : statement.outputs) use(output.access.root);
+    }
+  }
+  for (mlir::Value root : roots) geometry.box_cut_[root].assign(nests.coordinates.at(root).size(), -1);
+  for (auto [v, slice] : llvm::enumerate(loops)) {
+    auto needs = inferNeeds(nests, slice);
+    if (!needs.ok()) return needs.status();
+    auto name = [&](const SliceLoop& loop) {
+      return loop.coordinate < 0 ? std::string("r0") : absl::StrCat("d", result.dims[loop.coordinate]);
+    };
+    auto twice = [&](const std::string& what, int other) {
+      return refuseChain(absl::StrCat(what, " is walked by ", name(slice), " and by ", name(loops[other]),
+                                      " together, and only one can be cut"),
+                         name(slice), "dimensions that no operand adds up");
+    };
+    for (size_t n = 0; n < nests.nests.size(); ++n)
+      for (int loop = 0; loop < nests.nests[n].loops(); ++loop) {
+        if (!changes(*needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? Range{} : of.loops[n][loop]; }))
+          continue;
+        // A nest that does not run in every slice, but is whole where it runs, is not cut.
+        if (!changes(*needs, [&](const Needs& of) {
+              return isEmpty(of.loops[n]) ? Range{0, nests.nests[n].extents[loop]} : of.loops[n][loop];
+            }))
+          continue;
+        int& cut = geometry.loop_cut_[n][loop];
+        if (cut >= 0) return twice(absl::StrCat("loop ", loop, " of ", describeNest(nests, n)), cut);
+        cut = static_cast<int>(v);
+      }
+    for (mlir::Value root : roots)
+      for (int c = 0; c < nests.coordinates.at(root).size(); ++c) {
+        std::optional<Range> known;  // slices that do not touch the buffer do not matter
+        for (const Needs& of : *needs)
+          if (!known) known = boxRange(of, root, c);
+        if (!changes(*needs, [&](const Needs& of) { return boxRange(of, root, c).value_or(known.value_or(Range{})); }))
+          continue;
+        int& cut = geometry.box_cut_[root][c];
+        if (cut >= 0) return twice(absl::StrCat("a buffer of extent ", nests.coordinates.at(root).extents[c]), cut);
+        cut = static_cast<int>(v);
+      }
+    geometry.groups_.push_back(groupSlices(*needs, roots));
+    geometry.needs_.push_back(std::move(*needs));
+  }
+  return geometry;
+}
+
+MovingRange RegionGeometry::moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const {
+  const auto& slices = needs_[v];
+  const Range members = groups_[v][group];
+  const Range first = range(slices[members.lo]);
+  const int64_t step = members.size() > 1 ? range(slices[members.lo + 1]).lo - first.lo : 0;
+  return {first.lo, first.size(), step};
+}
+
+MovingRange RegionGeometry::loop(size_t n, int loop, llvm::ArrayRef<int> group) const {
+  const int v = loop_cut_[n][loop];
+  if (v >= 0) return moving(v, group[v], [&](const Needs& needs) { return needs.loops[n][loop]; });
+  // Not cut: the same wherever the nest runs.
+  for (const Needs& needs : needs_[0])
+    if (!isEmpty(needs.loops[n])) return {needs.loops[n][loop].lo, needs.loops[n][loop].size(), 0};
+  return {};
+}
+
+MovingRange RegionGeometry::box(mlir::Value root, int c, llvm::ArrayRef<int> group) const {
+  const int v = box_cut_.at(root)[c];
+  if (v >= 0)
+    return moving(v, group[v], [&](const Needs& needs) { return boxRange(needs, root, c).value_or(Range{}); });
+  for (const Needs& needs : needs_[0])
+    if (auto range = boxRange(needs, root, c)) return {range->lo, range->size(), 0};
+  return {};
+}
+
+bool RegionGeometry::empty(size_t n, llvm::ArrayRef<int> group) const {
+  for (int v = 0; v < sliceLoops(); ++v)
+    if (isEmpty(needs_[v][groups_[v][group[v]].lo].loops[n])) return true;
+  return false;
+}
+
+int64_t RegionGeometry::largestBox(mlir::Value root, int c) const {
+  int64_t size = 0;
+  const int v = std::max(0, box_cut_.at(root)[c]);
+  for (const Needs& needs : needs_[v])
+    if (auto range = boxRange(needs, root, c)) size = std::max(size, range->size());
+  return size;
+}
+
+bool RegionGeometry::dependsOn(size_t n, int v) const {
+  return llvm::is_contained(loop_cut_[n], v) ||
+         changes(needs_[v], [&](const Needs& needs) { return Range{0, isEmpty(needs.loops[n]) ? 0 : 1}; });
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "compiler/codegen/region/region_slices.h"
+
+namespace tessera::compiler::codegen {
+
+/// A range that moves with the number of the slice: [lo + step (s - first), ...) for slices first, first + 1, ...
+struct MovingRange {
+  int64_t lo = 0, size = 0;
+  int64_t step = 0;
+};
+
+/// How each nest and each buffer of a region is cut, slice by slice: static within a group of slices.
+class RegionGeometry {
+ public:
+  /// Errors: as inferNeeds; INVALID_ARGUMENT when two slice loops walk one dimension of a nest or a buffer.
+  static absl::StatusOr<RegionGeometry> infer(const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops);
+
+  int sliceLoops() const { return static_cast<int>(needs_.size()); }
+  int64_t count(int v) const { return static_cast<int64_t>(needs_[v].size()); }
+  /// Slices of equal geometry along slice loop `v`.
+  llvm::ArrayRef<Range> groups(int v) const { return groups_[v]; }
+
+  /// The slice loop that cuts loop `loop` of nest `n`; -1: none.
+  int cutBy(size_t n, int loop) const { return loop_cut_[n][loop]; }
+  int boxCutBy(mlir::Value root, int c) const { return box_cut_.at(root)[c]; }
+
+  /// What nest `n` runs of `loop`, and the part of coordinate `c` of `root` that is touched, in the slices of `group`
+  /// (per slice loop).
+  MovingRange loop(size_t n, int loop, llvm::ArrayRef<int> group) const;
+  MovingRange box(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
+  /// Whether nest `n` has nothing to do in the slices of `group`.
+  bool empty(size_t n, llvm::ArrayRef<int> group) const;
+  /// The largest size of coordinate `c` of what a slice touches of `root`.
+  int64_t largestBox(mlir::Value root, int c) const;
+  /// Whether some loop of nest `n` is cut by slice loop `v`, or the nest runs in some of its slices only.
+  bool dependsOn(size_t n, int v) const;
+
+ private:
+  MovingRange moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const;
+
+  std::vector<std::vector<Needs>> needs_;  ///< [slice loop][slice]
+  std::vector<llvm::SmallVector<Range>> groups_;
+  std::vector<llvm::SmallVector<int>> loop_cut_;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<int>> box_cut_;
+};
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "compiler/codegen/region/region.h"
+
+namespace tessera::compiler::codegen {
+
+/// A nest of a region, cut to the slices of one variant.
+struct RegionNest {
+  Nest nest;
+  int number = 0;  ///< in program order
+  int depth = 0;   ///< see RegionStep
+  bool last = false;
+};
+
+/// Plans every nest of every variant (`nests`, in the order of region.variants) and fills their steps, with the steps
+/// that pack operands before the nests that read them. Panels that several variants read have one layout, that of the
+/// variant with the most slices; a variant it does not suit reads the operand where it lies.
+/// Returns the panels that lie in scratch.
+llvm::SmallVector<mlir::Value> planRegion(mlir::OpBuilder& builder, const Machine& machine,
+                                          std::vector<std::vector<RegionNest>>& nests, Region& region,
+                                          std::vector<PackBefore>& before);
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,109 @@
+#include "compiler/codegen/region/region_scratch.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "compiler/codegen/region/scratch_plan.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+using mlir::Value;
+
+template <typename Fn>
+void forEachStep(const Region& region, Fn fn) {
+  for (const RegionVariant& variant : region.variants)
+    for (const RegionStep& step : variant.steps) fn(step);
+}
+
+/// Calls fn for every buffer the step reads or writes in memory.
+template <typename Fn>
+void forEachBuffer(const RegionStep& step, Fn fn) {
+  for (const Statement& statement : step.nest.statements) {
+    for (const Operand& input : statement.inputs)
+      if (input.access.root && !input.from) fn(input.access.root);
+    for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+      const bool read = !statement.body()->getArgument(statement.inputs.size() + o).use_empty() && !statement.init[o];
+      if (statement.stored[o] || read) fn(output.access.root);
+    }
+    statement.op->walk([&](mlir::memref::LoadOp load) { fn(rootOf(load.getMemRef())); });
+  }
+}
+
+/// Whether every nest that is step `number` makes `to` of `from` point by point, and reads `from` at no other place.
+bool overwrites(const Region& region, int number, Value from, Value to) {
+  bool found = false, fine = true;
+  forEachStep(region, [&](const RegionStep& step) {
+    if (step.number != number) return;
+    const Statement& statement = step.nest.statements[0];
+    if (step.nest.hasReduction() || step.nest.statements.size() != 1 || statement.outputs.size() != 1 ||
+        statement.outputs[0].access.root != to || statement.outputs[0].access.element.isInteger(1)) {
+      fine = false;
+      return;
+    }
+    for (const Operand& input : statement.inputs) {
+      if (input.access.root != from) continue;
+      Access same = input.access;
+      same.root = to;
+      fine &= same == statement.outputs[0].access && same.element == statement.outputs[0].access.element;
+      found = true;
+    }
+  });
+  return found && fine;
+}
+
+}  // namespace
+
+void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>> buffers, int nests) {
+  std::vector<Lifetime> lifetimes;
+  for (auto [number, buffer] : llvm::enumerate(buffers)) {
+    Lifetime lifetime{.buffer = buffer.first,
+                      .bytes = (buffer.second + 63) / 64 * 64,
+                      .first = nests,
+                      .number = static_cast<int>(number)};
+    forEachStep(region, [&](const RegionStep& step) {
+      const bool always = step.depth == static_cast<int>(region.counts.size());
+      forEachBuffer(step, [&](Value root) {
+        if (root != lifetime.buffer) return;
+        lifetime.first = std::min(lifetime.first, always ? step.number : 0);
+        lifetime.last = std::max(lifetime.last, always ? step.number : nests);
+      });
+    });
+    if (lifetime.first <= lifetime.last) lifetimes.push_back(lifetime);
+  }
+  // In order of first use, so that a chain of them ends in one place.
+  llvm::SmallVector<std::pair<Value, Value>> over;  // the later buffer, the one it lies over
+  std::sort(lifetimes.begin(), lifetimes.end(), [](const Lifetime& a, const Lifetime& b) {
+    return std::tie(a.first, a.number) < std::tie(b.first, b.number);
+  });
+  for (size_t later = 0; later < lifetimes.size(); ++later)
+    for (size_t i = 0; i < later; ++i) {
+      Lifetime &earlier = lifetimes[i], &mine = lifetimes[later];
+      if (earlier.last != mine.first || earlier.bytes < mine.bytes ||
+          !overwrites(region, mine.first, earlier.buffer, mine.buffer))
+        continue;
+      // Only a buffer that is its own place: one that lies over another has passed its place on.
+      if (llvm::any_of(over, [&](const auto& pair) { return pair.first == earlier.buffer; })) continue;
+      over.emplace_back(mine.buffer, earlier.buffer);
+      earlier.last = mine.last;
+      lifetimes.erase(lifetimes.begin() + static_cast<int64_t>(later--));
+      break;
+    }
+  // Steps that take turns strip by strip are one for all other buffers.
+  for (const RegionVariant& variant : region.variants)
+    for (const Strip& strip : variant.strips) {
+      const int first = variant.steps[strip.first].number, last = variant.steps[strip.end - 1].number;
+      for (Lifetime& lifetime : lifetimes) {
+        if (lifetime.first > first && lifetime.first <= last) lifetime.first = first;
+        if (lifetime.last >= first && lifetime.last < last) lifetime.last = last;
+      }
+    }
+  region.scratch_bytes = placeByLifetime(lifetimes);
+  for (const Lifetime& placed : lifetimes) region.scratch.emplace_back(placed.buffer, placed.offset);
+  for (auto [buffer, below] : over)
+    for (const Lifetime& placed : lifetimes)
+      if (placed.buffer == below) region.scratch.emplace_back(buffer, placed.offset);
+}
+
+}  // namespace tessera::compiler::codegen

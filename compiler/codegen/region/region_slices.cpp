@@ -1,0 +1,263 @@
+#include "compiler/codegen/region/region_slices.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/tile_plan.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// The smallest box that holds both; an empty one adds nothing.
+void enclose(llvm::SmallVector<Range>& box, llvm::ArrayRef<Range> other) {
+  if (llvm::any_of(other, [](const Range& range) { return range.size() == 0; })) return;
+  if (box.empty()) {
+    box.assign(other.begin(), other.end());
+    return;
+  }
+  for (auto [mine, its] : llvm::zip_equal(box, other)) {
+    mine.lo = std::min(mine.lo, its.lo);
+    mine.hi = std::max(mine.hi, its.hi);
+  }
+}
+
+/// The box `walks` covers while each loop runs through its range.
+llvm::SmallVector<Range> covered(const Walks& walks, llvm::ArrayRef<Range> loops) {
+  llvm::SmallVector<Range> box;
+  for (const Walk& walk : walks) {
+    Range range{walk.start, walk.start + 1};
+    for (auto [loop, coefficient] : walk.loops) {
+      range.lo += coefficient * loops[loop].lo;
+      range.hi += coefficient * (loops[loop].hi - 1);
+    }
+    box.push_back(range);
+  }
+  return box;
+}
+
+/// Needs of one slice, nests taken from last to first.
+class Backward {
+ public:
+  explicit Backward(const SlicedNests& region) : region_(region), walks_(region.nests.size()) {
+    for (auto [n, nest] : llvm::enumerate(region.nests))
+      for (const Statement& statement : nest.statements) {
+        for (const Operand& input : statement.inputs)
+          walks_[n].push_back(input.access.root && !input.from ? walk(nest, input.access) : Walks());
+        for (const Operand& output : statement.outputs) walks_[n].push_back(walk(nest, output.access));
+      }
+  }
+
+  /// Along slice loop `cut`; `dim`: the dimension of the result that is cut, for other results.
+  Needs slice(const SliceLoop& cut, Range range, int dim) {
+    reductions_ = cut.reductions;
+    coordinate_ = cut.coordinate;
+    dim_ = dim;
+    range_ = range;
+    needs_ = Needs();
+    seed(region_.result);
+    for (mlir::Value result : region_.other_results) seed(result);
+    needs_.loops.resize(region_.nests.size());
+    for (size_t n = region_.nests.size(); n-- > 0;) visit(n);
+    return std::move(needs_);
+  }
+
+ private:
+  std::optional<Walks> walk(const Nest& nest, const Access& access) {
+    return walksOf(access, nest.extents, region_.coordinates.at(access.root));
+  }
+
+  llvm::SmallVector<Range> whole(mlir::Value root) const {
+    llvm::SmallVector<Range> box;
+    for (int64_t extent : region_.coordinates.at(root).extents) box.push_back({0, extent});
+    return box;
+  }
+
+  void seed(mlir::Value root) {
+    llvm::SmallVector<Range> box = whole(root);
+    if (coordinate_ >= 0 && root == region_.result) {
+      box[coordinate_] = range_;
+    } else if (coordinate_ >= 0) {
+      const Coordinates& cut = region_.coordinates.at(region_.result);
+      const Coordinates& mine = region_.coordinates.at(root);
+      // The same part of the same dimension, counted from its slowest part.
+      auto part = [](const Coordinates& coordinates, int c) {
+        int number = 0;
+        while (c > 0 && coordinates.dims[c - 1] == coordinates.dims[c]) ++number, --c;
+        return number;
+      };
+      for (int c = 0; c < mine.size(); ++c)
+        if (mine.dims[c] == dim_ && mine.extents[c] == cut.extents[coordinate_] &&
+            part(mine, c) == part(cut, coordinate_))
+          box[c] = range_;
+    }
+    enclose(needs_.boxes[root], box);
+  }
+
+  /// Blocks side by side, start + size * block + place: whole blocks that `range` touches.
+  static void restrictBlocks(const Walk& walk, Range range, const Nest& nest, llvm::SmallVector<Range>& loops) {
+    auto [block, size] = walk.loops[0];
+    auto [place, step] = walk.loops[1];
+    if (size < step) {
+      std::swap(block, place);
+      std::swap(size, step);
+    }
+    if (step != 1 || nest.extents[place] != size) return;
+    auto below = [size = size](int64_t value) { return value >= 0 ? value / size : -((size - 1 - value) / size); };
+    loops[block].lo = std::max(loops[block].lo, below(range.lo - walk.start));
+    loops[block].hi = std::min(loops[block].hi, below(range.hi - walk.start + size - 1));
+  }
+
+  void visit(size_t n) {
+    const Nest& nest = region_.nests[n];
+    llvm::SmallVector<Range> loops(nest.loops(), Range{});
+    size_t slot = 0;
+    bool needed = false;
+    for (const Statement& statement : nest.statements) {
+      slot += statement.inputs.size();
+      for (const Operand& output : statement.outputs) {
+        const std::optional<Walks>& walks = walks_[n][slot++];
+        auto found = needs_.boxes.find(output.access.root);
+        if (found == needs_.boxes.end() || found->second.empty()) {
+          if (!region_.coordinates.at(output.access.root).extents.empty()) continue;
+        }
+        llvm::SmallVector<Range> mine(nest.loops());
+        for (int loop = 0; loop < nest.loops(); ++loop) mine[loop] = {0, nest.extents[loop]};
+        if (found != needs_.boxes.end())
+          for (auto [c, range] : llvm::enumerate(found->second)) {
+            const int64_t extent = region_.coordinates.at(output.access.root).extents[c];
+            if (range == Range{0, extent}) continue;
+            if (!walks) continue;  // no box: all of it, checkResults says where that cannot be
+            const Walk& walk = (*walks)[c];
+            if (walk.loops.empty()) {  // one place of the coordinate: needed or not
+              if (walk.start < range.lo || walk.start >= range.hi)
+                for (Range& loop : mine) loop = {0, 0};
+              continue;
+            }
+            if (walk.loops.size() == 2) {
+              restrictBlocks(walk, range, nest, mine);
+              continue;
+            }
+            if (walk.loops.size() != 1 || walk.loops[0].second != 1) continue;
+            Range& loop = mine[walk.loops[0].first];
+            loop.lo = std::max(loop.lo, range.lo - walk.start);
+            loop.hi = std::min(loop.hi, range.hi - walk.start);
+          }
+        if (llvm::any_of(mine, [](const Range& range) { return range.size() == 0; })) continue;
+        needed = true;
+        for (auto [sum, range] : llvm::zip_equal(loops, mine))
+          sum = sum.size() == 0 ? range : Range{std::min(sum.lo, range.lo), std::max(sum.hi, range.hi)};
+      }
+    }
+    for (auto [nest_number, loop] : reductions_)
+      if (nest_number == n) loops[loop] = range_;
+    if (!needed) {
+      needs_.loops[n].assign(nest.loops(), Range{});
+      return;
+    }
+    slot = 0;
+    for (const Statement& statement : nest.statements) {
+      for (const Operand& input : statement.inputs) {
+        const std::optional<Walks>& walks = walks_[n][slot++];
+        if (!input.access.root || input.from) continue;
+        enclose(needs_.boxes[input.access.root], walks ? covered(*walks, loops) : whole(input.access.root));
+      }
+      for (const Operand& output : statement.outputs) {
+        const std::optional<Walks>& walks = walks_[n][slot++];
+        enclose(needs_.boxes[output.access.root], walks ? covered(*walks, loops) : whole(output.access.root));
+      }
+      // A body may load from buffers it captures, at places not known here.
+      statement.op->walk([&](mlir::memref::LoadOp load) {
+        const mlir::Value root = rootOf(load.getMemRef());
+        if (region_.coordinates.contains(root)) enclose(needs_.boxes[root], whole(root));
+      });
+    }
+    needs_.loops[n] = std::move(loops);
+  }
+
+  const SlicedNests& region_;
+  std::vector<llvm::SmallVector<std::optional<Walks>>> walks_;  ///< [nest][slot]
+  int coordinate_ = 0, dim_ = 0;
+  Range range_;
+  llvm::SmallVector<std::pair<size_t, int>> reductions_;
+  Needs needs_;
+};
+
+size_t lastWriter(const SlicedNests& region, mlir::Value root) {
+  size_t last = 0;
+  for (auto [n, nest] : llvm::enumerate(region.nests))
+    for (const Statement& statement : nest.statements)
+      for (const Operand& output : statement.outputs)
+        if (output.access.root == root) last = n;
+  return last;
+}
+
+/// Slices of what is read after the region must not overlap, and together be all of it.
+absl::Status checkResults(const SlicedNests& region, const std::vector<Needs>& slices, int dim) {
+  llvm::SmallVector<mlir::Value> results{region.result};
+  results.append(region.other_results.begin(), region.other_results.end());
+  for (mlir::Value root : results) {
+    if (slices.size() < 2) break;
+    bool apart = false;
+    const Coordinates& coordinates = region.coordinates.at(root);
+    for (int c = 0; c < coordinates.size() && !apart; ++c) {
+      apart = true;
+      for (size_t s = 0; s < slices.size() && apart; ++s) {
+        const auto& box = slices[s].boxes.at(root);
+        if (box.empty()) return refuseChain("a result is computed by no slice", absl::StrCat("d", dim), "");
+        const int64_t begin = s == 0 ? 0 : slices[s - 1].boxes.at(root)[c].hi;
+        const int64_t end = s + 1 == slices.size() ? coordinates.extents[c] : box[c].hi;
+        apart = box[c].lo == begin && box[c].hi == end;
+      }
+    }
+    if (!apart)
+      return refuseChain(absl::StrCat(describeNest(region, lastWriter(region, root)), " cannot be cut along d", dim,
+                                      ": slices would write the same elements of a result",
+                                      root == region.result ? "" : " other than the first"),
+                         absl::StrCat("d", dim), "a dimension of every result that nothing reads across");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const SliceLoop& slice) {
+  const Coordinates& coordinates = region.coordinates.at(region.result);
+  const bool whole = slice.coordinate < 0;
+  const int64_t extent = whole ? slice.extent : coordinates.extents[slice.coordinate];
+  const int dim = whole ? -1 : coordinates.dims[slice.coordinate];
+  if (constexpr int64_t kMostSlices = 1 << 16; (extent + slice.tile - 1) / slice.tile > kMostSlices)
+    return refuseChain(absl::StrCat("blocks of ", slice.tile, " along d", dim, " would be more than ", kMostSlices),
+                       absl::StrCat(slice.tile), "larger blocks");
+  Backward backward(region);
+  std::vector<Needs> slices;
+  for (int64_t lo = 0; lo < extent; lo += slice.tile) {
+    slices.push_back(backward.slice(slice, {lo, std::min(lo + slice.tile, extent)}, dim));
+  }
+  if (!whole)
+    if (auto status = checkResults(region, slices, dim); !status.ok()) return status;
+  return slices;
+}
+
+std::string describeNest(const SlicedNests& region, size_t nest) {
+  const Nest& described = region.nests[nest];
+  return absl::StrCat("operation ", nest + 1, " of ", region.nests.size(), " (",
+                      isContraction(described)   ? "contraction"
+                      : described.hasReduction() ? "reduction"
+                                                 : "elementwise",
+                      ")");
+}
+
+absl::Status refuseChain(const std::string& message, const std::string& found, const std::string& accepted) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(absl::StrCat("schedule.chain: ", message));
+  failure.set_attribute("schedule.chain");
+  failure.set_found(found);
+  failure.set_accepted(accepted);
+  failure.set_fix("cut other dimensions, or build the workload without a chain tiling");
+  return failureStatus(failure);
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "compiler/codegen/region/buffer_coordinates.h"
+
+/// Backward inference of a region (TLF): what each nest has to compute, and each buffer to hold, for one slice of the
+/// region's result.
+namespace tessera::compiler::codegen {
+
+/// Half-open; empty when hi <= lo.
+struct Range {
+  int64_t lo = 0, hi = 0;
+  int64_t size() const { return hi > lo ? hi - lo : 0; }
+  bool operator==(const Range&) const = default;
+};
+
+/// One coordinate of the region's result in blocks of `tile`. Coordinate -1: the reduction loops `reductions` (nest,
+/// loop), all of `extent`, in blocks that run one after another in each slice; without any, nothing is cut.
+struct SliceLoop {
+  int coordinate = 0;
+  int64_t tile = 1;
+  int64_t extent = 1;
+  llvm::SmallVector<std::pair<size_t, int>> reductions = {};
+};
+
+/// When a nest of a region in blocks runs.
+enum class When { kByNeed, kFirstBlock, kEveryBlock, kLastBlock };
+
+/// Nests in program order with the coordinates of what they touch. Program order is kept within a slice, so a nest
+/// sees what those before it have computed for the same slice.
+struct SlicedNests {
+  std::vector<Nest> nests;
+  llvm::DenseMap<mlir::Value, Coordinates> coordinates;
+  std::vector<When> when;                        ///< per nest; empty: all by need
+  mlir::Value result;                            ///< what is cut
+  llvm::SmallVector<mlir::Value> other_results;  ///< buffers read after the region, cut in the same dimensions
+  When time(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
+  bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
+};
+
+/// What one slice needs, along one slice loop (all other slice loops taken whole).
+struct Needs {
+  std::vector<llvm::SmallVector<Range>> loops;                  ///< [nest][loop]; a nest not needed has empty loops
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Range>> boxes;  ///< [buffer][coordinate] read or written
+  bool operator==(const Needs&) const = default;
+};
+
+/// Needs of every slice along one slice loop.
+/// Errors: INVALID_ARGUMENT that names the nest and the dimension that cannot be cut: a reduction over it, writes
+/// that are no box or leave gaps, slices of a result that would overlap.
+absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const SliceLoop& slice);
+
+/// "operation 3 of 7 (contraction)", for messages.
+std::string describeNest(const SlicedNests& region, size_t nest);
+
+/// INVALID_ARGUMENT about the chain tiling of a schedule.
+absl::Status refuseChain(const std::string& message, const std::string& found, const std::string& accepted);
+
+}  // namespace tessera::compiler::codegen

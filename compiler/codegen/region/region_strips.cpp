@@ -1,0 +1,128 @@
+#include "compiler/codegen/region/region_strips.h"
+
+#include <numeric>
+
+#include "compiler/codegen/tiling/loop_order.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Accesses of one step to one buffer.
+struct Use {
+  const Access* access;
+  bool write;
+};
+
+llvm::SmallVector<Use> usesOf(const Nest& nest) {
+  llvm::SmallVector<Use> uses;
+  for (const Statement& statement : nest.statements) {
+    for (const Operand& input : statement.inputs)
+      if (input.access.root && !input.from) uses.push_back({&input.access, false});
+    for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+      const bool read = !statement.body()->getArgument(statement.inputs.size() + o).use_empty() && !statement.init[o];
+      if (statement.stored[o] || read) uses.push_back({&output.access, true});
+    }
+  }
+  return uses;
+}
+
+/// The loop whose tiles the grid of this step counts; -1 where it is no pass over rows.
+int rowLoop(const RegionStep& step) {
+  const TilePlan& plan = step.plan;
+  if (plan.levels.empty() || plan.transposed >= 0 || isContraction(step.nest) || plan.strategy == kTransformStrategy)
+    return -1;
+  const auto [loop, step_size] = plan.levels[0];
+  if (step.nest.reduction[loop] || plan.block[loop] > 0 || step_size != plan.tile[loop]) return -1;
+  if (llvm::any_of(step.nest.statements, [](const Statement& statement) {  // reads from a body
+        bool loads = false;
+        statement.op->walk([&](mlir::memref::LoadOp) { loads = true; });
+        return loads;
+      }))
+    return -1;
+  return loop;
+}
+
+/// First and last element of row 0, relative to the access's slice.
+std::pair<int64_t, int64_t> firstRow(const Nest& nest, const Access& access, int rows) {
+  int64_t lo = access.offset, hi = access.offset;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (loop == rows) continue;
+    const int64_t span = access.strides[loop] * (nest.extents[loop] - 1);
+    (span < 0 ? lo : hi) += span;
+  }
+  return {lo, hi};
+}
+
+/// Whether row r of `later` needs only row r of what `earlier` makes, and the other way round.
+bool sameRows(const RegionStep& earlier, const RegionStep& later) {
+  const int a = rowLoop(earlier), b = rowLoop(later);
+  for (const Use& mine : usesOf(earlier.nest))
+    for (const Use& theirs : usesOf(later.nest)) {
+      if (mine.access->root != theirs.access->root || (!mine.write && !theirs.write)) continue;
+      const int64_t row = mine.access->strides[a];
+      if (row <= 0 || theirs.access->strides[b] != row || mine.access->slice != theirs.access->slice ||
+          !mine.access->panel.empty() || !theirs.access->panel.empty())
+        return false;
+      const auto [lo1, hi1] = firstRow(earlier.nest, *mine.access, a);
+      const auto [lo2, hi2] = firstRow(later.nest, *theirs.access, b);
+      if (std::max(hi1, hi2) - std::min(lo1, lo2) >= row) return false;
+    }
+  return true;
+}
+
+/// Bytes that one row of these steps touches.
+int64_t rowBytes(llvm::ArrayRef<RegionStep> steps) {
+  llvm::SmallVector<mlir::Value> seen;
+  int64_t bytes = 0;
+  for (const RegionStep& step : steps)
+    for (const Use& use : usesOf(step.nest)) {
+      if (llvm::is_contained(seen, use.access->root)) continue;
+      seen.push_back(use.access->root);
+      const auto [lo, hi] = firstRow(step.nest, *use.access, rowLoop(step));
+      bytes += (hi - lo + 1) * (elementBits(use.access->element) / 8);
+    }
+  return bytes;
+}
+
+/// Rows that all of `steps` can take at a time, in whole tiles of each.
+int64_t rowUnit(llvm::ArrayRef<RegionStep> steps) {
+  int64_t unit = 1;
+  for (const RegionStep& step : steps) unit = std::lcm(unit, step.plan.tile[rowLoop(step)]);
+  return unit;
+}
+
+void formStrips(RegionVariant& variant, const Machine& machine) {
+  std::vector<RegionStep>& steps = variant.steps;
+  const int64_t room = machine.l1_bytes / 2;
+  for (size_t first = 0, end = 1; first < steps.size(); first = end++) {
+    if (rowLoop(steps[first]) < 0) continue;
+    const int64_t rows = steps[first].nest.extents[rowLoop(steps[first])];
+    auto joins = [&](const RegionStep& step) {
+      const int mine = rowLoop(step);
+      if (mine < 0 || step.depth != steps[first].depth || step.last != steps[first].last ||
+          step.nest.extents[mine] != rows)
+        return false;
+      for (size_t s = first; s < end; ++s)
+        if (!sameRows(steps[s], step)) return false;
+      // Where the rows are the vectors (a sum scaled), no few of them are enough.
+      const llvm::ArrayRef<RegionStep> longer(&steps[first], end + 1 - first);
+      return rowUnit(longer) * rowBytes(longer) <= machine.l1_bytes;
+    };
+    while (end < steps.size() && joins(steps[end])) ++end;
+    if (end - first < 2) continue;
+    const llvm::MutableArrayRef<RegionStep> run(&steps[first], end - first);
+    const int64_t unit = rowUnit(run), strip = std::max<int64_t>(1, room / rowBytes(run) / unit) * unit;
+    if (strip >= rows) continue;
+    for (RegionStep& step : run) step.plan.grid_levels = 1;
+    variant.strips.push_back({first, end, strip, ceilDiv(rows, strip)});
+  }
+}
+
+}  // namespace
+
+void formStrips(Region& region, const Machine& machine) {
+  for (RegionVariant& variant : region.variants) formStrips(variant, machine);
+}
+
+}  // namespace tessera::compiler::codegen

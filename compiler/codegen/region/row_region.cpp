@@ -1,0 +1,151 @@
+// Which workloads run slice by slice without being asked to, and in slices of what size.
+#include <algorithm>
+
+#include "compiler/codegen/emit/body.h"
+#include "compiler/codegen/emit/separable.h"
+#include "compiler/codegen/region/region_chain.h"
+#include "compiler/codegen/region/region_geometry.h"
+#include "compiler/codegen/tiling/loop_order.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Iterations of all nests for one slice below which its loops cost more than what they run.
+constexpr double kSmallestSlice = 4096;
+/// More slices than this do not balance threads better.
+constexpr double kMostSlices = 64;
+
+/// A coordinate of the result along which every nest computes separate slices.
+struct Shared {
+  int coordinate;
+  int64_t extent, tile;
+  bool contiguous;                  ///< neighbours along it are neighbours in memory
+  llvm::SmallVector<bool> buffers;  ///< which buffers are cut by it
+};
+
+/// Whether slices along slice loop 0 part the work: every nest of some size is cut, and computes nothing twice.
+bool partsWork(const SlicedNests& nests, const RegionGeometry& geometry, int64_t most) {
+  for (size_t n = 0; n < nests.nests.size(); ++n) {
+    bool cut = false;
+    for (int loop = 0; loop < nests.nests[n].loops(); ++loop) {
+      if (geometry.cutBy(n, loop) != 0) continue;
+      int64_t sum = 0;
+      for (int g = 0; g < static_cast<int>(geometry.groups(0).size()); ++g)
+        sum += geometry.loop(n, loop, {g}).size * geometry.groups(0)[g].size();
+      if (sum != nests.nests[n].extents[loop]) return false;
+      cut = true;
+    }
+    if (!cut && nests.nests[n].iterations() * 64 > most) return false;
+  }
+  return true;
+}
+
+/// Bytes and iterations of one slice, by how much of each buffer and nest the tiles take.
+class SliceSize {
+ public:
+  explicit SliceSize(const SlicedNests& nests) {
+    for (const Nest& nest : nests.nests) {
+      iterations_ += static_cast<double>(nest.iterations());
+      for (const Statement& statement : nest.statements) {
+        for (const Operand& input : statement.inputs)
+          if (input.access.root && !input.from) add(input.access);
+        for (auto [o, output] : llvm::enumerate(statement.outputs))
+          if (statement.stored[o]) add(output.access);
+      }
+    }
+  }
+
+  llvm::ArrayRef<mlir::Value> buffers() const { return buffers_; }
+
+  double bytes(llvm::ArrayRef<Shared> shared) const {
+    double sum = 0;
+    for (size_t b = 0; b < buffers_.size(); ++b) {
+      double mine = bytes_[b];
+      for (const Shared& cut : shared)
+        if (cut.buffers[b]) mine *= static_cast<double>(cut.tile) / static_cast<double>(cut.extent);
+      sum += mine;
+    }
+    return sum;
+  }
+
+  double iterations(llvm::ArrayRef<Shared> shared) const {
+    double mine = iterations_;
+    for (const Shared& cut : shared) mine *= static_cast<double>(cut.tile) / static_cast<double>(cut.extent);
+    return mine;
+  }
+
+ private:
+  void add(const Access& access) {
+    if (llvm::is_contained(buffers_, access.root)) return;
+    buffers_.push_back(access.root);
+    const auto type = llvm::cast<mlir::MemRefType>(access.root.getType());
+    bytes_.push_back(static_cast<double>(type.getNumElements()) * elementBits(access.element) / 8);
+  }
+
+  llvm::SmallVector<mlir::Value> buffers_;
+  llvm::SmallVector<double> bytes_;
+  double iterations_ = 0;
+};
+
+/// Halves tiles, the slowest coordinate first, until a slice fits in cache and there are enough for all threads.
+/// False when even single rows do not fit.
+bool chooseTiles(const SliceSize& size, const Machine& machine, llvm::SmallVector<Shared>& shared) {
+  const double l1 = static_cast<double>(machine.l1_bytes), l2 = static_cast<double>(machine.l2_bytes) / 2;
+  const double enough = std::min(kMostSlices, size.iterations({}) / kSmallestSlice);
+  double slices = 1;
+  for (Shared& cut : shared) {
+    const int64_t least = cut.contiguous ? std::min<int64_t>(cut.extent, 64) : 1;  // long enough for vectors
+    while (cut.tile > least) {
+      const double bytes = size.bytes(shared), work = size.iterations(shared);
+      const bool large = bytes > l2 || (bytes > l1 && work >= 2 * kSmallestSlice);
+      if (!large && slices >= enough) break;
+      cut.tile = std::max(least, ceilDiv(cut.tile, 2));
+      slices = 1;
+      for (const Shared& each : shared) slices *= static_cast<double>(ceilDiv(each.extent, each.tile));
+    }
+    cut.tile = ceilDiv(cut.extent, ceilDiv(cut.extent, cut.tile));  // slices of one size
+  }
+  return size.bytes(shared) <= l2;
+}
+
+}  // namespace
+
+bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Machine& machine) {
+  if (list.phases.size() < 2 || llvm::any_of(list.phases, [](const Phase& phase) { return !phase.loops.empty(); }))
+    return false;
+  SlicedNests nests = flattenPhases(list);
+  if (!nests.result || nests.coordinates.at(nests.result).size() == 0) return false;
+  int64_t most = 0;
+  for (const Nest& nest : nests.nests) {
+    most = std::max(most, nest.iterations());
+    // Products and transforms want blocks and panels of their own; bodies without vector code want the optimizer for
+    // plain loops.
+    if (isContraction(nest) || separableTransform(nest) ||
+        !llvm::all_of(nest.statements,
+                      [](const Statement& statement) { return isVectorizableBody(*statement.body()); }))
+      return false;
+  }
+  const SliceSize size(nests);
+  const Coordinates& coordinates = nests.coordinates.at(nests.result);
+  llvm::SmallVector<Shared> shared;
+  for (int c = 0; c < coordinates.size(); ++c) {
+    const int64_t extent = coordinates.extents[c];
+    const auto geometry = RegionGeometry::infer(nests, SliceLoop{c, ceilDiv(extent, 32)});
+    if (!geometry.ok() || !partsWork(nests, *geometry, most)) continue;
+    Shared& cut = shared.emplace_back(Shared{c, extent, extent, coordinates.strides[c] == 1, {}});
+    for (mlir::Value buffer : size.buffers()) {
+      bool is_cut = false;
+      for (int b = 0; b < nests.coordinates.at(buffer).size(); ++b) is_cut |= geometry->boxCutBy(buffer, b) == 0;
+      cut.buffers.push_back(is_cut);
+    }
+  }
+  // Without a dimension to cut, one slice: worth it only where phases cost more than what they compute.
+  if (shared.empty() && (size.bytes({}) > static_cast<double>(machine.l1_bytes) / 2)) return false;
+  if (!chooseTiles(size, machine, shared)) return false;
+  llvm::SmallVector<SliceLoop> loops;
+  for (const Shared& cut : shared)
+    if (cut.tile < cut.extent) loops.push_back({cut.coordinate, cut.tile});
+  return cutIntoSlices(func, list, nests, loops, machine).ok();
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+
+#include "compiler/codegen/region/region_slices.h"
+
+/// A softmax between two products, found among nests by its structure: maximum of a row, exp(x - maximum), sum of the
+/// row, and the division that deferDivisions has moved behind the product.
+namespace tessera::compiler::codegen {
+
+/// Positions of the parts of softmax(S) V in the list.
+struct SoftmaxParts {
+  size_t maximum = 0, powers = 0, sum = 0, product = 0;
+  int key = -1;  ///< the loop over columns of S in `product`
+};
+
+/// The softmax that the last product of `nests` reads, its division deferred; nothing where there is none.
+std::optional<SoftmaxParts> findSoftmax(const SlicedNests& nests);
+
+/// Whether a statement of `nest` reads `root` from memory, or writes it.
+bool reads(const Nest& nest, mlir::Value root);
+bool writes(const Nest& nest, mlir::Value root);
+/// One statement of one output and `inputs` operands in memory.
+bool isSimple(const Nest& nest, size_t inputs);
+/// Whether `value` is argument `number` of the body.
+bool isArgument(const Statement& statement, mlir::Value value, unsigned number);
+bool sameWalk(const Access& a, const Access& b);
+
+/// The operation that computes what the body yields, when it is an `Op`.
+template <typename Op>
+Op yieldedBy(const Statement& statement) {
+  return statement.body()->getTerminator()->getOperand(0).getDefiningOp<Op>();
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,193 @@
+#include <algorithm>
+
+#include "compiler/codegen/tiling/contraction_plan.h"
+#include "compiler/codegen/tiling/contraction_roles.h"
+#include "compiler/codegen/tiling/dot_plan.h"
+#include "compiler/codegen/tiling/loop_order.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Passes over the broadcast operand from which copying it once pays: when it would be read slowly, and when it would
+/// only be lost from L2 now and then.
+constexpr int64_t kPassesToPack = 4, kPassesToSpread = 12;
+/// Rows from which it pays to copy the vector operand to panels: below, partial sums that go to memory once a block
+/// of the reduction cost less than the copy. The second holds when the operand comes from beyond L2.
+constexpr int64_t kRowsToPack = 128, kRowsToPackFar = 256;
+/// Columns of a grid point of a blocked reduction: its partial sums stay in cache from block to block.
+constexpr int64_t kColumnsPerPoint = 512;
+/// A sum of so many steps finds the lines of its results gone from the caches nearby.
+constexpr int64_t kLongSum = 512;
+/// Reduction steps by which a panel larger than L1 is fetched ahead: the latency of L3 and what queues before it.
+constexpr int64_t kStepsAhead = 16, kLinesAhead = 48;
+
+/// Rows from which the vector operand, `stride` bytes from step to step, is worth a copy to panels. Vectors that
+/// straddle lines cost two reads each, and rows of it that evict each other cannot wait in L1 for the next tile.
+int64_t rowsToPack(const Nest& nest, const Machine& machine, const Operand& operand, int64_t stride) {
+  constexpr int64_t kLine = 64, kEvicting = 2048;
+  if (stride % kEvicting == 0) return kRowsToPack / 5;
+  const int64_t rows = bytesOf(nest, operand) > machine.l2_bytes ? kRowsToPackFar : kRowsToPack;
+  return stride % kLine == 0 ? rows : rows / 2;
+}
+
+/// Whether the vectors of one reduction step lie far from those of the next: closer ones are as good as a panel.
+bool isSpread(const Operand& operand, const TilePlan& plan) {
+  constexpr int64_t kNear = 256;
+  return operand.access.strides[plan.reductions.back()] * (elementBits(operand.access.element) / 8) > kNear;
+}
+
+/// Steps of the reduction whose vectors, not packed, stay in L1 from one tile of rows to the next.
+int64_t stepsInL1(const Nest& nest, const Machine& machine, const Roles& roles, const TilePlan& plan) {
+  const Operand& operand = nest.statements[0].inputs[roles.b];
+  const int64_t vector_bytes = plan.lanes * elementBits(operand.access.element) / 8;
+  return std::max<int64_t>(64, machine.l1_bytes * 3 / 4 / (vector_bytes * plan.vectors));
+}
+
+/// Whether a reduction of so many steps is cut into blocks: one of them and a rest of less than half are not.
+bool isCut(int64_t steps, int64_t longest = kLongestReduction) { return steps > longest * 3 / 2; }
+
+/// Whether the broadcast operand's rows are contiguous along the whole reduction.
+bool rowsAreContiguous(const Nest& nest, const Roles& roles, const TilePlan& plan) {
+  const Access& access = nest.statements[0].inputs[roles.a].access;
+  int64_t expected = 1;
+  for (int loop : llvm::reverse(plan.reductions)) {
+    if (access.strides[loop] != expected) return false;
+    expected *= nest.extents[loop];
+  }
+  return true;
+}
+
+/// Whether a block of the broadcast operand, half of L2 by size, takes more than three quarters of the ways of some
+/// sets because its rows are a power of two apart: its own lines and the vectors that pass would evict each other.
+bool crowdsL2(const Nest& nest, const Machine& machine, const Roles& roles) {
+  constexpr int64_t kLine = 64, kWays = 16;
+  const Operand& operand = nest.statements[0].inputs[roles.a];
+  const int64_t sets = machine.l2_bytes / (kLine * kWays), stride = strideBytes(nest, roles.a, roles.rows[0]);
+  const int64_t bytes = std::min(depthOf(nest, operand), kLongestReduction) * (elementBits(operand.access.element) / 8);
+  const int64_t rows = std::min(nest.extents[roles.rows[0]], machine.l2_bytes / 2 / std::max<int64_t>(1, bytes));
+  std::vector<int> ways(sets, 0);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t line = 0; line < ceilDiv(bytes, kLine); ++line) ++ways[(row * stride / kLine + line) % sets];
+  return *llvm::max_element(ways) > kWays * 3 / 4;
+}
+
+void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
+                   TilePlan& plan) {
+  const Statement& main = nest.statements[0];
+  auto loopOf = [&](int input) {
+    return input == roles.b ? plan.vector_loop : roles.rows.empty() ? -1 : roles.rows[0];
+  };
+  if (wanted.packed_operands_size() > 0) {
+    for (int input : {roles.a, roles.b})
+      if (llvm::is_contained(wanted.packed_operands(), input) && loopOf(input) >= 0 && canPack(nest, input))
+        plan.packed.push_back({input, loopOf(input), input == roles.a && rowsAreContiguous(nest, roles, plan)});
+    return;
+  }
+  const int step = plan.reductions.back();
+  const int64_t small = machine.l1_bytes / 2;
+  if (roles.b >= 0 && canPack(nest, roles.b) && varies(main.inputs[roles.b], step)) {
+    const Operand& operand = main.inputs[roles.b];
+    const int64_t stride = strideBytes(nest, roles.b, step);
+    const bool pays =
+        rowsOf(nest, roles) >= rowsToPack(nest, machine, operand, stride) && bytesOf(nest, operand) > small;
+    if (operand.access.strides[plan.vector_loop] != 1 || (isSpread(operand, plan) && pays))
+      plan.packed.push_back({roles.b, plan.vector_loop});
+  }
+  if (roles.a >= 0 && !roles.rows.empty() && canPack(nest, roles.a) && varies(main.inputs[roles.a], step)) {
+    const Operand& operand = main.inputs[roles.a];
+    const int64_t stride = strideBytes(nest, roles.a, roles.rows[0]), passes = passesOver(nest, plan, operand);
+    const bool slow = operand.access.strides[step] != 1 || collide(machine, plan.tile[roles.rows[0]], stride);
+    const bool crowded = passes >= kPassesToSpread && crowdsL2(nest, machine, roles);
+    if ((slow || crowded) && passes >= kPassesToPack && bytesOf(nest, operand) > small)
+      plan.packed.push_back({roles.a, roles.rows[0], rowsAreContiguous(nest, roles, plan)});
+  }
+}
+
+/// Iterations of a block of `extent` that make an even number of blocks, at least `points` and four where there are as
+/// many pairs of tiles: two and four threads share them, and nothing else of a blocked reduction is in the grid.
+int64_t evenPoints(int64_t extent, int64_t unit, int64_t points) {
+  const int64_t tiles = ceilDiv(extent, unit);
+  for (int64_t wanted = std::max<int64_t>(4, (points + 1) / 2 * 2); wanted >= 2; wanted -= 2)
+    if (const int64_t each = ceilDiv(tiles, wanted); each >= 2 && ceilDiv(tiles, each) % 2 == 0) return each * unit;
+  return extent;
+}
+
+/// Blocks of the loop nest in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the
+/// columns pass; a reduction too long for that is cut, and the partial sums wait in the output.
+void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
+                  TilePlan& plan) {
+  const Statement& main = nest.statements[0];
+  const int v = plan.vector_loop;
+  if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return;
+  auto block = [&](int loop, int64_t unit, int64_t size) {  // balanced, in whole units, none when all fits
+    const int64_t extent = nest.extents[loop], blocks = ceilDiv(extent, std::max(size, 2 * unit));
+    if (blocks < 2) return;
+    const int64_t even = ceilDiv(ceilDiv(extent, blocks), unit) * unit;
+    if (even > unit && even < extent) plan.block[loop] = even;
+  };
+  if (wanted.cache_tile_size() == nest.loops()) {
+    for (int loop : {roles.rows[0], v, roles.columns.empty() ? v : roles.columns[0]})
+      if (wanted.cache_tile(loop) > 0) block(loop, plan.tile[loop], wanted.cache_tile(loop));
+    if (const int k = plan.reductions[0]; wanted.cache_tile(k) > 0 && partialSums(nest))
+      block(k, plan.tile[k], wanted.cache_tile(k));
+    return;
+  }
+  const int k = plan.reductions[0];
+  int64_t depth = elementBits(main.inputs[roles.a].access.element) / 8;  // bytes of one row of `a` within a block
+  for (int loop : plan.reductions)
+    if (varies(main.inputs[roles.a], loop)) depth *= nest.extents[loop];
+  int64_t longest = kLongestReduction;
+  const Operand& vectors = main.inputs[roles.b];
+  const bool packed = llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == roles.b; });
+  if (!packed && rowsOf(nest, roles) > plan.rows && isSpread(vectors, plan))  // read where it lies, more than once
+    longest = stepsInL1(nest, machine, roles, plan);
+  if (plan.reductions.size() == 1 && isCut(nest.extents[k], longest) && partialSums(nest)) {
+    block(k, plan.tile[k], longest);
+    if (plan.block[k] > 0) {
+      depth = depth / nest.extents[k] * plan.block[k];
+      const int outer = roles.columns.empty() ? v : roles.columns[0];
+      const int64_t columns = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
+      block(outer, plan.tile[outer],
+            evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, kColumnsPerPoint)));
+    }
+  }
+  block(roles.rows[0], plan.tile[roles.rows[0]], machine.l2_bytes / 2 / std::max<int64_t>(1, depth));
+  // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
+  const int outer = roles.columns.empty() ? v : roles.columns[0];
+  if (plan.block[roles.rows[0]] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > machine.l3_bytes)
+    block(outer, plan.tile[outer],
+          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), machine.l3_bytes)));
+}
+
+/// What is asked for before it is needed: a panel larger than L1; the broadcast operand, where the hardware does not
+/// see its next lines coming because they lie apart, or the tile's rows leave L1 between two tiles of columns (1 x 1
+/// windows only: larger ones overlap, and what comes next is there); the results of a long sum.
+void chooseFetches(const Nest& nest, const Machine& machine, const Roles& roles, TilePlan& plan) {
+  if (roles.a < 0 || roles.b < 0) return;
+  constexpr int64_t kLine = 64;
+  const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
+  const int64_t depth = std::min(depthOf(nest, b), kLongestReduction);
+  const int64_t panel = plan.vectors * plan.lanes * elementBits(b.access.element) / 8 * depth;
+  const bool packed = llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == roles.b; });
+  const int64_t ahead = std::clamp<int64_t>(kLinesAhead / plan.vectors, 4, kStepsAhead);
+  if ((panel > machine.l1_bytes / 2 || (!packed && isSpread(b, plan))) && depth >= 8 * ahead) plan.ahead = ahead;
+  plan.fetch_panel = bytesOf(nest, b) > machine.l2_bytes / 2;
+  plan.fetch_results = depthOf(nest, b) >= kLongSum;
+  if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
+  const int64_t rows = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
+  plan.fetch_rows = strideBytes(nest, roles.a, roles.rows[0]) > kLine || rows > machine.l1_bytes / 2;
+}
+
+}  // namespace
+
+void planMemory(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
+  if (plan.horizontal) return planDotMemory(nest, wanted, plan);
+  const Roles roles = rolesOf(nest, plan);
+  choosePacking(nest, machine, wanted, roles, plan);
+  chooseBlocks(nest, machine, wanted, roles, plan);
+  chooseFetches(nest, machine, roles, plan);
+  const auto* first = llvm::find_if(plan.order, [&](int loop) { return rankOf(roles, plan, loop, false) >= 2; });
+  plan.orderLevels(static_cast<int>(first - plan.order.begin()));
+}
+
+}  // namespace tessera::compiler::codegen

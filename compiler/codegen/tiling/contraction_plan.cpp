@@ -1,0 +1,203 @@
+#include "compiler/codegen/tiling/contraction_plan.h"
+
+#include <limits>
+
+#include "compiler/codegen/tiling/contraction_roles.h"
+#include "compiler/codegen/tiling/dot_plan.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/tile_cost.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// More rows of a long matrix than this are more streams than a prefetcher follows.
+constexpr int64_t kRowStreams = 14;
+
+/// Whether no operand is broadcast along the vector and neighbouring rows share what they read, as in a depthwise
+/// convolution with a short window.
+bool slides(const Nest& nest, const Roles& roles) {
+  constexpr int64_t kLongestWindow = 7;
+  if (roles.a >= 0 || roles.rows.empty()) return false;
+  bool shared = false;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (!nest.reduction[loop]) continue;
+    if (nest.extents[loop] > kLongestWindow) return false;
+    for (const Operand& input : nest.statements[0].inputs) {
+      const int64_t step = input.access.strides[loop], row = input.access.strides[roles.rows[0]];
+      shared |= step != 0 && row != 0 && row % step == 0 && row / step < nest.extents[loop];
+    }
+  }
+  return shared;
+}
+
+/// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
+void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
+                        TilePlan& plan) {
+  const int v = plan.vector_loop;
+  const auto& [a, b, rows, columns] = roles;
+  const int64_t vectors_all = ceilDiv(nest.extents[v], plan.lanes);
+  const int64_t row1 = rows.empty() ? 1 : nest.extents[rows[0]];
+  const int64_t row2 = rows.size() < 2 ? 1 : nest.extents[rows[1]];
+  const int64_t column2 = columns.empty() ? 1 : nest.extents[columns[0]];
+  int64_t wanted_rows = 0, wanted_vectors = 0;
+  if (wanted.register_tile_size() == 2) {
+    wanted_rows = wanted.register_tile(0);
+    wanted_vectors = wanted.register_tile(1);
+  }
+  const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
+  const int64_t row_stride = a >= 0 && !rows.empty() ? strideBytes(nest, a, rows[0]) : 0;
+  const Operand& streamed = nest.statements[0].inputs[std::max(b, 0)];
+  const int64_t depth = std::min(depthOf(nest, streamed), kLongestReduction);
+  const int64_t vector_bytes = plan.lanes * elementBits(streamed.access.element) / 8;
+  // A depthwise window over planes: few steps, whose vectors overlap those of the next and are near therefore, and
+  // nothing but neighbouring lines to hide the latency of a sum behind.
+  constexpr int64_t kWindow = 64;
+  const bool window = a >= 0 && row1 * row2 == 1 && !columns.empty() && depth <= kWindow;
+  // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
+  auto cyclesOf = [&](int64_t mr, int64_t nr) {
+    if (a < 0) return std::max({static_cast<double>(mr * nr) / 2, static_cast<double>(mr + nr) / 2, 2.0 * nr, 4.0});
+    const bool stays = window || (mr < row1 * row2 && nr * vector_bytes * depth <= machine.l1_bytes / 2);
+    const int64_t bytes = (stays ? 0 : nr * vector_bytes) + mr * vector_bytes / plan.lanes;
+    return stepCycles(mr, nr, static_cast<double>(bytes));
+  };
+  // A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
+  // spare that operand stays in them altogether.
+  const int64_t kept = !plan.sliding ? 0 : machine.vector_registers >= 32 ? 13 : 6;
+  double best = kNever;
+  int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
+  auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
+    const int64_t mr = r1 * r2, nr = nv * c2;
+    // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
+    if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() + kept > machine.vector_registers)
+      return;
+    if (plan.sliding && (nr > 1 || r2 > 1) && wanted_rows == 0) return;
+    if (wanted_rows == 0 && mr > 1 && row_stride > 0) {
+      if (one_panel && mr > kRowStreams) return;
+      if (a >= 0 && canPack(nest, a) && collide(machine, r1, row_stride)) return;
+    }
+    if ((wanted_rows > 0 && mr != wanted_rows) || (wanted_vectors > 0 && nr != wanted_vectors)) return;
+    double cycles = 0;
+    forTiles(row1, r1, [&](int64_t s1, int64_t n1) {
+      forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
+        forTiles(vectors_all, nv, [&](int64_t sv, int64_t n3) {
+          forTiles(column2, c2, [&](int64_t sc, int64_t n4) {
+            cycles += static_cast<double>(n1 * n2 * n3 * n4) * (cyclesOf(s1 * s2, sv * sc) + 0.02 * sv * sc);
+          });
+        });
+      });
+    });
+    // Each rest doubles the code: among tiles about as good, the one that divides the loops.
+    for (auto [extent, tile] : {std::pair(row1, r1), {row2, r2}, {vectors_all, nv}, {column2, c2}})
+      if (extent % tile != 0) cycles *= 1.015;
+    if (cycles < best * (1 - 1e-9)) {
+      best = cycles;
+      t1 = r1, t2 = r2, tv = nv, tc = c2;
+    }
+  };
+  const int64_t most = machine.vector_registers;
+  auto search = [&] {
+    // A single row reads as much of the other operand's row at a time as there are accumulators.
+    for (int64_t nv = 1; nv <= std::min<int64_t>(vectors_all, row1 * row2 == 1 ? 12 : 6); ++nv)
+      for (int64_t c2 = 1; c2 <= (nv == vectors_all ? std::min<int64_t>(column2, window ? 12 / nv : 4) : 1); ++c2)
+        for (int64_t r1 = std::min(row1, most); r1 >= 1; --r1)
+          for (int64_t r2 = 1; r2 <= (r1 == row1 ? std::min(row2, most) : 1); ++r2) consider(r1, r2, nv, c2);
+  };
+  search();
+  if (best == kNever) {  // the wanted tile does not exist here
+    wanted_rows = wanted_vectors = 0;
+    search();
+  }
+  if (!rows.empty()) plan.tile[rows[0]] = t1;
+  if (rows.size() > 1) plan.tile[rows[1]] = t2;
+  if (!columns.empty()) plan.tile[columns[0]] = tc;
+  plan.tile[v] = std::min(nest.extents[v], tv * plan.lanes);
+  plan.rows = static_cast<int>(t1 * t2);
+  plan.vectors = static_cast<int>(tv * tc);
+}
+
+/// Whether the columns are the innermost loops: all of the vector operand stays in L2, the broadcast one does not and
+/// is therefore read once, a tile of rows in L1 at a time.
+bool columnsInside(const Nest& nest, const Machine& machine, const Roles& roles, const TilePlan& plan) {
+  if (roles.a < 0 || roles.b < 0 || roles.columns.empty() || !canPack(nest, roles.a)) return false;
+  const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
+  const int64_t tile = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
+  return bytesOf(nest, b) <= machine.l2_bytes / 2 && bytesOf(nest, a) > machine.l2_bytes / 2 &&
+         tile <= machine.l1_bytes / 2;
+}
+
+}  // namespace
+
+RegisterTile densestTile(int registers, double steps) {
+  RegisterTile best;
+  double intensity = 0;
+  for (int rows = 1; rows < registers; ++rows)
+    for (int vectors = 1; rows * vectors < registers; ++vectors)
+      for (int broadcasts = 2; broadcasts <= rows; ++broadcasts) {
+        const RegisterTile tile{rows, vectors, broadcasts};
+        if (rows % broadcasts != 0 || tile.registers() > registers) continue;
+        const double mine = tile.intensity(steps);
+        const int more = rows * vectors - best.rows * best.vectors;
+        const bool ties = mine > intensity * (1 - 1e-12);
+        if (mine > intensity * (1 + 1e-12) ||
+            (ties && (more > 0 || (more == 0 && tile.registers() < best.registers())))) {
+          best = tile;
+          intensity = mine;
+        }
+      }
+  return best;
+}
+
+bool canPack(const Nest& nest, int input) {
+  const Operand& operand = nest.statements[0].inputs[input];
+  if (!operand.access.root || operand.from || operand.access.element.isInteger(1) || operand.access.element.isIndex())
+    return false;
+  llvm::SmallVector<int> walked;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (varies(operand, loop)) walked.push_back(loop);
+  if (llvm::any_of(walked, [&](int loop) { return operand.access.strides[loop] < 0; })) return false;
+  sortBy(walked, [&](int loop) { return operand.access.strides[loop]; });
+  for (size_t i = 1; i < walked.size(); ++i)
+    if (operand.access.strides[walked[i]] < operand.access.strides[walked[i - 1]] * nest.extents[walked[i - 1]])
+      return false;
+  return true;
+}
+
+std::optional<RegisterRef> partialSums(const Nest& nest) {
+  if (nest.statements[0].outputs.size() != 1) return std::nullopt;
+  const mlir::Type element = nest.statements[0].outputs[0].access.element;
+  for (int s = 0; s < static_cast<int>(nest.statements.size()); ++s)
+    for (int o = 0; o < static_cast<int>(nest.statements[s].outputs.size()); ++o) {
+      const Access& access = nest.statements[s].outputs[o].access;
+      if (!nest.statements[s].stored[o] || access.element != element || element.isInteger(1)) continue;
+      const bool read = llvm::any_of(nest.statements, [&](const Statement& statement) {
+        return llvm::any_of(statement.inputs,
+                            [&](const Operand& input) { return input.access.root == access.root && !input.from; });
+      });
+      // A body that looks at the old value would see a partial sum, unless it is the sum itself.
+      const Statement& owner = nest.statements[s];
+      const bool old = s > 0 && !owner.body()->getArgument(owner.inputs.size() + o).use_empty() && !owner.init[o];
+      if (!read && !old) return RegisterRef{s, o};
+    }
+  return std::nullopt;
+}
+
+void planContraction(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
+  if (plan.horizontal) return planDots(nest, machine, wanted, plan);
+  const Roles roles = rolesOf(nest, plan);
+  plan.sliding = slides(nest, roles);
+  chooseRegisterTile(nest, machine, wanted, roles, plan);
+  plan.order = byOutputStride(nest);
+  const bool columns_inside = columnsInside(nest, machine, roles, plan);
+  sortBy(plan.order, [&](int loop) { return rankOf(roles, plan, loop, columns_inside); });
+  // Within the tile the shorter side is held in registers while the longer one passes: all columns of a row
+  // before the next row, when there are fewer columns than rows.
+  plan.points = plan.order;
+  const bool hold_columns = plan.vectors <= plan.rows;
+  sortBy(plan.points, [&](int loop) {
+    const bool column = loop == plan.vector_loop || llvm::is_contained(roles.columns, loop);
+    return column == hold_columns ? 1 : 0;
+  });
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "compiler/codegen/tiling/tile_plan.h"
+
+namespace tessera::compiler::codegen {
+
+/// A register tile of MI x NI accumulators (NI vectors wide) with MII registers for broadcast elements.
+struct RegisterTile {
+  int rows = 1;        ///< MI
+  int vectors = 1;     ///< NI
+  int broadcasts = 1;  ///< MII, divides MI
+
+  int registers() const { return rows * vectors + vectors + broadcasts; }
+  /// Multiply-adds per load or store over a reduction of `steps` (KI).
+  double intensity(double steps) const {
+    return rows * vectors * steps / (steps * (rows + vectors) + 2.0 * rows * vectors);
+  }
+};
+
+/// The thesis's equation 3.4, the micro-kernel with the highest intensity the register file can hold:
+///
+///   max AI = #ComputeInst / #LoadStoreInst   over MI, NI, MII
+///   #ComputeInst   = MI NI KI
+///   #LoadStoreInst = KI (MI + NI) + 2 MI NI
+///   RegUsed        = MI NI + NI + MII <= #Registers,   MII | MI,  MII >= 2
+///
+/// Two broadcast registers let the next element arrive while the last is in use. Equal intensities: the one with
+/// more accumulators, since that many independent chains hide the latency of a multiply-add. 32 registers give
+/// (6, 4, 2), 16 give (6, 2, 2).
+RegisterTile densestTile(int registers, double steps);
+
+/// Register tile, loop order, packing and cache blocks of a contraction whose vector loop is chosen.
+void planContraction(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan);
+
+/// After the reductions are ordered and unrolled: what is packed, what is blocked, the levels.
+void planMemory(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan);
+
+/// Whether input `input` can be copied to panels: each element is walked at one point of its loops only.
+bool canPack(const Nest& nest, int input);
+
+/// Where a blocked reduction keeps its partial sums: an output in memory with the accumulators' element type that
+/// nothing in the nest reads. Nothing when there is none.
+std::optional<RegisterRef> partialSums(const Nest& nest);
+
+}  // namespace tessera::compiler::codegen

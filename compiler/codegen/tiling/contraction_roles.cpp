@@ -1,0 +1,73 @@
+#include "compiler/codegen/tiling/contraction_roles.h"
+
+#include "compiler/codegen/tiling/loop_order.h"
+
+namespace tessera::compiler::codegen {
+
+Roles rolesOf(const Nest& nest, const TilePlan& plan) {
+  const Statement& main = nest.statements[0];
+  Roles roles;
+  for (int i = 0; i < static_cast<int>(main.inputs.size()); ++i)
+    (varies(main.inputs[i], plan.vector_loop) ? roles.b : roles.a) = i;
+  const llvm::SmallVector<int> parallel = byOutputStride(nest);
+  for (int loop : llvm::reverse(parallel)) {
+    if (loop == plan.vector_loop) continue;
+    const bool in_a = roles.a >= 0 && varies(main.inputs[roles.a], loop),
+               in_b = roles.b >= 0 && varies(main.inputs[roles.b], loop);
+    if (in_a && !in_b) roles.rows.push_back(loop);
+    if (in_b && !in_a && roles.a >= 0) roles.columns.push_back(loop);
+    if (roles.a < 0 && !llvm::all_of(main.inputs, [&](const Operand& input) { return varies(input, loop); }))
+      roles.rows.push_back(loop);  // depthwise: one operand is shared by neighbours
+  }
+  return roles;
+}
+
+int64_t strideBytes(const Nest& nest, int input, int loop) {
+  const Access& access = nest.statements[0].inputs[input].access;
+  return access.strides[loop] * (elementBits(access.element) / 8);
+}
+
+bool collide(const Machine& machine, int64_t lines, int64_t stride) {
+  constexpr int64_t kLine = 64, kWays = 8;
+  const int64_t sets = machine.l1_bytes / (kLine * kWays);
+  llvm::SmallVector<int64_t> used;
+  for (int64_t line = 0; line < lines; ++line)
+    if (const int64_t set = line * stride / kLine % sets; !llvm::is_contained(used, set)) used.push_back(set);
+  return lines > std::max(kWays, static_cast<int64_t>(used.size()) * kWays * 3 / 4);
+}
+
+int64_t depthOf(const Nest& nest, const Operand& operand) {
+  int64_t depth = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (nest.reduction[loop] && varies(operand, loop)) depth *= nest.extents[loop];
+  return depth;
+}
+
+int64_t bytesOf(const Nest& nest, const Operand& operand) {
+  int64_t bytes = elementBits(operand.access.element) / 8;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (varies(operand, loop)) bytes *= nest.extents[loop];
+  return bytes;
+}
+
+int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operand) {
+  int64_t passes = 1;
+  for (int loop : plan.order)
+    if (!varies(operand, loop)) passes *= ceilDiv(nest.extents[loop], plan.tile[loop]);
+  return passes;
+}
+
+int64_t rowsOf(const Nest& nest, const Roles& roles) {
+  int64_t rows = 1;
+  for (int loop : roles.rows) rows *= nest.extents[loop];
+  return rows;
+}
+
+int rankOf(const Roles& roles, const TilePlan& plan, int loop, bool columns_inside) {
+  if (loop == plan.vector_loop || llvm::is_contained(roles.columns, loop)) return columns_inside ? 4 : 2;
+  const auto* found = llvm::find(roles.rows, loop);
+  if (found == roles.rows.end()) return 0;
+  return found - roles.rows.begin() < 2 ? 3 : 1;
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,73 @@
+#include "compiler/codegen/tiling/dot_plan.h"
+
+#include <limits>
+
+#include "compiler/codegen/tiling/contraction_plan.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/tile_cost.h"
+
+namespace tessera::compiler::codegen {
+
+void planDots(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
+  constexpr int64_t kStreams = 8;
+  const Statement& main = nest.statements[0];
+  int row = -1, column = -1;
+  plan.order = byOutputStride(nest);
+  for (int loop : plan.order) {
+    const bool in_first = varies(main.inputs[0], loop), in_second = varies(main.inputs[1], loop);
+    if (in_first && !in_second) row = loop;
+    if (in_second && !in_first) column = loop;
+  }
+  const int64_t rows = row < 0 ? 1 : nest.extents[row], columns = column < 0 ? 1 : nest.extents[column];
+  const int64_t steps = nest.extents[plan.vector_loop];
+  const int64_t vector_bytes = plan.lanes * elementBits(main.inputs[0].access.element) / 8;
+  const bool asked = wanted.register_tile_size() == 2;
+  int64_t wanted_rows = asked ? wanted.register_tile(0) : 0, wanted_columns = asked ? wanted.register_tile(1) : 0;
+  double best = std::numeric_limits<double>::infinity();
+  auto consider = [&](int64_t r, int64_t c) {
+    if (r * c + std::min(r, c) + 1 > machine.vector_registers) return;
+    if (wanted_rows > 0 && r != wanted_rows) return;
+    if (wanted_columns > 0 && c != wanted_columns) return;
+    double cycles = 0;
+    forTiles(rows, r, [&](int64_t sr, int64_t n1) {
+      forTiles(columns, c, [&](int64_t sc, int64_t n2) {
+        // All columns pass a tile of rows, which stays in L1 meanwhile; the columns do when all of them fit.
+        const bool stay = columns * steps * vector_bytes / plan.lanes <= machine.l1_bytes / 2;
+        const double from_l2 =
+            (stay ? 0.0 : static_cast<double>(sc)) + static_cast<double>(sr * c) / static_cast<double>(columns);
+        cycles += static_cast<double>(n1 * n2) * stepCycles(sr, sc, from_l2 * static_cast<double>(vector_bytes));
+      });
+    });
+    if (cycles >= best * (1 - 1e-9)) return;
+    best = cycles;
+    plan.rows = static_cast<int>(r);
+    plan.vectors = static_cast<int>(c);
+  };
+  auto search = [&] {
+    for (int64_t r = std::min(rows, kStreams); r >= 1; --r)
+      for (int64_t c = std::min(columns, kStreams); c >= 1; --c) consider(r, c);
+  };
+  search();
+  if (best == std::numeric_limits<double>::infinity()) {  // the wanted tile does not exist here
+    wanted_rows = wanted_columns = 0;
+    search();
+  }
+  if (row >= 0) plan.tile[row] = plan.rows;
+  if (column >= 0) plan.tile[column] = plan.vectors;
+  plan.tile[plan.vector_loop] = std::min<int64_t>(steps, plan.lanes * (plan.rows * plan.vectors >= 16 ? 1 : 2));
+  // The shorter side is held in registers while the longer one passes.
+  plan.points = plan.order;
+  const int held = plan.rows <= plan.vectors ? row : column;
+  sortBy(plan.points, [&](int loop) { return loop == held ? 1 : 0; });
+}
+
+void planDotMemory(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
+  for (int input : {0, 1}) {
+    const bool strided = nest.statements[0].inputs[input].access.strides[plan.vector_loop] != 1;
+    const bool asked = wanted.packed_operands().empty() || llvm::is_contained(wanted.packed_operands(), input);
+    if (strided && asked && canPack(nest, input)) plan.packed.push_back({input, plan.vector_loop});
+  }
+  plan.orderLevels(0);
+}
+
+}  // namespace tessera::compiler::codegen

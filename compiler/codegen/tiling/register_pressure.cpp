@@ -1,0 +1,77 @@
+#include "compiler/codegen/tiling/register_pressure.h"
+
+#include <algorithm>
+#include <map>
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// One straight line of definitions and uses, in the order the emitter makes them.
+class Line {
+ public:
+  using Value = std::pair<int, const void*>;  ///< statement and SSA value
+
+  void define(Value value) {
+    if (!first_.contains(value)) first_[value] = last_[value] = time_;
+  }
+  void use(Value value) {
+    define(value);  // operands are loaded where they are first read
+    last_[value] = time_;
+  }
+  void next() { ++time_; }
+
+  int mostAlive() const {
+    std::map<int, int> change;
+    for (const auto& [value, begin] : first_) {
+      ++change[begin];
+      --change[last_.at(value) + 1];
+    }
+    int alive = 0, most = 0;
+    for (const auto& [time, by] : change) most = std::max(most, alive += by);
+    return most;
+  }
+
+ private:
+  int time_ = 0;
+  std::map<Value, int> first_, last_;
+};
+
+bool isConstant(mlir::Value value) { return value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr; }
+
+}  // namespace
+
+int liveVectors(const Nest& nest) {
+  Line line;
+  // What a value of statement `s` stands for: an earlier statement's result, or itself.
+  auto nameOf = [&](int s, mlir::Value value) -> Line::Value {
+    for (;;) {
+      auto argument = llvm::dyn_cast<mlir::BlockArgument>(value);
+      if (!argument || argument.getOwner() != nest.statements[s].body()) break;
+      const auto number = argument.getArgNumber();
+      if (number >= nest.statements[s].inputs.size() || !nest.statements[s].inputs[number].from) break;
+      const RegisterRef from = *nest.statements[s].inputs[number].from;
+      s = from.statement;
+      value = nest.statements[s].body()->getTerminator()->getOperand(from.output);
+    }
+    return {s, value.getAsOpaquePointer()};
+  };
+  for (int s = 0; s < static_cast<int>(nest.statements.size()); ++s)
+    for (mlir::Operation& op : nest.statements[s].body()->without_terminator()) {
+      if (llvm::isa<mlir::arith::ConstantOp>(op)) continue;
+      for (mlir::Value operand : op.getOperands())
+        if (!isConstant(operand)) line.use(nameOf(s, operand));
+      line.next();
+      for (mlir::Value result : op.getResults()) line.define(nameOf(s, result));
+    }
+  line.next();
+  for (int s = 0; s < static_cast<int>(nest.statements.size()); ++s)
+    for (int o = 0; o < static_cast<int>(nest.statements[s].outputs.size()); ++o)
+      if (nest.statements[s].stored[o])
+        if (mlir::Value result = nest.statements[s].body()->getTerminator()->getOperand(o); !isConstant(result))
+          line.use(nameOf(s, result));
+  return line.mostAlive();
+}
+
+}  // namespace tessera::compiler::codegen

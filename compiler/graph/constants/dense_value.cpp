@@ -1,0 +1,124 @@
+#include "compiler/graph/constants/dense_value.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::compiler {
+namespace {
+
+/// Elements a tile covers along each of the two loops that are contiguous on one side.
+constexpr int64_t kTile = 32;
+
+struct PlaneLoop {
+  int64_t extent = 1;
+  int64_t read = 0;
+  int64_t write = 0;
+};
+
+/// Copies a plane: `inner` is contiguous in the destination, `outer` in the source if any loop is.
+/// Bytes of a mapped file may lie at any address, hence memcpy instead of typed loads.
+template <typename T>
+void copyPlane(const char* from, char* to, const PlaneLoop& outer, const PlaneLoop& inner) {
+  constexpr int64_t kWidth = sizeof(T);
+  for (int64_t o0 = 0; o0 < outer.extent; o0 += kTile) {
+    const int64_t o1 = std::min(o0 + kTile, outer.extent);
+    for (int64_t i0 = 0; i0 < inner.extent; i0 += kTile) {
+      const int64_t i1 = std::min(i0 + kTile, inner.extent);
+      for (int64_t o = o0; o < o1; ++o) {
+        const char* source = from + o * outer.read * kWidth;
+        char* target = to + o * outer.write * kWidth;
+        for (int64_t i = i0; i < i1; ++i) {
+          T element;
+          std::memcpy(&element, source + i * inner.read * kWidth, kWidth);
+          std::memcpy(target + i * inner.write * kWidth, &element, kWidth);
+        }
+      }
+    }
+  }
+}
+
+void copyPlane(int64_t width, const char* from, char* to, const PlaneLoop& outer, const PlaneLoop& inner) {
+  switch (width) {
+    case 1:
+      return copyPlane<uint8_t>(from, to, outer, inner);
+    case 2:
+      return copyPlane<uint16_t>(from, to, outer, inner);
+    case 4:
+      return copyPlane<uint32_t>(from, to, outer, inner);
+    default:
+      return copyPlane<uint64_t>(from, to, outer, inner);
+  }
+}
+
+}  // namespace
+
+int64_t DenseValue::elements() const {
+  int64_t count = 1;
+  for (int64_t extent : shape) count *= extent;
+  return count;
+}
+
+int64_t denseWidth(mlir::Type element) {
+  if (element.isIndex()) return 8;
+  if (!element.isIntOrFloat()) return 0;
+  const unsigned bits = element.getIntOrFloatBitWidth();
+  if (bits == 1) return 1;
+  return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? bits / 8 : 0;
+}
+
+DenseValue makeDense(llvm::ArrayRef<int64_t> shape, int64_t width, char** writable) {
+  DenseValue value{llvm::SmallVector<int64_t>(shape), width, nullptr, nullptr};
+  std::shared_ptr<char[]> bytes(new char[std::max<int64_t>(value.bytes(), 1)]());
+  *writable = bytes.get();
+  value.data = bytes.get();
+  value.owner = std::shared_ptr<const void>(bytes, bytes.get());
+  return value;
+}
+
+llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape) {
+  llvm::SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+void copyStrided(llvm::ArrayRef<int64_t> extents, int64_t width, const char* from, const StridedAccess& read, char* to,
+                 const StridedAccess& write) {
+  for (int64_t extent : extents) {
+    if (extent == 0) return;
+  }
+  // The plane: the destination's most contiguous loop inside, the source's most contiguous other loop outside.
+  auto smallestStride = [&](const StridedAccess& access, int skip) {
+    int best = -1;
+    for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
+      if (d == skip || extents[d] == 1 || access.strides[d] == 0) continue;
+      if (best < 0 || access.strides[d] < access.strides[best]) best = d;
+    }
+    return best;
+  };
+  const int inner_loop = smallestStride(write, -1);
+  const int outer_loop = smallestStride(read, inner_loop);
+  auto plane = [&](int loop) {
+    return loop < 0 ? PlaneLoop{} : PlaneLoop{extents[loop], read.strides[loop], write.strides[loop]};
+  };
+  const PlaneLoop inner = plane(inner_loop);
+  const PlaneLoop outer = plane(outer_loop);
+  llvm::SmallVector<int64_t> index(extents.size(), 0);
+  int64_t read_at = read.offset;
+  int64_t write_at = write.offset;
+  while (true) {
+    copyPlane(width, from + read_at * width, to + write_at * width, outer, inner);
+    int d = static_cast<int>(extents.size()) - 1;
+    for (; d >= 0; --d) {
+      if (d == inner_loop || d == outer_loop) continue;
+      read_at += read.strides[d];
+      write_at += write.strides[d];
+      if (++index[d] < extents[d]) break;
+      read_at -= read.strides[d] * extents[d];
+      write_at -= write.strides[d] * extents[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+}  // namespace tessera::compiler

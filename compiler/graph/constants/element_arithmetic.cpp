@@ -1,0 +1,204 @@
+#include "compiler/graph/constants/element_arithmetic.h"
+
+#include <cmath>
+#include <limits>
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+namespace tessera::compiler {
+
+using mlir::Type;
+
+bool isNarrowFloat(Type type) { return type.isF16() || type.isBF16(); }
+
+bool isElementSupported(Type type) {
+  if (type.isIndex() || type.isF32() || type.isF64() || isNarrowFloat(type)) return true;
+  auto integer = mlir::dyn_cast<mlir::IntegerType>(type);
+  return integer && (integer.getWidth() == 1 || integer.getWidth() == 8 || integer.getWidth() == 16 ||
+                     integer.getWidth() == 32 || integer.getWidth() == 64);
+}
+
+float roundTo(Type type, float value) {
+  if (!isNarrowFloat(type)) return value;
+  llvm::APFloat wide(value);
+  bool lossy = false;
+  wide.convert(mlir::cast<mlir::FloatType>(type).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  wide.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  return wide.convertToFloat();
+}
+
+unsigned elementWidth(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
+
+int64_t wrapTo(Type type, int64_t value) {
+  const unsigned width = elementWidth(type);
+  if (width == 64) return value;
+  if (width == 1) return value & 1;
+  return static_cast<int64_t>(static_cast<uint64_t>(value) << (64 - width)) >> (64 - width);
+}
+
+uint64_t zeroExtended(Type type, int64_t value) {
+  const unsigned width = elementWidth(type);
+  return width == 64 ? static_cast<uint64_t>(value) : static_cast<uint64_t>(value) & ((uint64_t{1} << width) - 1);
+}
+
+namespace {
+
+double nanMax(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b); }
+double nanMin(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b); }
+
+constexpr FloatUnaryRule kUnary[] = {
+    {"arith.negf", [](float a) { return -a; }, [](double a) { return -a; }},
+    {"math.absf", [](float a) { return std::fabs(a); }, [](double a) { return std::fabs(a); }},
+    {"math.sqrt", [](float a) { return std::sqrt(a); }, [](double a) { return std::sqrt(a); }},
+    {"math.rsqrt", [](float a) { return 1.0F / std::sqrt(a); }, [](double a) { return 1.0 / std::sqrt(a); }},
+    {"math.exp", [](float a) { return std::exp(a); }, [](double a) { return std::exp(a); }},
+    {"math.log", [](float a) { return std::log(a); }, [](double a) { return std::log(a); }},
+    {"math.tanh", [](float a) { return std::tanh(a); }, [](double a) { return std::tanh(a); }},
+    {"math.erf", [](float a) { return std::erf(a); }, [](double a) { return std::erf(a); }},
+    {"math.sin", [](float a) { return std::sin(a); }, [](double a) { return std::sin(a); }},
+    {"math.cos", [](float a) { return std::cos(a); }, [](double a) { return std::cos(a); }},
+    {"math.floor", [](float a) { return std::floor(a); }, [](double a) { return std::floor(a); }},
+    {"math.ceil", [](float a) { return std::ceil(a); }, [](double a) { return std::ceil(a); }},
+    {"math.trunc", [](float a) { return std::trunc(a); }, [](double a) { return std::trunc(a); }},
+    {"math.roundeven", [](float a) { return std::nearbyint(a); }, [](double a) { return std::nearbyint(a); }},
+};
+
+constexpr FloatBinaryRule kBinary[] = {
+    {"arith.addf", [](float a, float b) { return a + b; }, [](double a, double b) { return a + b; }},
+    {"arith.subf", [](float a, float b) { return a - b; }, [](double a, double b) { return a - b; }},
+    {"arith.mulf", [](float a, float b) { return a * b; }, [](double a, double b) { return a * b; }},
+    {"arith.divf", [](float a, float b) { return a / b; }, [](double a, double b) { return a / b; }},
+    {"arith.remf", [](float a, float b) { return std::fmod(a, b); },
+     [](double a, double b) { return std::fmod(a, b); }},
+    {"arith.maximumf", [](float a, float b) { return static_cast<float>(nanMax(a, b)); }, nanMax},
+    {"arith.minimumf", [](float a, float b) { return static_cast<float>(nanMin(a, b)); }, nanMin},
+    {"arith.maxnumf", [](float a, float b) { return std::fmax(a, b); },
+     [](double a, double b) { return std::fmax(a, b); }},
+    {"arith.minnumf", [](float a, float b) { return std::fmin(a, b); },
+     [](double a, double b) { return std::fmin(a, b); }},
+    {"math.powf", [](float a, float b) { return std::pow(a, b); }, [](double a, double b) { return std::pow(a, b); }},
+};
+
+// Wrapping arithmetic is done unsigned; division by zero is undefined in MLIR and yields 0 here.
+constexpr IntegerBinaryRule kInteger[] = {
+    {"arith.addi", true, [](int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) + uint64_t(b)); }},
+    {"arith.subi", true, [](int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) - uint64_t(b)); }},
+    {"arith.muli", true, [](int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) * uint64_t(b)); }},
+    {"arith.andi", true, [](int64_t a, int64_t b) { return a & b; }},
+    {"arith.ori", true, [](int64_t a, int64_t b) { return a | b; }},
+    {"arith.xori", true, [](int64_t a, int64_t b) { return a ^ b; }},
+    {"arith.shli", true, [](int64_t a, int64_t b) { return b > 63 ? 0 : static_cast<int64_t>(uint64_t(a) << b); }},
+    {"arith.shrui", true, [](int64_t a, int64_t b) { return b > 63 ? 0 : static_cast<int64_t>(uint64_t(a) >> b); }},
+    {"arith.shrsi", false, [](int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }},
+    {"arith.divsi", false,
+     [](int64_t a, int64_t b) { return b == 0    ? 0
+                                       : b == -1 ? int64_t(0 - uint64_t(a))
+                                                 : a / b; }},
+    {"arith.remsi", false, [](int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }},
+    {"arith.divui", true,
+     [](int64_t a, int64_t b) { return b == 0 ? 0 : static_cast<int64_t>(uint64_t(a) / uint64_t(b)); }},
+    {"arith.remui", true,
+     [](int64_t a, int64_t b) { return b == 0 ? 0 : static_cast<int64_t>(uint64_t(a) % uint64_t(b)); }},
+    {"arith.maxsi", false, [](int64_t a, int64_t b) { return std::max(a, b); }},
+    {"arith.minsi", false, [](int64_t a, int64_t b) { return std::min(a, b); }},
+    {"arith.maxui", true, [](int64_t a, int64_t b) { return uint64_t(a) > uint64_t(b) ? a : b; }},
+    {"arith.minui", true, [](int64_t a, int64_t b) { return uint64_t(a) < uint64_t(b) ? a : b; }},
+};
+
+template <typename Rule>
+const Rule* findRule(llvm::ArrayRef<Rule> rules, llvm::StringRef name) {
+  const auto* found = llvm::find_if(rules, [&](const Rule& rule) { return name == rule.name; });
+  return found == rules.end() ? nullptr : found;
+}
+
+}  // namespace
+
+const FloatUnaryRule* findFloatUnary(llvm::StringRef name) {
+  return findRule(llvm::ArrayRef<FloatUnaryRule>(kUnary), name);
+}
+const FloatBinaryRule* findFloatBinary(llvm::StringRef name) {
+  return findRule(llvm::ArrayRef<FloatBinaryRule>(kBinary), name);
+}
+const IntegerBinaryRule* findIntegerBinary(llvm::StringRef name) {
+  return findRule(llvm::ArrayRef<IntegerBinaryRule>(kInteger), name);
+}
+
+bool compareFloats(mlir::arith::CmpFPredicate predicate, double a, double b) {
+  using P = mlir::arith::CmpFPredicate;
+  const bool unordered = std::isnan(a) || std::isnan(b);
+  switch (predicate) {
+    case P::AlwaysFalse:
+      return false;
+    case P::AlwaysTrue:
+      return true;
+    case P::ORD:
+      return !unordered;
+    case P::UNO:
+      return unordered;
+    case P::OEQ:
+      return a == b;
+    case P::OGT:
+      return a > b;
+    case P::OGE:
+      return a >= b;
+    case P::OLT:
+      return a < b;
+    case P::OLE:
+      return a <= b;
+    case P::ONE:
+      return !unordered && a != b;
+    case P::UEQ:
+      return unordered || a == b;
+    case P::UGT:
+      return unordered || a > b;
+    case P::UGE:
+      return unordered || a >= b;
+    case P::ULT:
+      return unordered || a < b;
+    case P::ULE:
+      return unordered || a <= b;
+    case P::UNE:
+      return a != b;
+  }
+  return false;
+}
+
+bool compareIntegers(mlir::arith::CmpIPredicate predicate, Type type, int64_t a, int64_t b) {
+  using P = mlir::arith::CmpIPredicate;
+  const uint64_t ua = zeroExtended(type, a);
+  const uint64_t ub = zeroExtended(type, b);
+  switch (predicate) {
+    case P::eq:
+      return a == b;
+    case P::ne:
+      return a != b;
+    case P::slt:
+      return a < b;
+    case P::sle:
+      return a <= b;
+    case P::sgt:
+      return a > b;
+    case P::sge:
+      return a >= b;
+    case P::ult:
+      return ua < ub;
+    case P::ule:
+      return ua <= ub;
+    case P::ugt:
+      return ua > ub;
+    case P::uge:
+      return ua >= ub;
+  }
+  return false;
+}
+
+int64_t floatToInteger(double value) {
+  if (std::isnan(value)) return 0;
+  if (value >= 9.2233720368547748e18) return std::numeric_limits<int64_t>::max();
+  if (value <= -9.2233720368547758e18) return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace tessera::compiler

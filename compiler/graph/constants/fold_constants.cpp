@@ -1,0 +1,217 @@
+#include "compiler/graph/constants/fold_constants.h"
+
+#include <cstring>
+
+#include "compiler/graph/constants/constant_evaluator.h"
+#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/winograd/winograd.h"
+#include "llvm/ADT/DenseSet.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::RankedTensorType;
+using mlir::Value;
+
+/// Points of loops evaluated per model: about ten seconds at worst; a 7 GB model of f32 needs 2^31 to repack.
+constexpr int64_t kBudget = int64_t{1} << 33;
+/// A constant may grow this much when evaluated (padding of channels); beyond, it is computed at run time.
+constexpr int64_t kMaxGrowth = 8;
+constexpr int64_t kAlwaysBytes = 1 << 16;
+
+int64_t bytesOf(mlir::Type type) {
+  auto tensor = mlir::dyn_cast<RankedTensorType>(type);
+  return tensor ? tensor.getNumElements() * denseWidth(tensor.getElementType()) : 0;
+}
+
+bool isWeightArgument(Value value) {
+  auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
+  auto function = argument ? mlir::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
+  return function && function.getArgAttr(argument.getArgNumber(), "tessera.weight");
+}
+
+bool readsOnlyConstants(mlir::Operation* op, llvm::function_ref<bool(Value)> is_constant) {
+  llvm::SetVector<Value> captured;
+  mlir::getUsedValuesDefinedAbove(op->getRegions(), captured);
+  for (Value value : captured) {
+    if (mlir::isa<RankedTensorType>(value.getType())) return false;
+  }
+  int64_t input_bytes = 0;
+  for (Value operand : op->getOperands()) {
+    if (!mlir::isa<RankedTensorType>(operand.getType())) continue;
+    if (!is_constant(operand)) return false;
+    mlir::Operation* producer = operand.getDefiningOp();
+    if (!producer || kindOf(producer) != OpKind::kCloned || producer->hasTrait<mlir::OpTrait::ConstantLike>()) {
+      input_bytes += bytesOf(operand.getType());
+    }
+  }
+  int64_t output_bytes = 0;
+  for (mlir::Type type : op->getResultTypes()) output_bytes += bytesOf(type);
+  // Empties and fills are constants too, but materialize only as part of something that uses them.
+  if (kindOf(op) == OpKind::kCloned) return true;
+  return output_bytes <= std::max(kAlwaysBytes, kMaxGrowth * input_bytes);
+}
+
+bool isUniform(const DenseValue& value) {
+  return value.bytes() > 0 && std::memcmp(value.data, value.data + value.width, value.bytes() - value.width) == 0;
+}
+
+mlir::DenseElementsAttr attributeOf(const DenseValue& value, RankedTensorType type) {
+  if (type.getElementType().isInteger(1)) {
+    llvm::SmallVector<bool> bits(value.data, value.data + value.elements());
+    return mlir::DenseElementsAttr::get(type, bits);
+  }
+  if (type.getElementType().isIndex()) {
+    llvm::SmallVector<llvm::APInt> words;
+    for (int64_t i = 0; i < value.elements(); ++i) {
+      int64_t word = 0;
+      std::memcpy(&word, value.data + i * 8, 8);
+      words.emplace_back(64, static_cast<uint64_t>(word));
+    }
+    return mlir::DenseElementsAttr::get(type, words);
+  }
+  const bool uniform = isUniform(value);
+  return mlir::DenseElementsAttr::getFromRawBuffer(
+      type, llvm::ArrayRef<char>(value.data, uniform ? value.width : value.bytes()));
+}
+
+std::string nameOf(Value value) {
+  if (auto name = mlir::dyn_cast<mlir::NameLoc>(value.getLoc())) return name.getName().str();
+  return "constant";
+}
+
+/// Adds weights and the arguments of main that stand for them. The function's type and attributes are written
+/// once, when the object goes: per weight that would be quadratic.
+class WeightAppender {
+ public:
+  WeightAppender(mlir::func::FuncOp main, std::vector<Weight>& weights) : main_(main), weights_(weights) {
+    main.getAllArgAttrs(attributes_);
+  }
+  ~WeightAppender() {
+    mlir::Block& body = main_.getBody().front();
+    main_.setType(mlir::FunctionType::get(main_.getContext(), body.getArgumentTypes(), main_.getResultTypes()));
+    main_.setAllArgAttrs(attributes_);
+  }
+  WeightAppender(const WeightAppender&) = delete;
+  WeightAppender& operator=(const WeightAppender&) = delete;
+
+  Value add(Value original, const DenseValue& known) {
+    auto type = mlir::cast<RankedTensorType>(original.getType());
+    Weight weight;
+    weight.spec.set_name(nameOf(original));
+    weight.spec.set_dtype(dataTypeOf(type.getElementType()));
+    for (int64_t extent : type.getShape()) weight.spec.add_shape(extent);
+    weight.bytes = {known.data, static_cast<size_t>(known.bytes())};
+    weight.owner = known.owner;
+    mlir::Builder builder(main_.getContext());
+    attributes_.push_back(builder.getDictionaryAttr(
+        builder.getNamedAttr("tessera.weight", builder.getI64IntegerAttr(static_cast<int64_t>(weights_.size())))));
+    weights_.push_back(std::move(weight));
+    return main_.getBody().front().addArgument(type, original.getLoc());
+  }
+
+ private:
+  mlir::func::FuncOp main_;
+  std::vector<Weight>& weights_;
+  llvm::SmallVector<mlir::DictionaryAttr> attributes_;
+};
+
+void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, ConstantEvaluator& evaluator) {
+  for (mlir::BlockArgument argument : main.getArguments()) {
+    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), "tessera.weight");
+    if (!index || weights == nullptr) continue;
+    const Weight& weight = (*weights)[index.getInt()];
+    auto type = mlir::cast<RankedTensorType>(argument.getType());
+    const char* bytes = weight.bytes.data();  // as many as the type says: import has checked it
+    evaluator.define(argument, {llvm::SmallVector<int64_t>(type.getShape()), denseWidth(type.getElementType()), bytes,
+                                weight.owner});
+  }
+}
+
+}  // namespace
+
+bool isKnownAtCompileTime(Value value) {
+  while (value.getDefiningOp() && kindOf(value.getDefiningOp()) == OpKind::kView) {
+    value = value.getDefiningOp()->getOperand(0);
+  }
+  return isWeightArgument(value) || value.getDefiningOp<mlir::arith::ConstantOp>();
+}
+
+int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights) {
+  llvm::DenseSet<Value> constant;
+  auto isConstant = [&](Value value) {
+    return constant.contains(value) || (weights != nullptr && isWeightArgument(value));
+  };
+  llvm::SmallVector<mlir::Operation*> foldable;
+  for (mlir::Operation& op : main.getBody().front().without_terminator()) {
+    if (!ConstantEvaluator::hasRule(&op) || !readsOnlyConstants(&op, isConstant)) continue;
+    constant.insert(op.result_begin(), op.result_end());
+    if (kindOf(&op) != OpKind::kCloned) foldable.push_back(&op);
+  }
+  ConstantEvaluator evaluator;
+  defineWeights(main, weights, evaluator);
+  int64_t budget = kBudget;
+  std::optional<WeightAppender> appender;
+  if (weights != nullptr) appender.emplace(main, *weights);
+  llvm::DenseSet<mlir::Operation*> folded(foldable.begin(), foldable.end());
+  llvm::DenseMap<Value, int> readers;  // folded operations that still have to read a value
+  for (mlir::Operation* op : foldable) {
+    for (Value operand : op->getOperands()) ++readers[operand];
+  }
+  mlir::OpBuilder builder(main.getContext());
+  // In program order, so that evaluation never recurses along a chain, and freeing what no one needs again.
+  for (mlir::Operation* op : foldable) {
+    for (Value result : op->getResults()) {
+      std::optional<DenseValue> known = evaluator.evaluate(result, budget);
+      const bool needed =
+          llvm::any_of(result.getUsers(), [&](mlir::Operation* user) { return !folded.contains(user); });
+      // A view of a weight costs nothing where it is.
+      if (!known || !needed || (kindOf(op) == OpKind::kView && isKnownAtCompileTime(result))) continue;
+      auto type = mlir::cast<RankedTensorType>(result.getType());
+      Value replacement;
+      if (weights == nullptr || known->elements() <= 1 || isUniform(*known)) {
+        builder.setInsertionPoint(op);
+        replacement = mlir::arith::ConstantOp::create(builder, op->getLoc(), attributeOf(*known, type));
+      } else {
+        replacement = appender->add(result, *known);
+      }
+      result.replaceUsesWithIf(replacement, [&](mlir::OpOperand& use) { return !folded.contains(use.getOwner()); });
+    }
+    for (Value operand : op->getOperands()) {
+      if (--readers[operand] == 0) evaluator.forget(operand);
+    }
+  }
+  int erased = 0;
+  for (mlir::Operation* op : llvm::reverse(foldable)) {
+    if (!op->use_empty()) continue;
+    op->erase();
+    ++erased;
+  }
+  return erased;
+}
+
+void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
+  llvm::SmallVector<mlir::arith::ConstantOp> constants;
+  for (mlir::Operation& op : main.getBody().front()) {
+    auto constant = mlir::dyn_cast<mlir::arith::ConstantOp>(op);
+    auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : nullptr;
+    // The matrices of a transform are part of its code: additions, not data.
+    const bool is_code = llvm::any_of(op.getUsers(), [](mlir::Operation* user) { return user->hasAttr(kStageOf); });
+    if (elements && !elements.isSplat() && elements.getNumElements() > 1 && !is_code) constants.push_back(constant);
+  }
+  ConstantEvaluator evaluator;
+  int64_t budget = kBudget;
+  WeightAppender appender(main, weights);
+  for (mlir::arith::ConstantOp constant : constants) {
+    std::optional<DenseValue> known = evaluator.evaluate(constant.getResult(), budget);
+    if (!known) continue;
+    constant.getResult().replaceAllUsesWith(appender.add(constant.getResult(), *known));
+    constant.erase();
+  }
+}
+
+}  // namespace tessera::compiler

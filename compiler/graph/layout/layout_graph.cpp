@@ -1,0 +1,263 @@
+#include "compiler/graph/layout/layout_graph.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/rewrites/absorb_transposes.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::RankedTensorType;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+
+constexpr double kForbidden = std::numeric_limits<double>::infinity();
+/// Blocks considered in one graph beside the two plain layouts, and layouts one value is held in at a time.
+constexpr size_t kMostBlocks = 5;
+constexpr int kMostHeld = 3;
+
+RankedTensorType tensorType(Value value) { return mlir::dyn_cast<RankedTensorType>(value.getType()); }
+
+/// An elementwise operation that no product feeds: what it computes can be written in any order for nothing.
+bool writesAnywhere(Value value) {
+  mlir::Operation* op = value.getDefiningOp();
+  if (!op || !value.hasOneUse() || kindOf(op) != OpKind::kElementwise || op->getNumResults() != 1) return false;
+  return llvm::none_of(op->getOperands(), [](Value operand) {
+    mlir::Operation* producer = operand.getDefiningOp();
+    return producer && kindOf(producer) != OpKind::kCloned && kindOf(producer) != OpKind::kElementwise;
+  });
+}
+
+/// What a product computes for one elementwise operation: a transform between them parts the two, and the product's
+/// result takes another way through memory.
+bool feedsEpilogue(Value value) {
+  mlir::Operation* op = value.getDefiningOp();
+  if (!op || !value.hasOneUse()) return false;
+  const OpKind kind = kindOf(op);
+  return (kind == OpKind::kHeavy || kind == OpKind::kReduction) && kindOf(*value.user_begin()) == OpKind::kElementwise;
+}
+
+}  // namespace
+
+LayoutGraph::LayoutGraph(mlir::func::FuncOp main, const LayoutPrices& prices)
+    : main_(main), prices_(prices), roles_(main) {
+  collectBlocks();
+  for (mlir::Operation& op : main.getBody().front().without_terminator()) addNode(&op);
+  addEdges();
+  countBefore();
+}
+
+/// Blocks that convolutions can fill vectors with, the most frequent ones.
+void LayoutGraph::collectBlocks() {
+  std::map<int64_t, int> votes;
+  const int64_t lanes = prices_.lanes();
+  auto suggest = [&](int64_t channels) {
+    if (prices_.cube() > 0) {
+      ++votes[prices_.cube()];
+      return;
+    }
+    if (lanes < 4) return;
+    if (channels >= lanes / 2) ++votes[lanes];
+    if (channels % lanes == 0) return;
+    // Several vectors of which the last is cut: 40 channels as 16 + 16 + 8 waste less than five halves.
+    int64_t widest = 0;
+    for (int64_t divisor = lanes + 1; divisor <= 4 * lanes; ++divisor) {
+      const bool fuller = widest == 0 || prices_.vectorShare(divisor) > prices_.vectorShare(widest);
+      if (channels % divisor == 0 && fuller) widest = divisor;
+    }
+    if (widest > 0 && prices_.vectorShare(widest) > 0.5) ++votes[widest];
+    if (lanes >= 8 && channels % (lanes / 2) == 0) {
+      ++votes[lanes / 2];
+      return;
+    }
+    for (int64_t divisor = std::min(channels, 2 * lanes); divisor >= 4; --divisor) {
+      if (channels % divisor != 0) continue;
+      ++votes[divisor];
+      return;
+    }
+  };
+  for (GenericOp op : main_.getBody().front().getOps<GenericOp>()) {
+    if (auto convolution = asConvolution(op)) {
+      suggest(channelCount(tensorType(op.getDpsInputs()[0]), convolution->input) / convolution->groups);
+      suggest(channelCount(tensorType(op.getResult(0)), convolution->output) / convolution->groups);
+    } else if (auto channels = op->getNumResults() == 1 ? roles_.of(op->getResult(0)) : std::nullopt;
+               channels && isChannelwiseWindow(op)) {
+      suggest(channelCount(tensorType(op->getResult(0)), *channels));
+    }
+  }
+  std::vector<std::pair<int, int64_t>> sorted;
+  for (auto [block, count] : votes) sorted.emplace_back(-count, block);
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.size() > kMostBlocks) sorted.resize(kMostBlocks);
+  for (auto [count, block] : sorted) universe_.push_back({block});
+  universe_.push_back(kChannelsLast);
+  universe_.push_back(kChannelsFirst);
+}
+
+int LayoutGraph::addVariable(std::vector<ChannelLayout> layouts, std::vector<double> costs) {
+  layouts_.push_back(std::move(layouts));
+  return problem_.addVariable(std::move(costs));
+}
+
+int LayoutGraph::fixedVariable(ChannelLayout layout) {
+  auto [it, inserted] = fixed_.try_emplace(layout.block, 0);
+  if (inserted) it->second = addVariable({layout}, {0});
+  return it->second;
+}
+
+double LayoutGraph::transformPrice(Value value, ChannelLayout from, ChannelLayout to) const {
+  auto type = tensorType(value);
+  const Channels channels = *roles_.of(value);
+  const int passes = conversionPasses(type, channels, from, to);
+  if (passes == 0) return 0;
+  // One pass that its producer can make itself.
+  if (passes == 1 && to == kChannelsFirst && writesAnywhere(value)) return 0;
+  const double pass = prices_.pass(tensorBytes(type), type.getNumElements());
+  return (passes + (feedsEpilogue(value) ? 1 : 0)) * pass;
+}
+
+/// Prices the transforms between the one that writes a value and those that read it.
+void LayoutGraph::connect(Value value, int producer, const std::vector<int>& readers) {
+  if (readers.size() == 1) {
+    LabellingProblem::Edge edge{producer, readers[0], {}};
+    for (ChannelLayout from : layouts_[producer]) {
+      for (ChannelLayout to : layouts_[readers[0]]) edge.costs.push_back(transformPrice(value, from, to));
+    }
+    problem_.edges.push_back(std::move(edge));
+    return;
+  }
+  // A variable for the set of layouts in which the value is held.
+  unsigned wanted = 0;
+  for (int reader : readers) {
+    for (ChannelLayout layout : layouts_[reader]) wanted |= 1U << (llvm::find(universe_, layout) - universe_.begin());
+  }
+  std::vector<unsigned> sets;
+  for (unsigned set = 1; set < 1U << universe_.size(); ++set) {
+    if ((set & ~wanted) == 0 && llvm::popcount(set) <= kMostHeld) sets.push_back(set);
+  }
+  const int held = addVariable({}, std::vector<double>(sets.size(), 0));
+  LabellingProblem::Edge write{producer, held, {}};
+  for (ChannelLayout from : layouts_[producer]) {
+    for (unsigned set : sets) {
+      double cost = 0;
+      for (size_t bit = 0; bit < universe_.size(); ++bit) {
+        if (set >> bit & 1) cost += transformPrice(value, from, universe_[bit]);
+      }
+      write.costs.push_back(cost);
+    }
+  }
+  problem_.edges.push_back(std::move(write));
+  for (int reader : readers) {
+    LabellingProblem::Edge read{held, reader, {}};
+    for (unsigned set : sets) {
+      for (ChannelLayout to : layouts_[reader]) {
+        const bool has = set >> (llvm::find(universe_, to) - universe_.begin()) & 1;
+        read.costs.push_back(has ? 0 : kForbidden);
+      }
+    }
+    problem_.edges.push_back(std::move(read));
+  }
+  sets_.emplace_back(held, std::move(sets));
+}
+
+void LayoutGraph::addEdges() {
+  llvm::DenseMap<Value, int> producer;
+  for (const LayoutNode& node : nodes_) {
+    for (size_t form = 0; form < node.forms.size(); ++form) {
+      Value value = node.value(form);
+      if (node.forms[form].kind == OperandForm::kActivation && value.getDefiningOp() == node.op) {
+        producer[value] = node.variables[form];
+      }
+    }
+  }
+  // Readers by root, through views and transposes.
+  llvm::MapVector<Value, std::vector<LayoutEdge>> readers;
+  auto addReaders = [&](Value value) {
+    auto channels = roles_.of(value);
+    if (!channels) return;
+    Value root = roles_.root(value);
+    for (mlir::OpOperand& use : value.getUses()) {
+      mlir::Operation* owner = use.getOwner();
+      if (roles_.isAlias(owner)) continue;
+      auto node = node_of_.find(owner);
+      int variable = -1;
+      if (node != node_of_.end()) {
+        const LayoutNode& reading = nodes_[node->second];
+        if (use.getOperandNumber() < reading.variables.size()) variable = reading.variables[use.getOperandNumber()];
+      }
+      if (variable < 0) variable = fixedVariable(plainLayout(tensorType(value), *channels));
+      readers[root].push_back({root, 0, variable, owner});
+    }
+  };
+  for (mlir::BlockArgument argument : main_.getArguments()) addReaders(argument);
+  for (mlir::Operation& op : main_.getBody().front()) {
+    for (Value result : op.getResults()) addReaders(result);
+  }
+  for (auto& [value, edges] : readers) {
+    auto it = producer.find(value);
+    const int from =
+        it != producer.end() ? it->second : fixedVariable(plainLayout(tensorType(value), *roles_.of(value)));
+    std::vector<int> variables;
+    for (LayoutEdge& edge : edges) {
+      edge.producer = from;
+      edges_.push_back(edge);
+      if (edge.reader != from && !llvm::is_contained(variables, edge.reader)) variables.push_back(edge.reader);
+    }
+    if (!variables.empty()) connect(value, from, variables);
+  }
+}
+
+void LayoutGraph::countBefore() {
+  for (const LayoutNode& node : nodes_) {
+    if (!node.anchor) continue;
+    for (size_t form = 0; form < node.forms.size(); ++form) {
+      if (node.variables[form] < 0) continue;
+      const std::vector<double>& costs = problem_.costs[node.variables[form]];
+      const ChannelLayout best =
+          layouts_[node.variables[form]][std::min_element(costs.begin(), costs.end()) - costs.begin()];
+      Value value = node.value(form);
+      auto type = tensorType(value);
+      transforms_before_ += !samePlaces(type, *roles_.of(value), best, plainLayout(type, *roles_.of(value)));
+    }
+  }
+  main_.walk([&](GenericOp op) {
+    transforms_before_ += op->getNumResults() == 1 && roles_.of(op->getResult(0)) && !permutationOf(op).empty();
+  });
+}
+
+std::vector<std::vector<int>> LayoutGraph::starts() const {
+  std::vector<std::vector<int>> result;
+  for (ChannelLayout layout : universe_) {
+    std::vector<int> labels(problem_.costs.size(), 0);
+    for (size_t v = 0; v < labels.size(); ++v) {
+      if (layouts_[v].empty()) continue;
+      const auto found = llvm::find(layouts_[v], layout);
+      const std::vector<double>& costs = problem_.costs[v];
+      labels[v] =
+          static_cast<int>(found != layouts_[v].end() ? found - layouts_[v].begin()
+                                                      : std::min_element(costs.begin(), costs.end()) - costs.begin());
+    }
+    // The sets that hold what is then read.
+    for (const auto& [variable, sets] : sets_) {
+      unsigned wanted = 0;
+      for (const LabellingProblem::Edge& edge : problem_.edges) {
+        if (edge.a != variable) continue;
+        wanted |= 1U << (llvm::find(universe_, layouts_[edge.b][labels[edge.b]]) - universe_.begin());
+      }
+      const auto found = llvm::find(sets, wanted);
+      if (found != sets.end()) labels[variable] = static_cast<int>(found - sets.begin());
+    }
+    result.push_back(std::move(labels));
+  }
+  return result;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <vector>
+
+#include "compiler/graph/layout/channel_layout.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::compiler {
+
+/// What layouts cost on a target, in microseconds of one core: a model that ranks, not one that predicts.
+///
+/// Compute: operations over the unit's rate, times how much of a vector (or matrix) instruction the innermost
+/// channels fill. Memory: bytes over the bandwidth of the innermost level that holds them, and at most one element
+/// in two cycles where a transpose takes vectors apart.
+class LayoutPrices {
+ public:
+  explicit LayoutPrices(const v1::Target& target);
+
+  /// f32 lanes of a vector register.
+  int64_t lanes() const { return lanes_; }
+  /// Channels of one matrix instruction, 0 without one: C0 of NC1HWC0.
+  int64_t cube() const { return cube_; }
+
+  struct Product {
+    double operations = 0;  ///< multiply and add count as two, without filling
+    int64_t outputs = 1;    ///< output channels of one group
+    int64_t inputs = 1;     ///< input channels of one group
+    int64_t line = 1;       ///< output positions whose inputs are contiguous in NCHW: a row, or the plane
+    int64_t steps = 1;      ///< of the sum behind one output: input channels times the window
+    int64_t stride = 1;     ///< between the inputs of neighbouring positions of a line
+  };
+  /// A convolution that writes `layout` and reads the layout that suits it best then.
+  double writing(const Product& product, ChannelLayout layout) const;
+  /// What reading `layout` adds to it, whatever it writes.
+  double reading(const Product& product, ChannelLayout layout) const;
+  /// What reading `from` and writing `to` adds to both: vectors run along the channels or along a line, and where only
+  /// one side is contiguous along them the other pays.
+  double crossing(const Product& product, ChannelLayout from, ChannelLayout to) const;
+
+  /// A pool or depthwise convolution in `layout`: `operations` point by point.
+  double window(double operations, int64_t channels, int64_t line, ChannelLayout layout) const;
+
+  /// The part of whole vectors that a run of so many elements fills.
+  double vectorShare(int64_t contiguous) const;
+
+  /// Reading and writing `bytes` once, as `elements` elements, in a step of its own.
+  double pass(int64_t bytes, int64_t elements) const;
+
+ private:
+  struct Level {
+    int64_t capacity;
+    double bytes_per_us;
+  };
+  int64_t lanes_ = 4;
+  int64_t cube_ = 0;
+  bool cube_reads_channels_last_ = false;
+  double cycles_per_us_ = 1000;
+  double operations_per_us_ = 8000;
+  std::vector<Level> levels_;
+};
+
+}  // namespace tessera::compiler

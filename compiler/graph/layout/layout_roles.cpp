@@ -1,0 +1,203 @@
+#include "compiler/graph/layout/layout_roles.h"
+
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/layout/layout_rewrite.h"
+#include "compiler/graph/rewrites/absorb_transposes.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::AffineMap;
+using mlir::RankedTensorType;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+
+RankedTensorType tensorType(Value value) { return mlir::dyn_cast<RankedTensorType>(value.getType()); }
+
+/// The dimensions of an operand that `loops` index, when they are neighbours in this order at the front or the back.
+std::optional<Channels> dimensionsOf(AffineMap map, llvm::ArrayRef<unsigned> loops) {
+  for (unsigned first : {1U, map.getNumResults() - static_cast<unsigned>(loops.size())}) {
+    if (map.getNumResults() < 1 + loops.size() || first == 0) continue;
+    Channels channels{first, static_cast<unsigned>(loops.size())};
+    if (llvm::ArrayRef<unsigned>(channelLoops(map, channels)) == loops) return channels;
+  }
+  return std::nullopt;
+}
+
+/// The same with the loops in any order: a channel shuffle.
+std::optional<Channels> dimensionsOfAny(AffineMap map, llvm::ArrayRef<unsigned> loops) {
+  if (auto channels = dimensionsOf(map, loops)) return channels;
+  llvm::SmallVector<unsigned> wanted(loops);
+  llvm::sort(wanted);
+  for (unsigned first : {1U, map.getNumResults() - static_cast<unsigned>(loops.size())}) {
+    if (map.getNumResults() < 1 + loops.size() || first == 0) continue;
+    Channels channels{first, static_cast<unsigned>(loops.size())};
+    llvm::SmallVector<unsigned> found = channelLoops(map, channels);
+    llvm::sort(found);
+    if (found == wanted) return channels;
+  }
+  return std::nullopt;
+}
+
+bool isActivation(Value value) {
+  auto type = tensorType(value);
+  return type && type.getRank() >= 3 && type.hasStaticShape() && type.getNumElements() > 0 &&
+         !isKnownAtCompileTime(value);
+}
+
+/// The batch is the first dimension of input and result, and nothing else is in it.
+bool startsWithBatch(AffineMap map) {
+  return map.getNumResults() > 0 && mlir::isa<mlir::AffineDimExpr>(map.getResult(0));
+}
+
+}  // namespace
+
+std::optional<Convolution> asConvolution(GenericOp op) {
+  auto dims = mlir::linalg::inferConvolutionDims(op);
+  if (mlir::failed(dims) || !isMultiplyAccumulate(op)) return std::nullopt;
+  if (dims->batch.size() != 1 || dims->outputImage.empty() || dims->outputChannel.size() != 1 ||
+      dims->inputChannel.size() != 1 || dims->depth.size() > 1) {
+    return std::nullopt;
+  }
+  if (!isActivation(op.getDpsInputs()[0]) || !isKnownAtCompileTime(op.getDpsInputs()[1])) return std::nullopt;
+  llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  llvm::SmallVector<unsigned> in(dims->depth.begin(), dims->depth.end()), out = in;
+  in.push_back(dims->inputChannel[0]);
+  out.push_back(dims->outputChannel[0]);
+  auto input = dimensionsOf(maps[0], in), output = dimensionsOf(maps[2], out);
+  const bool batched = startsWithBatch(maps[0]) && startsWithBatch(maps[2]) &&
+                       maps[0].getResult(0).isFunctionOfDim(dims->batch[0]) &&
+                       maps[0].getResult(0) == maps[2].getResult(0);
+  if (!input || !output || !batched || !maps[2].isProjectedPermutation()) return std::nullopt;
+  Convolution convolution{*input, *output};
+  if (!dims->strides.empty()) convolution.stride = dims->strides.back();
+  if (!dims->depth.empty()) convolution.groups = op.getStaticLoopRanges()[dims->depth[0]];
+  return convolution;
+}
+
+bool isChannelwiseWindow(GenericOp op) {
+  if (op.getNumDpsInputs() == 0 || op.getNumReductionLoops() == 0) return false;
+  auto dims = mlir::linalg::inferConvolutionDims(op);
+  return mlir::succeeded(dims) && !dims->outputImage.empty() && !dims->filterLoop.empty() &&
+         dims->outputChannel.empty() && dims->inputChannel.empty();
+}
+
+ChannelRoles::ChannelRoles(mlir::func::FuncOp main) {
+  for (auto op : main.getBody().front().getOps<GenericOp>()) {
+    if (auto convolution = asConvolution(op)) {
+      set(op.getDpsInputs()[0], convolution->input);
+      set(op.getResult(0), convolution->output);
+      continue;
+    }
+    if (!isChannelwiseWindow(op) || op->getNumResults() != 1 || !isActivation(op.getDpsInputs()[0])) continue;
+    // The one dimension beside the batch that no window slides along.
+    const AffineMap map = op.getIndexingMapsArray()[0];
+    for (unsigned d : {1U, map.getNumResults() - 1}) {
+      if (!mlir::isa<mlir::AffineDimExpr>(map.getResult(d))) continue;
+      set(op.getDpsInputs()[0], {d, 1});
+      break;
+    }
+  }
+  while (!pending_.empty()) visit(pending_.pop_back_val());
+}
+
+std::optional<Channels> ChannelRoles::of(Value value) const {
+  auto it = channels_.find(value);
+  return it == channels_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void ChannelRoles::set(Value value, Channels channels) {
+  if (!isActivation(value) || channels.first + channels.count > tensorType(value).getRank()) return;
+  if (!channels_.try_emplace(value, channels).second) return;
+  if (mlir::Operation* producer = value.getDefiningOp()) pending_.push_back(producer);
+  pending_.append(value.user_begin(), value.user_end());
+}
+
+void ChannelRoles::visitGeneric(GenericOp op) {
+  if (asConvolution(op)) return;
+  llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  const unsigned inputs = op.getNumDpsInputs();
+  auto value = [&](unsigned operand) -> Value {
+    return operand < inputs ? op->getOperand(operand) : Value(op->getResult(operand - inputs));
+  };
+  llvm::SmallVector<unsigned> loops;
+  for (unsigned operand = 0; operand < maps.size() && loops.empty(); ++operand) {
+    if (auto channels = of(value(operand))) loops = channelLoops(maps[operand], *channels);
+  }
+  if (loops.empty()) return;
+  for (unsigned operand = 0; operand < maps.size(); ++operand) {
+    if (!startsWithBatch(maps[operand])) continue;
+    if (auto channels = dimensionsOfAny(maps[operand], loops)) set(value(operand), *channels);
+  }
+}
+
+/// Views may split and merge channels among themselves and space among itself.
+void ChannelRoles::visitView(mlir::Operation* op) {
+  llvm::SmallVector<mlir::ReassociationIndices> groups;
+  Value many, few;
+  if (auto expand = mlir::dyn_cast<mlir::tensor::ExpandShapeOp>(op)) {
+    groups = expand.getReassociationIndices();
+    many = expand.getResult(), few = expand.getSrc();
+  } else {
+    auto collapse = mlir::cast<mlir::tensor::CollapseShapeOp>(op);
+    groups = collapse.getReassociationIndices();
+    many = collapse.getSrc(), few = collapse.getResult();
+  }
+  auto whole = [&](Channels coarse) {  // the channel dimensions on the side with more of them
+    if (groups[0].size() != 1) return Channels{0, 0};
+    const auto first = static_cast<unsigned>(groups[coarse.first].front());
+    const auto last = static_cast<unsigned>(groups[coarse.first + coarse.count - 1].back());
+    return Channels{first, last - first + 1};
+  };
+  if (auto coarse = of(few)) {
+    if (Channels fine = whole(*coarse); fine.count > 0) set(many, fine);
+  } else if (auto fine = of(many)) {
+    for (unsigned first = 0; first < groups.size(); ++first) {
+      for (unsigned count = 1; first + count <= groups.size(); ++count) {
+        if (whole({first, count}) == *fine) return set(few, {first, count});
+      }
+    }
+  }
+}
+
+void ChannelRoles::visit(mlir::Operation* op) {
+  if (auto generic = mlir::dyn_cast<GenericOp>(op)) return visitGeneric(generic);
+  if (mlir::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op)) return visitView(op);
+  if (!mlir::isa<mlir::tensor::PadOp, mlir::tensor::ConcatOp, mlir::tensor::ExtractSliceOp>(op)) return;
+  llvm::SmallVector<Value> values(mlir::isa<mlir::tensor::ConcatOp>(op) ? op->getOperands()
+                                                                        : op->getOperands().take_front(1));
+  values.push_back(op->getResult(0));
+  std::optional<Channels> channels;
+  for (Value value : values) {
+    if (!channels) channels = of(value);
+    if (tensorType(value).getRank() != tensorType(op->getResult(0)).getRank()) return;
+  }
+  if (!channels) return;
+  for (Value value : values) set(value, *channels);
+}
+
+bool ChannelRoles::isAlias(mlir::Operation* op) const {
+  if (op->getNumResults() != 1 || op->getNumOperands() == 0) return false;
+  auto result = of(op->getResult(0)), source = of(op->getOperand(0));
+  if (!result || !source) return false;
+  if (mlir::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op)) return true;
+  // A transpose that moves the channels as a whole and keeps the order of the rest.
+  llvm::SmallVector<int64_t> permutation = permutationOf(op);
+  if (permutation.empty()) return false;
+  llvm::SmallVector<int64_t> channels, rest;
+  for (auto [d, from] : llvm::enumerate(permutation)) {
+    const bool channel = d >= result->first && d < result->first + result->count;
+    (channel ? channels : rest).push_back(from);
+    const bool was = from >= source->first && from < source->first + source->count;
+    if (was != channel) return false;
+  }
+  return llvm::is_sorted(channels) && llvm::is_sorted(rest);
+}
+
+Value ChannelRoles::root(Value value) const {
+  while (value.getDefiningOp() && isAlias(value.getDefiningOp())) value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "compiler/graph/layout/channel_layout.h"
+#include "llvm/ADT/DenseMap.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace tessera::compiler {
+
+/// The loops of a convolution with constant weights: plain or grouped, any number of spatial dimensions, channels
+/// next to the batch or last. Depthwise convolutions are not among them: their channels go through one by one.
+struct Convolution {
+  Channels input;   ///< dimensions of the input: [group,] input channel
+  Channels output;  ///< of the result: [group,] output channel
+  int64_t groups = 1;
+  int64_t stride = 1;  ///< between windows along the last spatial dimension
+};
+std::optional<Convolution> asConvolution(mlir::linalg::GenericOp op);
+
+/// Whether the operation slides a window over space and treats channels alike: pools, depthwise convolutions.
+bool isChannelwiseWindow(mlir::linalg::GenericOp op);
+
+/// Which values are activations, and where their channels are.
+///
+/// Starts at convolutions and pools and spreads in both directions: through operations that treat channels alike,
+/// padding, concatenation, slices, views that split or merge channel dimensions, transposes. What is known at
+/// compile time is never an activation.
+class ChannelRoles {
+ public:
+  explicit ChannelRoles(mlir::func::FuncOp main);
+
+  std::optional<Channels> of(mlir::Value value) const;
+  /// Transposes of whole activations and views share memory with what they are of: the value that stands for it.
+  mlir::Value root(mlir::Value value) const;
+  /// Whether `op` only gives its operand other dimensions; its result has the same root.
+  bool isAlias(mlir::Operation* op) const;
+
+ private:
+  void set(mlir::Value value, Channels channels);
+  void visit(mlir::Operation* op);
+  void visitGeneric(mlir::linalg::GenericOp op);
+  void visitView(mlir::Operation* op);
+
+  llvm::DenseMap<mlir::Value, Channels> channels_;
+  llvm::SmallVector<mlir::Operation*> pending_;
+};
+
+}  // namespace tessera::compiler

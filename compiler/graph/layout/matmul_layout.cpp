@@ -1,0 +1,112 @@
+#include "compiler/graph/layout/matmul_layout.h"
+
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/facts/channel_block.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::AffineExpr;
+using mlir::AffineMap;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+using mlir::utils::IteratorType;
+
+int64_t panelWidth(int64_t columns, int64_t lanes) {
+  for (int64_t width : {2 * lanes, lanes, lanes / 2}) {
+    if (width >= 4 && columns % width == 0) return width;
+  }
+  return 0;
+}
+
+/// Whether panels of weights filled up with zeros pay, though no panel's width divides the columns: there are rows
+/// enough for panels to be made at every run otherwise, and what reads the result does so at its own pace anyway.
+/// The result is then cut to its columns, which costs one pass over it where the model returns it.
+bool paysToFillUp(GenericOp op, int64_t columns, int64_t lanes) {
+  constexpr int64_t kManyRows = 48;
+  auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
+  if (type.getNumElements() / columns < kManyRows || columns < 16 * lanes) return false;
+  return llvm::none_of(op->getUsers(), [&](mlir::Operation* user) { return kindOf(user) == OpKind::kElementwise; });
+}
+
+bool packMatmul(GenericOp op, int64_t lanes) {
+  auto dims = mlir::linalg::inferContractionDims(op);
+  if (mlir::failed(dims) || !isMultiplyAccumulate(op)) return false;
+  if (!dims->batch.empty() || dims->n.size() != 1 || dims->k.size() != 1) return false;
+  const unsigned n = dims->n[0], k = dims->k[0];
+  llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  Value left = op.getDpsInputs()[0];
+  Value right = op.getDpsInputs()[1];
+  if (!isKnownAtCompileTime(right) || isKnownAtCompileTime(left)) return false;
+  // The right side is [K, N] or [N, K]; N is innermost in the result.
+  const bool transposed = maps[1].getNumResults() == 2 && maps[1].getResult(0).isFunctionOfDim(n);
+  if (maps[1].getNumResults() != 2 || !maps[1].getResult(transposed ? 0 : 1).isFunctionOfDim(n) ||
+      !maps[2].getResults().back().isFunctionOfDim(n)) {
+    return false;
+  }
+  auto output_type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
+  const int64_t columns = output_type.getShape().back();
+  int64_t width = panelWidth(columns, lanes);
+  const bool fill_up = width == 0 && paysToFillUp(op, columns, lanes);
+  if (fill_up) width = 2 * lanes;
+  if (width == 0 && !transposed) return false;
+
+  mlir::OpBuilder builder(op);
+  mlir::MLIRContext* context = builder.getContext();
+  llvm::SmallVector<int64_t> to_row_major = {1, 0};
+  Value rows = transposed ? transpose(builder, op.getLoc(), right, to_row_major) : right;
+  const unsigned loops = maps[0].getNumDims();
+  auto dim = [&](unsigned position) { return mlir::getAffineDimExpr(position, context); };
+  if (width == 0) {
+    maps[1] = AffineMap::get(loops, 0, {dim(k), dim(n)}, context);
+    op->setOperand(1, rows);
+    op.setIndexingMapsAttr(builder.getAffineMapArrayAttr(maps));
+    return true;
+  }
+  const int64_t filled = (columns + width - 1) / width * width;
+  if (fill_up) rows = padDimension(builder, op.getLoc(), rows, 1, filled);
+  Value panels = splitDimension(builder, op.getLoc(), rows, 1, width);  // K, N/nr, nr
+  panels = transpose(builder, op.getLoc(), panels, {1, 0, 2});
+  llvm::SmallVector<int64_t> shape(output_type.getShape());
+  shape.back() = filled / width;
+  shape.push_back(width);
+  Value init = refill(builder, op.getDpsInits()[0], shape);
+  if (!init) return false;
+  // Loop n becomes the panel; the column within it is a new loop.
+  const unsigned column = loops;
+  llvm::SmallVector<AffineExpr> out(maps[2].getResults());
+  out.push_back(dim(column));
+  llvm::SmallVector<AffineMap> new_maps = {AffineMap::get(loops + 1, 0, maps[0].getResults(), context),
+                                           AffineMap::get(loops + 1, 0, {dim(n), dim(k), dim(column)}, context),
+                                           AffineMap::get(loops + 1, 0, out, context)};
+  llvm::SmallVector<IteratorType> iterators = op.getIteratorTypesArray();
+  iterators.push_back(IteratorType::parallel);
+  auto packed = GenericOp::create(builder, op.getLoc(), mlir::TypeRange{init.getType()}, mlir::ValueRange{left, panels},
+                                  mlir::ValueRange{init}, new_maps, iterators);
+  builder.cloneRegionBefore(op.getRegion(), packed.getRegion(), packed.getRegion().begin());
+  Value result = mergeDimensions(builder, op.getLoc(), packed.getResult(0), output_type.getRank() - 1);
+  if (fill_up) {
+    llvm::SmallVector<mlir::OpFoldResult> zeros(output_type.getRank(), builder.getIndexAttr(0)),
+        ones(output_type.getRank(), builder.getIndexAttr(1)), sizes;
+    for (int64_t extent : output_type.getShape()) sizes.push_back(builder.getIndexAttr(extent));
+    result = mlir::tensor::ExtractSliceOp::create(builder, op.getLoc(), result, zeros, sizes, ones);
+  }
+  op.getResult(0).replaceAllUsesWith(result);
+  op.erase();
+  return true;
+}
+
+}  // namespace
+
+int packMatmuls(mlir::func::FuncOp main, int64_t lanes) {
+  int count = 0;
+  for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
+    count += packMatmul(op, lanes);
+  }
+  return count;
+}
+
+}  // namespace tessera::compiler

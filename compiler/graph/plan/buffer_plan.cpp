@@ -1,0 +1,205 @@
+#include "compiler/graph/plan/buffer_plan.h"
+
+#include <map>
+
+#include "compiler/graph/facts/bytes_behind.h"
+#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/plan/node_names.h"
+#include "llvm/ADT/DenseSet.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::RankedTensorType;
+using mlir::Value;
+
+constexpr int64_t kAlignment = 64;
+
+}  // namespace
+
+int BufferPlan::newStorage(Storage storage) {
+  storages_.push_back(std::move(storage));
+  return static_cast<int>(storages_.size()) - 1;
+}
+
+int64_t BufferPlan::placeArguments(std::vector<PlannedGraph::PlacedWeight>& weights) {
+  int inputs = 0;
+  std::map<int64_t, int> placed;  // weight index -> storage
+  int64_t offset = 0;
+  for (mlir::BlockArgument argument : main_.getArguments()) {
+    auto weight = main_.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), "tessera.weight");
+    if (!weight) {
+      Storage storage{.kind = v1::Buffer::INPUT, .index = inputs, .spec = model_.inputs[inputs]};
+      ++inputs;
+      storage_of_[argument] = newStorage(std::move(storage));
+      continue;
+    }
+    if (argument.use_empty()) continue;
+    auto [it, inserted] = placed.try_emplace(weight.getInt(), 0);
+    if (inserted) {
+      const Weight& bytes = model_.weights[weight.getInt()];
+      it->second = newStorage({.kind = v1::Buffer::WEIGHT, .offset = offset, .spec = bytes.spec});
+      weights.push_back({offset, bytes});
+      offset += (static_cast<int64_t>(bytes.bytes.size()) + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    storage_of_[argument] = it->second;
+  }
+  return offset;
+}
+
+bool BufferPlan::placeConcat(mlir::tensor::ConcatOp concat) {
+  auto type = mlir::cast<RankedTensorType>(concat.getType());
+  for (int64_t d = 0; d < static_cast<int64_t>(concat.getDim()); ++d) {
+    if (type.getDimSize(d) != 1) return false;
+  }
+  if (output_of_.contains(concat.getResult()) || borderType(type) != type) return false;
+  llvm::DenseSet<Value> seen;
+  int64_t offset = 0;
+  for (Value part : concat.getInputs()) {
+    Value root = rootOf(part);
+    mlir::Operation* producer = root.getDefiningOp();
+    if (!producer || kindOf(producer) == OpKind::kCloned || kindOf(producer) == OpKind::kSlice ||
+        output_of_.contains(root) || part_of_.contains(root) || !seen.insert(root).second || offset % kAlignment != 0) {
+      return false;
+    }
+    offset += tensorBytes(part.getType());
+  }
+  offset = 0;
+  for (Value part : concat.getInputs()) {
+    part_of_[rootOf(part)] = {concat.getResult(), offset};
+    offset += tensorBytes(part.getType());
+  }
+  return true;
+}
+
+/// The storage of a value within the result of a concatenation, which lives from its first part on.
+int BufferPlan::storageOfPart(Value part, int step) {
+  Place place = part_of_.lookup(part);
+  auto whole = storage_of_.find(place.whole);
+  int parent = 0;
+  if (whole != storage_of_.end()) {
+    parent = whole->second;
+  } else if (part_of_.contains(place.whole)) {
+    parent = storageOfPart(place.whole, step);
+  } else {
+    const int64_t size = tensorBytes(place.whole.getType());
+    sum_intermediate_bytes_ += size;
+    parent = newStorage(
+        {.kind = v1::Buffer::ARENA, .lifetime = {size, step, std::max(step, last_use_.lookup(place.whole))}});
+    storages_[parent].spec.set_name(nodeNames(place.whole.getLoc()));
+  }
+  storage_of_[place.whole] = parent;
+  const int64_t size = tensorBytes(part.getType());
+  const int storage =
+      newStorage({.kind = v1::Buffer::ARENA, .offset = place.offset, .parent = parent, .lifetime = {size, step, -1}});
+  storages_[storage].spec.set_name(nodeNames(part.getLoc()));
+  storage_of_[part] = storage;
+  return storage;
+}
+
+void BufferPlan::findLastUses(llvm::ArrayRef<PendingStep> steps, llvm::ArrayRef<Value> extents) {
+  for (auto [step, pending] : llvm::enumerate(steps)) {
+    for (Value argument : pending.outlined.arguments) {
+      // A reader of a part keeps everything alive that the part is in.
+      for (Value root = rootOf(argument); root; root = part_of_.lookup(root).whole) {
+        last_use_[root] = static_cast<int>(step);
+      }
+    }
+  }
+  for (Value extent : extents) {
+    for (Value root = extent; root; root = part_of_.lookup(root).whole) {
+      last_use_[root] = static_cast<int>(steps.size());
+    }
+  }
+}
+
+/// The storage of an operand that the only result of an elementwise step may overwrite, or -1.
+int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
+  if (pending.results.size() != 1) return -1;
+  auto generic = pending.results[0].getDefiningOp<mlir::linalg::GenericOp>();
+  if (!generic || kindOf(generic) != OpKind::kElementwise) return -1;
+  mlir::func::FuncOp function = *pending.outlined.function;
+  // The group must be this one operation: with several phases an early write could meet a late read.
+  const auto compute = llvm::count_if(function.getBody().front(), [](mlir::Operation& op) {
+    return kindOf(&op) != OpKind::kCloned && !op.hasTrait<mlir::OpTrait::IsTerminator>();
+  });
+  if (compute != 1) return -1;
+  auto type = mlir::cast<RankedTensorType>(pending.results[0].getType());
+  if (borderType(type) != type) return -1;
+  for (mlir::OpOperand* input : generic.getDpsInputOperands()) {
+    Value root = rootOf(input->get());
+    auto it = storage_of_.find(root);
+    if (it == storage_of_.end() || storages_[it->second].kind != v1::Buffer::ARENA) continue;
+    const Storage& storage = storages_[it->second];
+    if (storage.lifetime.last_step != step || storage.lifetime.size_bytes != tensorBytes(type)) continue;
+    auto input_type = mlir::cast<RankedTensorType>(input->get().getType());
+    if (input_type.getShape() != type.getShape() || tensorBytes(input_type) != tensorBytes(type)) continue;
+    // Every read of these bytes must be at the point being written.
+    const bool aligned_reads = llvm::all_of(generic->getOpOperands(), [&](mlir::OpOperand& other) {
+      return !mlir::isa<RankedTensorType>(other.get().getType()) || bytesBehind(other.get()) != root ||
+             (rootOf(other.get()) == root && isIdentityAccess(generic, &other));
+    });
+    if (aligned_reads && generic.getRegion()
+                                 .walk([](mlir::tensor::ExtractOp) { return mlir::WalkResult::interrupt(); })
+                                 .wasInterrupted() == false) {
+      return it->second;
+    }
+  }
+  return -1;
+}
+
+void BufferPlan::assignResults(const PendingStep& pending, int step) {
+  const bool is_part = pending.results.size() == 1 && part_of_.contains(pending.results[0]);
+  const int in_place = is_part ? -1 : storageInPlace(pending, step);
+  for (Value value : pending.results) {
+    auto border = borderType(mlir::cast<RankedTensorType>(value.getType()));
+    if (auto output = output_of_.find(value); output != output_of_.end()) {
+      Storage storage{.kind = v1::Buffer::OUTPUT, .index = output->second, .spec = model_.outputs[output->second]};
+      storage_of_[value] = newStorage(std::move(storage));
+      continue;
+    }
+    if (part_of_.contains(value)) {
+      storageOfPart(value, step);
+      continue;
+    }
+    const int64_t size = tensorBytes(border);
+    sum_intermediate_bytes_ += size;
+    auto last = last_use_.find(value);
+    const int last_step = last == last_use_.end() ? step : last->second;
+    if (in_place >= 0) {
+      storages_[in_place].lifetime.last_step = last_step;
+      storage_of_[value] = in_place;
+      continue;
+    }
+    Storage storage{.kind = v1::Buffer::ARENA, .lifetime = {size, step, last_step}};
+    storage.spec.set_name(nodeNames(value.getLoc()));
+    storage_of_[value] = newStorage(std::move(storage));
+  }
+}
+
+int BufferPlan::copyTarget(int output) {
+  return newStorage({.kind = v1::Buffer::OUTPUT, .index = output, .spec = model_.outputs[output]});
+}
+
+void BufferPlan::planArena(v1::Plan& plan) {
+  std::vector<Lifetime> lifetimes;
+  std::vector<int> owners;
+  for (auto [index, storage] : llvm::enumerate(storages_)) {
+    if (storage.kind != v1::Buffer::ARENA || storage.parent >= 0) continue;
+    lifetimes.push_back(storage.lifetime);
+    owners.push_back(static_cast<int>(index));
+  }
+  MemoryPlan memory = planMemory(lifetimes);
+  for (auto [index, owner] : llvm::enumerate(owners)) storages_[owner].offset = memory.offsets[index];
+  // Parents come before their parts.
+  for (Storage& storage : storages_) {
+    if (storage.parent >= 0) storage.offset += storages_[storage.parent].offset;
+  }
+  plan.set_arena_bytes(memory.arena_bytes);
+  plan.mutable_report()->set_peak_live_bytes(memory.peak_live_bytes);
+  plan.mutable_report()->set_sum_intermediate_bytes(sum_intermediate_bytes_);
+}
+
+}  // namespace tessera::compiler

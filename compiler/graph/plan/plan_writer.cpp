@@ -1,0 +1,207 @@
+#include "compiler/graph/plan/plan_writer.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/graph/facts/bytes_behind.h"
+#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/plan/buffer_plan.h"
+#include "compiler/graph/plan/node_names.h"
+#include "compiler/graph/plan/outline.h"
+#include "compiler/graph/plan/summary.h"
+#include "compiler/ir/workload.h"
+#include "llvm/ADT/DenseMap.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::RankedTensorType;
+using mlir::Value;
+
+class PlanWriter {
+ public:
+  PlanWriter(const ImportedModel& model, std::vector<Group> groups)
+      : model_(model),
+        main_(mlir::cast<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"))),
+        groups_(std::move(groups)),
+        buffers_(model, main_) {}
+  absl::StatusOr<PlannedGraph> run();
+
+ private:
+  void assignOutputs();
+  void placeConcats();
+  void outlineGroups();
+  int bufferOf(int storage, RankedTensorType type);
+  int workloadOf(const OutlinedGroup& outlined);
+  void writeSteps();
+  void writeExtents();
+
+  const ImportedModel& model_;
+  mlir::func::FuncOp main_;
+  std::vector<Group> groups_;
+  BufferPlan buffers_;
+  std::vector<PendingStep> pending_;
+  llvm::SmallVector<Value> extents_;  // roots of the extents of outputs, in the order of model_.extents
+  llvm::DenseMap<std::pair<int, mlir::Type>, int> buffer_of_;
+  std::map<std::string, int> workload_of_;
+  PlannedGraph result_;
+};
+
+/// Decides which results are written in place; the others are copied once all groups have run.
+void PlanWriter::assignOutputs() {
+  llvm::DenseMap<Value, int> made_by_group;
+  for (const Group& group : groups_) {
+    for (Value value : group.results) made_by_group[value] = 1;
+  }
+  auto results = main_.getBody().front().getTerminator()->getOperands();
+  for (auto [index, value] : llvm::enumerate(results)) {
+    Value root = rootOf(value);
+    mlir::Operation* producer = root.getDefiningOp();
+    if (producer && !made_by_group.contains(root)) {
+      groups_.push_back({{producer}, {root}, {}});  // a constant: a step that writes it
+      made_by_group[root] = 1;
+    }
+    if (index >= model_.outputs.size()) {
+      extents_.push_back(root);  // read where it is once all steps have run
+      continue;
+    }
+    if (producer && buffers_.writeToOutput(root, static_cast<int>(index))) continue;
+    PendingStep copy;
+    auto type = mlir::cast<RankedTensorType>(value.getType());
+    copy.outlined.function = makeCopyFunction(value.getLoc(), type);
+    copy.outlined.arguments.push_back(value);
+    copy.copies_to = static_cast<int>(index);
+    copy.name = absl::StrCat("copy to ", model_.outputs[index].name());
+    pending_.push_back(std::move(copy));
+  }
+}
+
+void PlanWriter::placeConcats() {
+  std::erase_if(groups_, [&](const Group& group) {
+    auto concat = mlir::dyn_cast<mlir::tensor::ConcatOp>(group.ops.front());
+    return concat && group.ops.size() == 1 && buffers_.placeConcat(concat);
+  });
+}
+
+void PlanWriter::outlineGroups() {
+  std::vector<PendingStep> steps;
+  for (const Group& group : groups_) {
+    PendingStep step;
+    step.outlined = outlineGroup(group);
+    step.results.assign(group.results.begin(), group.results.end());
+    llvm::SmallVector<mlir::Location> locations;
+    for (mlir::Operation* op : group.ops) locations.push_back(op->getLoc());
+    step.name = nodeNames(locations);
+    steps.push_back(std::move(step));
+  }
+  for (PendingStep& copy : pending_) steps.push_back(std::move(copy));
+  pending_ = std::move(steps);
+}
+
+int PlanWriter::bufferOf(int storage_index, RankedTensorType type) {
+  auto [it, inserted] = buffer_of_.try_emplace({storage_index, type}, result_.plan.buffers_size());
+  if (!inserted) return it->second;
+  const Storage& storage = buffers_.storage(storage_index);
+  v1::Buffer* buffer = result_.plan.add_buffers();
+  buffer->set_kind(storage.kind);
+  buffer->set_index(storage.index);
+  buffer->set_offset(storage.offset);
+  buffer->set_size_bytes(tensorBytes(type));
+  buffer->mutable_spec()->set_name(storage.spec.name());
+  // The model's own type where there is one: MLIR's integers do not know their sign.
+  const bool named = storage.kind != v1::Buffer::ARENA;
+  buffer->mutable_spec()->set_dtype(named ? storage.spec.dtype() : dataTypeOf(type.getElementType()));
+  for (int64_t extent : type.getShape()) buffer->mutable_spec()->add_shape(extent);
+  return it->second;
+}
+
+int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
+  mlir::func::FuncOp function = *outlined.function;
+  WorkloadFacts facts = describeWorkload(function);
+  CanonicalWorkload canonical = canonicalizeWorkload(function);
+  auto [it, inserted] = workload_of_.try_emplace(canonical.hash, result_.plan.workloads_size());
+  if (!inserted) return it->second;
+  v1::Workload* workload = result_.plan.add_workloads();
+  workload->set_hash(canonical.hash);
+  workload->set_symbol(canonical.symbol);
+  workload->set_ir(canonical.ir);
+  workload->set_summary(facts.summary);
+  workload->set_flops(facts.flops);
+  workload->set_bytes(facts.bytes);
+  if (facts.slice_rows > 0) {
+    v1::ChainTiling* slices = workload->mutable_schedule()->mutable_chain();
+    for (auto [dimension, tile] : {std::pair("d0", int64_t{1}), std::pair("d2", facts.slice_rows)}) {
+      slices->add_order(dimension);
+      slices->add_tile(tile);
+    }
+  }
+  if (outlined.chain) *workload->mutable_schedule()->mutable_chain() = *outlined.chain;
+  if (!facts.algorithm.empty()) workload->mutable_schedule()->set_algorithm(facts.algorithm);
+  return it->second;
+}
+
+void PlanWriter::writeSteps() {
+  for (PendingStep& pending : pending_) {
+    v1::Step* step = result_.plan.add_steps();
+    step->set_name(pending.name);
+    auto types = pending.outlined.function->getArgumentTypes();
+    for (auto [argument, type] : llvm::zip_equal(pending.outlined.arguments, types)) {
+      step->add_operands(bufferOf(buffers_.storageOf(rootOf(argument)), mlir::cast<RankedTensorType>(type)));
+    }
+    auto result_types = pending.outlined.function->getResultTypes();
+    if (pending.copies_to >= 0) {
+      const int storage = buffers_.copyTarget(pending.copies_to);
+      step->add_operands(bufferOf(storage, mlir::cast<RankedTensorType>(result_types[0])));
+    }
+    for (Value value : pending.results) {
+      auto type = borderType(mlir::cast<RankedTensorType>(value.getType()));
+      step->add_operands(bufferOf(buffers_.storageOf(value), type));
+    }
+    step->set_workload(workloadOf(pending.outlined));
+  }
+}
+
+void PlanWriter::writeExtents() {
+  for (auto [extent, root] : llvm::zip_equal(model_.extents, extents_)) {
+    v1::RuntimeExtent* entry = result_.plan.add_runtime_extents();
+    entry->set_output(extent.output);
+    entry->set_dimension(extent.dimension);
+    entry->set_buffer(bufferOf(buffers_.storageOf(root), mlir::cast<RankedTensorType>(root.getType())));
+  }
+}
+
+absl::StatusOr<PlannedGraph> PlanWriter::run() {
+  result_.plan.set_weights_bytes(buffers_.placeArguments(result_.weights));
+  assignOutputs();
+  placeConcats();
+  outlineGroups();
+  buffers_.findLastUses(pending_, extents_);
+  for (auto [step, pending] : llvm::enumerate(pending_)) buffers_.assignResults(pending, static_cast<int>(step));
+  for (const PendingStep& pending : pending_) {
+    for (Value argument : pending.outlined.arguments) {
+      if (buffers_.has(rootOf(argument))) continue;
+      return failureStatus(v1::Failure::INTERNAL,
+                           absl::StrCat("step \"", pending.name, "\" reads a value that no step writes"));
+    }
+  }
+  buffers_.planArena(result_.plan);
+  writeSteps();
+  writeExtents();
+  for (const v1::TensorSpec& input : model_.inputs) *result_.plan.add_inputs() = input;
+  for (const v1::TensorSpec& output : model_.outputs) *result_.plan.add_outputs() = output;
+  for (const v1::TensorValue& fixed : model_.fixed_inputs) *result_.plan.add_fixed_inputs() = fixed;
+  result_.plan.mutable_report()->set_nodes_before(model_.nodes);
+  result_.plan.mutable_report()->set_groups_after(result_.plan.steps_size());
+  return std::move(result_);
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups) {
+  return PlanWriter(model, std::move(groups)).run();
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/graph/graph.h"
+#include "compiler/graph/plan/groups.h"
+#include "compiler/import/import.h"
+
+namespace tessera::compiler {
+
+/// Turns groups into distinct workloads, steps, buffers with offsets, and placed weights.
+///
+/// Results of the model are written straight to the caller's buffers; one that no group computes (an
+/// input passed through, a constant, a value returned twice) gets a copy step. A view shares its source's
+/// buffer offset. Parts of a concatenation are computed in place. An elementwise step writes over an operand that dies
+/// in it.
+absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups);
+
+}  // namespace tessera::compiler

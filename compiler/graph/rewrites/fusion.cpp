@@ -1,0 +1,68 @@
+#include "compiler/graph/rewrites/fusion.h"
+
+#include "compiler/graph/facts/op_kind.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::linalg::GenericOp;
+
+/// Merging copies the whole body each time: the cap keeps a chain of n operations from costing n^2.
+constexpr size_t kMaxBodyOps = 48;
+
+size_t bodySize(GenericOp op) { return op.getBody()->getOperations().size(); }
+
+/// An operation that was merged lingers without readers until the rewriter removes it.
+bool hasOneLiveReader(mlir::Operation* op) {
+  return llvm::count_if(op->getUsers(),
+                        [](mlir::Operation* user) { return !mlir::isa<GenericOp>(user) || !user->use_empty(); }) == 1;
+}
+
+/// Whether a product or the like is among what feeds `op` through elementwise operations; looks a few back.
+bool followsHeavy(mlir::Operation* op, int depth = 4) {
+  return llvm::any_of(op->getOperands(), [&](mlir::Value operand) {
+    mlir::Operation* producer = operand.getDefiningOp();
+    if (!producer) return false;
+    const OpKind kind = kindOf(producer);
+    return kind == OpKind::kHeavy || (kind == OpKind::kElementwise && hasOneLiveReader(producer) && depth > 0 &&
+                                      followsHeavy(producer, depth - 1));
+  });
+}
+
+bool shouldFuse(mlir::OpOperand* operand) {
+  auto producer = operand->get().getDefiningOp<GenericOp>();
+  auto consumer = mlir::dyn_cast<GenericOp>(operand->getOwner());
+  if (!producer || !consumer || producer->getNumResults() != 1) return false;
+  if (bodySize(producer) + bodySize(consumer) > kMaxBodyOps) return false;
+  const OpKind kind = kindOf(consumer);
+  if (kind != OpKind::kElementwise && kind != OpKind::kReduction) return false;
+  mlir::AffineMap map = consumer.getMatchingIndexingMap(operand);
+  // Read once per point, or cheap enough to repeat at each point.
+  if (!map.isPermutation() && !isCheapToRepeat(producer)) return false;
+  if (!producer->hasOneUse()) return false;
+  // What follows a contraction at the same points becomes its epilogue; a transposed read would lose that.
+  // So would a reduction's.
+  return !followsHeavy(producer) || (map.isIdentity() && kind == OpKind::kElementwise);
+}
+
+}  // namespace
+
+int fuseElementwise(mlir::func::FuncOp main) {
+  auto countGenerics = [&] {
+    int count = 0;
+    main.walk([&](GenericOp) { ++count; });
+    return count;
+  };
+  const int before = countGenerics();
+  mlir::RewritePatternSet patterns(main.getContext());
+  mlir::linalg::populateElementwiseOpsFusionPatterns(patterns, shouldFuse);
+  mlir::linalg::populateInlineConstantOperandsPatterns(patterns);
+  mlir::linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
+  (void)mlir::applyPatternsGreedily(main, std::move(patterns));
+  return before - countGenerics();
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,110 @@
+// Rewrites in the order planGraph runs them, on whole small models, against plain loops.
+#include "compiler/graph/graph.h"
+#include "compiler/graph/testing/model_builder.h"
+#include "compiler/graph/testing/plan_check.h"
+#include "gtest/gtest.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+
+class RewritesTest : public PlanTest {
+ protected:
+  static int countOf(const PlannedGraph& planned, const std::string& rewrite) {
+    for (const v1::RewriteCount& each : planned.plan.report().rewrites()) {
+      if (each.name() == rewrite) return each.count();
+    }
+    return 0;
+  }
+};
+
+TEST_F(RewritesTest, WhatIsWrittenTwiceIsComputedOnce) {
+  ModelBuilder b(context_);
+  Value x = b.input({4, 32});
+  Value w = b.weight({32, 32});
+  Value scale = b.weight({32});
+  auto branch = [&] { return b.matmul(b.mulChannel(b.relu(x), scale), w); };
+  PlannedGraph planned = check(b.finish({b.add(b.sigmoid(branch()), b.relu(branch()))}));
+  EXPECT_EQ(countOf(planned, "eliminate-duplicates"), 3);  // relu, scale, product
+}
+
+TEST_F(RewritesTest, ProductsOfDifferentWidthsShareOneStep) {
+  ModelBuilder b(context_);
+  Value x = b.relu(b.input({5, 24}));
+  Value p = b.addChannel(b.matmul(x, b.weight({24, 32})), b.weight({32}));
+  Value q = b.addChannel(b.matmul(x, b.weight({24, 64})), b.weight({64}));
+  PlannedGraph planned = check(b.finish({b.softmax(p), b.softmax(q)}));
+  EXPECT_EQ(countOf(planned, "merge-products"), 1);
+}
+
+TEST_F(RewritesTest, ProductsThatWouldLoseTheirPanelsStayApart) {
+  ModelBuilder b(context_);
+  Value x = b.relu(b.input({5, 24}));
+  Value p = b.matmul(x, b.weight({24, 32}));
+  Value q = b.matmul(x, b.weight({24, 7}));
+  PlannedGraph planned = check(b.finish({b.softmax(p), b.softmax(q)}));
+  EXPECT_EQ(countOf(planned, "merge-products"), 0);
+}
+
+TEST_F(RewritesTest, ResultsOfTheModelAreNotSlices) {
+  ModelBuilder b(context_);
+  Value x = b.input({5, 24});
+  Value p = b.matmul(x, b.weight({24, 32}));
+  Value q = b.matmul(x, b.weight({24, 32}));
+  PlannedGraph planned = check(b.finish({p, q}));
+  EXPECT_EQ(countOf(planned, "merge-products"), 0);
+  EXPECT_EQ(planned.plan.steps_size(), 2);
+}
+
+TEST_F(RewritesTest, ASliceOfAnInputIsReadInPlace) {
+  ModelBuilder b(context_);
+  Value x = b.input({6, 20});
+  Value y = b.add(b.relu(b.slice(x, 1, 3, 10)), b.sigmoid(b.slice(x, 1, 10, 10)));
+  PlannedGraph planned = check(b.finish({y}));
+  EXPECT_EQ(planned.plan.steps_size(), 1);
+  EXPECT_EQ(planned.plan.arena_bytes(), 0);
+}
+
+TEST_F(RewritesTest, ASliceKeepsItsSourceFromBeingOverwritten) {
+  ModelBuilder b(context_);
+  Value x = b.input({4, 16});
+  // s is read whole and in part by the same operation, so the sum must not be written over it.
+  Value s = b.matmul(x, b.weight({16, 16}));
+  Value first = b.slice(s, 0, 0, 2);
+  Value both = b.concat({first, first}, 0);
+  PlannedGraph planned = check(b.finish({b.softmax(b.add(s, both)), b.softmax(b.add(first, b.slice(s, 0, 1, 2)))}));
+}
+
+TEST_F(RewritesTest, AResultMayBeASlice) {
+  ModelBuilder b(context_);
+  Value y = b.relu(b.input({6, 20}));
+  check(b.finish({b.slice(y, 1, 3, 10), b.slice(y, 0, 2, 2), b.softmax(y)}));
+}
+
+TEST_F(RewritesTest, ElementwiseBehindConcatenationJoinsTheParts) {
+  for (int64_t dim : {0, 1}) {
+    ModelBuilder b(context_);
+    Value x = b.input({6, 16});
+    Value p = b.matmul(x, b.weight({16, 32}));
+    Value q = dim == 0 ? b.matmul(b.relu(x), b.weight({16, 32})) : b.matmul(b.sigmoid(x), b.weight({16, 48}));
+    Value joined = b.concat({p, q}, dim);
+    PlannedGraph planned = check(b.finish({b.softmax(b.relu(b.addChannel(joined, b.weight({dim == 0 ? 32 : 80}))))}));
+    EXPECT_EQ(countOf(planned, "split-elementwise-of-concat"), 1);
+  }
+}
+
+TEST_F(RewritesTest, WhatIsAlsoPaddedIsReadInsideThePadding) {
+  ModelBuilder b(context_);
+  // Three channels are read as they are: no step packs the input.
+  Value x = b.relu(b.conv(b.input({1, 3, 9, 9}), 32, {.kernel = 3}));
+  Value y = b.relu(b.add(b.conv(b.pad(x, 1), 32, {.kernel = 3}), x));
+  PlannedGraph planned = check(b.finish({b.globalAverage(y)}));
+  EXPECT_EQ(countOf(planned, "share-pads"), 1);
+  for (const v1::Step& step : planned.plan.steps()) {
+    EXPECT_GT(planned.plan.workloads(step.workload()).flops(), 0) << planned.plan.workloads(step.workload()).summary();
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler

@@ -1,0 +1,217 @@
+#include "compiler/graph/slices/chain_of_groups.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/plan/summary.h"
+#include "compiler/graph/slices/softmax_of_groups.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Operation;
+using mlir::RankedTensorType;
+using mlir::Value;
+using mlir::linalg::LinalgOp;
+
+/// Shorter loops are not worth cutting: what is left of the planning is what matters.
+constexpr int64_t kShort = 64;
+
+template <typename... Parts>
+absl::Status notAChain(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+int64_t elementBytes(Value value) {
+  return bytesPerElement(mlir::cast<RankedTensorType>(value.getType()).getElementType());
+}
+
+double pointsOf(LinalgOp op) {
+  double points = 1;
+  for (int64_t extent : op.getStaticLoopRanges()) points *= static_cast<double>(extent);
+  return points;
+}
+
+bool isMember(Operation* op) { return kindOf(op) == OpKind::kHeavy; }
+
+/// From the trace of all operations: members forward.
+class ChainBuilder {
+ public:
+  ChainBuilder(const AccessTrace& trace, std::span<const Group* const> groups) : trace_(trace) {
+    for (const Group* group : groups) {
+      if (std::ranges::any_of(group->ops, isMember)) continue;
+      rows_.insert(group->ops.begin(), group->ops.end());
+      ++result_.between.steps;
+    }
+  }
+
+  absl::StatusOr<GroupChain> run();
+
+ private:
+  absl::Status addMember(LinalgOp op);
+  int memberBehind(Value value) const;
+  int addTensor(Value value, const Subscripts& subscripts);
+  void addReads();
+  void countBetween();
+  void findWindows();
+
+  const AccessTrace& trace_;
+  GroupChain result_;
+  llvm::SmallPtrSet<Operation*, 32> rows_;
+  llvm::DenseMap<Operation*, int> member_of_;
+};
+
+/// The last member that `value` depends on, -1 for none.
+int ChainBuilder::memberBehind(Value value) const {
+  Operation* op = value.getDefiningOp();
+  if (!op || !trace_.made(value)) return -1;
+  if (auto member = member_of_.find(op); member != member_of_.end()) return member->second;
+  int last = -1;
+  for (Value operand : op->getOperands()) last = std::max(last, memberBehind(operand));
+  return last;
+}
+
+int ChainBuilder::addTensor(Value value, const Subscripts& subscripts) {
+  result_.chain.tensors.push_back({absl::StrCat("t", result_.chain.tensors.size()), subscripts, elementBytes(value)});
+  return static_cast<int>(result_.chain.tensors.size()) - 1;
+}
+
+absl::Status ChainBuilder::addMember(LinalgOp op) {
+  fusion::Member member;
+  const auto index = static_cast<int>(result_.chain.members.size());
+  member.name = absl::StrCat("member", index);
+  member.flops = static_cast<double>(flopsOf(op)) / pointsOf(op);
+  for (const fusion::Subscript& subscript : trace_.iterations(op)) {
+    for (const fusion::Term& term : subscript) member.loops.push_back(term.loop);
+  }
+  for (mlir::OpOperand* input : op.getDpsInputOperands()) {
+    if (const int behind = memberBehind(input->get()); behind >= 0) {
+      member.inputs.push_back(result_.chain.members[behind].output);
+    } else if (trace_.made(input->get())) {
+      member.inputs.push_back(
+          addTensor(input->get(), trace_.needed(input->get())));  // prepared by what stands before the product
+    }
+  }
+  member.output = addTensor(op->getResult(0), trace_.needed(op->getResult(0)));
+  member_of_[op] = index;
+  result_.chain.members.push_back(std::move(member));
+  return absl::OkStatus();
+}
+
+/// What is done to intermediates outside of members' own groups: passes over them and arithmetic.
+void ChainBuilder::countBetween() {
+  llvm::SetVector<Value> passing;
+  for (Operation* op : trace_.ops()) {
+    auto linalg_op = mlir::dyn_cast<LinalgOp>(op);
+    if (!linalg_op || member_of_.contains(op)) continue;
+    const double points = pointsOf(linalg_op);
+    result_.between.flops += vectorWork(linalg_op);
+    if (!rows_.contains(op)) continue;
+    // Within a group of rows a row stays in the cache: what counts is what enters and leaves the group.
+    auto whole = [&](Value value) {
+      auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
+      return type && static_cast<double>(type.getNumElements()) == points;
+    };
+    for (mlir::OpOperand* input : linalg_op.getDpsInputOperands()) {
+      if (whole(input->get()) && !rows_.contains(input->get().getDefiningOp())) passing.insert(input->get());
+    }
+    if (whole(op->getResult(0)) &&
+        !llvm::all_of(op->getUsers(), [&](Operation* user) { return rows_.contains(user); })) {
+      passing.insert(op->getResult(0));
+    }
+  }
+  result_.between.passes = static_cast<double>(passing.size());
+}
+
+/// What comes from outside is read by a member, or by what stands behind one.
+void ChainBuilder::addReads() {
+  for (const AccessTrace::Read& read : trace_.reads()) {
+    const auto own = member_of_.find(read.reader);
+    const int member = own != member_of_.end() ? own->second : memberBehind(read.reader->getResult(0));
+    if (member < 0) continue;  // part of preparing a member's operand
+    fusion::Member& at = result_.chain.members[member];
+    const Subscripts& subscripts = trace_.space().at(read.held);
+    const bool reachable = llvm::all_of(subscripts, [&](const fusion::Subscript& subscript) {
+      return std::ranges::all_of(subscript,
+                                 [&](const fusion::Term& term) { return std::ranges::count(at.loops, term.loop) > 0; });
+    });
+    if (reachable) at.inputs.push_back(addTensor(read.value, subscripts));
+  }
+}
+
+void ChainBuilder::findWindows() {
+  for (const fusion::Tensor& tensor : result_.chain.tensors) {
+    for (const AccessTrace::Cut& cut : result_.cuts) {
+      for (const fusion::Subscript& subscript : tensor.subscripts) {
+        const auto at = std::ranges::find(subscript, cut.loop, &fusion::Term::loop);
+        if (at != subscript.end() && (subscript.size() > 1 || at->stride > 1)) result_.windows = true;
+      }
+    }
+  }
+}
+
+absl::StatusOr<GroupChain> ChainBuilder::run() {
+  result_.ops = trace_.ops();
+  result_.cuts = trace_.cuts();
+  result_.chain.loops = trace_.space().loops();
+  for (size_t loop = 0; loop < result_.chain.loops.size(); ++loop) {
+    fusion::Loop& at = result_.chain.loops[loop];
+    const bool cut = std::ranges::count(result_.cuts, static_cast<int>(loop), &AccessTrace::Cut::loop) > 0;
+    at.whole = at.whole || (!cut && at.extent <= kShort);
+  }
+  for (Operation* op : trace_.ops()) {
+    if (!isMember(op)) continue;
+    if (auto status = addMember(mlir::cast<LinalgOp>(op)); !status.ok()) return status;
+  }
+  if (result_.chain.members.size() < 2) return notAChain("fewer than two products");
+  addReads();
+  countBetween();
+  for (Operation* op : trace_.ops()) {
+    auto found = member_of_.find(op);
+    if (found == member_of_.end() || found->second + 1 != static_cast<int>(result_.chain.members.size())) continue;
+    result_.between.running = softmaxLoop(trace_, mlir::cast<LinalgOp>(op));
+  }
+  findWindows();
+  if (auto status = fusion::validate(result_.chain); !status.ok()) return status;
+  return std::move(result_);
+}
+
+}  // namespace
+
+absl::Status checkOperands(const AccessTrace& trace) {
+  for (Operation* op : trace.ops()) {
+    if (!isMember(op)) continue;
+    auto member = mlir::cast<LinalgOp>(op);
+    const bool product =
+        llvm::all_of(member.getIndexingMapsArray(), [](mlir::AffineMap map) { return map.isProjectedPermutation(); });
+    const Subscripts& result = trace.needed(op->getResult(0));
+    const auto innermost = std::find_if(result.rbegin(), result.rend(), [](const auto& s) { return !s.empty(); });
+    if (!product || innermost == result.rend()) continue;
+    for (mlir::OpOperand* input : member.getDpsInputOperands()) {
+      if (!trace.made(input->get())) continue;
+      for (const fusion::Subscript& subscript : trace.needed(input->get())) {
+        for (const fusion::Term& term : subscript) {
+          if (std::ranges::count(*innermost, term.loop, &fusion::Term::loop) > 0) {
+            return notAChain("the intermediate is the right operand of a product");
+          }
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GroupChain> chainOfGroups(std::span<const Group* const> groups,
+                                         std::span<mlir::Operation* const> links) {
+  std::vector<Operation*> ops(links.begin(), links.end());
+  for (const Group* group : groups) ops.insert(ops.end(), group->ops.begin(), group->ops.end());
+  auto trace = AccessTrace::of(inProgramOrder(std::move(ops)));
+  if (!trace.ok()) return trace.status();
+  if (auto status = checkOperands(*trace); !status.ok()) return status;
+  return ChainBuilder(*trace, groups).run();
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/fusion/decision.h"
+#include "compiler/graph/plan/groups.h"
+#include "compiler/graph/slices/access_trace.h"
+
+namespace tessera::compiler {
+
+/// Groups linked by values that only the next one reads, as loops, tensors and members for compiler/fusion.
+///
+/// Members are the products, convolutions and pools; what stands before, behind and between them counts by its passes
+/// and operations. Loops are followed from the last result backward through access functions, views and paddings: a
+/// window becomes a term with the stride, what a view merges becomes two loops.
+struct GroupChain {
+  fusion::Chain chain;
+  fusion::Between between;
+  std::vector<mlir::Operation*> ops;   ///< of all groups, with the views between them, in program order
+  std::vector<AccessTrace::Cut> cuts;  ///< outermost first
+  bool windows = false;                ///< whether a member reads through windows
+};
+
+/// `links` are the views between the groups. INVALID_ARGUMENT, with what stands in the way, where the groups are no
+/// chain: a gather, an operation of several results, an intermediate that is a product's right operand or is read in
+/// two ways that no slice serves.
+absl::StatusOr<GroupChain> chainOfGroups(std::span<const Group* const> groups, std::span<mlir::Operation* const> links);
+
+/// OK where every product reads what is made inside as its left operand, row by row: the right one is packed before all
+/// slices. INVALID_ARGUMENT otherwise.
+absl::Status checkOperands(const AccessTrace& trace);
+
+}  // namespace tessera::compiler

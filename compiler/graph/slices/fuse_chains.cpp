@@ -1,0 +1,297 @@
+#include "compiler/graph/slices/fuse_chains.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/fusion/decision.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/plan/node_names.h"
+#include "compiler/graph/slices/chain_of_groups.h"
+#include "compiler/graph/winograd/winograd.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Operation;
+
+constexpr int kMostRowGroups = 2;
+
+/// A product, or a convolution; a pool is neither.
+bool multiplies(Operation* op) {
+  if (kindOf(op) != OpKind::kHeavy) return false;
+  return llvm::any_of(mlir::cast<mlir::linalg::LinalgOp>(op).getBlock()->getOperations(),
+                      [](Operation& inner) { return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner); });
+}
+
+/// Rows of the densest register tile (equation 3.4): blocks of rows are multiples of it.
+int64_t registerRows(int registers) {
+  int64_t best = 1;
+  double densest = 0;
+  for (int rows = 1; rows <= registers; ++rows) {
+    for (int vectors = 1; rows * vectors + vectors + 2 <= registers; ++vectors) {
+      const double intensity = static_cast<double>(rows * vectors) / (rows + vectors);
+      if (intensity <= densest) continue;
+      densest = intensity;
+      best = rows;
+    }
+  }
+  return best;
+}
+
+struct Link {
+  int reader = -1;                 // position of the only group that reads
+  std::vector<Operation*> views;   // between
+  std::vector<Operation*> others;  // further readers: none may be
+};
+
+struct Candidate {
+  std::vector<int> groups;
+  std::vector<Operation*> views;
+};
+
+struct Decided {
+  GroupChain chain;
+  fusion::ChainDecision decision;
+};
+
+class ChainFuser {
+ public:
+  ChainFuser(std::vector<Group>& groups, const v1::Target& target, fusion::ChainMachine machine,
+             fusion::Merging merging)
+      : groups_(groups),
+        machine_(std::move(machine)),
+        merging_(merging),
+        rows_(registerRows(target.registers().vector_count())) {
+    for (auto [id, group] : llvm::enumerate(groups)) {
+      for (Operation* op : group.ops) group_of_[op] = static_cast<int>(id);
+    }
+  }
+
+  std::vector<v1::Decision> run();
+
+ private:
+  bool heavy(int group) const { return llvm::any_of(groups_[group].ops, multiplies); }
+  bool winograd(int group) const {
+    return llvm::any_of(groups_[group].ops, [](Operation* op) { return op->hasAttr(kAlgorithm); });
+  }
+  bool rowsOnly(int group) const;
+  Link linkOf(int group) const;
+  void follow(mlir::Value value, Link& link) const;
+  void find(int from);
+  void decide(Candidate candidate);
+  void decline(const Candidate& candidate, std::string reason);
+  v1::Decision record(const Candidate& candidate) const;
+  void merge();
+
+  std::vector<Group>& groups_;
+  fusion::ChainMachine machine_;
+  fusion::Merging merging_;
+  int64_t rows_;
+  llvm::DenseMap<Operation*, int> group_of_;
+  std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
+  struct Taken {
+    Candidate candidate;
+    Decided decided;
+    size_t decision;
+  };
+  std::vector<Taken> taken_;
+  std::vector<v1::Decision> decisions_;
+};
+
+bool ChainFuser::rowsOnly(int group) const {
+  return llvm::all_of(groups_[group].ops, [](Operation* op) {
+    const OpKind kind = kindOf(op);
+    return kind == OpKind::kElementwise || kind == OpKind::kReduction || kind == OpKind::kView;
+  });
+}
+
+void ChainFuser::follow(mlir::Value value, Link& link) const {
+  for (Operation* user : value.getUsers()) {
+    auto it = group_of_.find(user);
+    if (it != group_of_.end()) {
+      if (link.reader < 0) link.reader = it->second;
+      if (link.reader != it->second) link.others.push_back(user);
+    } else if (kindOf(user) == OpKind::kView) {
+      link.views.push_back(user);
+      follow(user->getResult(0), link);
+    } else {
+      link.others.push_back(user);
+    }
+  }
+}
+
+Link ChainFuser::linkOf(int group) const {
+  Link link;
+  if (groups_[group].results.size() == 1) follow(groups_[group].results[0], link);
+  return link;
+}
+
+void ChainFuser::find(int from) {
+  Candidate candidate{{from}, {}};
+  for (int rows = 0; rows <= kMostRowGroups; ++rows) {
+    Link link = linkOf(candidate.groups.back());
+    if (link.reader < 0) return;
+    candidate.groups.push_back(link.reader);
+    candidate.views.insert(candidate.views.end(), link.views.begin(), link.views.end());
+    const bool ends = heavy(link.reader);
+    if (!link.others.empty()) {
+      if (ends) {
+        decline(candidate, absl::StrCat("what lies between is read by ", link.others.size(),
+                                        " more: it has to be in memory as a whole"));
+      }
+      return;
+    }
+    if (ends && llvm::any_of(candidate.groups, [&](int group) { return winograd(group); })) {
+      return decline(candidate,
+                     "Winograd's domain is entered and left in blocks of the image, which no slice of rows suits");
+    }
+    if (ends) return decide(std::move(candidate));
+    if (!rowsOnly(link.reader)) return;
+  }
+}
+
+v1::Decision ChainFuser::record(const Candidate& candidate) const {
+  llvm::SmallVector<mlir::Location> locations;
+  for (int group : candidate.groups) {
+    for (Operation* op : groups_[group].ops) locations.push_back(op->getLoc());
+  }
+  v1::Decision decision;
+  decision.set_kind("fuse-chain");
+  decision.set_place(nodeNames(locations));
+  decision.set_unit("us");
+  return decision;
+}
+
+void ChainFuser::decline(const Candidate& candidate, std::string reason) {
+  v1::Decision decision = record(candidate);
+  decision.set_reason(std::move(reason));
+  decisions_.push_back(std::move(decision));
+}
+
+/// What a chain is decided by, as text.
+std::string keyOf(const GroupChain& built) {
+  std::string key = absl::StrCat(built.between.passes, " ", built.between.steps, " ", built.between.flops, " ",
+                                 built.between.running);
+  for (const fusion::Loop& loop : built.chain.loops) absl::StrAppend(&key, ";", loop.extent, loop.whole ? "w" : "");
+  for (const fusion::Tensor& tensor : built.chain.tensors) {
+    absl::StrAppend(&key, "|", tensor.element_bytes);
+    for (const auto& subscript : tensor.subscripts) {
+      absl::StrAppend(&key, ",");
+      for (const fusion::Term& term : subscript) absl::StrAppend(&key, "+", term.stride, "*", term.loop);
+    }
+  }
+  for (const fusion::Member& member : built.chain.members) {
+    absl::StrAppend(&key, "#", member.output, "@", member.flops);
+    for (int input : member.inputs) absl::StrAppend(&key, ",", input);
+  }
+  return key;
+}
+
+void ChainFuser::decide(Candidate candidate) {
+  llvm::SmallVector<const Group*> groups;
+  for (int group : candidate.groups) groups.push_back(&groups_[group]);
+  absl::StatusOr<GroupChain> built = chainOfGroups(groups, candidate.views);
+  if (!built.ok()) return decline(candidate, std::string(built.status().message()));
+  if (built->cuts.empty()) return decline(candidate, "no dimension of the result divides all members");
+  std::vector<int> cut;
+  for (const AccessTrace::Cut& at : built->cuts) cut.push_back(at.loop);
+  // Rows of products come in register tiles; batches and heads, and rows of images, one by one.
+  if (!built->windows && !fusion::separates(built->chain, cut.back())) built->chain.loops[cut.back()].multiple = rows_;
+  auto [known, fresh] = known_.try_emplace(keyOf(*built));
+  if (fresh) {
+    auto decision = fusion::decideSlices(built->chain, cut, machine_, built->between);
+    if (!decision.ok()) {
+      known_.erase(known);
+      return decline(candidate, std::string(decision.status().message()));
+    }
+    known->second = *std::move(decision);
+  }
+  const fusion::ChainDecision& decision = known->second;
+  v1::Decision shown = record(candidate);
+  shown.set_reason(decision.reason);
+  const bool sliced = decision.slices && decision.slices->slices > 1;
+  const bool fuse = (decision.fuse || merging_ == fusion::Merging::kWhereverItCan) && sliced;
+  if (decision.fuse && !sliced) shown.set_reason(absl::StrCat(decision.reason, ": one slice would run on one core"));
+  const bool priced = decision.slices.has_value();
+  shown.set_taken(fuse);
+  const double fused = priced ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
+  shown.set_cost(fuse ? fused : apart);
+  shown.set_alternative_cost(fuse ? apart : fused);
+  decisions_.push_back(std::move(shown));
+  if (fuse) taken_.push_back({std::move(candidate), {*std::move(built), decision}, decisions_.size() - 1});
+}
+
+v1::ChainTiling tilingOf(const Decided& decided) {
+  v1::ChainTiling tiling;
+  const fusion::SlicePlan& slices = *decided.decision.slices;
+  for (int loop : slices.order) {
+    if (loop == decided.chain.between.running) {
+      tiling.add_order("r0");
+      tiling.add_tile(slices.tiles[loop]);
+    }
+    for (const AccessTrace::Cut& cut : decided.chain.cuts) {
+      if (cut.loop != loop) continue;
+      tiling.add_order(absl::StrCat("d", cut.dimension));
+      tiling.add_tile(slices.tiles[loop] * cut.stride);
+    }
+  }
+  tiling.set_predicted_bytes(decided.decision.fused_bytes);
+  tiling.set_unfused_bytes(decided.decision.unfused_bytes);
+  tiling.set_level(decided.decision.level);
+  return tiling;
+}
+
+void ChainFuser::merge() {
+  // The largest gain first; the earlier one of equal ones.
+  std::ranges::sort(taken_, [](const Taken& a, const Taken& b) {
+    const double gain_a = a.decided.decision.unfused_seconds - a.decided.decision.fused_seconds;
+    const double gain_b = b.decided.decision.unfused_seconds - b.decided.decision.fused_seconds;
+    return gain_a != gain_b ? gain_a > gain_b : a.decision < b.decision;
+  });
+  std::vector<bool> used(groups_.size(), false);
+  for (Taken& taken : taken_) {
+    const std::vector<int>& members = taken.candidate.groups;
+    if (std::ranges::any_of(members, [&](int group) { return used[group]; })) {
+      v1::Decision& decision = decisions_[taken.decision];
+      decision.set_taken(false);
+      const double fused = decision.cost();
+      decision.set_cost(decision.alternative_cost());
+      decision.set_alternative_cost(fused);
+      decision.set_reason(absl::StrCat(decision.reason(), ": a part of it belongs to a chain that gains more"));
+      continue;
+    }
+    for (int group : members) used[group] = true;
+    // The last one's place: by then all that the others read has been written.
+    Group& last = groups_[members.back()];
+    for (int group : members) {
+      if (group != members.back()) groups_[group].ops.clear();
+    }
+    last.ops = std::move(taken.decided.chain.ops);
+    last.chain = tilingOf(taken.decided);
+  }
+  std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
+}
+
+std::vector<v1::Decision> ChainFuser::run() {
+  for (int group = 0; group < static_cast<int>(groups_.size()); ++group) {
+    if (heavy(group)) find(group);
+  }
+  merge();
+  return std::move(decisions_);
+}
+
+}  // namespace
+
+std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target, fusion::Merging merging) {
+  absl::StatusOr<fusion::ChainMachine> machine = fusion::chainMachineOf(target);
+  if (!machine.ok()) return {};
+  return ChainFuser(groups, target, *std::move(machine), merging).run();
+}
+
+}  // namespace tessera::compiler

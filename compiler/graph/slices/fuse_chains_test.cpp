@@ -1,0 +1,195 @@
+// Chains and regions of groups: what is merged, what is declined and why, and that merging changes no result.
+#include "compiler/graph/slices/fuse_chains.h"
+
+#include <gmock/gmock.h>
+
+#include "compiler/graph/graph.h"
+#include "compiler/graph/testing/model_builder.h"
+#include "compiler/graph/testing/plan_check.h"
+#include "gtest/gtest.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class FuseChainsTest : public PlanTest {
+ protected:
+  FuseChainsTest() { machine(64, 1 << 20); }
+
+  /// One core's operations per cycle and own memory; 32 MiB are shared, DRAM is behind them.
+  void machine(double operations, int64_t near_bytes) {
+    target_.set_name("test");
+    target_.clear_memory();
+    target_.clear_units();
+    auto level = [&](const char* name, int64_t bytes, double bandwidth, int cores) {
+      v1::MemoryLevel* memory = target_.add_memory();
+      memory->set_name(name);
+      memory->set_capacity_bytes(bytes);
+      memory->set_bandwidth_bytes_per_cycle(bandwidth);
+      memory->set_shared_by(cores);
+    };
+    level("L2", near_bytes, 64, 1);
+    level("L3", 32 << 20, 16, 2);
+    level("DRAM", 0, 5, 2);
+    auto* unit = target_.add_units();
+    unit->set_count(2);
+    unit->set_frequency_ghz(2);
+    unit->set_ops_per_cycle(operations);
+  }
+
+  static std::vector<v1::Decision> decisions(const PlannedGraph& planned, const std::string& kind) {
+    std::vector<v1::Decision> found;
+    for (const v1::Decision& decision : planned.plan.report().decisions()) {
+      if (decision.kind() == kind) found.push_back(decision);
+    }
+    return found;
+  }
+
+  static std::string slices(const v1::Workload& workload) {
+    std::string text;
+    const v1::ChainTiling& chain = workload.schedule().chain();
+    for (int i = 0; i < chain.order_size(); ++i) {
+      text += (i == 0 ? "" : " ") + chain.order(i) + ":" + std::to_string(chain.tile(i));
+    }
+    return text;
+  }
+
+  /// softmax(q k scale) v; `keep` returns the weights as well.
+  PlannedGraph attention(int64_t batch, int64_t rows, int64_t depth, int64_t keys, int64_t width, bool keep = false) {
+    ModelBuilder b(context_);
+    Value q = b.input({batch, rows, depth}), k = b.input({batch, depth, keys}), v = b.input({batch, keys, width});
+    Value weights = b.softmax(b.batchMatmul(q, k));
+    Value result = b.batchMatmul(weights, v);
+    return keep ? check(b.finish({result, weights}), 1e-4) : check(b.finish({result}), 1e-4);
+  }
+};
+
+TEST_F(FuseChainsTest, AttentionIsOneWorkloadInSlicesOfRows) {
+  // 256 keys for 384 rows, 4 heads: the square matrices hold 1.5 MiB, more than the core's memory.
+  PlannedGraph planned = attention(4, 384, 32, 256, 32);
+  ASSERT_EQ(planned.plan.steps_size(), 1);
+  const v1::Workload& workload = planned.plan.workloads(0);
+  const v1::ChainTiling& chain = workload.schedule().chain();
+  ASSERT_GE(chain.order_size(), 1);
+  EXPECT_EQ(chain.order(0), "d0");
+  EXPECT_EQ(chain.tile(0), 1);
+  EXPECT_EQ(chain.level(), "L2");
+  // Without the square matrix only what comes in and goes out moves.
+  EXPECT_LT(chain.predicted_bytes(), chain.unfused_bytes() / 2);
+  auto taken = decisions(planned, "fuse-chain");
+  ASSERT_EQ(taken.size(), 1);
+  EXPECT_TRUE(taken[0].taken());
+  EXPECT_EQ(taken[0].unit(), "us");
+  EXPECT_LT(taken[0].cost(), taken[0].alternative_cost());
+  EXPECT_THAT(taken[0].reason(), AllOf(HasSubstr("slices in L2 take"), HasSubstr("one after another")));
+  EXPECT_EQ(planned.plan.arena_bytes(), 0);
+}
+
+TEST_F(FuseChainsTest, OddSizesAndTransposedKeys) {
+  ModelBuilder b(context_);
+  // Heads are dimensions of rows, as exporters write it: views and absorbed transposes lie between the products.
+  Value x = b.input({37, 3 * 2 * 11});
+  auto heads = [&](int64_t at) { return b.reshape(b.slice(x, 1, at * 22, 22), {37, 2, 11}); };
+  Value q = b.transposed(heads(0), {1, 0, 2}), k = b.transposed(heads(1), {1, 2, 0});
+  Value v = b.transposed(heads(2), {1, 0, 2});
+  Value result = b.batchMatmul(b.softmax(b.batchMatmul(q, k)), v);
+  PlannedGraph planned = check(b.finish({b.reshape(b.transposed(result, {1, 0, 2}), {37, 22})}), 1e-4);
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_TRUE(all[0].taken()) << all[0].reason();
+}
+
+TEST_F(FuseChainsTest, WhatIsReadElsewhereStays) {
+  PlannedGraph planned = attention(4, 384, 32, 256, 32, /*keep=*/true);
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_FALSE(all[0].taken());
+  EXPECT_THAT(all[0].reason(), HasSubstr("read by 1 more"));
+  EXPECT_GT(planned.plan.steps_size(), 1);
+}
+
+TEST_F(FuseChainsTest, RightOperandsAreNoChain) {
+  ModelBuilder b(context_);
+  Value x = b.input({64, 48}), y = b.input({48, 512}), z = b.input({96, 64});
+  PlannedGraph planned = check(b.finish({b.matmul(z, b.matmul(x, y))}));
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_FALSE(all[0].taken());
+  EXPECT_THAT(all[0].reason(), HasSubstr("right operand"));
+}
+
+TEST_F(FuseChainsTest, LayersOfAPerceptronThroughPackedPanels) {
+  // Little arithmetic per element: the hidden layer is what costs.
+  machine(/*operations=*/512, 1 << 20);
+  ModelBuilder b(context_);
+  Value x = b.input({6000, 24});
+  Value hidden = b.relu(b.addChannel(b.matmul(x, b.weight({24, 96})), b.weight({96})));
+  PlannedGraph planned = check(b.finish({b.matmul(hidden, b.weight({96, 32}))}));
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_TRUE(all[0].taken()) << all[0].reason();
+  ASSERT_EQ(planned.plan.steps_size(), 1);
+  EXPECT_THAT(slices(planned.plan.workloads(0)), HasSubstr("d0:"));
+}
+
+TEST_F(FuseChainsTest, ConvolutionsOverlapInSlicesOfRows) {
+  machine(/*operations=*/2048, 1 << 20);
+  ModelBuilder b(context_);
+  Value x = b.input({1, 16, 96, 97});
+  Value y = b.relu(b.conv(x, 32, {.kernel = 3, .stride = 1, .pad = 1}));
+  PlannedGraph planned = check(b.finish({b.relu(b.conv(y, 16, {.kernel = 3, .stride = 2, .pad = 1}))}), 1e-4);
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_TRUE(all[0].taken()) << all[0].reason();
+  EXPECT_THAT(all[0].reason(), HasSubstr("computed again"));
+  bool sliced = false;
+  for (const v1::Workload& workload : planned.plan.workloads()) sliced |= workload.schedule().has_chain();
+  EXPECT_TRUE(sliced);
+}
+
+// C6 of table 3.6: 1x1, then 3x3, bound by arithmetic.
+TEST_F(FuseChainsTest, DeclinesWhereArithmeticIsTheBound) {
+  options_.winograd = false;
+  ModelBuilder b(context_);
+  Value x = b.input({1, 64, 56, 56});
+  Value y = b.relu(b.conv(x, 64, {.kernel = 1}));
+  PlannedGraph planned = check(b.finish({b.conv(y, 64, {.kernel = 3, .pad = 1})}), 1e-3);
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_FALSE(all[0].taken()) << all[0].reason();
+  EXPECT_THAT(all[0].reason(), AllOf(HasSubstr("us"), HasSubstr("one after another")));
+  EXPECT_GT(all[0].alternative_cost(), 0);
+}
+
+TEST_F(FuseChainsTest, WinogradIsNotCut) {
+  ModelBuilder b(context_);
+  Value y = b.relu(b.conv(b.input({1, 64, 56, 56}), 64, {.kernel = 1}));
+  auto planned = planGraph(b.finish({b.conv(y, 64, {.kernel = 3, .pad = 1})}), target_, options_);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  auto all = decisions(*planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_FALSE(all[0].taken());
+}
+
+TEST_F(FuseChainsTest, RegionsStopAtGlobalReductions) {
+  machine(/*operations=*/2048, 1 << 20);
+  ModelBuilder b(context_);
+  Value x = b.input({1, 16, 256, 256});
+  Value y = b.maxPool(b.relu(b.conv(x, 16, {.kernel = 3, .stride = 1, .pad = 1})), {.kernel = 2, .stride = 2});
+  PlannedGraph planned = check(b.finish({b.globalAverage(y)}), 1e-4);
+  auto regions = decisions(planned, "tile-region");
+  ASSERT_EQ(regions.size(), 1) << planned.plan.report().ShortDebugString();
+  EXPECT_TRUE(regions[0].taken()) << regions[0].reason();
+  EXPECT_THAT(regions[0].reason(), HasSubstr("groups in"));
+  // The loop writes in place: nothing puts slices together.
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    EXPECT_THAT(workload.ir(), testing::Not(HasSubstr("tensor.concat")));
+    EXPECT_THAT(workload.ir(), testing::Not(HasSubstr("insert_slice")));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler

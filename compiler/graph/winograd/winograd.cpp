@@ -1,0 +1,318 @@
+#include "compiler/graph/winograd/winograd.h"
+
+#include <array>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/fusion/ceil_div.h"
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/plan/summary.h"
+#include "compiler/graph/winograd/winograd_prices.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
+
+namespace tessera::compiler {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::AffineExpr;
+using mlir::AffineMap;
+using mlir::Location;
+using mlir::OpBuilder;
+using mlir::RankedTensorType;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+using mlir::utils::IteratorType;
+
+/// Below this gain the price's own error decides.
+constexpr double kWorthwhile = 0.9;
+
+/// A convolution that could be rewritten.
+struct Candidate {
+  GenericOp op;
+  ConvolutionShape shape;
+  int64_t input_block, output_block;
+};
+
+/// [N, C/c, H, W, c] of f32.
+std::optional<RankedTensorType> blockedType(Value value, int64_t rank) {
+  auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
+  if (!type || type.getRank() != rank || !type.hasStaticShape() || !type.getElementType().isF32()) return std::nullopt;
+  return type;
+}
+
+/// Recognizes the access functions that assignLayouts gives a 3x3 convolution with stride 1, loops in any order.
+std::optional<Candidate> candidateOf(GenericOp op) {
+  if (op.getNumLoops() != 9 || op.getNumDpsInputs() != 2 || !isMultiplyAccumulate(op)) return std::nullopt;
+  auto input = blockedType(op.getDpsInputs()[0], 5), filter = blockedType(op.getDpsInputs()[1], 6);
+  auto output = blockedType(op.getResult(0), 5);
+  if (!input || !filter || !output || !isKnownAtCompileTime(op.getDpsInputs()[1])) return std::nullopt;
+  auto fill = op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>();
+  if (!fill || !mlir::matchPattern(fill.getInputs()[0], mlir::m_AnyZeroFloat())) return std::nullopt;
+  const llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  if (!maps[1].isProjectedPermutation() || !maps[2].isProjectedPermutation()) return std::nullopt;
+  // [K/k, C/c, 3, 3, c, k] and [N, K/k, H, W, k] name the loops; the input must agree.
+  auto k = maps[1].getResult(0), c = maps[1].getResult(1), r = maps[1].getResult(2), s = maps[1].getResult(3),
+       inner_c = maps[1].getResult(4), inner_k = maps[1].getResult(5);
+  auto n = maps[2].getResult(0), y = maps[2].getResult(2), x = maps[2].getResult(3);
+  const llvm::SmallVector<AffineExpr> result = {n, k, y, x, inner_k}, read = {n, c, y + r, x + s, inner_c};
+  if (llvm::ArrayRef<AffineExpr>(result) != maps[2].getResults()) return std::nullopt;
+  for (auto [expected, found] : llvm::zip_equal(read, maps[0].getResults())) {
+    if (mlir::simplifyAffineExpr(expected - found, maps[0].getNumDims(), 0) !=
+        mlir::getAffineConstantExpr(0, op.getContext())) {
+      return std::nullopt;
+    }
+  }
+  if (filter->getDimSize(2) != 3 || filter->getDimSize(3) != 3) return std::nullopt;
+  Candidate candidate{op, {}, input->getDimSize(4), output->getDimSize(4)};
+  candidate.shape = {output->getDimSize(0), filter->getDimSize(1) * filter->getDimSize(4),
+                     filter->getDimSize(0) * filter->getDimSize(5), output->getDimSize(2), output->getDimSize(3)};
+  if (input->getDimSize(2) != candidate.shape.height + 2 || input->getDimSize(3) != candidate.shape.width + 2) {
+    return std::nullopt;
+  }
+  return candidate;
+}
+
+/// The blocks of one convolution, and the operations that compute them.
+class Writer {
+ public:
+  Writer(const Candidate& candidate, const WinogradAlgorithm& algorithm, int64_t slice_rows, int64_t number)
+      : op_(candidate.op),
+        c_(candidate),
+        algorithm_(algorithm),
+        slice_rows_(slice_rows),
+        number_(number),
+        b_(candidate.op),
+        down_(ceilDiv(candidate.shape.height, algorithm.results)),
+        across_(ceilDiv(candidate.shape.width, algorithm.results)) {}
+  void run();
+
+ private:
+  AffineExpr dim(unsigned loop) { return b_.getAffineDimExpr(loop); }
+  Value matrix(llvm::ArrayRef<float> entries, int64_t rows) {
+    auto type = RankedTensorType::get({rows, static_cast<int64_t>(entries.size()) / rows}, b_.getF32Type());
+    return arith::ConstantOp::create(b_, op_.getLoc(), mlir::DenseElementsAttr::get(type, entries));
+  }
+  Value zeros(llvm::ArrayRef<int64_t> shape);
+  GenericOp generic(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> shape,
+                    llvm::ArrayRef<llvm::SmallVector<AffineExpr>> maps, unsigned parallel, unsigned reductions);
+  Value paddedInput();
+
+  GenericOp op_;
+  const Candidate& c_;
+  const WinogradAlgorithm& algorithm_;
+  int64_t slice_rows_;  ///< of blocks; 0: no slices
+  int64_t number_;
+  OpBuilder b_;
+  int64_t down_, across_;  ///< blocks
+};
+
+Value Writer::zeros(llvm::ArrayRef<int64_t> shape) {
+  Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getF32FloatAttr(0));
+  Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), shape, b_.getF32Type());
+  return mlir::linalg::FillOp::create(b_, op_.getLoc(), zero, empty).getResult(0);
+}
+
+/// out += product of the inputs; the first `parallel` loops are kept, the others summed over.
+GenericOp Writer::generic(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> shape,
+                          llvm::ArrayRef<llvm::SmallVector<AffineExpr>> maps, unsigned parallel, unsigned reductions) {
+  Value init = zeros(shape);
+  llvm::SmallVector<AffineMap> access;
+  for (const auto& map : maps) access.push_back(AffineMap::get(parallel + reductions, 0, map, b_.getContext()));
+  llvm::SmallVector<IteratorType> loops(parallel, IteratorType::parallel);
+  loops.append(reductions, IteratorType::reduction);
+  return GenericOp::create(b_, op_.getLoc(), mlir::TypeRange{init.getType()}, mlir::ValueRange(inputs),
+                           mlir::ValueRange{init}, access, loops,
+                           [](OpBuilder& inner, Location at, mlir::ValueRange operands) {
+                             Value product = operands[0];
+                             for (Value factor : operands.drop_front().drop_back()) {
+                               product = arith::MulFOp::create(inner, at, product, factor);
+                             }
+                             product = arith::AddFOp::create(inner, at, operands.back(), product);
+                             mlir::linalg::YieldOp::create(inner, at, product);
+                           });
+}
+
+/// The input with whole blocks to read: zeros beyond the last row and column where m does not divide the result.
+Value Writer::paddedInput() {
+  Value input = op_.getDpsInputs()[0];
+  auto type = mlir::cast<RankedTensorType>(input.getType());
+  llvm::SmallVector<int64_t> shape(type.getShape()), low(5, 0), high(5, 0);
+  const std::array<int64_t, 2> wanted = {down_ * algorithm_.results + 2, across_ * algorithm_.results + 2};
+  for (int d : {0, 1}) {
+    high[2 + d] = wanted[d] - shape[2 + d];
+    shape[2 + d] = wanted[d];
+  }
+  if (type.getShape() == llvm::ArrayRef<int64_t>(shape)) return input;
+  // One padding, not a padding of another.
+  auto pad = input.getDefiningOp<mlir::tensor::PadOp>();
+  Value with = pad ? pad.getConstantPaddingValue() : Value();
+  if (with && pad.getLow().empty() && pad.getHigh().empty() && mlir::matchPattern(with, mlir::m_AnyZeroFloat())) {
+    input = pad.getSource();
+    for (int d = 0; d < 5; ++d) {
+      low[d] += pad.getStaticLow()[d];
+      high[d] += pad.getStaticHigh()[d];
+    }
+  }
+  Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getF32FloatAttr(0));
+  return mlir::tensor::PadOp::create(b_, op_.getLoc(), RankedTensorType::get(shape, type.getElementType()), input,
+                                     mlir::getAsIndexOpFoldResult(b_.getContext(), low),
+                                     mlir::getAsIndexOpFoldResult(b_.getContext(), high), zero);
+}
+
+void Writer::run() {
+  const int64_t t = algorithm_.side(), m = algorithm_.results, batch = c_.shape.batch;
+  const int64_t c = c_.input_block, cs = c_.shape.inputs / c, k = c_.output_block, ks = c_.shape.outputs / k;
+  Value to_input = matrix(algorithm_.input, t), to_filter = matrix(algorithm_.filter, t);
+  Value to_output = matrix(algorithm_.output, m);
+  // Filters: p, q, K/k, C/c, c, k; r, s.
+  GenericOp filters = generic({to_filter, to_filter, op_.getDpsInputs()[1]}, {t, t, ks, cs, c, k},
+                              {{dim(0), dim(6)},
+                               {dim(1), dim(7)},
+                               {dim(2), dim(3), dim(6), dim(7), dim(4), dim(5)},
+                               {dim(0), dim(1), dim(2), dim(3), dim(4), dim(5)}},
+                              6, 2);
+  // Input: p, q, C/c, N, Th, Tw, c; i, j.
+  GenericOp input = generic({to_input, to_input, paddedInput()}, {t, t, cs, batch, down_, across_, c},
+                            {{dim(0), dim(7)},
+                             {dim(1), dim(8)},
+                             {dim(3), dim(2), dim(4) * m + dim(7), dim(5) * m + dim(8), dim(6)},
+                             {dim(0), dim(1), dim(2), dim(3), dim(4), dim(5), dim(6)}},
+                            7, 2);
+  // Product: p, q, K/k, N, Th, Tw, k; C/c, c.
+  GenericOp product = generic({input.getResult(0), filters.getResult(0)}, {t, t, ks, batch, down_, across_, k},
+                              {{dim(0), dim(1), dim(7), dim(3), dim(4), dim(5), dim(8)},
+                               {dim(0), dim(1), dim(2), dim(7), dim(8), dim(6)},
+                               {dim(0), dim(1), dim(2), dim(3), dim(4), dim(5), dim(6)}},
+                              7, 2);
+  // Output: N, K/k, Th, i, Tw, j, k; p, q.
+  GenericOp output = generic({to_output, to_output, product.getResult(0)}, {batch, ks, down_ * m, across_ * m, k},
+                             {{dim(3), dim(7)},
+                              {dim(5), dim(8)},
+                              {dim(7), dim(8), dim(1), dim(0), dim(2), dim(4), dim(6)},
+                              {dim(0), dim(1), dim(2) * m + dim(3), dim(4) * m + dim(5), dim(6)}},
+                             7, 2);
+  for (GenericOp stage : {input, product, output}) {
+    stage->setAttr(kStageOf, b_.getI64IntegerAttr(number_));
+    if (slice_rows_ == 0) continue;
+    stage->setAttr(kSliceRows, b_.getI64IntegerAttr(slice_rows_ * m));
+    stage->setAttr(kBlockRows, b_.getI64IntegerAttr(m));
+  }
+  product->setAttr(kAlgorithm, b_.getStringAttr(algorithm_.name));
+  product->setAttr(kConvolution, b_.getStringAttr(convolutionText(op_)));
+  Value result = output.getResult(0);
+  auto type = mlir::cast<RankedTensorType>(op_.getResult(0).getType());
+  if (result.getType() != type) {
+    const llvm::SmallVector<int64_t> zeros(5, 0), ones(5, 1);
+    result = mlir::tensor::ExtractSliceOp::create(b_, op_.getLoc(), result,
+                                                  mlir::getAsIndexOpFoldResult(b_.getContext(), zeros),
+                                                  mlir::getAsIndexOpFoldResult(b_.getContext(), type.getShape()),
+                                                  mlir::getAsIndexOpFoldResult(b_.getContext(), ones));
+  }
+  op_.getResult(0).replaceAllUsesWith(result);
+  Value old_input = op_.getDpsInputs()[0];
+  op_.erase();
+  if (auto* pad = old_input.getDefiningOp(); pad && pad->use_empty()) pad->erase();
+}
+
+std::string nameOf(Location location) {
+  if (auto name = mlir::dyn_cast<mlir::NameLoc>(location)) return name.getName().str();
+  if (auto fused = mlir::dyn_cast<mlir::FusedLoc>(location)) {
+    for (Location part : fused.getLocations()) {
+      if (std::string name = nameOf(part); !name.empty()) return name;
+    }
+  }
+  return {};
+}
+
+v1::Decision decisionFor(Candidate candidate, double direct, const WinogradAlgorithm& algorithm,
+                         const WinogradPrice& price, bool taken) {
+  const ConvolutionShape& shape = candidate.shape;
+  v1::Decision decision;
+  decision.set_kind("algorithm");
+  decision.set_place(nameOf(candidate.op.getLoc()));
+  decision.set_taken(taken);
+  decision.set_unit("us");
+  decision.set_cost(taken ? price.total() : direct);
+  decision.set_alternative_cost(taken ? direct : price.total());
+  decision.set_reason(absl::StrFormat(
+      "3x3 %d->%d %dx%d %s: directly %.0f us, as %s %.0f us (products %.0f with %.2f of the multiplications, "
+      "transforms %.0f)",
+      shape.inputs, shape.outputs, shape.height, shape.width, taken ? algorithm.name : "direct", direct, algorithm.name,
+      price.total(), price.product,
+      static_cast<double>(algorithm.positions() * ceilDiv(shape.height, algorithm.results) *
+                          ceilDiv(shape.width, algorithm.results)) /
+          static_cast<double>(9 * shape.height * shape.width),
+      price.transforms));
+  return decision;
+}
+
+}  // namespace
+
+WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target) {
+  WinogradReport report;
+  const WinogradPrices prices(target);
+  for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
+    std::optional<Candidate> candidate = candidateOf(op);
+    if (!candidate) continue;
+    const double direct = prices.direct(candidate->shape);
+    const WinogradAlgorithm* best = nullptr;
+    WinogradPrice price;
+    for (const WinogradAlgorithm& algorithm : winogradAlgorithms()) {
+      const WinogradPrice mine = prices.of(candidate->shape, algorithm);
+      if (best && mine.total() >= price.total()) continue;
+      best = &algorithm;
+      price = mine;
+    }
+    const bool taken = price.total() < kWorthwhile * direct;
+    report.decisions.push_back(decisionFor(*candidate, direct, *best, price, taken));
+    if (!taken) continue;
+    Writer(*candidate, *best, price.slice_rows, report.rewritten++).run();
+  }
+  return report;
+}
+
+int alignSlices(mlir::func::FuncOp main) {
+  int count = 0;
+  for (auto pad : llvm::make_early_inc_range(main.getBody().front().getOps<mlir::tensor::PadOp>())) {
+    // The stage that computes what is padded, through operations at the same points.
+    mlir::Operation* producer = pad.getSource().getDefiningOp();
+    for (int steps = 0; producer && !producer->hasAttr(kStageOf) && steps < 4; ++steps) {
+      auto follower = mlir::dyn_cast<GenericOp>(producer);
+      producer = nullptr;
+      if (!follower || follower.getNumReductionLoops() > 0) break;
+      for (Value input : follower.getDpsInputs()) {
+        if (mlir::Operation* before = input.getDefiningOp(); before && before->hasAttr(kSliceRows)) producer = before;
+      }
+    }
+    auto block = producer ? producer->getAttrOfType<mlir::IntegerAttr>(kBlockRows) : mlir::IntegerAttr();
+    Value with = pad.getConstantPaddingValue();
+    if (!block || !with || !pad.getLow().empty() || !pad.getHigh().empty() || pad.getType().getRank() != 5) continue;
+    const int64_t low = pad.getStaticLow()[2], more = ceilDiv(low, block.getInt()) * block.getInt() - low;
+    if (low < 0 || more == 0) continue;
+    OpBuilder b(pad);
+    llvm::SmallVector<int64_t> shape(pad.getType().getShape()), lows(pad.getStaticLow()), offsets(5, 0), ones(5, 1);
+    lows[2] += more;
+    shape[2] += more;
+    offsets[2] = more;
+    auto type = RankedTensorType::get(shape, pad.getType().getElementType());
+    Value larger = mlir::tensor::PadOp::create(b, pad.getLoc(), type, pad.getSource(),
+                                               mlir::getAsIndexOpFoldResult(b.getContext(), lows),
+                                               mlir::getAsIndexOpFoldResult(b.getContext(), pad.getStaticHigh()), with);
+    Value same = mlir::tensor::ExtractSliceOp::create(
+        b, pad.getLoc(), larger, mlir::getAsIndexOpFoldResult(b.getContext(), offsets),
+        mlir::getAsIndexOpFoldResult(b.getContext(), pad.getType().getShape()),
+        mlir::getAsIndexOpFoldResult(b.getContext(), ones));
+    pad.getResult().replaceAllUsesWith(same);
+    pad.erase();
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,195 @@
+#include "compiler/graph/winograd/winograd.h"
+
+#include <cmath>
+#include <random>
+
+#include "compiler/graph/testing/model_builder.h"
+#include "compiler/graph/testing/plan_check.h"
+#include "compiler/graph/winograd/winograd_algorithm.h"
+#include "compiler/graph/winograd/winograd_prices.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+
+/// A machine whose memory is free and whose arithmetic is slow: the algorithm with the fewest operations wins.
+v1::Target slowArithmetic() {
+  v1::Target target;
+  target.mutable_registers()->set_vector_bits(512);
+  target.mutable_registers()->set_vector_count(32);
+  target.add_units()->set_ops_per_cycle(1);
+  target.add_memory()->set_bandwidth_bytes_per_cycle(1e9);
+  return target;
+}
+
+/// A processor core as built-in targets describe it.
+v1::Target serverCore() {
+  v1::Target target = slowArithmetic();
+  target.mutable_units(0)->set_ops_per_cycle(64);
+  target.mutable_units(0)->set_frequency_ghz(2.7);
+  target.clear_memory();
+  for (auto [capacity, bandwidth] : {std::pair(1 << 20, 64), std::pair(40 << 20, 16), std::pair(0, 5)}) {
+    v1::MemoryLevel* level = target.add_memory();
+    level->set_capacity_bytes(capacity);
+    level->set_shared_by(capacity > (1 << 20) ? 28 : 1);
+    level->set_bandwidth_bytes_per_cycle(bandwidth);
+  }
+  return target;
+}
+
+std::string algorithmOf(const PlannedGraph& planned, const std::string& text) {
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    if (workload.summary().find(text) != std::string::npos) return workload.schedule().algorithm();
+  }
+  return "no workload \"" + text + "\"";
+}
+
+struct Case {
+  int64_t batch, inputs, outputs, height, width;
+};
+
+class WinogradConvolution : public PlanTest, public ::testing::WithParamInterface<Case> {};
+
+// A residual block's second convolution: bias, sum and ReLU follow, and a padded reader.
+TEST_P(WinogradConvolution, MatchesPlainLoops) {
+  const Case& c = GetParam();
+  target_ = slowArithmetic();
+  ModelBuilder b(context_);
+  Value x = b.input({c.batch, c.inputs, c.height, c.width});
+  Value first = b.relu(b.batchNorm(b.conv(x, c.outputs, {.kernel = 3, .pad = 1})));
+  Value second = b.relu(b.add(first, b.batchNorm(b.conv(first, c.outputs, {.kernel = 3, .pad = 1}))));
+  PlannedGraph planned = check(b.finish({b.conv(second, 16, {.kernel = 3, .stride = 2, .pad = 1})}));
+  int rewritten = 0;
+  for (const v1::RewriteCount& rewrite : planned.plan.report().rewrites()) {
+    if (rewrite.name() == "winograd") rewritten = rewrite.count();
+  }
+  EXPECT_EQ(rewritten, 2);
+  EXPECT_TRUE(algorithmOf(planned, "winograd").starts_with("winograd-"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, WinogradConvolution,
+                         ::testing::Values(Case{1, 32, 32, 8, 8}, Case{2, 32, 48, 12, 4}, Case{1, 48, 32, 7, 7},
+                                           Case{3, 32, 32, 5, 9}, Case{1, 64, 32, 3, 13}, Case{2, 32, 64, 3, 2}));
+
+// A private cache that holds one row of blocks: stages run slice by slice, and borders end where slices do.
+TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
+  target_ = slowArithmetic();
+  target_.clear_memory();
+  for (auto [capacity, bandwidth] : {std::pair(80 << 10, 1e6), std::pair(1 << 30, 10.0), std::pair(0, 10.0)}) {
+    v1::MemoryLevel* level = target_.add_memory();
+    level->set_capacity_bytes(capacity);
+    level->set_bandwidth_bytes_per_cycle(bandwidth);
+  }
+  ModelBuilder b(context_);
+  Value x = b.input({1, 32, 28, 28});
+  Value first = b.relu(b.conv(x, 32, {.kernel = 3, .pad = 1}));
+  Value second = b.relu(b.add(first, b.conv(first, 32, {.kernel = 3, .pad = 1})));
+  PlannedGraph planned = check(b.finish({b.conv(second, 16, {.kernel = 3, .stride = 2, .pad = 1})}));
+  int sliced = 0;
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    if (!workload.schedule().has_chain()) continue;
+    ++sliced;
+    EXPECT_EQ(workload.schedule().chain().order(1), "d2");
+    EXPECT_EQ(workload.schedule().chain().tile(1), 4);
+    EXPECT_NE(workload.summary().find("pad to 1x2x33x30x16"), std::string::npos) << workload.summary();
+  }
+  EXPECT_EQ(sliced, 2);
+}
+
+TEST_F(PlanTest, OtherConvolutionsStayDirect) {
+  target_ = slowArithmetic();
+  ModelBuilder b(context_);
+  Value x = b.input({1, 32, 12, 12});
+  Value y = b.relu(b.conv(x, 32, {.kernel = 3, .stride = 2, .pad = 1}));
+  y = b.relu(b.conv(y, 32, {.kernel = 3, .pad = 2, .dilation = 2}));
+  y = b.relu(b.conv(y, 32, {.kernel = 5, .pad = 2}));
+  y = b.relu(b.conv(y, 32, {.kernel = 3, .pad = 1, .groups = 2}));
+  y = b.relu(b.depthwise(y, {.kernel = 3, .pad = 1}));
+  PlannedGraph planned = check(b.finish({b.conv(y, 32, {.kernel = 1})}));
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    EXPECT_FALSE(workload.schedule().algorithm().starts_with("winograd")) << workload.summary();
+  }
+}
+
+TEST_F(PlanTest, WinogradIsDeclinedWithFigures) {
+  target_ = serverCore();
+  ModelBuilder b(context_);
+  // Four blocks: the transformed filters, four times the memory of the filters, would be read for them alone.
+  Value x = b.input({1, 256, 7, 7});
+  absl::StatusOr<PlannedGraph> planned =
+      planGraph(b.finish({b.relu(b.conv(x, 256, {.kernel = 3, .pad = 1}))}), target_);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  std::vector<v1::Decision> decisions;
+  for (const v1::Decision& decision : planned->plan.report().decisions()) {
+    if (decision.kind() == "algorithm") decisions.push_back(decision);
+  }
+  ASSERT_EQ(decisions.size(), 1);
+  const v1::Decision& decision = decisions[0];
+  EXPECT_FALSE(decision.taken());
+  EXPECT_GT(decision.alternative_cost(), 0.9 * decision.cost());
+  EXPECT_EQ(algorithmOf(*planned, "conv2d"), "direct");
+}
+
+TEST_F(PlanTest, WinogradCanBeSwitchedOff) {
+  ModelBuilder b(context_);
+  Value x = b.input({1, 32, 8, 8});
+  absl::StatusOr<PlannedGraph> planned =
+      planGraph(b.finish({b.relu(b.conv(x, 32, {.kernel = 3, .pad = 1}))}), slowArithmetic(), {.winograd = false});
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(algorithmOf(*planned, "conv2d"), "direct");
+}
+
+TEST(WinogradPrices, MoreChannelsPayMore) {
+  const WinogradPrices prices(serverCore());
+  auto gain = [&](int64_t channels, int64_t size) {
+    const ConvolutionShape shape{1, channels, channels, size, size};
+    return prices.direct(shape) / prices.of(shape, winogradAlgorithms()[1]).total();
+  };
+  EXPECT_LT(gain(16, 56), gain(64, 56));
+  EXPECT_LT(gain(64, 56), gain(128, 56));
+  EXPECT_LT(gain(512, 7), 1);
+}
+
+/// Largest error of one-channel blocks in floats against doubles, relative to the largest result.
+class Algorithm : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Algorithm, IsExactUpToRounding) {
+  const WinogradAlgorithm& algorithm = winogradAlgorithms()[GetParam()];
+  const int64_t t = algorithm.side(), m = algorithm.results;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> values(-1, 1);
+  std::vector<double> d(t * t), g(9), product(t * t);
+  for (double& value : d) value = values(random);
+  for (double& value : g) value = values(random);
+  auto both = [](llvm::ArrayRef<float> matrix, int64_t rows, int64_t columns, const std::vector<double>& in) {
+    std::vector<double> out(rows * rows, 0);
+    for (int64_t p = 0; p < rows; ++p) {
+      for (int64_t q = 0; q < rows; ++q) {
+        for (int64_t i = 0; i < columns; ++i) {
+          for (int64_t j = 0; j < columns; ++j) {
+            out[p * rows + q] += double{matrix[p * columns + i]} * matrix[q * columns + j] * in[i * columns + j];
+          }
+        }
+      }
+    }
+    return out;
+  };
+  const std::vector<double> u = both(algorithm.filter, t, 3, g), v = both(algorithm.input, t, t, d);
+  for (int64_t i = 0; i < t * t; ++i) product[i] = u[i] * v[i];
+  const std::vector<double> y = both(algorithm.output, m, t, product);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < m; ++j) {
+      double direct = 0;
+      for (int64_t r = 0; r < 3; ++r) {
+        for (int64_t s = 0; s < 3; ++s) direct += d[(i + r) * t + j + s] * g[r * 3 + s];
+      }
+      // G is rounded to single precision.
+      EXPECT_NEAR(y[i * m + j], direct, 1e-5);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, Algorithm, ::testing::Range<size_t>(0, 2));
+
+}  // namespace
+}  // namespace tessera::compiler
