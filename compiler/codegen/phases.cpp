@@ -336,9 +336,10 @@ void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
   });
   for (int p = 0; p < static_cast<int>(list.phases.size()); ++p) {
     auto touch = [&](mlir::Value root) {
-      if (list.phases[p].region &&
-          llvm::any_of(list.phases[p].region->scratch, [root](const auto& entry) { return entry.first == root; }))
-        return;
+      auto holds = [root](llvm::ArrayRef<std::pair<mlir::Value, int64_t>> scratch) {
+        return llvm::any_of(scratch, [root](const auto& entry) { return entry.first == root; });
+      };
+      if (holds(list.phases[p].scratch) || (list.phases[p].region && holds(list.phases[p].region->scratch))) return;
       for (Lifetime& lifetime : lifetimes)
         if (lifetime.buffer == root) {
           lifetime.first = std::min(lifetime.first, p);

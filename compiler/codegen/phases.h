@@ -15,6 +15,9 @@ struct Phase {
   std::vector<TilePlan> plans;   ///< one per nest, see packing.h
   std::string cut;               ///< why the nests do not go on with their consumer, when registers are the reason
   std::optional<Region> region;  ///< nests that run slice by slice, instead of `nests`
+  llvm::SmallVector<std::pair<mlir::Value, int64_t>>
+      scratch;  ///< panels of blocks, byte offset in the thread's scratch
+  int64_t scratch_bytes = 0;
   llvm::SmallVector<mlir::Operation*> loops;  ///< not linalg (scf, memref): one thread runs them, grid 1
 };
 

@@ -49,14 +49,48 @@ class LoopEmitter {
     return advance(b_, pointer, element, access.offset, constant(1));
   }
 
-  /// Moves the tile by `iterations` of `loop`.
-  void enter(Tile& tile, int loop, Value iterations) {
+  /// Moves the tile by `iterations` of the loop of `level`. Panels of a block begin anew with each block.
+  void enter(Tile& tile, int level, Value iterations) {
+    const int loop = plan_.levels[level].loop;
     tile.origin[loop] =
         tile.origin[loop] ? arith::AddIOp::create(b_, loc_, tile.origin[loop], iterations).getResult() : iterations;
-    for (Slot& slot : tile.slots)
-      if (slot.pointer)
+    for (auto [number, slot] : llvm::enumerate(tile.slots))
+      if (slot.pointer && !(level < plan_.copy_level && isCopied(static_cast<int>(number))))
         slot.pointer = advance(b_, slot.pointer, memoryType(slot.operand->access.element),
                                slot.operand->access.between(loop), iterations);
+  }
+
+  /// Whether an input of the first statement is packed block by block.
+  bool isCopied(int slot) const {
+    return llvm::any_of(plan_.copies, [&](const BlockCopy& copy) { return copy.input == slot; });
+  }
+
+  /// Copies this block's part of the operands that are packed block by block.
+  void copyBlock(const Tile& tile) {
+    for (const BlockCopy& copy : plan_.copies) {
+      EmitContext context = context_;
+      for (int loop : copy.moved) context.slice.push_back(tile.origin[loop] ? tile.origin[loop] : constant(0));
+      OpBuilder::InsertionGuard guard(b_);
+      copyBlock(copy, context, tile, 0, 0);
+    }
+  }
+
+  void copyBlock(const BlockCopy& copy, const EmitContext& context, const Tile& tile, size_t cut, size_t variant) {
+    if (cut == copy.cut.size()) {
+      const Nest& nest = copy.nests[variant];
+      const TilePlan& plan = copy.plans[variant];
+      return emitNest(b_, nest, plan, context, constant(0), constant(gridOf(nest, plan)));
+    }
+    const int loop = copy.cut[cut];
+    auto branch = mlir::scf::IfOp::create(
+        b_, loc_,
+        compare(arith::CmpIPredicate::sle, context.slice[llvm::find(copy.moved, loop) - copy.moved.begin()],
+                nest_.extents[loop] - plan_.block[loop]),
+        /*withElseRegion=*/true);
+    b_.setInsertionPointToStart(branch.thenBlock());
+    copyBlock(copy, context, tile, cut + 1, variant);
+    b_.setInsertionPointToStart(branch.elseBlock());
+    copyBlock(copy, context, tile, cut + 1, variant | size_t{1} << cut);
   }
 
   /// Whether the level walks single tiles, not blocks of them.
@@ -77,7 +111,7 @@ class LoopEmitter {
         number = arith::DivUIOp::create(b_, loc_, linear, constant(below));
         linear = arith::RemUIOp::create(b_, loc_, linear, constant(below));
       }
-      enter(tile, loop, arith::MulIOp::create(b_, loc_, number, constant(step)));
+      enter(tile, level, arith::MulIOp::create(b_, loc_, number, constant(step)));
     }
     if (!isTileLevel(level)) return grid(level + 1, linear, tile);
     const int64_t extent = nest_.extents[loop], rest = extent % step;
@@ -101,16 +135,16 @@ class LoopEmitter {
 
   /// for (i = 0; i < upper; i += step), the tile moved by i.
   void loopOver(int level, Value upper, Tile tile) {
-    const auto [loop, step] = plan_.levels[level];
-    auto op = mlir::scf::ForOp::create(b_, loc_, constant(0), upper, constant(step));
+    auto op = mlir::scf::ForOp::create(b_, loc_, constant(0), upper, constant(plan_.levels[level].step));
     OpBuilder::InsertionGuard guard(b_);
     b_.setInsertionPointToStart(op.getBody());
-    enter(tile, loop, op.getInductionVar());
+    enter(tile, level, op.getInductionVar());
     inner(level + 1, tile);
   }
 
   /// Levels within a grid point: full tiles in a loop, the rest after it.
   void inner(int level, Tile tile) {
+    if (level == plan_.copy_level) copyBlock(tile);
     if (level == static_cast<int>(plan_.levels.size())) return emitTile(b_, nest_, plan_, context_, tile);
     const auto [loop, step] = plan_.levels[level];
     const int64_t extent = nest_.extents[loop];
@@ -120,7 +154,7 @@ class LoopEmitter {
       if (full == 1 && rest == 0) return inner(level + 1, tile);
       if (full > 0) loopOver(level, constant(full * step), tile);
       if (rest == 0) return;
-      enter(tile, loop, constant(full * step));
+      enter(tile, level, constant(full * step));
       tile.sizes[loop] = rest;
       return inner(level + 1, tile);
     }
@@ -131,7 +165,7 @@ class LoopEmitter {
         b_, loc_, compare(arith::CmpIPredicate::sge, tile.origin[loop], extent - plan_.block[loop]), false);
     OpBuilder::InsertionGuard guard(b_);
     b_.setInsertionPointToStart(last.thenBlock());
-    enter(tile, loop, left);
+    enter(tile, level, left);
     tile.sizes[loop] = rest;
     inner(level + 1, tile);
   }

@@ -265,7 +265,7 @@ class TileEmitter {
   /// Reduction loops from `level` inwards, carrying the accumulators.
   Values reduce(size_t level, Values accumulators) {
     if (level == plan_.reductions.size()) {
-      if (plan_.fetch_panel || plan_.fetch_results) fetchForTile();
+      fetchForTile();
       step(0, accumulators);
       return accumulators;
     }
@@ -323,6 +323,8 @@ class TileEmitter {
   }
 
   void fetchForTile() {
+    if (!plan_.copies.empty()) fetch_.copied();
+    if (!plan_.fetch_panel && !plan_.fetch_results) return;
     Value first = firstStep();
     if (plan_.fetch_panel) fetch_.panel(first);
     if (plan_.fetch_results) fetch_.results(first);

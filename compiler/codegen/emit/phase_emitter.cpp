@@ -23,10 +23,9 @@ namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
 
-/// Where a region keeps `root` in the thread's scratch; null when it is no buffer of its own.
+/// Where a phase keeps `root` in the thread's scratch; null when it is no buffer of its own.
 const int64_t* scratchPlace(const Phase& phase, Value root) {
-  if (!phase.region) return nullptr;
-  for (const auto& [buffer, offset] : phase.region->scratch)
+  for (const auto& [buffer, offset] : phase.region ? phase.region->scratch : phase.scratch)
     if (buffer == root) return &offset;
   return nullptr;
 }
@@ -231,6 +230,7 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
       scalar |= plan.lanes == 1;
       if (described->strategy().empty() || plan.strategy == "contraction") described->set_strategy(plan.strategy);
     }
+    info.set_scratch_bytes(std::max(info.scratch_bytes(), phase.scratch_bytes));
     if (phase.region) {
       emitRegion(b, *phase.region, context, body.lo(), body.hi());
       grid = phase.region->slices();

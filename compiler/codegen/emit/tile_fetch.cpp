@@ -113,7 +113,8 @@ void TileFetch::startPanel() {
   const int64_t line = kLine * 8 / elementBits(access.element), sharers = tiles / pieces->count;
   const int64_t share = ceilDiv(ceilDiv(pieces->length, sharers), line) * line;
   share_step_ = ceilDiv(share, steps);
-  share_lines_ = ceilDiv(share_step_ * body, line);
+  // Lines come in pairs: what a body leaves out of a share that is a little more than its lines comes along.
+  share_lines_ = std::max<int64_t>(1, (share_step_ * body + line / 2) / line);
   element_ = memoryType(access.element);
   Value position = tileInBlock(rows);
   share_ = advance(b_, memory_.pointer(slot), element_, access.between(column) * plan_.tile[column], constant(1));
@@ -159,6 +160,19 @@ void TileFetch::ahead() {
   for (auto [slot, operand] : llvm::enumerate(nest_.statements[0].inputs))
     if (inMemory(operand) && operand.access.strides[plan_.vector_loop] == 1)
       lines(static_cast<int>(slot), plan_.ahead * operand.access.strides[step]);
+}
+
+void TileFetch::copied() {
+  constexpr int64_t kStepsAhead = 16;
+  for (const BlockCopy& copy : plan_.copies) {
+    const Access& access = memory_.access(copy.input);
+    const mlir::Type element = memoryType(access.element);
+    const int64_t step = access.strides[plan_.reductions.back()], line = kLine * 8 / element.getIntOrFloatBitWidth();
+    for (int64_t i = 0; i < ceilDiv(step * plan_.tile[plan_.reductions.back()], line); ++i)
+      mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(),
+                                   memory_.at(memory_.pointer(copy.input), element, kStepsAhead * step + i * line),
+                                   /*rw=*/0, kToL1, /*cache=*/1);
+  }
 }
 
 void TileFetch::rows(int loop) {

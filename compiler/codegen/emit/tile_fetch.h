@@ -14,6 +14,8 @@ class TileFetch {
 
   /// The vector operand's lines of a few steps later: panels larger than L1 come from L2 in time.
   void ahead();
+  /// The lines of panels copied block by block that a later body of unrolled steps broadcasts: they come from L2 too.
+  void copied();
   /// The broadcast operand's lines of the next iteration of `loop`.
   void rows(int loop);
   /// The results' lines, which a long sum would otherwise find gone from the caches nearby: startResults() where the

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/contraction_roles.h"
@@ -8,14 +9,15 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Passes over the broadcast operand from which copying it once pays: when it would be read slowly, and when it would
-/// only be lost from L2 now and then.
-constexpr int64_t kPassesToPack = 4, kPassesToSpread = 12;
+/// Passes over the broadcast operand from which copying it once pays when it would be read slowly.
+constexpr int64_t kPassesToPack = 4;
 /// Rows from which it pays to copy the vector operand to panels: below, partial sums that go to memory once a block
 /// of the reduction cost less than the copy. The second holds when the operand comes from beyond L2.
 constexpr int64_t kRowsToPack = 128, kRowsToPackFar = 256;
 /// Columns of a grid point of a blocked reduction: its partial sums stay in cache from block to block.
 constexpr int64_t kColumnsPerPoint = 512;
+/// Blocks of rows from which they are enough to share: without columns in the grid.
+constexpr int64_t kRowBlocks = 6;
 /// A sum of so many steps finds the lines of its results gone from the caches nearby.
 constexpr int64_t kLongSum = 512;
 /// Reduction steps by which a panel larger than L1 is fetched ahead: the latency of L3 and what queues before it.
@@ -71,6 +73,10 @@ bool crowdsL2(const Nest& nest, const Machine& machine, const Roles& roles) {
   return *llvm::max_element(ways) > kWays * 3 / 4;
 }
 
+bool packs(const TilePlan& plan, int input) {
+  return llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == input; });
+}
+
 void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
                    TilePlan& plan) {
   const Statement& main = nest.statements[0];
@@ -97,7 +103,8 @@ void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule&
     const Operand& operand = main.inputs[roles.a];
     const int64_t stride = strideBytes(nest, roles.a, roles.rows[0]), passes = passesOver(nest, plan, operand);
     const bool slow = operand.access.strides[step] != 1 || collide(machine, plan.tile[roles.rows[0]], stride);
-    const bool crowded = passes >= kPassesToSpread && crowdsL2(nest, machine, roles);
+    const bool crowded =
+        passes >= kPassesToSpread && (crowdsL2(nest, machine, roles) || copiesBlocks(nest, machine, roles));
     if ((slow || crowded) && passes >= kPassesToPack && bytesOf(nest, operand) > small)
       plan.packed.push_back({roles.a, roles.rows[0], rowsAreContiguous(nest, roles, plan)});
   }
@@ -112,8 +119,32 @@ int64_t evenPoints(int64_t extent, int64_t unit, int64_t points) {
   return extent;
 }
 
+/// Iterations of a block of `extent`, between half of `most` and that, whose blocks two and four threads share best.
+int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most) {
+  const int64_t tiles = ceilDiv(extent, unit), largest = std::max<int64_t>(1, most / unit);
+  int64_t best = largest;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t each = largest; each >= std::max<int64_t>(2, largest / 2); --each) {
+    double waiting = 0;
+    for (const int64_t threads : {2, 4}) {
+      const int64_t blocks = ceilDiv(tiles, each);
+      int64_t longest = 0;
+      for (int64_t thread = 0; thread < threads; ++thread) {
+        const int64_t first = blocks * thread / threads * each, end = blocks * (thread + 1) / threads * each;
+        longest = std::max(longest, std::min(end, tiles) - first);
+      }
+      waiting += static_cast<double>(longest * threads) / static_cast<double>(tiles);
+    }
+    if (waiting >= least - 0.02) continue;
+    least = waiting;
+    best = each;
+  }
+  return best * unit;
+}
+
 /// Blocks of the loop nest in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the
-/// columns pass; a reduction too long for that is cut, and the partial sums wait in the output.
+/// columns pass; a reduction too long for that is cut, and the partial sums wait in the output. A block that is copied
+/// first leaves room for the panel of vectors that passes and the next one on its way.
 void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
                   TilePlan& plan) {
   const Statement& main = nest.statements[0];
@@ -138,25 +169,48 @@ void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& 
     if (varies(main.inputs[roles.a], loop)) depth *= nest.extents[loop];
   int64_t longest = kLongestReduction;
   const Operand& vectors = main.inputs[roles.b];
-  const bool packed = llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == roles.b; });
-  if (!packed && rowsOf(nest, roles) > plan.rows && isSpread(vectors, plan))  // read where it lies, more than once
+  if (!packs(plan, roles.b) && rowsOf(nest, roles) > plan.rows &&
+      isSpread(vectors, plan))  // read where it lies, more than once
     longest = stepsInL1(nest, machine, roles, plan);
   if (plan.reductions.size() == 1 && isCut(nest.extents[k], longest) && partialSums(nest)) {
     block(k, plan.tile[k], longest);
-    if (plan.block[k] > 0) {
-      depth = depth / nest.extents[k] * plan.block[k];
-      const int outer = roles.columns.empty() ? v : roles.columns[0];
-      const int64_t columns = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
-      block(outer, plan.tile[outer],
-            evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, kColumnsPerPoint)));
+    if (plan.block[k] > 0) depth = depth / nest.extents[k] * plan.block[k];
+  }
+  const int row = roles.rows[0], outer = roles.columns.empty() ? v : roles.columns[0];
+  if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= kPassesToSpread) {
+    const int64_t panel = depth * plan.vectors * plan.lanes;
+    const int64_t most = (machine.l2_bytes * 2 / 3 - 2 * panel) / std::max<int64_t>(1, depth);
+    const int64_t rows = evenBlocks(nest.extents[row], plan.tile[row], most);
+    if (most >= 2 * plan.tile[row] && ceilDiv(nest.extents[row], rows) >= kRowBlocks) {
+      plan.block[row] = rows;
+      return;
     }
   }
-  block(roles.rows[0], plan.tile[roles.rows[0]], machine.l2_bytes / 2 / std::max<int64_t>(1, depth));
+  if (plan.block[k] > 0) {
+    const int64_t columns = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
+    block(outer, plan.tile[outer],
+          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, kColumnsPerPoint)));
+  }
+  block(row, plan.tile[row], machine.l2_bytes / 2 / std::max<int64_t>(1, depth));
   // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
-  const int outer = roles.columns.empty() ? v : roles.columns[0];
-  if (plan.block[roles.rows[0]] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > machine.l3_bytes)
+  if (plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > machine.l3_bytes)
     block(outer, plan.tile[outer],
           evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), machine.l3_bytes)));
+}
+
+/// The broadcast operand is copied a block at a time where enough tiles of columns read each copy: it comes from memory
+/// once, and the copy is in L2 when it is read.
+void packWithinBlocks(const Nest& nest, const Roles& roles, TilePlan& plan) {
+  if (roles.rows.empty() || plan.block[roles.rows[0]] == 0) return;
+  int64_t passes = 1;
+  for (int loop : roles.columns) passes *= ceilDiv(nest.extents[loop], plan.tile[loop]);
+  passes *= ceilDiv(nest.extents[plan.vector_loop], plan.tile[plan.vector_loop]);
+  for (int loop : plan.order)
+    if (plan.block[loop] > 0 && !varies(nest.statements[0].inputs[roles.a], loop))
+      passes /= ceilDiv(nest.extents[loop], plan.block[loop]);
+  if (passes < kPassesToSpread) return;
+  for (PackedOperand& packed : plan.packed)
+    if (packed.input == roles.a) packed = {packed.input, packed.loop, /*apart=*/false, /*within=*/true};
 }
 
 /// What is asked for before it is needed: a panel larger than L1; the broadcast operand, where the hardware does not
@@ -168,7 +222,7 @@ void chooseFetches(const Nest& nest, const Machine& machine, const Roles& roles,
   const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
   const int64_t depth = std::min(depthOf(nest, b), kLongestReduction);
   const int64_t panel = plan.vectors * plan.lanes * elementBits(b.access.element) / 8 * depth;
-  const bool packed = llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == roles.b; });
+  const bool packed = packs(plan, roles.b);
   const int64_t ahead = std::clamp<int64_t>(kLinesAhead / plan.vectors, 4, kStepsAhead);
   if ((panel > machine.l1_bytes / 2 || (!packed && isSpread(b, plan))) && depth >= 8 * ahead) plan.ahead = ahead;
   plan.fetch_panel = bytesOf(nest, b) > machine.l2_bytes / 2;
@@ -185,6 +239,7 @@ void planMemory(const Nest& nest, const Machine& machine, const v1::Schedule& wa
   const Roles roles = rolesOf(nest, plan);
   choosePacking(nest, machine, wanted, roles, plan);
   chooseBlocks(nest, machine, wanted, roles, plan);
+  packWithinBlocks(nest, roles, plan);
   chooseFetches(nest, machine, roles, plan);
   const auto* first = llvm::find_if(plan.order, [&](int loop) { return rankOf(roles, plan, loop, false) >= 2; });
   plan.orderLevels(static_cast<int>(first - plan.order.begin()));

@@ -54,12 +54,13 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
   // nothing but neighbouring lines to hide the latency of a sum behind.
   constexpr int64_t kWindow = 64;
   const bool window = a >= 0 && row1 * row2 == 1 && !columns.empty() && depth <= kWindow;
+  const bool copies = copiesBlocks(nest, machine, roles);
   // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
   auto cyclesOf = [&](int64_t mr, int64_t nr) {
     if (a < 0) return std::max({static_cast<double>(mr * nr) / 2, static_cast<double>(mr + nr) / 2, 2.0 * nr, 4.0});
     const bool stays = window || (mr < row1 * row2 && nr * vector_bytes * depth <= machine.l1_bytes / 2);
     const int64_t bytes = (stays ? 0 : nr * vector_bytes) + mr * vector_bytes / plan.lanes;
-    return stepCycles(mr, nr, static_cast<double>(bytes));
+    return stepCycles(mr, nr, static_cast<double>(bytes), copies);
   };
   // A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
   // spare that operand stays in them altogether.
@@ -74,7 +75,8 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
     if (plan.sliding && (nr > 1 || r2 > 1) && wanted_rows == 0) return;
     if (wanted_rows == 0 && mr > 1 && row_stride > 0) {
       if (one_panel && mr > kRowStreams) return;
-      if (a >= 0 && canPack(nest, a) && collide(machine, r1, row_stride)) return;
+      const bool copied = copies && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >= kPassesToSpread;
+      if (a >= 0 && canPack(nest, a) && !copied && collide(machine, r1, row_stride)) return;
     }
     if ((wanted_rows > 0 && mr != wanted_rows) || (wanted_vectors > 0 && nr != wanted_vectors)) return;
     double cycles = 0;

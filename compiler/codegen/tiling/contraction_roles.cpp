@@ -1,5 +1,6 @@
 #include "compiler/codegen/tiling/contraction_roles.h"
 
+#include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
 
 namespace tessera::compiler::codegen {
@@ -48,6 +49,18 @@ int64_t bytesOf(const Nest& nest, const Operand& operand) {
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (varies(operand, loop)) bytes *= nest.extents[loop];
   return bytes;
+}
+
+bool copiesBlocks(const Nest& nest, const Machine& machine, const Roles& roles) {
+  constexpr int64_t kLine = 64, kWays = 8, kRows = 8, kBlocks = 6;
+  if (roles.a < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
+  const Operand& operand = nest.statements[0].inputs[roles.a];
+  const int64_t bytes = std::min(depthOf(nest, operand), kLongestReduction) * (elementBits(operand.access.element) / 8);
+  if (nest.extents[roles.rows[0]] * bytes < kBlocks * machine.l2_bytes / 2) return false;
+  const int64_t sets = machine.l1_bytes / (kLine * kWays), stride = strideBytes(nest, roles.a, roles.rows[0]);
+  llvm::SmallVector<int64_t> ways(sets, 0);
+  for (int64_t row = 0; row < kRows; ++row) ++ways[row * stride / kLine % sets];
+  return stride > 0 && *llvm::max_element(ways) > kWays * 3 / 4;
 }
 
 int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operand) {

@@ -24,6 +24,15 @@ int64_t strideBytes(const Nest& nest, int input, int loop);
 /// used up. Eight are never too many: a line is used for sixteen steps, and comes back from L2 once at worst.
 bool collide(const Machine& machine, int64_t lines, int64_t stride);
 
+/// Passes over the broadcast operand from which copying it once pays when it would only be lost from a cache now and
+/// then.
+inline constexpr int64_t kPassesToSpread = 12;
+
+/// Whether the broadcast operand of a product is copied block by block whatever the tile: many blocks of half of L2,
+/// whose rows lie so that eight of them take most of the ways of one set of L1, where the vectors that pass would evict
+/// them.
+bool copiesBlocks(const Nest& nest, const Machine& machine, const Roles& roles);
+
 /// Iterations of the reduction loops that `operand` walks: its vectors in one tile.
 int64_t depthOf(const Nest& nest, const Operand& operand);
 

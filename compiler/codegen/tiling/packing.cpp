@@ -7,6 +7,8 @@
 namespace tessera::compiler::codegen {
 namespace {
 
+constexpr int64_t kLine = 64;
+
 /// Loops of the packed array, slowest first: those of the plan that `operand` walks, panels, reductions.
 llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int panel_loop) {
   llvm::SmallVector<int> loops;
@@ -20,47 +22,49 @@ llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int
 
 /// At least `elements`, an odd number of cache lines.
 int64_t oddLines(int64_t elements, int64_t element_bytes) {
-  constexpr int64_t kLine = 64;
   const int64_t lines = ceilDiv(elements * element_bytes, kLine) | 1;
   return lines * kLine / element_bytes;
 }
 
-}  // namespace
+/// Iterations of `loop` that one copy covers: all, or those of a block.
+int64_t copied(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int loop) {
+  return packed.within && plan.block[loop] > 0 ? plan.block[loop] : nest.extents[loop];
+}
 
-std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan,
-                                    const PackedOperand& packed, const Machine& machine) {
-  Operand& operand = nest.statements[0].inputs[packed.input];
-  // Along a reduction there is one panel, all of the loop.
-  const bool whole = nest.reduction[packed.loop];
-  const int64_t width = whole ? nest.extents[packed.loop] : plan.tile[packed.loop];
-  const llvm::SmallVector<int> loops = loopsOf(plan, operand, packed.loop);
-
+/// The panels of `loops` of an operand, in a new buffer.
+Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const PackedOperand& packed,
+                llvm::ArrayRef<int> loops, int64_t width) {
   Access panels;
-  panels.element = operand.access.element;
+  panels.element = nest.statements[0].inputs[packed.input].access.element;
   panels.strides.assign(nest.loops(), 0);
   panels.panel.assign(nest.loops(), 0);
   int64_t elements = width;
   if (packed.apart) elements = 1;
   for (int loop : llvm::reverse(loops)) {
+    const int64_t extent = copied(nest, plan, packed, loop);
     if (packed.apart) {
       if (loop == packed.loop) elements = oddLines(elements, elementBits(panels.element) / 8);
       panels.strides[loop] = panels.panel[loop] = elements;
-      elements *= nest.extents[loop];
+      elements *= extent;
     } else if (loop == packed.loop) {
       panels.strides[loop] = 1;
       panels.panel[loop] = elements / width;  // from panel to panel: `elements` for `width` iterations
-      elements *= ceilDiv(nest.extents[loop], width);
+      elements *= ceilDiv(extent, width);
     } else {
       panels.strides[loop] = panels.panel[loop] = elements;
-      elements *= nest.extents[loop];
+      elements *= extent;
     }
   }
   panels.root = mlir::memref::AllocOp::create(builder, builder.getUnknownLoc(),
-                                              mlir::MemRefType::get({elements}, operand.access.element));
+                                              mlir::MemRefType::get({elements}, panels.element));
+  return panels;
+}
 
-  Nest copy;
+/// The nest that copies `extents` iterations of `loops` from one place to the other.
+Nest copyNest(mlir::OpBuilder& builder, const Access& from, const Access& to, llvm::ArrayRef<int> loops,
+              llvm::ArrayRef<int64_t> extents) {
   Statement statement;
-  statement.op = bodyOp(builder, panels.element, 1,
+  statement.op = bodyOp(builder, to.element, 1,
                         [](mlir::OpBuilder&, mlir::Location, mlir::ValueRange arguments) { return arguments[0]; });
   auto narrowed = [&](const Access& access) {
     Access result = access;
@@ -71,20 +75,81 @@ std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const 
       for (int loop : loops) result.panel.push_back(access.panel[loop]);
     return result;
   };
-  statement.inputs.push_back({narrowed(operand.access), nullptr, std::nullopt});
-  statement.outputs.push_back({narrowed(panels), nullptr, std::nullopt});
+  statement.inputs.push_back({narrowed(from), nullptr, std::nullopt});
+  statement.outputs.push_back({narrowed(to), nullptr, std::nullopt});
   statement.init.push_back(nullptr);
   statement.stored.push_back(true);
-  for (int loop : loops) {
-    copy.extents.push_back(nest.extents[loop]);
-    copy.reduction.push_back(false);
-  }
   statement.index_weights.emplace_back(loops.size(), 0);
+  Nest copy;
+  copy.extents.assign(extents.begin(), extents.end());
+  copy.reduction.assign(loops.size(), false);
   copy.statements.push_back(std::move(statement));
-  operand.access = std::move(panels);
+  return copy;
+}
+
+TilePlan copyPlan(const Nest& copy, const Nest& nest, const PackedOperand& packed, llvm::ArrayRef<int> loops,
+                  int64_t width, const Machine& machine) {
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
-  TilePlan copy_plan = whole || packed.apart ? planTile(copy, machine, {}) : planCopy(copy, machine, position, width);
-  copy_plan.strategy = "pack";
+  const bool panels = !nest.reduction[packed.loop] && !packed.apart;
+  // Of the last, smaller block there may be less than a panel.
+  TilePlan plan =
+      panels ? planCopy(copy, machine, position, std::min(width, copy.extents[position])) : planTile(copy, machine, {});
+  plan.strategy = "pack";
+  return plan;
+}
+
+/// Turns an operand packed `within` blocks to panels of one block in a new buffer, which is returned, and adds its
+/// copies to the plan.
+mlir::Value packWithin(mlir::OpBuilder& builder, Nest& nest, TilePlan& plan, const PackedOperand& packed,
+                       const Machine& machine) {
+  Operand& operand = nest.statements[0].inputs[packed.input];
+  BlockCopy block;
+  block.input = packed.input;
+  llvm::SmallVector<int> loops;
+  for (int loop : loopsOf(plan, operand, packed.loop)) {
+    bool outside = false, inside = nest.reduction[loop];
+    for (auto [level, each] : llvm::enumerate(plan.levels))
+      if (each.loop == loop) (static_cast<int>(level) < plan.copy_level ? outside : inside) = true;
+    if (inside) loops.push_back(loop);
+    if (!outside) continue;
+    block.moved.push_back(loop);
+    if (plan.block[loop] > 0 && nest.extents[loop] % plan.block[loop] != 0) block.cut.push_back(loop);
+  }
+  const int64_t width = plan.tile[packed.loop];
+  const Access panels = panelsOf(builder, nest, plan, packed, loops, width);
+  Access source = operand.access;
+  for (int loop : block.moved) source.slice.push_back(source.strides[loop]);
+  for (unsigned last = 0; last < 1U << block.cut.size(); ++last) {
+    llvm::SmallVector<int64_t> extents;
+    for (int loop : loops) {
+      const auto* cut = llvm::find(block.cut, loop);
+      const bool smaller = cut != block.cut.end() && (last >> (cut - block.cut.begin()) & 1);
+      extents.push_back(smaller ? nest.extents[loop] % plan.block[loop] : copied(nest, plan, packed, loop));
+    }
+    block.nests.push_back(copyNest(builder, source, panels, loops, extents));
+    block.plans.push_back(copyPlan(block.nests.back(), nest, packed, loops, width, machine));
+  }
+  operand.access = panels;
+  plan.copies.push_back(std::move(block));
+  return panels.root;
+}
+
+}  // namespace
+
+std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan,
+                                    const PackedOperand& wanted, const Machine& machine) {
+  PackedOperand packed = wanted;
+  packed.within = false;
+  Operand& operand = nest.statements[0].inputs[packed.input];
+  // Along a reduction there is one panel, all of the loop.
+  const int64_t width = nest.reduction[packed.loop] ? nest.extents[packed.loop] : plan.tile[packed.loop];
+  const llvm::SmallVector<int> loops = loopsOf(plan, operand, packed.loop);
+  llvm::SmallVector<int64_t> extents;
+  for (int loop : loops) extents.push_back(nest.extents[loop]);
+  Access panels = panelsOf(builder, nest, plan, packed, loops, width);
+  Nest copy = copyNest(builder, operand.access, panels, loops, extents);
+  TilePlan copy_plan = copyPlan(copy, nest, packed, loops, width, machine);
+  operand.access = std::move(panels);
   return {std::move(copy), std::move(copy_plan)};
 }
 
@@ -109,7 +174,15 @@ void packOperands(mlir::func::FuncOp func, PhaseList& list, const Machine& machi
   for (Phase& phase : list.phases) {
     Phase packing;
     for (size_t n = 0; n < phase.nests.size(); ++n)
-      for (const PackedOperand& packed : phase.plans[n].packed) {
+      for (const PackedOperand& packed : llvm::SmallVector<PackedOperand>(phase.plans[n].packed)) {
+        if (packed.within) {
+          const mlir::Value panels = packWithin(builder, phase.nests[n], phase.plans[n], packed, machine);
+          phase.scratch.emplace_back(panels, phase.scratch_bytes);
+          const auto type = llvm::cast<mlir::MemRefType>(panels.getType());
+          const int64_t bytes = type.getNumElements() * elementBits(type.getElementType()) / 8;
+          phase.scratch_bytes += ceilDiv(bytes, kLine) * kLine;
+          continue;
+        }
         auto [copy, plan] = packInput(builder, phase.nests[n], phase.plans[n], packed, machine);
         packing.nests.push_back(std::move(copy));
         packing.plans.push_back(std::move(plan));

@@ -9,16 +9,23 @@ namespace tessera::compiler::codegen {
 /// Bytes that L2 hands to L1 in a cycle, sustained (measured: 20 on Cascade Lake, whose lines could come at 64).
 inline constexpr double kL2BytesPerCycle = 20;
 
-/// Cycles of one reduction step of a rows x vectors tile, `l2_bytes` of which come from beyond L1. Two multiply-adds
-/// and four instructions a cycle, a latency of four between dependent ones. When another thread is on the core it
-/// takes every second cycle of the front end, not of the arithmetic: then loads are not free beside it, and equation
-/// 3.4's intensity decides. Half of the time is taken to be like this.
-inline double stepCycles(int64_t rows, int64_t vectors, double l2_bytes) {
+/// Of the time that L2 takes for a step, what the multiply-adds wait for when L2 takes in panels and blocks from beyond
+/// it meanwhile: alone on the core, and beside another thread, which uses L2 as well (measured: tiles of 8 x 3, 12 x 2
+/// and 14 x 2 in products of 1024 and 2048).
+inline constexpr double kFilledL2Waits = 0.1, kFilledL2WaitsShared = 0.4;
+
+/// Cycles of one reduction step of a rows x vectors tile, `l2_bytes` of which come from beyond L1; with `filled` L2
+/// takes in as much as it holds while it hands over. Two multiply-adds and four instructions a cycle, a latency of four
+/// between dependent ones. When another thread is on the core it takes every second cycle of the front end, not of the
+/// arithmetic: then loads are not free beside it, and equation 3.4's intensity decides. Half of the time is taken to be
+/// like this.
+inline double stepCycles(int64_t rows, int64_t vectors, double l2_bytes, bool filled = false) {
   const auto products = static_cast<double>(rows * vectors);
   const double instructions = products + static_cast<double>(rows + vectors);
-  const double least = std::max(4.0, l2_bytes / kL2BytesPerCycle);
+  const double from_l2 = l2_bytes / kL2BytesPerCycle, least = std::max(4.0, from_l2);
   const double alone = std::max({products / 2, instructions / 4, static_cast<double>(rows + vectors) / 2, least});
-  return (alone + std::max(instructions / 2, least)) / 2;
+  const double waits = filled ? (kFilledL2Waits + kFilledL2WaitsShared) * from_l2 : 0;
+  return (alone + std::max(instructions / 2, least) + waits) / 2;
 }
 
 /// Splits `extent` into full tiles and a rest: calls fn(size, count).

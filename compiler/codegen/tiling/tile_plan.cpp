@@ -211,8 +211,9 @@ double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
 /// be too few points to share.
 void chooseGrid(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
   plan.grid_levels = 0;
-  while (plan.grid_levels < static_cast<int>(plan.levels.size()) && !nest.reduction[plan.levels[plan.grid_levels].loop])
-    ++plan.grid_levels;
+  const bool copies = llvm::any_of(plan.packed, [](const PackedOperand& packed) { return packed.within; });
+  const int most = copies ? plan.copy_level : static_cast<int>(plan.levels.size());
+  while (plan.grid_levels < most && !nest.reduction[plan.levels[plan.grid_levels].loop]) ++plan.grid_levels;
   for (int64_t points = gridOf(nest, plan); plan.grid_levels > 1; --plan.grid_levels) {
     const int64_t count = plan.count(nest, plan.grid_levels - 1);
     points /= count;
@@ -238,6 +239,7 @@ void TilePlan::orderLevels(int first_blocked) {
         if (block[loop] > 0) levels.push_back({loop, block[loop]});
       for (int loop : reductions)
         if (block[loop] > 0) levels.push_back({loop, block[loop]});
+      copy_level = static_cast<int>(levels.size());
     }
     if (position < static_cast<int>(order.size())) levels.push_back({order[position], tile[order[position]]});
   }

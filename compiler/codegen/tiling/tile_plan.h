@@ -33,8 +33,12 @@ struct PackedOperand {
   int input;
   int loop;
   bool apart = false;
+  /// Copied a cache block at a time into the thread's scratch, just before the tiles of the block read it.
+  bool within = false;
   bool operator==(const PackedOperand&) const = default;
 };
+
+struct BlockCopy;
 
 /// Loop-level decisions for one nest.
 struct TilePlan {
@@ -57,14 +61,26 @@ struct TilePlan {
   bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
   bool fetch_panel = false;    ///< the next tile's vectors are fetched to L2 while the rows of this one pass
   bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
-  std::string strategy;        ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
-  int rows = 1, vectors = 1;   ///< accumulators of the register tile: rows x vectors
+  /// Levels outside of the copies of operands packed `within` blocks; none of the levels inside is in the grid.
+  int copy_level = 0;
+  std::vector<BlockCopy> copies;  ///< of operands packed `within` blocks, see packing.h
+  std::string strategy;           ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
+  int rows = 1, vectors = 1;      ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
   int64_t count(const Nest& nest, int level) const;
   /// Fills `levels` from `order`, `tile` and `block`. Blocks of `order` go to the place of the loop's own level
   /// or before `first_blocked`, whichever is further out; a blocked reduction goes after them.
   void orderLevels(int first_blocked);
+};
+
+/// How one operand of a nest is copied to panels block by block.
+struct BlockCopy {
+  int input = 0;
+  llvm::SmallVector<int> moved;  ///< loops outside of the copy that move the block: slice numbers of the copying nests
+  llvm::SmallVector<int> cut;    ///< of these, blocked loops whose last block is smaller
+  std::vector<Nest> nests;       ///< bit i of the index: in the last block of cut[i]
+  std::vector<TilePlan> plans;   ///< one per nest
 };
 
 /// Chooses vector loop, register tile, packing, cache blocks, loop order and grid from the access functions.
