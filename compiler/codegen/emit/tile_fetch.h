@@ -16,8 +16,11 @@ class TileFetch {
   void ahead();
   /// The broadcast operand's lines of the next iteration of `loop`.
   void rows(int loop);
-  /// The results' lines, which a long sum would otherwise find gone from the caches nearby.
-  void results();
+  /// The results' lines, which a long sum would otherwise find gone from the caches nearby: startResults() where the
+  /// pointers are the tile's own, results() in each body of unrolled steps, see panel(). A few lines a body, since a
+  /// core waits for about a dozen at a time and the operands' come the same way.
+  void startResults();
+  void results(mlir::Value step);
 
   /// The vectors of the next tile of columns come to L2 while the tiles of rows before it are summed, each of which
   /// asks for its share, evenly over its steps: startPanel() where the pointers are the tile's own, panel() in each
@@ -28,7 +31,8 @@ class TileFetch {
  private:
   mlir::Value constant(int64_t value);
   mlir::Value tileInBlock(llvm::ArrayRef<int> loops);
-  void lines(int slot, int64_t further, bool to_write);
+  std::pair<int64_t, int64_t> stepsAndBody() const;
+  void lines(int slot, int64_t further);
 
   mlir::OpBuilder& b_;
   const Nest& nest_;
@@ -40,6 +44,15 @@ class TileFetch {
   mlir::Type element_;       ///< of the panel
   int64_t share_step_ = 0;   ///< elements of the share per step of the reduction
   int64_t share_lines_ = 0;  ///< lines asked for in each body
+
+  /// Lines of one slot's results: in body i of the first `bodies` those at `offsets` + i * `distance`.
+  struct ResultLines {
+    mlir::Value first;
+    mlir::Type element;
+    llvm::SmallVector<int64_t> offsets;
+    int64_t distance = 0, bodies = 1;
+  };
+  llvm::SmallVector<ResultLines> results_;
 };
 
 }  // namespace tessera::compiler::codegen
