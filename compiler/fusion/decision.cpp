@@ -152,6 +152,10 @@ absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target) {
   return machine;
 }
 
+double betweenSteps(const ChainMachine& machine, double bytes) {
+  return machine.step_seconds + 3 * bytes / holder(machine, bytes).bytes_per_second;
+}
+
 absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine& machine, const Between& between,
                                           double share) {
   if (auto status = validate(chain); !status.ok()) return status;

@@ -45,6 +45,10 @@ struct Moved {
 inline constexpr double kCopyCycles = 1.2, kTurnCycles = 2;
 inline constexpr double kSliceCopyCycles = 0.5, kSliceTurnCycles = 1;
 
+/// Seconds for `bytes` that lie between two steps to be written and read again, a step included: all that running both
+/// slice by slice could save. Lines are read before they are written.
+double betweenSteps(const ChainMachine& machine, double bytes);
+
 /// What stands between and around the members: how often every element of an intermediate is read or written by
 /// operators in between (a softmax: 6), and how many steps of their own these would be.
 struct Between {

@@ -197,6 +197,10 @@ TEST_F(FuseChainsTest, WinogradIsNotCut) {
   auto all = decisions(*planned, "fuse-chain");
   ASSERT_EQ(all.size(), 1);
   EXPECT_FALSE(all[0].taken());
+  // What blocks save is more than what lies between takes to memory and back.
+  EXPECT_GT(all[0].cost(), 0);
+  EXPECT_GT(all[0].alternative_cost(), all[0].cost()) << all[0].reason();
+  EXPECT_THAT(all[0].reason(), HasSubstr("written and read again"));
 }
 
 TEST_F(FuseChainsTest, RegionsStopAtGlobalReductions) {
