@@ -32,22 +32,27 @@ pid_t ForkServer::pid() const {
   return pid_;
 }
 
+absl::Status ForkServer::start() {
+  const std::lock_guard lock(mutex_);
+  return pid_ < 0 ? startLocked() : absl::OkStatus();
+}
+
 absl::StatusOr<pid_t> ForkServer::fork(const ChildSpec& spec, int output, int progress) {
   const std::lock_guard lock(mutex_);
   const bool fresh = pid_ < 0;
   if (fresh) {
-    if (absl::Status started = start(); !started.ok()) return started;
+    if (absl::Status started = startLocked(); !started.ok()) return started;
   }
   auto pid = ask(spec, output, progress);
   if (!absl::IsUnavailable(pid.status()) || fresh) return pid;
   spdlog::warn("the started task program {} has ended, another one is started: {}", pid_,
                std::string(pid.status().message()));
   stop();
-  if (absl::Status started = start(); !started.ok()) return started;
+  if (absl::Status started = startLocked(); !started.ok()) return started;
   return ask(spec, output, progress);
 }
 
-absl::Status ForkServer::start() {
+absl::Status ForkServer::startLocked() {
   adoptOrphans();
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return absl::ErrnoToStatus(errno, "socketpair");

@@ -22,6 +22,9 @@ class ForkServer {
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;
 
+  /// Starts it now, so that it has linked when the first task comes. FAILED_PRECONDITION when it cannot be executed.
+  absl::Status start();
+
   /// As spawnGroup (spawn.h) with `spec`'s program, which must be `binary`. Makes this process adopt orphans. The child
   /// dies with this process. FAILED_PRECONDITION with the step that failed; UNAVAILABLE when the program, started
   /// anew, does not answer either.
@@ -31,7 +34,7 @@ class ForkServer {
   pid_t pid() const;
 
  private:
-  absl::Status start();
+  absl::Status startLocked();
   void stop();
   absl::StatusOr<pid_t> ask(const ChildSpec& spec, int output, int progress);
 

@@ -85,7 +85,13 @@ int run(Flags& flags, const sigset_t& signals) {
     // Address space is more than memory in use: mapped libraries and weights count in full.
     flags.options.runner.default_memory_bytes = identity->host().memory_bytes();
   }
-  if (!flags.execute_tasks) flags.options.runner.forks = std::make_shared<ForkServer>(flags.options.runner.binary);
+  if (!flags.execute_tasks) {
+    flags.options.runner.forks = std::make_shared<ForkServer>(flags.options.runner.binary);
+    if (const absl::Status started = flags.options.runner.forks->start(); !started.ok()) {
+      spdlog::error("{}", std::string(started.message()));
+      return kWorkerFailed;
+    }
+  }
   flags.options.identity = *identity;
   spdlog::info("tessera-worker {} ({} slots, compiler {}) for {}", flags.id, flags.slots, identity->compiler_version(),
                flags.options.server);
