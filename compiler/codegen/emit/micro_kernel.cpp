@@ -61,6 +61,7 @@ class TileEmitter {
           accumulators.push_back(plan_.horizontal || blocked ? neutral(o) : initial(p, 0, o, plan_.lanes));
       if (plan_.fetch_results) fetch_.startResults();
       if (plan_.fetch_panel) fetch_.startPanel();
+      if (!plan_.next_slice.empty()) fetch_.startNextSlice(context_);
       if (blocked) return emitBlock(plan_.reductions[0], accumulators);
       accumulators = reduce(0, accumulators);
       keep(accumulators);
@@ -113,9 +114,16 @@ class TileEmitter {
         registers_[p].push_back(evaluate(s, p, lanes, old));
       }
     for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
-      for (size_t p = 0; p < points_.size(); ++p)
-        for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
-          if (nest_.statements[s].stored[o]) memory_.store(slotOf(s, true, o), points_[p], lanes, registers_[p][s][o]);
+      for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
+        if (nest_.statements[s].stored[o]) storeAll(s, o, lanes);
+  }
+
+  void storeAll(int statement, size_t output, int lanes) {
+    const int slot = slotOf(statement, true, output), along = memory_.turnedStore(slot, lanes);
+    Values values;
+    for (const auto& registers : registers_) values.push_back(registers[statement][output]);
+    if (along >= 0) return memory_.storeTurned(slot, points_, along, values);
+    for (auto [point, value] : llvm::zip_equal(points_, values)) memory_.store(slot, point, lanes, value);
   }
 
   /// Copies and transposes: each point is stored before the next is made, so that few values are alive.
@@ -266,6 +274,7 @@ class TileEmitter {
   Values reduce(size_t level, Values accumulators) {
     if (level == plan_.reductions.size()) {
       fetchForTile();
+      if (!plan_.next_slice.empty()) fetch_.nextSlice(firstStep());
       step(0, accumulators);
       return accumulators;
     }

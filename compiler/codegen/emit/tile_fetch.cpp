@@ -14,6 +14,8 @@ using mlir::Value;
 /// Levels that a prefetch names (LLVM's "locality").
 constexpr int kToL1 = 3, kToL2 = 2;
 constexpr int64_t kLine = 64;
+/// Binary digits behind the point of "lines a step".
+constexpr int kScale = 20;
 
 bool inMemory(const Operand& operand) { return operand.access.root && !operand.from; }
 
@@ -137,6 +139,56 @@ void TileFetch::panel(Value step) {
   for (int64_t i = 0; i < share_lines_; ++i)
     mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(from, element_, i * line), /*rw=*/0, kToL2,
                                  /*cache=*/1);
+}
+
+void TileFetch::startNextSlice(const EmitContext& context) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  const auto [steps, body] = stepsAndBody();
+  int64_t tiles = 1;
+  for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
+  Value number;
+  for (int loop : plan_.order) {
+    if (number)
+      number = arith::MulIOp::create(b_, loc, number, constant(ceilDiv(nest_.extents[loop], plan_.tile[loop])));
+    if (!tile_.origin[loop]) continue;
+    Value position = arith::DivUIOp::create(b_, loc, tile_.origin[loop], constant(plan_.tile[loop]));
+    number = number ? arith::AddIOp::create(b_, loc, number, position).getResult() : position;
+  }
+  steps_before_ = number ? arith::MulIOp::create(b_, loc, number, constant(steps)).getResult() : constant(0);
+  for (const FetchedRuns& runs : plan_.next_slice) {
+    const int64_t lines = std::min(runs.lines, ceilDiv(runs.count() * runs.lines * body, tiles * steps));
+    const int64_t groups = ceilDiv(runs.lines, lines);
+    Wanted wanted{context.pointer(runs.access.root), &runs, lines, groups,
+                  (runs.count() * groups << kScale) / (tiles * steps)};
+    const mlir::Type element = memoryType(runs.access.element);
+    for (auto [stride, slice] : llvm::zip(runs.access.slice, context.slice))
+      wanted.first = advance(b_, wanted.first, element, stride, slice);
+    wanted.first = advance(b_, wanted.first, element, runs.access.offset + runs.access.slice.back(), constant(1));
+    wanted_.push_back(wanted);
+  }
+}
+
+void TileFetch::nextSlice(Value step) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  if (wanted_.empty()) return;
+  Value done = arith::AddIOp::create(b_, loc, steps_before_, step);
+  for (const Wanted& wanted : wanted_) {
+    const mlir::Type element = memoryType(wanted.runs->access.element);
+    const int64_t line = kLine * 8 / element.getIntOrFloatBitWidth();
+    Value group = arith::MulIOp::create(b_, loc, done, constant(wanted.scaled));
+    group = arith::ShRUIOp::create(b_, loc, group, constant(kScale));
+    Value address = wanted.first;
+    auto take = [&](int64_t count, int64_t stride, bool last) {
+      Value position = last ? group : arith::RemUIOp::create(b_, loc, group, constant(count)).getResult();
+      if (!last) group = arith::DivUIOp::create(b_, loc, group, constant(count));
+      address = advance(b_, address, element, stride, position);
+    };
+    take(wanted.groups, wanted.lines * line, false);
+    for (auto [n, run] : llvm::enumerate(wanted.runs->apart))
+      take(run.second, run.first, n + 1 == wanted.runs->apart.size());
+    for (int64_t i = 0; i < wanted.lines; ++i)
+      mlir::LLVM::Prefetch::create(b_, loc, memory_.at(address, element, i * line), /*rw=*/0, kToL2, /*cache=*/1);
+  }
 }
 
 /// Asks for the lines that the points of the tile touch in a slot, `further` elements from where they are now.

@@ -30,7 +30,19 @@ class TileFetch {
   void startPanel();
   void panel(mlir::Value step);
 
+  /// What the next slice of a region reads comes to L2 in the same way: nextSlice() in each body.
+  void startNextSlice(const EmitContext& context);
+  void nextSlice(mlir::Value step);
+
  private:
+  /// Runs of lines that all tiles together ask for, in groups of neighbouring ones.
+  struct Wanted {
+    mlir::Value first;  ///< pointer: the first run
+    const FetchedRuns* runs = nullptr;
+    int64_t lines = 1;   ///< of a group: those asked for in each body
+    int64_t groups = 1;  ///< of a run
+    int64_t scaled = 0;  ///< groups a step, times 2^kScale
+  };
   mlir::Value constant(int64_t value);
   mlir::Value tileInBlock(llvm::ArrayRef<int> loops);
   std::pair<int64_t, int64_t> stepsAndBody() const;
@@ -46,6 +58,8 @@ class TileFetch {
   mlir::Type element_;       ///< of the panel
   int64_t share_step_ = 0;   ///< elements of the share per step of the reduction
   int64_t share_lines_ = 0;  ///< lines asked for in each body
+  std::vector<Wanted> wanted_;
+  mlir::Value steps_before_;  ///< i64: those of the tiles before this one
 
   /// Lines of one slot's results: in body i of the first `bodies` those at `offsets` + i * `distance`.
   struct ResultLines {
