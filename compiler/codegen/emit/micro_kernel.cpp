@@ -5,6 +5,7 @@
 #include "compiler/codegen/emit/body.h"
 #include "compiler/codegen/emit/reduction.h"
 #include "compiler/codegen/emit/separable.h"
+#include "compiler/codegen/emit/side_by_side.h"
 #include "compiler/codegen/emit/tile_fetch.h"
 #include "compiler/codegen/emit/tile_memory.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
@@ -33,7 +34,7 @@ class TileEmitter {
         context_(context),
         tile_(tile),
         memory_(builder, nest, plan, tile),
-        fetch_(builder, nest, plan, tile, memory_, points_) {
+        fetch_(builder, nest, plan, context, tile, memory_, points_) {
     for (int loop = 0; loop < nest.loops(); ++loop) {
       iterations_.push_back(tile.origin[loop]);
     }
@@ -57,9 +58,9 @@ class TileEmitter {
       Values accumulators;
       for (size_t p = 0; p < points_.size(); ++p)
         for (size_t o = 0; o < outputs; ++o)
-          accumulators.push_back(plan_.horizontal ? neutral(o) : initial(p, 0, o, plan_.lanes));
+          accumulators.push_back(plan_.horizontal && !streamed(o) ? neutral(o) : initial(p, 0, o, plan_.lanes));
       if (plan_.fetch_results) fetch_.results();
-      if (plan_.fetch_panel) fetch_.startPanel();
+      fetch_.start();
       const int blocked = plan_.reductions.empty() ? -1 : plan_.reductions[0];
       if (blocked >= 0 && plan_.block[blocked] > 0) return emitBlock(blocked, accumulators);
       accumulators = reduce(0, accumulators);
@@ -115,7 +116,8 @@ class TileEmitter {
     for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
       for (size_t p = 0; p < points_.size(); ++p)
         for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
-          if (nest_.statements[s].stored[o]) memory_.store(slotOf(s, true, o), points_[p], lanes, registers_[p][s][o]);
+          if (nest_.statements[s].stored[o] && (s > 0 || !streamed(o)))
+            memory_.store(slotOf(s, true, o), points_[p], lanes, registers_[p][s][o]);
   }
 
   /// Copies and transposes: each point is stored before the next is made, so that few values are alive.
@@ -239,6 +241,8 @@ class TileEmitter {
     return memory_.load(slotOf(statement, true, output), points_[p], lanes);
   }
 
+  bool streamed(size_t output) const { return isStreamed(nest_, static_cast<int>(output)); }
+
   Value neutral(size_t output) {
     return plain(plan_.lanes).constant(combinerOf(nest_.statements[0], static_cast<int>(output))->neutral);
   }
@@ -261,7 +265,7 @@ class TileEmitter {
   /// Reduction loops from `level` inwards, carrying the accumulators.
   Values reduce(size_t level, Values accumulators) {
     if (level == plan_.reductions.size()) {
-      if (plan_.fetch_panel) fetch_.panel(firstStep());
+      if (fetch_.hasShares()) fetch_.shares(firstStep());
       step(0, accumulators);
       return accumulators;
     }
@@ -366,16 +370,24 @@ class TileEmitter {
     memory_.forget();
     if (plan_.ahead > 0) fetch_.ahead();
     const size_t outputs = nest_.statements[0].outputs.size();
+    llvm::SmallVector<std::tuple<size_t, size_t, Value>> kept;  // point, output: stored after all has been read
     for (size_t p = 0; p < points_.size(); ++p) {
       llvm::MutableArrayRef<Value> mine(accumulators.begin() + p * outputs, outputs);
       Values next = evaluate(0, p, plan_.lanes, mine);
       for (size_t o = 0; o < outputs; ++o) {
+        if (streamed(o)) {
+          if (nest_.statements[0].stored[o]) kept.emplace_back(p, o, next[o]);
+          continue;
+        }
         // Lanes past the end must not change what has been accumulated.
         if (plan_.horizontal && points_[p].active < plan_.lanes)
           next[o] = arith::SelectOp::create(b_, loc_, memory_.mask(plan_.lanes, points_[p].active), next[o], mine[o]);
         mine[o] = next[o];
       }
     }
+    if (points_.size() > 1 && points_.size() <= 4 && bodyCost(*nest_.statements[0].body()) >= kLongBody)
+      b_.getInsertionBlock()->getParentOp()->setAttr(kSideBySide, b_.getUnitAttr());
+    for (auto [p, o, value] : kept) memory_.store(slotOf(0, true, o), points_[p], plan_.lanes, value);
   }
 
   /// Horizontal mode: lanes to one scalar, then the initial value (the order of summation differs from the
@@ -383,6 +395,7 @@ class TileEmitter {
   void combineLanes() {
     for (size_t p = 0; p < points_.size(); ++p)
       for (size_t o = 0; o < nest_.statements[0].outputs.size(); ++o) {
+        if (streamed(o)) continue;
         auto combiner = combinerOf(nest_.statements[0], static_cast<int>(o));
         // Pairwise, so that the depth is log2(lanes).
         Value vector = registers_[p][0][o];

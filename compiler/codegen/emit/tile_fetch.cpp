@@ -94,40 +94,82 @@ void TileFetch::startPanel() {
   // The last tile of columns has no next one, unless it is a whole tile: then
   // the next reduction block's may follow.
   if (column < 0 || tile_.sizes[column] != plan_.tile[column]) return;
-  int64_t tiles = 1, steps = 1, body = 1;
+  int64_t tiles = 1;
   for (int loop : rows) tiles *= ceilDiv(withinBlock(nest_, plan_, loop), plan_.tile[loop]);
-  for (int loop : plan_.reductions) {
-    steps *= withinBlock(nest_, plan_, loop);
-    body *= std::min(plan_.tile[loop], nest_.extents[loop]);
-  }
   const auto pieces = piecesOf(nest_, plan_, access, points_);
   if (!pieces || tiles < 2 || tiles < pieces->count) return;
   const int64_t line = kLine * 8 / elementBits(access.element), sharers = tiles / pieces->count;
   const int64_t share = ceilDiv(ceilDiv(pieces->length, sharers), line) * line;
-  share_step_ = ceilDiv(share, steps);
-  share_lines_ = ceilDiv(share_step_ * body, line);
-  element_ = memoryType(access.element);
+  const mlir::Type element = memoryType(access.element);
   Value position = tileInBlock(rows);
-  share_ = advance(b_, memory_.pointer(slot), element_, access.between(column) * plan_.tile[column], constant(1));
+  Value first = advance(b_, memory_.pointer(slot), element, access.between(column) * plan_.tile[column], constant(1));
   if (pieces->count > 1) {
     Value piece = arith::DivUIOp::create(b_, loc, position, constant(sharers));
     piece = arith::MinSIOp::create(b_, loc, piece, constant(pieces->count - 1));
-    share_ = advance(b_, share_, element_, pieces->distance, piece);
+    first = advance(b_, first, element, pieces->distance, piece);
     position = arith::SubIOp::create(b_, loc, position, arith::MulIOp::create(b_, loc, piece, constant(sharers)));
   }
   // A few tiles are left over when the pieces do not divide them: they ask
   // again for the last share.
   position = arith::MinSIOp::create(b_, loc, position, constant(sharers - 1));
-  share_ = advance(b_, share_, element_, share, position);
+  this->share(advance(b_, first, element, share, position), element, share);
 }
 
-void TileFetch::panel(Value step) {
-  if (!share_) return;
-  Value from = advance(b_, share_, element_, share_step_, step);
-  const int64_t line = kLine * 8 / element_.getIntOrFloatBitWidth();
-  for (int64_t i = 0; i < share_lines_; ++i)
-    mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(from, element_, i * line), /*rw=*/0, kToL2,
-                                 /*cache=*/1);
+/// The block of the next number of its slice loop, in equal parts for the slices that share it and their tiles; after
+/// the last number of all the first one's.
+void TileFetch::startUpcoming(const Upcoming& upcoming) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  const mlir::Type element = memoryType(upcoming.block.element);
+  const int64_t line = kLine * 8 / elementBits(upcoming.block.element);
+  auto whole = [&](int64_t elements) { return ceilDiv(elements, line) * line; };
+  int64_t slices = 1, tiles = 1;
+  const auto inner = llvm::ArrayRef<int64_t>(upcoming.counts).drop_front(upcoming.loop + 1);
+  for (int64_t count : inner) slices *= count;
+  for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
+  const int64_t part = whole(ceilDiv(upcoming.elements, slices)), share = whole(ceilDiv(part, tiles));
+  Value first = advance(b_, context_.pointer(upcoming.block.root), element, upcoming.block.offset, constant(1));
+  // One further in the last loop, which carries into those outside.
+  Value carry = constant(1);
+  for (int v = upcoming.loop; v >= 0; --v) {
+    Value next = arith::AddIOp::create(b_, loc, context_.slice[v], carry);
+    Value over = arith::CmpIOp::create(b_, loc, arith::CmpIPredicate::eq, next, constant(upcoming.counts[v]));
+    next = arith::SelectOp::create(b_, loc, over, constant(0), next);
+    first = advance(b_, first, element, upcoming.block.slice[v], next);
+    carry = arith::ExtUIOp::create(b_, loc, b_.getI64Type(), over);
+  }
+  Value slice = constant(0);
+  for (auto [i, count] : llvm::enumerate(inner)) {
+    slice = arith::MulIOp::create(b_, loc, slice, constant(count));
+    slice = arith::AddIOp::create(b_, loc, slice, context_.slice[upcoming.loop + 1 + i]);
+  }
+  first = advance(b_, first, element, part, slice);
+  this->share(advance(b_, first, element, share, tileInBlock(plan_.order)), element, share);
+}
+
+/// `elements` from `first` on, over the steps of this tile.
+void TileFetch::share(Value first, mlir::Type element, int64_t elements) {
+  int64_t steps = 1, body = 1;
+  for (int loop : plan_.reductions) {
+    steps *= withinBlock(nest_, plan_, loop);
+    body *= std::min(plan_.tile[loop], nest_.extents[loop]);
+  }
+  const int64_t step = ceilDiv(elements, steps);
+  shares_.push_back({first, element, step, ceilDiv(step * body, kLine * 8 / element.getIntOrFloatBitWidth())});
+}
+
+void TileFetch::start() {
+  if (plan_.fetch_panel) startPanel();
+  for (const Upcoming& upcoming : plan_.upcoming) startUpcoming(upcoming);
+}
+
+void TileFetch::shares(Value step) {
+  for (const Share& share : shares_) {
+    Value from = advance(b_, share.first, share.element, share.step, step);
+    const int64_t line = kLine * 8 / share.element.getIntOrFloatBitWidth();
+    for (int64_t i = 0; i < share.lines; ++i)
+      mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(from, share.element, i * line), /*rw=*/0, kToL2,
+                                   /*cache=*/1);
+  }
 }
 
 /// Asks for the lines that the points of the tile touch in a slot, `further` elements from where they are now.

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/region/region_fetch.h"
 #include "compiler/codegen/region/region_geometry.h"
 #include "compiler/codegen/region/region_packing.h"
 #include "compiler/codegen/region/region_scratch.h"
@@ -47,6 +48,7 @@ class RegionBuilder {
     panels_ = planRegion(builder_, machine_, sliced, region_, before);
     formStrips(region_, machine_);
     placeScratch();
+    planFetches(region_, machine_);
     return std::move(region_);
   }
 
@@ -249,6 +251,9 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
     absl::StrAppend(&region->description, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
     break;
   }
+  size_t fetched = 0;
+  for (const RegionStep& step : region->variants[0].steps) fetched += step.plan.upcoming.size();
+  if (fetched > 0) absl::StrAppend(&region->description, ", ", fetched, " operands of the next slices fetched ahead");
   return region;
 }
 

@@ -36,6 +36,15 @@ struct PackedOperand {
   bool operator==(const PackedOperand&) const = default;
 };
 
+/// Contiguous memory that later slices of a region read or write: each slice asks for a part of it, each of its tiles
+/// for a share of that.
+struct Upcoming {
+  Access block;                       ///< what one slice touches: root, offset, elements per slice number
+  int64_t elements = 0;               ///< of the block
+  int loop = 0;                       ///< the slice loop whose next number it is about
+  llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop: those of the loops within share the block
+};
+
 /// Loop-level decisions for one nest.
 struct TilePlan {
   int lanes = 1;                      ///< elements of one vector; 1 = scalar code
@@ -53,12 +62,13 @@ struct TilePlan {
   /// steps run within points, so that a vector is loaded once and soon used up.
   bool sliding = false;
   llvm::SmallVector<PackedOperand> packed;
-  int64_t ahead = 0;           ///< steps of the innermost reduction by which vectors are fetched ahead; 0 = not
-  bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
-  bool fetch_panel = false;    ///< the next tile's vectors are fetched to L2 while the rows of this one pass
-  bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
-  std::string strategy;        ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
-  int rows = 1, vectors = 1;   ///< accumulators of the register tile: rows x vectors
+  int64_t ahead = 0;               ///< steps of the innermost reduction by which vectors are fetched ahead; 0 = not
+  bool fetch_rows = false;         ///< broadcast operands are fetched one iteration of the outer reduction ahead
+  bool fetch_panel = false;        ///< the next tile's vectors are fetched to L2 while the rows of this one pass
+  bool fetch_results = false;      ///< the results' lines are fetched while the tile is being summed
+  std::vector<Upcoming> upcoming;  ///< fetched to L2 while the tiles of this slice are summed
+  std::string strategy;            ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
+  int rows = 1, vectors = 1;       ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
   int64_t count(const Nest& nest, int level) const;
