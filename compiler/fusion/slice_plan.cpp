@@ -123,7 +123,8 @@ class Slicer {
       // A line is read before it is written.
       const int output = chain_.members[m].output;
       const double written = chain_.isIntermediate(output) ? 0 : bytesOf(chain_, output, wholeTiles(chain_));
-      plan.seconds += elapsed(flops / machine_.flops_per_second, (volumes[m] + written) / machine_.bytes_per_second);
+      plan.seconds += elapsed(flops / machine_.flops_per_second, (volumes[m] + written) / machine_.bytes_per_second,
+                              plan.ahead ? kExposedAhead : kExposed);
     }
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
     plan.seconds += machine_.nest_seconds * runs * static_cast<double>(chain_.members.size());
@@ -142,6 +143,12 @@ class Slicer {
     return kRunningNests * machine_.nest_seconds + round + flops / machine_.flops_per_second;
   }
 
+  bool hasWindows() const {
+    return std::ranges::any_of(chain_.tensors, [](const Tensor& tensor) {
+      return std::ranges::any_of(tensor.subscripts, [](const Subscript& subscript) { return subscript.size() > 1; });
+    });
+  }
+
   std::vector<int> tensorsOf(const Member& member) const {
     std::vector<int> tensors = member.inputs;
     tensors.push_back(member.output);
@@ -151,8 +158,15 @@ class Slicer {
   /// Everything a slice touches fits, so each tensor moves as often as its slice is another one.
   std::vector<double> resident(const Tiles& tiles, SlicePlan& plan) const {
     plan.held_bytes = 0;
-    for (size_t t = 0; t < chain_.tensors.size(); ++t) plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
+    double others = 0;
+    for (size_t t = 0; t < chain_.tensors.size(); ++t) {
+      const double bytes = bytesOf(chain_, static_cast<int>(t), tiles);
+      plan.held_bytes += bytes;
+      if (!chain_.isIntermediate(static_cast<int>(t))) others += bytes;
+    }
     if (plan.held_bytes > machine_.capacity_bytes) return {};
+    // Slices of images are many short runs, which are not fetched.
+    plan.ahead = plan.slices > 1 && !hasWindows() && plan.held_bytes + others <= machine_.capacity_bytes;
     const Structure structure(chain_, plan.order, Intermediates::kBlock);
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {
@@ -204,8 +218,8 @@ std::vector<int64_t> blocksOf(const Chain& chain, int running) {
 
 }  // namespace
 
-double elapsed(double compute, double transfer) {
-  return std::max(compute, transfer) + kExposed * std::min(compute, transfer);
+double elapsed(double compute, double transfer, double exposed) {
+  return std::max(compute, transfer) + exposed * std::min(compute, transfer);
 }
 
 bool separates(const Chain& chain, int loop) {
