@@ -29,9 +29,9 @@ bool multiplies(Operation* op) {
                       [](Operation& inner) { return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner); });
 }
 
-/// Rows that register tiles of all shapes divide: 12 x 2, 8 x 3 and 6 x 4 of 32 registers, 6 x 2 and 4 x 3 of 16. A
-/// slice of so many leaves no rest, whose few sums would wait for each other.
-int64_t registerRows(int registers) { return registers >= 32 ? 24 : 12; }
+/// Rows of a register tile: a slice of a multiple of them leaves no rest of one or three rows, whose few sums would
+/// wait for each other. 8 x 3, 12 x 2 and 6 x 4 of 32 registers, 4 x 3 and 6 x 2 of 16.
+int64_t registerRows(int registers) { return registers >= 32 ? 8 : 4; }
 
 struct Link {
   int reader = -1;                 // position of the only group that reads
