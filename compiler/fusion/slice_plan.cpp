@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ranges>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
@@ -143,10 +144,22 @@ class Slicer {
     return kRunningNests * machine_.nest_seconds + round + flops / machine_.flops_per_second;
   }
 
-  bool hasWindows() const {
-    return std::ranges::any_of(chain_.tensors, [](const Tensor& tensor) {
-      return std::ranges::any_of(tensor.subscripts, [](const Subscript& subscript) { return subscript.size() > 1; });
-    });
+  /// Whether what a slice touches of a tensor is one block of memory: single points of the dimensions outside of the
+  /// one that is cut, all of those inside.
+  bool isBlock(int tensor, const Tiles& tiles) const {
+    const Tiles whole = wholeTiles(chain_);
+    auto sizeOf = [&](const Subscript& subscript, const Tiles& of) {
+      int64_t size = 1;
+      for (const Term& term : subscript) size += term.stride * (of[term.loop] - 1);
+      return size;
+    };
+    bool outside = false;  // of a dimension that is cut
+    for (const Subscript& subscript : chain_.tensors[tensor].subscripts | std::views::reverse) {
+      const int64_t size = sizeOf(subscript, tiles);
+      if (outside && size > 1) return false;
+      outside |= size < sizeOf(subscript, whole);
+    }
+    return true;
   }
 
   std::vector<int> tensorsOf(const Member& member) const {
@@ -159,14 +172,17 @@ class Slicer {
   std::vector<double> resident(const Tiles& tiles, SlicePlan& plan) const {
     plan.held_bytes = 0;
     double others = 0;
+    bool blocks = true;
     for (size_t t = 0; t < chain_.tensors.size(); ++t) {
       const double bytes = bytesOf(chain_, static_cast<int>(t), tiles);
       plan.held_bytes += bytes;
-      if (!chain_.isIntermediate(static_cast<int>(t))) others += bytes;
+      if (chain_.isIntermediate(static_cast<int>(t))) continue;
+      others += bytes;
+      blocks &= isBlock(static_cast<int>(t), tiles);
     }
+    for (int tensor : machine_.copied) plan.held_bytes += bytesOf(chain_, tensor, tiles);
     if (plan.held_bytes > machine_.capacity_bytes) return {};
-    // Slices of images are many short runs, which are not fetched.
-    plan.ahead = plan.slices > 1 && !hasWindows() && plan.held_bytes + others <= machine_.capacity_bytes;
+    plan.ahead = plan.slices > 1 && blocks && plan.held_bytes + others <= machine_.capacity_bytes;
     const Structure structure(chain_, plan.order, Intermediates::kBlock);
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {

@@ -3,6 +3,7 @@
 #include "compiler/codegen/tiling/loop_order.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -13,6 +14,8 @@ using mlir::Value;
 /// Levels that a prefetch names (LLVM's "locality").
 constexpr int kToL1 = 3, kToL2 = 2;
 constexpr int64_t kLine = 64;
+/// Binary digits behind the point of "lines a step".
+constexpr int kScale = 20;
 
 bool inMemory(const Operand& operand) { return operand.access.root && !operand.from; }
 
@@ -73,6 +76,16 @@ Value TileFetch::tileInBlock(llvm::ArrayRef<int> loops) {
   return number ? number : constant(0);
 }
 
+/// Steps of the reduction between two of its blocks, and those of them in one body of unrolled steps.
+std::pair<int64_t, int64_t> TileFetch::stepsAndBody() const {
+  int64_t steps = 1, body = 1;
+  for (int loop : plan_.reductions) {
+    steps *= withinBlock(nest_, plan_, loop);
+    body *= std::min(plan_.tile[loop], nest_.extents[loop]);
+  }
+  return {steps, body};
+}
+
 void TileFetch::startPanel() {
   const mlir::Location loc = b_.getUnknownLoc();
   const auto& inputs = nest_.statements[0].inputs;
@@ -96,74 +109,79 @@ void TileFetch::startPanel() {
   if (column < 0 || tile_.sizes[column] != plan_.tile[column]) return;
   int64_t tiles = 1;
   for (int loop : rows) tiles *= ceilDiv(withinBlock(nest_, plan_, loop), plan_.tile[loop]);
+  const auto [steps, body] = stepsAndBody();
   const auto pieces = piecesOf(nest_, plan_, access, points_);
   if (!pieces || tiles < 2 || tiles < pieces->count) return;
   const int64_t line = kLine * 8 / elementBits(access.element), sharers = tiles / pieces->count;
   const int64_t share = ceilDiv(ceilDiv(pieces->length, sharers), line) * line;
-  const mlir::Type element = memoryType(access.element);
+  share_step_ = ceilDiv(share, steps);
+  share_lines_ = ceilDiv(share_step_ * body, line);
+  element_ = memoryType(access.element);
   Value position = tileInBlock(rows);
-  Value first = advance(b_, memory_.pointer(slot), element, access.between(column) * plan_.tile[column], constant(1));
+  share_ = advance(b_, memory_.pointer(slot), element_, access.between(column) * plan_.tile[column], constant(1));
   if (pieces->count > 1) {
     Value piece = arith::DivUIOp::create(b_, loc, position, constant(sharers));
     piece = arith::MinSIOp::create(b_, loc, piece, constant(pieces->count - 1));
-    first = advance(b_, first, element, pieces->distance, piece);
+    share_ = advance(b_, share_, element_, pieces->distance, piece);
     position = arith::SubIOp::create(b_, loc, position, arith::MulIOp::create(b_, loc, piece, constant(sharers)));
   }
   // A few tiles are left over when the pieces do not divide them: they ask
   // again for the last share.
   position = arith::MinSIOp::create(b_, loc, position, constant(sharers - 1));
-  this->share(advance(b_, first, element, share, position), element, share);
+  share_ = advance(b_, share_, element_, share, position);
 }
 
-/// The block of the next number of its slice loop, in equal parts for the slices that share it and their tiles; after
-/// the last number of all the first one's.
-void TileFetch::startUpcoming(const Upcoming& upcoming) {
+void TileFetch::panel(Value step) {
+  if (!share_) return;
+  Value from = advance(b_, share_, element_, share_step_, step);
+  const int64_t line = kLine * 8 / element_.getIntOrFloatBitWidth();
+  for (int64_t i = 0; i < share_lines_; ++i)
+    mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(from, element_, i * line), /*rw=*/0, kToL2,
+                                 /*cache=*/1);
+}
+
+/// Where a slice's part of the block of the next number begins: `elements` for each of those that share the block.
+/// After the last number of all comes the first.
+Value TileFetch::partOf(const Upcoming& block, int64_t elements, const EmitContext& context) {
   const mlir::Location loc = b_.getUnknownLoc();
-  const mlir::Type element = memoryType(upcoming.block.element);
-  const int64_t line = kLine * 8 / elementBits(upcoming.block.element);
-  auto whole = [&](int64_t elements) { return ceilDiv(elements, line) * line; };
-  int64_t slices = 1, tiles = 1;
-  const auto inner = llvm::ArrayRef<int64_t>(upcoming.counts).drop_front(upcoming.loop + 1);
-  for (int64_t count : inner) slices *= count;
-  for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
-  const int64_t part = whole(ceilDiv(upcoming.elements, slices)), share = whole(ceilDiv(part, tiles));
-  Value first = advance(b_, context_.pointer(upcoming.block.root), element, upcoming.block.offset, constant(1));
+  const mlir::Type element = memoryType(block.block.element);
+  Value first = advance(b_, context.pointer(block.block.root), element, block.block.offset, constant(1));
   // One further in the last loop, which carries into those outside.
   Value carry = constant(1);
-  for (int v = upcoming.loop; v >= 0; --v) {
-    Value next = arith::AddIOp::create(b_, loc, context_.slice[v], carry);
-    Value over = arith::CmpIOp::create(b_, loc, arith::CmpIPredicate::eq, next, constant(upcoming.counts[v]));
+  for (int v = block.loop; v >= 0; --v) {
+    Value next = arith::AddIOp::create(b_, loc, context.slice[v], carry);
+    Value over = arith::CmpIOp::create(b_, loc, arith::CmpIPredicate::eq, next, constant(block.counts[v]));
     next = arith::SelectOp::create(b_, loc, over, constant(0), next);
-    first = advance(b_, first, element, upcoming.block.slice[v], next);
+    first = advance(b_, first, element, block.block.slice[v], next);
     carry = arith::ExtUIOp::create(b_, loc, b_.getI64Type(), over);
   }
   Value slice = constant(0);
-  for (auto [i, count] : llvm::enumerate(inner)) {
-    slice = arith::MulIOp::create(b_, loc, slice, constant(count));
-    slice = arith::AddIOp::create(b_, loc, slice, context_.slice[upcoming.loop + 1 + i]);
+  for (size_t v = block.loop + 1; v < block.counts.size(); ++v) {
+    slice = arith::MulIOp::create(b_, loc, slice, constant(block.counts[v]));
+    slice = arith::AddIOp::create(b_, loc, slice, context.slice[v]);
   }
-  first = advance(b_, first, element, part, slice);
-  this->share(advance(b_, first, element, share, tileInBlock(plan_.order)), element, share);
+  return advance(b_, first, element, elements, slice);
 }
 
-/// `elements` from `first` on, over the steps of this tile.
-void TileFetch::share(Value first, mlir::Type element, int64_t elements) {
-  int64_t steps = 1, body = 1;
-  for (int loop : plan_.reductions) {
-    steps *= withinBlock(nest_, plan_, loop);
-    body *= std::min(plan_.tile[loop], nest_.extents[loop]);
+void TileFetch::startUpcoming(const EmitContext& context) {
+  const auto [steps, body] = stepsAndBody();
+  int64_t tiles = 1;
+  for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
+  for (const Upcoming& block : plan_.upcoming) {
+    const int64_t line = kLine * 8 / elementBits(block.block.element);
+    auto lines = [&](int64_t elements) { return ceilDiv(elements, line) * line; };
+    int64_t slices = 1;
+    for (int64_t count : llvm::ArrayRef<int64_t>(block.counts).drop_front(block.loop + 1)) slices *= count;
+    const int64_t part = lines(ceilDiv(block.elements, slices)), share = lines(ceilDiv(part, tiles)),
+                  step = ceilDiv(share, steps);
+    const mlir::Type element = memoryType(block.block.element);
+    Value first = advance(b_, partOf(block, part, context), element, share, tileInBlock(plan_.order));
+    upcoming_.push_back({first, element, step, ceilDiv(step * body, line)});
   }
-  const int64_t step = ceilDiv(elements, steps);
-  shares_.push_back({first, element, step, ceilDiv(step * body, kLine * 8 / element.getIntOrFloatBitWidth())});
 }
 
-void TileFetch::start() {
-  if (plan_.fetch_panel) startPanel();
-  for (const Upcoming& upcoming : plan_.upcoming) startUpcoming(upcoming);
-}
-
-void TileFetch::shares(Value step) {
-  for (const Share& share : shares_) {
+void TileFetch::upcoming(Value step) {
+  for (const Share& share : upcoming_) {
     Value from = advance(b_, share.first, share.element, share.step, step);
     const int64_t line = kLine * 8 / share.element.getIntOrFloatBitWidth();
     for (int64_t i = 0; i < share.lines; ++i)
@@ -172,8 +190,58 @@ void TileFetch::shares(Value step) {
   }
 }
 
+void TileFetch::startNextSlice(const EmitContext& context) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  const auto [steps, body] = stepsAndBody();
+  int64_t tiles = 1;
+  for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
+  Value number;
+  for (int loop : plan_.order) {
+    if (number)
+      number = arith::MulIOp::create(b_, loc, number, constant(ceilDiv(nest_.extents[loop], plan_.tile[loop])));
+    if (!tile_.origin[loop]) continue;
+    Value position = arith::DivUIOp::create(b_, loc, tile_.origin[loop], constant(plan_.tile[loop]));
+    number = number ? arith::AddIOp::create(b_, loc, number, position).getResult() : position;
+  }
+  steps_before_ = number ? arith::MulIOp::create(b_, loc, number, constant(steps)).getResult() : constant(0);
+  for (const FetchedRuns& runs : plan_.next_slice) {
+    const int64_t lines = std::min(runs.lines, ceilDiv(runs.count() * runs.lines * body, tiles * steps));
+    const int64_t groups = ceilDiv(runs.lines, lines);
+    Wanted wanted{context.pointer(runs.access.root), &runs, lines, groups,
+                  (runs.count() * groups << kScale) / (tiles * steps)};
+    const mlir::Type element = memoryType(runs.access.element);
+    for (auto [stride, slice] : llvm::zip(runs.access.slice, context.slice))
+      wanted.first = advance(b_, wanted.first, element, stride, slice);
+    wanted.first = advance(b_, wanted.first, element, runs.access.offset + runs.access.slice.back(), constant(1));
+    wanted_.push_back(wanted);
+  }
+}
+
+void TileFetch::nextSlice(Value step) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  if (wanted_.empty()) return;
+  Value done = arith::AddIOp::create(b_, loc, steps_before_, step);
+  for (const Wanted& wanted : wanted_) {
+    const mlir::Type element = memoryType(wanted.runs->access.element);
+    const int64_t line = kLine * 8 / element.getIntOrFloatBitWidth();
+    Value group = arith::MulIOp::create(b_, loc, done, constant(wanted.scaled));
+    group = arith::ShRUIOp::create(b_, loc, group, constant(kScale));
+    Value address = wanted.first;
+    auto take = [&](int64_t count, int64_t stride, bool last) {
+      Value position = last ? group : arith::RemUIOp::create(b_, loc, group, constant(count)).getResult();
+      if (!last) group = arith::DivUIOp::create(b_, loc, group, constant(count));
+      address = advance(b_, address, element, stride, position);
+    };
+    take(wanted.groups, wanted.lines * line, false);
+    for (auto [n, run] : llvm::enumerate(wanted.runs->apart))
+      take(run.second, run.first, n + 1 == wanted.runs->apart.size());
+    for (int64_t i = 0; i < wanted.lines; ++i)
+      mlir::LLVM::Prefetch::create(b_, loc, memory_.at(address, element, i * line), /*rw=*/0, kToL2, /*cache=*/1);
+  }
+}
+
 /// Asks for the lines that the points of the tile touch in a slot, `further` elements from where they are now.
-void TileFetch::lines(int slot, int64_t further, bool to_write) {
+void TileFetch::lines(int slot, int64_t further) {
   const Access& access = memory_.access(slot);
   const int64_t along = access.strides[plan_.vector_loop];
   if (!memory_.pointer(slot) || (along != 1 && along != 0)) return;
@@ -184,7 +252,7 @@ void TileFetch::lines(int slot, int64_t further, bool to_write) {
     if (llvm::is_contained(fetched, offset)) continue;
     fetched.push_back(offset);
     mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(memory_.pointer(slot), memory, offset),
-                                 to_write ? 1 : 0, kToL1, /*cache=*/1);
+                                 /*rw=*/0, kToL1, /*cache=*/1);
   }
 }
 
@@ -192,21 +260,61 @@ void TileFetch::ahead() {
   const int step = plan_.reductions.back();
   for (auto [slot, operand] : llvm::enumerate(nest_.statements[0].inputs))
     if (inMemory(operand) && operand.access.strides[plan_.vector_loop] == 1)
-      lines(static_cast<int>(slot), plan_.ahead * operand.access.strides[step], false);
+      lines(static_cast<int>(slot), plan_.ahead * operand.access.strides[step]);
 }
 
 void TileFetch::rows(int loop) {
   for (auto [slot, operand] : llvm::enumerate(nest_.statements[0].inputs))
     if (inMemory(operand) && operand.access.strides[plan_.vector_loop] == 0)
-      lines(static_cast<int>(slot), operand.access.strides[loop], false);
+      lines(static_cast<int>(slot), operand.access.strides[loop]);
 }
 
-void TileFetch::results() {
+void TileFetch::startResults() {
+  const auto [steps, body] = stepsAndBody();
+  const int64_t bodies = std::max<int64_t>(1, steps / body);
   int slot = 0;
   for (const Statement& statement : nest_.statements) {
     slot += static_cast<int>(statement.inputs.size());
-    for (size_t o = 0; o < statement.outputs.size(); ++o, ++slot)
-      if (statement.stored[o]) lines(slot, 0, true);
+    for (size_t o = 0; o < statement.outputs.size(); ++o, ++slot) {
+      const Access& access = memory_.access(slot);
+      const int64_t along = access.strides[plan_.vector_loop];
+      if (!statement.stored[o] || !memory_.pointer(slot) || (along != 1 && along != 0)) continue;
+      ResultLines lines{memory_.pointer(slot), memoryType(access.element), {}, 0, 1};
+      for (const Point& point : points_)
+        if (const int64_t offset = memory_.offsetAt(access, point); !llvm::is_contained(lines.offsets, offset))
+          lines.offsets.push_back(offset);
+      llvm::sort(lines.offsets);
+      // So few a body that all have their turn, in groups of equal distance.
+      const auto count = static_cast<int64_t>(lines.offsets.size());
+      for (int64_t group = ceilDiv(count, bodies); group < count; ++group) {
+        if (count % group != 0) continue;
+        const int64_t distance = lines.offsets[group] - lines.offsets[0];
+        bool equal = true;
+        for (int64_t i = group; i < count; ++i) equal &= lines.offsets[i] - lines.offsets[i - group] == distance;
+        if (!equal) continue;
+        lines.distance = distance;
+        lines.bodies = count / group;
+        lines.offsets.resize(group);
+        break;
+      }
+      results_.push_back(std::move(lines));
+    }
+  }
+}
+
+void TileFetch::results(Value step) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  const int64_t body = stepsAndBody().second;
+  for (const ResultLines& lines : results_) {
+    Value due = arith::CmpIOp::create(b_, loc, arith::CmpIPredicate::slt, step, constant(lines.bodies * body));
+    auto branch = mlir::scf::IfOp::create(b_, loc, due, /*withElseRegion=*/false);
+    mlir::OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(branch.thenBlock());
+    Value number = step;
+    if (body > 1) number = arith::DivUIOp::create(b_, loc, step, constant(body));
+    Value from = advance(b_, lines.first, lines.element, lines.distance, number);
+    for (int64_t offset : lines.offsets)
+      mlir::LLVM::Prefetch::create(b_, loc, memory_.at(from, lines.element, offset), /*rw=*/1, kToL1, /*cache=*/1);
   }
 }
 

@@ -8,48 +8,78 @@ namespace tessera::compiler::codegen {
 class TileFetch {
  public:
   /// `points` may be filled later.
-  TileFetch(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const EmitContext& context,
-            const Tile& tile, TileMemory& memory, const std::vector<Point>& points)
-      : b_(builder), nest_(nest), plan_(plan), context_(context), tile_(tile), memory_(memory), points_(points) {}
+  TileFetch(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const Tile& tile, TileMemory& memory,
+            const std::vector<Point>& points)
+      : b_(builder), nest_(nest), plan_(plan), tile_(tile), memory_(memory), points_(points) {}
 
   /// The vector operand's lines of a few steps later: panels larger than L1 come from L2 in time.
   void ahead();
   /// The broadcast operand's lines of the next iteration of `loop`.
   void rows(int loop);
-  /// The results' lines, which a long sum would otherwise find gone from the caches nearby.
-  void results();
+  /// The results' lines, which a long sum would otherwise find gone from the caches nearby: startResults() where the
+  /// pointers are the tile's own, results() in each body of unrolled steps, see panel(). A few lines a body, since a
+  /// core waits for about a dozen at a time and the operands' come the same way.
+  void startResults();
+  void results(mlir::Value step);
 
-  /// The vectors of the next tile of columns come to L2 while the tiles of rows before it are summed, and what later
-  /// slices need while those of this one are. Each tile asks for its share, evenly over its steps: start() where the
-  /// pointers are the tile's own, shares() in each body of unrolled steps, of which `step` (i64) is the first within
-  /// the block of the reduction.
-  void start();
-  void shares(mlir::Value step);
-  bool hasShares() const { return !shares_.empty(); }
+  /// The vectors of the next tile of columns come to L2 while the tiles of rows before it are summed, each of which
+  /// asks for its share, evenly over its steps: startPanel() where the pointers are the tile's own, panel() in each
+  /// body of unrolled steps, of which `step` (i64) is the first within the block of the reduction.
+  void startPanel();
+  void panel(mlir::Value step);
+
+  /// What the next slice of a region reads comes to L2 in the same way: nextSlice() in each body.
+  void startNextSlice(const EmitContext& context);
+  void nextSlice(mlir::Value step);
+
+  /// Blocks that later slices read or write, likewise: each tile of this slice asks for its share of its part.
+  void startUpcoming(const EmitContext& context);
+  void upcoming(mlir::Value step);
 
  private:
-  mlir::Value constant(int64_t value);
-  mlir::Value tileInBlock(llvm::ArrayRef<int> loops);
-  void lines(int slot, int64_t further, bool to_write);
-  void startPanel();
-  void startUpcoming(const Upcoming& upcoming);
-  void share(mlir::Value first, mlir::Type element, int64_t elements);
-
-  mlir::OpBuilder& b_;
-  const Nest& nest_;
-  const TilePlan& plan_;
-  const EmitContext& context_;
-  const Tile& tile_;
-  TileMemory& memory_;
-  const std::vector<Point>& points_;
-  /// What this tile asks for.
+  /// What this tile asks for of a block.
   struct Share {
     mlir::Value first;  ///< pointer: the first line
     mlir::Type element;
     int64_t step = 0;   ///< elements per step of the reduction
     int64_t lines = 0;  ///< asked for in each body
   };
-  llvm::SmallVector<Share> shares_;
+  /// Runs of lines that all tiles together ask for, in groups of neighbouring ones.
+  struct Wanted {
+    mlir::Value first;  ///< pointer: the first run
+    const FetchedRuns* runs = nullptr;
+    int64_t lines = 1;   ///< of a group: those asked for in each body
+    int64_t groups = 1;  ///< of a run
+    int64_t scaled = 0;  ///< groups a step, times 2^kScale
+  };
+  mlir::Value constant(int64_t value);
+  mlir::Value tileInBlock(llvm::ArrayRef<int> loops);
+  std::pair<int64_t, int64_t> stepsAndBody() const;
+  void lines(int slot, int64_t further);
+  mlir::Value partOf(const Upcoming& block, int64_t elements, const EmitContext& context);
+
+  mlir::OpBuilder& b_;
+  const Nest& nest_;
+  const TilePlan& plan_;
+  const Tile& tile_;
+  TileMemory& memory_;
+  const std::vector<Point>& points_;
+  mlir::Value share_;        ///< pointer: the first line of this tile's share; null = none
+  mlir::Type element_;       ///< of the panel
+  int64_t share_step_ = 0;   ///< elements of the share per step of the reduction
+  int64_t share_lines_ = 0;  ///< lines asked for in each body
+  std::vector<Wanted> wanted_;
+  llvm::SmallVector<Share> upcoming_;
+  mlir::Value steps_before_;  ///< i64: those of the tiles before this one
+
+  /// Lines of one slot's results: in body i of the first `bodies` those at `offsets` + i * `distance`.
+  struct ResultLines {
+    mlir::Value first;
+    mlir::Type element;
+    llvm::SmallVector<int64_t> offsets;
+    int64_t distance = 0, bodies = 1;
+  };
+  llvm::SmallVector<ResultLines> results_;
 };
 
 }  // namespace tessera::compiler::codegen

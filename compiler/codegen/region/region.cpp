@@ -7,6 +7,7 @@
 #include "compiler/codegen/region/region_packing.h"
 #include "compiler/codegen/region/region_scratch.h"
 #include "compiler/codegen/region/region_strips.h"
+#include "compiler/codegen/region/region_upcoming.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -47,8 +48,9 @@ class RegionBuilder {
     for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
     panels_ = planRegion(builder_, machine_, sliced, region_, before);
     formStrips(region_, machine_);
+    fetchNextSlices(region_, machine_);
     placeScratch();
-    planFetches(region_, machine_);
+    planUpcoming(region_, machine_);
     return std::move(region_);
   }
 

@@ -5,96 +5,69 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Lines that one body of unrolled steps asks for at most: more would wait for each other.
-constexpr double kMostLines = 2;
 constexpr int64_t kLine = 64;
+/// Runs of so many lines are streams that the hardware follows by itself.
+constexpr int64_t kLongRun = 512;
+/// Fewer runs are followed as well.
+constexpr int64_t kFewRuns = 8;
 
-/// The box of elements that `access` walks, when it is contiguous but for its slice.
-std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Access& access) {
-  if (!access.panel.empty() || access.slice.size() != region.counts.size()) return std::nullopt;
-  Upcoming upcoming;
-  upcoming.block = access;
-  int64_t points = 1, last = 0;
+/// The runs that `access` touches within a nest of these extents; nothing when they are long, few or too many.
+std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest, const Machine& machine) {
+  const int64_t bytes = elementBits(access.element) / 8;
+  llvm::SmallVector<std::pair<int64_t, int64_t>> loops;  // stride, extent
   for (int loop = 0; loop < nest.loops(); ++loop) {
-    if (access.strides[loop] == 0) continue;
     if (access.strides[loop] < 0) return std::nullopt;
-    points *= nest.extents[loop];
-    last += access.strides[loop] * (nest.extents[loop] - 1);
+    if (access.strides[loop] > 0 && nest.extents[loop] > 1)
+      loops.emplace_back(access.strides[loop], nest.extents[loop]);
   }
-  upcoming.elements = last + 1;
-  if (points < upcoming.elements) return std::nullopt;
-  int loop = -1;
-  for (auto [v, stride] : llvm::enumerate(access.slice))
-    if (stride != 0 && region.counts[v] > 1) loop = static_cast<int>(v);
-  if (loop < 0) return std::nullopt;  // the same for all slices
-  upcoming.loop = loop;
-  upcoming.counts = region.counts;
-  return upcoming;
-}
-
-int64_t bytesOf(const Upcoming& upcoming) { return upcoming.elements * (elementBits(upcoming.block.element) / 8); }
-
-/// Lines that each slice asks for.
-double linesOf(const Upcoming& upcoming) {
-  double lines = static_cast<double>(bytesOf(upcoming)) / kLine;
-  for (int64_t count : llvm::ArrayRef<int64_t>(upcoming.counts).drop_front(upcoming.loop + 1))
-    lines /= static_cast<double>(count);
-  return lines;
-}
-
-/// Bodies of unrolled steps of a product in each slice.
-double bodiesOf(const RegionStep& step) {
-  double bodies = 1;
-  for (int loop = 0; loop < step.nest.loops(); ++loop)
-    bodies *= static_cast<double>(ceilDiv(step.nest.extents[loop], step.plan.tile[loop]));
-  return bodies;
-}
-
-void planFetches(const Region& region, RegionVariant& variant, const Machine& machine) {
-  auto inScratch = [&](mlir::Value root) {
-    return llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == root; });
-  };
-  std::vector<Upcoming> blocks;
-  auto consider = [&](const Nest& nest, const Access& access) {
-    if (!access.root || inScratch(access.root)) return;
-    if (llvm::any_of(blocks, [&](const Upcoming& known) { return known.block.root == access.root; })) return;
-    if (auto upcoming = blockOf(region, nest, access)) blocks.push_back(std::move(*upcoming));
-  };
-  for (const RegionStep& step : variant.steps)
-    for (const Statement& statement : step.nest.statements) {
-      for (const Operand& input : statement.inputs)
-        if (!input.from) consider(step.nest, input.access);
-      for (auto [o, output] : llvm::enumerate(statement.outputs))
-        if (statement.stored[o]) consider(step.nest, output.access);
+  llvm::sort(loops);
+  FetchedRuns runs{access, {}, 1};
+  int64_t length = 1;  // elements of a run
+  for (auto [stride, extent] : loops) {
+    if (runs.apart.empty() && (stride <= length || stride * bytes < kLine)) {
+      length += stride * (extent - 1);
+      continue;
     }
-  int64_t bytes = region.scratch_bytes;
-  for (const Upcoming& block : blocks) bytes += 2 * bytesOf(block);
-  if (bytes > machine.l2_bytes) return;
-
-  struct Product {
-    TilePlan* plan;
-    double bodies, lines = 0;
-  };
-  llvm::SmallVector<Product> products;
-  for (RegionStep& step : variant.steps)
-    if (step.plan.strategy == "contraction" && !step.plan.horizontal &&
-        step.depth == static_cast<int>(region.counts.size()) && !step.last && !step.plan.reductions.empty() &&
-        llvm::all_of(step.plan.block, [](int64_t block) { return block == 0; }))
-      products.push_back({&step.plan, bodiesOf(step)});
-  for (const Upcoming& block : blocks) {
-    Product* idlest = nullptr;
-    for (Product& product : products)
-      if (!idlest || product.lines / product.bodies < idlest->lines / idlest->bodies) idlest = &product;
-    if (!idlest || (idlest->lines + linesOf(block)) > kMostLines * idlest->bodies) continue;
-    idlest->lines += linesOf(block);
-    idlest->plan->upcoming.push_back(block);
+    // A window over rows that another loop steps through: together they are more rows.
+    if (!runs.apart.empty()) {
+      auto& [step, count] = runs.apart.back();
+      if (stride % step == 0 && stride / step <= count) {
+        count += stride / step * (extent - 1);
+        continue;
+      }
+    }
+    runs.apart.emplace_back(stride, extent);
   }
+  runs.lines = ceilDiv(length * bytes, kLine) + (length * bytes % kLine > 0 ? 1 : 0);  // may begin within a line
+  if (runs.lines > kLongRun || runs.count() < kFewRuns || runs.count() * runs.lines * kLine > machine.l2_bytes / 2)
+    return std::nullopt;
+  return runs;
+}
+
+void fetchNext(RegionVariant& variant, int innermost, const Machine& machine) {
+  RegionStep* largest = nullptr;
+  for (RegionStep& step : variant.steps)
+    if (isContraction(step.nest) && step.plan.lanes > 1 && !step.plan.horizontal && step.depth == innermost + 1 &&
+        !step.last && (!largest || step.nest.iterations() > largest->nest.iterations()))
+      largest = &step;
+  if (!largest) return;
+  for (const RegionStep& step : variant.steps)
+    for (const Statement& statement : step.nest.statements)
+      for (const Operand& input : statement.inputs) {
+        const Access& access = input.access;
+        if (input.from || !llvm::isa_and_nonnull<mlir::BlockArgument>(access.root) || !access.panel.empty() ||
+            static_cast<int>(access.slice.size()) <= innermost || access.slice[innermost] == 0)
+          continue;
+        if (auto runs = runsOf(access, step.nest, machine)) largest->plan.next_slice.push_back(std::move(*runs));
+      }
 }
 
 }  // namespace
 
-void planFetches(Region& region, const Machine& machine) {
-  for (RegionVariant& variant : region.variants) planFetches(region, variant, machine);
+void fetchNextSlices(Region& region, const Machine& machine) {
+  const int innermost = static_cast<int>(region.counts.size()) - 1;
+  if (innermost < 0 || region.counts[innermost] < 2 || region.blocks > 1) return;
+  for (RegionVariant& variant : region.variants) fetchNext(variant, innermost, machine);
 }
 
 }  // namespace tessera::compiler::codegen

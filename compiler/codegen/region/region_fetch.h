@@ -4,10 +4,9 @@
 
 namespace tessera::compiler::codegen {
 
-/// What later slices read and write comes to L2 while this one's products are computed: the caches' own prefetchers do
-/// not see a slice's end, and short slices would wait for L3 for a tenth of their time. Contiguous blocks of the
-/// operands and results that are no scratch, where those of two slices fit into L2 beside it; spread over the products
-/// of a slice, few lines a step.
-void planFetches(Region& region, const Machine& machine);
+/// Lets the largest product of a region ask, evenly over its steps, for what the next slice reads from outside the
+/// region in short runs that lie apart (rows of an image, one a channel): no hardware prefetcher follows so many
+/// streams, and at the beginning of a slice there is nothing to hide the latency of L3 behind.
+void fetchNextSlices(Region& region, const Machine& machine);
 
 }  // namespace tessera::compiler::codegen

@@ -45,6 +45,18 @@ struct Upcoming {
   llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop: those of the loops within share the block
 };
 
+/// What the next slice of a region reads: runs of `lines` cache lines each.
+struct FetchedRuns {
+  Access access;                                            ///< of the present slice
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> apart;  ///< from run to run: elements, how often
+  int64_t lines = 1;
+  int64_t count() const {
+    int64_t product = 1;
+    for (auto [step, times] : apart) product *= times;
+    return product;
+  }
+};
+
 /// Loop-level decisions for one nest.
 struct TilePlan {
   int lanes = 1;                      ///< elements of one vector; 1 = scalar code
@@ -62,13 +74,14 @@ struct TilePlan {
   /// steps run within points, so that a vector is loaded once and soon used up.
   bool sliding = false;
   llvm::SmallVector<PackedOperand> packed;
-  int64_t ahead = 0;               ///< steps of the innermost reduction by which vectors are fetched ahead; 0 = not
-  bool fetch_rows = false;         ///< broadcast operands are fetched one iteration of the outer reduction ahead
-  bool fetch_panel = false;        ///< the next tile's vectors are fetched to L2 while the rows of this one pass
-  bool fetch_results = false;      ///< the results' lines are fetched while the tile is being summed
-  std::vector<Upcoming> upcoming;  ///< fetched to L2 while the tiles of this slice are summed
-  std::string strategy;            ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
-  int rows = 1, vectors = 1;       ///< accumulators of the register tile: rows x vectors
+  int64_t ahead = 0;           ///< steps of the innermost reduction by which vectors are fetched ahead; 0 = not
+  bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
+  bool fetch_panel = false;    ///< the next tile's vectors are fetched to L2 while the rows of this one pass
+  bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
+  llvm::SmallVector<FetchedRuns, 1> next_slice = {};  ///< what the tiles ask for, evenly over their steps
+  std::vector<Upcoming> upcoming = {};                ///< blocks of later slices, fetched in the same way
+  std::string strategy;       ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
+  int rows = 1, vectors = 1;  ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
   int64_t count(const Nest& nest, int level) const;
