@@ -23,7 +23,8 @@ class Context:
     jobs: int
     sizes: frozenset  # of suites that are run beside the plain ones: slow, large
     selected: Callable[[str], bool]  # whether --only lets a name through
-    lint_minutes: float | None = None  # how long lint may take; None: as long as it takes
+    lint_minutes: float | None = None  # how long lint may take; 0 or None: as long as it takes
+    lint_decides: bool = True  # whether a finding fails
 
     @property
     def build(self):
@@ -88,7 +89,7 @@ def check_format(context):
 
 def lint_packages(context):
     """packages for lint"""
-    return _command(context, "lint-packages", ["deploy/install-packages", "deploy/packages-lint.txt"], 900, fatal=True)
+    return _command(context, "lint-packages", ["deploy/install-packages", "deploy/packages-lint.txt"], 900)
 
 
 def lint(context):
@@ -100,6 +101,9 @@ def lint(context):
                              context.lint_minutes, context.build / "lib" / f"lib{LINT_PLUGIN}.so",
                              [".clang-tidy", *sources("tests/lint/*")])
     print(f"   {outcome}", flush=True)
+    if outcome.findings and not context.lint_decides:
+        print(f"   {len(outcome.findings)} files with findings, which fail nothing here")
+        return result
     for name in outcome.findings:
         result.fail(f"clang-tidy {name}")
     return _reported(result)
