@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Lint fails on what it finds, says what it had no time for, and looks again at what changed and at nothing else."""
-# suite: timeout=120
+# suite: timeout=300
 
 import contextlib
 import io
