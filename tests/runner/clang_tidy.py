@@ -118,7 +118,7 @@ def run(root, build, log, sources, jobs, minutes=None, plugin=None, settings=(".
                 continue
             outcome.linted += 1
             found, lasting = result
-            if lasting:
+            if lasting and keys[name] and dependencies.untouched(inputs[name]):
                 cache.keep(keys[name], found)
             if found:
                 outcome.findings.append(name)

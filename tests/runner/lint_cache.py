@@ -44,6 +44,13 @@ class Dependencies:
         except FileNotFoundError:
             return None
 
+    def untouched(self, inputs):
+        """Whether none of them was written since of() looked."""
+        try:
+            return all(os.stat(path).st_mtime_ns == self._modified[path] for path in inputs)
+        except FileNotFoundError:
+            return False
+
     def _changed(self, path):
         if path not in self._modified:
             self._modified[path] = os.stat(path).st_mtime_ns
@@ -85,10 +92,9 @@ class Cache:
         return (self._store / key).read_text(encoding="utf-8")
 
     def keep(self, key, findings):
-        if key is not None:
-            draft = self._store / f"{key}.{os.getpid()}"
-            draft.write_text(findings, encoding="utf-8")
-            draft.rename(self._store / key)
+        draft = self._store / f"{key}.{os.getpid()}"
+        draft.write_text(findings, encoding="utf-8")
+        draft.rename(self._store / key)
 
     def prune(self):
         oldest = time.time() - KEEP_DAYS * 86400

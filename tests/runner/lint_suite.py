@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 
@@ -98,6 +99,18 @@ def unbuilt_changes_are_not_kept():
             check_equal(tree.lint(build=False)[1], ([], 1, 1, 0), "a run without a build")
 
 
+def edits_during_a_run_are_not_kept():
+    with checkout() as tree, unittest.mock.patch.object(clang_tidy, "_tidy", wraps=clang_tidy._tidy) as tidy:
+        def edited_first(command, root, name):
+            tree.write("two.cpp", BAD_SOURCE)
+            return unittest.mock.DEFAULT
+        tidy.side_effect = edited_first
+        tree.lint()
+        tidy.side_effect = None
+        tree.write("two.cpp", CLEAN["two.cpp"])
+        check_equal(tree.lint()[1][:1], ([],), "the clean file after a finding in an edit of it")
+
+
 def checkouts_share_results():
     with checkout() as tree:
         tree.write("two.cpp", BAD_SOURCE)
@@ -143,5 +156,5 @@ def plugin_sees_ours():
 
 if __name__ == "__main__":
     sys.exit(run("lint", [(case.__name__, case) for case in (
-        findings_are_kept, changes_are_linted, unbuilt_changes_are_not_kept, checkouts_share_results, time_ends,
-        crashes_are_not_kept, plugin_sees_ours)]))
+        findings_are_kept, changes_are_linted, unbuilt_changes_are_not_kept, edits_during_a_run_are_not_kept,
+        checkouts_share_results, time_ends, crashes_are_not_kept, plugin_sees_ours)]))
