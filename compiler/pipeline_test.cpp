@@ -14,6 +14,7 @@
 #include "compiler/runtime/tessera.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
+#include "compiler/warm_up.h"
 #include "onnx/onnx.pb.h"
 #include "proto/failure.h"
 
@@ -190,6 +191,11 @@ Values convolution(const Values& x, const Values& weights, const Values& bias, i
     }
   }
   return y;
+}
+
+TEST(WarmUp, CompilesForThisMachine) {
+  const absl::Status status = warmUp();
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(PipelineTest, MultilayerPerceptron) {

@@ -63,13 +63,14 @@ double milliseconds(const timeval& time) {
 
 void adoptOrphans() { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 
-absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::start(const ChildSpec& spec, ProgressSink on_progress) {
+absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::start(const ChildSpec& spec, ProgressSink on_progress,
+                                                                  const Spawn& spawn) {
   std::unique_ptr<ChildProcess> child(new ChildProcess(spec, std::move(on_progress)));
-  if (absl::Status status = child->spawn(); !status.ok()) return status;
+  if (absl::Status status = child->spawn(spawn ? spawn : spawnGroup); !status.ok()) return status;
   return child;
 }
 
-absl::Status ChildProcess::spawn() {
+absl::Status ChildProcess::spawn(const Spawn& spawn) {
   auto output = openPipe();
   if (!output.ok()) return output.status();
   auto progress = openPipe();
@@ -78,7 +79,7 @@ absl::Status ChildProcess::spawn() {
   if (!wake_.valid()) return absl::ErrnoToStatus(errno, "eventfd");
 
   started_ = Clock::now();
-  auto pid = spawnGroup(spec_, output->write.get(), progress->write.get());
+  auto pid = spawn(spec_, output->write.get(), progress->write.get());
   if (!pid.ok()) return pid.status();
   pid_ = *pid;
   output_ = std::move(output->read);

@@ -48,15 +48,21 @@ struct ChildEnd {
   std::string stderr_tail;  ///< last 4 KiB of what it printed (stdout and stderr)
 };
 
+/// Brings a child of this process into being, with `output` as its descriptors 1 and 2 and `progress` as 3.
+using Spawn = std::function<absl::StatusOr<pid_t>(const ChildSpec& spec, int output, int progress)>;
+
 /// One child process in a process group of its own. Descriptors: 0 is /dev/null, 1 and 2 are kept as the
 /// tail, 3 is a pipe of which every chunk goes to `on_progress`; all others are closed. The kernel kills
-/// the child when the thread that started it ends, so start and wait belong to one thread.
+/// the child when the thread that started it ends (a forked one: when the process ends), so start and wait
+/// belong to one thread.
 class ChildProcess {
  public:
   using ProgressSink = std::function<void(std::string_view bytes)>;
 
-  /// Starts the program. FAILED_PRECONDITION when it cannot be executed or a limit cannot be set.
-  static absl::StatusOr<std::unique_ptr<ChildProcess>> start(const ChildSpec& spec, ProgressSink on_progress);
+  /// Starts the program: executes it, or as `spawn` says. FAILED_PRECONDITION when it cannot be executed or a limit
+  /// cannot be set.
+  static absl::StatusOr<std::unique_ptr<ChildProcess>> start(const ChildSpec& spec, ProgressSink on_progress,
+                                                             const Spawn& spawn = {});
 
   /// Kills and reaps what is left of the group.
   ~ChildProcess();
@@ -79,7 +85,7 @@ class ChildProcess {
       : spec_(std::move(spec)), on_progress_(std::move(on_progress)) {}
 
   using Clock = std::chrono::steady_clock;
-  absl::Status spawn();
+  absl::Status spawn(const Spawn& spawn);
   void pollUntilExit(ChildEnd& end);
   void drainOutput(std::string& tail);
   void reap(ChildEnd& end);

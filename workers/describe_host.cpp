@@ -3,13 +3,14 @@
 #include "absl/strings/str_cat.h"
 #include "workers/child_end.h"
 #include "workers/child_process.h"
+#include "workers/spawn.h"
 
 namespace tessera::worker {
 
 absl::StatusOr<v1::RegisterWorkerRequest> describeHost(const std::string& task_binary) {
   ChildSpec spec;
   spec.argv = {task_binary, "--describe"};
-  spec.environment = {"LANG=C.UTF-8"};
+  spec.environment = cleanEnvironment();
   spec.working_folder = "/";
   spec.run_timeout = Milliseconds(30'000);
   std::string answer;

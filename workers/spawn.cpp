@@ -1,71 +1,17 @@
 #include "workers/spawn.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "workers/exit_codes.h"
 
 namespace tessera::worker {
 namespace {
-
-// What the new process tells about a step that failed; nothing arrives when exec succeeds.
-struct SpawnError {
-  char step[24];
-  int error;
-};
-
-[[noreturn]] void giveUp(int report, const char* step, int error) {
-  SpawnError message = {};
-  strncpy(message.step, step, sizeof(message.step) - 1);
-  message.error = error;
-  [[maybe_unused]] const ssize_t sent = write(report, &message, sizeof(message));
-  _exit(kTaskExecFailed);
-}
-
-struct Plan {  // everything the new process needs, prepared before fork
-  const char* program;
-  char* const* argv;
-  char* const* environment;
-  const char* folder;
-  Limits limits;
-  int null, output, progress, report;
-  pid_t parent;
-};
-
-// Runs between fork and exec of a process with threads: async-signal-safe calls only.
-[[noreturn]] void becomeTask(const Plan& plan) {
-  setpgid(0, 0);
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) giveUp(plan.report, "parent death signal", errno);
-  if (getppid() != plan.parent) _exit(kTaskExecFailed);  // it died before the line above
-
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &standard, nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-
-  // The pipes were opened above 4, so these cannot overwrite one another.
-  if (dup2(plan.null, 0) < 0 || dup2(plan.output, 1) < 0 || dup2(plan.output, 2) < 0 || dup2(plan.progress, 3) < 0 ||
-      dup2(plan.report, 4) < 0) {
-    giveUp(plan.report, "descriptors", errno);
-  }
-  if (fcntl(4, F_SETFD, FD_CLOEXEC) != 0 || close_range(5, ~0U, 0) != 0) giveUp(4, "closing descriptors", errno);
-  if (chdir(plan.folder) != 0) giveUp(4, "working folder", errno);
-  umask(077);
-  if (int error = applyLimits(plan.limits)) giveUp(4, "resource limits", error);
-  execve(plan.program, plan.argv, plan.environment);
-  giveUp(4, "exec", errno);
-}
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
@@ -96,31 +42,39 @@ absl::StatusOr<pid_t> spawnGroup(const ChildSpec& spec, int output, int progress
 
   const std::vector<char*> argv = pointers(spec.argv);
   const std::vector<char*> environment = pointers(spec.environment);
-  const Plan plan = {spec.argv.front().c_str(),
-                     argv.data(),
-                     environment.data(),
-                     spec.working_folder.c_str(),
-                     spec.limits,
-                     null.get(),
-                     child_output.get(),
-                     child_progress.get(),
-                     report_write.get(),
-                     getpid()};
+  const ChildSetup setup = {spec.working_folder.c_str(), spec.limits,        null.get(), child_output.get(),
+                            child_progress.get(),        report_write.get(), getpid()};
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork");
-  if (pid == 0) becomeTask(plan);
+  if (pid == 0) {  // of a process with threads: async-signal-safe calls only
+    setUpChild(setup);
+    execve(argv.front(), argv.data(), environment.data());
+    giveUp(4, "exec", errno);
+  }
   setpgid(pid, pid);  // both sides do it, so that neither can be early; after exec it fails, harmlessly
   report_write.reset();
 
-  SpawnError failed;
+  ChildReport failed;
   ssize_t got;
   do {
     got = read(report_read.get(), &failed, sizeof(failed));
   } while (got < 0 && errno == EINTR);
   if (got != static_cast<ssize_t>(sizeof(failed))) return pid;
   waitpid(pid, nullptr, 0);
+  return cannotStart(spec, failed);
+}
+
+absl::Status cannotStart(const ChildSpec& spec, const ChildReport& report) {
   return absl::FailedPreconditionError(
-      absl::StrCat("cannot start ", spec.argv.front(), ": ", failed.step, ": ", strerror(failed.error)));
+      absl::StrCat("cannot start ", spec.argv.front(), ": ", report.step, ": ", strerror(report.error)));
+}
+
+std::vector<std::string> cleanEnvironment() {
+  std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8"};
+  for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+    if (const char* value = std::getenv(name)) environment.push_back(absl::StrCat(name, "=", value));
+  }
+  return environment;
 }
 
 }  // namespace tessera::worker

@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "workers/child_end.h"
 #include "workers/progress_stream.h"
+#include "workers/spawn.h"
 
 namespace tessera::worker {
 namespace {
@@ -58,11 +58,8 @@ ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const
   const bool execute = runsGeneratedCode(task.kind());
   ChildSpec spec;
   spec.argv = {runner.binary, folder, "--profile", execute ? "execute" : "compile"};
-  spec.environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", absl::StrCat("HOME=", folder, "/tmp"),
-                      absl::StrCat("TMPDIR=", folder, "/tmp")};
-  for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
-    if (const char* value = std::getenv(name)) spec.environment.push_back(absl::StrCat(name, "=", value));
-  }
+  spec.environment = cleanEnvironment();
+  for (const char* name : {"HOME", "TMPDIR"}) spec.environment.push_back(absl::StrCat(name, "=", folder, "/tmp"));
   spec.working_folder = folder + "/tmp";
   spec.kill_grace = runner.kill_grace;
   spec.run_timeout = Milliseconds((task.run_timeout_us() + 999) / 1000);
@@ -84,9 +81,14 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
   }
   const ChildSpec spec = childSpecFor(runner, task, folder.path());
   ProgressDecoder decoder;
-  auto child = ChildProcess::start(spec, [&](std::string_view bytes) {
-    if (auto progress = decoder.feed(bytes)) on_progress(*progress);
-  });
+  Spawn spawn;
+  if (runner.forks) spawn = [&](const auto&... how) { return runner.forks->fork(how...); };
+  auto child = ChildProcess::start(
+      spec,
+      [&](std::string_view bytes) {
+        if (auto progress = decoder.feed(bytes)) on_progress(*progress);
+      },
+      spawn);
   if (!child.ok()) return failedInternally(std::string(child.status().message()));
   ChildEnd end;
   {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "tessera/v1/task.pb.h"
 #include "workers/cancellation.h"
 #include "workers/child_process.h"
+#include "workers/fork_server.h"
 #include "workers/scratch.h"
 
 namespace tessera::worker {
@@ -15,6 +17,7 @@ struct TaskRunner {
   std::string binary;
   int64_t default_memory_bytes = 0;  ///< address space of a task that states no limit
   Milliseconds kill_grace{1000};
+  std::shared_ptr<ForkServer> forks;  ///< of `binary`; null: it is executed for every task
 };
 
 /// What a task process is started with: program and profile, clean environment, limits, deadline.

@@ -20,16 +20,27 @@ namespace {
 
 using v1::Failure;
 
-class TaskRunTest : public testing::Test {
+/// How a task process comes into being.
+enum class Start { kExecuted, kForked };
+
+std::string nameOf(Start start) { return start == Start::kExecuted ? "Executed" : "Forked"; }
+
+class TaskRunFixture : public testing::Test {
  protected:
-  void SetUp() override {
+  void setUp(Start start) {
     adoptOrphans();
     scratch_ = *Scratch::open(temporary_.path());
-    runner_.binary = TESSERA_MISBEHAVING_TASK;
     runner_.kill_grace = Milliseconds(100);
+    useProgram(TESSERA_MISBEHAVING_TASK, start);
+  }
+
+  void useProgram(const std::string& binary, Start start) {
+    runner_.binary = binary;
+    if (start == Start::kForked) runner_.forks = std::make_shared<ForkServer>(binary);
   }
 
   void TearDown() override {
+    runner_.forks.reset();
     // No zombie and no living descendant, whatever the task did.
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
     EXPECT_EQ(errno, ECHILD);
@@ -64,7 +75,15 @@ class TaskRunTest : public testing::Test {
   Cancellation attempt_;
 };
 
-TEST_F(TaskRunTest, SuccessCarriesTheResultAndItsCost) {
+class TaskRunTest : public TaskRunFixture, public testing::WithParamInterface<Start> {
+ protected:
+  void SetUp() override { setUp(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(, TaskRunTest, testing::Values(Start::kExecuted, Start::kForked),
+                         [](const auto& info) { return nameOf(info.param); });
+
+TEST_P(TaskRunTest, SuccessCarriesTheResultAndItsCost) {
   const v1::TaskResult result = run(taskNamed("succeed:3"));
   ASSERT_FALSE(result.has_failure()) << result.failure().ShortDebugString();
   EXPECT_EQ(result.assemble().artifact_file(), "made");
@@ -72,13 +91,13 @@ TEST_F(TaskRunTest, SuccessCarriesTheResultAndItsCost) {
   EXPECT_GT(result.usage().peak_rss_bytes(), 0);
 }
 
-TEST_F(TaskRunTest, FailureOfTheTaskItselfPassesThrough) {
+TEST_P(TaskRunTest, FailureOfTheTaskItselfPassesThrough) {
   const Failure failure = failureOf("fail");
   EXPECT_EQ(failure.reason(), Failure::INVALID_MODEL);
   EXPECT_EQ(failure.message(), "node 'a': bad");
 }
 
-TEST_F(TaskRunTest, SignalsAreCrashes) {
+TEST_P(TaskRunTest, SignalsAreCrashes) {
   const std::pair<const char*, int> cases[] = {
       {"segfault", SIGSEGV}, {"abort", SIGABRT}, {"illegal", SIGILL}, {"fpe", SIGFPE}, {"kill-self", SIGKILL}};
   for (const auto& [behaviour, signal] : cases) {
@@ -88,11 +107,11 @@ TEST_F(TaskRunTest, SignalsAreCrashes) {
   }
 }
 
-TEST_F(TaskRunTest, CrashMessageCarriesTheLastWords) {
+TEST_P(TaskRunTest, CrashMessageCarriesTheLastWords) {
   EXPECT_THAT(failureOf("abort").message(), testing::HasSubstr("assertion failed: everything"));
 }
 
-TEST_F(TaskRunTest, ExitCodesAreToldApart) {
+TEST_P(TaskRunTest, ExitCodesAreToldApart) {
   const std::pair<int, Failure::Reason> cases[] = {{0, Failure::INTERNAL},
                                                    {7, Failure::CRASHED},
                                                    {kTaskOutOfMemory, Failure::OUT_OF_MEMORY},
@@ -103,18 +122,18 @@ TEST_F(TaskRunTest, ExitCodesAreToldApart) {
   }
 }
 
-TEST_F(TaskRunTest, ResultThatCannotBeParsedIsInternal) {
+TEST_P(TaskRunTest, ResultThatCannotBeParsedIsInternal) {
   EXPECT_EQ(failureOf("garbage-result").reason(), Failure::INTERNAL);
 }
 
-TEST_F(TaskRunTest, MissingProgramIsNamed) {
-  runner_.binary = "/nonexistent/tessera-task";
+TEST_P(TaskRunTest, MissingProgramIsNamed) {
+  useProgram("/nonexistent/tessera-task", GetParam());
   const Failure failure = failureOf("succeed");
   EXPECT_EQ(failure.reason(), Failure::INTERNAL);
   EXPECT_THAT(failure.message(), testing::HasSubstr("/nonexistent/tessera-task"));
 }
 
-TEST_F(TaskRunTest, DeadlineEndsAnEndlessLoop) {
+TEST_P(TaskRunTest, DeadlineEndsAnEndlessLoop) {
   v1::TaskSpec task = taskNamed("spin");
   task.set_run_timeout_us(200'000);
   const Failure failure = run(task).failure();
@@ -122,7 +141,7 @@ TEST_F(TaskRunTest, DeadlineEndsAnEndlessLoop) {
   EXPECT_EQ(failure.accepted(), "at most 200 ms");
 }
 
-TEST_F(TaskRunTest, DeadlineEndsATaskThatIgnoresSigterm) {
+TEST_P(TaskRunTest, DeadlineEndsATaskThatIgnoresSigterm) {
   v1::TaskSpec task = taskNamed("ignore-term");
   task.set_run_timeout_us(200'000);
   const Failure failure = run(task).failure();
@@ -130,7 +149,7 @@ TEST_F(TaskRunTest, DeadlineEndsATaskThatIgnoresSigterm) {
   EXPECT_EQ(failure.signal(), SIGKILL);
 }
 
-TEST_F(TaskRunTest, EndlessOutputNeitherBlocksNorGrowsAnything) {
+TEST_P(TaskRunTest, EndlessOutputNeitherBlocksNorGrowsAnything) {
   v1::TaskSpec task = taskNamed("chatter");
   task.set_run_timeout_us(300'000);
   EXPECT_EQ(run(task).failure().reason(), Failure::RUN_DEADLINE_EXCEEDED);
@@ -138,7 +157,7 @@ TEST_F(TaskRunTest, EndlessOutputNeitherBlocksNorGrowsAnything) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !__has_feature(address_sanitizer) && \
     !__has_feature(thread_sanitizer)
-TEST_F(TaskRunTest, UnboundedAllocationIsOutOfMemory) {
+TEST_P(TaskRunTest, UnboundedAllocationIsOutOfMemory) {
   v1::TaskSpec task = taskNamed("allocate");
   task.set_memory_limit_bytes(512 << 20);
   const Failure failure = run(task).failure();
@@ -147,7 +166,7 @@ TEST_F(TaskRunTest, UnboundedAllocationIsOutOfMemory) {
 }
 #endif
 
-TEST_F(TaskRunTest, CancelEndsAWholeFamilyThatIgnoresSigterm) {
+TEST_P(TaskRunTest, CancelEndsAWholeFamilyThatIgnoresSigterm) {
   // 1 + 2 + 4 processes, all of which must have said that they are ready before the cancel.
   int ready = 0;
   const Failure failure = run(taskNamed("unconfined-multiply"), [&](const v1::Progress&) {
@@ -157,33 +176,72 @@ TEST_F(TaskRunTest, CancelEndsAWholeFamilyThatIgnoresSigterm) {
   EXPECT_EQ(failure.signal(), SIGKILL);
 }
 
-TEST_F(TaskRunTest, OrphansOfASuccessfulTaskAreEnded) {
+TEST_P(TaskRunTest, OrphansOfASuccessfulTaskAreEnded) {
   EXPECT_FALSE(run(taskNamed("unconfined-orphan")).has_failure());
 }
 
-TEST_F(TaskRunTest, CancelBeforeTheStartIsNotForgotten) {
+TEST_P(TaskRunTest, CancelBeforeTheStartIsNotForgotten) {
   attempt_.cancel(StopReason::kLost);
   EXPECT_EQ(failureOf("sleep").reason(), Failure::LEASE_LOST);
 }
 
-TEST_F(TaskRunTest, StopInTimeForTheServersPromise) {
+TEST_P(TaskRunTest, StopInTimeForTheServersPromise) {
   // Cancel promises two seconds, of which half a second is the heartbeat's.
   EXPECT_LE(TaskRunner().kill_grace, Milliseconds(1000));
 }
 
-TEST_F(TaskRunTest, TaskStartsClean) {
+TEST_P(TaskRunTest, TaskStartsClean) {
   setenv("TESSERA_SECRET", "token", 1);
   const v1::TaskResult result = run(taskNamed("unconfined-self-check"));
   unsetenv("TESSERA_SECRET");
   EXPECT_FALSE(result.has_failure()) << result.failure().message();
 }
 
-TEST_F(TaskRunTest, ProgressArrivesInOrder) {
+TEST_P(TaskRunTest, ProgressArrivesInOrder) {
   std::vector<int> done;
   run(taskNamed("progress:50"), [&](const v1::Progress& progress) { done.push_back(progress.done()); });
   ASSERT_FALSE(done.empty());
   EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
   EXPECT_EQ(done.back(), 3);
+}
+
+// ---- The program that has started ----
+
+class ForkServerTest : public TaskRunFixture {
+ protected:
+  void SetUp() override { setUp(Start::kForked); }
+};
+
+TEST_F(ForkServerTest, IsStartedOnceAndAgainWhenItHasEnded) {
+  EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
+  const pid_t first = runner_.forks->pid();
+  EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
+  EXPECT_EQ(runner_.forks->pid(), first);
+  kill(first, SIGKILL);
+  EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
+  EXPECT_NE(runner_.forks->pid(), first);
+}
+
+TEST_F(ForkServerTest, OutlivesTasksThatCrash) {
+  EXPECT_EQ(failureOf("segfault").signal(), SIGSEGV);
+  const pid_t first = runner_.forks->pid();
+  EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
+  EXPECT_EQ(runner_.forks->pid(), first);
+}
+
+TEST_F(ForkServerTest, ProgramThatCannotServeIsNamed) {
+  useProgram("/bin/false", Start::kForked);
+  const Failure failure = failureOf("succeed");
+  EXPECT_EQ(failure.reason(), Failure::INTERNAL);
+  EXPECT_THAT(failure.message(), testing::HasSubstr("/bin/false --serve"));
+}
+
+TEST_F(ForkServerTest, StepThatFailsIsNamed) {
+  ChildSpec spec = childSpecFor(runner_, taskNamed("succeed"), temporary_.path());
+  spec.working_folder = "/nonexistent";
+  const auto child = ChildProcess::start(
+      spec, [](std::string_view) {}, [&](const auto&... how) { return runner_.forks->fork(how...); });
+  EXPECT_THAT(child.status().message(), testing::HasSubstr("working folder: No such file"));
 }
 
 // ---- The sandbox ----
@@ -197,16 +255,21 @@ void PrintTo(const SandboxCase& each, std::ostream* stream) {
   *stream << profileName(each.profile) << " " << each.behaviour;
 }
 
-class ForbiddenCallTest : public TaskRunTest, public testing::WithParamInterface<SandboxCase> {};
+class ForbiddenCallTest : public TaskRunFixture, public testing::WithParamInterface<std::tuple<SandboxCase, Start>> {
+ protected:
+  void SetUp() override { setUp(std::get<Start>(GetParam())); }
+};
 
 TEST_P(ForbiddenCallTest, KillsTheTaskWithSigsys) {
-  const Failure failure = failureOf(GetParam().behaviour, GetParam().profile);
+  const auto& forbidden = std::get<SandboxCase>(GetParam());
+  const Failure failure = failureOf(forbidden.behaviour, forbidden.profile);
   EXPECT_EQ(failure.reason(), Failure::SANDBOX_VIOLATION) << failure.ShortDebugString();
   EXPECT_EQ(failure.signal(), SIGSYS);
 }
 
-std::string nameOf(const testing::TestParamInfo<SandboxCase>& info) {
-  std::string name = std::string(profileName(info.param.profile)) + "_" + info.param.behaviour;
+std::string nameOfCase(const testing::TestParamInfo<std::tuple<SandboxCase, Start>>& info) {
+  const auto& [forbidden, start] = info.param;
+  std::string name = nameOf(start) + "_" + std::string(profileName(forbidden.profile)) + "_" + forbidden.behaviour;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -214,40 +277,43 @@ std::string nameOf(const testing::TestParamInfo<SandboxCase>& info) {
 constexpr Profile kCompile = Profile::kCompile;
 constexpr Profile kExecute = Profile::kExecute;
 
-INSTANTIATE_TEST_SUITE_P(Compile, ForbiddenCallTest,
-                         testing::Values(SandboxCase{"socket", kCompile}, SandboxCase{"unix-socket", kCompile},
-                                         SandboxCase{"fork", kCompile}, SandboxCase{"exec", kCompile},
-                                         SandboxCase{"ptrace", kCompile}, SandboxCase{"kill-parent", kCompile},
-                                         SandboxCase{"setsid", kCompile}),
-                         nameOf);
-INSTANTIATE_TEST_SUITE_P(Execute, ForbiddenCallTest,
-                         testing::Values(SandboxCase{"socket", kExecute}, SandboxCase{"unix-socket", kExecute},
-                                         SandboxCase{"fork", kExecute}, SandboxCase{"exec", kExecute},
-                                         SandboxCase{"ptrace", kExecute}, SandboxCase{"kill-parent", kExecute},
-                                         SandboxCase{"setsid", kExecute}, SandboxCase{"create-outside", kExecute},
-                                         SandboxCase{"create-in-scratch", kExecute},
-                                         SandboxCase{"read-outside", kExecute}, SandboxCase{"rename", kExecute},
-                                         SandboxCase{"unlink", kExecute}, SandboxCase{"mkdir", kExecute},
-                                         SandboxCase{"thread", kExecute}),
-                         nameOf);
+auto eitherWay(std::initializer_list<SandboxCase> cases) {
+  return testing::Combine(testing::ValuesIn(std::vector(cases)), testing::Values(Start::kExecuted, Start::kForked));
+}
 
-TEST_F(TaskRunTest, CompileProfileAllowsThreadsAndFilesInScratch) {
+INSTANTIATE_TEST_SUITE_P(Compile, ForbiddenCallTest,
+                         eitherWay({SandboxCase{"socket", kCompile}, SandboxCase{"unix-socket", kCompile},
+                                    SandboxCase{"fork", kCompile}, SandboxCase{"exec", kCompile},
+                                    SandboxCase{"ptrace", kCompile}, SandboxCase{"kill-parent", kCompile},
+                                    SandboxCase{"setsid", kCompile}}),
+                         nameOfCase);
+INSTANTIATE_TEST_SUITE_P(Execute, ForbiddenCallTest,
+                         eitherWay({SandboxCase{"socket", kExecute}, SandboxCase{"unix-socket", kExecute},
+                                    SandboxCase{"fork", kExecute}, SandboxCase{"exec", kExecute},
+                                    SandboxCase{"ptrace", kExecute}, SandboxCase{"kill-parent", kExecute},
+                                    SandboxCase{"setsid", kExecute}, SandboxCase{"create-outside", kExecute},
+                                    SandboxCase{"create-in-scratch", kExecute}, SandboxCase{"read-outside", kExecute},
+                                    SandboxCase{"rename", kExecute}, SandboxCase{"unlink", kExecute},
+                                    SandboxCase{"mkdir", kExecute}, SandboxCase{"thread", kExecute}}),
+                         nameOfCase);
+
+TEST_P(TaskRunTest, CompileProfileAllowsThreadsAndFilesInScratch) {
   EXPECT_FALSE(run(taskNamed("thread")).has_failure());
   EXPECT_EQ(failureOf("create-in-scratch").message(), "the task exited with status 77 and no result");
 }
 
-TEST_F(TaskRunTest, ExecuteProfileAllowsComputing) {
+TEST_P(TaskRunTest, ExecuteProfileAllowsComputing) {
   const v1::TaskResult result = run(taskNamed("compute", kExecute));
   ASSERT_FALSE(result.has_failure()) << result.failure().ShortDebugString();
   EXPECT_EQ(digestFile(folder_->output("early"))->size_bytes(), 6);
 }
 
-TEST_F(TaskRunTest, ExecuteProfileStillCountsMemoryAndCrashes) {
+TEST_P(TaskRunTest, ExecuteProfileStillCountsMemoryAndCrashes) {
   EXPECT_EQ(failureOf("segfault", kExecute).signal(), SIGSEGV);
   EXPECT_EQ(failureOf("abort", kExecute).signal(), SIGABRT);
 }
 
-TEST_F(TaskRunTest, FilesOutsideScratchAreOutOfReach) {
+TEST_P(TaskRunTest, FilesOutsideScratchAreOutOfReach) {
   if (landlockAbi() == 0) GTEST_SKIP() << "this kernel has no Landlock";
   v1::TaskSpec task = taskNamed("write-input");
   task.add_inputs()->set_sha256(std::string(64, 'a'));

@@ -44,6 +44,7 @@ struct Flags {
   int slots = 1;
   std::string log_level = "info";
   bool die_with_parent = false;
+  bool execute_tasks = false;
 };
 
 // SIGTERM and SIGINT drain, a second one stops at once, and so does SIGQUIT, which --die-with-parent has
@@ -83,6 +84,13 @@ int run(Flags& flags, const sigset_t& signals) {
   if (flags.options.runner.default_memory_bytes <= 0) {
     // Address space is more than memory in use: mapped libraries and weights count in full.
     flags.options.runner.default_memory_bytes = identity->host().memory_bytes();
+  }
+  if (!flags.execute_tasks) {
+    flags.options.runner.forks = std::make_shared<ForkServer>(flags.options.runner.binary);
+    if (const absl::Status started = flags.options.runner.forks->start(); !started.ok()) {
+      spdlog::error("{}", std::string(started.message()));
+      return kWorkerFailed;
+    }
   }
   flags.options.identity = *identity;
   spdlog::info("tessera-worker {} ({} slots, compiler {}) for {}", flags.id, flags.slots, identity->compiler_version(),
@@ -127,6 +135,9 @@ int main(int argc, char** argv) {
   app.add_option("--task-binary", flags.options.runner.binary, "The program that does a task")
       ->check(CLI::ExistingFile)
       ->capture_default_str();
+  app.add_flag("--execute-tasks", flags.execute_tasks,
+               "Execute the program anew for every task (its own layout of the address space, 50 ms each) instead of "
+               "forking one that has started");
   app.add_option("--memory-limit", flags.options.runner.default_memory_bytes,
                  "Address space of a task that states no limit, e.g. 16GiB; default: the machine's memory")
       ->transform(CLI::AsSizeValue(false));

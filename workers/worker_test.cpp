@@ -50,6 +50,7 @@ class WorkerTest : public testing::Test {
     options.poll = Milliseconds(100);
     options.runner.binary = TESSERA_MISBEHAVING_TASK;
     options.runner.kill_grace = Milliseconds(100);
+    options.runner.forks = std::make_shared<ForkServer>(options.runner.binary);
     options.identity.set_worker_id("worker");
     options.identity.set_compiler_version("test");
     options.identity.set_slots(slots);
@@ -174,6 +175,7 @@ TEST_F(WorkerTest, TaskRunsOnWhileTheServerRestarts) {
   startWorker();
   const std::string id = server_.addTask(taskNamed("nap:500"));
   server_.waitForLease(id);
+  while (entriesIn(attempts()) == 0) std::this_thread::yield();  // the answer has arrived before the server goes
   server_.stop();
   server_.start();
   const auto report = server_.waitForReport(id);

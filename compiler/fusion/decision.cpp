@@ -55,6 +55,24 @@ double onceSeconds(const Chain& chain, const ChainMachine& machine) {
   return (bytes + written) / holder(machine, bytes).bytes_per_second;
 }
 
+/// Seconds to move what is only moved: all of it in steps of their own, or `slices` times what one of them needs.
+double moveSeconds(const Chain& chain, const ChainMachine& machine, const Between& between, const SlicePlan* slices) {
+  double seconds = 0;
+  for (const Moved& moved : between.moved) {
+    const auto bytes = static_cast<double>(chain.tensors[moved.tensor].element_bytes);
+    if (!slices) {
+      const double elements = wholeBytes(chain, moved.tensor) / bytes;
+      seconds +=
+          machine.step_seconds + elements * (moved.turned ? kTurnCycles : kCopyCycles) / machine.cycles_per_second;
+      continue;
+    }
+    const auto elements = static_cast<double>(footprint(chain, moved.tensor, slices->tiles) * slices->slices);
+    seconds += static_cast<double>(slices->slices) * kNestSeconds +
+               elements * (moved.turned ? kSliceTurnCycles : kSliceCopyCycles) / machine.cycles_per_second;
+  }
+  return seconds;
+}
+
 std::string micro(double seconds) { return absl::StrFormat("%.1f us", seconds * 1e6); }
 std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6); }
 
@@ -121,6 +139,7 @@ absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target) {
     return absl::InvalidArgumentError(absl::StrCat("target ", target.name(), ": no unit states clock and operations"));
   const double hertz = target.units(0).frequency_ghz() * 1e9;
   machine.flops_per_second = target.units(0).ops_per_cycle() * hertz;
+  machine.cycles_per_second = hertz;
   machine.cores = std::max(1, target.units(0).count());
   for (const v1::MemoryLevel& level : target.memory()) {
     if (level.bandwidth_bytes_per_cycle() <= 0) continue;
@@ -131,6 +150,10 @@ absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target) {
     return absl::InvalidArgumentError(
         absl::StrCat("target ", target.name(), ": fewer than two memory levels with a bandwidth"));
   return machine;
+}
+
+double betweenSteps(const ChainMachine& machine, double bytes) {
+  return machine.step_seconds + 3 * bytes / holder(machine, bytes).bytes_per_second;
 }
 
 absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine& machine, const Between& between,
@@ -195,16 +218,20 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   }
   const ChainMachine::MemoryLevel& memory = machine.levels[level];
   const double intermediate_bytes = intermediateBytes(chain), capacity = share * memory.capacity_bytes;
-  const Apart alone = apart(chain, machine, level, between, capacity, intermediate_bytes);
+  Apart alone = apart(chain, machine, level, between, capacity, intermediate_bytes);
+  alone.seconds += moveSeconds(chain, machine, between, nullptr);
   decision.unfused_seconds = alone.seconds;
   decision.unfused_bytes = alone.bytes;
+  for (const Moved& moved : between.moved) decision.unfused_bytes += 2 * wholeBytes(chain, moved.tensor);
   if (!alone.fault.empty())
     return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
-  const SliceMachine core{.capacity_bytes = capacity,
-                          .bytes_per_second = machine.levels[level + 1].bytes_per_second,
-                          .near_bytes_per_second = memory.bytes_per_second,
-                          .flops_per_second = machine.flops_per_second,
-                          .cores = machine.cores};
+  SliceMachine core{.capacity_bytes = capacity,
+                    .bytes_per_second = machine.levels[level + 1].bytes_per_second,
+                    .near_bytes_per_second = memory.bytes_per_second,
+                    .flops_per_second = machine.flops_per_second,
+                    .cores = machine.cores};
+  for (const Moved& moved : between.moved)
+    if (moved.tensor != chain.members.back().output) core.copied.push_back(moved.tensor);
   auto slices = planSlices(chain, cut, core, between.running);
   if (!slices.ok()) {
     decision.fused_seconds = INFINITY;
@@ -217,7 +244,11 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   decision.fused_seconds =
       std::max(slices->seconds, elapsed(slices->flops / machine.flops_per_second, onceSeconds(chain, machine))) +
       idle * (between.passes * intermediate_bytes / memory.bytes_per_second + between.flops / machine.flops_per_second);
+  decision.fused_seconds += idle * moveSeconds(chain, machine, between, &*slices);
   std::string note;
+  if (!between.moved.empty())
+    note = absl::StrCat(" with ", between.moved.size(), between.moved.size() == 1 ? " change" : " changes",
+                        " of layout or padding");
   const double again = slices->flops / flopsOf(chain) - 1;
   if (again > 1e-3) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% computed again)", 100 * again));
   if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));

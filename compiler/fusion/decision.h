@@ -27,17 +27,35 @@ struct ChainMachine {
   std::vector<MemoryLevel> levels;  ///< nearest first
   double step_seconds = 1e-6;       ///< of one more call with its barrier
   int cores = 1;                    ///< slices are dealt to so many
+  double cycles_per_second = 1e9;
 };
 
 /// Fails with INVALID_ARGUMENT when the description lacks a clock, operations per cycle or two memory levels.
 absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target);
 
-/// What stands between the members: how often every element of an intermediate is read or written by operators in
-/// between (a softmax: 6), and how many steps of their own these would be.
+/// A tensor that is only moved to where a member reads it, or from where one has written it: a padded copy, another
+/// layout. The copy is a step of its own, or part of each slice.
+struct Moved {
+  int tensor = 0;
+  bool turned = false;  ///< what is contiguous in one place is not in the other
+};
+
+/// Cycles for each element of f32 that a step of its own copies, in and out of the last cache, padding or turning it
+/// (LayoutPrices says the same), and that a slice copies, between the last cache and the core's own.
+inline constexpr double kCopyCycles = 1.2, kTurnCycles = 2;
+inline constexpr double kSliceCopyCycles = 0.5, kSliceTurnCycles = 1;
+
+/// Seconds for `bytes` that lie between two steps to be written and read again, a step included: all that running both
+/// slice by slice could save. Lines are read before they are written.
+double betweenSteps(const ChainMachine& machine, double bytes);
+
+/// What stands between and around the members: how often every element of an intermediate is read or written by
+/// operators in between (a softmax: 6), and how many steps of their own these would be.
 struct Between {
   double passes = 0;
   int steps = 0;
-  double flops = 0;  ///< arithmetic of these and of what follows the members, over all points
+  double flops = 0;               ///< arithmetic of these and of what follows the members, over all points
+  std::vector<Moved> moved = {};  ///< before the first member and behind the last
   int running = -1;  ///< loop along which a softmax runs between the last two members: may be cut into blocks (r0)
 };
 

@@ -152,6 +152,7 @@ class Slicer {
   std::vector<double> resident(const Tiles& tiles, SlicePlan& plan) const {
     plan.held_bytes = 0;
     for (size_t t = 0; t < chain_.tensors.size(); ++t) plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
+    for (int tensor : machine_.copied) plan.held_bytes += bytesOf(chain_, tensor, tiles);
     if (plan.held_bytes > machine_.capacity_bytes) return {};
     const Structure structure(chain_, plan.order, Intermediates::kBlock);
     std::vector<double> volumes;

@@ -39,6 +39,7 @@ struct SliceMachine {
   double flops_per_second = 0;
   int cores = 1;
   double nest_seconds = kNestSeconds;
+  std::vector<int> copied = {};  ///< tensors that slices copy first hold the original as well
 };
 
 /// Part of the shorter of arithmetic and movement that does not hide behind the longer one. Measured with fusion_gains

@@ -153,6 +153,9 @@ CASES = (
     (convolutions, (16, 31, 29, 48, 32, 3, 1, 1), None),
     (convolutions, (16, 111, 113, 48, 16, 3, 1, 2), None),
     (convolutions, (64, 56, 56, 64, 64, 1, 3, 1), False),
+    (convolutions, (32, 147, 147, 64, 80, 3, 1, 2), None),
+    (convolutions, (256, 53, 59, 192, 64, 1, 1, 1), None),
+    (convolutions, (31, 61, 127, 40, 23, 3, 1, 2), None),
 )
 
 # batch, rows, depth, keys, width, masked keys

@@ -75,13 +75,19 @@ class FaultService(Service):
         return found
 
     def tasks(self):
-        """{process id: folder of the attempt} of live task processes. They inherit no environment to be known by."""
+        """{process id: folder of the attempt} of live task processes. They inherit no environment to be known by, but
+        work in tmp/ of their attempt's folder."""
         found = {}
         for entry in os.scandir("/proc"):
-            if entry.name.isdigit():
-                words = command_line(entry.name)
-                if len(words) > 1 and os.path.basename(words[0]) == "tessera-task" and words[1].startswith(str(self.data)):
-                    found[int(entry.name)] = pathlib.Path(words[1])
+            if not entry.name.isdigit():
+                continue
+            words = command_line(entry.name)
+            if not words or os.path.basename(words[0]) != "tessera-task":
+                continue
+            with contextlib.suppress(OSError):
+                folder = os.readlink(f"/proc/{entry.name}/cwd")
+                if folder.startswith(str(self.data)):
+                    found[int(entry.name)] = pathlib.Path(folder.removesuffix(" (deleted)")).parent
         return found
 
     def wait_for_task(self, patience_s=PATIENCE_S):

@@ -3,17 +3,23 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/pipeline.h"
 #include "compiler/target/host.h"
+#include "compiler/warm_up.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "proto/failure.h"
 #include "proto/version/version.h"
 #include "tessera/v1/worker_service.pb.h"
 #include "workers/exit_codes.h"
 #include "workers/sandbox/memory_faults.h"
+#include "workers/serve_forks.h"
 #include "workers/task/task_kinds.h"
 
 namespace {
@@ -68,6 +74,12 @@ void run(const std::string& scratch, const std::string& profile_name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments == std::vector<std::string>{kServeFlag}) {
+    // What fails here fails in the first task as well, and is said there.
+    (void)compiler::warmUp();
+    arguments = serveForks();
+  }
   exitWhenMemoryRunsOut();
   llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { exitOutOfMemory(); });
   CLI::App app("Does the task in a scratch folder: task.pb and in/ are read, result.pb and out/ are written.",
@@ -80,8 +92,15 @@ int main(int argc, char** argv) {
   app.add_flag("--describe", describe_host,
                "Write this machine, compiler version and operators to descriptor 3, as a message")
       ->excludes(folder);
+  bool serve = false;
+  app.add_flag(kServeFlag, serve, "Become one more process for each request at descriptor 3")->excludes(folder);
   app.set_version_flag("--version", compilerVersion());
-  CLI11_PARSE(app, argc, argv);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
   if (describe_host) _exit(describe());
   run(scratch, profile);
   // Tearing down a compiler costs more than the small tasks themselves; the kernel does it for nothing.

@@ -27,6 +27,7 @@
 #include "workers/progress_stream.h"
 #include "workers/sandbox/memory_faults.h"
 #include "workers/sandbox/sandbox.h"
+#include "workers/serve_forks.h"
 
 namespace {
 
@@ -121,8 +122,6 @@ void dieBy(int number) {
   raise(number);
 }
 
-char** environment_of_main = nullptr;
-
 using Behaviours = std::map<std::string, std::function<void(Task&)>>;
 
 Behaviours behaviours() {
@@ -214,7 +213,7 @@ Behaviours behaviours() {
          const std::vector<std::string> expected = {
              "0", "1", "2", "3", std::to_string(task.result_fd), std::to_string(task.open_fd)};
          if (openDescriptors() != expected) _exit(92);
-         for (char** variable = environment_of_main; *variable != nullptr; ++variable) {
+         for (char** variable = environ; *variable != nullptr; ++variable) {
            if (strncmp(*variable, "TESSERA_SECRET", 14) == 0) _exit(93);
          }
          if (getpgrp() != getpid()) _exit(94);
@@ -319,18 +318,19 @@ int describe() {
 
 }  // namespace
 
-int main(int argc, char** argv, char** environment) {
-  environment_of_main = environment;
-  if (argc == 2 && strcmp(argv[1], "--describe") == 0) return describe();
-  if (argc != 4) return 98;
+int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments == std::vector<std::string>{kServeFlag}) arguments = serveForks();
+  if (arguments == std::vector<std::string>{"--describe"}) return describe();
+  if (arguments.size() != 3) return 98;
   exitWhenMemoryRunsOut();
   Task task;
-  task.scratch = argv[1];
+  task.scratch = arguments[0];
   std::ifstream file(task.scratch + "/task.pb", std::ios::binary);
   if (!task.spec.ParseFromIstream(&file)) return 99;
   file.close();
   std::string name = task.spec.assemble().name();
-  std::string profile = argv[3];
+  std::string profile = arguments[2];
   if (name.starts_with("unconfined-")) {  // what the supervisor must master without the sandbox's help
     name = name.substr(strlen("unconfined-"));
     profile = "none";

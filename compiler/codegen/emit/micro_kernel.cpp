@@ -54,14 +54,15 @@ class TileEmitter {
     } else if (plan_.strategy == kTransformStrategy) {
       keep(transformBlock());
     } else {
+      const bool blocked = !plan_.reductions.empty() && plan_.block[plan_.reductions[0]] > 0;
       Values accumulators;
       for (size_t p = 0; p < points_.size(); ++p)
         for (size_t o = 0; o < outputs; ++o)
-          accumulators.push_back(plan_.horizontal ? neutral(o) : initial(p, 0, o, plan_.lanes));
-      if (plan_.fetch_results) fetch_.results();
+          accumulators.push_back(plan_.horizontal || blocked ? neutral(o) : initial(p, 0, o, plan_.lanes));
+      if (plan_.fetch_results) fetch_.startResults();
       if (plan_.fetch_panel) fetch_.startPanel();
-      const int blocked = plan_.reductions.empty() ? -1 : plan_.reductions[0];
-      if (blocked >= 0 && plan_.block[blocked] > 0) return emitBlock(blocked, accumulators);
+      if (!plan_.next_slice.empty()) fetch_.startNextSlice(context_);
+      if (blocked) return emitBlock(plan_.reductions[0], accumulators);
       accumulators = reduce(0, accumulators);
       keep(accumulators);
       if (plan_.horizontal) combineLanes();
@@ -113,9 +114,16 @@ class TileEmitter {
         registers_[p].push_back(evaluate(s, p, lanes, old));
       }
     for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
-      for (size_t p = 0; p < points_.size(); ++p)
-        for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
-          if (nest_.statements[s].stored[o]) memory_.store(slotOf(s, true, o), points_[p], lanes, registers_[p][s][o]);
+      for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
+        if (nest_.statements[s].stored[o]) storeAll(s, o, lanes);
+  }
+
+  void storeAll(int statement, size_t output, int lanes) {
+    const int slot = slotOf(statement, true, output), along = memory_.turnedStore(slot, lanes);
+    Values values;
+    for (const auto& registers : registers_) values.push_back(registers[statement][output]);
+    if (along >= 0) return memory_.storeTurned(slot, points_, along, values);
+    for (auto [point, value] : llvm::zip_equal(points_, values)) memory_.store(slot, point, lanes, value);
   }
 
   /// Copies and transposes: each point is stored before the next is made, so that few values are alive.
@@ -132,29 +140,33 @@ class TileEmitter {
     }
   }
 
-  /// One block of a reduction that is cut: the first starts from the initial values, the others from the partial
-  /// sums in memory; the last goes on to the followers, the others leave their sums.
-  void emitBlock(int loop, const Values& start) {
+  /// One block of a reduction that is cut: its sums are added to the initial values by the first block, by the others
+  /// to the partial sums in memory, which have come near meanwhile; the last goes on to the followers, the others leave
+  /// their sums.
+  void emitBlock(int loop, const Values& neutral) {
     const RegisterRef partial = *partialSums(nest_);
     Value begin = tile_.origin[loop];
     auto compare = [&](arith::CmpIPredicate predicate, int64_t bound) -> Value {
       return arith::CmpIOp::create(b_, loc_, predicate, begin, constantI64(bound));
     };
+    Values accumulators = reduce(0, neutral);
     Value is_first = compare(arith::CmpIPredicate::eq, 0);
-    auto entry = mlir::scf::IfOp::create(b_, loc_, mlir::TypeRange(mlir::ValueRange(start)), is_first, true);
-    Values loaded;
+    auto before = mlir::scf::IfOp::create(b_, loc_, mlir::TypeRange(mlir::ValueRange(neutral)), is_first, true);
     {
       OpBuilder::InsertionGuard guard(b_);
-      b_.setInsertionPointToStart(entry.thenBlock());
-      mlir::scf::YieldOp::create(b_, loc_, start);
-      b_.setInsertionPointToStart(entry.elseBlock());
+      Values first, later;
+      b_.setInsertionPointToStart(before.thenBlock());
+      memory_.forget();
+      for (size_t p = 0; p < points_.size(); ++p) first.push_back(initial(p, 0, 0, plan_.lanes));
+      mlir::scf::YieldOp::create(b_, loc_, first);
+      b_.setInsertionPointToStart(before.elseBlock());
       memory_.forget();
       for (const Point& point : points_)
-        loaded.push_back(memory_.load(slotOf(partial.statement, true, partial.output), point, plan_.lanes));
-      mlir::scf::YieldOp::create(b_, loc_, loaded);
+        later.push_back(memory_.load(slotOf(partial.statement, true, partial.output), point, plan_.lanes));
+      mlir::scf::YieldOp::create(b_, loc_, later);
       memory_.forget();
     }
-    Values accumulators = reduce(0, Values(entry.getResults().begin(), entry.getResults().end()));
+    for (auto [p, value] : llvm::enumerate(accumulators)) value = combine(0, before.getResult(p), value);
     Value is_last = compare(arith::CmpIPredicate::sge, nest_.extents[loop] - plan_.block[loop]);
     auto leave = mlir::scf::IfOp::create(b_, loc_, is_last, true);
     OpBuilder::InsertionGuard guard(b_);
@@ -261,7 +273,8 @@ class TileEmitter {
   /// Reduction loops from `level` inwards, carrying the accumulators.
   Values reduce(size_t level, Values accumulators) {
     if (level == plan_.reductions.size()) {
-      if (plan_.fetch_panel) fetch_.panel(firstStep());
+      if (plan_.fetch_panel || plan_.fetch_results) fetchForTile();
+      if (!plan_.next_slice.empty()) fetch_.nextSlice(firstStep());
       step(0, accumulators);
       return accumulators;
     }
@@ -316,6 +329,12 @@ class TileEmitter {
       mlir::scf::YieldOp::create(b_, loc_, lastSteps());
     }
     return Values(branch.getResults().begin(), branch.getResults().end());
+  }
+
+  void fetchForTile() {
+    Value first = firstStep();
+    if (plan_.fetch_panel) fetch_.panel(first);
+    if (plan_.fetch_results) fetch_.results(first);
   }
 
   /// i64: the first step of this body of unrolled steps, counted over all reduction loops of the block.
@@ -378,33 +397,35 @@ class TileEmitter {
     }
   }
 
+  /// Two partial results of output `output` of the reduction as one.
+  Value combine(size_t output, Value x, Value y) {
+    mlir::Operation* op = combinerOf(nest_.statements[0], static_cast<int>(output))->op;
+    mlir::OperationState state(loc_, op->getName());
+    state.addOperands({x, y});
+    state.addTypes(x.getType());
+    state.attributes = op->getDiscardableAttrDictionary().getValue();
+    state.propertiesAttr = op->getPropertiesAsAttribute();
+    return b_.create(state)->getResult(0);
+  }
+
   /// Horizontal mode: lanes to one scalar, then the initial value (the order of summation differs from the
   /// scalar loop's; nothing else is reassociated).
   void combineLanes() {
     for (size_t p = 0; p < points_.size(); ++p)
       for (size_t o = 0; o < nest_.statements[0].outputs.size(); ++o) {
-        auto combiner = combinerOf(nest_.statements[0], static_cast<int>(o));
         // Pairwise, so that the depth is log2(lanes).
         Value vector = registers_[p][0][o];
-        auto combine = [&](Value x, Value y) {
-          mlir::OperationState state(loc_, combiner->op->getName());
-          state.addOperands({x, y});
-          state.addTypes(x.getType());
-          state.attributes = combiner->op->getDiscardableAttrDictionary().getValue();
-          state.propertiesAttr = combiner->op->getPropertiesAsAttribute();
-          return b_.create(state)->getResult(0);
-        };
         for (int width = plan_.lanes; width > 1; width /= 2) {
           llvm::SmallVector<int64_t> low, high;
           for (int i = 0; i < width / 2; ++i) {
             low.push_back(i);
             high.push_back(i + width / 2);
           }
-          vector = combine(mlir::vector::ShuffleOp::create(b_, loc_, vector, vector, low),
+          vector = combine(o, mlir::vector::ShuffleOp::create(b_, loc_, vector, vector, low),
                            mlir::vector::ShuffleOp::create(b_, loc_, vector, vector, high));
         }
         Value scalar = mlir::vector::ExtractOp::create(b_, loc_, vector, 0);
-        registers_[p][0][o] = combine(initial(p, 0, o, 1), scalar);
+        registers_[p][0][o] = combine(o, initial(p, 0, o, 1), scalar);
       }
   }
 

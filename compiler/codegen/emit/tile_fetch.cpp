@@ -3,6 +3,7 @@
 #include "compiler/codegen/tiling/loop_order.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -13,6 +14,8 @@ using mlir::Value;
 /// Levels that a prefetch names (LLVM's "locality").
 constexpr int kToL1 = 3, kToL2 = 2;
 constexpr int64_t kLine = 64;
+/// Binary digits behind the point of "lines a step".
+constexpr int kScale = 20;
 
 bool inMemory(const Operand& operand) { return operand.access.root && !operand.from; }
 
@@ -73,6 +76,16 @@ Value TileFetch::tileInBlock(llvm::ArrayRef<int> loops) {
   return number ? number : constant(0);
 }
 
+/// Steps of the reduction between two of its blocks, and those of them in one body of unrolled steps.
+std::pair<int64_t, int64_t> TileFetch::stepsAndBody() const {
+  int64_t steps = 1, body = 1;
+  for (int loop : plan_.reductions) {
+    steps *= withinBlock(nest_, plan_, loop);
+    body *= std::min(plan_.tile[loop], nest_.extents[loop]);
+  }
+  return {steps, body};
+}
+
 void TileFetch::startPanel() {
   const mlir::Location loc = b_.getUnknownLoc();
   const auto& inputs = nest_.statements[0].inputs;
@@ -94,12 +107,9 @@ void TileFetch::startPanel() {
   // The last tile of columns has no next one, unless it is a whole tile: then
   // the next reduction block's may follow.
   if (column < 0 || tile_.sizes[column] != plan_.tile[column]) return;
-  int64_t tiles = 1, steps = 1, body = 1;
+  int64_t tiles = 1;
   for (int loop : rows) tiles *= ceilDiv(withinBlock(nest_, plan_, loop), plan_.tile[loop]);
-  for (int loop : plan_.reductions) {
-    steps *= withinBlock(nest_, plan_, loop);
-    body *= std::min(plan_.tile[loop], nest_.extents[loop]);
-  }
+  const auto [steps, body] = stepsAndBody();
   const auto pieces = piecesOf(nest_, plan_, access, points_);
   if (!pieces || tiles < 2 || tiles < pieces->count) return;
   const int64_t line = kLine * 8 / elementBits(access.element), sharers = tiles / pieces->count;
@@ -130,8 +140,58 @@ void TileFetch::panel(Value step) {
                                  /*cache=*/1);
 }
 
+void TileFetch::startNextSlice(const EmitContext& context) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  const auto [steps, body] = stepsAndBody();
+  int64_t tiles = 1;
+  for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
+  Value number;
+  for (int loop : plan_.order) {
+    if (number)
+      number = arith::MulIOp::create(b_, loc, number, constant(ceilDiv(nest_.extents[loop], plan_.tile[loop])));
+    if (!tile_.origin[loop]) continue;
+    Value position = arith::DivUIOp::create(b_, loc, tile_.origin[loop], constant(plan_.tile[loop]));
+    number = number ? arith::AddIOp::create(b_, loc, number, position).getResult() : position;
+  }
+  steps_before_ = number ? arith::MulIOp::create(b_, loc, number, constant(steps)).getResult() : constant(0);
+  for (const FetchedRuns& runs : plan_.next_slice) {
+    const int64_t lines = std::min(runs.lines, ceilDiv(runs.count() * runs.lines * body, tiles * steps));
+    const int64_t groups = ceilDiv(runs.lines, lines);
+    Wanted wanted{context.pointer(runs.access.root), &runs, lines, groups,
+                  (runs.count() * groups << kScale) / (tiles * steps)};
+    const mlir::Type element = memoryType(runs.access.element);
+    for (auto [stride, slice] : llvm::zip(runs.access.slice, context.slice))
+      wanted.first = advance(b_, wanted.first, element, stride, slice);
+    wanted.first = advance(b_, wanted.first, element, runs.access.offset + runs.access.slice.back(), constant(1));
+    wanted_.push_back(wanted);
+  }
+}
+
+void TileFetch::nextSlice(Value step) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  if (wanted_.empty()) return;
+  Value done = arith::AddIOp::create(b_, loc, steps_before_, step);
+  for (const Wanted& wanted : wanted_) {
+    const mlir::Type element = memoryType(wanted.runs->access.element);
+    const int64_t line = kLine * 8 / element.getIntOrFloatBitWidth();
+    Value group = arith::MulIOp::create(b_, loc, done, constant(wanted.scaled));
+    group = arith::ShRUIOp::create(b_, loc, group, constant(kScale));
+    Value address = wanted.first;
+    auto take = [&](int64_t count, int64_t stride, bool last) {
+      Value position = last ? group : arith::RemUIOp::create(b_, loc, group, constant(count)).getResult();
+      if (!last) group = arith::DivUIOp::create(b_, loc, group, constant(count));
+      address = advance(b_, address, element, stride, position);
+    };
+    take(wanted.groups, wanted.lines * line, false);
+    for (auto [n, run] : llvm::enumerate(wanted.runs->apart))
+      take(run.second, run.first, n + 1 == wanted.runs->apart.size());
+    for (int64_t i = 0; i < wanted.lines; ++i)
+      mlir::LLVM::Prefetch::create(b_, loc, memory_.at(address, element, i * line), /*rw=*/0, kToL2, /*cache=*/1);
+  }
+}
+
 /// Asks for the lines that the points of the tile touch in a slot, `further` elements from where they are now.
-void TileFetch::lines(int slot, int64_t further, bool to_write) {
+void TileFetch::lines(int slot, int64_t further) {
   const Access& access = memory_.access(slot);
   const int64_t along = access.strides[plan_.vector_loop];
   if (!memory_.pointer(slot) || (along != 1 && along != 0)) return;
@@ -142,7 +202,7 @@ void TileFetch::lines(int slot, int64_t further, bool to_write) {
     if (llvm::is_contained(fetched, offset)) continue;
     fetched.push_back(offset);
     mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(memory_.pointer(slot), memory, offset),
-                                 to_write ? 1 : 0, kToL1, /*cache=*/1);
+                                 /*rw=*/0, kToL1, /*cache=*/1);
   }
 }
 
@@ -150,21 +210,61 @@ void TileFetch::ahead() {
   const int step = plan_.reductions.back();
   for (auto [slot, operand] : llvm::enumerate(nest_.statements[0].inputs))
     if (inMemory(operand) && operand.access.strides[plan_.vector_loop] == 1)
-      lines(static_cast<int>(slot), plan_.ahead * operand.access.strides[step], false);
+      lines(static_cast<int>(slot), plan_.ahead * operand.access.strides[step]);
 }
 
 void TileFetch::rows(int loop) {
   for (auto [slot, operand] : llvm::enumerate(nest_.statements[0].inputs))
     if (inMemory(operand) && operand.access.strides[plan_.vector_loop] == 0)
-      lines(static_cast<int>(slot), operand.access.strides[loop], false);
+      lines(static_cast<int>(slot), operand.access.strides[loop]);
 }
 
-void TileFetch::results() {
+void TileFetch::startResults() {
+  const auto [steps, body] = stepsAndBody();
+  const int64_t bodies = std::max<int64_t>(1, steps / body);
   int slot = 0;
   for (const Statement& statement : nest_.statements) {
     slot += static_cast<int>(statement.inputs.size());
-    for (size_t o = 0; o < statement.outputs.size(); ++o, ++slot)
-      if (statement.stored[o]) lines(slot, 0, true);
+    for (size_t o = 0; o < statement.outputs.size(); ++o, ++slot) {
+      const Access& access = memory_.access(slot);
+      const int64_t along = access.strides[plan_.vector_loop];
+      if (!statement.stored[o] || !memory_.pointer(slot) || (along != 1 && along != 0)) continue;
+      ResultLines lines{memory_.pointer(slot), memoryType(access.element), {}, 0, 1};
+      for (const Point& point : points_)
+        if (const int64_t offset = memory_.offsetAt(access, point); !llvm::is_contained(lines.offsets, offset))
+          lines.offsets.push_back(offset);
+      llvm::sort(lines.offsets);
+      // So few a body that all have their turn, in groups of equal distance.
+      const auto count = static_cast<int64_t>(lines.offsets.size());
+      for (int64_t group = ceilDiv(count, bodies); group < count; ++group) {
+        if (count % group != 0) continue;
+        const int64_t distance = lines.offsets[group] - lines.offsets[0];
+        bool equal = true;
+        for (int64_t i = group; i < count; ++i) equal &= lines.offsets[i] - lines.offsets[i - group] == distance;
+        if (!equal) continue;
+        lines.distance = distance;
+        lines.bodies = count / group;
+        lines.offsets.resize(group);
+        break;
+      }
+      results_.push_back(std::move(lines));
+    }
+  }
+}
+
+void TileFetch::results(Value step) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  const int64_t body = stepsAndBody().second;
+  for (const ResultLines& lines : results_) {
+    Value due = arith::CmpIOp::create(b_, loc, arith::CmpIPredicate::slt, step, constant(lines.bodies * body));
+    auto branch = mlir::scf::IfOp::create(b_, loc, due, /*withElseRegion=*/false);
+    mlir::OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(branch.thenBlock());
+    Value number = step;
+    if (body > 1) number = arith::DivUIOp::create(b_, loc, step, constant(body));
+    Value from = advance(b_, lines.first, lines.element, lines.distance, number);
+    for (int64_t offset : lines.offsets)
+      mlir::LLVM::Prefetch::create(b_, loc, memory_.at(from, lines.element, offset), /*rw=*/1, kToL1, /*cache=*/1);
   }
 }
 

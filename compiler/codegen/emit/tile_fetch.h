@@ -16,8 +16,11 @@ class TileFetch {
   void ahead();
   /// The broadcast operand's lines of the next iteration of `loop`.
   void rows(int loop);
-  /// The results' lines, which a long sum would otherwise find gone from the caches nearby.
-  void results();
+  /// The results' lines, which a long sum would otherwise find gone from the caches nearby: startResults() where the
+  /// pointers are the tile's own, results() in each body of unrolled steps, see panel(). A few lines a body, since a
+  /// core waits for about a dozen at a time and the operands' come the same way.
+  void startResults();
+  void results(mlir::Value step);
 
   /// The vectors of the next tile of columns come to L2 while the tiles of rows before it are summed, each of which
   /// asks for its share, evenly over its steps: startPanel() where the pointers are the tile's own, panel() in each
@@ -25,10 +28,23 @@ class TileFetch {
   void startPanel();
   void panel(mlir::Value step);
 
+  /// What the next slice of a region reads comes to L2 in the same way: nextSlice() in each body.
+  void startNextSlice(const EmitContext& context);
+  void nextSlice(mlir::Value step);
+
  private:
+  /// Runs of lines that all tiles together ask for, in groups of neighbouring ones.
+  struct Wanted {
+    mlir::Value first;  ///< pointer: the first run
+    const FetchedRuns* runs = nullptr;
+    int64_t lines = 1;   ///< of a group: those asked for in each body
+    int64_t groups = 1;  ///< of a run
+    int64_t scaled = 0;  ///< groups a step, times 2^kScale
+  };
   mlir::Value constant(int64_t value);
   mlir::Value tileInBlock(llvm::ArrayRef<int> loops);
-  void lines(int slot, int64_t further, bool to_write);
+  std::pair<int64_t, int64_t> stepsAndBody() const;
+  void lines(int slot, int64_t further);
 
   mlir::OpBuilder& b_;
   const Nest& nest_;
@@ -40,6 +56,17 @@ class TileFetch {
   mlir::Type element_;       ///< of the panel
   int64_t share_step_ = 0;   ///< elements of the share per step of the reduction
   int64_t share_lines_ = 0;  ///< lines asked for in each body
+  std::vector<Wanted> wanted_;
+  mlir::Value steps_before_;  ///< i64: those of the tiles before this one
+
+  /// Lines of one slot's results: in body i of the first `bodies` those at `offsets` + i * `distance`.
+  struct ResultLines {
+    mlir::Value first;
+    mlir::Type element;
+    llvm::SmallVector<int64_t> offsets;
+    int64_t distance = 0, bodies = 1;
+  };
+  llvm::SmallVector<ResultLines> results_;
 };
 
 }  // namespace tessera::compiler::codegen

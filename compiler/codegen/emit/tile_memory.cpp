@@ -162,6 +162,48 @@ void TileMemory::store(int slot, const Point& point, int lanes, Value value) {
   }
 }
 
+int TileMemory::turnedStore(int slot, int lanes) const {
+  const Access& access = tile_.slots[slot].operand->access;
+  if (plan_.vector_loop < 0 || lanes < 4 || lanes > 16) return -1;
+  if (access.element.isInteger(1) || access.element.isIndex() || access.strides[plan_.vector_loop] < 2) return -1;
+  for (int loop = 0; loop < nest_.loops(); ++loop)
+    if (loop != plan_.vector_loop && !nest_.reduction[loop] && access.strides[loop] == 1 &&
+        tile_.sizes[loop] >= lanes / 4)
+      return loop;
+  return -1;
+}
+
+void TileMemory::storeTurned(int slot, llvm::ArrayRef<Point> points, int along, llvm::ArrayRef<Value> values) {
+  const Access& access = tile_.slots[slot].operand->access;
+  const mlir::Type memory = memoryType(access.element);
+  const int lanes = plan_.lanes;
+  const int64_t apart = access.strides[plan_.vector_loop];
+  Value zero = arith::ConstantOp::create(b_, loc_, b_.getZeroAttr(mlir::VectorType::get({lanes}, memory)));
+  llvm::SmallVector<bool> done(points.size(), false);
+  for (size_t first = 0; first < points.size(); ++first) {
+    if (done[first]) continue;
+    Values rows;
+    for (size_t p = first; p < points.size() && static_cast<int>(rows.size()) < lanes; ++p) {
+      llvm::SmallVector<int64_t> expected = points[first].at;
+      expected[along] += static_cast<int64_t>(rows.size());
+      if (done[p] || points[p].at != expected) continue;
+      done[p] = true;
+      rows.push_back(values[p]);
+    }
+    const auto count = static_cast<int>(rows.size());
+    rows.resize(lanes, zero);
+    const Values turned = transposeSquare(b_, rows);
+    for (int lane = 0; lane < points[first].active; ++lane) {
+      Value to = at(pointers_[slot], memory, offsetAt(access, points[first]) + lane * apart);
+      if (count == lanes) {
+        LLVM::StoreOp::create(b_, loc_, turned[lane], to, alignmentOf(memory));
+      } else {
+        LLVM::MaskedStoreOp::create(b_, loc_, turned[lane], to, mask(lanes, count), alignmentOf(memory));
+      }
+    }
+  }
+}
+
 void TileMemory::enter(int loop, Value iteration) {
   for (auto [slot, pointer] : llvm::enumerate(pointers_)) {
     if (!pointer) continue;

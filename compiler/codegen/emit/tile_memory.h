@@ -22,6 +22,11 @@ class TileMemory {
   /// The operand in `slot` at `point`, as `lanes` lanes.
   mlir::Value load(int slot, const Point& point, int lanes);
   void store(int slot, const Point& point, int lanes, mlir::Value value);
+  /// The loop along which the points of the tile are neighbours in what `slot` writes while lanes are apart: their
+  /// vectors are turned and stored along it. -1: none.
+  int turnedStore(int slot, int lanes) const;
+  /// Stores `values`, one per point. Points that differ along `along` alone are turned together.
+  void storeTurned(int slot, llvm::ArrayRef<Point> points, int along, llvm::ArrayRef<mlir::Value> values);
   /// Drops what has been loaded: memory may have changed, or the code moves to where it is not defined.
   void forget() { loads_.clear(); }
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/region/region_fetch.h"
 #include "compiler/codegen/region/region_geometry.h"
 #include "compiler/codegen/region/region_packing.h"
 #include "compiler/codegen/region/region_scratch.h"
@@ -46,6 +47,7 @@ class RegionBuilder {
     for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
     panels_ = planRegion(builder_, machine_, sliced, region_, before);
     formStrips(region_, machine_);
+    fetchNextSlices(region_, machine_);
     placeScratch();
     return std::move(region_);
   }

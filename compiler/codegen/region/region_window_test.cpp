@@ -77,6 +77,35 @@ TEST(RegionWindow, ResidualBlock) {
   expectRegion(checkWorkload(text.finish({relu(text, sum)}), chained({{"d0", 1}, {"d1", 4}})));
 }
 
+/// [1, c, h, w] to [1, h, w, c], or back.
+Tensor turned(WorkloadText& text, const Tensor& x, bool to_planes) {
+  const auto& s = x.shape;
+  const std::vector<int64_t> shape =
+      to_planes ? std::vector<int64_t>{s[0], s[3], s[1], s[2]} : std::vector<int64_t>{s[0], s[2], s[3], s[1]};
+  return text.generic({x}, {to_planes ? "d0, d2, d3, d1" : "d0, d3, d1, d2", "d0, d1, d2, d3"}, text.empty(shape), 4,
+                      "", "%z = arith.constant 0.0 : f32\n    %r = arith.addf %i0, %z : f32");
+}
+
+/// Planes in, planes out: what turns the input is a part of each slice, the result is turned as it is stored, and each
+/// slice asks for rows of the next one's planes.
+std::string planesChain(int64_t h, int64_t w, int64_t channels, const Window& first, int64_t outputs) {
+  WorkloadText text;
+  const Tensor x = text.argument({1, channels, h, w});
+  const Tensor f1 = text.argument({first.kernel, first.kernel, channels, channels + 3}),
+               f2 = text.argument({1, 1, channels + 3, outputs});
+  const Tensor y = convolution(text, turned(text, x, false), f1, first.pad, first.stride, first.dilation);
+  return text.finish({turned(text, convolution(text, relu(text, y), f2, 0), true)});
+}
+
+TEST(RegionWindow, PlanesAreTurnedWithinSlices) {
+  for (int64_t outputs : {16, 48, 19, 3}) {
+    expectRegion(checkWorkload(planesChain(14, 35, 16, {3, 1}, outputs), chained({{"d2", 4}})));
+    expectRegion(checkWorkload(planesChain(15, 29, 33, {3, 1, 2}, outputs), chained({{"d2", 3}})));
+    expectRegion(checkWorkload(planesChain(7, 17, 9, {1, 0}, outputs), chained({{"d2", 2}})));
+    expectRegion(checkWorkload(planesChain(9, 1, 16, {1, 0}, outputs), chained({{"d2", 1}})));
+  }
+}
+
 TEST(RegionWindow, RandomChains) {
   std::mt19937 random(7);
   auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };

@@ -36,6 +36,18 @@ struct PackedOperand {
   bool operator==(const PackedOperand&) const = default;
 };
 
+/// What the next slice of a region reads: runs of `lines` cache lines each.
+struct FetchedRuns {
+  Access access;                                            ///< of the present slice
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> apart;  ///< from run to run: elements, how often
+  int64_t lines = 1;
+  int64_t count() const {
+    int64_t product = 1;
+    for (auto [step, times] : apart) product *= times;
+    return product;
+  }
+};
+
 /// Loop-level decisions for one nest.
 struct TilePlan {
   int lanes = 1;                      ///< elements of one vector; 1 = scalar code
@@ -57,8 +69,9 @@ struct TilePlan {
   bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
   bool fetch_panel = false;    ///< the next tile's vectors are fetched to L2 while the rows of this one pass
   bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
-  std::string strategy;        ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
-  int rows = 1, vectors = 1;   ///< accumulators of the register tile: rows x vectors
+  llvm::SmallVector<FetchedRuns, 1> next_slice = {};  ///< what the tiles ask for, evenly over their steps
+  std::string strategy;       ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
+  int rows = 1, vectors = 1;  ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
   int64_t count(const Nest& nest, int level) const;

@@ -37,33 +37,26 @@ uint16_t floatToNarrow(Type type, float value) {
 void ColumnBody::load(unsigned index, const char* data, int64_t stride, int64_t count) {
   const Type type = argument_types_[index];
   Column& column = columns_[index];
-  if (type.isF32()) {
-    for (int64_t i = 0; i < count; ++i) column.f32[i] = readAs<float>(data + i * stride * 4);
-  } else if (type.isF64()) {
-    for (int64_t i = 0; i < count; ++i) column.f64[i] = readAs<double>(data + i * stride * 8);
-  } else if (isNarrowFloat(type)) {
-    for (int64_t i = 0; i < count; ++i) column.f32[i] = narrowToFloat(type, readAs<uint16_t>(data + i * stride * 2));
-  } else {
-    const unsigned width = elementWidth(type);
-    for (int64_t i = 0; i < count; ++i) {
-      switch (width) {
-        case 1:
-          column.integer[i] = readAs<int8_t>(data + i * stride) & 1;
-          break;
-        case 8:
-          column.integer[i] = readAs<int8_t>(data + i * stride);
-          break;
-        case 16:
-          column.integer[i] = readAs<int16_t>(data + i * stride * 2);
-          break;
-        case 32:
-          column.integer[i] = readAs<int32_t>(data + i * stride * 4);
-          break;
-        default:
-          column.integer[i] = readAs<int64_t>(data + i * stride * 8);
-          break;
-      }
-    }
+  auto read = [&]<typename T>(T, auto& into, auto convert) {
+    for (int64_t i = 0; i < count; ++i)
+      into[i] = convert(readAs<T>(data + i * stride * static_cast<int64_t>(sizeof(T))));
+  };
+  constexpr auto kSame = [](auto value) { return value; };
+  if (type.isF32()) return read(float{}, column.f32, kSame);
+  if (type.isF64()) return read(double{}, column.f64, kSame);
+  if (isNarrowFloat(type))
+    return read(uint16_t{}, column.f32, [&](uint16_t bits) { return narrowToFloat(type, bits); });
+  switch (elementWidth(type)) {
+    case 1:
+      return read(int8_t{}, column.integer, [](int8_t value) { return value & 1; });
+    case 8:
+      return read(int8_t{}, column.integer, kSame);
+    case 16:
+      return read(int16_t{}, column.integer, kSame);
+    case 32:
+      return read(int32_t{}, column.integer, kSame);
+    default:
+      return read(int64_t{}, column.integer, kSame);
   }
 }
 
@@ -81,33 +74,26 @@ void ColumnBody::run(int64_t count) {
 void ColumnBody::store(unsigned index, char* data, int64_t stride, int64_t count) const {
   const Type type = yield_types_[index];
   const Column& column = columns_[yields_[index]];
-  auto write = [&](int64_t i, const auto& value) {
-    std::memcpy(data + i * stride * sizeof(value), &value, sizeof(value));
-  };
-  for (int64_t i = 0; i < count; ++i) {
-    if (type.isF32()) {
-      write(i, column.f32[i]);
-    } else if (type.isF64()) {
-      write(i, column.f64[i]);
-    } else if (isNarrowFloat(type)) {
-      write(i, floatToNarrow(type, column.f32[i]));
-    } else {
-      switch (elementWidth(type)) {
-        case 1:
-        case 8:
-          write(i, static_cast<int8_t>(column.integer[i]));
-          break;
-        case 16:
-          write(i, static_cast<int16_t>(column.integer[i]));
-          break;
-        case 32:
-          write(i, static_cast<int32_t>(column.integer[i]));
-          break;
-        default:
-          write(i, column.integer[i]);
-          break;
-      }
+  auto write = [&](const auto& from, auto convert) {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto value = convert(from[i]);
+      std::memcpy(data + i * stride * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
     }
+  };
+  constexpr auto kSame = [](auto value) { return value; };
+  if (type.isF32()) return write(column.f32, kSame);
+  if (type.isF64()) return write(column.f64, kSame);
+  if (isNarrowFloat(type)) return write(column.f32, [&](float value) { return floatToNarrow(type, value); });
+  switch (elementWidth(type)) {
+    case 1:
+    case 8:
+      return write(column.integer, [](int64_t value) { return static_cast<int8_t>(value); });
+    case 16:
+      return write(column.integer, [](int64_t value) { return static_cast<int16_t>(value); });
+    case 32:
+      return write(column.integer, [](int64_t value) { return static_cast<int32_t>(value); });
+    default:
+      return write(column.integer, kSame);
   }
 }
 

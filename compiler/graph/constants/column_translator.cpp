@@ -9,6 +9,16 @@ namespace tessera::compiler {
 using mlir::Type;
 using mlir::Value;
 
+namespace {
+
+/// To `type`, where that is narrower than what holds it.
+void roundColumn(Type type, Column& column, int64_t count) {
+  if (!isNarrowFloat(type)) return;
+  for (int64_t i = 0; i < count; ++i) column.f32[i] = roundTo(type, column.f32[i]);
+}
+
+}  // namespace
+
 /// Turns the operations of a body, in order, into instructions on columns.
 class BodyTranslator {
  public:
@@ -72,11 +82,9 @@ bool BodyTranslator::translateFloat(mlir::Operation& op) {
   const int a = columnOf(op.getOperand(0));
   if (const FloatUnaryRule* rule = findFloatUnary(name)) {
     emit([=, f32 = rule->f32, f64 = rule->f64](std::vector<Column>& c, int64_t count) {
-      if (type.isF64()) {
-        for (int64_t i = 0; i < count; ++i) c[result].f64[i] = f64(c[a].f64[i]);
-      } else {
-        for (int64_t i = 0; i < count; ++i) c[result].f32[i] = roundTo(type, f32(c[a].f32[i]));
-      }
+      if (type.isF64()) return f64(c[a].f64.data(), c[result].f64.data(), count);
+      f32(c[a].f32.data(), c[result].f32.data(), count);
+      roundColumn(type, c[result], count);
     });
     return true;
   }
@@ -84,11 +92,9 @@ bool BodyTranslator::translateFloat(mlir::Operation& op) {
   const int b = columnOf(op.getOperand(1));
   if (const FloatBinaryRule* rule = findFloatBinary(name)) {
     emit([=, f32 = rule->f32, f64 = rule->f64](std::vector<Column>& c, int64_t count) {
-      if (type.isF64()) {
-        for (int64_t i = 0; i < count; ++i) c[result].f64[i] = f64(c[a].f64[i], c[b].f64[i]);
-      } else {
-        for (int64_t i = 0; i < count; ++i) c[result].f32[i] = roundTo(type, f32(c[a].f32[i], c[b].f32[i]));
-      }
+      if (type.isF64()) return f64(c[a].f64.data(), c[b].f64.data(), c[result].f64.data(), count);
+      f32(c[a].f32.data(), c[b].f32.data(), c[result].f32.data(), count);
+      roundColumn(type, c[result], count);
     });
     return true;
   }

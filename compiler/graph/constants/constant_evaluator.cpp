@@ -61,6 +61,9 @@ llvm::SmallVector<int64_t> shapeOf(Value value) {
 
 int64_t widthOf(Value value) { return denseWidth(mlir::cast<RankedTensorType>(value.getType()).getElementType()); }
 
+/// Points from which on what a column costs beside its arithmetic no longer counts.
+constexpr int64_t kLongColumn = 64;
+
 /// Runs the loops of a linalg operation, the body on columns along one parallel loop.
 bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t& budget, Operands& results) {
   llvm::SmallVector<int64_t> extents(op.getStaticLoopRanges());
@@ -91,12 +94,17 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
   for (unsigned r = 0; r < outputs.size(); ++r) {
     std::memcpy(outputs[r], operands[inputs + r].data, operands[inputs + r].bytes());
   }
-  // Columns run along the parallel loop that is most contiguous in the first result.
+  // Columns run along the parallel loop that is most contiguous in the first result, of those that are worth a column.
   int column = -1;
+  auto better = [&](size_t loop) {
+    const bool is_long = extents[loop] >= kLongColumn;
+    const bool was_long = extents[column] >= kLongColumn;
+    const auto& strides = accesses[inputs].strides;
+    return is_long == was_long ? strides[loop] < strides[column] : is_long;
+  };
   for (auto [loop, type] : llvm::enumerate(op.getIteratorTypesArray())) {
     if (type != mlir::utils::IteratorType::parallel || extents[loop] == 1) continue;
-    const auto& strides = accesses[inputs].strides;
-    if (column < 0 || strides[loop] < strides[column]) column = static_cast<int>(loop);
+    if (column < 0 || better(loop)) column = static_cast<int>(loop);
   }
   const int64_t column_extent = column < 0 ? 1 : extents[column];
   llvm::SmallVector<int64_t> index(extents.size(), 0);

@@ -48,37 +48,57 @@ namespace {
 double nanMax(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b); }
 double nanMin(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b); }
 
+/// A rule from what it does to one element, a captureless lambda for float and double alike.
+template <typename Apply>
+constexpr FloatUnaryRule unary(const char* name, Apply) {
+  return {name,
+          [](const float* a, float* result, int64_t count) {
+            for (int64_t i = 0; i < count; ++i) result[i] = Apply()(a[i]);
+          },
+          [](const double* a, double* result, int64_t count) {
+            for (int64_t i = 0; i < count; ++i) result[i] = Apply()(a[i]);
+          }};
+}
+
+template <typename Apply>
+constexpr FloatBinaryRule binary(const char* name, Apply) {
+  return {name,
+          [](const float* a, const float* b, float* result, int64_t count) {
+            for (int64_t i = 0; i < count; ++i) result[i] = Apply()(a[i], b[i]);
+          },
+          [](const double* a, const double* b, double* result, int64_t count) {
+            for (int64_t i = 0; i < count; ++i) result[i] = Apply()(a[i], b[i]);
+          }};
+}
+
 constexpr FloatUnaryRule kUnary[] = {
-    {"arith.negf", [](float a) { return -a; }, [](double a) { return -a; }},
-    {"math.absf", [](float a) { return std::fabs(a); }, [](double a) { return std::fabs(a); }},
-    {"math.sqrt", [](float a) { return std::sqrt(a); }, [](double a) { return std::sqrt(a); }},
-    {"math.rsqrt", [](float a) { return 1.0F / std::sqrt(a); }, [](double a) { return 1.0 / std::sqrt(a); }},
-    {"math.exp", [](float a) { return std::exp(a); }, [](double a) { return std::exp(a); }},
-    {"math.log", [](float a) { return std::log(a); }, [](double a) { return std::log(a); }},
-    {"math.tanh", [](float a) { return std::tanh(a); }, [](double a) { return std::tanh(a); }},
-    {"math.erf", [](float a) { return std::erf(a); }, [](double a) { return std::erf(a); }},
-    {"math.sin", [](float a) { return std::sin(a); }, [](double a) { return std::sin(a); }},
-    {"math.cos", [](float a) { return std::cos(a); }, [](double a) { return std::cos(a); }},
-    {"math.floor", [](float a) { return std::floor(a); }, [](double a) { return std::floor(a); }},
-    {"math.ceil", [](float a) { return std::ceil(a); }, [](double a) { return std::ceil(a); }},
-    {"math.trunc", [](float a) { return std::trunc(a); }, [](double a) { return std::trunc(a); }},
-    {"math.roundeven", [](float a) { return std::nearbyint(a); }, [](double a) { return std::nearbyint(a); }},
+    unary("arith.negf", [](auto a) { return -a; }),
+    unary("math.absf", [](auto a) { return std::fabs(a); }),
+    unary("math.sqrt", [](auto a) { return std::sqrt(a); }),
+    unary("math.rsqrt", [](auto a) { return decltype(a){1} / std::sqrt(a); }),
+    unary("math.exp", [](auto a) { return std::exp(a); }),
+    unary("math.log", [](auto a) { return std::log(a); }),
+    unary("math.tanh", [](auto a) { return std::tanh(a); }),
+    unary("math.erf", [](auto a) { return std::erf(a); }),
+    unary("math.sin", [](auto a) { return std::sin(a); }),
+    unary("math.cos", [](auto a) { return std::cos(a); }),
+    unary("math.floor", [](auto a) { return std::floor(a); }),
+    unary("math.ceil", [](auto a) { return std::ceil(a); }),
+    unary("math.trunc", [](auto a) { return std::trunc(a); }),
+    unary("math.roundeven", [](auto a) { return std::nearbyint(a); }),
 };
 
 constexpr FloatBinaryRule kBinary[] = {
-    {"arith.addf", [](float a, float b) { return a + b; }, [](double a, double b) { return a + b; }},
-    {"arith.subf", [](float a, float b) { return a - b; }, [](double a, double b) { return a - b; }},
-    {"arith.mulf", [](float a, float b) { return a * b; }, [](double a, double b) { return a * b; }},
-    {"arith.divf", [](float a, float b) { return a / b; }, [](double a, double b) { return a / b; }},
-    {"arith.remf", [](float a, float b) { return std::fmod(a, b); },
-     [](double a, double b) { return std::fmod(a, b); }},
-    {"arith.maximumf", [](float a, float b) { return static_cast<float>(nanMax(a, b)); }, nanMax},
-    {"arith.minimumf", [](float a, float b) { return static_cast<float>(nanMin(a, b)); }, nanMin},
-    {"arith.maxnumf", [](float a, float b) { return std::fmax(a, b); },
-     [](double a, double b) { return std::fmax(a, b); }},
-    {"arith.minnumf", [](float a, float b) { return std::fmin(a, b); },
-     [](double a, double b) { return std::fmin(a, b); }},
-    {"math.powf", [](float a, float b) { return std::pow(a, b); }, [](double a, double b) { return std::pow(a, b); }},
+    binary("arith.addf", [](auto a, auto b) { return a + b; }),
+    binary("arith.subf", [](auto a, auto b) { return a - b; }),
+    binary("arith.mulf", [](auto a, auto b) { return a * b; }),
+    binary("arith.divf", [](auto a, auto b) { return a / b; }),
+    binary("arith.remf", [](auto a, auto b) { return std::fmod(a, b); }),
+    binary("arith.maximumf", [](auto a, auto b) { return static_cast<decltype(a)>(nanMax(a, b)); }),
+    binary("arith.minimumf", [](auto a, auto b) { return static_cast<decltype(a)>(nanMin(a, b)); }),
+    binary("arith.maxnumf", [](auto a, auto b) { return std::fmax(a, b); }),
+    binary("arith.minnumf", [](auto a, auto b) { return std::fmin(a, b); }),
+    binary("math.powf", [](auto a, auto b) { return std::pow(a, b); }),
 };
 
 // Wrapping arithmetic is done unsigned; division by zero is undefined in MLIR and yields 0 here.

@@ -20,15 +20,16 @@ int64_t wrapTo(mlir::Type type, int64_t value);
 uint64_t zeroExtended(mlir::Type type, int64_t value);
 int64_t floatToInteger(double value);  ///< out of range is poison in MLIR and saturates here
 
+/// Rules work on `count` elements at a time, since an operation is looked up once and weights have millions.
 struct FloatUnaryRule {
   const char* name;
-  float (*f32)(float);
-  double (*f64)(double);
+  void (*f32)(const float* a, float* result, int64_t count);
+  void (*f64)(const double* a, double* result, int64_t count);
 };
 struct FloatBinaryRule {
   const char* name;
-  float (*f32)(float, float);
-  double (*f64)(double, double);
+  void (*f32)(const float* a, const float* b, float* result, int64_t count);
+  void (*f64)(const double* a, const double* b, double* result, int64_t count);
 };
 struct IntegerBinaryRule {
   const char* name;

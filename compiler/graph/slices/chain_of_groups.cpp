@@ -6,6 +6,7 @@
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/plan/summary.h"
+#include "compiler/graph/rewrites/absorb_transposes.h"
 #include "compiler/graph/slices/softmax_of_groups.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -43,6 +44,10 @@ class ChainBuilder {
   ChainBuilder(const AccessTrace& trace, std::span<const Group* const> groups) : trace_(trace) {
     for (const Group* group : groups) {
       if (std::ranges::any_of(group->ops, isMember)) continue;
+      if (group == groups.front() || group == groups.back()) {
+        (group == groups.front() ? before_ : behind_) = group;
+        continue;
+      }
       rows_.insert(group->ops.begin(), group->ops.end());
       ++result_.between.steps;
     }
@@ -56,10 +61,13 @@ class ChainBuilder {
   int addTensor(Value value, const Subscripts& subscripts);
   void addReads();
   void countBetween();
+  void countMoved();
   void findWindows();
 
   const AccessTrace& trace_;
   GroupChain result_;
+  const Group* before_ = nullptr;  ///< moves what the first member reads
+  const Group* behind_ = nullptr;  ///< moves what the last one writes
   llvm::SmallPtrSet<Operation*, 32> rows_;
   llvm::DenseMap<Operation*, int> member_of_;
 };
@@ -126,6 +134,21 @@ void ChainBuilder::countBetween() {
   result_.between.passes = static_cast<double>(passing.size());
 }
 
+/// Whether a group changes the order of elements: what is read along vectors is not written along them.
+bool turns(const Group& group) {
+  return llvm::any_of(group.ops, [](Operation* op) {
+    auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
+    return generic && !permutationOf(generic).empty();
+  });
+}
+
+void ChainBuilder::countMoved() {
+  const fusion::Member &first = result_.chain.members.front(), &last = result_.chain.members.back();
+  // What is made before the first member is the first of its operands.
+  if (before_) result_.between.moved.push_back({first.inputs[0], turns(*before_)});
+  if (behind_) result_.between.moved.push_back({last.output, turns(*behind_)});
+}
+
 /// What comes from outside is read by a member, or by what stands behind one.
 void ChainBuilder::addReads() {
   for (const AccessTrace::Read& read : trace_.reads()) {
@@ -169,6 +192,7 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
   if (result_.chain.members.size() < 2) return notAChain("fewer than two products");
   addReads();
   countBetween();
+  countMoved();
   for (Operation* op : trace_.ops()) {
     auto found = member_of_.find(op);
     if (found == member_of_.end() || found->second + 1 != static_cast<int>(result_.chain.members.size())) continue;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/plan/node_names.h"
 #include "compiler/graph/slices/chain_of_groups.h"
@@ -81,11 +82,16 @@ class ChainFuser {
     return llvm::any_of(groups_[group].ops, [](Operation* op) { return op->hasAttr(kAlgorithm); });
   }
   bool rowsOnly(int group) const;
+  bool movesOnly(int group) const;
   Link linkOf(int group) const;
   void follow(mlir::Value value, Link& link) const;
+  int movementBefore(int group) const;
+  std::vector<Candidate> withMovement(const Candidate& candidate) const;
   void find(int from);
-  void decide(Candidate candidate);
+  void decide(const Candidate& candidate);
+  absl::StatusOr<Decided> price(const Candidate& candidate);
   void decline(const Candidate& candidate, std::string reason);
+  void declineWinograd(const Candidate& candidate);
   v1::Decision record(const Candidate& candidate) const;
   void merge();
 
@@ -132,6 +138,51 @@ Link ChainFuser::linkOf(int group) const {
   return link;
 }
 
+/// Nothing but changes of layout and paddings.
+bool ChainFuser::movesOnly(int group) const {
+  return llvm::all_of(groups_[group].ops, [](Operation* op) {
+    auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
+    return kindOf(op) == OpKind::kPad || kindOf(op) == OpKind::kView || (generic && isCheapToRepeat(generic));
+  });
+}
+
+/// The group that moves what `group` alone reads; -1: none.
+int ChainFuser::movementBefore(int group) const {
+  for (Operation* op : groups_[group].ops) {
+    for (mlir::Value operand : op->getOperands()) {
+      Operation* producer = operand.getDefiningOp();
+      while (producer && kindOf(producer) == OpKind::kView) producer = producer->getOperand(0).getDefiningOp();
+      const auto found = producer ? group_of_.find(producer) : group_of_.end();
+      if (found == group_of_.end() || found->second == group || !movesOnly(found->second)) continue;
+      const Link link = linkOf(found->second);
+      if (link.reader == group && link.others.empty()) return found->second;
+    }
+  }
+  return -1;
+}
+
+/// The products together with what moves the first one's operand, the last one's result, or both: slices of these stay
+/// near as well.
+std::vector<Candidate> ChainFuser::withMovement(const Candidate& candidate) const {
+  std::vector<Candidate> all;
+  if (const Link link = linkOf(candidate.groups.back());
+      link.reader >= 0 && link.others.empty() && movesOnly(link.reader)) {
+    Candidate& longer = all.emplace_back(candidate);
+    longer.groups.push_back(link.reader);
+    longer.views.insert(longer.views.end(), link.views.begin(), link.views.end());
+  }
+  if (const int before = movementBefore(candidate.groups.front()); before >= 0) {
+    const Link link = linkOf(before);
+    for (size_t i = 0, count = all.size(); i <= count; ++i) {
+      Candidate longer = i < count ? all[i] : candidate;
+      longer.groups.insert(longer.groups.begin(), before);
+      longer.views.insert(longer.views.end(), link.views.begin(), link.views.end());
+      all.push_back(std::move(longer));
+    }
+  }
+  return all;
+}
+
 void ChainFuser::find(int from) {
   Candidate candidate{{from}, {}};
   for (int rows = 0; rows <= kMostRowGroups; ++rows) {
@@ -148,10 +199,9 @@ void ChainFuser::find(int from) {
       return;
     }
     if (ends && llvm::any_of(candidate.groups, [&](int group) { return winograd(group); })) {
-      return decline(candidate,
-                     "Winograd's domain is entered and left in blocks of the image, which no slice of rows suits");
+      return declineWinograd(candidate);
     }
-    if (ends) return decide(std::move(candidate));
+    if (ends) return decide(candidate);
     if (!rowsOnly(link.reader)) return;
   }
 }
@@ -174,10 +224,35 @@ void ChainFuser::decline(const Candidate& candidate, std::string reason) {
   decisions_.push_back(std::move(decision));
 }
 
+/// Slices of rows would need the convolution done directly: more arithmetic, for at most the way of what lies between
+/// to memory and back.
+void ChainFuser::declineWinograd(const Candidate& candidate) {
+  double saved_by_blocks = 0, between = 0;
+  for (int group : candidate.groups) {
+    for (Operation* op : groups_[group].ops)
+      if (auto saved = op->getAttrOfType<mlir::FloatAttr>(kSavedUs)) saved_by_blocks += saved.getValueAsDouble();
+    if (group == candidate.groups.back()) continue;
+    auto type = mlir::cast<mlir::RankedTensorType>(groups_[group].results[0].getType());
+    between += fusion::betweenSteps(
+                   machine_, static_cast<double>(type.getNumElements() * bytesPerElement(type.getElementType()))) *
+               1e6;
+  }
+  v1::Decision decision = record(candidate);
+  decision.set_cost(between);
+  decision.set_alternative_cost(saved_by_blocks);
+  decision.set_reason(absl::StrFormat(
+      "Winograd's domain is entered and left in blocks of the image, which no slice of rows suits: done directly in "
+      "slices, the convolutions would lose the %.1f us that it saves, and gain at most the %.1f us that what lies "
+      "between takes to be written and read again",
+      saved_by_blocks, between));
+  decisions_.push_back(std::move(decision));
+}
+
 /// What a chain is decided by, as text.
 std::string keyOf(const GroupChain& built) {
   std::string key = absl::StrCat(built.between.passes, " ", built.between.steps, " ", built.between.flops, " ",
                                  built.between.running);
+  for (const fusion::Moved& moved : built.between.moved) absl::StrAppend(&key, " ", moved.tensor, moved.turned);
   for (const fusion::Loop& loop : built.chain.loops) absl::StrAppend(&key, ";", loop.extent, loop.whole ? "w" : "");
   for (const fusion::Tensor& tensor : built.chain.tensors) {
     absl::StrAppend(&key, "|", tensor.element_bytes);
@@ -193,12 +268,13 @@ std::string keyOf(const GroupChain& built) {
   return key;
 }
 
-void ChainFuser::decide(Candidate candidate) {
+/// INVALID_ARGUMENT, and why, where there is no price.
+absl::StatusOr<Decided> ChainFuser::price(const Candidate& candidate) {
   llvm::SmallVector<const Group*> groups;
   for (int group : candidate.groups) groups.push_back(&groups_[group]);
   absl::StatusOr<GroupChain> built = chainOfGroups(groups, candidate.views);
-  if (!built.ok()) return decline(candidate, std::string(built.status().message()));
-  if (built->cuts.empty()) return decline(candidate, "no dimension of the result divides all members");
+  if (!built.ok()) return built.status();
+  if (built->cuts.empty()) return absl::InvalidArgumentError("no dimension of the result divides all members");
   std::vector<int> cut;
   for (const AccessTrace::Cut& at : built->cuts) cut.push_back(at.loop);
   // Rows of products come in register tiles; batches and heads, and rows of images, one by one.
@@ -208,23 +284,43 @@ void ChainFuser::decide(Candidate candidate) {
     auto decision = fusion::decideSlices(built->chain, cut, machine_, built->between);
     if (!decision.ok()) {
       known_.erase(known);
-      return decline(candidate, std::string(decision.status().message()));
+      return decision.status();
     }
     known->second = *std::move(decision);
   }
-  const fusion::ChainDecision& decision = known->second;
-  v1::Decision shown = record(candidate);
+  return Decided{*std::move(built), known->second};
+}
+
+bool isSliced(const fusion::ChainDecision& decision) { return decision.slices && decision.slices->slices > 1; }
+double gainOf(const fusion::ChainDecision& decision) { return decision.unfused_seconds - decision.fused_seconds; }
+
+void ChainFuser::decide(const Candidate& candidate) {
+  Candidate chosen = candidate;
+  absl::StatusOr<Decided> best = price(candidate);
+  auto takes = [&](const fusion::ChainDecision& decision) {
+    return (decision.fuse || merging_ == fusion::Merging::kWhereverItCan) && isSliced(decision);
+  };
+  const std::vector<Candidate> longer_ones = withMovement(candidate);
+  for (const Candidate& longer : longer_ones) {
+    absl::StatusOr<Decided> other = price(longer);
+    if (!other.ok() || !takes(other->decision)) continue;
+    if (best.ok() && takes(best->decision) && gainOf(best->decision) >= gainOf(other->decision)) continue;
+    best = std::move(other);
+    chosen = longer;
+  }
+  if (!best.ok()) return decline(candidate, std::string(best.status().message()));
+  const fusion::ChainDecision& decision = best->decision;
+  v1::Decision shown = record(chosen);
   shown.set_reason(decision.reason);
-  const bool sliced = decision.slices && decision.slices->slices > 1;
-  const bool fuse = (decision.fuse || merging_ == fusion::Merging::kWhereverItCan) && sliced;
-  if (decision.fuse && !sliced) shown.set_reason(absl::StrCat(decision.reason, ": one slice would run on one core"));
+  const bool fuse = takes(decision);
+  if (decision.fuse && !fuse) shown.set_reason(absl::StrCat(decision.reason, ": one slice would run on one core"));
   const bool priced = decision.slices.has_value();
   shown.set_taken(fuse);
   const double fused = priced ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
   shown.set_cost(fuse ? fused : apart);
   shown.set_alternative_cost(fuse ? apart : fused);
   decisions_.push_back(std::move(shown));
-  if (fuse) taken_.push_back({std::move(candidate), {*std::move(built), decision}, decisions_.size() - 1});
+  if (fuse) taken_.push_back({std::move(chosen), *std::move(best), decisions_.size() - 1});
 }
 
 v1::ChainTiling tilingOf(const Decided& decided) {
@@ -250,8 +346,7 @@ v1::ChainTiling tilingOf(const Decided& decided) {
 void ChainFuser::merge() {
   // The largest gain first; the earlier one of equal ones.
   std::ranges::sort(taken_, [](const Taken& a, const Taken& b) {
-    const double gain_a = a.decided.decision.unfused_seconds - a.decided.decision.fused_seconds;
-    const double gain_b = b.decided.decision.unfused_seconds - b.decided.decision.fused_seconds;
+    const double gain_a = gainOf(a.decided.decision), gain_b = gainOf(b.decided.decision);
     return gain_a != gain_b ? gain_a > gain_b : a.decision < b.decision;
   });
   std::vector<bool> used(groups_.size(), false);

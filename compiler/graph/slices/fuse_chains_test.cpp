@@ -150,8 +150,33 @@ TEST_F(FuseChainsTest, ConvolutionsOverlapInSlicesOfRows) {
   EXPECT_TRUE(sliced);
 }
 
+TEST_F(FuseChainsTest, ChangesOfLayoutArePartsOfTheSlices) {
+  machine(/*operations=*/256, 1 << 20);
+  ModelBuilder b(context_);
+  Value y = b.relu(b.conv(b.input({1, 32, 75, 73}), 64, {.kernel = 3, .stride = 2, .pad = 1}));
+  PlannedGraph planned = check(b.finish({b.conv(y, 80, {.kernel = 1})}), 1e-4);
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_TRUE(all[0].taken()) << all[0].reason();
+  EXPECT_THAT(all[0].reason(), HasSubstr("of layout or padding"));
+  ASSERT_EQ(planned.plan.steps_size(), 1);
+  EXPECT_EQ(planned.plan.arena_bytes(), 0);
+}
+
+TEST_F(FuseChainsTest, WhatIsMovedForOthersTooStaysAStep) {
+  machine(/*operations=*/256, 1 << 20);
+  ModelBuilder b(context_);
+  Value padded = b.pad(b.input({1, 32, 75, 73}), 1);
+  Value y = b.relu(b.conv(padded, 64, {.kernel = 3, .stride = 2}));
+  PlannedGraph planned = check(b.finish({b.conv(y, 80, {.kernel = 1}), padded}), 1e-4);
+  for (const v1::Decision& decision : decisions(planned, "fuse-chain"))
+    EXPECT_THAT(decision.reason(), testing::Not(HasSubstr("of layout or padding")));
+  EXPECT_GT(planned.plan.steps_size(), 1);
+}
+
 // C6 of table 3.6: 1x1, then 3x3, bound by arithmetic.
 TEST_F(FuseChainsTest, DeclinesWhereArithmeticIsTheBound) {
+  machine(/*operations=*/16, 1 << 20);
   options_.winograd = false;
   ModelBuilder b(context_);
   Value x = b.input({1, 64, 56, 56});
@@ -172,6 +197,10 @@ TEST_F(FuseChainsTest, WinogradIsNotCut) {
   auto all = decisions(*planned, "fuse-chain");
   ASSERT_EQ(all.size(), 1);
   EXPECT_FALSE(all[0].taken());
+  // What blocks save is more than what lies between takes to memory and back.
+  EXPECT_GT(all[0].cost(), 0);
+  EXPECT_GT(all[0].alternative_cost(), all[0].cost()) << all[0].reason();
+  EXPECT_THAT(all[0].reason(), HasSubstr("written and read again"));
 }
 
 TEST_F(FuseChainsTest, RegionsStopAtGlobalReductions) {

@@ -90,7 +90,8 @@ class Writer {
         b_(candidate.op),
         down_(ceilDiv(candidate.shape.height, algorithm.results)),
         across_(ceilDiv(candidate.shape.width, algorithm.results)) {}
-  void run();
+  /// `saved_us`: what the rewriting is priced to gain.
+  void run(double saved_us);
 
  private:
   AffineExpr dim(unsigned loop) { return b_.getAffineDimExpr(loop); }
@@ -165,7 +166,7 @@ Value Writer::paddedInput() {
                                      mlir::getAsIndexOpFoldResult(b_.getContext(), high), zero);
 }
 
-void Writer::run() {
+void Writer::run(double saved_us) {
   const int64_t t = algorithm_.side(), m = algorithm_.results, batch = c_.shape.batch;
   const int64_t c = c_.input_block, cs = c_.shape.inputs / c, k = c_.output_block, ks = c_.shape.outputs / k;
   Value to_input = matrix(algorithm_.input, t), to_filter = matrix(algorithm_.filter, t);
@@ -204,6 +205,7 @@ void Writer::run() {
     stage->setAttr(kBlockRows, b_.getI64IntegerAttr(m));
   }
   product->setAttr(kAlgorithm, b_.getStringAttr(algorithm_.name));
+  product->setAttr(kSavedUs, b_.getF64FloatAttr(saved_us));
   product->setAttr(kConvolution, b_.getStringAttr(convolutionText(op_)));
   Value result = output.getResult(0);
   auto type = mlir::cast<RankedTensorType>(op_.getResult(0).getType());
@@ -272,7 +274,7 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target) 
     const bool taken = price.total() < kWorthwhile * direct;
     report.decisions.push_back(decisionFor(*candidate, direct, *best, price, taken));
     if (!taken) continue;
-    Writer(*candidate, *best, price.slice_rows, report.rewritten++).run();
+    Writer(*candidate, *best, price.slice_rows, report.rewritten++).run(direct - price.total());
   }
   return report;
 }

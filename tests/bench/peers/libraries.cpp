@@ -4,6 +4,7 @@
 //   load LIBRARY chain BATCH M N K L SOFTMAX
 //   load onednn conv N C SIZE K KERNEL STRIDE GROUPS RELU
 //   load onednn convchain C SIZE K1 K2 STRIDE1 STRIDE2 KERNEL1 KERNEL2 RELU
+//   load onednn-nchw convchain ...                    (the same numbers: NCHW tensors in and out)
 //   load onednn pool MAX N C SIZE KERNEL STRIDE PAD     (NCHW; MAX 0: average)
 //   run ID REPEAT                                     -> ok MS MS ...
 //   peak fma | peak bandwidth                         -> ok GFLOP/s | ok GB/s
@@ -86,35 +87,117 @@ struct Convolution {
   int64_t out() const { return (size + 2 * pad() - kernel) / stride + 1; }
 };
 
-/// A prepared convolution; `source` is set when its input must be in the layout that an earlier one left.
-Call onednnConvolution(const std::shared_ptr<Onednn>& dnn, const Convolution& conv, memory* result,
-                       const memory* source = nullptr) {
-  const memory::dims weights = conv.groups == 1 ? memory::dims{conv.k, conv.c, conv.kernel, conv.kernel}
-                                                : memory::dims{conv.groups, conv.k / conv.groups, conv.c / conv.groups,
-                                                               conv.kernel, conv.kernel};
-  const dnnl::convolution_forward::desc desc(
-      dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto,
-      source ? source->get_desc() : described({conv.n, conv.c, conv.size, conv.size}, Tag::any),
-      described(weights, Tag::any), described({conv.k}, Tag::any),
-      described({conv.n, conv.k, conv.out(), conv.out()}, Tag::any), {conv.stride, conv.stride},
-      {conv.pad(), conv.pad()}, {conv.pad(), conv.pad()});
-  dnnl::primitive_attr attributes;
-  if (conv.relu) {
+/// A prepared convolution: its source and destination in the layouts asked for, `any` where the library chooses.
+struct Prepared {
+  dnnl::convolution_forward::primitive_desc primitive;
+  dnnl::convolution_forward run;
+  std::unordered_map<int, memory> arguments;
+
+  Prepared(const Onednn& dnn, const Convolution& conv, const memory::desc& source, const memory::desc& result)
+      : primitive(descriptor(conv, source, result), attributes(conv), dnn.engine), run(primitive) {
+    for (auto [argument, desc] : {std::pair{DNNL_ARG_SRC, primitive.src_desc()},
+                                  {DNNL_ARG_WEIGHTS, primitive.weights_desc()},
+                                  {DNNL_ARG_BIAS, primitive.bias_desc()},
+                                  {DNNL_ARG_DST, primitive.dst_desc()}})
+      arguments[argument] = filled(desc, dnn.engine);
+  }
+
+  static memory::desc source(const Convolution& conv, Tag tag) {
+    return described({conv.n, conv.c, conv.size, conv.size}, tag);
+  }
+  static memory::desc result(const Convolution& conv, Tag tag) {
+    return described({conv.n, conv.k, conv.out(), conv.out()}, tag);
+  }
+
+ private:
+  static dnnl::convolution_forward::desc descriptor(const Convolution& conv, const memory::desc& source,
+                                                    const memory::desc& result) {
+    const memory::dims weights = conv.groups == 1 ? memory::dims{conv.k, conv.c, conv.kernel, conv.kernel}
+                                                  : memory::dims{conv.groups, conv.k / conv.groups,
+                                                                 conv.c / conv.groups, conv.kernel, conv.kernel};
+    return {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto, source,
+            described(weights, Tag::any),       described({conv.k}, Tag::any),     result,
+            {conv.stride, conv.stride},         {conv.pad(), conv.pad()},          {conv.pad(), conv.pad()}};
+  }
+  static dnnl::primitive_attr attributes(const Convolution& conv) {
+    dnnl::primitive_attr attributes;
+    if (!conv.relu) return attributes;
     dnnl::post_ops post;
     post.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
     attributes.set_post_ops(post);
+    return attributes;
   }
-  const dnnl::convolution_forward::primitive_desc primitive(desc, attributes, dnn->engine);
-  *result = filled(primitive.dst_desc(), dnn->engine);
-  std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_SRC, source ? *source : filled(primitive.src_desc(), dnn->engine)},
-      {DNNL_ARG_WEIGHTS, filled(primitive.weights_desc(), dnn->engine)},
-      {DNNL_ARG_BIAS, filled(primitive.bias_desc(), dnn->engine)},
-      {DNNL_ARG_DST, *result}};
-  return [dnn, run = dnnl::convolution_forward(primitive), arguments] {
+};
+
+Call called(const std::shared_ptr<Onednn>& dnn, const Prepared& prepared) {
+  return [dnn, run = prepared.run, arguments = prepared.arguments] {
     run.execute(dnn->stream, arguments);
     dnn->stream.wait();
   };
+}
+
+Call reordered(const std::shared_ptr<Onednn>& dnn, const memory& from, const memory& to) {
+  return [dnn, run = dnnl::reorder(from, to), from, to] {
+    run.execute(dnn->stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    dnn->stream.wait();
+  };
+}
+
+/// Two convolutions, the second of what the first leaves in the layout it likes, both in layouts of their own.
+Call onednnChain(const std::shared_ptr<Onednn>& dnn, const Convolution& first, const Convolution& second) {
+  const Prepared one(*dnn, first, Prepared::source(first, Tag::any), Prepared::result(first, Tag::any));
+  Prepared two(*dnn, second, one.primitive.dst_desc(), Prepared::result(second, Tag::any));
+  two.arguments[DNNL_ARG_SRC] = one.arguments.at(DNNL_ARG_DST);
+  return inOrder({called(dnn, one), called(dnn, two)});
+}
+
+/// The same between NCHW tensors. What lies between two calls is in the layout of the first one's choice, or NCHW, or
+/// reordered to that of the second; source and destination are read and written by the calls themselves, or reordered.
+/// Of all these the fastest, by the least of several runs.
+Call onednnChainOfPlanes(const std::shared_ptr<Onednn>& dnn, const Convolution& first, const Convolution& second) {
+  constexpr int kRuns = 12;
+  const memory given = filled(Prepared::source(first, Tag::nchw), dnn->engine),
+               wanted = filled(Prepared::result(second, Tag::nchw), dnn->engine);
+  Call fastest;
+  double least = 1e9;
+  for (int choice = 0; choice < 16; ++choice) {
+    auto tag = [&](int bit) { return (choice >> bit & 1) != 0 ? Tag::nchw : Tag::any; };
+    const bool follow = (choice >> 3 & 1) != 0;
+    try {
+      const Prepared one(*dnn, first, Prepared::source(first, tag(0)), Prepared::result(first, tag(1)));
+      Prepared two(*dnn, second, follow ? one.primitive.dst_desc() : Prepared::source(second, Tag::any),
+                   Prepared::result(second, tag(2)));
+      std::vector<Call> calls;
+      auto step = [&](Prepared prepared, const memory& source, const memory* result) {
+        if (prepared.primitive.src_desc() == source.get_desc()) {
+          prepared.arguments[DNNL_ARG_SRC] = source;
+        } else {
+          calls.push_back(reordered(dnn, source, prepared.arguments.at(DNNL_ARG_SRC)));
+        }
+        const bool direct = result && prepared.primitive.dst_desc() == result->get_desc();
+        if (direct) prepared.arguments[DNNL_ARG_DST] = *result;
+        calls.push_back(called(dnn, prepared));
+        if (result && !direct) calls.push_back(reordered(dnn, prepared.arguments.at(DNNL_ARG_DST), *result));
+      };
+      step(one, given, nullptr);
+      step(two, one.arguments.at(DNNL_ARG_DST), &wanted);
+      Call all = inOrder(std::move(calls));
+      double best = 1e9;
+      for (int run = 0; run < kRuns; ++run) {
+        const auto start = Clock::now();
+        all();
+        best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+        if (best > 4 * least) break;
+      }
+      if (best < least) {
+        least = best;
+        fastest = std::move(all);
+      }
+    } catch (const dnnl::error&) {  // no primitive for these layouts
+    }
+  }
+  if (!fastest) throw std::runtime_error("onednn has no primitives between NCHW tensors");
+  return fastest;
 }
 
 Call onednnPool(const std::shared_ptr<Onednn>& dnn, const std::vector<int64_t>& v) {
@@ -134,8 +217,10 @@ Call onednnPool(const std::shared_ptr<Onednn>& dnn, const std::vector<int64_t>& 
   };
 }
 
-Call loadOnednn(const std::string& kind, const std::vector<int64_t>& v) {
+/// `planes`: between NCHW tensors.
+Call loadOnednn(const std::string& kind, const std::vector<int64_t>& v, bool planes) {
   auto dnn = std::make_shared<Onednn>();
+  if (planes && kind != "convchain") throw std::runtime_error("a side of convolutions in a row");
   if (kind == "gemm") return onednnProduct(dnn, {v[0], v[2]}, {v[2], v[1]}, {v[0], v[1]}, v[3] != 0);
   if (kind == "chain") {
     const int64_t batch = v[0], m = v[1], n = v[2], k = v[3], l = v[4];
@@ -145,16 +230,14 @@ Call loadOnednn(const std::string& kind, const std::vector<int64_t>& v) {
     return inOrder(std::move(calls));
   }
   if (kind == "pool") return onednnPool(dnn, v);
-  memory result;
   if (kind == "conv") {
-    return onednnConvolution(dnn, {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7] != 0}, &result);
+    const Convolution conv{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7] != 0};
+    return called(dnn, Prepared(*dnn, conv, Prepared::source(conv, Tag::any), Prepared::result(conv, Tag::any)));
   }
   if (kind == "convchain") {
     const Convolution first{1, v[0], v[1], v[2], v[6], v[4], 1, v[8] != 0};
-    Call one = onednnConvolution(dnn, first, &result);
-    const memory between = result;
     const Convolution second{1, v[2], first.out(), v[3], v[7], v[5], 1, v[8] != 0};
-    return inOrder({one, onednnConvolution(dnn, second, &result, &between)});
+    return planes ? onednnChainOfPlanes(dnn, first, second) : onednnChain(dnn, first, second);
   }
   throw std::runtime_error("onednn has no call for " + kind);
 }
@@ -247,7 +330,7 @@ class Server {
       std::vector<int64_t> numbers(16, 0);
       size_t count = 0;
       for (int64_t number = 0; count < numbers.size() && words >> number;) numbers[count++] = number;
-      Call call = first == "onednn" ? loadOnednn(kind, numbers) : loadOpenblas(kind, numbers);
+      Call call = first == "openblas" ? loadOpenblas(kind, numbers) : loadOnednn(kind, numbers, first == "onednn-nchw");
       call();
       calls_[++last_] = std::move(call);
       return "ok " + std::to_string(last_);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "workers/file_descriptor.h"
+#include "workers/sandbox/limits.h"
+
+namespace tessera::worker {
+
+/// What a worker asks of a started task program: to become one more task process (serve_forks.h).
+struct ForkRequest {
+  std::vector<std::string> arguments;    ///< as after the program's name
+  std::vector<std::string> environment;  ///< "NAME=value"
+  std::string working_folder;
+  Limits limits;
+};
+
+/// Output, progress and report (child_setup.h) of the new process.
+using ForkDescriptors = std::array<int, 3>;
+
+/// Sends one request through `socket` (SOCK_SEQPACKET). UNAVAILABLE when nobody listens any more.
+absl::Status sendForkRequest(int socket, const ForkRequest& request, const ForkDescriptors& descriptors);
+
+struct ReceivedFork {
+  ForkRequest request;
+  std::array<FileDescriptor, 3> descriptors;
+};
+
+/// Waits for the next request. Nothing: the other end is closed, or what came is no request.
+std::optional<ReceivedFork> receiveForkRequest(int socket);
+
+}  // namespace tessera::worker
