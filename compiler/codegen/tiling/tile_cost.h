@@ -6,8 +6,8 @@
 /// What a register tile costs, for all plans that choose one.
 namespace tessera::compiler::codegen {
 
-/// Bytes that L2 hands to L1 in a cycle, sustained (measured: 20 on Cascade Lake, whose lines could come at 64).
-inline constexpr double kL2BytesPerCycle = 20;
+/// Bytes that L2 hands to L1 in a cycle, sustained (measured: 20 to 22 on Cascade Lake, whose lines could come at 64).
+inline constexpr double kL2BytesPerCycle = 22;
 
 /// Of the time that L2 takes for a step, what the multiply-adds wait for when L2 takes in panels and blocks from beyond
 /// it meanwhile: alone on the core, and beside another thread, which uses L2 as well (measured: tiles of 8 x 3, 12 x 2
