@@ -81,7 +81,8 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  ChildProcess(const ChildSpec& spec, ProgressSink on_progress) : spec_(spec), on_progress_(std::move(on_progress)) {}
+  ChildProcess(ChildSpec spec, ProgressSink on_progress)
+      : spec_(std::move(spec)), on_progress_(std::move(on_progress)) {}
 
   using Clock = std::chrono::steady_clock;
   absl::Status spawn(const Spawn& spawn);

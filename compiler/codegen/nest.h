@@ -39,6 +39,7 @@ struct Operand {
   Access access;       ///< valid when access.root is set
   mlir::Value scalar;  ///< a loop-invariant scalar
   std::optional<RegisterRef> from;
+  int64_t runs = 1;  ///< of the nest with the same content: slices of a region that share it
 };
 
 /// One linalg operation inside a nest. Its region is the body; block arguments are inputs, then outputs.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ranges>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
@@ -123,7 +124,8 @@ class Slicer {
       // A line is read before it is written.
       const int output = chain_.members[m].output;
       const double written = chain_.isIntermediate(output) ? 0 : bytesOf(chain_, output, wholeTiles(chain_));
-      plan.seconds += elapsed(flops / machine_.flops_per_second, (volumes[m] + written) / machine_.bytes_per_second);
+      plan.seconds += elapsed(flops / machine_.flops_per_second, (volumes[m] + written) / machine_.bytes_per_second,
+                              plan.ahead ? kExposedAhead : kExposed);
     }
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
     plan.seconds += machine_.nest_seconds * runs * static_cast<double>(chain_.members.size());
@@ -142,6 +144,24 @@ class Slicer {
     return kRunningNests * machine_.nest_seconds + round + flops / machine_.flops_per_second;
   }
 
+  /// Whether what a slice touches of a tensor is one block of memory: single points of the dimensions outside of the
+  /// one that is cut, all of those inside.
+  bool isBlock(int tensor, const Tiles& tiles) const {
+    const Tiles whole = wholeTiles(chain_);
+    auto sizeOf = [&](const Subscript& subscript, const Tiles& of) {
+      int64_t size = 1;
+      for (const Term& term : subscript) size += term.stride * (of[term.loop] - 1);
+      return size;
+    };
+    bool outside = false;  // of a dimension that is cut
+    for (const Subscript& subscript : chain_.tensors[tensor].subscripts | std::views::reverse) {
+      const int64_t size = sizeOf(subscript, tiles);
+      if (outside && size > 1) return false;
+      outside |= size < sizeOf(subscript, whole);
+    }
+    return true;
+  }
+
   std::vector<int> tensorsOf(const Member& member) const {
     std::vector<int> tensors = member.inputs;
     tensors.push_back(member.output);
@@ -151,9 +171,18 @@ class Slicer {
   /// Everything a slice touches fits, so each tensor moves as often as its slice is another one.
   std::vector<double> resident(const Tiles& tiles, SlicePlan& plan) const {
     plan.held_bytes = 0;
-    for (size_t t = 0; t < chain_.tensors.size(); ++t) plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
+    double others = 0;
+    bool blocks = true;
+    for (size_t t = 0; t < chain_.tensors.size(); ++t) {
+      const double bytes = bytesOf(chain_, static_cast<int>(t), tiles);
+      plan.held_bytes += bytes;
+      if (chain_.isIntermediate(static_cast<int>(t))) continue;
+      others += bytes;
+      blocks &= isBlock(static_cast<int>(t), tiles);
+    }
     for (int tensor : machine_.copied) plan.held_bytes += bytesOf(chain_, tensor, tiles);
     if (plan.held_bytes > machine_.capacity_bytes) return {};
+    plan.ahead = plan.slices > 1 && blocks && plan.held_bytes + others <= machine_.capacity_bytes;
     const Structure structure(chain_, plan.order, Intermediates::kBlock);
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {
@@ -205,8 +234,8 @@ std::vector<int64_t> blocksOf(const Chain& chain, int running) {
 
 }  // namespace
 
-double elapsed(double compute, double transfer) {
-  return std::max(compute, transfer) + kExposed * std::min(compute, transfer);
+double elapsed(double compute, double transfer, double exposed) {
+  return std::max(compute, transfer) + exposed * std::min(compute, transfer);
 }
 
 bool separates(const Chain& chain, int loop) {

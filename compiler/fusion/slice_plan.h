@@ -21,6 +21,7 @@ struct SlicePlan {
   double flops = 0;            ///< all slices, overlaps computed again
   double seconds = 0;          ///< arithmetic or movement of each member, whichever is longer; idle cores included
   double idle = 1;             ///< work of the core with the most over the average; included in `seconds`
+  bool ahead = false;          ///< the next slice's operands fit beside: they come while this one's products run
   bool constants_stay = true;  ///< what all slices read fits beside them; else each slice brings it again
 };
 
@@ -47,8 +48,11 @@ struct SliceMachine {
 /// to 2.8 times its bytes by the target's bandwidth, in the geometric mean of seven chains 1.4. So nothing hides: a
 /// core that waits for a line, or for room to store one, computes nothing meanwhile.
 inline constexpr double kExposed = 1;
+/// The same where code generation fetches the next slice's operands while this one's products run: of what G1's
+/// operands cost beside having them in L2 before, half was gone; of what G4's cost, four fifths.
+inline constexpr double kExposedAhead = 0.4;
 /// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement.
-double elapsed(double compute, double transfer);
+double elapsed(double compute, double transfer, double exposed = kExposed);
 
 /// Nests that a block of a running softmax has beside the members' own: to scale the sums and the result so far, and to
 /// keep the old maximum.

@@ -24,6 +24,27 @@ TEST(SlicePlan, RowsOfABatchOneMatrixAtATime) {
   EXPECT_DOUBLE_EQ(plan->volume_bytes, 4.0 * 8 * (512 * 64 * 2 + 64 * 512 * 2));
 }
 
+TEST(SlicePlan, SlicesLeaveRoomForTheNextOnesOperands) {
+  Chain chain = gemmChain(8, 512, 64, 64, 512);
+  chain.loops[chain.loopNamed("m")].multiple = 8;
+  const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
+  auto plan = planSlices(chain, {b, m}, kCore);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(plan->ahead);
+  // Scores of a slice, and twice the keys, the values and its rows of A and E.
+  EXPECT_LE(4.0 * (plan->tiles[m] * 512 + 2 * (2 * 64 * 512 + 2 * 64 * plan->tiles[m])), kCore.capacity_bytes);
+  SliceMachine small = kCore;
+  small.capacity_bytes = 400 << 10;  // for one slice's keys and values, not for two
+  plan = planSlices(chain, {b, m}, small);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_FALSE(plan->ahead);
+  // Rows of images are no blocks: a run in each channel.
+  const Chain images = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
+  plan = planSlices(images, {images.loopNamed("h")}, kCore);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_FALSE(plan->ahead);
+}
+
 TEST(SlicePlan, WhatAllSlicesReadStreamsWhenItIsTooLarge) {
   // Weights of 9.4 MB each: every slice brings them again, so larger slices move less.
   Chain chain = gemmChain(1, 4096, 768, 768, 3072);

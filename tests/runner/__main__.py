@@ -14,9 +14,9 @@ def parse():
     parser = argparse.ArgumentParser(prog="tests/run", description="Builds and tests Tessera.")
     parser.add_argument("--slow", action="store_true", help="also suites marked slow")
     parser.add_argument("--large", action="store_true", help="also suites marked large, which take longer than all others")
-    parser.add_argument("--lint", action="store_true", help="also clang-tidy on all of our sources")
-    parser.add_argument("--lint-report", type=int, metavar="MINUTES",
-                        help="the same, last and for so long, latest changes first, printing findings without failing")
+    parser.add_argument("--lint", type=float, nargs="?", const=0, metavar="MINUTES",
+                        help="also clang-tidy; what it finds fails. With MINUTES: latest changes first, for so long")
+    parser.add_argument("--lint-report", action="store_true", help="with --lint: what it finds is printed and fails nothing")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
@@ -29,15 +29,16 @@ def main():
     selected = re.compile(options.only).search if options.only else lambda name: True
     sizes = frozenset(size for size in ("slow", "large") if getattr(options, size))
     context = steps.Context(preset=options.preset, jobs=options.jobs, sizes=sizes, selected=selected,
-                            lint_minutes=options.lint_report)
-    plan = [] if options.no_build else [steps.configure, steps.build]
+                            lint_minutes=options.lint, lint_decides=not options.lint_report)
+    lint = options.lint is not None
+    plan = [steps.lint_packages] if lint else []
+    if not options.no_build:
+        plan += [steps.configure, steps.build]
     if not options.only:
         plan.append(steps.check_format)
-    if options.lint:
+    if lint:
         plan.append(steps.lint)
     plan += [steps.unit_tests, steps.lit_tests, steps.suites]
-    if options.lint_report:
-        plan.append(steps.lint_report)
 
     total = results.Result()
     begin = time.monotonic()

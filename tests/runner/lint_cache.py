@@ -1,74 +1,103 @@
-"""clang-tidy on every source, skipping files whose last clean run saw the same bytes."""
+"""What clang-tidy said of a file, kept for as long as nothing that it depends on changes."""
 
-import concurrent.futures
 import hashlib
-import json
+import os
+import pathlib
+import shlex
 import subprocess
 import time
 
-TIDY = "clang-tidy-22"
+KEEP_DAYS = 30  # for results that nobody asked for
 
 
-def _digest(*chunks):
-    state = hashlib.sha256()
-    for chunk in chunks:
-        state.update(hashlib.sha256(chunk).digest())
-    return state.hexdigest()
+def user_folder():
+    """Of the user and not of a build: what was linted in one checkout need not be linted in the next."""
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tessera" / "lint"
 
 
-def _tidy(build, root, name):
-    done = subprocess.run([TIDY, "-p", str(build), "--quiet", name], cwd=root, capture_output=True, text=True,
-                          timeout=900)
-    return done.returncode, done.stdout
+class Dependencies:
+    """The files that went into each object of a Ninja build; Ninja keeps the depfiles that the compiler wrote."""
+
+    def __init__(self, build):
+        self._build = build
+        self._inputs = {}  # object -> absolute paths
+        self._modified = {}  # path -> nanoseconds
+        absolute = {}
+        listed = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], capture_output=True, text=True, check=True)
+        for line in listed.stdout.splitlines():
+            if line.startswith(" "):
+                name = line.strip()
+                if name not in absolute:
+                    absolute[name] = os.path.normpath(build / name)
+                inputs.add(absolute[name])
+            elif line:
+                inputs = self._inputs[line.split(":", 1)[0]] = set()
+
+    def of(self, command):
+        """What this compile command reads, or None where that is not known: unless it was built since the last change."""
+        words = shlex.split(command)
+        target = words[words.index("-o") + 1]
+        inputs = self._inputs.get(target)
+        try:
+            built = (self._build / target).stat().st_mtime_ns
+            return inputs if inputs and all(self._changed(path) <= built for path in inputs) else None
+        except FileNotFoundError:
+            return None
+
+    def untouched(self, inputs):
+        """Whether none of them was written since of() looked."""
+        try:
+            return all(os.stat(path).st_mtime_ns == self._modified[path] for path in inputs)
+        except FileNotFoundError:
+            return False
+
+    def _changed(self, path):
+        if path not in self._modified:
+            self._modified[path] = os.stat(path).st_mtime_ns
+        return self._modified[path]
 
 
-def _latest_first(root, names):
-    """Files in the order of their last change; what no recent commit touched comes last."""
-    changed = subprocess.run(["git", "log", "-n", "300", "--format=", "--name-only"], cwd=root, capture_output=True,
-                             text=True, check=False).stdout.split()
-    position = {name: i for i, name in reversed(list(enumerate(changed)))}
-    return sorted(names, key=lambda name: position.get(name, len(changed)))
+class Cache:
+    """Findings by key. A key covers the compile command and the content of every file that is read for it."""
 
+    def __init__(self, root, checker, store):
+        """`checker` is bytes that say how is checked: the tool's version and its settings."""
+        self._root = os.fsencode(root)
+        self._checker = self._digest(checker)
+        self._inputs = {}  # path -> digest of its name and content
+        self._store = store
+        self._store.mkdir(parents=True, exist_ok=True)
 
-def run(root, build, log, sources, headers, jobs, minutes=None):
-    """Names of sources with findings, and how many files were not looked at because `minutes` had passed.
+    def _digest(self, content):
+        """The same in every checkout."""
+        return hashlib.sha256(content.replace(self._root, b".")).digest()
 
-    `log` has the findings in full; each is printed once, however many include its header. What changed last comes first.
-    A file's key covers its own bytes, its compile command and all of our headers: coarse, but never stale.
-    """
-    commands = {entry["file"]: entry["command"] for entry in json.loads((build / "compile_commands.json").read_text())}
-    version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
-    common = _digest(version, *((root / name).read_bytes() for name in sorted(headers)))
-    store = build / "lint-cache.json"
-    clean = set(json.loads(store.read_text())) if store.exists() else set()
-    keys = {name: _digest(common.encode(), commands[str(root / name)].encode(), (root / name).read_bytes())
-            for name in sources if str(root / name) in commands}
-    todo = _latest_first(root, [name for name, key in keys.items() if key not in clean])
-    end = time.monotonic() + 60 * minutes if minutes else float("inf")
-    findings, said, unseen = [], set(), 0
+    def _input(self, path):
+        if path not in self._inputs:
+            self._inputs[path] = self._digest(path.encode()) + self._digest(pathlib.Path(path).read_bytes())
+        return self._inputs[path]
 
-    def tidy_in_time(name):
-        return _tidy(build, root, name) if time.monotonic() < end else None
+    def key(self, command, inputs):
+        """None when it is not known what the file depends on: then its result must not be kept."""
+        if inputs is None:
+            return None
+        parts = [self._checker, self._digest(command.encode()), *sorted(map(self._input, inputs))]
+        return hashlib.sha256(b"".join(parts)).hexdigest()
 
-    with open(log, "w", encoding="utf-8") as stream, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(tidy_in_time, name): name for name in todo}
-        for future in concurrent.futures.as_completed(futures):
-            name = futures[future]
-            try:
-                outcome = future.result()
-                if outcome is None:
-                    unseen += 1
-                    continue
-                returncode, output = outcome
-            except subprocess.TimeoutExpired:
-                returncode, output = 1, f"{name}: error: clang-tidy took longer than 900 s\n"
-            if returncode == 0:
-                clean.add(keys[name])
-            else:
-                findings.append(name)
-                stream.write(output)
-                fresh = [line for line in output.splitlines() if "error:" in line and line not in said]
-                said.update(fresh)
-                print("\n".join(line.removeprefix(f"{root}/") for line in fresh), flush=True)
-    store.write_text(json.dumps(sorted(clean & set(keys.values()))))
-    return sorted(findings), unseen
+    def find(self, key):
+        """The findings kept under this key, "" when there were none, or None."""
+        if key is None or not (self._store / key).exists():
+            return None
+        os.utime(self._store / key)
+        return (self._store / key).read_text(encoding="utf-8")
+
+    def keep(self, key, findings):
+        draft = self._store / f"{key}.{os.getpid()}"
+        draft.write_text(findings, encoding="utf-8")
+        draft.rename(self._store / key)
+
+    def prune(self):
+        oldest = time.time() - KEEP_DAYS * 86400
+        for path in self._store.iterdir():
+            if path.stat().st_mtime < oldest:
+                path.unlink(missing_ok=True)

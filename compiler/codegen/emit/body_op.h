@@ -9,4 +9,9 @@ namespace tessera::compiler::codegen {
 mlir::linalg::LinalgOp bodyOp(mlir::OpBuilder& builder, mlir::Type element, int inputs,
                               llvm::function_ref<mlir::Value(mlir::OpBuilder&, mlir::Location, mlir::ValueRange)> body);
 
+/// The same with `outputs` outputs: `body` gets the inputs and what the outputs hold.
+mlir::linalg::LinalgOp bodyOp(
+    mlir::OpBuilder& builder, mlir::Type element, int inputs, int outputs,
+    llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder&, mlir::Location, mlir::ValueRange)> body);
+
 }  // namespace tessera::compiler::codegen

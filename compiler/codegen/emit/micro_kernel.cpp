@@ -5,6 +5,7 @@
 #include "compiler/codegen/emit/body.h"
 #include "compiler/codegen/emit/reduction.h"
 #include "compiler/codegen/emit/separable.h"
+#include "compiler/codegen/emit/side_by_side.h"
 #include "compiler/codegen/emit/tile_fetch.h"
 #include "compiler/codegen/emit/tile_memory.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
@@ -58,10 +59,12 @@ class TileEmitter {
       Values accumulators;
       for (size_t p = 0; p < points_.size(); ++p)
         for (size_t o = 0; o < outputs; ++o)
-          accumulators.push_back(plan_.horizontal || blocked ? neutral(o) : initial(p, 0, o, plan_.lanes));
+          accumulators.push_back((plan_.horizontal || blocked) && !streamed(o) ? neutral(o)
+                                                                               : initial(p, 0, o, plan_.lanes));
       if (plan_.fetch_results) fetch_.startResults();
       if (plan_.fetch_panel) fetch_.startPanel();
       if (!plan_.next_slice.empty()) fetch_.startNextSlice(context_);
+      if (!plan_.upcoming.empty()) fetch_.startUpcoming(context_);
       if (blocked) return emitBlock(plan_.reductions[0], accumulators);
       accumulators = reduce(0, accumulators);
       keep(accumulators);
@@ -115,7 +118,7 @@ class TileEmitter {
       }
     for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
       for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
-        if (nest_.statements[s].stored[o]) storeAll(s, o, lanes);
+        if (nest_.statements[s].stored[o] && (s > 0 || !streamed(o))) storeAll(s, o, lanes);
   }
 
   void storeAll(int statement, size_t output, int lanes) {
@@ -251,6 +254,8 @@ class TileEmitter {
     return memory_.load(slotOf(statement, true, output), points_[p], lanes);
   }
 
+  bool streamed(size_t output) const { return isStreamed(nest_, static_cast<int>(output)); }
+
   Value neutral(size_t output) {
     return plain(plan_.lanes).constant(combinerOf(nest_.statements[0], static_cast<int>(output))->neutral);
   }
@@ -275,6 +280,7 @@ class TileEmitter {
     if (level == plan_.reductions.size()) {
       if (plan_.fetch_panel || plan_.fetch_results) fetchForTile();
       if (!plan_.next_slice.empty()) fetch_.nextSlice(firstStep());
+      if (!plan_.upcoming.empty()) fetch_.upcoming(firstStep());
       step(0, accumulators);
       return accumulators;
     }
@@ -385,16 +391,24 @@ class TileEmitter {
     memory_.forget();
     if (plan_.ahead > 0) fetch_.ahead();
     const size_t outputs = nest_.statements[0].outputs.size();
+    llvm::SmallVector<std::tuple<size_t, size_t, Value>> kept;  // point, output: stored after all has been read
     for (size_t p = 0; p < points_.size(); ++p) {
       llvm::MutableArrayRef<Value> mine(accumulators.begin() + p * outputs, outputs);
       Values next = evaluate(0, p, plan_.lanes, mine);
       for (size_t o = 0; o < outputs; ++o) {
+        if (streamed(o)) {
+          if (nest_.statements[0].stored[o]) kept.emplace_back(p, o, next[o]);
+          continue;
+        }
         // Lanes past the end must not change what has been accumulated.
         if (plan_.horizontal && points_[p].active < plan_.lanes)
           next[o] = arith::SelectOp::create(b_, loc_, memory_.mask(plan_.lanes, points_[p].active), next[o], mine[o]);
         mine[o] = next[o];
       }
     }
+    if (points_.size() > 1 && points_.size() <= 4 && bodyCost(*nest_.statements[0].body()) >= kLongBody)
+      b_.getInsertionBlock()->getParentOp()->setAttr(kSideBySide, b_.getUnitAttr());
+    for (auto [p, o, value] : kept) memory_.store(slotOf(0, true, o), points_[p], plan_.lanes, value);
   }
 
   /// Two partial results of output `output` of the reduction as one.
@@ -413,6 +427,7 @@ class TileEmitter {
   void combineLanes() {
     for (size_t p = 0; p < points_.size(); ++p)
       for (size_t o = 0; o < nest_.statements[0].outputs.size(); ++o) {
+        if (streamed(o)) continue;
         // Pairwise, so that the depth is log2(lanes).
         Value vector = registers_[p][0][o];
         for (int width = plan_.lanes; width > 1; width /= 2) {

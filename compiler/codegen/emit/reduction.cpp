@@ -72,9 +72,17 @@ std::optional<Combiner> combinerOf(const Statement& statement, int output) {
   return Combiner{op, *kind, neutralOf(*kind, accumulator.getType())};
 }
 
-bool canCombineLanes(const Statement& statement) {
-  for (int o = 0; o < static_cast<int>(statement.outputs.size()); ++o)
-    if (!combinerOf(statement, o)) return false;
+bool isStreamed(const Nest& nest, int output) {
+  const Statement& main = nest.statements[0];
+  if (main.init[output] || !main.body()->getArgument(main.inputs.size() + output).use_empty()) return false;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (nest.reduction[loop] && nest.extents[loop] > 1 && main.outputs[output].access.strides[loop] == 0) return false;
+  return nest.hasReduction();
+}
+
+bool canCombineLanes(const Nest& nest) {
+  for (int o = 0; o < static_cast<int>(nest.statements[0].outputs.size()); ++o)
+    if (!isStreamed(nest, o) && !combinerOf(nest.statements[0], o)) return false;
   return true;
 }
 

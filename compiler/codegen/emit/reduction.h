@@ -15,7 +15,11 @@ struct Combiner {
 /// The combiner of output `output` of `statement`, or nothing when the body has another form.
 std::optional<Combiner> combinerOf(const Statement& statement, int output);
 
-/// Whether partial results of the lanes can be combined at the end: every output has a combiner.
-bool canCombineLanes(const Statement& statement);
+/// Whether output `output` of a reduction is written at every step, at another place each time, and never read:
+/// exponentials that are kept while they are added up.
+bool isStreamed(const Nest& nest, int output);
+
+/// Whether partial results of the lanes can be combined at the end: every output that is not streamed has a combiner.
+bool canCombineLanes(const Nest& nest);
 
 }  // namespace tessera::compiler::codegen

@@ -140,6 +140,56 @@ void TileFetch::panel(Value step) {
                                  /*cache=*/1);
 }
 
+/// Where a slice's part of the block of the next number begins: `elements` for each of those that share the block.
+/// After the last number of all comes the first.
+Value TileFetch::partOf(const Upcoming& block, int64_t elements, const EmitContext& context) {
+  const mlir::Location loc = b_.getUnknownLoc();
+  const mlir::Type element = memoryType(block.block.element);
+  Value first = advance(b_, context.pointer(block.block.root), element, block.block.offset, constant(1));
+  // One further in the last loop, which carries into those outside.
+  Value carry = constant(1);
+  for (int v = block.loop; v >= 0; --v) {
+    Value next = arith::AddIOp::create(b_, loc, context.slice[v], carry);
+    Value over = arith::CmpIOp::create(b_, loc, arith::CmpIPredicate::eq, next, constant(block.counts[v]));
+    next = arith::SelectOp::create(b_, loc, over, constant(0), next);
+    first = advance(b_, first, element, block.block.slice[v], next);
+    carry = arith::ExtUIOp::create(b_, loc, b_.getI64Type(), over);
+  }
+  Value slice = constant(0);
+  for (size_t v = block.loop + 1; v < block.counts.size(); ++v) {
+    slice = arith::MulIOp::create(b_, loc, slice, constant(block.counts[v]));
+    slice = arith::AddIOp::create(b_, loc, slice, context.slice[v]);
+  }
+  return advance(b_, first, element, elements, slice);
+}
+
+void TileFetch::startUpcoming(const EmitContext& context) {
+  const auto [steps, body] = stepsAndBody();
+  int64_t tiles = 1;
+  for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
+  for (const Upcoming& block : plan_.upcoming) {
+    const int64_t line = kLine * 8 / elementBits(block.block.element);
+    auto lines = [&](int64_t elements) { return ceilDiv(elements, line) * line; };
+    int64_t slices = 1;
+    for (int64_t count : llvm::ArrayRef<int64_t>(block.counts).drop_front(block.loop + 1)) slices *= count;
+    const int64_t part = lines(ceilDiv(block.elements, slices)), share = lines(ceilDiv(part, tiles)),
+                  step = ceilDiv(share, steps);
+    const mlir::Type element = memoryType(block.block.element);
+    Value first = advance(b_, partOf(block, part, context), element, share, tileInBlock(plan_.order));
+    upcoming_.push_back({first, element, step, ceilDiv(step * body, line)});
+  }
+}
+
+void TileFetch::upcoming(Value step) {
+  for (const Share& share : upcoming_) {
+    Value from = advance(b_, share.first, share.element, share.step, step);
+    const int64_t line = kLine * 8 / share.element.getIntOrFloatBitWidth();
+    for (int64_t i = 0; i < share.lines; ++i)
+      mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(from, share.element, i * line), /*rw=*/0, kToL2,
+                                   /*cache=*/1);
+  }
+}
+
 void TileFetch::startNextSlice(const EmitContext& context) {
   const mlir::Location loc = b_.getUnknownLoc();
   const auto [steps, body] = stepsAndBody();

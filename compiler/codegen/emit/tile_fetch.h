@@ -32,7 +32,18 @@ class TileFetch {
   void startNextSlice(const EmitContext& context);
   void nextSlice(mlir::Value step);
 
+  /// Blocks that later slices read or write, likewise: each tile of this slice asks for its share of its part.
+  void startUpcoming(const EmitContext& context);
+  void upcoming(mlir::Value step);
+
  private:
+  /// What this tile asks for of a block.
+  struct Share {
+    mlir::Value first;  ///< pointer: the first line
+    mlir::Type element;
+    int64_t step = 0;   ///< elements per step of the reduction
+    int64_t lines = 0;  ///< asked for in each body
+  };
   /// Runs of lines that all tiles together ask for, in groups of neighbouring ones.
   struct Wanted {
     mlir::Value first;  ///< pointer: the first run
@@ -45,6 +56,7 @@ class TileFetch {
   mlir::Value tileInBlock(llvm::ArrayRef<int> loops);
   std::pair<int64_t, int64_t> stepsAndBody() const;
   void lines(int slot, int64_t further);
+  mlir::Value partOf(const Upcoming& block, int64_t elements, const EmitContext& context);
 
   mlir::OpBuilder& b_;
   const Nest& nest_;
@@ -57,6 +69,7 @@ class TileFetch {
   int64_t share_step_ = 0;   ///< elements of the share per step of the reduction
   int64_t share_lines_ = 0;  ///< lines asked for in each body
   std::vector<Wanted> wanted_;
+  llvm::SmallVector<Share> upcoming_;
   mlir::Value steps_before_;  ///< i64: those of the tiles before this one
 
   /// Lines of one slot's results: in body i of the first `bodies` those at `offsets` + i * `distance`.

@@ -75,6 +75,18 @@ struct Log10 : mlir::OpRewritePattern<math::Log10Op> {
   }
 };
 
+/// The larger of two where neither is a NaN, or it does not matter which one is taken then: one instruction.
+struct MaximumOfNumbers : mlir::OpRewritePattern<arith::MaximumFOp> {
+  MaximumOfNumbers(mlir::MLIRContext* context) : OpRewritePattern(context, /*benefit=*/2) {}
+  mlir::LogicalResult matchAndRewrite(arith::MaximumFOp op, PatternRewriter& rewriter) const override {
+    if (!bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::nnan | arith::FastMathFlags::nsz))
+      return mlir::failure();
+    Value larger = arith::CmpFOp::create(rewriter, op.getLoc(), arith::CmpFPredicate::OGT, op.getLhs(), op.getRhs());
+    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, larger, op.getLhs(), op.getRhs());
+    return mlir::success();
+  }
+};
+
 /// f64 -> f16 has no instruction; through f32 it has (rounded twice).
 struct TruncateInTwoSteps : mlir::OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -123,7 +135,7 @@ mlir::LogicalResult expandMath(mlir::ModuleOp module) {
   mlir::RewritePatternSet patterns(context);
   populateDoubleMathPatterns(patterns);
   populateSingleMathPatterns(patterns);
-  patterns.add<FunctionInSinglePrecision, Log10, TruncateInTwoSteps, Remainder>(context);
+  patterns.add<FunctionInSinglePrecision, Log10, MaximumOfNumbers, TruncateInTwoSteps, Remainder>(context);
   llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
                                               "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};
   math::populateExpansionPatterns(patterns, expanded);

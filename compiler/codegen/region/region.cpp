@@ -7,6 +7,7 @@
 #include "compiler/codegen/region/region_packing.h"
 #include "compiler/codegen/region/region_scratch.h"
 #include "compiler/codegen/region/region_strips.h"
+#include "compiler/codegen/region/region_upcoming.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -49,6 +50,7 @@ class RegionBuilder {
     formStrips(region_, machine_);
     fetchNextSlices(region_, machine_);
     placeScratch();
+    planUpcoming(region_, machine_);
     return std::move(region_);
   }
 
@@ -251,6 +253,9 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
     absl::StrAppend(&region->description, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
     break;
   }
+  size_t fetched = 0;
+  for (const RegionStep& step : region->variants[0].steps) fetched += step.plan.upcoming.size();
+  if (fetched > 0) absl::StrAppend(&region->description, ", ", fetched, " operands of the next slices fetched ahead");
   return region;
 }
 

@@ -45,6 +45,8 @@ class RegionPlanner {
     };
     for (RegionNest& each : nests) {
       fillShared(each.number);
+      for (auto [i, input] : llvm::enumerate(each.nest.statements[0].inputs))
+        if (input.access.root && !input.from) input.runs = runsWith(each, static_cast<int>(i));
       TilePlan plan = planTile(each.nest, machine_, wanted(each, main));
       const bool fits = llvm::all_of(plan.packed, [&](const PackedOperand& packed) {
         if (depthOf(each, packed.input) == sliceLoops()) return true;  // panels of its own
@@ -95,6 +97,13 @@ class RegionPlanner {
     int64_t after = 1;
     for (int v = depth; v < sliceLoops(); ++v) after *= region_.counts[v];
     return after == 1 && depth > 0 ? sliceLoops() : depth;
+  }
+
+  /// Slices in a row that read the same content of an operand.
+  int64_t runsWith(const RegionNest& each, int input) const {
+    int64_t runs = 1;
+    for (int v = depthOf(each, input); v < sliceLoops(); ++v) runs *= region_.counts[v];
+    return runs;
   }
 
   /// The main variant's loop that walks the operand as `loop` of this nest does; -1: none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "compiler/codegen/emit/reduction.h"
 #include "compiler/codegen/region/scratch_plan.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -32,13 +33,23 @@ void forEachBuffer(const RegionStep& step, Fn fn) {
 }
 
 /// Whether every nest that is step `number` makes `to` of `from` point by point, and reads `from` at no other place.
+/// The nest may add up what it makes.
 bool overwrites(const Region& region, int number, Value from, Value to) {
   bool found = false, fine = true;
   forEachStep(region, [&](const RegionStep& step) {
     if (step.number != number) return;
     const Statement& statement = step.nest.statements[0];
-    if (step.nest.hasReduction() || step.nest.statements.size() != 1 || statement.outputs.size() != 1 ||
-        statement.outputs[0].access.root != to || statement.outputs[0].access.element.isInteger(1)) {
+    int made = -1;
+    for (auto [s, each] : llvm::enumerate(step.nest.statements)) {
+      for (auto [o, output] : llvm::enumerate(each.outputs))
+        if (output.access.root == to) {
+          fine &= s == 0 && made < 0;
+          made = static_cast<int>(o);
+        }
+      for (const Operand& input : each.inputs) fine &= s == 0 || input.from || input.access.root != from;
+    }
+    if (made < 0 || (step.nest.hasReduction() ? !isStreamed(step.nest, made) : statement.outputs.size() != 1) ||
+        statement.outputs[made].access.element.isInteger(1)) {
       fine = false;
       return;
     }
@@ -46,7 +57,7 @@ bool overwrites(const Region& region, int number, Value from, Value to) {
       if (input.access.root != from) continue;
       Access same = input.access;
       same.root = to;
-      fine &= same == statement.outputs[0].access && same.element == statement.outputs[0].access.element;
+      fine &= same == statement.outputs[made].access && same.element == statement.outputs[made].access.element;
       found = true;
     }
   });

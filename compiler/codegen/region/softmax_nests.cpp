@@ -177,6 +177,13 @@ class SoftmaxOps {
       return arith::MulFOp::create(b, loc, v[0], v[1]);
     });
   }
+  /// The larger one of two numbers; either where one is no number: its exponential is none whatever it is compared
+  /// with, nor is the row's sum.
+  mlir::linalg::LinalgOp maximum() {
+    return bodyOp(b_, element_, 1, [](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
+      return arith::MaximumFOp::create(b, loc, v[0], v[1], arith::FastMathFlags::nnan | arith::FastMathFlags::nsz);
+    });
+  }
   /// exp(v0 - v1), where v1 = -inf counts as 0.
   mlir::linalg::LinalgOp power() {
     return bodyOp(b_, element_, 2, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
@@ -190,6 +197,13 @@ class SoftmaxOps {
   mlir::linalg::LinalgOp powerOfRow() {
     return bodyOp(b_, element_, 2, [](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
       return atMostOne(b, loc, v[0], v[1]);
+    });
+  }
+  /// e = exp(v0 - v1) where v1 is the maximum over a row of v0, and the sum of the row so far + e.
+  mlir::linalg::LinalgOp powerAndSum() {
+    return bodyOp(b_, element_, 2, 2, [](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) {
+      Value power = atMostOne(b, loc, v[0], v[1]);
+      return llvm::SmallVector<Value>{power, arith::AddFOp::create(b, loc, v[3], power)};
     });
   }
   mlir::linalg::LinalgOp inverse() {
@@ -210,6 +224,22 @@ class SoftmaxOps {
   OpBuilder& b_;
   mlir::Type element_;
 };
+
+/// The powers are made, kept and added up in one pass over the rows: those of `sum` take the place of both nests.
+void addUpPowers(SoftmaxOps& ops, SlicedNests& nests, const SoftmaxParts& parts) {
+  Statement& sum = nests.nests[parts.sum].statements[0];
+  const Operand powers = sum.inputs[0];
+  Operand scores = powers;
+  scores.access.root = nests.nests[parts.powers].statements[0].inputs[0].access.root;
+  sum.op = ops.powerAndSum();
+  sum.inputs = {scores, nests.nests[parts.maximum].statements[0].outputs[0]};
+  sum.outputs.insert(sum.outputs.begin(), powers);
+  sum.init.insert(sum.init.begin(), nullptr);
+  sum.stored.insert(sum.stored.begin(), true);
+  sum.index_weights.clear();
+  ++nests.nests[parts.sum].statements[1].inputs[0].from->output;
+  nests.nests.erase(nests.nests.begin() + static_cast<int64_t>(parts.powers));
+}
 
 }  // namespace
 
@@ -239,7 +269,9 @@ bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
       !sameWalk(scores_read, powers.statements[0].outputs[0].access) ||
       !sameWalk(scored, sum.statements[0].inputs[0].access))
     return false;
+  bool only_powers_read_maximum = !nests.isResult(row);
   for (size_t n = parts->maximum + 1; n < nests.nests.size(); ++n) {
+    only_powers_read_maximum &= n == parts->powers || !reads(nests.nests[n], row);
     // What the maximum was taken of, and of which rows, when the powers are computed.
     if (n < parts->powers && (writes(nests.nests[n], scores) || writes(nests.nests[n], row))) return false;
     if (n != parts->product && reads(nests.nests[n], total.root)) return false;
@@ -251,6 +283,7 @@ bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
                                     }) != 1)
     return false;
   SoftmaxOps ops(builder, total.element);
+  if (only_powers_read_maximum) nests.nests[parts->maximum].statements[0].op = ops.maximum();
   Statement& power = powers.statements[0];
   power.op = ops.powerOfRow();
   Statement inverse = sum.statements[0];
@@ -262,6 +295,7 @@ bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
   sum.statements[0].stored[0] = false;
   sum.statements.push_back(std::move(inverse));
   product.statements[1].op = ops.multiply();
+  if (parts->sum == parts->powers + 1) addUpPowers(ops, nests, *parts);
   return true;
 }
 
@@ -318,6 +352,7 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   add(rowNest(maximum, ops.copy(), {row_m}, row_before), When::kEveryBlock);
 
   Nest running = maximum;
+  running.statements[0].op = ops.maximum();
   running.statements[0].outputs[0].access.root = m;
   running.statements[0].init[0] = nullptr;
   const size_t maximum_at = add(running, When::kEveryBlock);

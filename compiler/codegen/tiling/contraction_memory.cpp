@@ -30,10 +30,13 @@ int64_t rowsToPack(const Nest& nest, const Machine& machine, const Operand& oper
   return stride % kLine == 0 ? rows : rows / 2;
 }
 
-/// Whether the vectors of one reduction step lie far from those of the next: closer ones are as good as a panel.
+/// Whether the vectors of one reduction step lie far from those of the next: closer ones, or those that fill half of
+/// what is between, are as good as a panel.
 bool isSpread(const Operand& operand, const TilePlan& plan) {
   constexpr int64_t kNear = 256;
-  return operand.access.strides[plan.reductions.back()] * (elementBits(operand.access.element) / 8) > kNear;
+  const int64_t bytes = elementBits(operand.access.element) / 8;
+  return operand.access.strides[plan.reductions.back()] * bytes >
+         std::max(kNear, 2 * plan.vectors * plan.lanes * bytes);
 }
 
 /// Steps of the reduction whose vectors, not packed, stay in L1 from one tile of rows to the next.
@@ -88,8 +91,8 @@ void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule&
   if (roles.b >= 0 && canPack(nest, roles.b) && varies(main.inputs[roles.b], step)) {
     const Operand& operand = main.inputs[roles.b];
     const int64_t stride = strideBytes(nest, roles.b, step);
-    const bool pays =
-        rowsOf(nest, roles) >= rowsToPack(nest, machine, operand, stride) && bytesOf(nest, operand) > small;
+    const bool pays = rowsOf(nest, roles) * operand.runs >= rowsToPack(nest, machine, operand, stride) &&
+                      bytesOf(nest, operand) > small;
     if (operand.access.strides[plan.vector_loop] != 1 || (isSpread(operand, plan) && pays))
       plan.packed.push_back({roles.b, plan.vector_loop});
   }

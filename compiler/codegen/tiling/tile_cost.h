@@ -6,8 +6,8 @@
 /// What a register tile costs, for all plans that choose one.
 namespace tessera::compiler::codegen {
 
-/// Bytes that L2 hands to L1 in a cycle, sustained (measured: 20 on Cascade Lake, whose lines could come at 64).
-inline constexpr double kL2BytesPerCycle = 20;
+/// Bytes that L2 hands to L1 in a cycle, sustained (measured: 20 to 22 on Cascade Lake, whose lines could come at 64).
+inline constexpr double kL2BytesPerCycle = 22;
 
 /// Cycles of one reduction step of a rows x vectors tile, `l2_bytes` of which come from beyond L1. Two multiply-adds
 /// and four instructions a cycle, a latency of four between dependent ones. When another thread is on the core it

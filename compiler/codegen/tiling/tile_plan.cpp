@@ -89,7 +89,7 @@ void chooseVectorLoop(const Nest& nest, const Machine& machine, TilePlan& plan) 
   const int lanes = machine.vector_bits / widestBits(nest);
   if (lanes < 2 || !llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); }))
     return;
-  const bool can_combine = canCombineLanes(nest.statements[0]), contraction = isContraction(nest);
+  const bool can_combine = canCombineLanes(nest), contraction = isContraction(nest);
   double best = std::numeric_limits<double>::infinity();
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
@@ -132,12 +132,19 @@ void chooseSimpleTile(const Nest& nest, TilePlan& plan) {
   }
   int cost = 0;
   for (const Statement& statement : nest.statements) cost += bodyCost(*statement.body());
-  int64_t points = nest.hasReduction() ? 8 : cost > 24 ? 1 : 4;
   const int v = plan.vector_loop;
-  const int64_t vectors = std::min(ceilDiv(nest.extents[v], plan.lanes), plan.horizontal ? points / 2 : points);
+  const int64_t all = ceilDiv(nest.extents[v], plan.lanes);
+  int64_t points = nest.hasReduction() ? 8 : cost > 24 ? 1 : 4;
+  int64_t vectors = std::min(all, points);
+  if (plan.horizontal) {
+    // A row has one sum, vectors are its steps: as many rows as hide the latency of an addition, or of a function.
+    points = 4;
+    vectors = std::min<int64_t>(all, cost >= kLongBody ? 1 : 4);
+  } else {
+    points /= vectors;
+  }
   plan.tile[v] = std::min(nest.extents[v], vectors * plan.lanes);
   plan.vectors = static_cast<int>(vectors);
-  points /= vectors;
   for (int loop : llvm::reverse(plan.order)) {
     if (loop == v || points < 2) continue;
     plan.tile[loop] = std::min(nest.extents[loop], points);

@@ -36,6 +36,15 @@ struct PackedOperand {
   bool operator==(const PackedOperand&) const = default;
 };
 
+/// Contiguous memory that later slices of a region read or write: each slice asks for a part of it, each of its tiles
+/// for a share of that.
+struct Upcoming {
+  Access block;                       ///< what one slice touches: root, offset, elements per slice number
+  int64_t elements = 0;               ///< of the block
+  int loop = 0;                       ///< the slice loop whose next number it is about
+  llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop: those of the loops within share the block
+};
+
 /// What the next slice of a region reads: runs of `lines` cache lines each.
 struct FetchedRuns {
   Access access;                                            ///< of the present slice
@@ -70,6 +79,7 @@ struct TilePlan {
   bool fetch_panel = false;    ///< the next tile's vectors are fetched to L2 while the rows of this one pass
   bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
   llvm::SmallVector<FetchedRuns, 1> next_slice = {};  ///< what the tiles ask for, evenly over their steps
+  std::vector<Upcoming> upcoming = {};                ///< blocks of later slices, fetched in the same way
   std::string strategy;       ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
   int rows = 1, vectors = 1;  ///< accumulators of the register tile: rows x vectors
 

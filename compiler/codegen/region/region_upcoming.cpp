@@ -1,0 +1,100 @@
+#include "compiler/codegen/region/region_upcoming.h"
+
+#include "compiler/codegen/tiling/loop_order.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Lines that one body of unrolled steps asks for at most: more would wait for each other.
+constexpr double kMostLines = 2;
+constexpr int64_t kLine = 64;
+
+/// The box of elements that `access` walks, when it is contiguous but for its slice.
+std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Access& access) {
+  if (!access.panel.empty() || access.slice.size() != region.counts.size()) return std::nullopt;
+  Upcoming upcoming;
+  upcoming.block = access;
+  int64_t points = 1, last = 0;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (access.strides[loop] == 0) continue;
+    if (access.strides[loop] < 0) return std::nullopt;
+    points *= nest.extents[loop];
+    last += access.strides[loop] * (nest.extents[loop] - 1);
+  }
+  upcoming.elements = last + 1;
+  if (points < upcoming.elements) return std::nullopt;
+  int loop = -1;
+  for (auto [v, stride] : llvm::enumerate(access.slice))
+    if (stride != 0 && region.counts[v] > 1) loop = static_cast<int>(v);
+  if (loop < 0) return std::nullopt;  // the same for all slices
+  upcoming.loop = loop;
+  upcoming.counts = region.counts;
+  return upcoming;
+}
+
+int64_t bytesOf(const Upcoming& upcoming) { return upcoming.elements * (elementBits(upcoming.block.element) / 8); }
+
+/// Lines that each slice asks for.
+double linesOf(const Upcoming& upcoming) {
+  double lines = static_cast<double>(bytesOf(upcoming)) / kLine;
+  for (int64_t count : llvm::ArrayRef<int64_t>(upcoming.counts).drop_front(upcoming.loop + 1))
+    lines /= static_cast<double>(count);
+  return lines;
+}
+
+/// Bodies of unrolled steps of a product in each slice.
+double bodiesOf(const RegionStep& step) {
+  double bodies = 1;
+  for (int loop = 0; loop < step.nest.loops(); ++loop)
+    bodies *= static_cast<double>(ceilDiv(step.nest.extents[loop], step.plan.tile[loop]));
+  return bodies;
+}
+
+void planUpcoming(const Region& region, RegionVariant& variant, const Machine& machine) {
+  auto inScratch = [&](mlir::Value root) {
+    return llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == root; });
+  };
+  std::vector<Upcoming> blocks;
+  auto consider = [&](const Nest& nest, const Access& access) {
+    if (!access.root || inScratch(access.root)) return;
+    if (llvm::any_of(blocks, [&](const Upcoming& known) { return known.block.root == access.root; })) return;
+    if (auto upcoming = blockOf(region, nest, access)) blocks.push_back(std::move(*upcoming));
+  };
+  for (const RegionStep& step : variant.steps)
+    for (const Statement& statement : step.nest.statements) {
+      for (const Operand& input : statement.inputs)
+        if (!input.from) consider(step.nest, input.access);
+      for (auto [o, output] : llvm::enumerate(statement.outputs))
+        if (statement.stored[o]) consider(step.nest, output.access);
+    }
+  int64_t bytes = region.scratch_bytes;
+  for (const Upcoming& block : blocks) bytes += 2 * bytesOf(block);
+  if (bytes > machine.l2_bytes) return;
+
+  struct Product {
+    TilePlan* plan;
+    double bodies, lines = 0;
+  };
+  llvm::SmallVector<Product> products;
+  for (RegionStep& step : variant.steps)
+    if (step.plan.strategy == "contraction" && !step.plan.horizontal &&
+        step.depth == static_cast<int>(region.counts.size()) && !step.last && !step.plan.reductions.empty() &&
+        llvm::all_of(step.plan.block, [](int64_t block) { return block == 0; }))
+      products.push_back({&step.plan, bodiesOf(step)});
+  for (const Upcoming& block : blocks) {
+    Product* idlest = nullptr;
+    for (Product& product : products)
+      if (!idlest || product.lines / product.bodies < idlest->lines / idlest->bodies) idlest = &product;
+    if (!idlest || (idlest->lines + linesOf(block)) > kMostLines * idlest->bodies) continue;
+    idlest->lines += linesOf(block);
+    idlest->plan->upcoming.push_back(block);
+  }
+}
+
+}  // namespace
+
+void planUpcoming(Region& region, const Machine& machine) {
+  for (RegionVariant& variant : region.variants) planUpcoming(region, variant, machine);
+}
+
+}  // namespace tessera::compiler::codegen

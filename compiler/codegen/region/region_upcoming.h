@@ -1,0 +1,13 @@
+#pragma once
+
+#include "compiler/codegen/region/region.h"
+
+namespace tessera::compiler::codegen {
+
+/// What later slices read and write comes to L2 while this one's products are computed: the caches' own prefetchers do
+/// not see a slice's end, and short slices would wait for L3 for a tenth of their time. Contiguous blocks of the
+/// operands and results that are no scratch, where those of two slices fit into L2 beside it; spread over the products
+/// of a slice, few lines a step.
+void planUpcoming(Region& region, const Machine& machine);
+
+}  // namespace tessera::compiler::codegen
