@@ -67,8 +67,9 @@ double moveSeconds(const Chain& chain, const ChainMachine& machine, const Betwee
       continue;
     }
     const auto elements = static_cast<double>(footprint(chain, moved.tensor, slices->tiles) * slices->slices);
-    seconds += static_cast<double>(slices->slices) * kNestSeconds +
-               elements * (moved.turned ? kSliceTurnCycles : kSliceCopyCycles) / machine.cycles_per_second;
+    const bool back = moved.tensor == chain.members.back().output;
+    const double cycles = !moved.turned ? kSliceCopyCycles : back ? kSliceTurnBackCycles : kSliceTurnCycles;
+    seconds += static_cast<double>(slices->slices) * kNestSeconds + elements * cycles / machine.cycles_per_second;
   }
   return seconds;
 }

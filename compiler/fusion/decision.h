@@ -41,9 +41,11 @@ struct Moved {
 };
 
 /// Cycles for each element of f32 that a step of its own copies, in and out of the last cache, padding or turning it
-/// (LayoutPrices says the same), and that a slice copies, between the last cache and the core's own.
+/// (LayoutPrices says the same), and that a slice copies, between the last cache and the core's own. Results that are
+/// turned as they are stored touch a line and a page a channel (C1, C2 and C8 of table 3.6: 2 to 2.5 cycles; what they
+/// read 0.9 to 1).
 inline constexpr double kCopyCycles = 1.2, kTurnCycles = 2;
-inline constexpr double kSliceCopyCycles = 0.5, kSliceTurnCycles = 1;
+inline constexpr double kSliceCopyCycles = 0.5, kSliceTurnCycles = 1, kSliceTurnBackCycles = 2;
 
 /// Seconds for `bytes` that lie between two steps to be written and read again, a step included: all that running both
 /// slice by slice could save. Lines are read before they are written.
