@@ -51,6 +51,31 @@ bool startsWithBatch(AffineMap map) {
   return map.getNumResults() > 0 && mlir::isa<mlir::AffineDimExpr>(map.getResult(0));
 }
 
+/// A view from its side with more dimensions and from that with fewer.
+struct View {
+  explicit View(mlir::Operation* op) {
+    if (auto expand = mlir::dyn_cast<mlir::tensor::ExpandShapeOp>(op)) {
+      groups = expand.getReassociationIndices();
+      many = expand.getResult(), few = expand.getSrc();
+    } else {
+      auto collapse = mlir::cast<mlir::tensor::CollapseShapeOp>(op);
+      groups = collapse.getReassociationIndices();
+      many = collapse.getSrc(), few = collapse.getResult();
+    }
+  }
+
+  /// The dimensions of `many` that those of `few` are made of; nothing when the batch is split.
+  std::optional<Channels> split(Channels coarse) const {
+    if (groups[0].size() != 1) return std::nullopt;
+    const auto first = static_cast<unsigned>(groups[coarse.first].front());
+    const auto last = static_cast<unsigned>(groups[coarse.first + coarse.count - 1].back());
+    return Channels{first, last - first + 1};
+  }
+
+  llvm::SmallVector<mlir::ReassociationIndices> groups;
+  Value many, few;
+};
+
 }  // namespace
 
 std::optional<Convolution> asConvolution(GenericOp op) {
@@ -134,28 +159,14 @@ void ChannelRoles::visitGeneric(GenericOp op) {
 
 /// Views may split and merge channels among themselves and space among itself.
 void ChannelRoles::visitView(mlir::Operation* op) {
-  llvm::SmallVector<mlir::ReassociationIndices> groups;
-  Value many, few;
-  if (auto expand = mlir::dyn_cast<mlir::tensor::ExpandShapeOp>(op)) {
-    groups = expand.getReassociationIndices();
-    many = expand.getResult(), few = expand.getSrc();
-  } else {
-    auto collapse = mlir::cast<mlir::tensor::CollapseShapeOp>(op);
-    groups = collapse.getReassociationIndices();
-    many = collapse.getSrc(), few = collapse.getResult();
-  }
-  auto whole = [&](Channels coarse) {  // the channel dimensions on the side with more of them
-    if (groups[0].size() != 1) return Channels{0, 0};
-    const auto first = static_cast<unsigned>(groups[coarse.first].front());
-    const auto last = static_cast<unsigned>(groups[coarse.first + coarse.count - 1].back());
-    return Channels{first, last - first + 1};
-  };
-  if (auto coarse = of(few)) {
-    if (Channels fine = whole(*coarse); fine.count > 0) set(many, fine);
-  } else if (auto fine = of(many)) {
-    for (unsigned first = 0; first < groups.size(); ++first) {
-      for (unsigned count = 1; first + count <= groups.size(); ++count) {
-        if (whole({first, count}) == *fine) return set(few, {first, count});
+  const View view(op);
+  if (auto coarse = of(view.few)) {
+    if (auto fine = view.split(*coarse)) set(view.many, *fine);
+  } else if (auto fine = of(view.many)) {
+    const auto dimensions = static_cast<unsigned>(view.groups.size());
+    for (unsigned first = 0; first < dimensions; ++first) {
+      for (unsigned count = 1; first + count <= dimensions; ++count) {
+        if (view.split({first, count}) == fine) return set(view.few, {first, count});
       }
     }
   }
@@ -181,7 +192,12 @@ bool ChannelRoles::isAlias(mlir::Operation* op) const {
   if (op->getNumResults() != 1 || op->getNumOperands() == 0) return false;
   auto result = of(op->getResult(0)), source = of(op->getOperand(0));
   if (!result || !source) return false;
-  if (mlir::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op)) return true;
+  if (mlir::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op)) {
+    // Not where one side's channels are the other side's space: a convolution's height, transposed, is the next one's
+    // channels.
+    const View view(op);
+    return view.split(*of(view.few)) == of(view.many);
+  }
   // A transpose that moves the channels as a whole and keeps the order of the rest.
   llvm::SmallVector<int64_t> permutation = permutationOf(op);
   if (permutation.empty()) return false;

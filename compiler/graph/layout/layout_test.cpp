@@ -206,6 +206,20 @@ TEST_F(LayoutTest, SoftmaxOverChannelsAndOddReadersStayRight) {
   check(b.finish({y, b.reshape(x, {2, 32, 49}), b.concat({x, y}, 2), b.layerNorm(b.reshape(x, {2, 32 * 49}))}));
 }
 
+/// A transpose makes a convolution's space the next one's channels: the view between them has channels on either side,
+/// but not the same ones.
+TEST_F(LayoutTest, SpaceThatBecomesChannels) {
+  const std::vector<std::vector<int64_t>> orders = {{0, 3, 2, 1}, {0, 2, 3, 1}};
+  for (int64_t groups : {2, 4}) {
+    for (const std::vector<int64_t>& order : orders) {
+      ModelBuilder b(context_);
+      Value x = b.conv(b.input({3, 16, 8, 8}), 4, {.kernel = 3, .pad = 1, .groups = groups});
+      Value y = b.relu(b.transposed(x, order));
+      check(b.finish({b.conv(y, 2, {.kernel = 3, .pad = 1}), y}));
+    }
+  }
+}
+
 TEST_F(LayoutTest, APadWithSeveralReadersIsMadeOnce) {
   ModelBuilder b(context_);
   Value x = b.pad(b.relu(b.conv(b.input({1, 3, 12, 12}), 32, {.kernel = 3})), 1);
