@@ -61,7 +61,7 @@ absl::Status ForkServer::startLocked() {
   ChildSpec spec;
   spec.argv = {binary_, kServeFlag};
   spec.environment = cleanEnvironment();
-  spec.environment.push_back("LD_BIND_NOW=1");  // look every symbol up now, once, and not in each process
+  spec.environment.emplace_back("LD_BIND_NOW=1");  // look every symbol up now, once, and not in each process
   spec.working_folder = "/";
   auto pid = spawnGroup(spec, STDERR_FILENO, theirs.get());
   if (!pid.ok()) return pid.status();

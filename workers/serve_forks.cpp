@@ -1,7 +1,6 @@
 #include "workers/serve_forks.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,9 +19,12 @@ namespace {
 constexpr int kSocket = 3;
 constexpr int kReport = 4;  // where setUpChild puts it
 
-// In the new process. Its parent, `between`, is about to end, whereupon it belongs to the worker, which adopts orphans.
-void becomeTask(const ReceivedFork& fork, int null, pid_t between, pid_t worker) {
-  while (getppid() == between) sched_yield();
+// In the new process. `reaped` ends once nothing is left of its parent, which is to end at once, and it is therefore a
+// child of the worker, which adopts orphans.
+void becomeTask(const ReceivedFork& fork, int null, int reaped, pid_t worker) {
+  char nothing;
+  while (read(reaped, &nothing, 1) < 0 && errno == EINTR) {
+  }
   const auto& [output, progress, report] = fork.descriptors;
   setUpChild({fork.request.working_folder.c_str(), fork.request.limits, null, output.get(), progress.get(),
               report.get(), worker});
@@ -46,12 +48,16 @@ std::vector<std::string> serveForks() {
   const FileDescriptor null(fcntl(low.get(), F_DUPFD_CLOEXEC, 5));
   if (!null.valid()) _exit(kTaskCannotStart);
   while (auto received = receiveForkRequest(kSocket)) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) _exit(kTaskCannotStart);
+    const FileDescriptor reaped(ends[0]);
+    FileDescriptor not_yet(ends[1]);
     const pid_t between = fork();
     if (between == 0) {
-      const pid_t self = getpid();
       const pid_t task = fork();
       if (task == 0) {
-        becomeTask(*received, null.get(), self, worker);
+        not_yet.reset();
+        becomeTask(*received, null.get(), reaped.get(), worker);
         return std::move(received->request.arguments);
       }
       _exit(task < 0 ? errno : 0);

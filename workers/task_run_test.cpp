@@ -318,7 +318,7 @@ TEST_P(TaskRunTest, FilesOutsideScratchAreOutOfReach) {
   v1::TaskSpec task = taskNamed("write-input");
   task.add_inputs()->set_sha256(std::string(64, 'a'));
   // 78: refused with EACCES or EPERM.
-  for (v1::TaskSpec each : {taskNamed("create-outside"), taskNamed("read-outside"), task}) {
+  for (const v1::TaskSpec& each : {taskNamed("create-outside"), taskNamed("read-outside"), task}) {
     EXPECT_THAT(run(each).failure().message(), testing::StartsWith("the task exited with status 78"))
         << each.assemble().name();
   }

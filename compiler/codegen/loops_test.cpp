@@ -133,7 +133,6 @@ TEST_P(Loops, ArgMaxAndIndex) {
   const std::vector<int64_t> kept{reductions == "pr" ? rows : columns};
   // Two results of one reduction are written as text: the builder knows operations of one result only.
   const Tensor best = text.fill(kept, "0xFF800000"), where = text.fill(kept, "0", "i64");
-  const std::string name = std::to_string(kept[0]);
   const Tensor both = text.raw(
       "linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (" + map +
           ")>, affine_map<(d0, d1) -> (" + map + ")>], iterator_types = [" +

@@ -119,11 +119,11 @@ absl::StatusOr<Machine> machineOf(const v1::CodeForm& code, const v1::RegisterFi
   Machine machine;
   if (registers.vector_bits() > 0) machine.vector_bits = registers.vector_bits();
   if (registers.vector_count() > 0) machine.vector_registers = registers.vector_count();
-  if (memory.size() > 0 && memory[0].capacity_bytes() > 0) machine.l1_bytes = memory[0].capacity_bytes();
+  if (!memory.empty() && memory[0].capacity_bytes() > 0) machine.l1_bytes = memory[0].capacity_bytes();
   if (memory.size() > 1 && memory[1].capacity_bytes() > 0) machine.l2_bytes = memory[1].capacity_bytes();
   constexpr int64_t kSharers = 10;  // of L3, when all cores work
   if (memory.size() > 2 && memory[2].capacity_bytes() > 0)
-    machine.l3_bytes = std::max(2 * machine.l2_bytes, static_cast<int64_t>(memory[2].capacity_bytes()) / kSharers);
+    machine.l3_bytes = std::max(2 * machine.l2_bytes, memory[2].capacity_bytes() / kSharers);
   const bool x86 = (*target)->getTargetTriple().isX86();
   machine.has_fma = !x86 || (*target)->getMCSubtargetInfo()->checkFeatures("+fma");
   return machine;

@@ -29,7 +29,7 @@ int Chain::loopNamed(const std::string& name) const {
 }
 
 absl::Status validate(const Chain& chain) {
-  auto fault = [&](auto... what) {
+  auto fault = [&](const auto&... what) {
     return absl::InvalidArgumentError(absl::StrCat("chain '", chain.name, "': ", what...));
   };
   if (chain.members.empty()) return fault("has no members");

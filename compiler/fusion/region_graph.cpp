@@ -26,7 +26,7 @@ absl::Status validate(const RegionGraph& graph) {
   for (const GraphNode& node : graph.nodes)
     if (node.output >= 0 && node.output < tensors) made[node.output] = true;
   for (const GraphNode& node : graph.nodes) {
-    auto fault = [&](auto... what) {
+    auto fault = [&](const auto&... what) {
       return absl::InvalidArgumentError(absl::StrCat("node '", node.name, "': ", what...));
     };
     if (node.output < 0 || node.output >= tensors) return fault("writes an unknown tensor ", node.output);

@@ -13,7 +13,7 @@ namespace tessera::compiler {
 struct PlannedGraph {
   v1::Plan plan;  ///< all but model_sha256 and compiler_version; schedules still empty
   struct PlacedWeight {
-    int64_t offset;
+    int64_t offset = 0;
     Weight weight;
   };
   std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64

@@ -126,7 +126,7 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
     if (candidates.size() != 1) return refuseExtent(n, 0, dim, "the new shape does not keep it apart");
     const int64_t to = candidates[0];
     const int64_t size = y.shape[to];
-    if (wanted && (*wanted)[to] != -1 && !((*wanted)[to] == 0 && to == dim)) {
+    if (wanted && (*wanted)[to] != -1 && ((*wanted)[to] != 0 || to != dim)) {
       return refuseExtent(n, 0, dim, absl::StrCat("the new shape wants ", (*wanted)[to], " there"));
     }
     if (size % bound == 0) {

@@ -33,7 +33,7 @@ inline constexpr int kNewestOpset = 22;
 
 /// An ONNX operator as the importer knows it: one line of a family's table in ops/.
 struct Operator {
-  const char* name;
+  const char* name = "";
   int since = 1;       ///< first operator set version this entry is right for
   int min_inputs = 1;  ///< the first so many must be given
   int max_inputs = 1;  ///< kVariadic for any number

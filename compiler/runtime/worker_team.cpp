@@ -48,7 +48,7 @@ class BlockedSignals {
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
  private:
-  sigset_t before_;
+  sigset_t before_ = {};
 };
 
 /// First item of part `index` of `parts` nearly equal parts of [0, extent).

@@ -44,12 +44,13 @@ SupervisorOptions shellWorkers(const std::filesystem::path& folder, int count, c
 }
 
 class SupervisorTest : public testing::Test {
- protected:
+ public:
   SupervisorTest() : folder_(std::filesystem::temp_directory_path() / ("supervisor-" + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
   }
   ~SupervisorTest() override { std::filesystem::remove_all(folder_); }
 
+ protected:
   std::function<void(const std::string&)> collect() {
     return [this](const std::string& id) {
       const std::lock_guard lock(mutex_);

@@ -160,7 +160,7 @@ int run(int argc, char** argv) {
   int rounds = 15;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
-      rounds = std::atoi(argv[++i]);
+      rounds = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
     } else {
       measure(argv[i], *target, rounds, folder);
     }

@@ -289,7 +289,7 @@ Behaviours behaviours() {
       {"compute",  // what generated code may do: memory, clocks, open descriptors
        [](Task& task) {
          std::vector<double> memory(1 << 22, 1.0);
-         timespec now;
+         timespec now = {};
          clock_gettime(CLOCK_MONOTONIC, &now);
          put(task.open_fd, "result");
          finish(task, artifactNamed("early"));

@@ -11,12 +11,12 @@ namespace tessera::compiler::codegen::benchmark {
 using Work = std::function<void()>;
 
 struct Conv {
-  int64_t c, size, k, kernel, stride, groups = 1;
+  int64_t c = 0, size = 0, k = 0, kernel = 1, stride = 1, groups = 1;
 };
 
 /// C[b] = A[b] B[b]; `ta`, `tb`: the operand lies transposed, A as [k][m], B as [n][k].
 struct Gemm {
-  int64_t m, n, k, batch = 1;
+  int64_t m = 0, n = 0, k = 0, batch = 1;
   bool ta = false, tb = false;
 };
 

@@ -121,8 +121,6 @@ std::string layerNormalization(int64_t rows, int64_t columns) {
   return text.finish({y});
 }
 
-}  // namespace
-
 int run(int argc, char** argv) {
   std::string only, emit;
   int rounds = 15, softmaxes = -1;
@@ -182,6 +180,7 @@ int run(int argc, char** argv) {
   return 0;
 }
 
+}  // namespace
 }  // namespace tessera::compiler::codegen::benchmark
 
 int main(int argc, char** argv) { return tessera::compiler::codegen::benchmark::run(argc, argv); }

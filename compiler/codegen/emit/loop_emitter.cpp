@@ -55,7 +55,7 @@ class LoopEmitter {
     tile.origin[loop] =
         tile.origin[loop] ? arith::AddIOp::create(b_, loc_, tile.origin[loop], iterations).getResult() : iterations;
     for (auto [number, slot] : llvm::enumerate(tile.slots))
-      if (slot.pointer && !(level < plan_.copy_level && isCopied(static_cast<int>(number))))
+      if (slot.pointer && (level >= plan_.copy_level || !isCopied(static_cast<int>(number))))
         slot.pointer = advance(b_, slot.pointer, memoryType(slot.operand->access.element),
                                slot.operand->access.between(loop), iterations);
   }

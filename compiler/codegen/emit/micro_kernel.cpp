@@ -18,7 +18,6 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-namespace LLVM = mlir::LLVM;
 namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
@@ -103,7 +102,7 @@ class TileEmitter {
   void keep(llvm::ArrayRef<Value> accumulators) {
     const size_t outputs = nest_.statements[0].outputs.size();
     for (size_t p = 0; p < points_.size(); ++p)
-      registers_[p].push_back(Values(accumulators.begin() + p * outputs, accumulators.begin() + (p + 1) * outputs));
+      registers_[p].emplace_back(accumulators.begin() + p * outputs, accumulators.begin() + (p + 1) * outputs);
   }
 
   /// Followers on what is in registers, then all stores.

@@ -77,7 +77,7 @@ struct Log10 : mlir::OpRewritePattern<math::Log10Op> {
 
 /// The larger of two where neither is a NaN, or it does not matter which one is taken then: one instruction.
 struct MaximumOfNumbers : mlir::OpRewritePattern<arith::MaximumFOp> {
-  MaximumOfNumbers(mlir::MLIRContext* context) : OpRewritePattern(context, /*benefit=*/2) {}
+  explicit MaximumOfNumbers(mlir::MLIRContext* context) : OpRewritePattern(context, /*benefit=*/2) {}
   mlir::LogicalResult matchAndRewrite(arith::MaximumFOp op, PatternRewriter& rewriter) const override {
     if (!bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::nnan | arith::FastMathFlags::nsz))
       return mlir::failure();

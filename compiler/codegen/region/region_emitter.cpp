@@ -12,8 +12,8 @@ using mlir::Value;
 
 class RegionEmitter {
  public:
-  RegionEmitter(OpBuilder& builder, const Region& region, const EmitContext& context)
-      : b_(builder), loc_(builder.getUnknownLoc()), region_(region), context_(context) {}
+  RegionEmitter(OpBuilder& builder, const Region& region, EmitContext context)
+      : b_(builder), loc_(builder.getUnknownLoc()), region_(region), context_(std::move(context)) {}
 
   void emit(Value lo, Value hi) {
     if (region_.blocks > 1) {  // the grid counts slices, the loop blocks of them

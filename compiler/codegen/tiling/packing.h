@@ -12,8 +12,8 @@ void planPhases(PhaseList& list, const Machine& machine, const v1::Schedule& sch
 /// that reads them, and the reader's access functions turned to them. Call between planPhases and planWorkspace.
 void packOperands(mlir::func::FuncOp func, PhaseList& list, const Machine& machine);
 
-/// Turns input `packed.input` of `nest` to panels in a new buffer; returns the nest that fills them, and its plan.
+/// Turns input `wanted.input` of `nest` to panels in a new buffer; returns the nest that fills them, and its plan.
 std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan,
-                                    const PackedOperand& packed, const Machine& machine);
+                                    const PackedOperand& wanted, const Machine& machine);
 
 }  // namespace tessera::compiler::codegen

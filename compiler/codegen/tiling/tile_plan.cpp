@@ -75,7 +75,7 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
     cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided * reads;
   };
   for (const Statement& statement : nest.statements) {
-    const bool main = &statement == &nest.statements[0];
+    const bool main = &statement == nest.statements.data();
     for (auto [i, input] : llvm::enumerate(statement.inputs))
       charge(input, !main, false, main ? static_cast<int>(i) : -1);
     for (const Operand& output : statement.outputs) charge(output, true, true, -1);

@@ -69,7 +69,8 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
   llvm::SmallVector<int64_t> extents(op.getStaticLoopRanges());
   int64_t points = 1;
   for (int64_t extent : extents) points *= extent;
-  if ((budget -= points) < 0) return false;
+  budget -= points;
+  if (budget < 0) return false;
   llvm::SmallVector<StridedAccess> accesses;
   for (auto [operand, known] : llvm::zip_equal(op->getOpOperands(), operands)) {
     if (mlir::isa<RankedTensorType>(operand.get().getType())) {
@@ -166,7 +167,7 @@ std::optional<std::array<char, 8>> scalarBytes(mlir::OpFoldResult scalar) {
     return std::nullopt;
   }
   const uint64_t word = bits.getZExtValue();
-  std::array<char, 8> bytes;
+  std::array<char, 8> bytes = {};
   std::memcpy(bytes.data(), &word, 8);
   return bytes;
 }

@@ -141,9 +141,9 @@ int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
       return !mlir::isa<RankedTensorType>(other.get().getType()) || bytesBehind(other.get()) != root ||
              (rootOf(other.get()) == root && isIdentityAccess(generic, &other));
     });
-    if (aligned_reads && generic.getRegion()
-                                 .walk([](mlir::tensor::ExtractOp) { return mlir::WalkResult::interrupt(); })
-                                 .wasInterrupted() == false) {
+    if (aligned_reads && !generic.getRegion()
+                              .walk([](mlir::tensor::ExtractOp) { return mlir::WalkResult::interrupt(); })
+                              .wasInterrupted()) {
       return it->second;
     }
   }

@@ -58,7 +58,7 @@ class BufferPlan {
  private:
   struct Place {
     mlir::Value whole;
-    int64_t offset;  ///< bytes
+    int64_t offset = 0;  ///< bytes
   };
 
   int newStorage(Storage storage);

@@ -95,7 +95,8 @@ int64_t transformFlops(LinalgOp op) {
     auto constant = op.getDpsInputOperand(input)->get().getDefiningOp<mlir::arith::ConstantOp>();
     auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : mlir::DenseElementsAttr();
     if (!elements) return {1, 1};
-    const auto set = llvm::count_if(elements.getValues<mlir::APFloat>(), [](auto value) { return !value.isZero(); });
+    const auto set =
+        llvm::count_if(elements.getValues<mlir::APFloat>(), [](const auto& value) { return !value.isZero(); });
     return {set, elements.getNumElements()};
   };
   auto type = mlir::cast<mlir::RankedTensorType>(op.getDpsInputOperand(0)->get().getType());
@@ -167,7 +168,7 @@ WorkloadFacts describeWorkload(mlir::func::FuncOp function) {
       names.push_back(op.getName().stripDialect().str());
     }
   }
-  if (names.empty()) names.push_back("fill");
+  if (names.empty()) names.emplace_back("fill");
   facts.summary = absl::StrJoin(names, " + ");
   if (names.size() == 1 && function.getNumResults() > 0 && facts.summary.find("conv") == std::string::npos) {
     absl::StrAppend(&facts.summary, " ", shapeText(function.getResultTypes()[0]));

@@ -23,8 +23,8 @@ class AccessTrace {
 
   struct Read {
     mlir::Value value;
-    int held;
-    mlir::Operation* reader;
+    int held = -1;
+    mlir::Operation* reader = nullptr;
   };
   /// A dimension of the result that can be cut: slices of it ask every operation for a slice, overlaps (windows)
   /// included. A loop of the last operation alone would run the others again for each slice; a reduced one needs all.

@@ -89,7 +89,7 @@ bool LoopSpace::unite(int held, const Subscripts& other) {
 
 std::optional<Subscripts> LoopSpace::digits(Subscript subscript, const std::vector<int64_t>& sizes) {
   Subscripts result(sizes.size());
-  const int whole = hold({subscript});
+  const int whole = hold({std::move(subscript)});
   for (size_t d = sizes.size(); d-- > 0;) {
     const int64_t size = sizes[d];
     if (size == 1) continue;

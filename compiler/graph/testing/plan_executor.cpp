@@ -128,7 +128,7 @@ absl::Status JitFunction::call(const std::vector<void*>& data) {
   std::vector<void*> packed;
   for (size_t i = 0; i < data.size(); ++i) {
     pointers[i] = descriptors[i].words.data();
-    packed.push_back(&pointers[i]);
+    packed.push_back(static_cast<void*>(&pointers[i]));
   }
   if (llvm::Error error = engine_->invokePacked("_mlir_ciface_" + name_, packed)) {
     return absl::InternalError("call failed: " + llvm::toString(std::move(error)));

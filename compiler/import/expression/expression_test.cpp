@@ -24,7 +24,8 @@ Values ramp(int count, float scale = 0.25f) {
   return values;
 }
 
-absl::StatusOr<ImportedModel> import(mlir::MLIRContext& context, const std::string& text, ImportOptions options = {}) {
+absl::StatusOr<ImportedModel> import(mlir::MLIRContext& context, const std::string& text,
+                                     const ImportOptions& options = {}) {
   return importExpression(context, writeFile(text, "model.te"), options);
 }
 

@@ -6,7 +6,7 @@
 namespace tessera::compiler {
 
 struct Filter {
-  int64_t groups, outputs, channels;  ///< outputs: of all groups; channels: input channels of one group
+  int64_t groups = 1, outputs = 1, channels = 1;  ///< outputs: of all groups; channels: input channels of one group
   std::vector<int64_t> kernel;
 };
 

@@ -20,9 +20,9 @@ namespace scf = mlir::scf;
 constexpr v1::DataType kI64 = v1::DATA_TYPE_I64, kF32 = v1::DATA_TYPE_F32;
 
 struct Suppression {
-  Value boxes = {};  ///< [batch, box, 4]
-  bool centers;      ///< x, y, width, height instead of two corners y, x
-  int64_t batches, classes, count;
+  Value boxes = {};      ///< [batch, box, 4]
+  bool centers = false;  ///< x, y, width, height instead of two corners y, x
+  int64_t batches = 0, classes = 0, count = 0;
 };
 
 struct Box {

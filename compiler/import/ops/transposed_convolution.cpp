@@ -143,7 +143,7 @@ Tensor convolvePhases(Emitter& e, const Tensor& x, const Tensor& w, int64_t grou
     permutation.insert(permutation.end(), {3 + r + d, 2 + d});
     whole.push_back(positions[d] * window.strides[d]);
   }
-  const Tensor placed = e.reshape(e.transpose(e.reshape(product, digits), permutation), whole);
+  Tensor placed = e.reshape(e.transpose(e.reshape(product, digits), permutation), whole);
   offsets.insert(offsets.begin(), {0, 0});
   Shape result = {batch, groups * outputs};
   result.insert(result.end(), window.output.begin(), window.output.end());

@@ -26,8 +26,8 @@ Value stored(const Scalars& s, Value v, Value tensor, ValueRange at) {
 /// Rows that are compared: [rows, width].
 struct Keys {
   Value rows;
-  v1::DataType dtype;
-  int64_t count, width;
+  v1::DataType dtype = v1::DATA_TYPE_UNSPECIFIED;
+  int64_t count = 0, width = 0;
 };
 
 /// Lexicographic order of two rows (i64 positions): below, at or above 0. A NaN is equal to nothing and below

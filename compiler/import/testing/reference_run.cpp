@@ -125,7 +125,7 @@ absl::StatusOr<std::vector<std::string>> referenceRun(ImportedModel model, const
   for (std::string& buffer : buffers) pointers.push_back(buffer.data());
   for (int64_t& extent : extents) pointers.push_back(&extent);
   std::vector<void*> arguments;
-  for (void*& pointer : pointers) arguments.push_back(&pointer);
+  for (void*& pointer : pointers) arguments.push_back(static_cast<void*>(&pointer));
   if (llvm::Error error = (*engine)->invokePacked("main", arguments)) {
     return absl::InternalError(absl::StrCat("invoke: ", llvm::toString(std::move(error))));
   }

@@ -51,7 +51,8 @@ memory filled(const memory::desc& desc, const dnnl::engine& engine) {
   return made;
 }
 
-Call onednnProduct(const std::shared_ptr<Onednn>& dnn, memory::dims a, memory::dims b, memory::dims c, bool constant) {
+Call onednnProduct(const std::shared_ptr<Onednn>& dnn, const memory::dims& a, const memory::dims& b,
+                   const memory::dims& c, bool constant) {
   const Tag plain = a.size() == 3 ? Tag::abc : Tag::ab;
   const dnnl::matmul::desc desc(described(a, plain), described(b, constant ? Tag::any : plain), described(c, plain));
   const dnnl::matmul::primitive_desc primitive(desc, dnn->engine);
@@ -188,7 +189,8 @@ Call onednnChainOfPlanes(const std::shared_ptr<Onednn>& dnn, const Convolution& 
       step(one, given, nullptr);
       step(two, one.arguments.at(DNNL_ARG_DST), &wanted);
       choices.emplace_back(inOrder(std::move(calls)), 1e9);
-    } catch (const dnnl::error&) {  // no primitive for these layouts
+    } catch (const dnnl::error&) {
+      continue;  // no primitive for these layouts
     }
   }
   if (choices.empty()) throw std::runtime_error("onednn has no primitives between NCHW tensors");
@@ -354,9 +356,9 @@ int main() {
   Server server;
   for (std::string line; std::getline(std::cin, line);) {
     try {
-      std::cout << server.answer(line) << std::endl;
+      std::cout << server.answer(line) << '\n' << std::flush;
     } catch (const std::exception& error) {
-      std::cout << "error " << error.what() << std::endl;
+      std::cout << "error " << error.what() << '\n' << std::flush;
     }
   }
   return 0;
