@@ -1,9 +1,9 @@
 #include "compiler/pipeline.h"
 
 #include <chrono>
+#include <map>
 #include <optional>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/front_door.h"
@@ -43,29 +43,47 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
   progress(message);
 }
 
-v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, const v1::CompileOptions& options) {
+v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target) {
   v1::BuildUnit unit;
   unit.set_workload_hash(workload.hash());
   unit.set_symbol(workload.symbol());
   unit.set_ir(workload.ir());
-  *unit.mutable_schedule() = workload.schedule();
   *unit.mutable_code() = target.code();
   *unit.mutable_registers() = target.registers();
   *unit.mutable_memory() = target.memory();
-  if (options.opt_level() == kPlainLoops) unit.mutable_schedule()->set_strategy("scalar-loops");
   return unit;
 }
 
-/// Whether code generation can run every workload that has slices: its answer for the first that it cannot.
-absl::Status runsSliced(const v1::Plan& plan, const v1::Target& target, const v1::CompileOptions& options) {
-  for (const v1::Workload& workload : plan.workloads()) {
-    // Those of a rewritten convolution are dropped one by one, below.
-    if (workload.schedule().chain().order().empty() || absl::StartsWith(workload.schedule().algorithm(), "winograd"))
-      continue;
-    if (absl::Status status = chooseSchedule(unitOf(workload, target, options)).status(); !status.ok()) return status;
+/// Schedules of the distinct workloads of all variants, each decided once.
+class Schedules {
+ public:
+  Schedules(const v1::Target& target, bool scalar) : target_(target), scalar_(scalar) {}
+
+  /// In the slices that are proposed. Those of a rewritten convolution are a wish: a result that cannot be cut so is
+  /// computed stage by stage. Errors: as defaultSchedule.
+  absl::StatusOr<v1::Schedule> of(const v1::Workload& workload) {
+    if (auto known = known_.find(workload.hash()); known != known_.end()) return known->second;
+    const v1::BuildUnit unit = unitOf(workload, target_);
+    absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit, {.slices = workload.slices(), .scalar = scalar_});
+    if (!schedule.ok() && workload.has_slices() && !workload.algorithm().empty())
+      schedule = defaultSchedule(unit, {.scalar = scalar_});
+    if (schedule.ok()) known_.emplace(workload.hash(), *schedule);
+    return schedule;
   }
-  return absl::OkStatus();
-}
+
+  /// Whether code generation can run every workload that has slices: its answer for the first that it cannot.
+  absl::Status runsSliced(const v1::Plan& plan) {
+    for (const v1::Workload& workload : plan.workloads())
+      if (workload.has_slices())
+        if (absl::Status status = of(workload).status(); !status.ok()) return status;
+    return absl::OkStatus();
+  }
+
+ private:
+  const v1::Target& target_;
+  bool scalar_;
+  std::map<std::string, v1::Schedule> known_;
+};
 
 /// Takes over the decisions on slices from a plan that was given up.
 void declineSlices(const v1::GraphReport& given_up, const absl::Status& why, v1::GraphReport& report) {
@@ -121,6 +139,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // Once for each variant; what they have in common comes together behind it.
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
   VariantMerger merger;
+  Schedules schedules(target, !optimized);
   for (const Bindings& bindings : *variants) {
     // 1. Import: untrusted bytes become linalg on tensors.
     const Stopwatch import_time;
@@ -140,7 +159,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
         planGraph(*std::move(model), target,
                   {.winograd = optimized, .chains = optimized ? request.merging : fusion::Merging::kNever});
     if (!graph.ok()) return inVariant(bindings, count, graph.status());
-    if (absl::Status status = runsSliced(graph->plan, target, request.spec.options()); again && !status.ok()) {
+    if (absl::Status status = schedules.runsSliced(graph->plan); again && !status.ok()) {
       // What slices cannot be is known when code is planned: once more without them, and said so.
       const v1::GraphReport first = graph->plan.report();
       graph = planGraph(*std::move(again), target, {.winograd = optimized, .chains = fusion::Merging::kNever});
@@ -162,13 +181,8 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   const int total = result.plan.workloads_size();
   for (v1::Workload& workload : *result.plan.mutable_workloads()) {
     report(progress, "plan", static_cast<int>(result.units.size()), total, workload.summary());
-    v1::BuildUnit& unit = result.units.emplace_back(unitOf(workload, target, request.spec.options()));
-    absl::StatusOr<v1::Schedule> schedule = chooseSchedule(unit);
-    // Slices of a rewritten convolution are a wish: a result that cannot be cut so is computed stage by stage.
-    if (!schedule.ok() && unit.schedule().has_chain() && absl::StartsWith(unit.schedule().algorithm(), "winograd")) {
-      unit.mutable_schedule()->clear_chain();
-      schedule = chooseSchedule(unit);
-    }
+    v1::BuildUnit& unit = result.units.emplace_back(unitOf(workload, target));
+    absl::StatusOr<v1::Schedule> schedule = schedules.of(workload);
     if (!schedule.ok()) return inWorkload(workload, schedule.status());
     *unit.mutable_schedule() = *schedule;
     *workload.mutable_schedule() = *std::move(schedule);

@@ -25,7 +25,7 @@ absl::Status warmUp() {
   *unit.mutable_code() = target->code();
   *unit.mutable_registers() = target->registers();
   *unit.mutable_memory() = target->memory();
-  absl::StatusOr<v1::Schedule> schedule = chooseSchedule(unit);
+  absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit);
   if (!schedule.ok()) return schedule.status();
   *unit.mutable_schedule() = *std::move(schedule);
   return buildObject(unit).status();

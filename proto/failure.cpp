@@ -17,6 +17,7 @@ absl::StatusCode codeOf(v1::Failure::Reason reason) {
     case v1::Failure::UNBOUND_DIMENSION:
     case v1::Failure::INVALID_TARGET:
     case v1::Failure::INVALID_INPUT:
+    case v1::Failure::INVALID_SCHEDULE:
       return absl::StatusCode::kInvalidArgument;
     case v1::Failure::UNSUPPORTED_OPERATOR:
       return absl::StatusCode::kUnimplemented;

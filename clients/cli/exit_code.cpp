@@ -10,6 +10,7 @@ ExitCode exitCodeOf(const v1::Failure& failure) {
     case v1::Failure::UNBOUND_DIMENSION:
     case v1::Failure::INVALID_TARGET:
     case v1::Failure::INVALID_INPUT:
+    case v1::Failure::INVALID_SCHEDULE:
     case v1::Failure::LIMIT_EXCEEDED:
       return kExitInvalid;
     case v1::Failure::UNSUPPORTED_OPERATOR:

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/output.h"
+#include "compiler/schedule/summary.h"
 
 namespace tessera::client {
 namespace {
@@ -62,14 +63,9 @@ std::string nodeTable(const v1::GraphView& before) {
   return table({"#", "OPERATOR", "MFLOP", "BYTES", "RESULT", "NODE"}, rows);
 }
 
-std::string scheduleText(const v1::Schedule& schedule) {
-  std::string text = schedule.algorithm().empty() ? schedule.strategy() : schedule.algorithm();
-  if (!schedule.register_tile().empty()) absl::StrAppend(&text, " ", absl::StrJoin(schedule.register_tile(), "x"));
-  if (!schedule.chain().order().empty()) {
-    absl::StrAppend(&text, " chain ", absl::StrJoin(schedule.chain().order(), ","), " by ",
-                    absl::StrJoin(schedule.chain().tile(), "x"));
-  }
-  return text;
+std::string scheduleText(const v1::Workload& workload) {
+  const std::string schedule = compiler::summarizeSchedule(workload.schedule());
+  return workload.algorithm().empty() ? schedule : absl::StrCat(workload.algorithm(), " ", schedule);
 }
 
 std::string groupTable(const v1::Explanation& explanation) {
@@ -79,8 +75,7 @@ std::string groupTable(const v1::Explanation& explanation) {
     const bool known = node.kernel() >= 0 && node.kernel() < plan.workloads_size();
     rows.push_back({absl::StrCat(node.id()), absl::StrCat(node.kernel()), megaflops(node.flops()),
                     bytesText(node.bytes()), ratio(node.flops(), node.bytes()), dashed(node.layout()),
-                    known ? dashed(scheduleText(plan.workloads(node.kernel()).schedule())) : "-", node.op(),
-                    node.name()});
+                    known ? dashed(scheduleText(plan.workloads(node.kernel()))) : "-", node.op(), node.name()});
   }
   return table({"#", "KERNEL", "MFLOP", "BYTES", "FLOP/B", "LAYOUT", "SCHEDULE", "WHAT", "NODES"}, rows);
 }

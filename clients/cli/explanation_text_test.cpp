@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/schedule/text.h"
+
 namespace tessera::client {
 namespace {
 
@@ -15,9 +17,9 @@ v1::Explanation sample() {
   plan.mutable_target()->set_name("cascadelake");
   plan.add_steps();
   v1::Workload* workload = plan.add_workloads();
-  workload->mutable_schedule()->set_strategy("contraction");
-  workload->mutable_schedule()->add_register_tile(14);
-  workload->mutable_schedule()->add_register_tile(2);
+  *workload->mutable_schedule() = *compiler::parseSchedule(
+      "vectors 512\n[i1:Sp(core)/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32 points i0,i1 sums "
+      "r2");
   plan.set_arena_bytes(3 << 20);
   v1::GraphReport& report = *plan.mutable_report();
   report.set_nodes_before(2);
@@ -54,7 +56,7 @@ TEST(ExplanationText, SaysWhatWasDoneAndWhatItCosts) {
   EXPECT_THAT(text, HasSubstr("fold-scales"));
   EXPECT_THAT(text, HasSubstr("17"));
   EXPECT_THAT(text, HasSubstr("4.00"));  // MFLOP, and flop per byte
-  EXPECT_THAT(text, HasSubstr("contraction 14x2"));
+  EXPECT_THAT(text, HasSubstr("outer-product 14x2"));
   EXPECT_THAT(text, HasSubstr("1 transforms of activations remain of 9, NCHW16c in 1 group"));
   EXPECT_THAT(text, HasSubstr("declined  layout  2.0 KiB  4.0 KiB     conv1  3 channels do not fill a block"));
   EXPECT_THAT(text, HasSubstr("peak 3.0 MiB for intermediates, 1.50x the largest live set (2.0 MiB), 0.25x the sum"));

@@ -5,18 +5,29 @@
 
 namespace tessera::compiler {
 
-/// Fills the empty fields of `unit.schedule` from the workload's access functions and the unit's register
-/// file and memory levels. Deterministic.
-absl::StatusOr<v1::Schedule> chooseSchedule(const v1::BuildUnit& unit);
+/// What defaultSchedule() is told beside the unit.
+struct ScheduleRequest {
+  v1::ChainTiling slices = {};  ///< proposed by the graph level; without an order: none
+  bool scalar = false;          ///< plain loops for all nests (CompileOptions.opt_level 1)
+  bool row_regions = true;      ///< whether passes over the same rows may run slice by slice unasked
+};
+
+/// Decides everything that build() follows, from the workload's access functions and the unit's register file and
+/// memory levels. Deterministic. `unit.schedule` has no part in it.
+/// Errors: INVALID_INPUT that names the operation and the dimension when the proposed slices cannot be.
+absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const ScheduleRequest& request = {});
 
 /// Compiles one workload: bufferize into the caller's result buffers, split into phases, emit vector code,
 /// lower to LLVM, emit a relocatable object. Every phase has the signature tessera_kernel_fn
 /// (compiler/runtime/module_abi.h). Any workload over static shapes compiles; what the vector emitter does
 /// not cover becomes plain loops and says so in Phase.strategy ("scalar-loops").
 ///
-/// With `unit.schedule.chain` (contract: v1::ChainTiling) the workload is one phase over slices of its first
-/// result, "region of 5 nests, 96 slices of 1x64x64"; intermediates lie in the thread's scratch. Errors:
-/// INVALID_ARGUMENT that names the operation and the dimension when it cannot be cut so.
+/// `unit.schedule` is followed to the letter, nothing is chosen: one tree, one object. Errors: INVALID_SCHEDULE with
+/// the path of the tile that the workload cannot follow, or that says what no code would show.
 absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit);
+
+/// Whether buildObject would follow `unit.schedule`: its answer, without making code. `emitted`, where given, is the
+/// code before it is lowered, as text: equal texts are equal objects.
+absl::Status checkSchedule(const v1::BuildUnit& unit, std::string* emitted = nullptr);
 
 }  // namespace tessera::compiler

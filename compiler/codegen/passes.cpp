@@ -2,7 +2,9 @@
 
 #include "compiler/codegen/emit/phase_emitter.h"
 #include "compiler/codegen/native.h"
-#include "compiler/codegen/tiling/packing.h"
+#include "compiler/codegen/tree/decide.h"
+#include "compiler/codegen/tree/record.h"
+#include "compiler/schedule/text.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -48,25 +50,36 @@ struct EmitPass : Step<EmitPass> {
   llvm::StringRef getDescription() const final { return "A workload to one function per phase"; }
   Option<int> vector_bits{*this, "vector-bits", llvm::cl::desc("Bits of a vector register"), llvm::cl::init(512)};
   Option<int> vector_registers{*this, "vector-registers", llvm::cl::desc("Vector registers"), llvm::cl::init(32)};
+  ListOption<std::string> slices{*this, "slices", llvm::cl::desc("Slices to run in, NAME/EXTENT: d0/1,d1/64")};
 
   absl::Status step(mlir::ModuleOp module) {
     mlir::func::FuncOp func = workloadOf(module);
     if (absl::Status status = normalizeTensors(func); !status.ok()) return status;
     if (absl::Status status = bufferizeWorkload(func); !status.ok()) return status;
-    PhaseList list = splitPhases(func, vector_registers);
-    for (Phase& phase : list.phases)
-      for (Nest& nest : phase.nests) mergeLoops(nest);
     Machine machine;
     machine.vector_bits = vector_bits;
     machine.vector_registers = vector_registers;
     machine.has_fma = true;
-    planPhases(list, machine, {});
-    packOperands(func, list, machine);
-    splitGrids(list);
-    planWorkspace(func, list);
+    ScheduleRequest request;
+    for (const std::string& slice : slices) {
+      const auto [name, extent] = llvm::StringRef(slice).split('/');
+      int64_t tile = 0;
+      if (extent.getAsInteger(10, tile)) return absl::InvalidArgumentError("slices: " + slice + " is not NAME/EXTENT");
+      request.slices.add_order(name.str());
+      request.slices.add_tile(tile);
+    }
+    // As the product does: decided on one copy, printed, read, followed on the other.
+    mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
+    auto chosen = choosePhases(workloadOf(*copy), machine, request);
+    if (!chosen.ok()) return chosen.status();
+    auto schedule = parseSchedule(printSchedule(scheduleOf(*chosen, machine, {})));
+    if (!schedule.ok()) return schedule.status();
+    auto list = followSchedule(func, machine, {}, *schedule);
+    if (!list.ok()) return list.status();
+    planWorkspace(func, *list);
     v1::KernelInfo info;
     mlir::OwningOpRef<mlir::ModuleOp> phases = mlir::ModuleOp::create(module.getLoc());
-    if (absl::Status status = emitPhases(func, list, func.getName().str(), machine, *phases, info); !status.ok())
+    if (absl::Status status = emitPhases(func, *list, func.getName().str(), machine, *phases, info); !status.ok())
       return status;
     func.erase();
     module.getBody()->getOperations().splice(module.getBody()->end(), phases->getBody()->getOperations());

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/codegen/emit/body.h"
 #include "compiler/codegen/region/scratch_plan.h"
 #include "compiler/codegen/tiling/register_pressure.h"
+#include "compiler/schedule/fault.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
@@ -25,7 +27,8 @@ struct Item {
   std::vector<Nest> border;  ///< set when a fill has shrunk to a border: replaces `nest`
   int disjoint_from = -1;    ///< that border's boxes are not those of this item, though the buffer is
   bool removed = false;
-  std::string cut;  ///< see Phase::cut
+  std::string cut;                         ///< see Phase::cut
+  llvm::SmallVector<int> operations = {};  ///< numbers of those in the nest, in program order
 };
 
 void add(Roots& roots, mlir::Value value) {
@@ -75,6 +78,7 @@ std::vector<Item> itemsOf(mlir::func::FuncOp func) {
       continue;
     Item item;
     item.op = &op;
+    item.operations.push_back(static_cast<int>(items.size()));
     if (auto structured = llvm::dyn_cast<linalg::LinalgOp>(op)) item.nest = nestOf(structured);
     if (item.nest) {
       refreshRoots(item);
@@ -186,8 +190,9 @@ bool vectorizable(const Nest& nest) {
   return llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); });
 }
 
-/// Moves producers down to their elementwise consumers while nothing in between minds.
-void fuseFollowers(std::vector<Item>& items, int vector_registers) {
+/// Moves producers down to their elementwise consumers while nothing in between minds, and where it suits vectors and
+/// registers, or `followed` says so.
+void fuseFollowers(std::vector<Item>& items, int vector_registers, const FollowedTree* followed) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].removed || !items[i].nest || isFill(items[i])) continue;
     size_t j = i + 1;
@@ -198,16 +203,18 @@ void fuseFollowers(std::vector<Item>& items, int vector_registers) {
       blocked = !items[k].removed &&
                 (intersects(items[k].writes, items[i].reads) || intersects(items[k].reads, items[i].writes));
     // A body the vector emitter cannot take must not drag a contraction down with it.
-    if (blocked || items[j].nest->statements.size() != 1 ||
-        (vectorizable(*items[i].nest) && !vectorizable(*items[j].nest)))
-      continue;
+    if (blocked || items[j].nest->statements.size() != 1) continue;
+    const bool suits = !vectorizable(*items[i].nest) || vectorizable(*items[j].nest);
     Nest fused = *items[i].nest;
-    if (!appendFollower(fused, *items[j].nest)) continue;
+    const bool joined = followed && followed->joins(items[i].operations.back(), items[j].operations.front());
+    if ((!suits && !joined) || !appendFollower(fused, *items[j].nest)) continue;
     // A nest of two statements at least: one body alone cannot be cut, and spills where it must.
-    if (const int live = liveVectors(fused); live > vector_registers && live > liveVectors(*items[j].nest)) {
-      items[i].cut = absl::StrCat("cut: ", live, " values for ", vector_registers, " registers");
-      continue;
-    }
+    const int live = liveVectors(fused);
+    const bool spills = live > vector_registers && live > liveVectors(*items[j].nest);
+    if (spills && !joined) items[i].cut = absl::StrCat("cut: ", live, " values for ", vector_registers, " registers");
+    if (followed ? !joined : spills) continue;
+    items[i].operations.append(items[j].operations);
+    items[j].operations = items[i].operations;
     items[j].nest = std::move(fused);
     items[j].op = items[i].op;
     refreshRoots(items[j]);
@@ -276,16 +283,78 @@ bool conflict(const Item& a, const Item& b) {
   });
 }
 
+/// The nests that each item makes, in order.
+std::vector<Nest> nestsOf(const Item& item) {
+  if (!item.nest) return {};
+  return item.disjoint_from >= 0 ? item.border : std::vector<Nest>{*item.nest};
+}
+
+/// The operations that share nests, which must be those that the tree says.
+absl::Status checkFused(const std::vector<llvm::SmallVector<int>>& fused, const FollowedTree& followed) {
+  for (const llvm::SmallVector<int>& wanted : followed.fused)
+    if (!llvm::is_contained(fused, wanted))
+      return scheduleFault("",
+                           "operations that cannot share a nest: their loops differ, or something between needs them",
+                           absl::StrJoin(wanted, "+"), "operations each of which reads what the one before it makes");
+  if (fused != followed.fused)
+    return scheduleFault("", "nests of several operations stand in program order", "another order", "");
+  return absl::OkStatus();
+}
+
+/// The phase of the tree that each item belongs to, when its phases are those of the items, in order.
+absl::StatusOr<std::vector<int>> phasesOf(const std::vector<Item>& items, const FollowedTree& followed) {
+  std::vector<int> phase_of(items.size(), -1);
+  size_t phase = 0, taken = 0;  // leaves of the phase
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].removed) continue;
+    const size_t nests = nestsOf(items[i]).size();
+    auto room = [&] {
+      if (phase >= followed.phases.size()) return false;
+      const FollowedPhase& each = followed.phases[phase];
+      return each.sequential ? nests == 0 : nests > 0 && taken + nests <= each.leaves.size();
+    };
+    if (taken > 0 && !room()) {
+      ++phase;
+      taken = 0;
+    }
+    if (!room())
+      return scheduleFault(phase < followed.phases.size() ? followed.phases[phase].path : "",
+                           "phases do not hold the nests of the workload in order",
+                           absl::StrCat("no place for operation ", items[i].operations.front()),
+                           nests > 0 ? absl::StrCat(nests, " leaves for it") : "a sequential phase");
+    phase_of[i] = static_cast<int>(phase);
+    taken += std::max<size_t>(1, nests);
+  }
+  const size_t used = taken > 0 ? phase + 1 : phase;
+  if (used < followed.phases.size() ||
+      (used > 0 && !followed.phases[used - 1].sequential && taken < followed.phases[used - 1].leaves.size()))
+    return scheduleFault(used < followed.phases.size() ? followed.phases[used].path : followed.phases[used - 1].path,
+                         "leaves without a nest", "more leaves than the workload has nests", "one leaf a nest");
+  return phase_of;
+}
+
 }  // namespace
 
-PhaseList splitPhases(mlir::func::FuncOp func, int vector_registers) {
+absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const FollowedTree* followed) {
   std::vector<Item> items = itemsOf(func);
   absorbFills(items);
-  fuseFollowers(items, vector_registers);
+  fuseFollowers(items, vector_registers, followed);
   shrinkFills(items);
   dropDeadStores(items);
 
   PhaseList list;
+  for (const Item& item : items)
+    if (!item.removed && item.operations.size() > 1) list.fused.push_back(item.operations);
+  std::vector<int> phase_of;
+  if (followed) {
+    if (absl::Status status = checkFused(list.fused, *followed); !status.ok()) return status;
+    if (!followed->region) {
+      auto phases = phasesOf(items, *followed);
+      if (!phases.ok()) return phases.status();
+      phase_of = std::move(*phases);
+    }
+  }
+  int numbered = 0, previous = -1;
   llvm::SmallVector<int> members;  // items of the phase being filled
   for (int i = 0; i < static_cast<int>(items.size()); ++i) {
     Item& item = items[i];
@@ -300,20 +369,32 @@ PhaseList splitPhases(mlir::func::FuncOp func, int vector_registers) {
         for (int member : members) join &= items[member].disjoint_from == i || !conflict(items[member], item);
       }
     }
+    if (!phase_of.empty()) {
+      const bool wanted = phase_of[i] == previous;
+      if (wanted && !join)
+        return scheduleFault(followed->phases[previous].path, "nests of one phase depend on each other",
+                             absl::StrCat("operation ", item.operations.front(), " beside those before it"),
+                             "a phase of its own");
+      if (loops && join && !wanted)
+        return scheduleFault(followed->phases[previous].path, "operations that are no nests run in one phase",
+                             "several", "one");
+      join = wanted;
+      previous = phase_of[i];
+    }
     if (!join) {
-      list.phases.emplace_back();
+      list.phases.emplace_back().first = numbered;
       members.clear();
     }
     members.push_back(i);
     Phase& phase = list.phases.back();
     if (loops) {
       phase.loops.push_back(item.op);
-    } else if (item.disjoint_from >= 0) {
-      phase.nests.insert(phase.nests.end(), item.border.begin(), item.border.end());
-    } else {
-      phase.nests.push_back(*item.nest);
-      if (!item.cut.empty()) phase.cut = item.cut;
+      continue;
     }
+    const std::vector<Nest> nests = nestsOf(item);
+    phase.nests.insert(phase.nests.end(), nests.begin(), nests.end());
+    numbered += static_cast<int>(nests.size());
+    if (item.disjoint_from < 0 && !item.cut.empty()) phase.cut = item.cut;
   }
   return list;
 }

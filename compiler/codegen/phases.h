@@ -5,14 +5,22 @@
 #include "absl/status/statusor.h"
 #include "compiler/codegen/region/region.h"
 #include "compiler/codegen/tiling/tile_plan.h"
+#include "compiler/codegen/tree/followed.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler::codegen {
+
+/// Whose operand a nest copies to panels: input `input` of nest `nest`.
+struct PanelsOf {
+  int nest = 0, input = 0;
+};
 
 /// What runs between two barriers: nests whose grids are walked side by side, a region, or operations kept as they are.
 struct Phase {
   std::vector<Nest> nests;
   std::vector<TilePlan> plans;   ///< one per nest, see packing.h
+  int first = 0;                 ///< number of the first of `nests` in the order of all phases
+  std::vector<PanelsOf> copies;  ///< one per nest of a phase that copies operands to panels, which have no numbers
   std::string cut;               ///< why the nests do not go on with their consumer, when registers are the reason
   std::optional<Region> region;  ///< nests that run slice by slice, instead of `nests`
   llvm::SmallVector<std::pair<mlir::Value, int64_t>>
@@ -24,6 +32,7 @@ struct Phase {
 /// A bufferized workload as a list of phases and a plan of its temporaries.
 struct PhaseList {
   std::vector<Phase> phases;
+  std::vector<llvm::SmallVector<int>> fused;  ///< operations that share a nest, by number in program order
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> temporaries;  ///< allocation, byte offset in the workspace
   int64_t workspace_bytes = 0;
 };
@@ -33,7 +42,9 @@ struct PhaseList {
 /// neighbours that do not depend on each other share a phase. A consumer whose body would need more than
 /// `vector_registers` vectors at once is not joined (hardware adaptation, section 6.1.1): a store and a load are
 /// cheaper than spills.
-PhaseList splitPhases(mlir::func::FuncOp func, int vector_registers);
+/// With `followed`, operations join and phases end as the tree says, and nowhere else.
+/// Errors: INVALID_SCHEDULE where operations cannot share a nest, or nests a phase.
+absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const FollowedTree* followed);
 
 /// Cuts grids of few points further where that is possible (splitGrid). After packOperands: the phases are final.
 void splitGrids(PhaseList& list);

@@ -57,12 +57,11 @@ TEST_P(Transforms, ConvolutionInSlices) {
   std::mt19937 random(GetParam());
   const int64_t m = 2 + random() % 3, down = 2 + random() % 4, across = 2 + random() % 5;
   const int64_t rows = 1 + random() % 2;
-  auto slices = [&](v1::BuildUnit& unit) {
-    unit.mutable_schedule()->mutable_chain()->add_order("d1");
-    unit.mutable_schedule()->mutable_chain()->add_tile(rows * m);
-  };
+  ScheduleRequest slices;
+  slices.slices.add_order("d1");
+  slices.slices.add_tile(rows * m);
   const std::string text = convolutionInStages(random, m, down, across, random() % 2 == 0 ? 0 : m);
-  const v1::KernelInfo info = checkWorkload(text, {.seed = GetParam(), .adjust = slices});
+  const v1::KernelInfo info = checkWorkload(text, {.seed = GetParam(), .request = slices});
   EXPECT_EQ(strategies(info).size(), 1);
   EXPECT_TRUE(strategies(info).back().starts_with("region")) << strategies(info).back();
 }

@@ -86,10 +86,9 @@ def decisions_of(service, path):
     for decision in chains:
         check(decision["reason"] in text, f"the text does not give the reason {decision['reason']!r}")
     # A convolution in Winograd's domain has slices of its own.
-    schedules = [workload.get("schedule", {}) for workload in explained["plan"]["workloads"]]
-    sliced = [schedule for schedule in schedules if schedule.get("chain", {}).get("order")
-              and not schedule.get("algorithm", "").startswith("winograd")]
-    return chains, sliced
+    sliced = [workload["schedule"]["phases"][-1] for workload in explained["plan"]["workloads"]
+              if workload.get("slices") and not workload.get("algorithm")]
+    return chains, [tile for tile in sliced if tile.get("join") == "SHAR"]
 
 
 def results_agree(service, oracle, path, arrays):
@@ -127,7 +126,7 @@ def running_softmax(service, oracle, batch, rows, depth, keys, width, masked):
     chains, sliced = decisions_of(service, path)
     check(len(chains) == 1 and chains[0].get("taken"), f"decisions: {chains}")
     print(f"   {chains[0]['reason']}")
-    check(len(sliced) == 1 and sliced[0]["chain"]["order"][-1] == "r0", str(sliced))
+    check(len(sliced) == 1 and sliced[0]["loops"][-1]["dimension"] == "r0", str(sliced))
     check("running maximum" in chains[0]["reason"] and "whole rows" in chains[0]["reason"], chains[0]["reason"])
     plan = service.cli("explain", path, "--target", CHIP, "--json").json["plan"]
     check(int(plan["arena_bytes"]) < 4 * batch * rows * keys, "the scores have a buffer")

@@ -55,8 +55,9 @@ def runs_in_slices(service, oracle, batch, channels, height, width, inner):
     check_equal(len(writers), 1, "steps that touch the result")
     last = plan["workloads"][writers[0]["workload"]]
     check(last["summary"].count("conv2d") >= 2, f"the last step is {last['summary']}")
-    chain = last["schedule"].get("chain", {})
-    tiles = dict(zip(chain.get("order", []), map(int, chain.get("tile", []))))
+    region = last["schedule"]["phases"][-1]
+    check_equal(region.get("join"), "SHAR", "what the slices do with what lies between")
+    tiles = {loop["dimension"]: int(loop["step"]) for loop in region["loops"]}
     slices = math.prod(math.ceil(shape[int(name[1:])] / tile) for name, tile in tiles.items())
     check(slices >= 2 * batch, f"{slices} slices: {tiles}")
     check_equal(tiles.get("d0"), 1, "images in a slice")

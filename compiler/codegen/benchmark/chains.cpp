@@ -71,12 +71,8 @@ void measure(const std::string& name, const std::string& ir, const std::vector<i
   std::vector<std::unique_ptr<LoadedUnit>> units;
   std::vector<std::string> strategies;
   for (const Tiling& tiling : tilings) {
-    v1::BuildUnit unit = testing::hostUnit(ir);
-    if (tiling == phases())
-      unit.mutable_schedule()->set_strategy("phases");
-    else
-      for (const auto& [loop, tile] : tiling) testing::cut(*unit.mutable_schedule(), loop, tile);
-    auto built = buildObject(unit);
+    auto built = testing::buildByDefault(
+        testing::hostUnit(ir), tiling == phases() ? ScheduleRequest{.row_regions = false} : testing::slicesOf(tiling));
     if (!built.ok()) {
       std::printf("%-10s %s\n", name.c_str(), std::string(built.status().message()).c_str());
       return;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@
 #include "compiler/codegen/benchmark/fma_peak.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/testing/loaded_unit.h"
+#include "compiler/schedule/summary.h"
+#include "compiler/schedule/text.h"
 
 namespace {
 
@@ -51,6 +54,12 @@ struct AlignedBuffer {
   float* data;
 };
 
+absl::StatusOr<tessera::v1::Schedule> readTree(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return tessera::compiler::parseSchedule(text.str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -64,16 +73,16 @@ int main(int argc, char** argv) {
   int rounds = 40, sweep = 0;
   unsigned seed = 1;
   int64_t block = 16;
-  std::vector<int> packed, tile;
-  std::vector<int64_t> cache, slice;
+  std::vector<int64_t> slice;
+  std::string tree;
+  bool show = false;
   CLI::App app("Generated kernels beside the machine's peak and libraries");
   app.add_option("name", only, "only workloads whose name has this part");
   app.add_option("--rounds", rounds)->check(CLI::Range(1, 1 << 20));
   app.add_option("--sweep", sweep, "so many random matrix products instead of the fixed workloads");
   app.add_option("--seed", seed, "of the sweep");
-  app.add_option("--pack", packed, "the operand to pack, -1 = none")->expected(1);
-  app.add_option("--cache", cache, "cache tile: M N K")->expected(3);
-  app.add_option("--tile", tile, "register tile: rows, vectors")->expected(2);
+  app.add_option("--schedule", tree, "file with the tile tree to follow")->check(CLI::ExistingFile);
+  app.add_flag("--show", show, "prints the tile tree");
   app.add_option("--slice", slice, "of workloads of several stages: a dimension of the result and its extent")
       ->expected(2);
   app.add_option("--block", block, "channels in a block of a convolution's layout")->check(CLI::Range(1, 1 << 20));
@@ -87,26 +96,22 @@ int main(int argc, char** argv) {
   for (const Case& each : sweep > 0 ? gemmSweep(sweep, seed) : allCases(block)) {
     if (each.name.find(only) == std::string::npos) continue;
     auto unit = tessera::compiler::codegen::testing::hostUnit(each.ir);
-    for (int operand : packed) unit.mutable_schedule()->add_packed_operands(operand);
-    const bool panels = each.name.ends_with("packed");  // columns are two loops: panels, and those of a panel
-    for (size_t loop = 0; loop < cache.size(); ++loop) {
-      unit.mutable_schedule()->add_cache_tile(panels && loop == 1 ? cache[loop] / block : cache[loop]);
-      if (panels && loop == 1) unit.mutable_schedule()->add_cache_tile(0);
-    }
+    tessera::compiler::ScheduleRequest request;
     if (!slice.empty()) {
-      unit.mutable_schedule()->mutable_chain()->add_order("d" + std::to_string(slice[0]));
-      unit.mutable_schedule()->mutable_chain()->add_tile(slice[1]);
+      request.slices.add_order("d" + std::to_string(slice[0]));
+      request.slices.add_tile(slice[1]);
     }
-    for (int size : tile) unit.mutable_schedule()->add_register_tile(size);
     const auto start = Clock::now();
-    auto built = tessera::compiler::buildObject(unit);
+    auto schedule = tree.empty() ? tessera::compiler::defaultSchedule(unit, request) : readTree(tree);
+    if (schedule.ok()) *unit.mutable_schedule() = *schedule;
+    auto built = schedule.ok() ? tessera::compiler::buildObject(unit) : schedule.status();
     const double compile_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     if (!built.ok()) {
       std::printf("%-32s %s\n", each.name.c_str(), std::string(built.status().message()).c_str());
       continue;
     }
     if (!emit.empty()) std::ofstream(emit, std::ios::binary) << built->object();
-    auto schedule = tessera::compiler::chooseSchedule(unit);
+    if (show) std::fputs(tessera::compiler::printSchedule(*schedule).c_str(), stdout);
     auto loaded = LoadedUnit::load(*built);
     if (!loaded.ok()) return 1;
     std::vector<AlignedBuffer> buffers;
@@ -143,13 +148,7 @@ int main(int argc, char** argv) {
     const double dnnl = works.size() > 1 ? best(rates[1]) : 0, blas = works.size() > 2 ? best(rates[2]) : 0;
     const double ratio = dnnl > 0 ? mine / std::max(dnnl, blas) : 0;
     std::string chosen;
-    if (schedule.ok() && schedule->register_tile_size() == 2) {
-      chosen = std::to_string(schedule->register_tile(0)) + "x" + std::to_string(schedule->register_tile(1)) + " " +
-               built->info().strategy();
-      for (int operand : schedule->packed_operands()) chosen += " packs " + std::to_string(operand);
-      for (int64_t size : schedule->cache_tile()) chosen += "/" + std::to_string(size);
-      chosen += phases;
-    }
+    chosen = tessera::compiler::summarizeSchedule(*schedule) + phases;
     std::printf("%-32s %8.1f %8.1f %8.1f %8.1f %6.0f%% %7.2f  %.0f%% %.0f ms, %s\n", each.name.c_str(), mine, peak,
                 dnnl, blas, 100 * mine / peak, ratio, 100 * (1 - median(rates[0]) / mine), compile_ms, chosen.c_str());
     std::fflush(stdout);

@@ -56,6 +56,38 @@ std::optional<Pieces> piecesOf(const Nest& nest, const TilePlan& plan, const Acc
   return std::nullopt;
 }
 
+/// What the tiles of rows that use one panel share: the vectors of the next tile of columns.
+struct PanelShare {
+  int slot = -1, column = -1;
+  llvm::SmallVector<int> rows;  ///< loops of the tiles that use one and the same panel
+  int64_t tiles = 1;
+  Pieces pieces;
+};
+
+/// Nothing where there is no next panel, or too few tiles to ask for it.
+std::optional<PanelShare> shareOfPanel(const Nest& nest, const TilePlan& plan, llvm::ArrayRef<Point> points) {
+  const auto& inputs = nest.statements[0].inputs;
+  PanelShare share;
+  for (auto [i, operand] : llvm::enumerate(inputs))
+    if (inMemory(operand) && operand.access.strides[plan.vector_loop] == 1) share.slot = static_cast<int>(i);
+  if (share.slot < 0) return std::nullopt;
+  for (int loop : plan.order) {
+    if (ceilDiv(nest.extents[loop], plan.tile[loop]) < 2) continue;
+    if (!varies(inputs[share.slot], loop)) {
+      share.rows.push_back(loop);
+      continue;
+    }
+    share.column = loop;
+    share.rows.clear();
+  }
+  if (share.column < 0) return std::nullopt;
+  for (int loop : share.rows) share.tiles *= ceilDiv(withinBlock(nest, plan, loop), plan.tile[loop]);
+  const auto pieces = piecesOf(nest, plan, inputs[share.slot].access, points);
+  if (!pieces || share.tiles < 2 || share.tiles < pieces->count) return std::nullopt;
+  share.pieces = *pieces;
+  return share;
+}
+
 }  // namespace
 
 Value TileFetch::constant(int64_t value) { return arith::ConstantIntOp::create(b_, b_.getUnknownLoc(), value, 64); }
@@ -88,48 +120,31 @@ std::pair<int64_t, int64_t> TileFetch::stepsAndBody() const {
 
 void TileFetch::startPanel() {
   const mlir::Location loc = b_.getUnknownLoc();
-  const auto& inputs = nest_.statements[0].inputs;
-  int slot = -1, column = -1;
-  for (auto [i, operand] : llvm::enumerate(inputs))
-    if (inMemory(operand) && operand.access.strides[plan_.vector_loop] == 1) slot = static_cast<int>(i);
-  if (slot < 0) return;
-  const Access& access = inputs[slot].access;
-  llvm::SmallVector<int> rows;  // loops of the tiles that use one and the same panel
-  for (int loop : plan_.order) {
-    if (ceilDiv(nest_.extents[loop], plan_.tile[loop]) < 2) continue;
-    if (!varies(inputs[slot], loop)) {
-      rows.push_back(loop);
-      continue;
-    }
-    column = loop;
-    rows.clear();
-  }
+  const auto share = shareOfPanel(nest_, plan_, points_);
   // The last tile of columns has no next one, unless it is a whole tile: then
   // the next reduction block's may follow.
-  if (column < 0 || tile_.sizes[column] != plan_.tile[column]) return;
-  int64_t tiles = 1;
-  for (int loop : rows) tiles *= ceilDiv(withinBlock(nest_, plan_, loop), plan_.tile[loop]);
+  if (!share || tile_.sizes[share->column] != plan_.tile[share->column]) return;
+  const Access& access = nest_.statements[0].inputs[share->slot].access;
   const auto [steps, body] = stepsAndBody();
-  const auto pieces = piecesOf(nest_, plan_, access, points_);
-  if (!pieces || tiles < 2 || tiles < pieces->count) return;
-  const int64_t line = kLine * 8 / elementBits(access.element), sharers = tiles / pieces->count;
-  const int64_t share = ceilDiv(ceilDiv(pieces->length, sharers), line) * line;
-  share_step_ = ceilDiv(share, steps);
+  const int64_t line = kLine * 8 / elementBits(access.element), sharers = share->tiles / share->pieces.count;
+  const int64_t elements = ceilDiv(ceilDiv(share->pieces.length, sharers), line) * line;
+  share_step_ = ceilDiv(elements, steps);
   // Lines come in pairs: what a body leaves out of a share that is a little more than its lines comes along.
   share_lines_ = std::max<int64_t>(1, (share_step_ * body + line / 2) / line);
   element_ = memoryType(access.element);
-  Value position = tileInBlock(rows);
-  share_ = advance(b_, memory_.pointer(slot), element_, access.between(column) * plan_.tile[column], constant(1));
-  if (pieces->count > 1) {
+  Value position = tileInBlock(share->rows);
+  share_ = advance(b_, memory_.pointer(share->slot), element_,
+                   access.between(share->column) * plan_.tile[share->column], constant(1));
+  if (share->pieces.count > 1) {
     Value piece = arith::DivUIOp::create(b_, loc, position, constant(sharers));
-    piece = arith::MinSIOp::create(b_, loc, piece, constant(pieces->count - 1));
-    share_ = advance(b_, share_, element_, pieces->distance, piece);
+    piece = arith::MinSIOp::create(b_, loc, piece, constant(share->pieces.count - 1));
+    share_ = advance(b_, share_, element_, share->pieces.distance, piece);
     position = arith::SubIOp::create(b_, loc, position, arith::MulIOp::create(b_, loc, piece, constant(sharers)));
   }
   // A few tiles are left over when the pieces do not divide them: they ask
   // again for the last share.
   position = arith::MinSIOp::create(b_, loc, position, constant(sharers - 1));
-  share_ = advance(b_, share_, element_, share, position);
+  share_ = advance(b_, share_, element_, elements, position);
 }
 
 void TileFetch::panel(Value step) {
@@ -330,6 +345,20 @@ void TileFetch::results(Value step) {
     for (int64_t offset : lines.offsets)
       mlir::LLVM::Prefetch::create(b_, loc, memory_.at(from, lines.element, offset), /*rw=*/1, kToL1, /*cache=*/1);
   }
+}
+
+bool fetchesPanel(const Nest& nest, const TilePlan& plan) {
+  std::vector<Point> points{{llvm::SmallVector<int64_t>(nest.loops(), 0), plan.lanes}};
+  for (int loop : plan.points) {
+    std::vector<Point> expanded;
+    for (const Point& point : points)
+      for (int64_t i = 0; i < plan.tile[loop]; i += loop == plan.vector_loop ? plan.lanes : 1) {
+        expanded.push_back(point);
+        expanded.back().at[loop] = i;
+      }
+    points = std::move(expanded);
+  }
+  return shareOfPanel(nest, plan, points).has_value();
 }
 
 }  // namespace tessera::compiler::codegen

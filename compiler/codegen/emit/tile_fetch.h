@@ -4,6 +4,9 @@
 
 namespace tessera::compiler::codegen {
 
+/// Whether `plan.fetch_panel` asks for anything: there is a next panel, in pieces that the tiles of rows can share.
+bool fetchesPanel(const Nest& nest, const TilePlan& plan);
+
 /// What a tile asks for before it is needed, as its plan says.
 class TileFetch {
  public:

@@ -55,7 +55,7 @@ std::vector<float> evaluated(const std::string& name, const std::vector<float>& 
   const auto n = static_cast<int64_t>(x.size());
   const Tensor y =
       text.generic({text.argument({n})}, {"d0", "d0"}, text.empty({n}), 1, "", "%r = math." + name + " %i0 : f32");
-  auto built = buildObject(hostUnit(text.finish({y})));
+  auto built = buildByDefault(hostUnit(text.finish({y})));
   EXPECT_TRUE(built.ok()) << name << ": " << built.status().message();
   if (!built.ok()) return x;
   auto loaded = LoadedUnit::load(*built);
@@ -134,7 +134,7 @@ TEST_P(SingleMath, HoldsItsUlps) {
     unit.mutable_registers()->set_vector_bits(128);
     unit.mutable_registers()->set_vector_count(16);
   }
-  auto built = buildObject(unit);
+  auto built = buildByDefault(unit);
   ASSERT_TRUE(built.ok()) << built.status().message();
   auto loaded = LoadedUnit::load(*built);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
@@ -170,7 +170,7 @@ std::vector<double> evaluatedDouble(const std::string& name, const std::vector<d
   const auto n = static_cast<int64_t>(x.size());
   const Tensor y = text.generic({text.argument({n}, "f64")}, {"d0", "d0"}, text.empty({n}, "f64"), 1, "",
                                 "%r = math." + name + " %i0 : f64");
-  auto built = buildObject(hostUnit(text.finish({y})));
+  auto built = buildByDefault(hostUnit(text.finish({y})));
   EXPECT_TRUE(built.ok()) << name << ": " << built.status().message();
   if (!built.ok()) return x;
   auto loaded = LoadedUnit::load(*built);
@@ -281,7 +281,7 @@ TEST(MathExtremes, OfPowersAtMostOne) {
   const auto n = static_cast<int64_t>(x.size());
   const Tensor result = text.generic({text.argument({n})}, {"d0", "d0"}, text.empty({n}), 1, "",
                                      "%r = math.exp %i0 {tessera.at_most_zero} : f32");
-  auto built = buildObject(hostUnit(text.finish({result})));
+  auto built = buildByDefault(hostUnit(text.finish({result})));
   ASSERT_TRUE(built.ok()) << built.status().message();
   auto loaded = LoadedUnit::load(*built);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
@@ -301,7 +301,7 @@ TEST(MathPower, IsAccurate) {
   constexpr int64_t kCount = 4099;
   const Tensor y = text.generic({text.argument({kCount}), text.argument({kCount})}, {"d0", "d0", "d0"},
                                 text.empty({kCount}), 1, "", "%r = math.powf %i0, %i1 : f32");
-  auto built = buildObject(hostUnit(text.finish({y})));
+  auto built = buildByDefault(hostUnit(text.finish({y})));
   ASSERT_TRUE(built.ok()) << built.status().message();
   auto loaded = LoadedUnit::load(*built);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();

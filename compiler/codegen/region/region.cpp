@@ -9,6 +9,9 @@
 #include "compiler/codegen/region/region_strips.h"
 #include "compiler/codegen/region/region_upcoming.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tree/follow_region.h"
+#include "compiler/schedule/fault.h"
+#include "compiler/schedule/words.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
@@ -16,6 +19,8 @@ namespace {
 
 /// Variants are copies of the code: full slices, first and last ones, for each slice loop.
 constexpr size_t kMostVariants = 27;
+/// A tree may keep buffers apart by so many times what they need.
+constexpr int64_t kMostPadding = 16;
 
 /// How a buffer of the region lies in scratch.
 struct ScratchLayout {
@@ -26,8 +31,9 @@ struct ScratchLayout {
 
 class RegionBuilder {
  public:
-  RegionBuilder(mlir::OpBuilder& builder, const SlicedNests& nests, RegionGeometry geometry, const Machine& machine)
-      : builder_(builder), nests_(nests), geometry_(std::move(geometry)), machine_(machine) {}
+  RegionBuilder(mlir::OpBuilder& builder, const SlicedNests& nests, RegionGeometry geometry, const Machine& machine,
+                const FollowedRegion* followed)
+      : builder_(builder), nests_(nests), geometry_(std::move(geometry)), machine_(machine), followed_(followed) {}
 
   absl::StatusOr<Region> build(std::vector<PackBefore>& before) {
     size_t variants = 1;
@@ -39,14 +45,27 @@ class RegionBuilder {
     if (variants > kMostVariants)
       return refuseChain(absl::StrCat("slices have ", variants, " different shapes"), absl::StrCat(variants),
                          absl::StrCat("at most ", kMostVariants));
+    if (followed_ && followed_->variants.size() != variants)
+      return scheduleFault(followed_->tile.path, "kinds of slices: full ones, last ones, those at a border",
+                           absl::StrCat(followed_->variants.size()), absl::StrCat(variants));
     chooseLayouts();
+    if (absl::Status status = followed_ ? followLayouts() : recordLayouts(); !status.ok()) return status;
     chooseDepths();
     llvm::SmallVector<int> group(geometry_.sliceLoops(), 0);
     do region_.variants.push_back({group, {}, {}});
     while (next(group));
     std::vector<std::vector<RegionNest>> sliced;
     for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
-    panels_ = planRegion(builder_, machine_, sliced, region_, before);
+    auto panels = planRegion(builder_, machine_, sliced, region_, before, followed_);
+    if (!panels.ok()) return panels.status();
+    panels_ = std::move(*panels);
+    region_.deferred_softmax = nests_.deferred_softmax;
+    if (followed_) {
+      if (absl::Status status = followStrips(region_, *followed_); !status.ok()) return status;
+      placeScratch();
+      if (absl::Status status = followFetches(region_, *followed_); !status.ok()) return status;
+      return std::move(region_);
+    }
     formStrips(region_, machine_);
     fetchNextSlices(region_, machine_);
     placeScratch();
@@ -79,20 +98,24 @@ class RegionBuilder {
       if (!walksOf(access, nest.extents, coordinates)) layout.whole = true;
       if (!added) return;
       const int64_t bytes = elementBits(access.element) / 8;
-      layout.strides.assign(coordinates.size(), 1);
       int64_t stride = 1;
       for (int c = coordinates.size() - 1; c >= 0; --c) {
-        layout.strides[c] = stride;
+        layout.strides.insert(layout.strides.begin(), stride);
         stride *= geometry_.largestBox(access.root, c);
-        if (c > 0 && stride * bytes >= 1024 && stride * bytes % 512 == 0) stride += 64 / bytes;
+        // As a tree says, later.
+        if (!followed_ && c > 0 && stride * bytes >= 1024 && stride * bytes % 512 == 0) stride += 64 / bytes;
       }
       layout.elements = stride;
     };
-    for (const Nest& nest : nests_.nests)
-      for (const Statement& statement : nest.statements) {
+    for (auto [n, nest] : llvm::enumerate(nests_.nests))
+      for (auto [s, statement] : llvm::enumerate(nest.statements)) {
         for (const Operand& input : statement.inputs)
           if (input.access.root && !input.from) visit(nest, input.access);
-        for (const Operand& output : statement.outputs) visit(nest, output.access);
+        for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+          visit(nest, output.access);
+          written_by_.try_emplace(output.access.root,
+                                  ScratchStrides{static_cast<int>(n), static_cast<int>(s), static_cast<int>(o), {}});
+        }
       }
     for (const Nest& nest : nests_.nests)
       for (const Statement& statement : nest.statements)
@@ -102,6 +125,75 @@ class RegionBuilder {
     for (mlir::Value root : scratch_)
       if (ScratchLayout& layout = layouts_[root]; layout.whole)
         layout.elements = llvm::cast<mlir::MemRefType>(root.getType()).getNumElements();
+  }
+
+  /// Strides without room between the rows, and the elements of all of it.
+  std::pair<llvm::SmallVector<int64_t>, int64_t> dense(mlir::Value root) const {
+    llvm::SmallVector<int64_t> strides;
+    int64_t stride = 1;
+    for (int c = nests_.coordinates.at(root).size() - 1; c >= 0; --c) {
+      strides.insert(strides.begin(), stride);
+      stride *= geometry_.largestBox(root, c);
+    }
+    return {strides, stride};
+  }
+
+  /// Strides that make a difference: of coordinates with one place there is none.
+  llvm::SmallVector<int64_t> effective(mlir::Value root, llvm::SmallVector<int64_t> strides) const {
+    for (auto [c, stride] : llvm::enumerate(strides))
+      if (geometry_.largestBox(root, static_cast<int>(c)) == 1) stride = 0;
+    return strides;
+  }
+
+  absl::Status recordLayouts() {
+    for (mlir::Value root : scratch_) {
+      const ScratchLayout& layout = layouts_[root];
+      if (layout.whole || effective(root, layout.strides) == effective(root, dense(root).first)) continue;
+      region_.strides.push_back(written_by_[root]);
+      region_.strides.back().strides = effective(root, layout.strides);
+    }
+    return absl::OkStatus();
+  }
+
+  /// Strides of the tree's stages, for buffers that slices have of their own.
+  absl::Status followLayouts() {
+    const Leaf& tile = followed_->tile;
+    int used = 0;
+    for (mlir::Value root : scratch_) {
+      const ScratchStrides& writer = written_by_[root];
+      for (const v1::Stage& stage : tile.tile->stages()) {
+        if (stage.layout() != words::kStrided || stage.nest() != writer.nest || stage.statement() != writer.statement ||
+            stage.operand() != writer.result)
+          continue;
+        ++used;
+        ScratchLayout& layout = layouts_[root];
+        const llvm::SmallVector<int64_t> least = effective(root, dense(root).first);
+        llvm::SmallVector<int64_t> strides(stage.strides().begin(), stage.strides().end());
+        bool fits = !layout.whole && strides.size() == least.size() && strides != least;
+        int64_t elements = 1;  // of the coordinates within
+        for (int c = static_cast<int>(least.size()) - 1; fits && c >= 0; --c) {
+          fits = least[c] == 0 ? strides[c] == 0 : strides[c] >= elements && strides[c] <= kMostPadding * least[c];
+          if (least[c] > 0) elements = strides[c] * geometry_.largestBox(root, c);
+        }
+        if (!fits || stage.within() || !stage.order().empty() || !stage.along().empty() || !stage.copies().empty() ||
+            stage.outside() != 0)
+          return scheduleFault(tile.path, absl::StrCat("strides of what nest ", stage.nest(), " writes"),
+                               absl::StrJoin(stage.strides(), ","),
+                               layout.whole ? "none: it lies as the workload says"
+                                            : absl::StrCat("at least ", absl::StrJoin(least, ","),
+                                                           ", which is without "
+                                                           "a stage, and at most ",
+                                                           kMostPadding, " times that"));
+        layout.strides = strides;
+        layout.elements = elements;
+        region_.strides.push_back(writer);
+        region_.strides.back().strides = strides;
+        break;
+      }
+    }
+    if (used == tile.tile->stages_size()) return absl::OkStatus();
+    return scheduleFault(tile.path, "stages of buffers that slices have of their own, each once",
+                         absl::StrCat(tile.tile->stages_size(), " stages, ", used, " buffers"), "");
   }
 
   /// A nest runs again when a slice number changes that it depends on, or by which it reads or writes elsewhere.
@@ -224,20 +316,23 @@ class RegionBuilder {
   const SlicedNests& nests_;
   RegionGeometry geometry_;
   const Machine& machine_;
+  const FollowedRegion* followed_;
   Region region_;
   llvm::SmallVector<mlir::Value> scratch_;  ///< in the order of first use
   llvm::SmallVector<mlir::Value> panels_;   ///< filled within the region
   llvm::DenseMap<mlir::Value, ScratchLayout> layouts_;
+  llvm::DenseMap<mlir::Value, ScratchStrides> written_by_;
   llvm::SmallVector<int> depth_;  ///< per nest
 };
 
 }  // namespace
 
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
-                                  const Machine& machine, std::vector<PackBefore>& before) {
+                                  const Machine& machine, std::vector<PackBefore>& before,
+                                  const FollowedRegion* followed) {
   auto geometry = RegionGeometry::infer(nests, loops);
   if (!geometry.ok()) return geometry.status();
-  auto region = RegionBuilder(builder, nests, std::move(*geometry), machine).build(before);
+  auto region = RegionBuilder(builder, nests, std::move(*geometry), machine, followed).build(before);
   if (!region.ok()) return region.status();
   if (!loops.back().reductions.empty()) region->blocks = region->counts.back();
   const Coordinates& result = nests.coordinates.at(nests.result);

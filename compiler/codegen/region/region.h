@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/region/region_slices.h"
 #include "compiler/codegen/tiling/tile_plan.h"
+#include "compiler/codegen/tree/followed.h"
 
 namespace tessera::compiler::codegen {
 
@@ -11,7 +12,15 @@ struct RegionStep {
   TilePlan plan;
   int number = 0;  ///< of the nest in program order
   int depth = 0;
-  bool last = false;  ///< in the last block of a slice only
+  bool last = false;    ///< in the last block of a slice only
+  int operand = -1;     ///< input that the nest copies to panels for nest `number`; -1: it is that nest itself
+  bool shared = false;  ///< a copy that the main variant plans, here as well
+};
+
+/// How a buffer of the region lies in scratch, by the statement that writes it first.
+struct ScratchStrides {
+  int nest = 0, statement = 0, result = 0;
+  llvm::SmallVector<int64_t> strides;  ///< elements, per coordinate, slowest first
 };
 
 /// Steps [first, end) of a variant that run a few rows at a time, one after another within these.
@@ -36,7 +45,10 @@ struct Region {
   std::vector<RegionVariant> variants;                         ///< one per choice of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
   int64_t scratch_bytes = 0;
-  std::string description;  ///< "region of 5 nests, 96 slices of 1x64x64"
+  std::vector<std::pair<std::string, int64_t>> cuts;  ///< names of the slice loops, with "r0" last, and their blocks
+  bool deferred_softmax = false;                      ///< see SlicedNests
+  std::vector<ScratchStrides> strides;                ///< of scratch that is no dense box
+  std::string description;                            ///< "region of 5 nests, 96 slices of 1x64x64"
 
   int64_t slices() const {
     int64_t product = 1;
@@ -49,13 +61,17 @@ struct Region {
 struct PackBefore {
   Nest nest;
   TilePlan plan;
+  int number = 0, operand = 0;  ///< whose panels
 };
 
 /// Cuts `nests` into slices of their result. Buffers that are allocations and no result become scratch: as large as
 /// one slice needs. Operands that want panels are packed where they change: before the region, or in the first slice
 /// of those that share them.
+/// Plans, layouts, strips and fetches are chosen, or with `followed` those of the tree.
 /// Errors: INVALID_ARGUMENT as inferNeeds; two slice loops that walk one dimension; too many kinds of slices.
+/// INVALID_SCHEDULE when the tree is not one of this region.
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
-                                  const Machine& machine, std::vector<PackBefore>& before);
+                                  const Machine& machine, std::vector<PackBefore>& before,
+                                  const FollowedRegion* followed);
 
 }  // namespace tessera::compiler::codegen

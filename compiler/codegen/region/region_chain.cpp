@@ -6,6 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/region/softmax_nests.h"
+#include "compiler/schedule/fault.h"
+#include "compiler/schedule/words.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -49,6 +51,48 @@ int64_t lastReduction(const SlicedNests& nests) {
   return extent;
 }
 
+/// How a tree calls coordinate `c`: "d1", or "d1.0" where dimension 1 is several coordinates.
+std::string nameOf(const Coordinates& coordinates, int c) {
+  const int dim = coordinates.dims[c];
+  int part = 0, parts = 0;
+  for (int other = 0; other < coordinates.size(); ++other) {
+    if (coordinates.dims[other] != dim) continue;
+    ++parts;
+    part += other < c ? 1 : 0;
+  }
+  return parts == 1 ? absl::StrCat("d", dim) : absl::StrCat("d", dim, ".", part);
+}
+
+std::string namesOf(const Coordinates& coordinates) {
+  std::string names;
+  for (int c = 0; c < coordinates.size(); ++c)
+    absl::StrAppend(&names, names.empty() ? "" : ", ", nameOf(coordinates, c), " (", coordinates.extents[c], ")");
+  return names.empty() ? "none" : names;
+}
+
+/// Softmax in the form that slices want: rows whole, or in blocks of `columns` of them (0: whole), whose loop is
+/// returned. Nothing where there is no softmax to rewrite.
+absl::StatusOr<std::optional<SliceLoop>> rewriteSoftmax(mlir::OpBuilder& builder, SlicedNests& nests, int64_t columns) {
+  nests.deferred_softmax = deferDivisions(nests) > 0;
+  if (columns == 0) {
+    nests.deferred_softmax |= easeSoftmax(builder, nests);
+    return std::optional<SliceLoop>();
+  }
+  auto loop = runSoftmaxInBlocks(builder, nests, columns);
+  if (!loop.ok()) return loop.status();
+  nests.deferred_softmax = true;
+  return std::optional<SliceLoop>(std::move(*loop));
+}
+
+absl::Status refuseLoops(const PhaseList& list) {
+  for (const Phase& phase : list.phases)
+    if (!phase.loops.empty())
+      return refuseChain(
+          absl::StrCat(phase.loops[0]->getName().getStringRef().str(), " is no loop nest over dense data"),
+          phase.loops[0]->getName().getStringRef().str(), "structured operations (linalg)");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& machine, const v1::ChainTiling& chain) {
@@ -56,13 +100,8 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& 
     return refuseChain("order and tile have different lengths",
                        absl::StrCat(chain.order_size(), " names, ", chain.tile_size(), " extents"),
                        "one extent for each name");
-  for (const Phase& phase : list.phases)
-    if (!phase.loops.empty())
-      return refuseChain(
-          absl::StrCat(phase.loops[0]->getName().getStringRef().str(), " is no loop nest over dense data"),
-          phase.loops[0]->getName().getStringRef().str(), "structured operations (linalg)");
+  if (absl::Status status = refuseLoops(list); !status.ok()) return status;
   SlicedNests nests = flattenPhases(list);
-  deferDivisions(nests);
   if (!nests.result) return refuseChain("the workload computes nothing", "no operation", "");
   const Coordinates& coordinates = nests.coordinates.at(nests.result);
   const int64_t rank = llvm::cast<mlir::MemRefType>(nests.result.getType()).getRank();
@@ -87,14 +126,56 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& 
   }
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
-  if (blocks == 0 || blocks >= lastReduction(nests)) {
-    easeSoftmax(builder, nests);
-  } else {
-    auto reduction = runSoftmaxInBlocks(builder, nests, blocks);
-    if (!reduction.ok()) return reduction.status();
-    loops.push_back(std::move(*reduction));
-  }
+  auto running = rewriteSoftmax(builder, nests, blocks >= lastReduction(nests) ? 0 : blocks);
+  if (!running.ok()) return running.status();
+  if (*running) loops.push_back(std::move(**running));
   return cutIntoSlices(func, list, nests, std::move(loops), machine);
+}
+
+absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
+                          const FollowedRegion& followed) {
+  const v1::Tile& tile = *followed.tile.tile;
+  auto fault = [&](const std::string& message, const std::string& found, const std::string& accepted) {
+    return scheduleFault(followed.tile.path, message, found, accepted);
+  };
+  if (absl::Status status = refuseLoops(list); !status.ok()) return status;
+  SlicedNests nests = flattenPhases(list);
+  if (!nests.result) return fault("the workload computes nothing", "no operation", "");
+  const Coordinates coordinates = nests.coordinates.at(nests.result);
+  llvm::SmallVector<SliceLoop> loops;
+  int64_t blocks = 0;  // of the reduction
+  for (const v1::Loop& loop : tile.loops()) {
+    const std::string& name = loop.dimension();
+    const bool reduction = name == words::kBlocks;
+    if (blocks > 0) return fault("the loop over blocks of the sum is the last", name, "");
+    if (loop.unit() != (reduction ? "" : words::kCore))
+      return fault(absl::StrCat("unit of ", name), loop.unit(),
+                   reduction ? "none: it runs in time" : std::string(words::kCore));
+    int c = 0;
+    while (!reduction && c < coordinates.size() && nameOf(coordinates, c) != name) ++c;
+    const int64_t extent = reduction ? lastReduction(nests) : c < coordinates.size() ? coordinates.extents[c] : 0;
+    if (extent == 0 || llvm::any_of(loops, [&](const SliceLoop& other) { return other.coordinate == c && !reduction; }))
+      return fault("no dimension of the first result, or one that is cut twice", name, namesOf(coordinates));
+    if (loop.step() < 1 || loop.step() >= extent)
+      return fault(absl::StrCat("slices along ", name), absl::StrCat(loop.step()),
+                   absl::StrCat("1 to ", extent - 1, ", or no loop for all of it"));
+    if (reduction) {
+      blocks = loop.step();
+    } else {
+      loops.push_back({c, loop.step()});
+    }
+  }
+  mlir::OpBuilder builder(func.getContext());
+  builder.setInsertionPointToStart(&func.getBody().front());
+  if (tile.deferred_softmax()) {
+    auto running = rewriteSoftmax(builder, nests, blocks);
+    if (!running.ok()) return running.status();
+    if (!nests.deferred_softmax) return fault("no softmax between products to rewrite", "softmax", "no rewriting");
+    if (*running) loops.push_back(std::move(**running));
+  } else if (blocks > 0) {
+    return fault("blocks of a sum without a running softmax", std::string(words::kBlocks), "softmax");
+  }
+  return cutIntoSlices(func, list, nests, std::move(loops), machine, &followed);
 }
 
 SlicedNests flattenPhases(const PhaseList& list) {
@@ -114,13 +195,20 @@ SlicedNests flattenPhases(const PhaseList& list) {
 }
 
 absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, const SlicedNests& nests,
-                           llvm::SmallVector<SliceLoop> loops, const Machine& machine) {
+                           llvm::SmallVector<SliceLoop> loops, const Machine& machine, const FollowedRegion* followed) {
   if (loops.empty()) loops.push_back({-1, 1});
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   std::vector<PackBefore> before;
-  auto region = formRegion(builder, nests, loops, machine, before);
+  auto region = formRegion(builder, nests, loops, machine, before, followed);
   if (!region.ok()) return region.status();
+  for (const SliceLoop& loop : loops) {
+    if (loop.coordinate >= 0) {
+      region->cuts.emplace_back(nameOf(nests.coordinates.at(nests.result), loop.coordinate), loop.tile);
+    } else if (!loop.reductions.empty()) {
+      region->cuts.emplace_back(words::kBlocks, loop.tile);
+    }
+  }
   std::string cut;
   for (const Phase& phase : list.phases)
     if (cut.empty()) cut = phase.cut;
@@ -130,6 +218,7 @@ absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, const Slice
     for (PackBefore& copy : before) {
       packing.nests.push_back(std::move(copy.nest));
       packing.plans.push_back(std::move(copy.plan));
+      packing.copies.push_back({copy.number, copy.operand});
     }
   }
   Phase& phase = list.phases.emplace_back();

@@ -11,8 +11,9 @@ constexpr int64_t kLongRun = 512;
 /// Fewer runs are followed as well.
 constexpr int64_t kFewRuns = 8;
 
-/// The runs that `access` touches within a nest of these extents; nothing when they are long, few or too many.
-std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest, const Machine& machine) {
+}  // namespace
+
+std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest) {
   const int64_t bytes = elementBits(access.element) / 8;
   llvm::SmallVector<std::pair<int64_t, int64_t>> loops;  // stride, extent
   for (int loop = 0; loop < nest.loops(); ++loop) {
@@ -21,7 +22,7 @@ std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest, const 
       loops.emplace_back(access.strides[loop], nest.extents[loop]);
   }
   llvm::sort(loops);
-  FetchedRuns runs{access, {}, 1};
+  FetchedRuns runs{access, {}, 1, {}};
   int64_t length = 1;  // elements of a run
   for (auto [stride, extent] : loops) {
     if (runs.apart.empty() && (stride <= length || stride * bytes < kLine)) {
@@ -39,26 +40,44 @@ std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest, const 
     runs.apart.emplace_back(stride, extent);
   }
   runs.lines = ceilDiv(length * bytes, kLine) + (length * bytes % kLine > 0 ? 1 : 0);  // may begin within a line
-  if (runs.lines > kLongRun || runs.count() < kFewRuns || runs.count() * runs.lines * kLine > machine.l2_bytes / 2)
-    return std::nullopt;
   return runs;
 }
 
-void fetchNext(RegionVariant& variant, int innermost, const Machine& machine) {
+bool movesWithSlices(const Region& region, const Operand& input) {
+  const int innermost = static_cast<int>(region.counts.size()) - 1;
+  const Access& access = input.access;
+  return innermost >= 0 && region.counts[innermost] > 1 && region.blocks == 1 && !input.from &&
+         llvm::isa_and_nonnull<mlir::BlockArgument>(access.root) && access.panel.empty() &&
+         static_cast<int>(access.slice.size()) > innermost && access.slice[innermost] != 0;
+}
+
+namespace {
+
+/// Neither long, nor few, nor too many.
+bool worthFetching(const FetchedRuns& runs, const Machine& machine) {
+  return runs.lines <= kLongRun && runs.count() >= kFewRuns &&
+         runs.count() * runs.lines * kLine <= machine.l2_bytes / 2;
+}
+
+void fetchNext(const Region& region, RegionVariant& variant, int innermost, const Machine& machine) {
   RegionStep* largest = nullptr;
   for (RegionStep& step : variant.steps)
     if (isContraction(step.nest) && step.plan.lanes > 1 && !step.plan.horizontal && step.depth == innermost + 1 &&
         !step.last && (!largest || step.nest.iterations() > largest->nest.iterations()))
       largest = &step;
   if (!largest) return;
-  for (const RegionStep& step : variant.steps)
-    for (const Statement& statement : step.nest.statements)
-      for (const Operand& input : statement.inputs) {
-        const Access& access = input.access;
-        if (input.from || !llvm::isa_and_nonnull<mlir::BlockArgument>(access.root) || !access.panel.empty() ||
-            static_cast<int>(access.slice.size()) <= innermost || access.slice[innermost] == 0)
-          continue;
-        if (auto runs = runsOf(access, step.nest, machine)) largest->plan.next_slice.push_back(std::move(*runs));
+  for (auto [n, step] : llvm::enumerate(variant.steps))
+    for (auto [s, statement] : llvm::enumerate(step.nest.statements))
+      for (auto [i, input] : llvm::enumerate(statement.inputs)) {
+        if (!movesWithSlices(region, input)) continue;
+        auto runs = runsOf(input.access, step.nest);
+        if (llvm::any_of(largest->plan.next_slice, [&, n = n](const FetchedRuns& known) {
+              return known.source.step == static_cast<int>(n) && known.access == input.access;
+            }))
+          continue;  // the same elements
+        if (!runs || !worthFetching(*runs, machine)) continue;
+        runs->source = {static_cast<int>(n), static_cast<int>(s), false, static_cast<int>(i)};
+        largest->plan.next_slice.push_back(std::move(*runs));
       }
 }
 
@@ -67,7 +86,7 @@ void fetchNext(RegionVariant& variant, int innermost, const Machine& machine) {
 void fetchNextSlices(Region& region, const Machine& machine) {
   const int innermost = static_cast<int>(region.counts.size()) - 1;
   if (innermost < 0 || region.counts[innermost] < 2 || region.blocks > 1) return;
-  for (RegionVariant& variant : region.variants) fetchNext(variant, innermost, machine);
+  for (RegionVariant& variant : region.variants) fetchNext(region, variant, innermost, machine);
 }
 
 }  // namespace tessera::compiler::codegen

@@ -9,4 +9,10 @@ namespace tessera::compiler::codegen {
 /// streams, and at the beginning of a slice there is nothing to hide the latency of L3 behind.
 void fetchNextSlices(Region& region, const Machine& machine);
 
+/// Whether the next slice reads other elements of `input`, from outside the region.
+bool movesWithSlices(const Region& region, const Operand& input);
+
+/// The runs that `access` touches within `nest`; nothing where a stride is negative.
+std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest);
+
 }  // namespace tessera::compiler::codegen

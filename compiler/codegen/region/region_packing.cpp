@@ -2,8 +2,12 @@
 
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/packing.h"
+#include "compiler/schedule/fault.h"
+#include "compiler/schedule/text.h"
+#include "compiler/schedule/words.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -26,10 +30,13 @@ struct SharedPanels {
 
 class RegionPlanner {
  public:
-  RegionPlanner(mlir::OpBuilder& builder, const Machine& machine, Region& region, std::vector<PackBefore>& before)
-      : builder_(builder), machine_(machine), region_(region), before_(before) {}
+  RegionPlanner(mlir::OpBuilder& builder, const Machine& machine, Region& region, std::vector<PackBefore>& before,
+                const FollowedRegion* followed)
+      : builder_(builder), machine_(machine), region_(region), before_(before), followed_(followed) {}
 
-  void plan(RegionVariant& variant, std::vector<RegionNest>& nests, bool main) {
+  absl::Status plan(size_t number, std::vector<RegionNest>& nests, bool main) {
+    RegionVariant& variant = region_.variants[number];
+    tree_ = followed_ ? &followed_->variants[number] : nullptr;
     written_.clear();
     for (const RegionNest& each : nests)
       for (const Statement& statement : each.nest.statements)
@@ -39,52 +46,99 @@ class RegionPlanner {
         }
     size_t copied = 0;
     // Slices that share panels fill them, whether they read them or not: another may come first in a range.
-    auto fillShared = [&](int number) {
-      for (; !main && copied < shared_.size() && shared_[copied].number <= number; ++copied)
-        if (shared_[copied].copy && shared_[copied].serves(variant)) variant.steps.push_back(*shared_[copied].copy);
+    auto fillShared = [&](int upto) -> absl::Status {
+      for (; !main && copied < shared_.size() && shared_[copied].number <= upto; ++copied) {
+        if (!shared_[copied].copy || !shared_[copied].serves(variant)) continue;
+        if (absl::Status status = sharedLeaf(variant, shared_[copied]); !status.ok()) return status;
+        variant.steps.push_back(*shared_[copied].copy);
+        variant.steps.back().shared = true;
+      }
+      return absl::OkStatus();
     };
     for (RegionNest& each : nests) {
-      fillShared(each.number);
+      if (absl::Status status = fillShared(each.number); !status.ok()) return status;
       for (auto [i, input] : llvm::enumerate(each.nest.statements[0].inputs))
         if (input.access.root && !input.from) input.runs = runsWith(each, static_cast<int>(i));
-      TilePlan plan = planTile(each.nest, machine_, wanted(each, main));
-      const bool fits = llvm::all_of(plan.packed, [&](const PackedOperand& packed) {
-        if (depthOf(each, packed.input) == sliceLoops()) return true;  // panels of its own
-        return main || sharedFor(variant, each, plan, packed) != nullptr;
-      });
-      if (!fits) {
-        v1::Schedule nothing;
-        nothing.add_packed_operands(-1);
-        plan = planTile(each.nest, machine_, nothing);
-      }
-      for (const PackedOperand& packed : plan.packed) pack(variant, each, plan, packed, main);
-      plan.grid_levels = 0;
-      variant.steps.push_back({std::move(each.nest), std::move(plan), each.number, each.depth, each.last});
+      auto fits = [&](const TilePlan& plan) {
+        return llvm::all_of(plan.packed, [&](const PackedOperand& packed) {
+          if (depthOf(each, packed.input) == sliceLoops()) return true;  // panels of its own
+          return main || sharedFor(variant, each, plan, packed) != nullptr;
+        });
+      };
+      auto plan = tree_ ? followed(variant, each) : chosen(each, main, fits);
+      if (!plan.ok()) return plan.status();
+      if (!fits(*plan))
+        return scheduleFault(tree_->path, absl::StrCat("panels of nest ", each.number, " that other slices share"),
+                             "others than those of the kind with the most slices", "the same panels, or none");
+      for (const PackedOperand& packed : plan->packed)
+        if (absl::Status status = pack(variant, each, *plan, packed, main); !status.ok()) return status;
+      plan->grid_levels = 0;
+      variant.steps.push_back({std::move(each.nest), std::move(*plan), each.number, each.depth, each.last});
     }
-    fillShared(std::numeric_limits<int>::max());
+    if (absl::Status status = fillShared(std::numeric_limits<int>::max()); !status.ok()) return status;
+    if (tree_ && variant.steps.size() != tree_->leaves.size())
+      return scheduleFault(tree_->leaves[variant.steps.size()].path, "a leaf that no nest of these slices is for",
+                           printTileLine(*tree_->leaves[variant.steps.size()].tile), "no leaf");
+    return absl::OkStatus();
   }
 
   llvm::SmallVector<mlir::Value> takePanels() { return std::move(panels_); }
 
  private:
+  absl::StatusOr<TilePlan> chosen(const RegionNest& each, bool main, llvm::function_ref<bool(const TilePlan&)> fits) {
+    TilePlan plan = planTile(each.nest, machine_, wanted(each, main));
+    if (!fits(plan)) plan = planTile(each.nest, machine_, {.packed = llvm::SmallVector<int>()});
+    for (PackedOperand& packed : plan.packed) packed.within = false;
+    return plan;
+  }
+
+  /// The leaf at `position` among those of the variant.
+  absl::StatusOr<Leaf> leafAt(size_t position) const {
+    if (position < tree_->leaves.size()) return tree_->leaves[position];
+    return scheduleFault(tree_->path, "fewer leaves than these slices have steps", absl::StrCat(tree_->leaves.size()),
+                         "one leaf for each nest, and for each copy before it");
+  }
+
+  /// Leaves of the copies that a nest's operands need come before its own: it is the first that copies nothing.
+  absl::StatusOr<TilePlan> followed(const RegionVariant& variant, const RegionNest& each) const {
+    size_t position = variant.steps.size();
+    auto leaf = leafAt(position);
+    while (leaf.ok() && leaf->tile->kernel().variant() == words::kPack) leaf = leafAt(++position);
+    if (!leaf.ok()) return leaf.status();
+    auto plan = planOf(*leaf, each.nest, each.number, machine_);
+    if (plan.ok() && (plan->grid_levels > 0 ||
+                      llvm::any_of(plan->packed, [](const PackedOperand& packed) { return packed.within; })))
+      return scheduleFault(leaf->path, "within slices nothing is dealt to units, nor copied block by block",
+                           printTileLine(*leaf->tile), "loops that run in time, panels of whole operands");
+    return plan;
+  }
+
+  absl::Status sharedLeaf(const RegionVariant& variant, const SharedPanels& shared) const {
+    if (!tree_) return absl::OkStatus();
+    auto leaf = leafAt(variant.steps.size());
+    if (!leaf.ok()) return leaf.status();
+    const std::string accepted = absl::StrCat("[] shared-pack nest ", shared.number,
+                                              shared.input == 0 ? "" : absl::StrCat(" operand ", shared.input));
+    if (printTileLine(*leaf->tile) == accepted && leaf->tile->stages().empty()) return absl::OkStatus();
+    return scheduleFault(leaf->path, "panels that all slices fill", printTileLine(*leaf->tile), accepted);
+  }
+
   int sliceLoops() const { return static_cast<int>(region_.counts.size()); }
 
-  v1::Schedule wanted(const RegionNest& each, bool main) const {
-    v1::Schedule schedule;
-    if (main) return schedule;
+  /// What the panels that are there already ask of the plan of a nest.
+  Wanted wanted(const RegionNest& each, bool main) const {
+    Wanted wanted;
+    if (main) return wanted;
     for (const SharedPanels& shared : shared_) {
       if (shared.number != each.number) continue;
-      schedule.add_packed_operands(shared.input);
+      if (!wanted.packed) wanted.packed.emplace();
+      wanted.packed->push_back(shared.input);
       // Panels of the vector operand fix the vectors of the tile, not its rows.
-      const bool vectors =
-          shared.along == 1 || shared.width % (machine_.vector_bits / elementBits(shared.source.element)) == 0;
-      if (vectors && schedule.register_tile_size() == 0) {
-        schedule.add_register_tile(0);
-        schedule.add_register_tile(
-            static_cast<int>(ceilDiv(shared.width, machine_.vector_bits / elementBits(shared.source.element))));
-      }
+      const int64_t lanes = machine_.vector_bits / elementBits(shared.source.element);
+      if ((shared.along == 1 || shared.width % lanes == 0) && wanted.vectors == 0)
+        wanted.vectors = ceilDiv(shared.width, lanes);
     }
-    return schedule;
+    return wanted;
   }
 
   /// How many slice numbers the content of an operand depends on.
@@ -137,7 +191,8 @@ class RegionPlanner {
     return nullptr;
   }
 
-  void pack(RegionVariant& variant, RegionNest& each, const TilePlan& plan, const PackedOperand& packed, bool main) {
+  absl::Status pack(RegionVariant& variant, RegionNest& each, const TilePlan& plan, const PackedOperand& packed,
+                    bool main) {
     Operand& operand = each.nest.statements[0].inputs[packed.input];
     const int depth = depthOf(each, packed.input);
     if (!main && depth < sliceLoops()) {
@@ -152,7 +207,7 @@ class RegionPlanner {
           panels.panel[loop] = shared->panels.panel[other];
         }
       operand.access = std::move(panels);
-      return;
+      return absl::OkStatus();
     }
     SharedPanels shared;
     shared.number = each.number;
@@ -162,24 +217,47 @@ class RegionPlanner {
     shared.extents = each.nest.extents;
     shared.along = operand.access.strides[packed.loop];
     shared.width = plan.tile[packed.loop];
-    const bool within = written_.contains(operand.access.root);
-    auto [copy, copy_plan] = packInput(builder_, each.nest, plan, packed, machine_);
+    const bool before = depth == 0 && !written_.contains(operand.access.root);
+    auto leaf = copyLeaf(variant, before);
+    if (!leaf.ok()) return leaf.status();
+    auto copy = packInput(builder_, each.nest, plan, packed, each.number, machine_, *leaf ? &**leaf : nullptr);
+    if (!copy.ok()) return copy.status();
     shared.panels = operand.access;
-    if (depth == 0 && !within) {
-      before_.push_back({std::move(copy), std::move(copy_plan)});
+    if (before) {
+      before_.push_back({std::move(copy->nest), std::move(copy->plan), each.number, packed.input});
     } else {
-      copy_plan.grid_levels = 0;
+      copy->plan.grid_levels = 0;
       panels_.push_back(operand.access.root);
-      shared.copy = RegionStep{std::move(copy), std::move(copy_plan), each.number, depth, false};
+      shared.copy = RegionStep{std::move(copy->nest), std::move(copy->plan), each.number, depth, false, packed.input};
       variant.steps.push_back(*shared.copy);
     }
     if (depth < sliceLoops()) shared_.push_back(std::move(shared));
+    return absl::OkStatus();
+  }
+
+  /// The leaf of the next copy, when a tree is followed.
+  absl::StatusOr<std::optional<Leaf>> copyLeaf(const RegionVariant& variant, bool before) const {
+    if (!tree_) return std::optional<Leaf>();
+    if (!before) {
+      auto leaf = leafAt(variant.steps.size());
+      if (!leaf.ok()) return leaf.status();
+      for (const v1::Loop& loop : leaf->tile->loops())
+        if (!loop.unit().empty())
+          return scheduleFault(leaf->path, "within slices nothing is dealt to units", printTileLine(*leaf->tile),
+                               "loops that run in time");
+      return std::optional<Leaf>(*leaf);
+    }
+    if (before_.size() < followed_->copies.size()) return std::optional<Leaf>(followed_->copies[before_.size()]);
+    return scheduleFault(followed_->tile.path, "operands in panels without leaves that copy them",
+                         absl::StrCat(followed_->copies.size(), " leaves"), "one leaf for each in the phase before");
   }
 
   mlir::OpBuilder& builder_;
   const Machine& machine_;
   Region& region_;
   std::vector<PackBefore>& before_;
+  const FollowedRegion* followed_;
+  const FollowedVariant* tree_ = nullptr;  ///< of the variant being planned
   std::vector<SharedPanels> shared_;
   llvm::DenseMap<mlir::Value, int> written_;  ///< buffers the variant writes, and the depth of who does
   llvm::SmallVector<mlir::Value> panels_;
@@ -187,9 +265,10 @@ class RegionPlanner {
 
 }  // namespace
 
-llvm::SmallVector<mlir::Value> planRegion(mlir::OpBuilder& builder, const Machine& machine,
-                                          std::vector<std::vector<RegionNest>>& nests, Region& region,
-                                          std::vector<PackBefore>& before) {
+absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Machine& machine,
+                                                          std::vector<std::vector<RegionNest>>& nests, Region& region,
+                                                          std::vector<PackBefore>& before,
+                                                          const FollowedRegion* followed) {
   size_t main = 0;
   int64_t most = -1;
   for (auto [i, variant] : llvm::enumerate(region.variants)) {
@@ -199,10 +278,14 @@ llvm::SmallVector<mlir::Value> planRegion(mlir::OpBuilder& builder, const Machin
     most = slices;
     main = i;
   }
-  RegionPlanner planner(builder, machine, region, before);
-  planner.plan(region.variants[main], nests[main], true);
+  RegionPlanner planner(builder, machine, region, before, followed);
+  if (absl::Status status = planner.plan(main, nests[main], true); !status.ok()) return status;
   for (size_t i = 0; i < region.variants.size(); ++i)
-    if (i != main) planner.plan(region.variants[i], nests[i], false);
+    if (i != main)
+      if (absl::Status status = planner.plan(i, nests[i], false); !status.ok()) return status;
+  if (followed && before.size() != followed->copies.size())
+    return scheduleFault(followed->copies[before.size()].path, "a copy that no operand is read from",
+                         printTileLine(*followed->copies[before.size()].tile), "no leaf");
   return planner.takePanels();
 }
 

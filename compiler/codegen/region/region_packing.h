@@ -15,9 +15,12 @@ struct RegionNest {
 /// Plans every nest of every variant (`nests`, in the order of region.variants) and fills their steps, with the steps
 /// that pack operands before the nests that read them. Panels that several variants read have one layout, that of the
 /// variant with the most slices; a variant it does not suit reads the operand where it lies.
-/// Returns the panels that lie in scratch.
-llvm::SmallVector<mlir::Value> planRegion(mlir::OpBuilder& builder, const Machine& machine,
-                                          std::vector<std::vector<RegionNest>>& nests, Region& region,
-                                          std::vector<PackBefore>& before);
+/// With `followed`, plans and steps are those of the tree.
+/// Returns the panels that lie in scratch. Errors: INVALID_SCHEDULE with the path of a leaf that is not the next
+/// step's, or cannot run its nest.
+absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Machine& machine,
+                                                          std::vector<std::vector<RegionNest>>& nests, Region& region,
+                                                          std::vector<PackBefore>& before,
+                                                          const FollowedRegion* followed);
 
 }  // namespace tessera::compiler::codegen

@@ -36,6 +36,7 @@ struct SlicedNests {
   std::vector<When> when;                        ///< per nest; empty: all by need
   mlir::Value result;                            ///< what is cut
   llvm::SmallVector<mlir::Value> other_results;  ///< buffers read after the region, cut in the same dimensions
+  bool deferred_softmax = false;                 ///< a softmax has been rewritten (softmax_nests.h)
   When time(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
   bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
 };

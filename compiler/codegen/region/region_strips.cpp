@@ -27,7 +27,8 @@ llvm::SmallVector<Use> usesOf(const Nest& nest) {
   return uses;
 }
 
-/// The loop whose tiles the grid of this step counts; -1 where it is no pass over rows.
+}  // namespace
+
 int rowLoop(const RegionStep& step) {
   const TilePlan& plan = step.plan;
   if (plan.levels.empty() || plan.transposed >= 0 || isContraction(step.nest) || plan.strategy == kTransformStrategy)
@@ -43,6 +44,8 @@ int rowLoop(const RegionStep& step) {
   return loop;
 }
 
+namespace {
+
 /// First and last element of row 0, relative to the access's slice.
 std::pair<int64_t, int64_t> firstRow(const Nest& nest, const Access& access, int rows) {
   int64_t lo = access.offset, hi = access.offset;
@@ -54,7 +57,8 @@ std::pair<int64_t, int64_t> firstRow(const Nest& nest, const Access& access, int
   return {lo, hi};
 }
 
-/// Whether row r of `later` needs only row r of what `earlier` makes, and the other way round.
+}  // namespace
+
 bool sameRows(const RegionStep& earlier, const RegionStep& later) {
   const int a = rowLoop(earlier), b = rowLoop(later);
   for (const Use& mine : usesOf(earlier.nest))
@@ -71,6 +75,8 @@ bool sameRows(const RegionStep& earlier, const RegionStep& later) {
   return true;
 }
 
+namespace {
+
 /// Bytes that one row of these steps touches.
 int64_t rowBytes(llvm::ArrayRef<RegionStep> steps) {
   llvm::SmallVector<mlir::Value> seen;
@@ -85,12 +91,15 @@ int64_t rowBytes(llvm::ArrayRef<RegionStep> steps) {
   return bytes;
 }
 
-/// Rows that all of `steps` can take at a time, in whole tiles of each.
+}  // namespace
+
 int64_t rowUnit(llvm::ArrayRef<RegionStep> steps) {
   int64_t unit = 1;
   for (const RegionStep& step : steps) unit = std::lcm(unit, step.plan.tile[rowLoop(step)]);
   return unit;
 }
+
+namespace {
 
 void formStrips(RegionVariant& variant, const Machine& machine) {
   std::vector<RegionStep>& steps = variant.steps;

@@ -156,12 +156,7 @@ TEST(Region, NoNumbersSpoilTheirRowsAlone) {
   for (const Tiling& tiling : {Tiling{{"d1", 8}}, Tiling{{"d1", 8}, {"r0", 16}}}) {
     std::vector<std::vector<float>> results;
     for (const bool whole : {true, false}) {
-      v1::BuildUnit unit = hostUnit(ir);
-      if (whole)
-        unit.mutable_schedule()->set_strategy("phases");
-      else
-        for (const auto& [loop, tile] : tiling) cut(*unit.mutable_schedule(), loop, tile);
-      auto built = buildObject(unit);
+      auto built = buildByDefault(hostUnit(ir), whole ? ScheduleRequest{.row_regions = false} : slicesOf(tiling));
       ASSERT_TRUE(built.ok()) << built.status().message();
       auto loaded = LoadedUnit::load(*built);
       ASSERT_TRUE(loaded.ok());
@@ -186,10 +181,8 @@ TEST(Region, NoNumbersSpoilTheirRowsAlone) {
 TEST(Region, NextSlicesAreFetchedAhead) {
   auto strategy = [](const Chain& chain) {
     v1::BuildUnit unit = hostUnit(productChain(chain, true));
-    cut(*unit.mutable_schedule(), "d0", 1);
-    cut(*unit.mutable_schedule(), "d1", 16);
     for (int64_t bytes : {32 << 10, 1 << 20}) unit.add_memory()->set_capacity_bytes(bytes);
-    auto built = buildObject(unit);
+    auto built = buildByDefault(unit, slicesOf({{"d0", 1}, {"d1", 16}}));
     EXPECT_TRUE(built.ok()) << built.status().message();
     return built.ok() ? built->info().phases(built->info().phases_size() - 1).strategy() : std::string();
   };
@@ -251,9 +244,7 @@ TEST(Region, HeadsJoinedInTheResult) {
   const std::string ir = text.finish({joined});
   expectOneRegion(checkWorkload(ir, chained({{"d1", l}, {"d0", 8}})), 3 * 3);
   expectOneRegion(checkWorkload(ir, chained({{"d1", l}, {"d0", 8}, {"r0", 10}})), 3 * 3);
-  v1::BuildUnit unit = hostUnit(ir);
-  cut(*unit.mutable_schedule(), "d1", 24);  // one and a half heads
-  auto built = buildObject(unit);
+  auto built = buildByDefault(hostUnit(ir), slicesOf({{"d1", 24}}));  // one and a half heads
   ASSERT_FALSE(built.ok());
   EXPECT_NE(built.status().message().find("would cut through"), std::string_view::npos) << built.status();
 }
@@ -267,10 +258,7 @@ TEST(Region, SeveralResultsAreCutTogether) {
 
 TEST(Region, SlicesOfAnyRangeGiveTheSameBytes) {
   const std::string ir = productChain({2, 37, 40, 24, 20}, true);
-  v1::BuildUnit unit = hostUnit(ir);
-  cut(*unit.mutable_schedule(), "d0", 1);
-  cut(*unit.mutable_schedule(), "d1", 8);
-  auto built = buildObject(unit);
+  auto built = buildByDefault(hostUnit(ir), slicesOf({{"d0", 1}, {"d1", 8}}));
   ASSERT_TRUE(built.ok()) << built.status().message();
   auto loaded = LoadedUnit::load(*built);
   ASSERT_TRUE(loaded.ok());
@@ -294,9 +282,7 @@ TEST(Region, SlicesOfAnyRangeGiveTheSameBytes) {
 
 /// The failure of a build with this tiling.
 v1::Failure refused(const std::string& ir, const Tiling& tiling) {
-  v1::BuildUnit unit = hostUnit(ir);
-  for (const auto& [name, tile] : tiling) cut(*unit.mutable_schedule(), name, tile);
-  auto built = buildObject(unit);
+  auto built = buildByDefault(hostUnit(ir), slicesOf(tiling));
   EXPECT_FALSE(built.ok());
   if (built.ok()) return {};
   EXPECT_EQ(built.status().code(), absl::StatusCode::kInvalidArgument) << built.status();

@@ -9,7 +9,8 @@ namespace {
 constexpr double kMostLines = 2;
 constexpr int64_t kLine = 64;
 
-/// The box of elements that `access` walks, when it is contiguous but for its slice.
+}  // namespace
+
 std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Access& access) {
   if (!access.panel.empty() || access.slice.size() != region.counts.size()) return std::nullopt;
   Upcoming upcoming;
@@ -31,6 +32,14 @@ std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Ac
   upcoming.counts = region.counts;
   return upcoming;
 }
+
+bool takesUpcoming(const Region& region, const RegionStep& step) {
+  return step.plan.strategy == "contraction" && !step.plan.horizontal &&
+         step.depth == static_cast<int>(region.counts.size()) && !step.last && !step.plan.reductions.empty() &&
+         llvm::all_of(step.plan.block, [](int64_t block) { return block == 0; });
+}
+
+namespace {
 
 int64_t bytesOf(const Upcoming& upcoming) { return upcoming.elements * (elementBits(upcoming.block.element) / 8); }
 
@@ -55,17 +64,22 @@ void planUpcoming(const Region& region, RegionVariant& variant, const Machine& m
     return llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == root; });
   };
   std::vector<Upcoming> blocks;
-  auto consider = [&](const Nest& nest, const Access& access) {
+  auto consider = [&](const Nest& nest, const Access& access, const TouchedBuffer& source) {
     if (!access.root || inScratch(access.root)) return;
     if (llvm::any_of(blocks, [&](const Upcoming& known) { return known.block.root == access.root; })) return;
-    if (auto upcoming = blockOf(region, nest, access)) blocks.push_back(std::move(*upcoming));
+    auto upcoming = blockOf(region, nest, access);
+    if (!upcoming) return;
+    upcoming->source = source;
+    blocks.push_back(std::move(*upcoming));
   };
-  for (const RegionStep& step : variant.steps)
-    for (const Statement& statement : step.nest.statements) {
-      for (const Operand& input : statement.inputs)
-        if (!input.from) consider(step.nest, input.access);
+  for (auto [n, step] : llvm::enumerate(variant.steps))
+    for (auto [s, statement] : llvm::enumerate(step.nest.statements)) {
+      const TouchedBuffer place{static_cast<int>(n), static_cast<int>(s), false, 0};
+      for (auto [i, input] : llvm::enumerate(statement.inputs))
+        if (!input.from) consider(step.nest, input.access, {place.step, place.statement, false, static_cast<int>(i)});
       for (auto [o, output] : llvm::enumerate(statement.outputs))
-        if (statement.stored[o]) consider(step.nest, output.access);
+        if (statement.stored[o])
+          consider(step.nest, output.access, {place.step, place.statement, true, static_cast<int>(o)});
     }
   int64_t bytes = region.scratch_bytes;
   for (const Upcoming& block : blocks) bytes += 2 * bytesOf(block);
@@ -77,10 +91,7 @@ void planUpcoming(const Region& region, RegionVariant& variant, const Machine& m
   };
   llvm::SmallVector<Product> products;
   for (RegionStep& step : variant.steps)
-    if (step.plan.strategy == "contraction" && !step.plan.horizontal &&
-        step.depth == static_cast<int>(region.counts.size()) && !step.last && !step.plan.reductions.empty() &&
-        llvm::all_of(step.plan.block, [](int64_t block) { return block == 0; }))
-      products.push_back({&step.plan, bodiesOf(step)});
+    if (takesUpcoming(region, step)) products.push_back({&step.plan, bodiesOf(step)});
   for (const Upcoming& block : blocks) {
     Product* idlest = nullptr;
     for (Product& product : products)

@@ -57,17 +57,21 @@ Tensor convolution(WorkloadText& text, const Tensor& x, const Tensor& filter, in
                       text.fill(shape, "0.0"), 7, "pppprrr", kMultiplyAdd);
 }
 
-void cut(v1::Schedule& schedule, const std::string& name, int64_t tile) {
-  schedule.mutable_chain()->add_order(name);
-  schedule.mutable_chain()->add_tile(tile);
+void cut(v1::ChainTiling& slices, const std::string& name, int64_t tile) {
+  slices.add_order(name);
+  slices.add_tile(tile);
+}
+
+ScheduleRequest slicesOf(const Tiling& tiling) {
+  ScheduleRequest request;
+  for (const auto& [name, tile] : tiling) cut(request.slices, name, tile);
+  return request;
 }
 
 CheckOptions chained(const Tiling& tiling, unsigned seed) {
   CheckOptions options;
   options.seed = seed;
-  options.adjust = [tiling](v1::BuildUnit& unit) {
-    for (const auto& [name, tile] : tiling) cut(*unit.mutable_schedule(), name, tile);
-  };
+  options.request = slicesOf(tiling);
   return options;
 }
 

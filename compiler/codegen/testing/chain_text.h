@@ -23,10 +23,13 @@ Tensor convolution(WorkloadText& text, const Tensor& x, const Tensor& filter, in
                    int64_t dilation = 1);
 
 /// Appends a loop name and its block extent.
-void cut(v1::Schedule& schedule, const std::string& name, int64_t tile);
+void cut(v1::ChainTiling& slices, const std::string& name, int64_t tile);
 
 /// Loop names and block extents, outermost first.
 using Tiling = std::vector<std::pair<std::string, int64_t>>;
+
+/// The same as a request.
+ScheduleRequest slicesOf(const Tiling& tiling);
 
 /// Checks the workload cut as `tiling` says.
 CheckOptions chained(const Tiling& tiling, unsigned seed = 1);

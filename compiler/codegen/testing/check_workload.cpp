@@ -10,6 +10,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/testing/loaded_unit.h"
 #include "compiler/codegen/testing/reference.h"
+#include "compiler/schedule/text.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -69,6 +70,13 @@ void compare(const HostTensor& expected, const HostTensor& actual, double tolera
 
 }  // namespace
 
+absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const ScheduleRequest& request) {
+  auto schedule = defaultSchedule(unit, request);
+  if (!schedule.ok()) return schedule.status();
+  *unit.mutable_schedule() = std::move(*schedule);
+  return buildObject(unit);
+}
+
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options) {
   v1::BuildUnit unit = hostUnit(ir);
   // Every fourth seed compiles for the previous generation: half as wide vectors, half as many registers.
@@ -78,8 +86,13 @@ v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options)
     unit.mutable_registers()->set_vector_count(16);
   }
   if (options.adjust) options.adjust(unit);
+  auto schedule = defaultSchedule(unit, options.request);
+  EXPECT_TRUE(schedule.ok()) << schedule.status().message() << "\n" << ir;
+  if (!schedule.ok()) return {};
+  if (options.edit) options.edit(*schedule);
+  *unit.mutable_schedule() = std::move(*schedule);
   auto built = buildObject(unit);
-  EXPECT_TRUE(built.ok()) << built.status().message() << "\n" << ir;
+  EXPECT_TRUE(built.ok()) << built.status().message() << "\n" << ir << printSchedule(unit.schedule());
   if (!built.ok()) return {};
 
   mlir::DialectRegistry registry;

@@ -3,6 +3,8 @@
 #include <functional>
 #include <string>
 
+#include "absl/status/statusor.h"
+#include "compiler/codegen/codegen.h"
 #include "tessera/v1/plan.pb.h"
 
 namespace tessera::compiler::codegen::testing {
@@ -12,8 +14,13 @@ struct CheckOptions {
   double low = -1, high = 1;                             ///< range of random floating-point inputs
   int64_t integer_range = 100;                           ///< random integers lie in [-range, range)
   double tolerance = 2e-5;                               ///< relative to the largest magnitude of the reference result
-  std::function<void(v1::BuildUnit&)> adjust = nullptr;  ///< e.g. another schedule or register file
+  std::function<void(v1::BuildUnit&)> adjust = nullptr;  ///< e.g. another register file
+  ScheduleRequest request = {};                          ///< of the default schedule
+  std::function<void(v1::Schedule&)> edit = nullptr;     ///< of the default schedule, before it is followed
 };
+
+/// Builds the unit as the default schedule says.
+absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const ScheduleRequest& request = {});
 
 /// Builds the workload for this machine, runs it on random inputs with its grids cut in several ways, and
 /// compares every result with the reference interpreter and every guard byte around the results with itself.

@@ -80,15 +80,14 @@ bool packs(const TilePlan& plan, int input) {
   return llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == input; });
 }
 
-void choosePacking(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
-                   TilePlan& plan) {
+void choosePacking(const Nest& nest, const Machine& machine, const Wanted& wanted, const Roles& roles, TilePlan& plan) {
   const Statement& main = nest.statements[0];
   auto loopOf = [&](int input) {
     return input == roles.b ? plan.vector_loop : roles.rows.empty() ? -1 : roles.rows[0];
   };
-  if (wanted.packed_operands_size() > 0) {
+  if (wanted.packed) {
     for (int input : {roles.a, roles.b})
-      if (llvm::is_contained(wanted.packed_operands(), input) && loopOf(input) >= 0 && canPack(nest, input))
+      if (llvm::is_contained(*wanted.packed, input) && loopOf(input) >= 0 && canPack(nest, input))
         plan.packed.push_back({input, loopOf(input), input == roles.a && rowsAreContiguous(nest, roles, plan)});
     return;
   }
@@ -148,8 +147,7 @@ int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most) {
 /// Blocks of the loop nest in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the
 /// columns pass; a reduction too long for that is cut, and the partial sums wait in the output. A block that is copied
 /// first leaves room for the panel of vectors that passes and the next one on its way.
-void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
-                  TilePlan& plan) {
+void chooseBlocks(const Nest& nest, const Machine& machine, const Roles& roles, TilePlan& plan) {
   const Statement& main = nest.statements[0];
   const int v = plan.vector_loop;
   if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return;
@@ -159,13 +157,6 @@ void chooseBlocks(const Nest& nest, const Machine& machine, const v1::Schedule& 
     const int64_t even = ceilDiv(ceilDiv(extent, blocks), unit) * unit;
     if (even > unit && even < extent) plan.block[loop] = even;
   };
-  if (wanted.cache_tile_size() == nest.loops()) {
-    for (int loop : {roles.rows[0], v, roles.columns.empty() ? v : roles.columns[0]})
-      if (wanted.cache_tile(loop) > 0) block(loop, plan.tile[loop], wanted.cache_tile(loop));
-    if (const int k = plan.reductions[0]; wanted.cache_tile(k) > 0 && partialSums(nest))
-      block(k, plan.tile[k], wanted.cache_tile(k));
-    return;
-  }
   const int k = plan.reductions[0];
   int64_t depth = elementBits(main.inputs[roles.a].access.element) / 8;  // bytes of one row of `a` within a block
   for (int loop : plan.reductions)
@@ -237,11 +228,11 @@ void chooseFetches(const Nest& nest, const Machine& machine, const Roles& roles,
 
 }  // namespace
 
-void planMemory(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
+void planMemory(const Nest& nest, const Machine& machine, const Wanted& wanted, TilePlan& plan) {
   if (plan.horizontal) return planDotMemory(nest, wanted, plan);
   const Roles roles = rolesOf(nest, plan);
   choosePacking(nest, machine, wanted, roles, plan);
-  chooseBlocks(nest, machine, wanted, roles, plan);
+  chooseBlocks(nest, machine, roles, plan);
   packWithinBlocks(nest, roles, plan);
   chooseFetches(nest, machine, roles, plan);
   const auto* first = llvm::find_if(plan.order, [&](int loop) { return rankOf(roles, plan, loop, false) >= 2; });

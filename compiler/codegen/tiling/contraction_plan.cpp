@@ -36,7 +36,7 @@ bool slides(const Nest& nest, const Roles& roles) {
 }
 
 /// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
-void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, const Roles& roles,
+void chooseRegisterTile(const Nest& nest, const Machine& machine, const Wanted& wanted, const Roles& roles,
                         TilePlan& plan) {
   const int v = plan.vector_loop;
   const auto& [a, b, rows, columns] = roles;
@@ -44,11 +44,7 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
   const int64_t row1 = rows.empty() ? 1 : nest.extents[rows[0]];
   const int64_t row2 = rows.size() < 2 ? 1 : nest.extents[rows[1]];
   const int64_t column2 = columns.empty() ? 1 : nest.extents[columns[0]];
-  int64_t wanted_rows = 0, wanted_vectors = 0;
-  if (wanted.register_tile_size() == 2) {
-    wanted_rows = wanted.register_tile(0);
-    wanted_vectors = wanted.register_tile(1);
-  }
+  int64_t wanted_vectors = wanted.vectors;
   const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
   const int64_t row_stride = a >= 0 && !rows.empty() ? strideBytes(nest, a, rows[0]) : 0;
   const Operand& streamed = nest.statements[0].inputs[std::max(b, 0)];
@@ -78,13 +74,13 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
     if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() + std::max(kept, together) >
         machine.vector_registers)
       return;
-    if (plan.sliding && (nr > 1 || r2 > 1) && wanted_rows == 0) return;
-    if (wanted_rows == 0 && mr > 1 && row_stride > 0) {
+    if (plan.sliding && (nr > 1 || r2 > 1)) return;
+    if (mr > 1 && row_stride > 0) {
       if (one_panel && mr > kRowStreams) return;
       const bool copied = copies && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >= kPassesToSpread;
       if (a >= 0 && canPack(nest, a) && !copied && collide(machine, r1, row_stride)) return;
     }
-    if ((wanted_rows > 0 && mr != wanted_rows) || (wanted_vectors > 0 && nr != wanted_vectors)) return;
+    if (wanted_vectors > 0 && nr != wanted_vectors) return;
     double cycles = 0;
     forTiles(row1, r1, [&](int64_t s1, int64_t n1) {
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
@@ -112,8 +108,8 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const v1::Sche
           for (int64_t r2 = 1; r2 <= (r1 == row1 ? std::min(row2, most) : 1); ++r2) consider(r1, r2, nv, c2);
   };
   search();
-  if (best == kNever) {  // the wanted tile does not exist here
-    wanted_rows = wanted_vectors = 0;
+  if (best == kNever) {  // no tile of the wanted vectors
+    wanted_vectors = 0;
     search();
   }
   if (!rows.empty()) plan.tile[rows[0]] = t1;
@@ -190,8 +186,8 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
   return std::nullopt;
 }
 
-void planContraction(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
-  if (plan.horizontal) return planDots(nest, machine, wanted, plan);
+void planContraction(const Nest& nest, const Machine& machine, const Wanted& wanted, TilePlan& plan) {
+  if (plan.horizontal) return planDots(nest, machine, plan);
   const Roles roles = rolesOf(nest, plan);
   plan.sliding = slides(nest, roles);
   chooseRegisterTile(nest, machine, wanted, roles, plan);

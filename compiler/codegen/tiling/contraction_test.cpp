@@ -165,7 +165,7 @@ TEST(ContractionCode, StaysSmall) {
                               text.fill(shape, "0.0"), 9, "ppppprrrr", kMultiplyAdd);
     out = text.generic({out}, {"d0, d1, d2, d3, d4", "d0, d1, d2, d3, d4"}, text.empty(shape), 5, "",
                        "%e = math.erf %i0 : f32\n    %r = arith.mulf %e, %i0 : f32");
-    auto built = buildObject(hostUnit(text.finish({out})));
+    auto built = buildByDefault(hostUnit(text.finish({out})));
     ASSERT_TRUE(built.ok()) << built.status().message();
     EXPECT_LT(built->object().size(), 256U << 10) << join(shape);
     EXPECT_LE(built->info().phases_size(), 2);  // the weights may be packed first

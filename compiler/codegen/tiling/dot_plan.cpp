@@ -8,7 +8,7 @@
 
 namespace tessera::compiler::codegen {
 
-void planDots(const Nest& nest, const Machine& machine, const v1::Schedule& wanted, TilePlan& plan) {
+void planDots(const Nest& nest, const Machine& machine, TilePlan& plan) {
   constexpr int64_t kStreams = 8;
   const Statement& main = nest.statements[0];
   int row = -1, column = -1;
@@ -21,13 +21,9 @@ void planDots(const Nest& nest, const Machine& machine, const v1::Schedule& want
   const int64_t rows = row < 0 ? 1 : nest.extents[row], columns = column < 0 ? 1 : nest.extents[column];
   const int64_t steps = nest.extents[plan.vector_loop];
   const int64_t vector_bytes = plan.lanes * elementBits(main.inputs[0].access.element) / 8;
-  const bool asked = wanted.register_tile_size() == 2;
-  int64_t wanted_rows = asked ? wanted.register_tile(0) : 0, wanted_columns = asked ? wanted.register_tile(1) : 0;
   double best = std::numeric_limits<double>::infinity();
   auto consider = [&](int64_t r, int64_t c) {
     if (r * c + std::min(r, c) + 1 > machine.vector_registers) return;
-    if (wanted_rows > 0 && r != wanted_rows) return;
-    if (wanted_columns > 0 && c != wanted_columns) return;
     double cycles = 0;
     forTiles(rows, r, [&](int64_t sr, int64_t n1) {
       forTiles(columns, c, [&](int64_t sc, int64_t n2) {
@@ -43,15 +39,8 @@ void planDots(const Nest& nest, const Machine& machine, const v1::Schedule& want
     plan.rows = static_cast<int>(r);
     plan.vectors = static_cast<int>(c);
   };
-  auto search = [&] {
-    for (int64_t r = std::min(rows, kStreams); r >= 1; --r)
-      for (int64_t c = std::min(columns, kStreams); c >= 1; --c) consider(r, c);
-  };
-  search();
-  if (best == std::numeric_limits<double>::infinity()) {  // the wanted tile does not exist here
-    wanted_rows = wanted_columns = 0;
-    search();
-  }
+  for (int64_t r = std::min(rows, kStreams); r >= 1; --r)
+    for (int64_t c = std::min(columns, kStreams); c >= 1; --c) consider(r, c);
   if (row >= 0) plan.tile[row] = plan.rows;
   if (column >= 0) plan.tile[column] = plan.vectors;
   plan.tile[plan.vector_loop] = std::min<int64_t>(steps, plan.lanes * (plan.rows * plan.vectors >= 16 ? 1 : 2));
@@ -61,10 +50,10 @@ void planDots(const Nest& nest, const Machine& machine, const v1::Schedule& want
   sortBy(plan.points, [&](int loop) { return loop == held ? 1 : 0; });
 }
 
-void planDotMemory(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
+void planDotMemory(const Nest& nest, const Wanted& wanted, TilePlan& plan) {
   for (int input : {0, 1}) {
     const bool strided = nest.statements[0].inputs[input].access.strides[plan.vector_loop] != 1;
-    const bool asked = wanted.packed_operands().empty() || llvm::is_contained(wanted.packed_operands(), input);
+    const bool asked = !wanted.packed || llvm::is_contained(*wanted.packed, input);
     if (strided && asked && canPack(nest, input)) plan.packed.push_back({input, plan.vector_loop});
   }
   plan.orderLevels(0);

@@ -1,24 +1,16 @@
 #include "compiler/codegen/tiling/packing.h"
 
+#include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit/body_op.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/schedule/fault.h"
+#include "compiler/schedule/text.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
 namespace {
 
 constexpr int64_t kLine = 64;
-
-/// Loops of the packed array, slowest first: those of the plan that `operand` walks, panels, reductions.
-llvm::SmallVector<int> loopsOf(const TilePlan& plan, const Operand& operand, int panel_loop) {
-  llvm::SmallVector<int> loops;
-  for (int loop : plan.order)
-    if (loop != panel_loop && varies(operand, loop)) loops.push_back(loop);
-  loops.push_back(panel_loop);
-  for (int loop : plan.reductions)
-    if (loop != panel_loop && varies(operand, loop)) loops.push_back(loop);
-  return loops;
-}
 
 /// At least `elements`, an odd number of cache lines.
 int64_t oddLines(int64_t elements, int64_t element_bytes) {
@@ -87,27 +79,35 @@ Nest copyNest(mlir::OpBuilder& builder, const Access& from, const Access& to, ll
   return copy;
 }
 
-TilePlan copyPlan(const Nest& copy, const Nest& nest, const PackedOperand& packed, llvm::ArrayRef<int> loops,
-                  int64_t width, const Machine& machine) {
+absl::StatusOr<TilePlan> copyPlan(const Nest& copy, const Nest& nest, const PackedOperand& packed,
+                                  llvm::ArrayRef<int> loops, int64_t width, int number, const Machine& machine,
+                                  const Leaf* leaf) {
+  if (leaf) return packPlanOf(*leaf, copy, number, packed.input, width, machine);
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
   const bool panels = !nest.reduction[packed.loop] && !packed.apart;
   // Of the last, smaller block there may be less than a panel.
   TilePlan plan =
-      panels ? planCopy(copy, machine, position, std::min(width, copy.extents[position])) : planTile(copy, machine, {});
+      panels ? planCopy(copy, machine, position, std::min(width, copy.extents[position])) : planTile(copy, machine);
   plan.strategy = "pack";
   return plan;
 }
 
+/// The stage of a leaf that is about input `input`.
+const v1::Stage& stageOf(const Leaf& leaf, int input) {
+  return *llvm::find_if(leaf.tile->stages(), [&](const v1::Stage& stage) { return stage.operand() == input; });
+}
+
 /// Turns an operand packed `within` blocks to panels of one block in a new buffer, which is returned, and adds its
 /// copies to the plan.
-mlir::Value packWithin(mlir::OpBuilder& builder, Nest& nest, TilePlan& plan, const PackedOperand& packed,
-                       const Machine& machine) {
+absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, TilePlan& plan,
+                                       const PackedOperand& packed, int number, const Machine& machine,
+                                       const Leaf* leaf) {
   Operand& operand = nest.statements[0].inputs[packed.input];
   BlockCopy block;
   block.input = packed.input;
   llvm::SmallVector<int> loops;
-  for (int loop : loopsOf(plan, operand, packed.loop)) {
-    bool outside = false, inside = nest.reduction[loop];
+  for (int loop : packed.order) {
+    bool outside = false, inside = nest.reduction[loop] || plan.tile[loop] == nest.extents[loop];
     for (auto [level, each] : llvm::enumerate(plan.levels))
       if (each.loop == loop) (static_cast<int>(level) < plan.copy_level ? outside : inside) = true;
     if (inside) loops.push_back(loop);
@@ -115,6 +115,10 @@ mlir::Value packWithin(mlir::OpBuilder& builder, Nest& nest, TilePlan& plan, con
     block.moved.push_back(loop);
     if (plan.block[loop] > 0 && nest.extents[loop] % plan.block[loop] != 0) block.cut.push_back(loop);
   }
+  if (leaf && stageOf(*leaf, packed.input).copies_size() != 1 << block.cut.size())
+    return scheduleFault(leaf->path,
+                         "leaves of a copy within blocks, one for each combination of whole and last blocks",
+                         absl::StrCat(stageOf(*leaf, packed.input).copies_size()), absl::StrCat(1 << block.cut.size()));
   const int64_t width = plan.tile[packed.loop];
   const Access panels = panelsOf(builder, nest, plan, packed, loops, width);
   Access source = operand.access;
@@ -127,70 +131,106 @@ mlir::Value packWithin(mlir::OpBuilder& builder, Nest& nest, TilePlan& plan, con
       extents.push_back(smaller ? nest.extents[loop] % plan.block[loop] : copied(nest, plan, packed, loop));
     }
     block.nests.push_back(copyNest(builder, source, panels, loops, extents));
-    block.plans.push_back(copyPlan(block.nests.back(), nest, packed, loops, width, machine));
+    std::optional<Leaf> copy;
+    if (leaf) {
+      copy.emplace(
+          Leaf{&stageOf(*leaf, packed.input).copies(static_cast<int>(last)), absl::StrCat(leaf->path, " copy ", last)});
+    }
+    auto its = copyPlan(block.nests.back(), nest, packed, loops, width, number, machine, copy ? &*copy : nullptr);
+    if (!its.ok()) return its.status();
+    block.plans.push_back(std::move(*its));
   }
   operand.access = panels;
   plan.copies.push_back(std::move(block));
   return panels.root;
 }
 
+/// The k-th leaf of the copies before a phase, or an error when there is none.
+absl::StatusOr<const Leaf*> copyLeaf(const FollowedPhase* followed, size_t k) {
+  if (!followed) return nullptr;
+  if (k >= followed->copies.size())
+    return scheduleFault(followed->path, "operands in panels without leaves that copy them",
+                         absl::StrCat(followed->copies.size(), " leaves"), "one leaf for each in the phase before");
+  return &followed->copies[k];
+}
+
 }  // namespace
 
-std::pair<Nest, TilePlan> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan,
-                                    const PackedOperand& wanted, const Machine& machine) {
+absl::StatusOr<Copy> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan, const PackedOperand& wanted,
+                               int number, const Machine& machine, const Leaf* leaf) {
   PackedOperand packed = wanted;
   packed.within = false;
   Operand& operand = nest.statements[0].inputs[packed.input];
   // Along a reduction there is one panel, all of the loop.
   const int64_t width = nest.reduction[packed.loop] ? nest.extents[packed.loop] : plan.tile[packed.loop];
-  const llvm::SmallVector<int> loops = loopsOf(plan, operand, packed.loop);
+  const llvm::SmallVector<int>& loops = packed.order;
   llvm::SmallVector<int64_t> extents;
   for (int loop : loops) extents.push_back(nest.extents[loop]);
   Access panels = panelsOf(builder, nest, plan, packed, loops, width);
-  Nest copy = copyNest(builder, operand.access, panels, loops, extents);
-  TilePlan copy_plan = copyPlan(copy, nest, packed, loops, width, machine);
+  Copy copy{copyNest(builder, operand.access, panels, loops, extents), {}};
+  auto copy_plan = copyPlan(copy.nest, nest, packed, loops, width, number, machine, leaf);
+  if (!copy_plan.ok()) return copy_plan.status();
+  copy.plan = std::move(*copy_plan);
   operand.access = std::move(panels);
-  return {std::move(copy), std::move(copy_plan)};
+  return copy;
 }
 
-void planPhases(PhaseList& list, const Machine& machine, const v1::Schedule& schedule) {
-  const Nest* dominant = nullptr;
-  for (const Phase& phase : list.phases)
-    for (const Nest& nest : phase.nests)
-      if (!dominant || nest.iterations() > dominant->iterations()) dominant = &nest;
-  v1::Schedule others;
-  if (schedule.strategy() == kScalarStrategy) others.set_strategy(kScalarStrategy);
+void planPhases(PhaseList& list, const Machine& machine, bool scalar) {
   for (Phase& phase : list.phases) {
     if (!phase.plans.empty()) continue;  // panels of a region
-    for (const Nest& nest : phase.nests)
-      phase.plans.push_back(planTile(nest, machine, &nest == dominant ? schedule : others));
+    for (const Nest& nest : phase.nests) phase.plans.push_back(scalar ? planScalar(nest) : planTile(nest, machine));
   }
 }
 
-void packOperands(mlir::func::FuncOp func, PhaseList& list, const Machine& machine) {
+absl::Status followPhases(PhaseList& list, const Machine& machine, const FollowedTree& tree) {
+  for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
+    if (followed.sequential) continue;
+    for (auto [n, nest] : llvm::enumerate(phase.nests)) {
+      auto plan = planOf(followed.leaves[n], nest, phase.first + static_cast<int>(n), machine);
+      if (!plan.ok()) return plan.status();
+      phase.plans.push_back(std::move(*plan));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
+                          const FollowedTree* followed) {
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   std::vector<Phase> phases;
-  for (Phase& phase : list.phases) {
+  for (auto [p, phase] : llvm::enumerate(list.phases)) {
+    const FollowedPhase* tree = followed && !followed->region ? &followed->phases[p] : nullptr;
     Phase packing;
-    for (size_t n = 0; n < phase.nests.size(); ++n)
+    for (size_t n = 0; n < phase.nests.size() && phase.copies.empty(); ++n)
       for (const PackedOperand& packed : llvm::SmallVector<PackedOperand>(phase.plans[n].packed)) {
+        const int number = phase.first + static_cast<int>(n);
         if (packed.within) {
-          const mlir::Value panels = packWithin(builder, phase.nests[n], phase.plans[n], packed, machine);
-          phase.scratch.emplace_back(panels, phase.scratch_bytes);
-          const auto type = llvm::cast<mlir::MemRefType>(panels.getType());
+          auto panels = packWithin(builder, phase.nests[n], phase.plans[n], packed, number, machine,
+                                   tree ? &tree->leaves[n] : nullptr);
+          if (!panels.ok()) return panels.status();
+          phase.scratch.emplace_back(*panels, phase.scratch_bytes);
+          const auto type = llvm::cast<mlir::MemRefType>(panels->getType());
           const int64_t bytes = type.getNumElements() * elementBits(type.getElementType()) / 8;
           phase.scratch_bytes += ceilDiv(bytes, kLine) * kLine;
           continue;
         }
-        auto [copy, plan] = packInput(builder, phase.nests[n], phase.plans[n], packed, machine);
-        packing.nests.push_back(std::move(copy));
-        packing.plans.push_back(std::move(plan));
+        auto leaf = copyLeaf(tree, packing.nests.size());
+        if (!leaf.ok()) return leaf.status();
+        auto copy = packInput(builder, phase.nests[n], phase.plans[n], packed, number, machine, *leaf);
+        if (!copy.ok()) return copy.status();
+        packing.nests.push_back(std::move(copy->nest));
+        packing.plans.push_back(std::move(copy->plan));
+        packing.copies.push_back({number, packed.input});
       }
+    if (tree && packing.nests.size() != tree->copies.size())
+      return scheduleFault(tree->copies[packing.nests.size()].path, "a copy that no operand is read from",
+                           printTileLine(*tree->copies[packing.nests.size()].tile), "no leaf");
     if (!packing.nests.empty()) phases.push_back(std::move(packing));
     phases.push_back(std::move(phase));
   }
   list.phases = std::move(phases);
+  return absl::OkStatus();
 }
 
 }  // namespace tessera::compiler::codegen

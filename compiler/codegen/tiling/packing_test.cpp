@@ -7,6 +7,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/loaded_unit.h"
+#include "compiler/codegen/testing/product_tree.h"
 #include "compiler/codegen/testing/workload_text.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
 
@@ -46,22 +47,19 @@ TEST(RegisterTile, OfAProductFitsTheRegisterFile) {
     unit.mutable_code()->set_cpu(cpu);
     unit.mutable_registers()->set_vector_bits(bits);
     unit.mutable_registers()->set_vector_count(registers);
-    auto schedule = chooseSchedule(unit);
+    auto schedule = defaultSchedule(unit);
     ASSERT_TRUE(schedule.ok()) << schedule.status().message();
-    ASSERT_EQ(schedule->register_tile_size(), 2);
-    const int rows = schedule->register_tile(0), vectors = schedule->register_tile(1);
+    const v1::Tile& product = productLeaf(*schedule);
+    const auto [rows, vectors] = registerTile(product);
     EXPECT_LE(rows * vectors + vectors + 1, registers);
     EXPECT_GE(rows * vectors, registers / 16 * 10) << "too few chains to hide the latency of a multiply-add";
     EXPECT_GE(RegisterTile({rows, vectors, 1}).intensity(256), 0.9 * densestTile(registers, 256).intensity(256));
-    ASSERT_EQ(schedule->packed_operands_size(), 1) << "rows of 2 KB are packed, in the plan to see";
-    EXPECT_EQ(schedule->packed_operands(0), 1);
+    ASSERT_EQ(packedOperands(product), 1) << "rows of 2 KB are packed, in the tree to see";
+    EXPECT_EQ(product.stages(0).operand(), 1);
 
-    // The schedule replays: building it gives the same object as building without one.
-    auto plain = buildObject(unit);
     *unit.mutable_schedule() = *schedule;
-    auto replayed = buildObject(unit);
-    ASSERT_TRUE(plain.ok() && replayed.ok());
-    EXPECT_EQ(plain->object(), replayed->object());
+    auto plain = buildObject(unit);
+    ASSERT_TRUE(plain.ok()) << plain.status().message();
     ASSERT_EQ(plain->info().phases_size(), 2);
     EXPECT_EQ(plain->info().phases(0).strategy(), "pack");
     EXPECT_EQ(plain->info().phases(1).strategy(), "contraction");
@@ -78,10 +76,14 @@ TEST(VectorLoop, OfAProductWithFollowersIsThatOfItsPanels) {
   const Tensor y = text.generic({c, text.argument({24, 32}), text.argument(shape)},
                                 {"d0, d1, d2", "d1, d2", "d0, d1, d2", "d0, d1, d2"}, text.empty(shape), 3, "",
                                 "%s = arith.addf %i0, %i1 : f32\n    %r = arith.addf %s, %i2 : f32");
-  auto schedule = chooseSchedule(hostUnit(text.finish({y})));
+  auto schedule = defaultSchedule(hostUnit(text.finish({y})));
   ASSERT_TRUE(schedule.ok()) << schedule.status().message();
-  EXPECT_FALSE(llvm::is_contained(schedule->packed_operands(), 1)) << "the constant operand lies in panels already";
-  EXPECT_EQ(schedule->cache_tile_size(), 4);
+  const v1::Tile& product = productLeaf(*schedule);
+  EXPECT_EQ(product.kernel().variant(), "outer-product");
+  for (const v1::Stage& stage : product.stages())
+    EXPECT_NE(stage.operand(), 1) << "the constant operand lies in panels already";
+  EXPECT_TRUE(llvm::any_of(product.loops(), [](const v1::Loop& loop) { return loop.dimension() == "r3"; }))
+      << "the sum is cut into blocks";
 }
 
 /// Caches so small that products of a few thousand elements are blocked, spread and fetched ahead.
@@ -96,11 +98,14 @@ TEST(CacheBlocks, SpreadRowsThatShareSets) {
     WorkloadText text;
     const Tensor c = text.named("matmul", {text.argument({size, size}), text.argument({size, size})},
                                 text.fill({size, size}, "0.0"));
-    auto schedule = chooseSchedule(hostUnit(text.finish({c})));
+    auto schedule = defaultSchedule(hostUnit(text.finish({c})));
     ASSERT_TRUE(schedule.ok()) << schedule.status().message();
-    EXPECT_EQ(schedule->packed_operands_size(), packed) << size;
+    EXPECT_EQ(packedOperands(productLeaf(*schedule)), packed) << size;
   }
 }
+
+/// Whether vectors run along the columns of the product, as ProductTree has them.
+bool runsAlongColumns(const v1::Schedule& schedule) { return productLeaf(schedule).kernel().variant() != "dot"; }
 
 class Packing : public ::testing::TestWithParam<unsigned> {};
 
@@ -125,23 +130,29 @@ TEST_P(Packing, AndBlocksChangeNothing) {
   const int64_t rows = pick({1, 2, 4}), vectors = pick({1, 2, 3});
   const int64_t block_m = pick({0, 4, 8, 16}), block_n = pick({0, 32, 64}), block_k = pick({0, 8, 20});
   const int packed = static_cast<int>(random() % 4);
-  const v1::KernelInfo info = checkWorkload(text.finish({c}), {.seed = GetParam(), .adjust = [&](v1::BuildUnit& unit) {
-                                                                 if (GetParam() % 2 == 1) shrinkCaches(unit);
-                                                                 v1::Schedule& schedule = *unit.mutable_schedule();
-                                                                 schedule.add_register_tile(static_cast<int>(rows));
-                                                                 schedule.add_register_tile(static_cast<int>(vectors));
-                                                                 if (batch > 1) schedule.add_cache_tile(0);
-                                                                 for (int64_t block : {block_m, block_n, block_k})
-                                                                   schedule.add_cache_tile(block);
-                                                                 schedule.add_packed_operands(-1);
-                                                                 for (int input : {0, 1})
-                                                                   if (packed >> input & 1)
-                                                                     schedule.add_packed_operands(input);
-                                                               }});
+  ProductTree product{.batch = batch, .m = m, .n = n, .k = k, .rows = rows, .vectors = vectors};
+  product.block_m = block_m;
+  product.block_n = block_n;
+  product.block_k = block_k;
+  product.pack_a = (packed & 1) != 0;
+  product.pack_b = (packed & 2) != 0;
+  bool along_columns = true;  // few rows or columns that lie along k are summed along k by default, and stay so
+  const v1::KernelInfo info = checkWorkload(text.finish({c}), {.seed = GetParam(),
+                                                               .adjust =
+                                                                   [&](v1::BuildUnit& unit) {
+                                                                     if (GetParam() % 2 == 1) shrinkCaches(unit);
+                                                                   },
+                                                               .edit =
+                                                                   [&](v1::Schedule& schedule) {
+                                                                     along_columns = runsAlongColumns(schedule);
+                                                                     if (along_columns)
+                                                                       replaceProduct(schedule, product);
+                                                                   }});
   const auto packs = std::count_if(info.phases().begin(), info.phases().end(),
                                    [](const auto& phase) { return phase.strategy() == "pack"; });
-  // A few rows or columns that lie along k are summed along k instead, and nothing is packed.
-  if (packed == 0 || (n >= 32 && (!tb || m >= 40))) EXPECT_EQ(packs, packed > 0 ? 1 : 0);
+  if (along_columns) {
+    EXPECT_EQ(packs, packed > 0 ? 1 : 0);
+  }
 }
 
 TEST_P(Packing, UnderSmallCaches) {
@@ -179,16 +190,13 @@ TEST_P(Packing, WithinBlocks) {
   if (random() % 2 == 0)
     c = text.generic({c, text.argument({n})}, {"d0, d1, d2", "d2", "d0, d1, d2"}, text.empty(shape), 3, "",
                      "%r = arith.addf %i0, %i1 : f32");
-  const int64_t rows = pick({2, 4, 7}), block_m = pick({8, 21, 28}), block_k = pick({0, 8, 20});
-  const v1::KernelInfo info = checkWorkload(text.finish({c}), {.seed = GetParam(), .adjust = [&](v1::BuildUnit& unit) {
-                                                                 v1::Schedule& schedule = *unit.mutable_schedule();
-                                                                 schedule.add_register_tile(static_cast<int>(rows));
-                                                                 schedule.add_register_tile(2);
-                                                                 if (batch > 1) schedule.add_cache_tile(0);
-                                                                 for (int64_t block : {block_m, int64_t{0}, block_k})
-                                                                   schedule.add_cache_tile(block);
-                                                                 schedule.add_packed_operands(0);
-                                                               }});
+  ProductTree product{.batch = batch, .m = m, .n = n, .k = k, .rows = pick({2, 4, 7}), .vectors = 2};
+  product.block_m = pick({8, 21, 28});
+  product.block_k = pick({0, 8, 20});
+  product.copy_a = true;
+  const v1::KernelInfo info =
+      checkWorkload(text.finish({c}),
+                    {.seed = GetParam(), .edit = [&](v1::Schedule& schedule) { replaceProduct(schedule, product); }});
   for (const auto& phase : info.phases()) EXPECT_NE(phase.strategy(), "pack") << "the copy is no phase of its own";
   EXPECT_GT(info.scratch_bytes(), 0);
   EXPECT_LE(info.scratch_bytes(), 32 * 41 * 4 + 64) << "no more than a block";
@@ -304,8 +312,7 @@ TEST(PlainLoops, AreMadeOnRequest) {
   WorkloadText text;
   const Tensor c = text.named("matmul", {text.argument({9, 33}), text.argument({33, 40})}, text.fill({9, 40}, "0.0"));
   const Tensor e = text.generic({c}, {"d0, d1", "d0, d1"}, text.empty({9, 40}), 2, "", "%r = math.exp %i0 : f32");
-  const v1::KernelInfo info = checkWorkload(
-      text.finish({e}), {.adjust = [](v1::BuildUnit& unit) { unit.mutable_schedule()->set_strategy("scalar-loops"); }});
+  const v1::KernelInfo info = checkWorkload(text.finish({e}), {.request = {.scalar = true}});
   for (const auto& phase : info.phases()) EXPECT_EQ(phase.strategy(), "scalar-loops");
   EXPECT_EQ(info.strategy(), "scalar-loops");
 }

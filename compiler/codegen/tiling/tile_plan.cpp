@@ -86,7 +86,7 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
 }
 
 void chooseVectorLoop(const Nest& nest, const Machine& machine, TilePlan& plan) {
-  const int lanes = machine.vector_bits / widestBits(nest);
+  const int lanes = lanesOf(nest, machine);
   if (lanes < 2 || !llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); }))
     return;
   const bool can_combine = canCombineLanes(nest), contraction = isContraction(nest);
@@ -155,7 +155,7 @@ void chooseSimpleTile(const Nest& nest, TilePlan& plan) {
 
 /// Reduction loops, the one with the largest steps outermost, and how far each is unrolled: short inner ones
 /// entirely, a long innermost one by four, within a bound on the code's size.
-void chooseReductions(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
+void chooseReductions(const Nest& nest, TilePlan& plan) {
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (nest.reduction[loop]) plan.reductions.push_back(loop);
   auto step = [&](int loop) {
@@ -176,16 +176,16 @@ void chooseReductions(const Nest& nest, const v1::Schedule& wanted, TilePlan& pl
       if (loop == along || steps <= 9) plan.tile[loop] = nest.extents[loop];
     return;
   }
-  const int64_t limit = wanted.unroll_reduction() > 0 ? wanted.unroll_reduction() : 4;
+  constexpr int64_t kUnrolled = 4;
   for (int loop : llvm::reverse(plan.reductions)) {
     if (loop == plan.vector_loop) break;
     const int64_t extent = nest.extents[loop];
-    if (extent <= budget && extent <= std::max<int64_t>(limit, 7)) {
+    if (extent <= budget && extent <= 7) {
       plan.tile[loop] = extent;
       budget /= extent;
       continue;
     }
-    int64_t unroll = std::min({limit, budget, extent});
+    int64_t unroll = std::min({kUnrolled, budget, extent});
     for (int64_t divisor = unroll; divisor >= 2; --divisor)
       if (extent % divisor == 0 && divisor * 2 >= unroll) {
         unroll = divisor;
@@ -216,7 +216,7 @@ double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
 
 /// As many outer loops as leave a few thousand instructions for one grid point, or an eighth of that where there would
 /// be too few points to share.
-void chooseGrid(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
+void chooseGrid(const Nest& nest, TilePlan& plan) {
   plan.grid_levels = 0;
   const bool copies = llvm::any_of(plan.packed, [](const PackedOperand& packed) { return packed.within; });
   const int most = copies ? plan.copy_level : static_cast<int>(plan.levels.size());
@@ -227,10 +227,30 @@ void chooseGrid(const Nest& nest, const v1::Schedule& wanted, TilePlan& plan) {
     const double least = count > 1 && points < kFewPoints ? kSmallestPoint / 8 : kSmallestPoint;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
-  if (wanted.parallel_loops() > 0) plan.grid_levels = std::min(wanted.parallel_loops(), plan.grid_levels);
+}
+
+/// Loops of the panels of `packed`, slowest first: those of the plan that the operand walks, panels, reductions.
+llvm::SmallVector<int> panelOrder(const Nest& nest, const TilePlan& plan, const PackedOperand& packed) {
+  const Operand& operand = nest.statements[0].inputs[packed.input];
+  llvm::SmallVector<int> loops;
+  for (int loop : plan.order)
+    if (loop != packed.loop && varies(operand, loop)) loops.push_back(loop);
+  loops.push_back(packed.loop);
+  for (int loop : plan.reductions)
+    if (loop != packed.loop && varies(operand, loop)) loops.push_back(loop);
+  return loops;
+}
+
+TilePlan emptyPlan(const Nest& nest) {
+  TilePlan plan;
+  plan.tile.assign(nest.loops(), 1);
+  plan.block.assign(nest.loops(), 0);
+  return plan;
 }
 
 }  // namespace
+
+int lanesOf(const Nest& nest, const Machine& machine) { return machine.vector_bits / widestBits(nest); }
 
 int64_t TilePlan::count(const Nest& nest, int level) const {
   const auto [loop, step] = levels[level];
@@ -266,40 +286,46 @@ bool isContraction(const Nest& nest) {
   return product && llvm::isa<arith::MulFOp, arith::MulIOp>(product);
 }
 
-TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted) {
-  TilePlan plan;
-  plan.tile.assign(nest.loops(), 1);
-  plan.block.assign(nest.loops(), 0);
-  if (wanted.strategy() != kScalarStrategy) {
-    auto transform = separableTransform(nest);
-    if (transform && planTransform(nest, *transform, machine.vector_bits / widestBits(nest), plan)) {
-      chooseGrid(nest, wanted, plan);
-      return plan;
-    }
-    chooseVectorLoop(nest, machine, plan);
+TilePlan planScalar(const Nest& nest) {
+  TilePlan plan = emptyPlan(nest);
+  chooseSimpleTile(nest, plan);
+  plan.points = plan.order;
+  chooseReductions(nest, plan);
+  plan.orderLevels(0);
+  chooseGrid(nest, plan);
+  plan.strategy = kScalarStrategy;
+  return plan;
+}
+
+TilePlan planTile(const Nest& nest, const Machine& machine, const Wanted& wanted) {
+  TilePlan plan = emptyPlan(nest);
+  auto transform = separableTransform(nest);
+  if (transform && planTransform(nest, *transform, lanesOf(nest, machine), plan)) {
+    chooseGrid(nest, plan);
+    return plan;
   }
+  chooseVectorLoop(nest, machine, plan);
+  if (plan.lanes == 1) return planScalar(nest);
   const bool contraction = isContraction(nest);
   const bool dots = plan.horizontal && llvm::all_of(nest.statements[0].inputs, [&](const Operand& input) {
                       return input.access.root && !input.from && varies(input, plan.vector_loop);
                     });
-  const bool tiled = contraction && plan.lanes > 1 && (!plan.horizontal || dots);
+  const bool tiled = contraction && (!plan.horizontal || dots);
   if (tiled) {
     planContraction(nest, machine, wanted, plan);
   } else {
     chooseSimpleTile(nest, plan);
   }
   if (plan.points.empty()) plan.points = plan.order;
-  chooseReductions(nest, wanted, plan);
+  chooseReductions(nest, plan);
   if (tiled) {
     planMemory(nest, machine, wanted, plan);
   } else {
     plan.orderLevels(0);
   }
-  chooseGrid(nest, wanted, plan);
-  plan.strategy = plan.lanes == 1       ? kScalarStrategy
-                  : contraction         ? "contraction"
-                  : nest.hasReduction() ? "reduction"
-                                        : "elementwise";
+  for (PackedOperand& packed : plan.packed) packed.order = panelOrder(nest, plan, packed);
+  chooseGrid(nest, plan);
+  plan.strategy = contraction ? "contraction" : nest.hasReduction() ? "reduction" : "elementwise";
   return plan;
 }
 
@@ -326,7 +352,7 @@ TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t pa
   TilePlan plan;
   plan.tile.assign(nest.loops(), 1);
   plan.block.assign(nest.loops(), 0);
-  plan.lanes = machine.vector_bits / widestBits(nest);
+  plan.lanes = lanesOf(nest, machine);
   plan.vector_loop = loop;
   plan.tile[loop] = panel;
   plan.vectors = static_cast<int>(ceilDiv(panel, plan.lanes));
@@ -350,7 +376,7 @@ TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t pa
   }
   plan.points = plan.order;
   plan.orderLevels(0);
-  chooseGrid(nest, {}, plan);
+  chooseGrid(nest, plan);
   plan.strategy = "pack";
   return plan;
 }

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <optional>
+
 #include "compiler/codegen/nest.h"
-#include "tessera/v1/plan.pb.h"
 
 namespace tessera::compiler::codegen {
 
@@ -35,10 +36,18 @@ struct PackedOperand {
   bool apart = false;
   /// Copied a cache block at a time into the thread's scratch, just before the tiles of the block read it.
   bool within = false;
+  llvm::SmallVector<int> order = {};  ///< loops of the panels, slowest first
   bool operator==(const PackedOperand&) const = default;
 };
 
 struct BlockCopy;
+
+/// A buffer as a step of a region touches it: input or output `index` of a statement.
+struct TouchedBuffer {
+  int step = 0, statement = 0;
+  bool result = false;
+  int index = 0;
+};
 
 /// Contiguous memory that later slices of a region read or write: each slice asks for a part of it, each of its tiles
 /// for a share of that.
@@ -47,6 +56,7 @@ struct Upcoming {
   int64_t elements = 0;               ///< of the block
   int loop = 0;                       ///< the slice loop whose next number it is about
   llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop: those of the loops within share the block
+  TouchedBuffer source;               ///< whose block it is
 };
 
 /// What the next slice of a region reads: runs of `lines` cache lines each.
@@ -54,6 +64,7 @@ struct FetchedRuns {
   Access access;                                            ///< of the present slice
   llvm::SmallVector<std::pair<int64_t, int64_t>, 2> apart;  ///< from run to run: elements, how often
   int64_t lines = 1;
+  TouchedBuffer source = {};  ///< whose runs they are
   int64_t count() const {
     int64_t product = 1;
     for (auto [step, times] : apart) product *= times;
@@ -106,10 +117,20 @@ struct BlockCopy {
   std::vector<TilePlan> plans;   ///< one per nest
 };
 
+/// What the nests of a region ask of each other's plans.
+struct Wanted {
+  std::optional<llvm::SmallVector<int>> packed = std::nullopt;  ///< inputs to pack, and no others
+  int64_t vectors = 0;                                          ///< of the register tile, where there is such a tile
+};
+
 /// Chooses vector loop, register tile, packing, cache blocks, loop order and grid from the access functions.
-/// `wanted` overrides what it states: register_tile (rows, vectors; 0 = any), unroll_reduction, cache_tile (0 = none,
-/// per loop), packed_operands (a negative number: none), parallel_loops, strategy "scalar-loops".
-TilePlan planTile(const Nest& nest, const Machine& machine, const v1::Schedule& wanted);
+TilePlan planTile(const Nest& nest, const Machine& machine, const Wanted& wanted = {});
+
+/// Elements of the widest type the nest touches that fit in a vector.
+int lanesOf(const Nest& nest, const Machine& machine);
+
+/// Scalar code, one point of the nest at a time.
+TilePlan planScalar(const Nest& nest);
 
 /// Cuts the first loop within a grid of few points into equal blocks, which become the grid's last level: work that can
 /// be shared. For nests that are not contractions, where the loop can be cut so.

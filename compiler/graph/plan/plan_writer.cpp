@@ -132,14 +132,14 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   workload->set_flops(facts.flops);
   workload->set_bytes(facts.bytes);
   if (facts.slice_rows > 0) {
-    v1::ChainTiling* slices = workload->mutable_schedule()->mutable_chain();
+    v1::ChainTiling* slices = workload->mutable_slices();
     for (auto [dimension, tile] : {std::pair("d0", int64_t{1}), std::pair("d2", facts.slice_rows)}) {
       slices->add_order(dimension);
       slices->add_tile(tile);
     }
   }
-  if (outlined.chain) *workload->mutable_schedule()->mutable_chain() = *outlined.chain;
-  if (!facts.algorithm.empty()) workload->mutable_schedule()->set_algorithm(facts.algorithm);
+  if (outlined.chain) *workload->mutable_slices() = *outlined.chain;
+  if (!facts.algorithm.empty()) workload->set_algorithm(facts.algorithm);
   return it->second;
 }
 

@@ -50,7 +50,7 @@ class FuseChainsTest : public PlanTest {
 
   static std::string slices(const v1::Workload& workload) {
     std::string text;
-    const v1::ChainTiling& chain = workload.schedule().chain();
+    const v1::ChainTiling& chain = workload.slices();
     for (int i = 0; i < chain.order_size(); ++i) {
       text += (i == 0 ? "" : " ") + chain.order(i) + ":" + std::to_string(chain.tile(i));
     }
@@ -72,7 +72,7 @@ TEST_F(FuseChainsTest, AttentionIsOneWorkloadInSlicesOfRows) {
   PlannedGraph planned = attention(4, 384, 32, 256, 32);
   ASSERT_EQ(planned.plan.steps_size(), 1);
   const v1::Workload& workload = planned.plan.workloads(0);
-  const v1::ChainTiling& chain = workload.schedule().chain();
+  const v1::ChainTiling& chain = workload.slices();
   ASSERT_GE(chain.order_size(), 1);
   EXPECT_EQ(chain.order(0), "d0");
   EXPECT_EQ(chain.tile(0), 1);
@@ -146,7 +146,7 @@ TEST_F(FuseChainsTest, ConvolutionsOverlapInSlicesOfRows) {
   EXPECT_TRUE(all[0].taken()) << all[0].reason();
   EXPECT_THAT(all[0].reason(), HasSubstr("computed again"));
   bool sliced = false;
-  for (const v1::Workload& workload : planned.plan.workloads()) sliced |= workload.schedule().has_chain();
+  for (const v1::Workload& workload : planned.plan.workloads()) sliced |= workload.has_slices();
   EXPECT_TRUE(sliced);
 }
 

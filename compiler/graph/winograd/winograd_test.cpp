@@ -40,7 +40,7 @@ v1::Target serverCore() {
 
 std::string algorithmOf(const PlannedGraph& planned, const std::string& text) {
   for (const v1::Workload& workload : planned.plan.workloads()) {
-    if (workload.summary().find(text) != std::string::npos) return workload.schedule().algorithm();
+    if (workload.summary().find(text) != std::string::npos) return workload.algorithm();
   }
   return "no workload \"" + text + "\"";
 }
@@ -88,10 +88,10 @@ TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
   PlannedGraph planned = check(b.finish({b.conv(second, 16, {.kernel = 3, .stride = 2, .pad = 1})}));
   int sliced = 0;
   for (const v1::Workload& workload : planned.plan.workloads()) {
-    if (!workload.schedule().has_chain()) continue;
+    if (!workload.has_slices()) continue;
     ++sliced;
-    EXPECT_EQ(workload.schedule().chain().order(1), "d2");
-    EXPECT_EQ(workload.schedule().chain().tile(1), 4);
+    EXPECT_EQ(workload.slices().order(1), "d2");
+    EXPECT_EQ(workload.slices().tile(1), 4);
     EXPECT_NE(workload.summary().find("pad to 1x2x33x30x16"), std::string::npos) << workload.summary();
   }
   EXPECT_EQ(sliced, 2);
@@ -108,7 +108,7 @@ TEST_F(PlanTest, OtherConvolutionsStayDirect) {
   y = b.relu(b.depthwise(y, {.kernel = 3, .pad = 1}));
   PlannedGraph planned = check(b.finish({b.conv(y, 32, {.kernel = 1})}));
   for (const v1::Workload& workload : planned.plan.workloads()) {
-    EXPECT_FALSE(workload.schedule().algorithm().starts_with("winograd")) << workload.summary();
+    EXPECT_FALSE(workload.algorithm().starts_with("winograd")) << workload.summary();
   }
 }
 

@@ -1,0 +1,111 @@
+#include "compiler/codegen/tree/decide.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/emit/sequential.h"
+#include "compiler/codegen/region/region_chain.h"
+#include "compiler/codegen/tiling/packing.h"
+#include "compiler/codegen/tree/record.h"
+#include "compiler/schedule/fault.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+void mergeAllLoops(PhaseList& list) {
+  for (Phase& phase : list.phases)
+    if (phase.plans.empty())
+      for (Nest& nest : phase.nests) mergeLoops(nest);
+}
+
+template <typename Fn>
+void forEachPlan(PhaseList& list, Fn fn) {
+  for (Phase& phase : list.phases) {
+    for (auto [nest, plan] : llvm::zip_equal(phase.nests, phase.plans)) fn(nest, plan);
+    if (!phase.region) continue;
+    for (RegionVariant& variant : phase.region->variants)
+      for (RegionStep& step : variant.steps) fn(step.nest, step.plan);
+  }
+}
+
+/// Whether the tree is one sequential leaf, as of a workload whose operations hand scalars to each other.
+bool isOneSequence(const FollowedTree& tree) {
+  return !tree.region && tree.fused.empty() && tree.phases.size() == 1 && tree.phases[0].sequential &&
+         tree.phases[0].copies.empty();
+}
+
+/// The phases of a tree that is one sequence.
+absl::StatusOr<PhaseList> followSequence(mlir::func::FuncOp func, const Machine& machine) {
+  auto list = splitPhases(func, machine.vector_registers, nullptr);
+  if (!list.ok()) return list.status();
+  if (sharesValues(*list)) return onePhase(func);
+  if (llvm::all_of(list->phases, [](const Phase& phase) { return !phase.loops.empty(); })) return list;
+  return scheduleFault("0", "nests of loops are phases of their own", "sequential", "leaves with the nests' kernels");
+}
+
+absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
+                            const MemoryLevels& memory, const FollowedRegion& followed) {
+  if (absl::Status status = followRegion(func, list, machine, followed); !status.ok()) return status;
+  const int64_t bytes = list.phases.back().region->scratch_bytes;
+  if (const std::string level = levelHolding(memory, bytes); followed.tile.tile->level() != level)
+    return scheduleFault(followed.tile.path, absl::StrCat("level that holds what lies between, ", bytes, " bytes"),
+                         followed.tile.tile->level(), level);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Machine& machine,
+                                       const ScheduleRequest& request) {
+  auto list = splitPhases(func, machine.vector_registers, nullptr);
+  if (!list.ok()) return list.status();
+  const bool shares = sharesValues(*list);
+  if (request.slices.order_size() > 0) {
+    if (shares)
+      return refuseChain("a loop nest uses a value that another operation loads", "a scalar read outside of loops",
+                         "structured operations (linalg)");
+    if (absl::Status status = formChain(func, *list, machine, request.slices); !status.ok()) return status;
+  } else if (shares) {
+    return onePhase(func);
+  } else if (!request.scalar && request.row_regions) {
+    formRowRegion(func, *list, machine);
+  }
+  mergeAllLoops(*list);
+  planPhases(*list, machine, request.scalar);
+  if (absl::Status status = packOperands(func, *list, machine, nullptr); !status.ok()) return status;
+  splitGrids(*list);
+  forEachPlan(*list, [](const Nest& nest, TilePlan& plan) { dropIneffective(nest, plan); });
+  return list;
+}
+
+absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Machine& machine, const MemoryLevels& memory,
+                                         const v1::Schedule& schedule) {
+  const int bits = schedule.vector_bits();
+  if (bits < 64 || bits > machine.vector_bits || (bits & (bits - 1)) != 0)
+    return scheduleFault("", "bits of a vector", absl::StrCat(bits),
+                         absl::StrCat("a power of two, 64 to ", machine.vector_bits, ", those of a register"));
+  machine.vector_bits = bits;
+  auto tree = FollowedTree::of(schedule);
+  if (!tree.ok()) return tree.status();
+  if (isOneSequence(*tree)) return followSequence(func, machine);
+  auto list = splitPhases(func, machine.vector_registers, &*tree);
+  if (!list.ok()) return list.status();
+  if (sharesValues(*list))
+    return scheduleFault("0", "operations that hand scalars to each other run one after another", "several tiles",
+                         "[] sequential nest 0");
+  absl::Status status;
+  if (tree->region) {
+    status = followRegionOf(func, *list, machine, memory, *tree->region);
+  } else {
+    mergeAllLoops(*list);
+    status = followPhases(*list, machine, *tree);
+  }
+  if (status.ok()) status = packOperands(func, *list, machine, &*tree);
+  if (!status.ok()) return status;
+  forEachPlan(*list, [&](const Nest& nest, const TilePlan& plan) {
+    if (std::string what = ineffective(nest, plan); !what.empty() && status.ok())
+      status = scheduleFault("", "a kernel fetches what there is nothing of", what, "a kernel without it");
+  });
+  if (!status.ok()) return status;
+  return list;
+}
+
+}  // namespace tessera::compiler::codegen

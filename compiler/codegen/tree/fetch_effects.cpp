@@ -1,0 +1,74 @@
+#include "compiler/codegen/emit/tile_fetch.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tree/leaf.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+bool anyInput(const Nest& nest, llvm::function_ref<bool(const Access&)> holds) {
+  return llvm::any_of(nest.statements[0].inputs, [&](const Operand& operand) {
+    return operand.access.root && !operand.from && holds(operand.access);
+  });
+}
+
+/// Only sums of vectors ask for anything, and not those of a transform, which reads each element once.
+bool asks(const Nest& nest, const TilePlan& plan) {
+  return nest.hasReduction() && plan.lanes > 1 && plan.strategy != kTransformStrategy;
+}
+
+bool fetchesAhead(const Nest& nest, const TilePlan& plan) {
+  const int step = plan.reductions.back();
+  return anyInput(
+      nest, [&](const Access& access) { return access.strides[plan.vector_loop] == 1 && access.strides[step] != 0; });
+}
+
+bool fetchesRows(const Nest& nest, const TilePlan& plan) {
+  return plan.reductions.size() > 1 &&
+         anyInput(nest, [&](const Access& access) { return access.strides[plan.vector_loop] == 0; });
+}
+
+bool fetchesResults(const Nest& nest, const TilePlan& plan) {
+  for (const Statement& statement : nest.statements)
+    for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+      const int64_t along = output.access.strides[plan.vector_loop];
+      if (statement.stored[o] && (along == 0 || along == 1)) return true;
+    }
+  return false;
+}
+
+/// Which fetches of `plan` ask for anything.
+struct Effects {
+  bool ahead = false, rows = false, panel = false, results = false, slices = false;
+};
+
+Effects effectsOf(const Nest& nest, const TilePlan& plan) {
+  if (!asks(nest, plan)) return {};
+  return {fetchesAhead(nest, plan), fetchesRows(nest, plan), fetchesPanel(nest, plan), fetchesResults(nest, plan),
+          true};
+}
+
+}  // namespace
+
+std::string ineffective(const Nest& nest, const TilePlan& plan) {
+  const bool slices = !plan.next_slice.empty() || !plan.upcoming.empty();
+  if (plan.ahead == 0 && !plan.fetch_rows && !plan.fetch_panel && !plan.fetch_results && !slices) return "";
+  const Effects effects = effectsOf(nest, plan);
+  if (plan.ahead > 0 && !effects.ahead) return "ahead";
+  if (plan.fetch_rows && !effects.rows) return "rows";
+  if (plan.fetch_panel && !effects.panel) return "panel";
+  if (plan.fetch_results && !effects.results) return "results";
+  return slices && !effects.slices ? "next, upcoming" : "";
+}
+
+void dropIneffective(const Nest& nest, TilePlan& plan) {
+  const Effects effects = effectsOf(nest, plan);
+  if (!effects.ahead) plan.ahead = 0;
+  plan.fetch_rows &= effects.rows;
+  plan.fetch_panel &= effects.panel;
+  plan.fetch_results &= effects.results;
+  if (effects.slices) return;
+  plan.next_slice.clear();
+  plan.upcoming.clear();
+}
+
+}  // namespace tessera::compiler::codegen

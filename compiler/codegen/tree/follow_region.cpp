@@ -1,0 +1,129 @@
+#include "compiler/codegen/tree/follow_region.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/region/region_fetch.h"
+#include "compiler/codegen/region/region_strips.h"
+#include "compiler/codegen/region/region_upcoming.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/schedule/fault.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+absl::Status followStrip(RegionVariant& variant, const FollowedStrip& strip) {
+  auto fault = [&](const std::string& message) {
+    return scheduleFault(strip.path, message, absl::StrCat(strip.rows, " rows at a time"), "");
+  };
+  const llvm::MutableArrayRef<RegionStep> run(&variant.steps[strip.first], strip.end - strip.first);
+  for (const RegionStep& step : run)
+    if (rowLoop(step) < 0) return fault("a step that is no pass over rows does not take turns");
+  const int64_t rows = run[0].nest.extents[rowLoop(run[0])];
+  for (const RegionStep& step : run)
+    if (step.depth != run[0].depth || step.last != run[0].last || step.nest.extents[rowLoop(step)] != rows)
+      return fault("steps that take turns run in the same slices over the same rows");
+  for (size_t later = 1; later < run.size(); ++later)
+    for (size_t earlier = 0; earlier < later; ++earlier)
+      if (!sameRows(run[earlier], run[later]))
+        return fault("a step needs other rows than its own of what another makes");
+  if (strip.rows < 1 || strip.rows >= rows || strip.rows % rowUnit(run) != 0)
+    return fault(absl::StrCat("rows are a multiple of ", rowUnit(run), ", of all tiles, below ", rows));
+  for (RegionStep& step : run) step.plan.grid_levels = 1;
+  variant.strips.push_back({strip.first, strip.end, strip.rows, ceilDiv(rows, strip.rows)});
+  return absl::OkStatus();
+}
+
+/// The operand that `reference` names, with the nest that touches it.
+absl::StatusOr<std::pair<const Nest*, const Operand*>> operandOf(const RegionVariant& variant,
+                                                                 const v1::Reference& reference, const Leaf& leaf) {
+  if (reference.child() >= 0 && reference.child() < static_cast<int>(variant.steps.size())) {
+    const Nest& nest = variant.steps[reference.child()].nest;
+    if (reference.statement() >= 0 && reference.statement() < static_cast<int>(nest.statements.size())) {
+      const Statement& statement = nest.statements[reference.statement()];
+      const auto& operands = reference.result() ? statement.outputs : statement.inputs;
+      if (reference.index() >= 0 && reference.index() < static_cast<int>(operands.size()))
+        return std::pair(&nest, &operands[reference.index()]);
+    }
+  }
+  return scheduleFault(leaf.path, "an operand that no leaf of these slices has",
+                       absl::StrCat(reference.child(), ".", reference.statement(), ".", reference.index()),
+                       absl::StrCat("0 to ", variant.steps.size() - 1, ", a statement of its nest, and its operand"));
+}
+
+/// Whether an operand before the one that is named, in the order of leaves, is in the same place: that one is to be
+/// named.
+bool namedLater(const RegionVariant& variant, const v1::Reference& reference, const Operand& named, bool whole) {
+  for (int child = 0; child <= reference.child(); ++child) {
+    const Nest& nest = variant.steps[child].nest;
+    for (int s = 0; s < static_cast<int>(nest.statements.size()); ++s) {
+      const Statement& statement = nest.statements[s];
+      for (const Operand& input : statement.inputs) {
+        if (&input == &named) return false;
+        if (input.from || !input.access.root) continue;
+        if (whole ? input.access.root == named.access.root : input.access == named.access && child == reference.child())
+          return true;
+      }
+      for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+        if (&output == &named) return !statement.stored[o];
+        if (whole && statement.stored[o] && output.access.root == named.access.root) return true;
+      }
+    }
+  }
+  return false;
+}
+
+TouchedBuffer touched(const v1::Reference& reference) {
+  return {reference.child(), reference.statement(), reference.result(), reference.index()};
+}
+
+absl::Status followFetch(const Region& region, RegionVariant& variant, RegionStep& step, const Leaf& leaf) {
+  const v1::Fetch& fetch = leaf.tile->kernel().fetch();
+  const bool always = step.depth == static_cast<int>(region.counts.size()) && !step.last;
+  for (const v1::Reference& reference : fetch.next_slice()) {
+    auto found = operandOf(variant, reference, leaf);
+    if (!found.ok()) return found.status();
+    auto runs = !reference.result() && always && movesWithSlices(region, *found->second) &&
+                        !namedLater(variant, reference, *found->second, /*whole=*/false)
+                    ? runsOf(found->second->access, *found->first)
+                    : std::nullopt;
+    if (!runs)
+      return scheduleFault(leaf.path, "next: not read in runs that move from slice to slice",
+                           absl::StrCat(reference.child(), ".", reference.statement(), ".in", reference.index()), "");
+    runs->source = touched(reference);
+    step.plan.next_slice.push_back(std::move(*runs));
+  }
+  for (const v1::Reference& reference : fetch.upcoming()) {
+    auto found = operandOf(variant, reference, leaf);
+    if (!found.ok()) return found.status();
+    const Access& access = found->second->access;
+    const bool own = llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == access.root; });
+    auto block = access.root && !found->second->from && !own && takesUpcoming(region, step) &&
+                         !namedLater(variant, reference, *found->second, /*whole=*/true)
+                     ? blockOf(region, *found->first, access)
+                     : std::nullopt;
+    if (!block)
+      return scheduleFault(leaf.path, "upcoming: no block that moves from slice to slice, or asked for by no product",
+                           absl::StrCat(reference.child(), ".", reference.statement(), ".", reference.index()), "");
+    block->source = touched(reference);
+    step.plan.upcoming.push_back(std::move(*block));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status followStrips(Region& region, const FollowedRegion& followed) {
+  for (auto [variant, tree] : llvm::zip_equal(region.variants, followed.variants))
+    for (const FollowedStrip& strip : tree.strips)
+      if (absl::Status status = followStrip(variant, strip); !status.ok()) return status;
+  return absl::OkStatus();
+}
+
+absl::Status followFetches(Region& region, const FollowedRegion& followed) {
+  for (auto [variant, tree] : llvm::zip_equal(region.variants, followed.variants))
+    for (size_t s = 0; s < variant.steps.size(); ++s)
+      if (absl::Status status = followFetch(region, variant, variant.steps[s], tree.leaves[s]); !status.ok())
+        return status;
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,130 @@
+#include "compiler/codegen/tree/followed.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/schedule/fault.h"
+#include "compiler/schedule/text.h"
+#include "compiler/schedule/words.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+bool copies(const v1::Tile& leaf) { return leaf.has_kernel() && leaf.kernel().variant() == words::kPack; }
+
+absl::Status refused(const Leaf& tile, const std::string& message, const std::string& accepted) {
+  return scheduleFault(tile.path, message, printTileLine(*tile.tile), accepted);
+}
+
+std::vector<Leaf> childrenOf(const Leaf& tile) {
+  std::vector<Leaf> children;
+  for (int i = 0; i < tile.tile->children_size(); ++i)
+    children.push_back({&tile.tile->children(i), childPath(tile.path, i)});
+  return children;
+}
+
+/// One leaf, or two and more of them side by side.
+absl::StatusOr<std::vector<Leaf>> leavesOf(const Leaf& phase) {
+  if (phase.tile->has_kernel()) return std::vector<Leaf>{phase};
+  const v1::Tile& tile = *phase.tile;
+  if (tile.join() != v1::Tile::SEQ || tile.loops_size() > 0 || tile.stages_size() > 0 || !tile.level().empty() ||
+      tile.deferred_softmax() || tile.children_size() < 2)
+    return refused(phase, "a phase that is neither a leaf, nor leaves one after another, nor slices",
+                   "a kernel; [] Seq over two or more leaves; LEVEL [LOOPS] Shar over the kinds of slices");
+  std::vector<Leaf> leaves = childrenOf(phase);
+  for (const Leaf& leaf : leaves)
+    if (!leaf.tile->has_kernel()) return refused(leaf, "a phase of leaves has no other tiles", "a kernel");
+  return leaves;
+}
+
+absl::StatusOr<FollowedVariant> variantOfTile(const Leaf& tile) {
+  FollowedVariant variant;
+  variant.path = tile.path;
+  const v1::Tile& own = *tile.tile;
+  if (own.join() != v1::Tile::SHAR || own.loops_size() > 0 || own.stages_size() > 0 || !own.level().empty() ||
+      own.deferred_softmax() || own.has_kernel())
+    return refused(tile, "the tile of one kind of slices", "[] Shar");
+  for (const Leaf& child : childrenOf(tile)) {
+    if (child.tile->has_kernel()) {
+      variant.leaves.push_back(child);
+      continue;
+    }
+    const v1::Tile& strip = *child.tile;
+    if (strip.join() != v1::Tile::SHAR || strip.loops_size() != 1 || strip.loops(0).dimension() != words::kRows ||
+        !strip.loops(0).unit().empty() || strip.stages_size() > 0 || !strip.level().empty() ||
+        strip.deferred_softmax() || strip.children_size() < 2)
+      return refused(child, "neither a leaf nor passes over rows that take turns",
+                     "[rows:Tp/N] Shar over two or more leaves");
+    FollowedStrip& strips = variant.strips.emplace_back();
+    strips.first = variant.leaves.size();
+    strips.rows = strip.loops(0).step();
+    strips.path = child.path;
+    for (const Leaf& leaf : childrenOf(child)) {
+      if (!leaf.tile->has_kernel()) return refused(leaf, "strips have leaves only", "a kernel");
+      variant.leaves.push_back(leaf);
+    }
+    strips.end = variant.leaves.size();
+  }
+  return variant;
+}
+
+bool isRegion(const v1::Tile& tile) { return !tile.has_kernel() && tile.join() == v1::Tile::SHAR; }
+
+}  // namespace
+
+absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
+  FollowedTree tree;
+  llvm::SmallVector<int> seen;
+  for (const v1::Fusion& fusion : schedule.fused()) {
+    llvm::SmallVector<int> operations(fusion.operations().begin(), fusion.operations().end());
+    for (size_t i = 0; i < operations.size(); ++i) {
+      if ((i > 0 && operations[i] <= operations[i - 1]) || llvm::is_contained(seen, operations[i]) || operations[i] < 0)
+        return scheduleFault("", "operations of a nest rise, and are in one nest each", absl::StrCat(operations[i]),
+                             "");
+      seen.push_back(operations[i]);
+    }
+    if (operations.size() < 2)
+      return scheduleFault("", "operations of a nest", absl::StrCat(operations.size()), "two or more");
+    tree.fused.push_back(std::move(operations));
+  }
+  std::vector<Leaf> waiting;  // copies for the phase that comes
+  for (int p = 0; p < schedule.phases_size(); ++p) {
+    const Leaf phase{&schedule.phases(p), childPath("", p)};
+    if (tree.region) return refused(phase, "nothing runs after a region", "no further phase");
+    if (isRegion(*phase.tile)) {
+      if (!tree.phases.empty()) return refused(phase, "a region is all of a workload", "no phase before it but copies");
+      FollowedRegion& region = tree.region.emplace();
+      region.tile = phase;
+      region.copies = std::exchange(waiting, {});
+      for (const Leaf& child : childrenOf(phase)) {
+        auto variant = variantOfTile(child);
+        if (!variant.ok()) return variant.status();
+        region.variants.push_back(std::move(*variant));
+      }
+      continue;
+    }
+    auto leaves = leavesOf(phase);
+    if (!leaves.ok()) return leaves.status();
+    if (llvm::all_of(*leaves, [](const Leaf& leaf) { return copies(*leaf.tile); })) {
+      if (!waiting.empty()) return refused(phase, "copies for one phase are one phase", "the leaves of both in one");
+      waiting = std::move(*leaves);
+      continue;
+    }
+    FollowedPhase& followed = tree.phases.emplace_back();
+    followed.path = phase.path;
+    followed.copies = std::exchange(waiting, {});
+    followed.leaves = std::move(*leaves);
+    followed.sequential = followed.leaves[0].tile->kernel().variant() == words::kSequential;
+    if (followed.sequential && printTileLine(*phase.tile) != "[] sequential nest 0")
+      return refused(phase, "operations that are no nests leave nothing to decide", "[] sequential nest 0");
+  }
+  if (!waiting.empty())
+    return scheduleFault("", "copies for no phase", waiting[0].path, "a phase that reads the panels");
+  return tree;
+}
+
+bool FollowedTree::joins(int earlier, int later) const {
+  return llvm::any_of(fused, [&](const llvm::SmallVector<int>& operations) {
+    return llvm::is_contained(operations, earlier) && llvm::is_contained(operations, later);
+  });
+}
+
+}  // namespace tessera::compiler::codegen

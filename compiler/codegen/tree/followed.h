@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/codegen/tree/leaf.h"
+
+/// A tree taken apart for those who follow it: which leaves belong to which phase of nests, and to which kind of
+/// slices.
+namespace tessera::compiler::codegen {
+
+/// Leaves [first, end) of a variant that run a few rows at a time.
+struct FollowedStrip {
+  size_t first = 0, end = 0;
+  int64_t rows = 1;
+  std::string path;
+};
+
+/// The tile of one kind of slices of a region.
+struct FollowedVariant {
+  std::vector<Leaf> leaves;  ///< strips opened
+  std::vector<FollowedStrip> strips;
+  std::string path;
+};
+
+/// A phase with the leaves of the copies to panels that run before it.
+struct FollowedPhase {
+  std::vector<Leaf> copies;
+  std::vector<Leaf> leaves;  ///< of nests, or one sequential leaf
+  bool sequential = false;
+  std::string path;
+};
+
+struct FollowedRegion {
+  Leaf tile;
+  std::vector<Leaf> copies;  ///< before the region
+  std::vector<FollowedVariant> variants;
+};
+
+struct FollowedTree {
+  std::vector<llvm::SmallVector<int>> fused;
+  std::vector<FollowedPhase> phases;     ///< without those that copy
+  std::optional<FollowedRegion> region;  ///< then there are no phases
+
+  /// Errors: INVALID_SCHEDULE with the path of a tile that is neither a leaf, nor a phase of leaves, nor a region; of
+  /// copies before nothing.
+  static absl::StatusOr<FollowedTree> of(const v1::Schedule& schedule);
+
+  /// Whether both operations share a nest.
+  bool joins(int earlier, int later) const;
+};
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,295 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/codegen/emit/separable.h"
+#include "compiler/codegen/emit/tile_fetch.h"
+#include "compiler/codegen/tiling/contraction_plan.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tree/loop_names.h"
+#include "compiler/codegen/tree/variants.h"
+#include "compiler/schedule/text.h"
+#include "compiler/schedule/words.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Points times unrolled steps of one tile: beyond, code grows without anything to gain.
+constexpr int64_t kMostInTile = 2048;
+
+std::string loopsOf(const Nest& nest) {
+  std::vector<std::string> names;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    names.push_back(absl::StrCat(loopName(nest, loop), " (", nest.extents[loop], ")"));
+  return names.empty() ? "none" : absl::StrJoin(names, ", ");
+}
+
+/// Reads one leaf. Each step relies on those before it.
+class LeafReader {
+ public:
+  LeafReader(const Leaf& leaf, const Nest& nest, const Machine& machine)
+      : tile_(*leaf.tile), kernel_(leaf.tile->kernel()), path_(leaf.path), nest_(nest), machine_(machine) {}
+
+  absl::StatusOr<TilePlan> read(bool pack) {
+    plan_.tile.assign(nest_.loops(), 1);
+    plan_.block.assign(nest_.loops(), 0);
+    for (auto step : {&LeafReader::vectors, &LeafReader::registerTile, &LeafReader::orders, &LeafReader::levels})
+      if (absl::Status status = (this->*step)(); !status.ok()) return status;
+    if (absl::Status status = variant(pack); !status.ok()) return status;
+    if (absl::Status status = packing(); !status.ok()) return status;
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status fault(const std::string& message, const std::string& found, const std::string& accepted) const {
+    return scheduleFault(path_, message, found, accepted);
+  }
+
+  absl::Status vectors() {
+    plan_.lanes = kernel_.lanes();
+    const bool scalar = kernel_.lanes() == 1;
+    if (scalar != kernel_.vector_loop().empty())
+      return fault("one lane has no vector loop, and several have one", kernel_.vector_loop(), loopsOf(nest_));
+    if (scalar) return absl::OkStatus();
+    if (const int lanes = lanesOf(nest_, machine_); kernel_.lanes() != lanes || lanes < 2)
+      return fault("lanes of a vector", absl::StrCat(kernel_.lanes()),
+                   lanes < 2 ? "1"
+                             : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", machine_.vector_bits,
+                                            " bits"));
+    auto loop = loopNamed(nest_, kernel_.vector_loop(), path_);
+    if (!loop.ok()) return loop.status();
+    plan_.vector_loop = *loop;
+    plan_.horizontal = nest_.reduction[*loop];
+    return absl::OkStatus();
+  }
+
+  absl::Status registerTile() {
+    int last = -1;
+    int64_t inside = 1;
+    for (const v1::Extent& extent : kernel_.tile()) {
+      auto loop = loopNamed(nest_, extent.dimension(), path_);
+      if (!loop.ok()) return loop.status();
+      if (*loop <= last) return fault("loops of a tile stand once, in their order", extent.dimension(), loopsOf(nest_));
+      last = *loop;
+      if (extent.size() < 2 || extent.size() > nest_.extents[*loop])
+        return fault(absl::StrCat("extent of the tile along ", extent.dimension()), absl::StrCat(extent.size()),
+                     absl::StrCat("2 to ", nest_.extents[*loop], ", or not named for 1"));
+      plan_.tile[*loop] = extent.size();
+      inside *= *loop == plan_.vector_loop ? ceilDiv(extent.size(), plan_.lanes) : extent.size();
+      if (inside > kMostInTile)
+        return fault("vectors of the tile times its steps", absl::StrCat("more than ", kMostInTile),
+                     absl::StrCat("at most ", kMostInTile));
+    }
+    if (plan_.lanes == 1 && kernel_.variant() == words::kScalar && last >= 0)
+      return fault("scalar code has no tile", kernel_.tile(0).dimension(), "no tile");
+    return absl::OkStatus();
+  }
+
+  absl::Status orders() {
+    llvm::SmallVector<int> several, sums;
+    for (int loop = 0; loop < nest_.loops(); ++loop) {
+      if (nest_.reduction[loop]) {
+        sums.push_back(loop);
+      } else if (pointsAlong(plan_, loop) > 1) {
+        several.push_back(loop);
+      }
+    }
+    auto points = permutationOf(nest_, kernel_.points(), several, "loops with several points in the tile", path_);
+    if (!points.ok()) return points.status();
+    plan_.points = std::move(*points);
+    // The lanes of one vector that may not be whole.
+    if (plan_.lanes > 1 && !plan_.horizontal && !llvm::is_contained(plan_.points, plan_.vector_loop))
+      plan_.points.push_back(plan_.vector_loop);
+    auto reductions = permutationOf(nest_, kernel_.reductions(), sums, "loops that sum", path_);
+    if (!reductions.ok()) return reductions.status();
+    plan_.reductions = std::move(*reductions);
+    if (kernel_.turned().empty()) return absl::OkStatus();
+    auto turned = loopNamed(nest_, kernel_.turned(), path_);
+    if (!turned.ok()) return turned.status();
+    plan_.transposed = *turned;
+    return absl::OkStatus();
+  }
+
+  /// Loops around the tile: blocks, and for each parallel loop that the tile does not hold whole, its tiles.
+  absl::Status levels() {
+    llvm::SmallVector<bool> walked(nest_.loops(), false);
+    bool in_grid = true;
+    for (const v1::Loop& each : tile_.loops()) {
+      auto found = loopNamed(nest_, each.dimension(), path_);
+      if (!found.ok()) return found.status();
+      const int loop = *found;
+      const int64_t extent = nest_.extents[loop], tile = plan_.tile[loop], step = each.step();
+      const bool block = step != tile || nest_.reduction[loop];
+      if (walked[loop] || (block && plan_.block[loop] > 0))
+        return fault("a loop goes round in blocks once, and then in tiles", each.dimension(), "two levels at most");
+      if (step < 1 || step >= extent || step % tile != 0 || (block && step <= tile))
+        return fault(absl::StrCat("step of ", each.dimension()), absl::StrCat(step),
+                     absl::StrCat(tile, ", the tile's, or a multiple of it below ", extent));
+      if (block) {
+        plan_.block[loop] = step;
+        walked[loop] = nest_.reduction[loop];
+      } else {
+        walked[loop] = true;
+        plan_.order.push_back(loop);
+      }
+      if (each.unit().empty()) {
+        in_grid = false;
+      } else if (each.unit() != words::kCore || !in_grid || nest_.reduction[loop]) {
+        return fault(absl::StrCat("unit of ", each.dimension()), each.unit(),
+                     in_grid && !nest_.reduction[loop] ? std::string(words::kCore)
+                                                       : "none: it sums, or a loop outside of it runs in time");
+      } else {
+        ++plan_.grid_levels;
+      }
+      plan_.levels.push_back({loop, step});
+    }
+    for (int loop = 0; loop < nest_.loops(); ++loop)
+      if (!nest_.reduction[loop] && !walked[loop] && plan_.tile[loop] != nest_.extents[loop])
+        return fault("no loop goes over all tiles", loopName(nest_, loop),
+                     absl::StrCat("a loop in steps of ", plan_.tile[loop], ", or a tile of ", nest_.extents[loop]));
+    return absl::OkStatus();
+  }
+
+  absl::Status variant(bool pack) {
+    const std::string& wanted = kernel_.variant();
+    plan_.sliding = wanted == words::kSliding;
+    const bool transform = wanted == words::kTransform;
+    if (pack) {
+      plan_.strategy = "pack";
+    } else if (plan_.lanes == 1) {
+      plan_.strategy = kScalarStrategy;
+    } else if (transform && separableTransform(nest_)) {
+      plan_.strategy = kTransformStrategy;
+    } else {
+      plan_.strategy = isContraction(nest_) ? "contraction" : nest_.hasReduction() ? "reduction" : "elementwise";
+    }
+    if (const std::string_view fitting = pack ? words::kPack : variantOf(nest_, plan_); wanted != fitting)
+      return fault("variant of the kernel", wanted, std::string(fitting));
+    const v1::Fetch& fetch = kernel_.fetch();
+    plan_.ahead = fetch.ahead();
+    plan_.fetch_rows = fetch.rows();
+    plan_.fetch_panel = fetch.panel();
+    plan_.fetch_results = fetch.results();
+    if (kernel_.has_fetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0))
+      return fault("steps that vectors are fetched ahead", absl::StrCat(fetch.ahead()), "1 or more, or no fetch");
+    if (std::string reason = refusal(wanted, nest_, plan_); !reason.empty())
+      return fault(absl::StrCat("a kernel that cannot run the nest: ", reason), wanted, "");
+    return absl::OkStatus();
+  }
+
+  absl::Status packing() {
+    for (const v1::Stage& stage : tile_.stages()) {
+      PackedOperand packed{.input = stage.operand(), .loop = -1};
+      const auto inputs = static_cast<int>(nest_.statements[0].inputs.size());
+      if (stage.layout() != words::kPanels && stage.layout() != words::kApart)
+        return fault("layout of an operand", stage.layout(), "panels, apart");
+      if (stage.nest() != 0 || stage.statement() != 0 || !stage.strides().empty())
+        return fault("a stage of a leaf is an operand in panels", "strides", "nothing but operand, along and order");
+      packed.apart = stage.layout() == words::kApart;
+      if (packed.input < 0 || packed.input >= inputs || !canPack(nest_, packed.input) ||
+          llvm::any_of(plan_.packed, [&](const PackedOperand& other) { return other.input == packed.input; }))
+        return fault("operand that cannot be packed, or is packed already", absl::StrCat(packed.input),
+                     "an operand in memory whose elements the nest walks as a box");
+      const Operand& operand = nest_.statements[0].inputs[packed.input];
+      auto along = loopNamed(nest_, stage.along(), path_);
+      if (!along.ok()) return along.status();
+      packed.loop = *along;
+      llvm::SmallVector<int> walked;
+      for (int loop = 0; loop < nest_.loops(); ++loop)
+        if (varies(operand, loop)) walked.push_back(loop);
+      auto order = permutationOf(nest_, stage.order(), walked, "loops of the panels", path_);
+      if (!order.ok()) return order.status();
+      packed.order = std::move(*order);
+      if (!llvm::is_contained(packed.order, packed.loop))
+        return fault("the operand does not walk the loop that is cut into panels", stage.along(),
+                     absl::StrJoin(stage.order(), ","));
+      // Along a sum there is one panel, wherever it stands.
+      const auto* place = llvm::find(packed.order, packed.loop);
+      if (nest_.reduction[packed.loop] && std::any_of(static_cast<const int*>(packed.order.begin()), place,
+                                                      [&](int loop) { return nest_.reduction[loop]; }))
+        return fault("a panel along a sum comes before the other sums", stage.along(), "");
+      if (absl::Status status = within(stage, packed); !status.ok()) return status;
+      plan_.packed.push_back(std::move(packed));
+    }
+    return absl::OkStatus();
+  }
+
+  /// A copy of one block, which holds all of the tile's iterations of the loops it holds.
+  absl::Status within(const v1::Stage& stage, PackedOperand& packed) {
+    packed.within = stage.within();
+    const auto levels = static_cast<int>(plan_.levels.size());
+    if (!packed.within)
+      return stage.outside() == 0 && stage.copies().empty()
+                 ? absl::OkStatus()
+                 : fault("a copy before the nest has no loops outside", absl::StrCat(stage.outside()), "0, no leaves");
+    if (stage.outside() < std::max(1, plan_.grid_levels) || stage.outside() > levels)
+      return fault("loops outside of the copy", absl::StrCat(stage.outside()),
+                   absl::StrCat(std::max(1, plan_.grid_levels), " to ", levels));
+    if (plan_.copy_level > 0 && plan_.copy_level != stage.outside())
+      return fault("two operands are copied at different loops", absl::StrCat(stage.outside()),
+                   absl::StrCat(plan_.copy_level));
+    plan_.copy_level = stage.outside();
+    if (nest_.reduction[packed.loop])
+      return fault("panels within blocks are not along a sum", stage.along(), "a loop that stays");
+    for (int level = 0; level < plan_.copy_level; ++level) {
+      const auto [loop, step] = plan_.levels[level];
+      if (varies(nest_.statements[0].inputs[packed.input], loop) && step == plan_.tile[loop] && step > 1)
+        return fault("tiles of a loop that the operand walks go round outside of its copy", loopName(nest_, loop),
+                     "blocks of it outside, tiles inside");
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::Tile& tile_;
+  const v1::Kernel& kernel_;
+  const std::string& path_;
+  const Nest& nest_;
+  const Machine& machine_;
+  TilePlan plan_;
+};
+
+/// What every leaf has, and none.
+absl::Status checkForm(const Leaf& leaf, int number, int operand) {
+  const v1::Tile& tile = *leaf.tile;
+  if (!tile.has_kernel() || !tile.children().empty())
+    return scheduleFault(leaf.path, "a leaf is a kernel without children", printTileLine(tile), "a kernel");
+  if (tile.join() != v1::Tile::JOIN_UNSPECIFIED || !tile.level().empty() || tile.deferred_softmax())
+    return scheduleFault(leaf.path, "a leaf works in registers and joins nothing", printTileLine(tile),
+                         "no level, no join, no rewriting");
+  if (tile.kernel().nest() != number)
+    return scheduleFault(leaf.path, "nest of the leaf", absl::StrCat(tile.kernel().nest()), absl::StrCat(number));
+  if (tile.kernel().operand() != operand)
+    return scheduleFault(leaf.path, "input that the leaf packs", absl::StrCat(tile.kernel().operand()),
+                         absl::StrCat(operand));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> loopNamed(const Nest& nest, const std::string& name, const std::string& path) {
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (loopName(nest, loop) == name) return loop;
+  return scheduleFault(path, "the nest has no such loop", name.empty() ? "no name" : name, loopsOf(nest));
+}
+
+absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, const Machine& machine) {
+  if (absl::Status status = checkForm(leaf, number, 0); !status.ok()) return status;
+  return LeafReader(leaf, nest, machine).read(/*pack=*/false);
+}
+
+absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int number, int operand, int64_t width,
+                                    const Machine& machine) {
+  if (absl::Status status = checkForm(leaf, number, operand); !status.ok()) return status;
+  if (!leaf.tile->stages().empty() || leaf.tile->kernel().has_fetch())
+    return scheduleFault(leaf.path, "a copy packs and fetches nothing itself", printTileLine(*leaf.tile),
+                         "no stage, no fetch");
+  auto plan = LeafReader(leaf, copy, machine).read(/*pack=*/true);
+  if (!plan.ok()) return plan.status();
+  // Where one panel ends and the next begins, elements are not as far apart as within.
+  const Access& panels = copy.statements[0].outputs[0].access;
+  for (int loop = 0; loop < copy.loops(); ++loop)
+    if (panels.between(loop) != panels.strides[loop] && plan->tile[loop] != std::min(width, copy.extents[loop]))
+      return scheduleFault(leaf.path, absl::StrCat("a tile of a copy is one panel along ", loopName(copy, loop)),
+                           absl::StrCat(plan->tile[loop]), absl::StrCat(std::min(width, copy.extents[loop])));
+  return plan;
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,97 @@
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tree/leaf.h"
+#include "compiler/codegen/tree/variants.h"
+#include "compiler/schedule/words.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Levels that go round once are none: what they hold is the tile, in its whole extent.
+bool repeats(const Nest& nest, const TilePlan& plan, size_t level) {
+  return plan.count(nest, static_cast<int>(level)) > 1;
+}
+
+v1::Stage stageOf(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int number) {
+  v1::Stage stage;
+  stage.set_layout(std::string(packed.apart ? words::kApart : words::kPanels));
+  stage.set_operand(packed.input);
+  stage.set_along(loopName(nest, packed.loop));
+  for (int loop : packed.order) stage.add_order(loopName(nest, loop));
+  if (!packed.within) return stage;
+  stage.set_within(true);
+  int outside = 0;
+  for (int level = 0; level < plan.copy_level; ++level) outside += repeats(nest, plan, level) ? 1 : 0;
+  stage.set_outside(outside);
+  for (const BlockCopy& copy : plan.copies) {
+    if (copy.input != packed.input) continue;
+    for (auto [each, its] : llvm::zip_equal(copy.nests, copy.plans))
+      *stage.add_copies() = packLeafOf(each, its, number, packed.input);
+  }
+  return stage;
+}
+
+v1::Reference referenceTo(const TouchedBuffer& touched) {
+  v1::Reference reference;
+  reference.set_child(touched.step);
+  reference.set_statement(touched.statement);
+  reference.set_result(touched.result);
+  reference.set_index(touched.index);
+  return reference;
+}
+
+v1::Fetch fetchOf(const TilePlan& plan) {
+  v1::Fetch fetch;
+  fetch.set_ahead(static_cast<int32_t>(plan.ahead));
+  fetch.set_rows(plan.fetch_rows);
+  fetch.set_panel(plan.fetch_panel);
+  fetch.set_results(plan.fetch_results);
+  for (const FetchedRuns& runs : plan.next_slice) *fetch.add_next_slice() = referenceTo(runs.source);
+  for (const Upcoming& block : plan.upcoming) *fetch.add_upcoming() = referenceTo(block.source);
+  return fetch;
+}
+
+v1::Tile leafCalled(std::string_view variant, const Nest& nest, const TilePlan& plan, int number) {
+  v1::Tile leaf;
+  for (size_t level = 0; level < plan.levels.size(); ++level) {
+    if (!repeats(nest, plan, level)) continue;
+    v1::Loop* loop = leaf.add_loops();
+    loop->set_dimension(loopName(nest, plan.levels[level].loop));
+    loop->set_step(plan.levels[level].step);
+    if (static_cast<int>(level) < plan.grid_levels) loop->set_unit(std::string(words::kCore));
+  }
+  v1::Kernel& kernel = *leaf.mutable_kernel();
+  kernel.set_variant(std::string(variant));
+  kernel.set_nest(number);
+  kernel.set_lanes(plan.lanes);
+  if (plan.lanes > 1) kernel.set_vector_loop(loopName(nest, plan.vector_loop));
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (plan.tile[loop] > 1) {
+      v1::Extent* extent = kernel.add_tile();
+      extent->set_dimension(loopName(nest, loop));
+      extent->set_size(plan.tile[loop]);
+    }
+  for (int loop : plan.points)
+    if (pointsAlong(plan, loop) > 1) kernel.add_points(loopName(nest, loop));
+  for (int loop : plan.reductions) kernel.add_reductions(loopName(nest, loop));
+  if (plan.transposed >= 0) kernel.set_turned(loopName(nest, plan.transposed));
+  if (v1::Fetch fetch = fetchOf(plan); fetch.ByteSizeLong() > 0) *kernel.mutable_fetch() = std::move(fetch);
+  for (const PackedOperand& packed : plan.packed) *leaf.add_stages() = stageOf(nest, plan, packed, number);
+  return leaf;
+}
+
+}  // namespace
+
+std::string loopName(const Nest& nest, int loop) { return absl::StrCat(nest.reduction[loop] ? "r" : "i", loop); }
+
+v1::Tile leafOf(const Nest& nest, const TilePlan& plan, int number) {
+  return leafCalled(variantOf(nest, plan), nest, plan, number);
+}
+
+v1::Tile packLeafOf(const Nest& copy, const TilePlan& plan, int number, int operand) {
+  v1::Tile leaf = leafCalled(words::kPack, copy, plan, number);
+  leaf.mutable_kernel()->set_operand(operand);
+  return leaf;
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,59 @@
+#include "compiler/schedule/summary.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/schedule/words.h"
+
+namespace tessera::compiler {
+namespace {
+
+void addLeaves(const v1::Tile& tile, std::vector<const v1::Tile*>& leaves) {
+  if (tile.has_kernel()) leaves.push_back(&tile);
+  for (const v1::Tile& child : tile.children()) addLeaves(child, leaves);
+}
+
+/// Products first, then sums, then what is left; copies last.
+int rankOf(const v1::Tile& leaf) {
+  const std::string& variant = leaf.kernel().variant();
+  if (variant == words::kOuterProduct || variant == words::kSliding || variant == words::kDot) return 3;
+  if (variant == words::kReduction || variant == words::kHorizontal || variant == words::kTransform) return 2;
+  return variant == words::kPack || variant == words::kSharedPack ? 0 : 1;
+}
+
+/// Points of the register tile: rows x vectors.
+std::string tileText(const v1::Kernel& kernel) {
+  int64_t rows = 1, vectors = 1;
+  for (const v1::Extent& extent : kernel.tile()) {
+    if (extent.dimension() == kernel.vector_loop()) {
+      vectors = (extent.size() + kernel.lanes() - 1) / std::max(1, kernel.lanes());
+    } else if (!extent.dimension().starts_with("r")) {
+      rows *= extent.size();
+    }
+  }
+  return absl::StrCat(rows, "x", kernel.vector_loop().starts_with("r") ? 1 : vectors);
+}
+
+}  // namespace
+
+std::vector<const v1::Tile*> leavesOf(const v1::Schedule& schedule) {
+  std::vector<const v1::Tile*> leaves;
+  for (const v1::Tile& phase : schedule.phases()) addLeaves(phase, leaves);
+  return leaves;
+}
+
+std::string summarizeSchedule(const v1::Schedule& schedule) {
+  const v1::Tile* main = nullptr;
+  for (const v1::Tile* leaf : leavesOf(schedule))
+    if (!main || rankOf(*leaf) > rankOf(*main)) main = leaf;
+  if (!main) return "";
+  std::string text = main->kernel().variant();
+  if (main->kernel().lanes() > 1) absl::StrAppend(&text, " ", tileText(main->kernel()));
+  const v1::Tile& last = *schedule.phases().rbegin();
+  if (last.has_kernel() || last.join() != v1::Tile::SHAR) return text;
+  absl::StrAppend(&text, " in slices");
+  for (const v1::Loop& loop : last.loops()) absl::StrAppend(&text, " ", loop.dimension(), "/", loop.step());
+  return text;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/schedule.pb.h"
+
+/// The printed form of tile trees: one tile a line, children indented by two blanks, TileFlow's notation for loops.
+///
+///   vectors 512
+///   fused 1+2 4+5+6
+///   L2 [d0:Sp(core)/1 d1:Sp(core)/64] Shar
+///     stage strided nest 0.0 operand 0 strides 96 1
+///     Shar
+///       [i1:Tp/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32,r2:4 points i0,i1 sums r2
+///         stage panels operand 1 along i1 order i1,r2
+namespace tessera::compiler {
+
+/// Deterministic: equal trees print equally.
+std::string printSchedule(const v1::Schedule& schedule);
+
+/// One tile without its children.
+std::string printTileLine(const v1::Tile& tile);
+
+/// Reads what printSchedule writes; blank lines and what follows '#' are left out. Says nothing of whether the tree
+/// holds (validate.h). The text is untrusted.
+/// Fails with INVALID_SCHEDULE; the message names the line and the column at fault, what was found and what is
+/// accepted.
+absl::StatusOr<v1::Schedule> parseSchedule(const std::string& text);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,117 @@
+#include "compiler/schedule/text.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "compiler/schedule/summary.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using ::testing::HasSubstr;
+
+constexpr char kSlices[] = R"(vectors 512
+fused 1+2 4+5+6
+[i0:Sp(core)/4] pack nest 0 operand 1 vectors i1 x16 tile i0:4,i1:32 points i0,i1
+L2 [d0:Sp(core)/1 d1.0:Sp(core)/64 r0:Tp/96] Shar softmax
+  stage strided nest 0.1 operand 0 strides 1040,16,1
+  [] Shar
+    [i1:Tp/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32,r2:4 points i0,i1 sums r2 fetch ahead 16 rows panel results next 0.0.in1,1.0.in0 upcoming 0.0.out0
+      stage apart operand 0 along i0 order i0,r2 within outside 1
+        [] pack nest 0 vectors i1 x16
+      stage panels operand 1 along i1 order i1,r2
+    [rows:Tp/8] Shar
+      [i0:Tp/2] horizontal nest 1 vectors r1 x16 tile i0:2,r1:32 points i0 sums r1
+      [i0:Tp/2] elementwise nest 2 vectors i1 x16 tile i0:2,i1:32 points i0,i1
+  [] Shar
+    [] shared-pack nest 0 operand 1
+    [] scalar nest 0 x1 sums r2 turned i1
+)";
+
+TEST(ScheduleText, IsReadBackAsItWasPrinted) {
+  auto schedule = parseSchedule(kSlices);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+  EXPECT_EQ(printSchedule(*schedule), kSlices);
+  EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).copies_size(), 1);
+  EXPECT_EQ(schedule->phases(1).children(0).children(0).kernel().fetch().upcoming(0).result(), true);
+  EXPECT_EQ(schedule->phases(1).loops(1).step(), 64);
+  EXPECT_EQ(summarizeSchedule(*schedule), "outer-product 14x2 in slices d0/1 d1.0/64 r0/96");
+}
+
+TEST(ScheduleText, BlanksAndCommentsSayNothing) {
+  auto plain = parseSchedule("vectors 256\n[i0:Tp/8] elementwise nest 0 vectors i0 x8 tile i0:8\n");
+  auto commented =
+      parseSchedule("# a tree\n\nvectors 256  # of AVX2\n[ i0:Tp/8 ]  elementwise nest 0 vectors i0 x8 tile i0:8\n\n");
+  ASSERT_TRUE(plain.ok() && commented.ok()) << plain.status().message() << commented.status().message();
+  EXPECT_TRUE(MessageDifferencer::Equals(*plain, *commented));
+}
+
+TEST(ScheduleText, FaultsNameLineColumnAndWhatIsAccepted) {
+  struct Case {
+    const char* text;
+    const char* message;
+  };
+  for (const Case& each :
+       {Case{"vectors wide", "line 1, column 9: no number: found \"wide\""},
+        Case{"vectors 512 bits", "line 1, column 13: more than expected"},
+        Case{"vectors 512\n[i0/4] scalar nest 0", "line 2, column 2: no loop"},
+        Case{"[i0:Up/4] scalar nest 0", "neither temporal nor spatial"},
+        Case{"[i0:Tp/4", "the list of loops does not end"}, Case{"[] scalar", "a kernel names its nest"},
+        Case{"[] scalar nest 0 tile i0", "no extent of a tile"},
+        Case{"[] scalar nest 0 points i0,,i1", "an empty value in a list"},
+        Case{"[] scalar nest 0 fetch soon", "nothing that a kernel fetches"},
+        Case{"[] scalar nest 0 fetch next 1.in0", "no operand of a sibling"},
+        Case{"[] scalar nest 0 quickly", "accepted: operand, vectors"},
+        Case{"    [] Shar", "line 1, column 5: indented too far"}, Case{"stage panels operand 0", "a stage of nothing"},
+        Case{"[] Shar\n  stage panels operand 0 below", "nothing that a stage says"}}) {
+    auto schedule = parseSchedule(each.text);
+    ASSERT_FALSE(schedule.ok()) << each.text;
+    EXPECT_THAT(std::string(schedule.status().message()), HasSubstr(each.message)) << each.text;
+    EXPECT_EQ(failureOf(schedule.status()).reason(), v1::Failure::INVALID_SCHEDULE);
+  }
+}
+
+TEST(ScheduleText, NestingHasABound) {
+  std::string text;
+  for (int depth = 0; depth < 1000; ++depth) text += std::string(2 * depth, ' ') + "[] Shar\n";
+  auto schedule = parseSchedule(text);
+  ASSERT_FALSE(schedule.ok());
+  EXPECT_THAT(std::string(schedule.status().message()), HasSubstr("nested too deeply"));
+}
+
+// Whatever is read prints to what is read again, and nothing crashes.
+TEST(ScheduleText, RandomEditsAreReadOrRefused) {
+  std::mt19937 random(7);
+  int read = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = kSlices;
+    for (unsigned edit = 0; edit <= random() % 3; ++edit) {
+      const size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0:
+          text[at] = static_cast<char>(random() % 128);
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 5);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 8));
+      }
+    }
+    auto schedule = parseSchedule(text);
+    if (!schedule.ok()) continue;
+    ++read;
+    auto again = parseSchedule(printSchedule(*schedule));
+    ASSERT_TRUE(again.ok()) << again.status().message() << "\n" << text;
+    ASSERT_TRUE(MessageDifferencer::Equals(*schedule, *again)) << text << "\n" << printSchedule(*schedule);
+  }
+  EXPECT_GT(read, 1000);
+}
+
+}  // namespace
+}  // namespace tessera::compiler
