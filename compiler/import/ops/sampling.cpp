@@ -92,7 +92,12 @@ llvm::SmallVector<Neighbour> neighbours(const Scalars& s, Value g, int64_t dim, 
   Value x = mode.align_corners ? s.mul(s.add(g, s.constant(1)), s.constant((length - 1) / 2))
                                : s.fma(g, s.constant(length / 2), s.constant((length - 1) / 2));
   if (mode.order == Order::kNearest) x = s.math<mlir::math::RoundEvenOp>(x);
-  if (mode.padding == Padding::kBorder) x = s.min(s.max(x, s.constant(0)), s.constant(length - 1));
+  if (mode.padding == Padding::kBorder) {
+    // The border goes on outside, so a window of four keeps its place and repeats it: weights must not be moved inside.
+    // Behind `margin` all of a window is border, and what is infinite gets a finite place.
+    const double margin = mode.order == Order::kCubic ? 2 : 0;
+    x = s.min(s.max(x, s.constant(-margin)), s.constant(length - 1 + margin));
+  }
   if (mode.padding == Padding::kReflection) x = reflected(s, x, dim, mode.align_corners);
   if (mode.order == Order::kNearest) return {neighbourAt(s, x, dim, mode)};
   Value below = s.math<mlir::math::FloorOp>(x);
