@@ -1,6 +1,7 @@
 #include "compiler/codegen/bufferize.h"
 
 #include "compiler/codegen/diagnostics.h"
+#include "compiler/ir/canonicalizer.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -40,7 +41,7 @@ namespace tensor = mlir::tensor;
 mlir::LogicalResult cleanUp(mlir::func::FuncOp func) {
   mlir::PassManager passes(func.getContext(), func.getOperationName());
   passes.enableVerifier(false);
-  passes.addPass(mlir::createCanonicalizerPass());
+  passes.addPass(createCanonicalizer());
   passes.addPass(mlir::createCSEPass());
   return passes.run(func);
 }

@@ -40,7 +40,9 @@ Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan
       elements *= extent;
     } else if (loop == packed.loop) {
       panels.strides[loop] = 1;
-      panels.panel[loop] = elements / width;  // from panel to panel: `elements` for `width` iterations
+      // From panel to panel: `elements` for `width` iterations. Along a reduction the one panel goes on from tile to
+      // tile.
+      panels.panel[loop] = nest.reduction[loop] ? 1 : elements / width;
       elements *= ceilDiv(extent, width);
     } else {
       panels.strides[loop] = panels.panel[loop] = elements;

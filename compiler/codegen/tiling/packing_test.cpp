@@ -255,6 +255,35 @@ TEST(DotProducts, CopyFewColumnsOnce) {
   EXPECT_GE(info.workspace_bytes(), 512 * 3 * 4);
 }
 
+// Vectors along one of several reductions: the copied operand is one panel along it, which tiles walk on, whatever lies
+// between its rows. Both operands in any order of their dimensions, of few columns and of none.
+TEST_P(Packing, OfDotsOverSeveralReductions) {
+  std::mt19937 random(GetParam() + 11000);
+  auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  const bool is_double = random() % 2 == 0;
+  const std::string element = is_double ? "f64" : "f32";
+  // Rows and columns of the result, three reductions.
+  const std::vector<int64_t> extents{pick({1, 1, 3, 9}), pick({1, 1, 2, 3}), pick({2, 5}), pick({1, 4}),
+                                     pick({33, 102, 130})};
+  WorkloadText text;
+  auto operand = [&](std::vector<int> loops) {
+    std::shuffle(loops.begin(), loops.end(), random);
+    std::vector<int64_t> shape;
+    std::string map;
+    for (int loop : loops) {
+      shape.push_back(extents[loop]);
+      map += (map.empty() ? "d" : ", d") + std::to_string(loop);
+    }
+    return std::pair(text.argument(shape, element), map);
+  };
+  const auto [a, a_map] = operand({0, 2, 3, 4});
+  const auto [b, b_map] = operand({1, 2, 3, 4});
+  const Tensor c =
+      text.generic({a, b}, {a_map, b_map, "d0, d1"}, text.fill({extents[0], extents[1]}, "0.0", element), 5, "pprrr",
+                   "%m = arith.mulf %i0, %i1 : " + element + "\n    %r = arith.addf %o, %m : " + element);
+  checkWorkload(text.finish({c}), {.seed = GetParam()});
+}
+
 // A reduction that is cut leaves the columns to the grid: they divide evenly between two threads, in panels too.
 TEST(BlockedReduction, DividesBetweenThreads) {
   for (const bool panels : {false, true}) {

@@ -1,6 +1,7 @@
 #include "compiler/graph/rewrites/simplify.h"
 
 #include "compiler/graph/facts/op_kind.h"
+#include "compiler/ir/canonicalizer.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
@@ -103,10 +104,10 @@ int eliminateDuplicates(mlir::func::FuncOp main) {
 
 absl::Status canonicalizeGraph(mlir::func::FuncOp main) {
   mlir::PassManager passes(main.getContext(), mlir::func::FuncOp::getOperationName());
-  passes.addPass(mlir::createCanonicalizerPass());
+  passes.addPass(createCanonicalizer());
   passes.addPass(mlir::createCSEPass());
   // CSE leaves duplicates' users in a form that folds further.
-  passes.addPass(mlir::createCanonicalizerPass());
+  passes.addPass(createCanonicalizer());
   if (mlir::failed(passes.run(main))) {
     return failureStatus(v1::Failure::INTERNAL, "canonicalization of the graph failed");
   }

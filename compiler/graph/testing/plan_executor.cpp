@@ -4,6 +4,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/canonicalizer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
@@ -88,7 +89,7 @@ absl::StatusOr<JitFunction> JitFunction::compile(const std::string& text, const 
   mlir::bufferization::OneShotBufferizePassOptions bufferize;
   bufferize.bufferizeFunctionBoundaries = true;
   bufferize.functionBoundaryTypeConversion = mlir::bufferization::LayoutMapOption::IdentityLayoutMap;
-  passes.addPass(mlir::createCanonicalizerPass());
+  passes.addPass(createCanonicalizer());
   passes.addPass(mlir::bufferization::createEmptyTensorEliminationPass());
   passes.addPass(mlir::bufferization::createOneShotBufferizePass(bufferize));
   mlir::bufferization::BufferResultsToOutParamsPassOptions out_params;

@@ -293,7 +293,10 @@ Results lowerLpNormalization(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const int64_t p, n.integer("p", 2));
   if (p != 1 && p != 2) return n.invalid("bad norm", {.attribute = "p", .found = absl::StrCat(p), .accepted = "1, 2"});
   Tensor norm = reduceKeepingDims(e, x, {axis}, p == 1 ? Reduction::kL1 : Reduction::kL2);
-  return {{e.elementwise(x.dtype, {x, norm}, [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); })}};
+  // Zeros, which have no direction, stay zeros.
+  return {{e.elementwise(x.dtype, {x, norm}, [](const Scalars& s, ValueRange v) {
+    return s.select(s.compare(Relation::kEqual, v[1], s.constant(0)), s.constant(0), s.div(v[0], v[1]));
+  })}};
 }
 
 /// Before version 13 everything behind the axis is normalized together, since then the axis alone.

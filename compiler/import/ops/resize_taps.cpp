@@ -9,19 +9,23 @@ namespace {
 
 /// The coordinate in the input of element `at` of the result (ONNX, Resize).
 double sourceCoordinate(const ResizeMode& mode, double at, double input, double output, double scale, size_t dim) {
-  // The resized length, which is fractional when only a scale was given.
-  const double resized = input * scale;
+  // Scales come in single precision, and mostly from two lengths: where they fit, those are what is meant, and the
+  // resized length is no fraction. Multiplying by the lengths first, an integer or a half comes out as such, and the
+  // nearest element is the one that arithmetic without rounding finds.
+  const bool whole = static_cast<float>(scale) == static_cast<float>(output / input);
+  const double resized = whole ? output : input * scale;
+  auto scaledBack = [&](double place) { return whole ? place * input / resized : place / scale; };
   switch (mode.coordinates) {
     case Coordinates::kHalfPixel:
-      return (at + 0.5) / scale - 0.5;
+      return scaledBack(at + 0.5) - 0.5;
     case Coordinates::kPytorchHalfPixel:
-      return output > 1 ? (at + 0.5) / scale - 0.5 : 0;
+      return output > 1 ? scaledBack(at + 0.5) - 0.5 : 0;
     case Coordinates::kAlignCorners:
       return resized == 1 || output == 1 ? 0 : at * (input - 1) / (resized - 1);
     case Coordinates::kAsymmetric:
-      return at / scale;
+      return scaledBack(at);
     case Coordinates::kTfHalfPixelForNn:
-      return (at + 0.5) / scale;
+      return scaledBack(at + 0.5);
     case Coordinates::kTfCropAndResize: {
       const double start = mode.region[dim], end = mode.region[mode.region.size() / 2 + dim];
       if (output <= 1) return 0.5 * (start + end) * (input - 1);
@@ -29,7 +33,7 @@ double sourceCoordinate(const ResizeMode& mode, double at, double input, double 
     }
     case Coordinates::kHalfPixelSymmetric:
       // What rounding the length down leaves over is shared by both ends.
-      return input / 2 * (1 - output / resized) + (at + 0.5) / scale - 0.5;
+      return input / 2 * (1 - output / resized) + scaledBack(at + 0.5) - 0.5;
   }
   return 0;
 }

@@ -17,7 +17,7 @@ using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
 struct RoiMode {
-  bool maximum = false;    ///< of the samples; else their mean
+  bool maximum = false;    ///< of the samples' weighted neighbours, as ONNX's own test has it; else the samples' mean
   bool half_pixel = true;  ///< element centres are at integers plus a half
   int64_t height = 1, width = 1;
   int64_t samples = 0;  ///< per bin and dimension
@@ -129,31 +129,33 @@ Results lowerRoiAlign(Node& n, Emitter& e) {
   const Scalars outer = e.scalars(x.dtype);
   Tensor init = e.filled(mode.maximum ? outer.lowest() : outer.constant(0), x.dtype, shape);
   Tensor extent = Emitter::wrap(e.empty(x.dtype, {mode.samples, mode.samples}), x.dtype);
-  Tensor pooled = e.generic(x.dtype, shape, {{extent, places({4, 5})}, {n.in(2), places({0})}}, places({0, 1, 2, 3}),
-                            loops, &init, [&](const Scalars& s, ValueRange v) {
-                              const Scalars wide = s.as(v1::DATA_TYPE_I64);
-                              llvm::SmallVector<Value> loop;
-                              for (unsigned d = 0; d < 6; ++d)
-                                loop.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
-                              auto corner = [&](int64_t which) {
-                                return e.extract(s, corners, {loop[0], clampedCoordinate(s, wide.integer(which), 4)});
-                              };
-                              // Regions are x1, y1, x2, y2.
-                              const Sample row = sampleAt(s, corner(1), corner(3), position(s, loop[2]),
-                                                          position(s, loop[4]), mode.height, x.shape[2], mode);
-                              const Sample column = sampleAt(s, corner(0), corner(2), position(s, loop[3]),
-                                                             position(s, loop[5]), mode.width, x.shape[3], mode);
-                              Value image = clampedCoordinate(s, v[1], x.shape[0]);
-                              auto between = [&](Value line) {
-                                Value left = e.extract(s, source, {image, loop[1], line, column.low});
-                                Value right = e.extract(s, source, {image, loop[1], line, column.high});
-                                return s.fma(s.sub(right, left), column.weight, left);
-                              };
-                              Value top = between(row.low), bottom = between(row.high);
-                              Value value = s.fma(s.sub(bottom, top), row.weight, top);
-                              value = s.select(s.logicalAnd(row.inside, column.inside), value, s.constant(0));
-                              return mode.maximum ? s.max(v.back(), value) : s.add(v.back(), value);
-                            });
+  Tensor pooled =
+      e.generic(x.dtype, shape, {{extent, places({4, 5})}, {n.in(2), places({0})}}, places({0, 1, 2, 3}), loops, &init,
+                [&](const Scalars& s, ValueRange v) {
+                  const Scalars wide = s.as(v1::DATA_TYPE_I64);
+                  llvm::SmallVector<Value> loop;
+                  for (unsigned d = 0; d < 6; ++d) loop.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
+                  auto corner = [&](int64_t which) {
+                    return e.extract(s, corners, {loop[0], clampedCoordinate(s, wide.integer(which), 4)});
+                  };
+                  // Regions are x1, y1, x2, y2.
+                  const Sample row = sampleAt(s, corner(1), corner(3), position(s, loop[2]), position(s, loop[4]),
+                                              mode.height, x.shape[2], mode);
+                  const Sample column = sampleAt(s, corner(0), corner(2), position(s, loop[3]), position(s, loop[5]),
+                                                 mode.width, x.shape[3], mode);
+                  Value image = clampedCoordinate(s, v[1], x.shape[0]);
+                  auto between = [&](Value low, Value high, Value weight) {
+                    if (!mode.maximum) return s.fma(s.sub(high, low), weight, low);
+                    return s.max(s.mul(low, s.sub(s.constant(1), weight)), s.mul(high, weight));
+                  };
+                  auto along = [&](Value line) {
+                    return between(e.extract(s, source, {image, loop[1], line, column.low}),
+                                   e.extract(s, source, {image, loop[1], line, column.high}), column.weight);
+                  };
+                  Value value = between(along(row.low), along(row.high), row.weight);
+                  value = s.select(s.logicalAnd(row.inside, column.inside), value, s.constant(0));
+                  return mode.maximum ? s.max(v.back(), value) : s.add(v.back(), value);
+                });
   if (mode.maximum) return {{std::move(pooled)}};
   const auto count = static_cast<double>(mode.samples * mode.samples);
   return {{e.elementwise(x.dtype, {pooled},

@@ -89,10 +89,17 @@ Value cubicWeight(const Scalars& s, Value x, bool far) {
 llvm::SmallVector<Neighbour> neighbours(const Scalars& s, Value g, int64_t dim, const GridMode& mode) {
   const auto length = static_cast<double>(dim);
   // Ends are the centres of the first and last element, or, without align_corners, their outer edges.
-  Value x = mode.align_corners ? s.mul(s.add(g, s.constant(1)), s.constant((length - 1) / 2))
-                               : s.fma(g, s.constant(length / 2), s.constant((length - 1) / 2));
+  // In the standard's order: rounding decides which element is nearest.
+  Value from_end = s.add(g, s.constant(1));
+  Value x = mode.align_corners ? s.mul(from_end, s.constant((length - 1) / 2))
+                               : s.mul(s.sub(s.mul(from_end, s.constant(length)), s.constant(1)), s.constant(0.5));
   if (mode.order == Order::kNearest) x = s.math<mlir::math::RoundEvenOp>(x);
-  if (mode.padding == Padding::kBorder) x = s.min(s.max(x, s.constant(0)), s.constant(length - 1));
+  if (mode.padding == Padding::kBorder) {
+    // The border goes on outside, so a window of four keeps its place and repeats it: weights must not be moved inside.
+    // Behind `margin` all of a window is border, and what is infinite gets a finite place.
+    const double margin = mode.order == Order::kCubic ? 2 : 0;
+    x = s.min(s.max(x, s.constant(-margin)), s.constant(length - 1 + margin));
+  }
   if (mode.padding == Padding::kReflection) x = reflected(s, x, dim, mode.align_corners);
   if (mode.order == Order::kNearest) return {neighbourAt(s, x, dim, mode)};
   Value below = s.math<mlir::math::FloorOp>(x);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/element_type.h"
+#include "compiler/ir/canonicalizer.h"
 #include "compiler/runtime/output_extents.h"
 #include "llvm/Support/TargetSelect.h"
 #include "mlir/Conversion/Passes.h"
@@ -33,7 +34,7 @@ mlir::LogicalResult copyByLoops(mlir::OpBuilder& b, mlir::Location loc, mlir::Va
 
 mlir::LogicalResult bufferize(mlir::ModuleOp module) {
   mlir::PassManager prepare(module.getContext());
-  prepare.addPass(mlir::createCanonicalizerPass());
+  prepare.addPass(createCanonicalizer());
   prepare.addPass(mlir::createCSEPass());
   prepare.addPass(mlir::createConvertTensorToLinalgPass());
   if (mlir::failed(prepare.run(module))) return mlir::failure();

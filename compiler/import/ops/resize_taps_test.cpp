@@ -1,0 +1,69 @@
+#include "compiler/import/ops/resize_taps.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// floor(a / b) for b > 0.
+int64_t floorDivide(int64_t a, int64_t b) { return (a >= 0 ? a : a - b + 1) / b; }
+
+/// The element that arithmetic on integers finds for output `o`: its coordinate is `numerator` over `denominator`.
+int64_t exactNearest(Coordinates coordinates, Rounding rounding, int64_t input, int64_t output, int64_t o) {
+  int64_t numerator = (2 * o + 1) * input - output, denominator = 2 * output;  // (o + 1/2) input / output - 1/2
+  if (coordinates == Coordinates::kAsymmetric) numerator = 2 * o * input;
+  if (coordinates == Coordinates::kPytorchHalfPixel && output == 1) numerator = 0;
+  if (coordinates == Coordinates::kTfHalfPixelForNn) numerator = (2 * o + 1) * input;
+  if (coordinates == Coordinates::kAlignCorners) {
+    numerator = output == 1 ? 0 : o * (input - 1);
+    denominator = std::max<int64_t>(output - 1, 1);
+  }
+  const int64_t doubled = 2 * numerator;
+  int64_t nearest = 0;
+  switch (rounding) {
+    case Rounding::kFloor:
+      nearest = floorDivide(numerator, denominator);
+      break;
+    case Rounding::kCeil:
+      nearest = -floorDivide(-numerator, denominator);
+      break;
+    case Rounding::kRoundPreferFloor:
+      nearest = -floorDivide(-(doubled - denominator), 2 * denominator);
+      break;
+    case Rounding::kRoundPreferCeil:
+      nearest = floorDivide(doubled + denominator, 2 * denominator);
+      break;
+  }
+  return std::clamp<int64_t>(nearest, 0, input - 1);
+}
+
+// Lengths whose quotient no floating-point number is, and coordinates that are integers or halves all the same. The
+// scale comes from the lengths, or in single precision from a model.
+TEST(ResizeTaps, TakeTheNearestElementAsExactArithmeticDoes) {
+  for (auto coordinates : {Coordinates::kHalfPixel, Coordinates::kPytorchHalfPixel, Coordinates::kAlignCorners,
+                           Coordinates::kAsymmetric, Coordinates::kTfHalfPixelForNn}) {
+    for (auto rounding : {Rounding::kRoundPreferFloor, Rounding::kRoundPreferCeil, Rounding::kFloor, Rounding::kCeil}) {
+      const ResizeMode mode{.coordinates = coordinates, .rounding = rounding};
+      for (int64_t input = 1; input <= 50; ++input) {
+        for (int64_t output = 1; output <= 50; ++output) {
+          const double scale = static_cast<double>(output) / static_cast<double>(input);
+          std::vector<int64_t> exact;
+          for (int64_t o = 0; o < output; ++o) {
+            exact.push_back(exactNearest(coordinates, rounding, input, output, o));
+          }
+          for (double given : {scale, static_cast<double>(static_cast<float>(scale))}) {
+            const Taps taps = resizeTaps(mode, input, output, given, 0);
+            ASSERT_EQ(taps.index[0], exact)
+                << input << " to " << output << ", " << kCoordinatesNames[static_cast<int>(coordinates)] << ", "
+                << kRoundingNames[static_cast<int>(rounding)];
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler

@@ -1,0 +1,172 @@
+#!/usr/bin/python3
+"""What random cases found wrong once, as classes of cases that are tried again each time: against ONNX Runtime."""
+# suite: timeout=900
+
+import itertools
+import pathlib
+import re
+import sys
+
+import numpy as np
+import onnx
+from onnx import helper, mapping, numpy_helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import ROOT, Service
+from oracle.oracle import Oracle, difference
+from suite import check, check_equal, run
+
+TOLERANCE = 1e-5  # of the output's largest magnitude; integers are exact
+BUILTIN = ROOT / "compiler" / "target" / "builtin"
+
+
+def wide_target(service):
+    """The registers and caches of AVX-512 with instructions that every host of these tests has."""
+    block = re.compile(r"^code \{.*?^\}", re.MULTILINE | re.DOTALL)
+    code = block.search((BUILTIN / "x86-64-v3.textproto").read_text()).group()
+    path = service.scratch("wide.textproto")
+    path.write_text(block.sub(code, (BUILTIN / "znver4.textproto").read_text()).split("intrinsics {")[0])
+    return path
+
+
+TARGETS = {"host": lambda service: "host", "haswell": lambda service: "haswell", "wide": wide_target}
+
+
+class Cases:
+    """Small graphs side by side in one model, each with inputs and outputs of its own."""
+
+    def __init__(self, opset=17):
+        self.random = np.random.default_rng(11)
+        self.nodes, self.arrays, self.constants, self.outputs, self.opset = [], {}, {}, {}, opset
+
+    def values(self, *shape, dtype=np.float32):
+        return self.random.standard_normal(shape).astype(dtype)
+
+    def input(self, array):
+        name = f"x{len(self.arrays)}"
+        self.arrays[name] = array
+        return name
+
+    def constant(self, array):
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(array)
+        return name
+
+    def op(self, kind, *inputs, **attributes):
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+    def output(self, value, rank, what, dtype=np.float32):
+        self.nodes.append(helper.make_node("Identity", [value], [f"y{len(self.outputs)}"]))
+        self.outputs[f"y{len(self.outputs)}"] = (what, rank, dtype)
+
+    def save(self, path):
+        def info(name, dtype, shape):
+            return helper.make_tensor_value_info(name, mapping.NP_TYPE_TO_TENSOR_TYPE[np.dtype(dtype)], shape)
+        graph = helper.make_graph(
+            self.nodes, "found", [info(name, array.dtype, array.shape) for name, array in self.arrays.items()],
+            [info(name, dtype, [f"{name}d{d}" for d in range(rank)]) for name, (_, rank, dtype) in self.outputs.items()],
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8), path)
+
+
+def convolution_transposed_behind_pad():
+    """The padding must be spread by the strides with the elements."""
+    cases = Cases()
+    for strides, kernel, dilation, groups in itertools.product(([1, 1], [2, 1], [3, 2]), ([1, 1], [3, 2]), (1, 2), (1, 3)):
+        x = cases.input(cases.values(1, 6, 5, 4))
+        low, high = ([int(v) for v in cases.random.integers(0, 3, 2)] for _ in range(2))
+        padded = cases.op("Pad", x, cases.constant(np.array([0, 0, *low, 0, 0, *high], np.int64)))
+        weight = cases.constant(cases.values(6, 2, *kernel))
+        cases.output(cases.op("ConvTranspose", padded, weight, strides=strides, kernel_shape=kernel, group=groups,
+                              dilations=[dilation, dilation]), 4, f"{low}, {high}, {strides}, {kernel}, {dilation}, {groups}")
+    return cases
+
+
+def sums_along_strides():
+    """Dots of operands that lie across each other: whole tensors, and a few results each."""
+    cases = Cases()
+    for dtype, extents in itertools.product((np.float32, np.float64), ((33, 5, 4, 33), (3, 7, 1, 65), (2, 34, 9, 102))):
+        # Of one sign, so that a long sum is as large as its terms' rounding is small.
+        x = cases.op("Abs", cases.input(cases.values(*extents, dtype=dtype)))
+        other = cases.constant(np.abs(cases.values(*extents[::-1], dtype=dtype)))
+        cases.output(cases.op("Einsum", x, other, equation="abcd,dcba->"), 0, f"{extents}", dtype)
+        cases.output(cases.op("Einsum", x, other, equation="abcd,dcba->b"), 1, f"{extents} by b", dtype)
+    weight = cases.constant(cases.values(12, 102, 5, 1))
+    for width in (1, 3):
+        x = cases.input(cases.values(1, 408, 2, width))
+        cases.output(cases.op("Conv", x, weight, kernel_shape=[5, 1], pads=[2, 0, 1, 0], strides=[1, 2], group=4), 4,
+                     f"convolution of groups, width {width}")
+    weight, ends = cases.constant(cases.values(6, 11, 2, 5)), cases.constant(np.full(4, -9))
+    last, axes = cases.constant(np.full(4, -1)), cases.constant(np.arange(4))
+    for batch in (1, 2):
+        x = cases.input(cases.values(batch, 33, 1, 1))
+        y = cases.op("Conv", x, weight, kernel_shape=[2, 5], pads=[0, 3, 1, 2], strides=[2, 3], group=3)
+        cases.output(cases.op("Slice", y, last, ends, axes, last), 4, f"convolution of one element, batch {batch}")
+    return cases
+
+
+def grid_sample():
+    cases = Cases()
+    for mode, padding, corners in itertools.product(("bilinear", "nearest", "bicubic"),
+                                                    ("zeros", "border", "reflection"), (0, 1)):
+        x, grid = cases.values(2, 3, 7, 6), cases.random.uniform(-1.8, 1.8, (2, 5, 4, 2)).astype(np.float32)
+        cases.output(cases.op("GridSample", cases.input(x), cases.input(grid), mode=mode, padding_mode=padding,
+                              align_corners=corners), 4, f"{mode}, {padding}, {corners}")
+    return cases
+
+
+def zero_vectors():
+    cases = Cases()
+    for p, axis in itertools.product((1, 2), (0, 1)):
+        x = cases.values(5, 7)
+        x[2], x[:, 3] = 0, 0
+        cases.output(cases.op("LpNormalization", cases.input(x), axis=axis, p=p), 2, f"norm {p} along {axis}")
+    return cases
+
+
+def regions():
+    cases = Cases()
+    for mode, samples in itertools.product(("avg", "max"), (1, 2, 3)):
+        corner = cases.random.uniform(-2, 8, (5, 2))
+        rois = np.concatenate([corner, corner + cases.random.uniform(0.1, 7, (5, 2))], axis=1).astype(np.float32)
+        names = [cases.input(array) for array in (cases.values(2, 3, 9, 8), rois, np.array([0, 1, 1, 0, 1]))]
+        cases.output(cases.op("RoiAlign", *names, mode=mode, sampling_ratio=samples, output_height=3, output_width=2,
+                              spatial_scale=0.75), 4, f"{mode} of {samples}")
+    return cases
+
+
+def agrees(service, oracle, cases, target):
+    path, artifact = service.scratch("found.onnx"), service.scratch("found.tsra")
+    cases.save(path)
+    session = oracle.load(path)
+    expected, _ = session.run(cases.arrays)
+    session.close()
+    answer = service.cli("compile", path, "--target", TARGETS[target](service), "--json", "-o", artifact, expect=None)
+    check_equal(answer.code, 0, f"{answer.failure or answer}\nexit code of compile")
+    for threads in (1, 2):
+        found, _ = service.run(artifact, cases.arrays, "--threads", threads)
+        wrong = []
+        for name, (what, _, dtype) in cases.outputs.items():
+            check_equal(found[name].shape, expected[name].shape, f"shape of {what}")
+            relative = difference(found[name], expected[name])[1]
+            if relative > (TOLERANCE if np.issubdtype(dtype, np.floating) else 0):
+                wrong.append(f"{what} is off by {relative:.3g}")
+        check(not wrong, f"{len(wrong)} of {len(cases.outputs)} with {threads} threads: " + "; ".join(wrong))
+
+
+TABLE = (convolution_transposed_behind_pad, sums_along_strides, grid_sample, zero_vectors, regions)
+
+
+def main():
+    with Oracle() as oracle, Service(workers=2) as service:
+        service.wait_for_workers(2)
+        return run("found_by_trying", [(f"{build.__name__}/{target}",
+                                        lambda b=build, t=target: agrees(service, oracle, b(), t))
+                                       for build in TABLE for target in TARGETS])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
