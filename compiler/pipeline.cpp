@@ -13,6 +13,8 @@
 #include "compiler/model_view.h"
 #include "compiler/specializations.h"
 #include "compiler/target/target.h"
+#include "compiler/verification/graph_check.h"
+#include "compiler/verification/kernel_check.h"
 #include "compiler/weights_file.h"
 #include "mlir/IR/MLIRContext.h"
 #include "proto/failure.h"
@@ -53,6 +55,7 @@ v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, con
   *unit.mutable_registers() = target.registers();
   *unit.mutable_memory() = target.memory();
   if (options.opt_level() == kPlainLoops) unit.mutable_schedule()->set_strategy("scalar-loops");
+  unit.set_verify(options.verify());
   return unit;
 }
 
@@ -136,17 +139,23 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
     std::optional<ImportedModel> again;
     if (optimized) again = copyOf(*model);
-    absl::StatusOr<PlannedGraph> graph =
-        planGraph(*std::move(model), target,
-                  {.winograd = optimized, .chains = optimized ? request.merging : fusion::Merging::kNever});
+    std::optional<verification::GraphCheck> check;
+    if (request.spec.options().verify()) check.emplace();
+    const GraphOptions options{.winograd = optimized,
+                               .chains = optimized ? request.merging : fusion::Merging::kNever,
+                               .observer = check ? &*check : nullptr};
+    absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
     if (!graph.ok()) return inVariant(bindings, count, graph.status());
     if (absl::Status status = runsSliced(graph->plan, target, request.spec.options()); again && !status.ok()) {
       // What slices cannot be is known when code is planned: once more without them, and said so.
       const v1::GraphReport first = graph->plan.report();
-      graph = planGraph(*std::move(again), target, {.winograd = optimized, .chains = fusion::Merging::kNever});
+      GraphOptions unsliced = options;
+      unsliced.chains = fusion::Merging::kNever;
+      graph = planGraph(*std::move(again), target, unsliced);
       if (!graph.ok()) return inVariant(bindings, count, graph.status());
       declineSlices(first, status, *graph->plan.mutable_report());
     }
+    if (check) graph->plan.mutable_report()->mutable_verified()->Assign(check->steps().begin(), check->steps().end());
     graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
     if (absl::Status status = merger.add(*std::move(graph), bindings.text()); !status.ok()) return status;
     result.plan_ms += graph_time.ms();
@@ -185,6 +194,13 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   return result;
 }
 
-absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) { return buildObject(unit); }
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) {
+  absl::StatusOr<v1::BuiltObject> built = buildObject(unit);
+  if (!built.ok() || !unit.verify()) return built;
+  absl::StatusOr<std::vector<v1::VerifiedStep>> steps = verification::checkKernel(unit, *built);
+  if (!steps.ok()) return steps.status();
+  built->mutable_info()->mutable_verified()->Assign(steps->begin(), steps->end());
+  return built;
+}
 
 }  // namespace tessera::compiler

@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/testing/chain_text.h"
-#include "compiler/codegen/testing/loaded_unit.h"
+#include "compiler/codegen/loaded_unit.h"
 
 namespace tessera::compiler::codegen::benchmark {
 namespace {
@@ -71,7 +71,7 @@ void measure(const std::string& name, const std::string& ir, const std::vector<i
   std::vector<std::unique_ptr<LoadedUnit>> units;
   std::vector<std::string> strategies;
   for (const Tiling& tiling : tilings) {
-    v1::BuildUnit unit = testing::hostUnit(ir);
+    v1::BuildUnit unit = hostUnit(ir);
     if (tiling == phases())
       unit.mutable_schedule()->set_strategy("phases");
     else

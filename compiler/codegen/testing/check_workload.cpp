@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/bufferize.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/codegen/testing/loaded_unit.h"
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/reference.h"
 
 namespace tessera::compiler::codegen::testing {
