@@ -81,7 +81,7 @@ TEST_P(Loops, MixedTypesAndSelect) {
   std::vector<Tensor> results{cast};
   if (engine_() % 2) results.push_back(chosen);
   checkWorkload(text.finish(results),
-                {.seed = GetParam(), .integer_range = 20, .tolerance = real == "f16" ? 2e-3 : 1e-5});
+                {.seed = GetParam(), .integer_range = 20});
 }
 
 TEST_P(Loops, Reductions) {

@@ -291,7 +291,7 @@ std::string chainOf(int count) {
 }
 
 TEST(RegisterPressure, CutsWhatWouldSpill) {
-  const CheckOptions options{.low = 1, .high = 2, .tolerance = 1e-4};
+  const CheckOptions options{.low = 1, .high = 2};
   const v1::KernelInfo fits = checkWorkload(chainOf(6), options);
   ASSERT_EQ(fits.phases_size(), 1);
   EXPECT_EQ(fits.phases(0).strategy(), "elementwise");
