@@ -126,8 +126,11 @@ const llvm::SmallVector<mlir::Value>& Machine::diesAt(mlir::Operation* op) {
 
 Array Machine::take(mlir::Value value, mlir::Operation* op) {
   if (!llvm::is_contained(diesAt(op), value)) return array(value);
-  // An operation that names it twice still needs it.
+  // An operation that names it twice, or in a region of its own, still needs it.
   if (llvm::count(op->getOperands(), value) > 1) return array(value);
+  if (llvm::any_of(value.getUsers(), [&](mlir::Operation* user) { return op->isProperAncestor(user); })) {
+    return array(value);
+  }
   auto it = arrays_.find(value);
   Array taken = std::move(it->second);
   arrays_.erase(it);
@@ -157,8 +160,7 @@ absl::Status Machine::runLinalg(mlir::linalg::LinalgOp op) {
   }
   const bool tensors = op.hasPureTensorSemantics();
   for (mlir::Value init : op.getDpsInits()) {
-    // A body may read the tensor that it writes; then it needs both.
-    outputs.push_back(tensors ? ownedDense(isClosed(op) ? take(init, op) : array(init)) : array(init));
+    outputs.push_back(tensors ? ownedDense(take(init, op)) : array(init));
   }
   if (absl::Status status = runStructured(op, inputs, outputs, surroundings(), budget_); !status.ok()) return status;
   if (!tensors) return absl::OkStatus();

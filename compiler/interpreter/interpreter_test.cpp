@@ -177,6 +177,26 @@ TEST_F(InterpreterTest, RunsLoopsInOrderAndInPlace) {
   EXPECT_THAT(y.storage->integer, ElementsAre(1, 1, 2, 3, 5, 8, 13, 21, 34, 55));
 }
 
+TEST_F(InterpreterTest, ALoopReadsWhatItBeganWith) {
+  // Reverses: the initial value is read inside of the loop that writes its successor.
+  const Array y = one(R"(func.func @f(%x: tensor<5xi32>) -> tensor<5xi32> {
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %c5 = arith.constant 5 : index
+      %e = tensor.empty() : tensor<5xi32>
+      %s = linalg.copy ins(%x : tensor<5xi32>) outs(%e : tensor<5xi32>) -> tensor<5xi32>
+      %r = scf.for %i = %c0 to %c5 step %c1 iter_args(%t = %s) -> tensor<5xi32> {
+        %j = arith.subi %c4, %i : index
+        %v = tensor.extract %s[%j] : tensor<5xi32>
+        %n = tensor.insert %v into %t[%i] : tensor<5xi32>
+        scf.yield %n : tensor<5xi32>
+      }
+      return %r : tensor<5xi32> })",
+                      {integers(kI32, {5}, {1, 2, 3, 4, 5})});
+  EXPECT_THAT(y.storage->integer, ElementsAre(5, 4, 3, 2, 1));
+}
+
 TEST_F(InterpreterTest, WritesBuffers) {
   const std::string text = R"(func.func @f(%x: memref<2x3xf32>, %y: memref<4x3xf32>) {
       %t = memref.alloc() : memref<2x3xf32>

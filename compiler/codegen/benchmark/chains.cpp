@@ -14,8 +14,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/codegen/testing/chain_text.h"
 #include "compiler/codegen/loaded_unit.h"
+#include "compiler/codegen/testing/chain_text.h"
 
 namespace tessera::compiler::codegen::benchmark {
 namespace {

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "compiler/codegen/codegen.h"
-#include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/loaded_unit.h"
+#include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/workload_text.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
 
