@@ -13,6 +13,8 @@
 #include "compiler/model_view.h"
 #include "compiler/specializations.h"
 #include "compiler/target/target.h"
+#include "compiler/verification/graph_check.h"
+#include "compiler/verification/kernel_check.h"
 #include "compiler/weights_file.h"
 #include "mlir/IR/MLIRContext.h"
 #include "proto/failure.h"
@@ -43,7 +45,7 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
   progress(message);
 }
 
-v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target) {
+v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, const v1::CompileOptions& options) {
   v1::BuildUnit unit;
   unit.set_workload_hash(workload.hash());
   unit.set_symbol(workload.symbol());
@@ -51,19 +53,21 @@ v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target) {
   *unit.mutable_code() = target.code();
   *unit.mutable_registers() = target.registers();
   *unit.mutable_memory() = target.memory();
+  unit.set_verify(options.verify());
   return unit;
 }
 
 /// Schedules of the distinct workloads of all variants, each decided once.
 class Schedules {
  public:
-  Schedules(const v1::Target& target, bool scalar) : target_(target), scalar_(scalar) {}
+  Schedules(const v1::Target& target, const v1::CompileOptions& options)
+      : target_(target), options_(options), scalar_(options.opt_level() == kPlainLoops) {}
 
   /// In the slices that are proposed. Those of a rewritten convolution are a wish: a result that cannot be cut so is
   /// computed stage by stage. Errors: as defaultSchedule.
   absl::StatusOr<v1::Schedule> of(const v1::Workload& workload) {
     if (auto known = known_.find(workload.hash()); known != known_.end()) return known->second;
-    const v1::BuildUnit unit = unitOf(workload, target_);
+    const v1::BuildUnit unit = unitOf(workload, target_, options_);
     absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit, {.slices = workload.slices(), .scalar = scalar_});
     if (!schedule.ok() && workload.has_slices() && !workload.algorithm().empty())
       schedule = defaultSchedule(unit, {.scalar = scalar_});
@@ -81,6 +85,7 @@ class Schedules {
 
  private:
   const v1::Target& target_;
+  const v1::CompileOptions& options_;
   bool scalar_;
   std::map<std::string, v1::Schedule> known_;
 };
@@ -139,7 +144,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // Once for each variant; what they have in common comes together behind it.
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
   VariantMerger merger;
-  Schedules schedules(target, !optimized);
+  Schedules schedules(target, request.spec.options());
   for (const Bindings& bindings : *variants) {
     // 1. Import: untrusted bytes become linalg on tensors.
     const Stopwatch import_time;
@@ -155,17 +160,23 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
     std::optional<ImportedModel> again;
     if (optimized) again = copyOf(*model);
-    absl::StatusOr<PlannedGraph> graph =
-        planGraph(*std::move(model), target,
-                  {.winograd = optimized, .chains = optimized ? request.merging : fusion::Merging::kNever});
+    std::optional<verification::GraphCheck> check;
+    if (request.spec.options().verify()) check.emplace();
+    const GraphOptions options{.winograd = optimized,
+                               .chains = optimized ? request.merging : fusion::Merging::kNever,
+                               .observer = check ? &*check : nullptr};
+    absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
     if (!graph.ok()) return inVariant(bindings, count, graph.status());
     if (absl::Status status = schedules.runsSliced(graph->plan); again && !status.ok()) {
       // What slices cannot be is known when code is planned: once more without them, and said so.
       const v1::GraphReport first = graph->plan.report();
-      graph = planGraph(*std::move(again), target, {.winograd = optimized, .chains = fusion::Merging::kNever});
+      GraphOptions unsliced = options;
+      unsliced.chains = fusion::Merging::kNever;
+      graph = planGraph(*std::move(again), target, unsliced);
       if (!graph.ok()) return inVariant(bindings, count, graph.status());
       declineSlices(first, status, *graph->plan.mutable_report());
     }
+    if (check) graph->plan.mutable_report()->mutable_verified()->Assign(check->steps().begin(), check->steps().end());
     graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
     if (absl::Status status = merger.add(*std::move(graph), bindings.text()); !status.ok()) return status;
     result.plan_ms += graph_time.ms();
@@ -181,7 +192,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   const int total = result.plan.workloads_size();
   for (v1::Workload& workload : *result.plan.mutable_workloads()) {
     report(progress, "plan", static_cast<int>(result.units.size()), total, workload.summary());
-    v1::BuildUnit& unit = result.units.emplace_back(unitOf(workload, target));
+    v1::BuildUnit& unit = result.units.emplace_back(unitOf(workload, target, request.spec.options()));
     absl::StatusOr<v1::Schedule> schedule = schedules.of(workload);
     if (!schedule.ok()) return inWorkload(workload, schedule.status());
     *unit.mutable_schedule() = *schedule;
@@ -199,6 +210,13 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   return result;
 }
 
-absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) { return buildObject(unit); }
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) {
+  absl::StatusOr<v1::BuiltObject> built = buildObject(unit);
+  if (!built.ok() || !unit.verify()) return built;
+  absl::StatusOr<std::vector<v1::VerifiedStep>> steps = verification::checkKernel(unit, *built);
+  if (!steps.ok()) return steps.status();
+  built->mutable_info()->mutable_verified()->Assign(steps->begin(), steps->end());
+  return built;
+}
 
 }  // namespace tessera::compiler

@@ -134,7 +134,8 @@ v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
   if (options.opt_level() == 0) {
     options.set_opt_level(2);  // the default, spelled out: both spellings are one key
   }
-  return component("options", canonicalBytes(options), absl::StrCat("opt_level=", options.opt_level()));
+  return component("options", canonicalBytes(options),
+                   absl::StrCat("opt_level=", options.opt_level(), options.verify() ? " verify" : ""));
 }
 
 }  // namespace

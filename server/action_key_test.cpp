@@ -107,6 +107,9 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   spec.mutable_options()->set_opt_level(1);
   differs(spec, sampleTarget(), "1.0", "options");
   spec = sampleSpec();
+  spec.mutable_options()->set_verify(true);
+  differs(spec, sampleTarget(), "1.0", "options");
+  spec = sampleSpec();
   (*spec.mutable_external_data())["weights.bin"].set_sha256(std::string(64, 'd'));
   differs(spec, sampleTarget(), "1.0", "external_data");
   differs(sampleSpec(), sampleTarget(), "1.1", "compiler");

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "clients/cli/artifact_file.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/interrupt.h"
@@ -16,6 +17,7 @@
 #include "clients/cli/model_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
+#include "clients/cli/verification_text.h"
 #include "clients/cpp/compile.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/transfer.h"
@@ -32,7 +34,7 @@ struct CompileFlags {
   std::string queue_timeout, run_timeout, request_id;
   int priority = 0;
   bool no_cache = false, validate_only = false, detach = false;
-  bool local = false;
+  bool local = false, verify = false;
   std::string data_folder;
   int workers = 0;
 };
@@ -88,6 +90,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
 
   CompileRequest request;
   if (absl::Status status = flags.model.fill(request); !status.ok()) return reportError(status, line.json);
+  request.spec.mutable_options()->set_verify(flags.verify);
   request.request_id = flags.request_id;
   request.priority = flags.priority;
   request.skip_cache = flags.no_cache;
@@ -146,9 +149,16 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   }
   const double download_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   view.finish();
+  v1::Plan plan;
+  if (flags.verify) {
+    auto stored = readPlan(output);
+    if (!stored.ok()) return reportError(stored.status(), line.json);
+    plan = *std::move(stored);
+  }
   if (line.json) {
     std::cout << absl::StrCat("{\"job\":", toJson(job), ",\"output\":", jsonString(output),
-                              ",\"times_ms\":", timesJson(outcome->times, download_ms), "}\n");
+                              ",\"times_ms\":", timesJson(outcome->times, download_ms),
+                              flags.verify ? ",\"verified\":" + verificationJson(plan) : "", "}\n");
     return 0;
   }
   std::cout << jobSubject(job) << ": "
@@ -156,6 +166,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
                              : absl::StrCat(result.workloads(), " workloads, ", result.workloads_reused(), " reused"))
             << "\n  " << phaseText(job, outcome->times, download_ms) << "\n  artifact " << result.artifact_id()
             << "\n  " << output << " (" << bytesText(result.artifact().size_bytes()) << ")\n";
+  if (flags.verify) std::cout << verificationText(plan);
   return 0;
 }
 
@@ -170,6 +181,7 @@ void addCompileCommand(CommandLine& line) {
   command->add_option("--timeout", flags->run_timeout, "how long one task may run, e.g. 5m");
   command->add_option("--priority", flags->priority, "higher goes first")->capture_default_str();
   command->add_option("--request-id", flags->request_id, "makes a repeated command the same job");
+  command->add_flag("--verify", flags->verify, "hold every step of the compiler against an interpreter");
   command->add_flag("--no-cache", flags->no_cache, "compile even when an equal request was answered before");
   command->add_flag("--validate-only", flags->validate_only, "check the request, compile nothing");
   command->add_flag("--detach", flags->detach, "print the job's id and leave");

@@ -183,9 +183,21 @@ absl::Status checkWeights(const AssembleRequest& request) {
   return internal(absl::StrCat("the weights file has ", size, " bytes, the plan expects ", expected));
 }
 
+/// The plan as it is stored: with what was found when its kernels were run by themselves.
+std::string planBytes(const v1::Plan& plan, const std::vector<const v1::BuiltObject*>& built) {
+  std::vector<v1::VerifiedStep> verified;
+  for (const v1::BuiltObject* object : built) {
+    verified.insert(verified.end(), object->info().verified().begin(), object->info().verified().end());
+  }
+  if (verified.empty()) return deterministicBytes(plan);
+  v1::Plan with_kernels = plan;
+  for (v1::VerifiedStep& step : verified) *with_kernels.mutable_report()->add_verified() = std::move(step);
+  return deterministicBytes(with_kernels);
+}
+
 /// Writes the entries and fills the manifest's digests on the way: the weights are read once.
-absl::Status writeArtifact(const AssembleRequest& request, const std::string& code, const std::string& path,
-                           v1::Manifest& manifest) {
+absl::Status writeArtifact(const AssembleRequest& request, const std::string& code, const std::string& plan,
+                           const std::string& path, v1::Manifest& manifest) {
   ZipWriter zip;
   if (absl::Status status = zip.open(path); !status.ok()) return status;
   const v1::CodeForm& form = request.plan.target().code();
@@ -204,7 +216,6 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
     if (!status.ok()) return status;
     manifest.set_weights_sha256(digest.hex());
   }
-  const std::string plan = deterministicBytes(request.plan);
   if (absl::Status status = zip.add(std::string(kPlanEntry), plan); !status.ok()) return status;
   if (absl::Status status = zip.add(std::string(kManifestEntry), deterministicBytes(manifest)); !status.ok()) {
     return status;
@@ -228,7 +239,9 @@ absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
 
   v1::Manifest manifest = describe(request, *built);
   const std::string unfinished = folder.path() + "/artifact";
-  if (absl::Status status = writeArtifact(request, *code, unfinished, manifest); !status.ok()) return status;
+  if (absl::Status status = writeArtifact(request, *code, planBytes(request.plan, *built), unfinished, manifest);
+      !status.ok())
+    return status;
   // The artifact appears whole or not at all.
   std::error_code error;
   std::filesystem::rename(unfinished, request.artifact_path, error);

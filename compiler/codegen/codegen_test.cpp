@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/check_workload.h"
-#include "compiler/codegen/testing/loaded_unit.h"
 #include "compiler/codegen/testing/product_tree.h"
 #include "proto/failure.h"
 

@@ -80,8 +80,7 @@ TEST_P(Loops, MixedTypesAndSelect) {
                    "%f = arith.sitofp %i0 : " + integer + " to " + real + "\n    %r = arith.addf %f, %i1 : " + real);
   std::vector<Tensor> results{cast};
   if (engine_() % 2) results.push_back(chosen);
-  checkWorkload(text.finish(results),
-                {.seed = GetParam(), .integer_range = 20, .tolerance = real == "f16" ? 2e-3 : 1e-5});
+  checkWorkload(text.finish(results), {.seed = GetParam(), .integer_range = 20});
 }
 
 TEST_P(Loops, Reductions) {

@@ -37,8 +37,13 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!main) return failureStatus(v1::Failure::INTERNAL, "the imported module has no function @main");
 
   std::vector<v1::RewriteCount> rewrites;
+  absl::Status observed = options.observer ? options.observer->imported(model) : absl::OkStatus();
+  auto changed = [&](const char* name) {
+    if (options.observer && observed.ok()) observed = options.observer->rewritten(name, model);
+  };
   auto count = [&](const char* name, int times) {
     if (times == 0) return;
+    changed(name);
     for (v1::RewriteCount& rewrite : rewrites) {
       if (rewrite.name() == name) return rewrite.set_count(rewrite.count() + times);
     }
@@ -48,7 +53,9 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   auto cleanUp = [&] {
     count("remove-dead-code", removeDeadCode(main));
     count("eliminate-duplicates", eliminateDuplicates(main));
-    return canonicalizeGraph(main);
+    if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+    changed("canonicalize");
+    return observed;
   };
   count("generalize-named-ops", generalizeNamedOps(main));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
@@ -99,6 +106,8 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("share-pads", sharePads(main));
   count("align-slices", alignSlices(main));
   constantsToWeights(main, model.weights);
+  changed("constants-to-weights");
+  if (!observed.ok()) return observed;
 
   std::vector<Group> groups = formGroups(main);
   std::vector<v1::Decision> chains;
@@ -108,6 +117,8 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   }
   absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups));
   if (!planned.ok()) return planned.status();
+  if (options.observer) observed = options.observer->planned(*planned);
+  if (!observed.ok()) return observed;
   *planned->plan.mutable_target() = target;
   planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
   planned->plan.mutable_report()->set_layout_transforms_before(layouts.transforms_before);

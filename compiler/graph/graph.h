@@ -19,10 +19,21 @@ struct PlannedGraph {
   std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64
 };
 
+/// Sees the graph as it was imported, after each rewrite that changed it, and what was planned of it. An error ends
+/// planning.
+class GraphObserver {
+ public:
+  virtual ~GraphObserver() = default;
+  virtual absl::Status imported(const ImportedModel& model) = 0;
+  virtual absl::Status rewritten(const std::string& rewrite, const ImportedModel& model) = 0;
+  virtual absl::Status planned(const PlannedGraph& planned) = 0;
+};
+
 struct GraphOptions {
   bool winograd = true;  ///< whether convolutions may be computed in Winograd's domain, see winograd.h
   /// Which chains and regions are merged; code generation runs them slice by slice.
   fusion::Merging chains = fusion::Merging::kWhereItPays;
+  GraphObserver* observer = nullptr;
 };
 
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.

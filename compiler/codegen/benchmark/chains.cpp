@@ -14,8 +14,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/chain_text.h"
-#include "compiler/codegen/testing/loaded_unit.h"
 
 namespace tessera::compiler::codegen::benchmark {
 namespace {
@@ -72,7 +72,7 @@ void measure(const std::string& name, const std::string& ir, const std::vector<i
   std::vector<std::string> strategies;
   for (const Tiling& tiling : tilings) {
     auto built = testing::buildByDefault(
-        testing::hostUnit(ir), tiling == phases() ? ScheduleRequest{.row_regions = false} : testing::slicesOf(tiling));
+        hostUnit(ir), tiling == phases() ? ScheduleRequest{.row_regions = false} : testing::slicesOf(tiling));
     if (!built.ok()) {
       std::printf("%-10s %s\n", name.c_str(), std::string(built.status().message()).c_str());
       return;

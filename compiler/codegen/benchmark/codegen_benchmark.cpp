@@ -18,14 +18,14 @@
 #include "compiler/codegen/benchmark/cases.h"
 #include "compiler/codegen/benchmark/fma_peak.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/codegen/testing/loaded_unit.h"
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/schedule/summary.h"
 #include "compiler/schedule/text.h"
 
 namespace {
 
 using namespace tessera::compiler::codegen::benchmark;  // NOLINT: everything of this file is about it
-using tessera::compiler::codegen::testing::LoadedUnit;
+using tessera::compiler::codegen::LoadedUnit;
 using Clock = std::chrono::steady_clock;
 
 /// Processor time of this thread, so that being preempted does not count.
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   int below = 0;
   for (const Case& each : sweep > 0 ? gemmSweep(sweep, seed) : allCases(block)) {
     if (each.name.find(only) == std::string::npos) continue;
-    auto unit = tessera::compiler::codegen::testing::hostUnit(each.ir);
+    auto unit = tessera::compiler::codegen::hostUnit(each.ir);
     tessera::compiler::ScheduleRequest request;
     if (!slice.empty()) {
       request.slices.add_order("d" + std::to_string(slice[0]));

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/chain_text.h"
 #include "compiler/codegen/testing/check_workload.h"
-#include "compiler/codegen/testing/loaded_unit.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler::codegen::testing {

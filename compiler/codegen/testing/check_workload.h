@@ -13,7 +13,6 @@ struct CheckOptions {
   unsigned seed = 1;
   double low = -1, high = 1;                             ///< range of random floating-point inputs
   int64_t integer_range = 100;                           ///< random integers lie in [-range, range)
-  double tolerance = 2e-5;                               ///< relative to the largest magnitude of the reference result
   std::function<void(v1::BuildUnit&)> adjust = nullptr;  ///< e.g. another register file
   ScheduleRequest request = {};                          ///< of the default schedule
   std::function<void(v1::Schedule&)> edit = nullptr;     ///< of the default schedule, before it is followed
@@ -23,7 +22,8 @@ struct CheckOptions {
 absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const ScheduleRequest& request = {});
 
 /// Builds the workload for this machine, runs it on random inputs with its grids cut in several ways, and
-/// compares every result with the reference interpreter and every guard byte around the results with itself.
+/// compares every result with the interpreted workload, within the bounds that its error estimates state
+/// (compiler/interpreter/element.h), and every guard byte around the results with itself.
 /// Adds GoogleTest failures; returns what was built.
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options = {});
 

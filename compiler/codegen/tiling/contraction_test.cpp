@@ -4,8 +4,8 @@
 #include <random>
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/check_workload.h"
-#include "compiler/codegen/testing/loaded_unit.h"
 #include "compiler/codegen/testing/workload_text.h"
 
 namespace tessera::compiler::codegen::testing {

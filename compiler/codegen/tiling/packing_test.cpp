@@ -5,8 +5,8 @@
 #include <random>
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/check_workload.h"
-#include "compiler/codegen/testing/loaded_unit.h"
 #include "compiler/codegen/testing/product_tree.h"
 #include "compiler/codegen/testing/workload_text.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
@@ -328,7 +328,7 @@ std::string chainOf(int count) {
 }
 
 TEST(RegisterPressure, CutsWhatWouldSpill) {
-  const CheckOptions options{.low = 1, .high = 2, .tolerance = 1e-4};
+  const CheckOptions options{.low = 1, .high = 2};
   const v1::KernelInfo fits = checkWorkload(chainOf(6), options);
   ASSERT_EQ(fits.phases_size(), 1);
   EXPECT_EQ(fits.phases(0).strategy(), "elementwise");

@@ -5,8 +5,8 @@
 
 #include <random>
 
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/chain_text.h"
-#include "compiler/codegen/testing/loaded_unit.h"
 #include "compiler/codegen/testing/product_tree.h"
 #include "compiler/schedule/text.h"
 #include "proto/failure.h"

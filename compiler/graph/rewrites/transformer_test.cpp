@@ -65,7 +65,7 @@ class TransformerTest : public PlanTest {
     ModelBuilder b(context_);
     Value x = b.input({block.rows, block.width()});
     for (int i = 0; i < 2; ++i) x = layer(b, block, x);
-    return check(b.finish({x}), 1e-4);
+    return check(b.finish({x}));
   }
 
   /// Steps that compute nothing: a copy, a transpose, a concatenation.

@@ -32,7 +32,6 @@ absl::StatusOr<ImportedModel> import(mlir::MLIRContext& context, const std::stri
 // Runs a text and gives its outputs in order.
 std::vector<Values> run(const std::string& text, const std::vector<Values>& inputs, const ImportOptions& options = {}) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  registerReferenceDialects(context);
   auto model = import(context, text, options);
   EXPECT_TRUE(model.ok()) << model.status();
   if (!model.ok()) return {};
@@ -251,7 +250,6 @@ TEST(ExpressionTest, NestingAndChainsAreBounded) {
 
 TEST(MlirTextTest, RunsLinalgAndTosa) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  registerReferenceDialects(context);
   auto model = importMlir(context,
                           writeFile(R"(
       func.func @f(%x: tensor<2x3xf32>, %y: tensor<2x3xf32> {tessera.input = "bias"}) -> tensor<2x3xf32> {

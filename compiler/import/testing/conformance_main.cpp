@@ -1,5 +1,5 @@
-// The importer's oracle: walks ONNX's backend test cases, imports each model, runs it through MLIR's default
-// lowering (reference_run.h) and compares with the expected outputs that ship with the case.
+// The oracle of importer and interpreter: walks ONNX's backend test cases, imports each model, interprets it
+// (reference_run.h) and compares with the expected outputs that ship with the case.
 //
 //   import_conformance --data DIR [--filter TEXT] [--unsupported FILE] [--verbose]
 //
@@ -132,7 +132,6 @@ Verdict runDataSet(const fs::path& model, const fs::path& folder) {
   auto inputs = readTensors(folder, "input");
   auto outputs = readTensors(folder, "output");
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  registerReferenceDialects(context);
   // Without readable data there still must be a typed error.
   auto imported = importCase(context, model, inputs.ok() ? *inputs : std::vector<ConstantPtr>{});
   std::vector<ConstantPtr> left = inputs.ok() ? *inputs : std::vector<ConstantPtr>{};

@@ -93,7 +93,6 @@ std::string writeFile(const std::string& bytes, const std::string& name) {
 
 absl::StatusOr<ImportedModel> importBytes(mlir::MLIRContext& context, const std::string& bytes,
                                           const ImportOptions& options) {
-  registerReferenceDialects(context);
   const std::string path = writeFile(bytes);
   auto imported = importOnnx(context, path, options);
   std::remove(path.c_str());

@@ -8,7 +8,7 @@
 #include "compiler/runtime/module_abi.h"
 #include "tessera/v1/plan.pb.h"
 
-namespace tessera::compiler::codegen::testing {
+namespace tessera::compiler::codegen {
 
 /// A unit for the machine this runs on: cpu and features as LLVM detects them.
 v1::BuildUnit hostUnit(const std::string& ir);
@@ -38,4 +38,4 @@ class LoadedUnit {
   std::unique_ptr<char, void (*)(void*)> workspace_, scratch_;
 };
 
-}  // namespace tessera::compiler::codegen::testing
+}  // namespace tessera::compiler::codegen

@@ -1,4 +1,4 @@
-#include "compiler/codegen/testing/loaded_unit.h"
+#include "compiler/codegen/loaded_unit.h"
 
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
 
-namespace tessera::compiler::codegen::testing {
+namespace tessera::compiler::codegen {
 namespace {
 
 /// Memory as the runtime's arena gives it: huge pages from two megabytes on.
@@ -95,4 +95,4 @@ void LoadedUnit::runPhase(int phase, const std::vector<void*>& operands, int pie
   }
 }
 
-}  // namespace tessera::compiler::codegen::testing
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,72 @@
+#include "clients/cli/verification_text.h"
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "clients/cli/output.h"
+
+namespace tessera::client {
+namespace {
+
+std::vector<const v1::VerifiedStep*> stepsOf(const v1::Plan& plan) {
+  std::vector<const v1::VerifiedStep*> steps;
+  for (const v1::VerifiedStep& step : plan.report().verified()) steps.push_back(&step);
+  for (const v1::Plan& variant : plan.variants()) {
+    for (const v1::VerifiedStep& step : variant.report().verified()) steps.push_back(&step);
+  }
+  return steps;
+}
+
+struct Count {
+  int right = 0, all = 0;
+};
+
+}  // namespace
+
+std::string verificationText(const v1::Plan& plan) {
+  Count graph, kernels;
+  int64_t undecided = 0, elements = 0;
+  const v1::VerifiedStep* worst = nullptr;
+  std::map<std::string, std::vector<std::string>> skipped;  // by reason
+  for (const v1::VerifiedStep* step : stepsOf(plan)) {
+    const bool inner = !step->place().empty() && step->step() != "kernel";  // what lies between workload and kernel
+    Count& count = step->place().empty() ? graph : kernels;
+    if (!inner) ++count.all;
+    if (!step->skipped().empty()) {
+      skipped[step->skipped()].push_back(
+          absl::StrCat(step->step(), step->place().empty() ? "" : " of ", step->place()));
+      continue;
+    }
+    if (!inner) ++count.right;
+    undecided += step->undecided();
+    elements += step->elements();
+    if (!worst || step->share() > worst->share()) worst = step;
+  }
+  std::string text = absl::StrCat("  verified ", graph.right, " of ", graph.all, " steps of the graph, ", kernels.right,
+                                  " of ", kernels.all, " kernels");
+  if (worst && worst->share() > 0) {
+    absl::StrAppendFormat(&text, "; largest error %.2g of its bound (%.2g, %s%s%s)", worst->share(), worst->bound(),
+                          worst->step(), worst->place().empty() ? "" : " of ", worst->place());
+  }
+  if (undecided > 0) absl::StrAppend(&text, "; rounding decides ", undecided, " of ", elements, " elements");
+  absl::StrAppend(&text, "\n");
+  for (const auto& [reason, steps] : skipped) {
+    constexpr size_t kNamed = 3;
+    const std::vector<std::string> named(steps.begin(), steps.begin() + std::min(kNamed, steps.size()));
+    absl::StrAppend(&text, "  not verified: ", absl::StrJoin(named, ", "),
+                    steps.size() > kNamed ? absl::StrCat(" and ", steps.size() - kNamed, " more") : "", ": ", reason,
+                    "\n");
+  }
+  return text;
+}
+
+std::string verificationJson(const v1::Plan& plan) {
+  std::vector<std::string> steps;
+  for (const v1::VerifiedStep* step : stepsOf(plan)) steps.push_back(toJson(*step));
+  return absl::StrCat("[", absl::StrJoin(steps, ","), "]");
+}
+
+}  // namespace tessera::client

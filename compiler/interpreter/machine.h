@@ -1,0 +1,54 @@
+#pragma once
+
+#include "compiler/interpreter/interpreter.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace tessera::compiler::interpreter {
+
+/// The values of a function that is being run, and the rules of operations on whole tensors.
+class Machine {
+ public:
+  explicit Machine(const Options& options);
+
+  void set(mlir::Value value, Array array) { arrays_[value] = std::move(array); }
+  void set(mlir::Value value, const Scalar& scalar) { scalars_[value] = scalar; }
+  const Array& array(mlir::Value value) const { return arrays_.at(value); }
+  Scalar scalar(mlir::Value value) const { return scalars_.at(value); }
+
+  /// Runs the operations of a block but its terminator, and forgets values behind their last use.
+  absl::Status run(mlir::Block& block);
+  /// The value, given away if `op` is the last to use it: then its elements may be written in place.
+  Array take(mlir::Value value, mlir::Operation* op);
+
+  int64_t index(mlir::OpFoldResult value) const;
+  Extents indices(llvm::ArrayRef<mlir::OpFoldResult> values) const;
+
+ private:
+  absl::Status runOne(mlir::Operation* op);
+  absl::Status runCached(mlir::linalg::LinalgOp op);
+  absl::Status runLinalg(mlir::linalg::LinalgOp op);
+  absl::Status runScalar(mlir::Operation* op);
+  absl::Status runFor(mlir::Operation* op);
+  absl::Status runIf(mlir::Operation* op);
+  absl::Status runWhile(mlir::Operation* op);
+  absl::Status yieldTo(mlir::Operation* terminator, mlir::ValueRange targets);
+  void move(mlir::Value from, mlir::Value to, mlir::Operation* op);
+  Surroundings surroundings() const;
+  const llvm::SmallVector<mlir::Value>& diesAt(mlir::Operation* op);
+  void findLastUses(mlir::Block& block);
+
+  const Options& options_;
+  int64_t unbounded_ = int64_t{1} << 62;
+  int64_t& budget_;
+  llvm::DenseMap<mlir::Value, Array> arrays_;
+  llvm::DenseMap<mlir::Value, Scalar> scalars_;
+  llvm::DenseMap<mlir::Block*, bool> analyzed_;
+  llvm::DenseMap<mlir::Operation*, llvm::SmallVector<mlir::Value>> dies_;
+};
+
+/// Rules of operations that move elements between tensors; false when it is none of them.
+absl::StatusOr<bool> runTensorOp(Machine& machine, mlir::Operation* op);
+/// The same for buffers.
+absl::StatusOr<bool> runBufferOp(Machine& machine, mlir::Operation* op);
+
+}  // namespace tessera::compiler::interpreter

@@ -1,0 +1,334 @@
+#include "compiler/verification/kernel_check.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/bufferize.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/loaded_unit.h"
+#include "compiler/interpreter/compare.h"
+#include "compiler/interpreter/interpreter.h"
+#include "compiler/interpreter/random_array.h"
+#include "compiler/target/host.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler::verification {
+namespace {
+
+using interpreter::Array;
+
+constexpr int64_t kBudget = 4'000'000'000;     // operations of one interpretation
+constexpr int64_t kPositiveToo = 200'000'000;  // what costs less is tried on a second set of inputs
+
+constexpr size_t kGuard = 256;  // bytes before and behind each operand
+constexpr char kGuardByte = 0x5b;
+
+/// Memory of one operand, aligned to 64 bytes, between bytes that nobody may write to.
+class OperandMemory {
+ public:
+  explicit OperandMemory(const std::string& content)
+      : size_(content.size()), storage_(size_ + 2 * kGuard + 64, kGuardByte) {
+    offset_ = (reinterpret_cast<uintptr_t>(storage_.data()) + kGuard + 63) / 64 * 64 -
+              reinterpret_cast<uintptr_t>(storage_.data());
+    std::memcpy(data(), content.data(), size_);
+  }
+  char* data() { return storage_.data() + offset_; }
+  std::string_view bytes() const { return {storage_.data() + offset_, size_}; }
+  bool isIntact() const {
+    const auto guards = [&](size_t from, size_t to) {
+      return std::all_of(storage_.data() + from, storage_.data() + to, [](char c) { return c == kGuardByte; });
+    };
+    return guards(0, offset_) && guards(offset_ + size_, storage_.size());
+  }
+
+ private:
+  size_t size_;
+  std::vector<char> storage_;
+  size_t offset_ = 0;
+};
+
+/// Runs all phases once, each grid cut into `pieces`, on operands of these contents; poisoned workspace and scratch.
+/// Returns what they hold afterwards. `wrong` says which operand's surroundings were written to.
+std::vector<std::string> runKernel(codegen::LoadedUnit& unit, const std::vector<std::string>& contents, int pieces,
+                                   std::string& wrong) {
+  std::vector<OperandMemory> memory(contents.begin(), contents.end());
+  std::vector<void*> operands;
+  for (OperandMemory& operand : memory) operands.push_back(operand.data());
+  unit.poison();
+  unit.run(operands, pieces);
+  std::vector<std::string> result;
+  for (const OperandMemory& operand : memory) {
+    if (!operand.isIntact()) wrong = absl::StrCat("it wrote beside operand ", result.size());
+    result.emplace_back(operand.bytes());
+  }
+  return result;
+}
+
+/// One set of inputs and what the workload makes of it.
+struct Trial {
+  std::vector<Array> arguments, results;
+};
+
+class KernelCheck {
+ public:
+  KernelCheck(const v1::BuildUnit& unit, const v1::BuiltObject& built, uint64_t seed)
+      : unit_(unit), built_(built), seed_(seed) {}
+
+  absl::Status run();
+  std::vector<v1::VerifiedStep> steps() const { return steps_; }
+
+ private:
+  absl::Status interpretWorkload(mlir::func::FuncOp func);
+  absl::StatusOr<Trial> attempt(mlir::func::FuncOp func, interpreter::InputRange range, int64_t& left) const;
+  absl::Status checkNormalized(mlir::func::FuncOp func);
+  absl::Status checkBuffers(mlir::func::FuncOp func);
+  absl::Status checkNative();
+  /// Runs a built unit; the results' differences, the worst first in `text`; empty when all are within bounds.
+  absl::StatusOr<std::string> differenceOf(const v1::BuiltObject& built, v1::VerifiedStep* report) const;
+  std::string blame() const;
+  std::string compareAll(const Trial& trial, const std::vector<Array>& found, v1::VerifiedStep* report) const;
+  v1::VerifiedStep stepNamed(const std::string& name) const;
+  void skip(const std::string& step, const std::string& why);
+  absl::Status failed(const std::string& step, const std::string& text) const;
+
+  const v1::BuildUnit& unit_;
+  const v1::BuiltObject& built_;
+  uint64_t seed_;
+  std::vector<Trial> trials_;
+  std::vector<v1::VerifiedStep> steps_;
+};
+
+/// Whether a step cannot be looked at, rather than being wrong.
+bool isLimit(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnimplemented || status.code() == absl::StatusCode::kResourceExhausted ||
+         status.code() == absl::StatusCode::kFailedPrecondition;
+}
+
+std::string limitText(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kResourceExhausted
+             ? absl::StrCat("interpreting it takes more than ", kBudget, " operations")
+             : std::string(status.message());
+}
+
+v1::VerifiedStep KernelCheck::stepNamed(const std::string& name) const {
+  v1::VerifiedStep step;
+  step.set_step(name);
+  step.set_place(unit_.symbol());
+  return step;
+}
+
+void KernelCheck::skip(const std::string& step, const std::string& why) {
+  steps_.push_back(stepNamed(step));
+  steps_.back().set_skipped(why);
+}
+
+absl::Status KernelCheck::failed(const std::string& step, const std::string& text) const {
+  return failureStatus(v1::Failure::INTERNAL,
+                       absl::StrCat("verification: ", step, " of workload ", unit_.symbol(), ": ", text));
+}
+
+std::string KernelCheck::compareAll(const Trial& trial, const std::vector<Array>& found,
+                                    v1::VerifiedStep* report) const {
+  std::string text;
+  for (size_t r = 0; r < trial.results.size(); ++r) {
+    const interpreter::Difference difference = interpreter::compare(trial.results[r], found[r]);
+    if (report) {
+      report->set_elements(report->elements() + difference.elements);
+      report->set_undecided(report->undecided() + difference.undecided);
+      report->set_largest_error(std::max(report->largest_error(), difference.largest_error));
+      if (difference.share > report->share()) {
+        report->set_share(difference.share);
+        report->set_bound(difference.bound);
+      }
+    }
+    if (difference.isWithin()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "result ", r, ", ",
+                    interpreter::describe(difference, trial.results[r].storage->element));
+  }
+  return text;
+}
+
+absl::StatusOr<Trial> KernelCheck::attempt(mlir::func::FuncOp func, interpreter::InputRange range,
+                                           int64_t& left) const {
+  Trial trial;
+  for (mlir::Type type : func.getArgumentTypes()) {
+    ++range.seed;
+    auto tensor = llvm::cast<mlir::RankedTensorType>(type);
+    trial.arguments.push_back(
+        interpreter::randomArray(interpreter::elementOf(tensor.getElementType()), tensor.getShape(), range));
+  }
+  interpreter::Options options;
+  options.budget = &left;
+  absl::StatusOr<std::vector<Array>> results = interpreter::interpret(func, trial.arguments, options);
+  if (!results.ok()) return results.status();
+  trial.results = *std::move(results);
+  return trial;
+}
+
+absl::Status KernelCheck::interpretWorkload(mlir::func::FuncOp func) {
+  if (interpreter::operationsOf(func) > kBudget) return absl::ResourceExhaustedError("");
+  absl::Status status;
+  for (const interpreter::InputRange& range : interpreter::inputRanges(seed_ * 1000)) {
+    int64_t left = kBudget;
+    absl::StatusOr<Trial> trial = attempt(func, range, left);
+    status = trial.status();
+    if (status.code() == absl::StatusCode::kOutOfRange) continue;
+    if (!status.ok()) return status;
+    trials_.push_back(*std::move(trial));
+    if (kBudget - left > kPositiveToo) return status;
+    // Logarithms and roots of what lies in [-1, 1] are NaN half of the time: once more without signs.
+    interpreter::InputRange positive = range;
+    positive.low = 0.0625;
+    positive.seed += 500;
+    trial = attempt(func, positive, left);
+    if (trial.ok()) trials_.push_back(*std::move(trial));
+    return absl::OkStatus();
+  }
+  return status;
+}
+
+absl::Status KernelCheck::checkNormalized(mlir::func::FuncOp func) {
+  v1::VerifiedStep step = stepNamed("normalize");
+  for (const Trial& trial : trials_) {
+    int64_t left = 2 * kBudget;
+    interpreter::Options options;
+    options.budget = &left;
+    absl::StatusOr<std::vector<Array>> found = interpreter::interpret(func, trial.arguments, options);
+    if (!found.ok()) {
+      if (!isLimit(found.status())) return failed("normalize", std::string(found.status().message()));
+      skip("normalize", limitText(found.status()));
+      return absl::OkStatus();
+    }
+    const std::string text = compareAll(trial, *found, &step);
+    if (!text.empty()) return failed("normalize", text);
+  }
+  steps_.push_back(step);
+  return absl::OkStatus();
+}
+
+absl::Status KernelCheck::checkBuffers(mlir::func::FuncOp func) {
+  v1::VerifiedStep step = stepNamed("bufferize");
+  for (const Trial& trial : trials_) {
+    int64_t left = 2 * kBudget;
+    interpreter::Options options;
+    options.budget = &left;
+    // Buffers are written to: each its own.
+    std::vector<Array> buffers;
+    for (const Array& argument : trial.arguments) buffers.push_back(interpreter::ownedDense(argument));
+    for (const Array& result : trial.results) {
+      buffers.push_back(interpreter::makeArray(result.storage->element, result.shape, /*poisoned=*/true));
+    }
+    absl::StatusOr<std::vector<Array>> done = interpreter::interpret(func, buffers, options);
+    if (!done.ok()) {
+      if (!isLimit(done.status())) return failed("bufferize", std::string(done.status().message()));
+      skip("bufferize", limitText(done.status()));
+      return absl::OkStatus();
+    }
+    const size_t count = trial.arguments.size();
+    const std::string text = compareAll(trial, {buffers.begin() + static_cast<int64_t>(count), buffers.end()}, &step);
+    if (!text.empty()) return failed("bufferize", text);
+    for (size_t i = 0; i < count; ++i) {
+      if (!interpreter::compare(trial.arguments[i], buffers[i]).isWithin()) {
+        return failed("bufferize", absl::StrCat("argument ", i, " was written to"));
+      }
+    }
+  }
+  steps_.push_back(step);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& built, v1::VerifiedStep* report) const {
+  auto loaded = codegen::LoadedUnit::load(built);
+  if (!loaded.ok()) return loaded.status();
+  for (const Trial& trial : trials_) {
+    for (const int pieces : {1, 3}) {
+      std::vector<std::string> contents;
+      for (const Array& argument : trial.arguments) contents.push_back(interpreter::toBytes(argument));
+      for (const Array& result : trial.results) {
+        contents.emplace_back(result.elements() * interpreter::elementBytes(result.storage->element), '\xff');
+      }
+      std::string wrong;
+      const std::vector<std::string> left = runKernel(**loaded, contents, pieces, wrong);
+      if (!wrong.empty()) return wrong;
+      std::vector<Array> found;
+      for (size_t r = 0; r < trial.results.size(); ++r) {
+        const Array& expected = trial.results[r];
+        const std::string& bytes = left[trial.arguments.size() + r];
+        found.push_back(interpreter::fromBytes(expected.storage->element, expected.shape, bytes));
+      }
+      const std::string text = compareAll(trial, found, report);
+      if (!text.empty()) return absl::StrCat(text, ", grid in ", pieces, pieces == 1 ? " piece" : " pieces");
+      for (size_t i = 0; i < trial.arguments.size(); ++i) {
+        if (left[i] != contents[i]) return absl::StrCat("it wrote to argument ", i);
+      }
+    }
+  }
+  return std::string();
+}
+
+/// Which part of code generation it is: the same workload in simpler forms.
+std::string KernelCheck::blame() const {
+  std::string text;
+  for (const auto& [request, name] : {std::pair(ScheduleRequest{.row_regions = false}, "without slices"),
+                                      std::pair(ScheduleRequest{.scalar = true}, "on plain loops")}) {
+    v1::BuildUnit simpler = unit_;
+    absl::StatusOr<v1::Schedule> schedule = defaultSchedule(simpler, request);
+    if (!schedule.ok()) continue;
+    *simpler.mutable_schedule() = *std::move(schedule);
+    absl::StatusOr<v1::BuiltObject> built = buildObject(simpler);
+    if (!built.ok()) continue;
+    absl::StatusOr<std::string> difference = differenceOf(*built, nullptr);
+    if (!difference.ok()) continue;
+    absl::StrAppend(&text, "; ", name, " it is ", difference->empty() ? "right" : "wrong");
+  }
+  return text;
+}
+
+absl::Status KernelCheck::checkNative() {
+  const std::vector<v1::Failure> problems = hostProblems(unit_.code(), hostInfo());
+  if (!problems.empty()) {
+    skip("kernel", problems[0].message());
+    return absl::OkStatus();
+  }
+  v1::VerifiedStep step = stepNamed("kernel");
+  absl::StatusOr<std::string> difference = differenceOf(built_, &step);
+  if (!difference.ok()) return failed("kernel", std::string(difference.status().message()));
+  if (!difference->empty()) return failed("kernel", absl::StrCat(*difference, blame()));
+  steps_.push_back(step);
+  return absl::OkStatus();
+}
+
+absl::Status KernelCheck::run() {
+  mlir::DialectRegistry registry;
+  codegen::registerCodegenDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  auto module = codegen::parseWorkload(context, unit_.ir());
+  if (!module.ok()) return module.status();
+  mlir::func::FuncOp func = *(*module)->getOps<mlir::func::FuncOp>().begin();
+  if (absl::Status status = interpretWorkload(func); !status.ok()) {
+    const std::string why = status.code() == absl::StatusCode::kOutOfRange
+                                ? absl::StrCat("no inputs were found that it is defined for: ", status.message())
+                                : limitText(status);
+    for (const char* step : {"normalize", "bufferize", "kernel"}) skip(step, why);
+    return absl::OkStatus();
+  }
+  if (absl::Status status = codegen::normalizeTensors(func); !status.ok()) return status;
+  if (absl::Status status = checkNormalized(func); !status.ok()) return status;
+  if (absl::Status status = codegen::bufferizeWorkload(func); !status.ok()) return status;
+  if (absl::Status status = checkBuffers(func); !status.ok()) return status;
+  return checkNative();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::VerifiedStep>> checkKernel(const v1::BuildUnit& unit, const v1::BuiltObject& built,
+                                                          uint64_t seed) {
+  KernelCheck check(unit, built, seed);
+  if (absl::Status status = check.run(); !status.ok()) return status;
+  return check.steps();
+}
+
+}  // namespace tessera::compiler::verification

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+
+#include "compiler/graph/graph.h"
+#include "compiler/import/import.h"
+#include "compiler/interpreter/interpreter.h"
+
+/// Models and plans, interpreted.
+namespace tessera::compiler::verification {
+
+/// Weights as arrays, once for each of the bytes they are views of.
+class WeightArrays {
+ public:
+  const interpreter::Array& of(const Weight& weight, mlir::RankedTensorType type);
+
+ private:
+  struct Entry {
+    std::shared_ptr<const void> owner;  // keeps the address taken
+    interpreter::Array array;
+  };
+  std::map<std::pair<const char*, size_t>, Entry> entries_;
+};
+
+/// Runs @main on the model's inputs; returns its outputs, then the extents that it computes.
+absl::StatusOr<std::vector<interpreter::Array>> runMain(const ImportedModel& model,
+                                                        const std::vector<interpreter::Array>& inputs,
+                                                        WeightArrays& weights, const interpreter::Options& options);
+
+/// What a step of a plan computed.
+using StepObserver = std::function<void(const v1::Step& step, const std::vector<interpreter::Array>& results)>;
+
+/// Runs a plan as a runtime would: weights at their offsets, steps in order over one arena whose bytes are poisoned
+/// beforehand, operands at their buffers' offsets; each workload is interpreted. Returns the outputs, then the extents.
+/// `context` is where workloads are parsed.
+absl::StatusOr<std::vector<interpreter::Array>> runPlan(mlir::MLIRContext& context, const PlannedGraph& planned,
+                                                        const std::vector<interpreter::Array>& inputs,
+                                                        const interpreter::Options& options,
+                                                        const StepObserver& observer = nullptr);
+
+/// The element type that a tensor of the API has in buffers; booleans take a byte.
+interpreter::Element elementOf(const v1::TensorSpec& spec);
+
+}  // namespace tessera::compiler::verification

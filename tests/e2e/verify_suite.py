@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+"""`tessera compile --verify`: every step of the compiler and every kernel held against an interpreter."""
+# suite: timeout=900
+
+import pathlib
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of
+from models import catalog
+from suite import check, check_equal, run
+
+LIMIT_S = 400
+# Every kind of rewrite: Winograd, layouts, merged products, slices, recurrences, channel shuffles, gathers.
+MODELS = ("mlp", "squeezenet1_1", "bert_tiny_shapes", *(catalog.REDUCED[name] for name in
+          ("shufflenet_v1", "vit_b16", "gpt2", "mi_lstm")))
+SMALL = {"squeezenet1_1": {"x": (1, 3, 48, 48)}}
+
+
+def verify(service, model, *arguments):
+    """The finished job, and the steps that were verified."""
+    printed = service.cli("compile", model, "--json", "--verify", "-o", service.scratch("model.tsra"), *arguments,
+                          timeout=LIMIT_S).json
+    return printed["job"], printed["verified"]
+
+
+def steps_are_right(service, model, shapes):
+    flags = [word for name, shape in shapes.items() for word in ("--shape", f"{name}={'x'.join(map(str, shape))}")]
+    job, steps = verify(service, model, "--target", "host", *flags)
+    names = [step["step"] for step in steps]
+    check_equal(names[0], "import", "the first step")
+    check("plan" in names, f"the plan was not looked at: {names}")
+    kernels = [step for step in steps if step["step"] == "kernel"]
+    check_equal(len(kernels), job["compile_result"]["workloads"], "kernels")
+    check_equal([step for step in steps if step["skipped"]], [], "skipped")
+    for step in steps:
+        check(float(step["share"]) <= 1, step)
+        check(int(step["elements"]) > 0, step)
+    undecided = sum(int(step["undecided"]) for step in steps)
+    elements = sum(int(step["elements"]) for step in steps)
+    check(undecided <= elements / 100, f"rounding decides {undecided} of {elements} elements")
+    return steps
+
+
+def model_is_right(service, spec):
+    steps_are_right(service, model_path(spec), SMALL.get(spec) or shapes_of(model_inputs(spec, 1)))
+
+
+def resnet_goes_through_every_stage(service):
+    steps = steps_are_right(service, model_path("resnet18"), {"x": (1, 3, 64, 64)})
+    names = {step["step"] for step in steps}
+    for stage in ("generalize-named-ops", "fold-constants", "fuse-elementwise", "fold-scales", "assign-layouts", "plan",
+                  "normalize", "bufferize", "kernel"):
+        check(stage in names, f"{stage} is not among {sorted(names)}")
+    check(any(float(step["largest_error"]) > 0 for step in steps if step["step"] == "kernel"),
+          "kernels in single precision cannot all be exact")
+
+
+def verified_is_another_request(service):
+    flags = ("--target", "host", "--shape", "x=2x64")
+    model = model_path("tiny")
+    shapes = shapes_of(model_inputs("tiny", 1))
+    flags = ["--target", "host", *(word for name, shape in shapes.items()
+                                   for word in ("--shape", f"{name}={'x'.join(map(str, shape))}"))]
+    plain = service.cli("compile", model, "--json", "-o", service.scratch("tiny.tsra"), *flags).json["job"]
+    check(not plain["cached"], "nothing was compiled before")
+    first, steps = verify(service, model, *flags)
+    check(not first["cached"], "a compilation that was not verified is no answer")
+    again, same = verify(service, model, *flags)
+    check(again["cached"], "verified before")
+    check_equal(same, steps, "what was verified comes with the artifact")
+    text = service.cli("compile", model, "--verify", "-o", service.scratch("tiny.tsra"), *flags).out
+    check("verified" in text and "kernels; largest error" in text, text)
+
+
+def what_is_skipped_is_named(service):
+    shape = ("--shape", "x=1x3x64x64")
+    _, steps = verify(service, model_path("resnet18"), "--target", "neoverse-n1", *shape)
+    kernels = [step for step in steps if step["step"] == "kernel"]
+    check(kernels and all("aarch64" in step["skipped"] for step in kernels), kernels[:1])
+    check(all(not step["skipped"] for step in steps if step["step"] != "kernel"), "the rest needs no such host")
+    text = service.cli("compile", model_path("matmul:m=1999,k=1999,n=1999"), "--verify", "--target", "host", "--shape",
+                       "a=1999x1999", "-o", service.scratch("large.tsra"), expect=None, timeout=LIMIT_S)
+    check_equal(text.code, 0, text)
+    check("not verified: import" in text.out and "operations" in text.out, text)
+
+
+def main():
+    with Service(workers=2) as service:
+        cases = [(f"{spec}: every step is right", lambda spec=spec: model_is_right(service, spec)) for spec in MODELS]
+        cases += [("resnet18 goes through every stage", lambda: resnet_goes_through_every_stage(service)),
+                  ("a verified compilation is another request", lambda: verified_is_another_request(service)),
+                  ("what is skipped is named, with the reason", lambda: what_is_skipped_is_named(service))]
+        return run("verify", cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
