@@ -5,43 +5,12 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "proto/failure_class.h"
 
 namespace tessera {
 namespace {
 
 constexpr char kPayloadType[] = "type.googleapis.com/tessera.v1.Failure";
-
-absl::StatusCode codeOf(v1::Failure::Reason reason) {
-  switch (reason) {
-    case v1::Failure::INVALID_MODEL:
-    case v1::Failure::UNBOUND_DIMENSION:
-    case v1::Failure::INVALID_TARGET:
-    case v1::Failure::INVALID_INPUT:
-    case v1::Failure::INVALID_SCHEDULE:
-      return absl::StatusCode::kInvalidArgument;
-    case v1::Failure::UNSUPPORTED_OPERATOR:
-      return absl::StatusCode::kUnimplemented;
-    case v1::Failure::LIMIT_EXCEEDED:
-    case v1::Failure::OUT_OF_MEMORY:
-      return absl::StatusCode::kResourceExhausted;
-    case v1::Failure::MISSING_BLOB:
-      return absl::StatusCode::kNotFound;
-    case v1::Failure::INCOMPATIBLE_HOST:
-    case v1::Failure::QUARANTINED:
-      return absl::StatusCode::kFailedPrecondition;
-    case v1::Failure::RUN_DEADLINE_EXCEEDED:
-    case v1::Failure::QUEUE_DEADLINE_EXCEEDED:
-      return absl::StatusCode::kDeadlineExceeded;
-    case v1::Failure::LEASE_LOST:
-      return absl::StatusCode::kAborted;
-    case v1::Failure::SANDBOX_VIOLATION:
-      return absl::StatusCode::kPermissionDenied;
-    case v1::Failure::CANCELLED:
-      return absl::StatusCode::kCancelled;
-    default:
-      return absl::StatusCode::kInternal;
-  }
-}
 
 /// Bytes of the UTF-8 character that `text` begins with; 0 when it begins with none.
 size_t characterBytes(std::string_view text) {
@@ -90,7 +59,7 @@ v1::Failure quotable(const v1::Failure& given) {
 
 absl::Status failureStatus(const v1::Failure& given) {
   const v1::Failure failure = quotable(given);
-  absl::Status status(codeOf(failure.reason()), failure.message());
+  absl::Status status(classOf(failure.reason()).code, failure.message());
   // By view: Cord's string constructors are templates whose mangling differs between g++ 12 and clang 22.
   const std::string bytes = failure.SerializeAsString();
   status.SetPayload(kPayloadType, absl::Cord(absl::string_view(bytes)));

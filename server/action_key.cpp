@@ -171,6 +171,7 @@ std::string requestHash(const v1::CreateJobRequest& request) {
   v1::CreateJobRequest content = request;
   content.clear_request_id();
   content.clear_validate_only();
+  content.clear_client();
   return storage::sha256Hex(canonicalBytes(content));
 }
 

@@ -26,7 +26,7 @@ ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const
 /// The key under which the object of a BuildUnit blob is kept.
 std::string buildKey(const std::string& unit_sha256, const std::string& compiler_version);
 
-/// SHA-256 of what a client asked for: all of the request but request_id and validate_only.
+/// SHA-256 of what a client asked for: all of the request but request_id, validate_only and client.
 std::string requestHash(const v1::CreateJobRequest& request);
 
 }  // namespace tessera::server

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 namespace tessera::server {
@@ -10,6 +11,7 @@ struct Limits {
   int64_t max_model_bytes = int64_t{2} << 30;  ///< an ONNX file cannot be larger: protobuf's own limit
   int64_t max_blob_bytes = int64_t{64} << 30;
   int max_message_bytes = 16 << 20;
+  std::chrono::milliseconds upload_silence{60'000};  ///< an upload that sends nothing for so long is ended
 
   static constexpr int kMaxDigests = 10'000;
   static constexpr int kMaxChunkBytes = 1 << 20;
@@ -31,6 +33,8 @@ struct Limits {
   static constexpr int64_t kMaxTimeoutUs = int64_t{7} * 24 * 3600 * 1'000'000;  ///< a week
   static constexpr int kMaxFilterLength = 4096;
   static constexpr int kMaxWorkerIdLength = 128;
+  static constexpr int kMaxTroubleLength = 1024;
+  static constexpr int kMaxClientLength = 128;
   static constexpr int kMaxSlots = 1024;
   static constexpr int kMaxOperators = 10'000;
 };

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -46,6 +47,9 @@ struct Flags {
   double lease_s = 10;
   double heartbeat_s = 0.5;
   double run_timeout_s = 600;
+  double queue_timeout_s = 24 * 3600;
+  double total_timeout_s = 48 * 3600;
+  double no_worker_s = 600;
   double drain_timeout_s = 30;
   uint64_t max_model_bytes = uint64_t{2} << 30;
   uint64_t max_blob_bytes = uint64_t{64} << 30;
@@ -74,6 +78,17 @@ void addFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0.05, 60.0))
       ->capture_default_str();
   app.add_option("--run-timeout", flags.run_timeout_s, "Seconds one task may run, where the request names none")
+      ->check(CLI::Range(1.0, 604800.0))
+      ->capture_default_str();
+  app.add_option("--queue-timeout", flags.queue_timeout_s,
+                 "Seconds a job may wait to start, where the request names none")
+      ->check(CLI::Range(1.0, 604800.0))
+      ->capture_default_str();
+  app.add_option("--total-timeout", flags.total_timeout_s,
+                 "Seconds a job may take in all, where the request names none")
+      ->check(CLI::Range(1.0, 604800.0))
+      ->capture_default_str();
+  app.add_option("--no-worker-timeout", flags.no_worker_s, "Seconds after which a task fails that no live worker takes")
       ->check(CLI::Range(1.0, 604800.0))
       ->capture_default_str();
   app.add_option("--drain-timeout", flags.drain_timeout_s, "After SIGTERM, seconds for running tasks to finish")
@@ -115,6 +130,9 @@ ServerOptions serverOptions(const Flags& flags) {
   options.rules.lease_us = static_cast<int64_t>(flags.lease_s * 1e6);
   options.rules.heartbeat_us = static_cast<int64_t>(flags.heartbeat_s * 1e6);
   options.rules.run_timeout_us = static_cast<int64_t>(flags.run_timeout_s * 1e6);
+  options.rules.queue_timeout_us = static_cast<int64_t>(flags.queue_timeout_s * 1e6);
+  options.rules.total_timeout_us = static_cast<int64_t>(flags.total_timeout_s * 1e6);
+  options.rules.no_worker_us = static_cast<int64_t>(flags.no_worker_s * 1e6);
   options.rules.task_memory_bytes = static_cast<int64_t>(flags.task_memory_bytes);
   return options;
 }
@@ -126,7 +144,13 @@ SupervisorOptions supervisorOptions(const Flags& flags, const std::string& addre
   if (options.binary.empty()) {
     options.binary = (fs::read_symlink("/proc/self/exe").parent_path() / "tessera-worker").string();
   }
-  options.arguments = {"--server", address, "--log-level", flags.log_level, "--die-with-parent"};
+  options.arguments = {"--server",
+                       address,
+                       "--log-level",
+                       flags.log_level,
+                       "--die-with-parent",
+                       "--sharing",
+                       std::to_string(std::max(1, flags.workers))};
   options.arguments.insert(options.arguments.end(), flags.worker_arguments.begin(), flags.worker_arguments.end());
   options.final_codes = {worker::kWorkerUsage, worker::kWorkerVersionMismatch};
   options.scratch_folder = (fs::path(flags.data_dir) / "workers").string();

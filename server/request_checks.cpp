@@ -180,6 +180,8 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
 absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& limits) {
   TESSERA_TRY(checkText("request_id", request.request_id(), Limits::kMaxRequestIdLength, true));
   TESSERA_TRY(checkRange("queue_timeout_us", request.queue_timeout_us(), 0, Limits::kMaxTimeoutUs));
+  TESSERA_TRY(checkRange("total_timeout_us", request.total_timeout_us(), 0, Limits::kMaxTimeoutUs));
+  TESSERA_TRY(checkText("client", request.client(), Limits::kMaxClientLength, true));
   TESSERA_TRY(checkRange("run_timeout_us", request.run_timeout_us(), 0, Limits::kMaxTimeoutUs));
   TESSERA_TRY(checkRange("priority", request.priority(), -Limits::kMaxPriority, Limits::kMaxPriority));
   switch (request.spec_case()) {

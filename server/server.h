@@ -14,7 +14,7 @@
 namespace tessera::server {
 
 struct ServerOptions {
-  std::vector<std::string> listen = {"127.0.0.1:7077"};  ///< host:port (port 0: any free one) or unix:/path
+  std::vector<std::string> listen = {"127.0.0.1:7400"};  ///< host:port (port 0: any free one) or unix:/path
   Limits limits;
   Rules rules;               ///< compiler_version empty: this build's
   int control_threads = 16;  ///< transactions; several share a commit

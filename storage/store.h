@@ -35,6 +35,18 @@ struct Page {
   std::string next_page_token;  ///< empty: the last page
 };
 
+/// Which READY task comes next: of the highest priority; there, the earliest turn; then the latest phase of a job
+/// (ASSEMBLE before BUILD before PLAN, so that what was begun is finished first), the earliest ready time, and the one
+/// that was put first.
+struct QueueQuery {
+  std::vector<v1::TaskKind> kinds = {};  ///< empty = all
+  /// Whether the caller can have this one; else those behind it are asked about. Empty: any.
+  std::function<bool(const v1::Task&)> accept = {};
+  /// A task gains one priority for each `ageing_us` it is ready; 0: none.
+  int64_t now_us = 0;
+  int64_t ageing_us = 0;
+};
+
 /// Reads. Within a transaction they see its own writes. Single getters answer NOT_FOUND.
 class Reader {
  public:
@@ -49,15 +61,19 @@ class Reader {
   virtual absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) = 0;
   /// Jobs of an action that are QUEUED or RUNNING, in the order they were inserted.
   virtual absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) = 0;
+  /// The first of them. NOT_FOUND when there is none.
+  virtual absl::StatusOr<std::string> firstLivingJobOfAction(const std::string& action_id) = 0;
   /// QUEUED jobs whose queue deadline is at or before `now_us`.
   virtual absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) = 0;
+  /// QUEUED and RUNNING jobs whose total deadline is at or before `now_us`.
+  virtual absl::StatusOr<std::vector<std::string>> jobsPastDeadline(int64_t now_us) = 0;
   /// Events with sequence > cursor, ascending, at most `limit`.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> eventsAfter(const std::string& job_id, int64_t cursor,
                                                                 int limit) = 0;
 
   virtual absl::StatusOr<v1::Action> getAction(const std::string& id) = 0;
-  /// The QUEUED or RUNNING action with this key.
-  virtual absl::StatusOr<v1::Action> livingActionByKey(const std::string& key) = 0;
+  /// The QUEUED or RUNNING actions with this key, oldest first.
+  virtual absl::StatusOr<std::vector<v1::Action>> livingActionsByKey(const std::string& key) = 0;
   /// The artifact most recently built under this action key.
   virtual absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) = 0;
   /// Up to `limit` actions that share key component hashes with `components`, most shared first, then newest.
@@ -69,11 +85,14 @@ class Reader {
   virtual absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) = 0;
   virtual absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) = 0;
-  /// The next READY task for a worker that takes `kinds` (empty = all): highest priority, then the earliest
-  /// ready time, then the one that was put first.
-  virtual absl::StatusOr<v1::Task> nextReadyTask(const std::vector<v1::TaskKind>& kinds) = 0;
-  /// READY tasks ahead of this one; 0 when it is not READY.
+  /// The next READY task that `query` asks for. NOT_FOUND when there is none.
+  virtual absl::StatusOr<v1::Task> nextReadyTask(const QueueQuery& query) = 0;
+  /// Up to `limit` READY tasks of a kind that are ready since `since_us` or longer, the oldest first.
+  virtual absl::StatusOr<std::vector<v1::Task>> readySince(v1::TaskKind kind, int64_t since_us, int limit) = 0;
+  /// Other READY tasks of this one's priority and above: at most so many go before it. 0 when it is not READY.
   virtual absl::StatusOr<int> queuePosition(const std::string& task_id) = 0;
+  /// All READY tasks.
+  virtual absl::StatusOr<int64_t> queueLength() = 0;
   virtual absl::StatusOr<std::vector<v1::Task>> leasedTasks() = 0;
 
   /// The object blob of an earlier build with this key.
@@ -102,6 +121,12 @@ class Transaction : public Reader {
   virtual absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) = 0;
   virtual absl::Status putAction(const v1::Action& action) = 0;
   virtual absl::Status putTask(const v1::Task& task) = 0;
+  /// The next turn of a client among the tasks of a priority: one past its last, and past all that were served.
+  virtual absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) = 0;
+  /// The same, and it is taken.
+  virtual absl::StatusOr<int64_t> takeTurn(int priority, const std::string& client) = 0;
+  /// A task with this turn has been given away.
+  virtual absl::Status turnServed(int priority, int64_t turn) = 0;
   virtual absl::Status linkTask(const std::string& action_id, const std::string& task_id) = 0;
   virtual absl::Status putObject(const std::string& build_key, const v1::Digest& object) = 0;
   virtual absl::Status putArtifact(const v1::Artifact& artifact) = 0;

@@ -23,6 +23,16 @@ v1::TaskResult failed(const absl::Status& status) {
   return result;
 }
 
+/// A step of this worker's own failed: the task may do well elsewhere. What says already whose fault it is stays, and
+/// so does what the server refuses.
+v1::TaskResult workerFault(const absl::Status& status) {
+  v1::TaskResult result = failed(status);
+  if (result.failure().reason() == v1::Failure::INTERNAL && !absl::IsInvalidArgument(status)) {
+    result.mutable_failure()->set_reason(v1::Failure::WORKER_FAULT);
+  }
+  return result;
+}
+
 absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSpec& task, const AttemptFolder& folder,
                          Cancellation& attempt) {
   const BlobSource download = [&](const v1::Digest& digest, const ByteSink& sink) {
@@ -48,15 +58,19 @@ absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSp
 v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, Heartbeat& heartbeat,
                     Cancellation& attempt) {
   auto folder = environment.scratch.newAttempt();
-  if (!folder.ok()) return failed(folder.status());
-  if (absl::Status status = fetchInputs(environment, task, *folder, attempt); !status.ok()) return failed(status);
+  if (!folder.ok()) return workerFault(folder.status());
+  if (absl::Status status = fetchInputs(environment, task, *folder, attempt); !status.ok()) {
+    return workerFault(status);
+  }
+  heartbeat.taskRuns(true);
   v1::TaskResult result = runTask(
       environment.runner, task, *folder, [&](const v1::Progress& progress) { heartbeat.setProgress(progress); },
       attempt);
+  heartbeat.taskRuns(false);
   heartbeat.resultIsComplete();
   if (attempt.cancelled()) return result;
   absl::Status stored = storeOutputs(result, *folder, environment.blobs, environment.cache, attempt);
-  return stored.ok() ? result : failed(stored);
+  return stored.ok() ? result : workerFault(stored);
 }
 
 /// Hands the result in until the server has taken or refused it, or `give_up` says that it is enough.

@@ -11,6 +11,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "proto/failure.h"
 #include "workers/content_hash.h"
 #include "workers/file_descriptor.h"
 
@@ -32,8 +33,9 @@ absl::Status writeAll(int fd, std::string_view bytes, const std::string& path) {
 }
 
 absl::Status mismatch(const v1::Digest& wanted, const std::string& sha256, int64_t bytes) {
-  return absl::DataLossError(absl::StrCat("blob ", wanted.sha256(), " of ", wanted.size_bytes(), " bytes arrived as ",
-                                          sha256, " of ", bytes, " bytes"));
+  // The server hashes what it sends: it went wrong on the way here, or here.
+  return failureStatus(v1::Failure::WORKER_FAULT, absl::StrCat("blob ", wanted.sha256(), " of ", wanted.size_bytes(),
+                                                               " bytes arrived as ", sha256, " of ", bytes, " bytes"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "proto/failure.h"
 #include "workers/content_hash.h"
 #include "workers/testing/temporary_folder.h"
 
@@ -71,7 +72,7 @@ TEST_F(BlobCacheTest, WrongContentNeverEnters) {
   open(100);
   for (const char* wrong : {"contenu", "conten", "contents", ""}) {
     const absl::Status status = provide(digestOf("content"), wrong);
-    EXPECT_TRUE(absl::IsDataLoss(status)) << wrong << ": " << status;
+    EXPECT_EQ(failureOf(status).reason(), v1::Failure::WORKER_FAULT) << wrong << ": " << status;
     EXPECT_FALSE(fs::exists(last_));
   }
   EXPECT_EQ(cache_->stats().blobs, 0);

@@ -82,9 +82,9 @@ Failure ofExit(const ChildEnd& end, const ChildSpec& spec) {
     case kTaskOutOfMemory:
       return outOfMemory(end, spec.limits);
     case kTaskCannotStart:
-      return make(Failure::INTERNAL, "the task process could not set itself up");
+      return make(Failure::WORKER_FAULT, "the task process could not set itself up");
     case kTaskCannotReport:
-      return make(Failure::INTERNAL, "the task could not write its result");
+      return make(Failure::WORKER_FAULT, "the task could not write its result");
     default:
       return make(Failure::CRASHED, absl::StrCat("the task exited with status ", end.exit_code, " and no result"));
   }

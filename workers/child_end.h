@@ -16,7 +16,8 @@ namespace tessera::worker {
 /// | kTaskOutOfMemory; SIGKILL near the memory limit | OUT_OF_MEMORY         |
 /// | SIGSYS                                          | SANDBOX_VIOLATION     |
 /// | SIGXFSZ                                         | LIMIT_EXCEEDED        |
-/// | kTaskCannotStart, kTaskCannotReport, 0          | INTERNAL              |
+/// | kTaskCannotStart, kTaskCannotReport             | WORKER_FAULT          |
+/// | exit code 0                                     | INTERNAL              |
 /// | any other signal or exit code                   | CRASHED               |
 v1::Failure failureOfEnd(const ChildEnd& end, const ChildSpec& spec);
 

@@ -53,6 +53,11 @@ void Heartbeat::setProgress(const v1::Progress& progress) {
   changed_.notify_all();
 }
 
+void Heartbeat::taskRuns(bool runs) {
+  const std::lock_guard lock(mutex_);
+  running_since_ = runs ? std::optional(Clock::now()) : std::nullopt;
+}
+
 void Heartbeat::resultIsComplete() {
   const std::lock_guard lock(mutex_);
   complete_ = true;
@@ -82,6 +87,10 @@ void Heartbeat::beat() {
     const std::lock_guard lock(mutex_);
     if (has_progress_) *request.mutable_progress() = progress_;
     has_progress_ = false;
+    if (running_since_) {
+      const auto run = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - *running_since_);
+      request.set_run_us(std::max<int64_t>(1, run.count()));
+    }
   }
   while (!attempt_.cancelled() && !stopping_.cancelled()) {
     const Clock::time_point sent = Clock::now();

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "tessera/v1/worker_service.grpc.pb.h"
@@ -24,6 +25,8 @@ class Heartbeat {
 
   /// Progress to send soon; the newest counts.
   void setProgress(const v1::Progress& progress);
+  /// Its process has begun, or ended: its run deadline counts in between.
+  void taskRuns(bool runs);
   /// From now on an unreachable server does not end the attempt.
   void resultIsComplete();
 
@@ -46,6 +49,7 @@ class Heartbeat {
   bool stop_ = false;
   bool complete_ = false;
   bool has_progress_ = false;
+  std::optional<Clock::time_point> running_since_;
   v1::Progress progress_;
   Clock::time_point valid_until_;  // touched by the thread alone, once it runs
   std::thread thread_;

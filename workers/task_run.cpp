@@ -28,9 +28,9 @@ v1::TaskResult failed(v1::Failure failure) {
   return result;
 }
 
-v1::TaskResult failedInternally(std::string message) {
+v1::TaskResult failedHere(std::string message) {
   v1::Failure failure;
-  failure.set_reason(v1::Failure::INTERNAL);
+  failure.set_reason(v1::Failure::WORKER_FAULT);
   failure.set_message(std::move(message));
   return failed(std::move(failure));
 }
@@ -77,7 +77,7 @@ ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const
 v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const AttemptFolder& folder,
                        const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt) {
   if (!writeFile(folder.path() + "/task.pb", task.SerializeAsString())) {
-    return failedInternally(absl::StrCat("cannot write ", folder.path(), "/task.pb; is the worker's disk full?"));
+    return failedHere(absl::StrCat("cannot write ", folder.path(), "/task.pb; is the worker's disk full?"));
   }
   const ChildSpec spec = childSpecFor(runner, task, folder.path());
   ProgressDecoder decoder;
@@ -89,7 +89,7 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
         if (auto progress = decoder.feed(bytes)) on_progress(*progress);
       },
       spawn);
-  if (!child.ok()) return failedInternally(std::string(child.status().message()));
+  if (!child.ok()) return failedHere(std::string(child.status().message()));
   ChildEnd end;
   {
     const OnCancel stop(attempt, [&](StopReason reason) { (*child)->stop(reason); });

@@ -115,8 +115,8 @@ TEST_P(TaskRunTest, ExitCodesAreToldApart) {
   const std::pair<int, Failure::Reason> cases[] = {{0, Failure::INTERNAL},
                                                    {7, Failure::CRASHED},
                                                    {kTaskOutOfMemory, Failure::OUT_OF_MEMORY},
-                                                   {kTaskCannotStart, Failure::INTERNAL},
-                                                   {kTaskCannotReport, Failure::INTERNAL}};
+                                                   {kTaskCannotStart, Failure::WORKER_FAULT},
+                                                   {kTaskCannotReport, Failure::WORKER_FAULT}};
   for (const auto& [code, reason] : cases) {
     EXPECT_EQ(failureOf("exit:" + std::to_string(code)).reason(), reason) << code;
   }
@@ -129,7 +129,7 @@ TEST_P(TaskRunTest, ResultThatCannotBeParsedIsInternal) {
 TEST_P(TaskRunTest, MissingProgramIsNamed) {
   useProgram("/nonexistent/tessera-task", GetParam());
   const Failure failure = failureOf("succeed");
-  EXPECT_EQ(failure.reason(), Failure::INTERNAL);
+  EXPECT_EQ(failure.reason(), Failure::WORKER_FAULT);
   EXPECT_THAT(failure.message(), testing::HasSubstr("/nonexistent/tessera-task"));
 }
 
@@ -232,7 +232,7 @@ TEST_F(ForkServerTest, OutlivesTasksThatCrash) {
 TEST_F(ForkServerTest, ProgramThatCannotServeIsNamed) {
   useProgram("/bin/false", Start::kForked);
   const Failure failure = failureOf("succeed");
-  EXPECT_EQ(failure.reason(), Failure::INTERNAL);
+  EXPECT_EQ(failure.reason(), Failure::WORKER_FAULT);
   EXPECT_THAT(failure.message(), testing::HasSubstr("/bin/false --serve"));
 }
 

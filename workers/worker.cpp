@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "proto/worker_exit.h"
-#include "workers/backoff.h"
 #include "workers/rpc.h"
+#include "workers/self_check.h"
 
 namespace tessera::worker {
 namespace {
@@ -58,6 +58,7 @@ void Worker::fail(int exit_code) {
 }
 
 void Worker::work(const AttemptEnvironment& environment) {
+  Backoff pause;  // grows while nothing comes of asking
   while (!draining_.cancelled()) {
     auto session = environment.registration.session(draining_);
     if (!session.ok()) {
@@ -68,15 +69,22 @@ void Worker::work(const AttemptEnvironment& environment) {
       return;
     }
     v1::LeaseTaskResponse response;
-    if (lease(environment, *session, response)) runAttempt(environment, response.lease(), *session);
+    if (lease(environment, *session, pause, response)) runAttempt(environment, response.lease(), *session);
   }
 }
 
 // Asks once. Returns whether there is something to do.
-bool Worker::lease(const AttemptEnvironment& environment, const Session& session, v1::LeaseTaskResponse& response) {
+bool Worker::lease(const AttemptEnvironment& environment, const Session& session, Backoff& pause,
+                   v1::LeaseTaskResponse& response) {
   v1::LeaseTaskRequest request;
   request.set_worker_id(environment.worker_id);
-  request.set_wait_us(std::chrono::microseconds(options_.poll).count());
+  const SelfCheck check{environment.scratch.attemptsFolder(), options_.runner.binary, options_.min_free_bytes};
+  request.set_trouble(check.trouble());
+  if (request.trouble().empty()) {
+    request.set_wait_us(std::chrono::microseconds(options_.poll).count());
+  } else {
+    spdlog::error("this worker takes no task: {}", request.trouble());
+  }
   const auto asked = std::chrono::steady_clock::now();
   absl::Status status;
   {
@@ -84,9 +92,11 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
     CallContext context(stopping_, options_.poll + kSpareTime);
     status = toAbsl(environment.service.LeaseTask(context.get(), request, &response));
   }
-  if (status.ok() && response.has_lease()) return true;
+  if (status.ok() && response.has_lease()) {
+    pause.reset();
+    return true;
+  }
   if (draining_.cancelled()) return false;
-  Backoff pause;
   if (!status.ok()) {
     // Whatever it was, the next server that answers must know this worker before it asks again.
     spdlog::warn("no answer to the question for work: {}", std::string(status.message()));
@@ -94,6 +104,8 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
     draining_.sleepFor(pause.next());
   } else if (std::chrono::steady_clock::now() - asked < kShortAnswer) {
     draining_.sleepFor(pause.next());
+  } else {
+    pause.reset();
   }
   return false;
 }

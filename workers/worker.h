@@ -6,6 +6,7 @@
 
 #include "tessera/v1/worker_service.grpc.pb.h"
 #include "workers/attempt.h"
+#include "workers/backoff.h"
 #include "workers/cancellation.h"
 
 namespace tessera::worker {
@@ -14,6 +15,7 @@ struct WorkerOptions {
   std::string server;
   std::string scratch;
   int64_t cache_bytes = int64_t{8} << 30;
+  int64_t min_free_bytes = int64_t{64} << 20;  ///< of the scratch folder's disk, below which it takes no task
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
   Milliseconds poll{2'000};            ///< how long a question for work waits at the server; bounds an idle drain
@@ -34,7 +36,8 @@ class Worker {
 
  private:
   void work(const AttemptEnvironment& environment);
-  bool lease(const AttemptEnvironment& environment, const Session& session, v1::LeaseTaskResponse& response);
+  bool lease(const AttemptEnvironment& environment, const Session& session, Backoff& pause,
+             v1::LeaseTaskResponse& response);
   void fail(int exit_code);
 
   const WorkerOptions options_;

@@ -21,6 +21,9 @@ namespace {
 using namespace tessera;
 using namespace tessera::worker;
 
+/// Below it the task program itself cannot be mapped and start.
+constexpr int64_t kLeastMemory = int64_t{4} << 30;
+
 std::map<std::string, v1::TaskKind> taskKinds() {
   return {{"plan", v1::PLAN},       {"build", v1::BUILD},     {"assemble", v1::ASSEMBLE},
           {"execute", v1::EXECUTE}, {"profile", v1::PROFILE}, {"analyze", v1::ANALYZE}};
@@ -42,6 +45,7 @@ struct Flags {
   std::string id = hostname() + "-" + std::to_string(getpid());
   std::vector<v1::TaskKind> kinds;
   int slots = 1;
+  int sharing = 1;
   std::string log_level = "info";
   bool die_with_parent = false;
   bool execute_tasks = false;
@@ -82,8 +86,10 @@ int run(Flags& flags, const sigset_t& signals) {
   identity->set_pid(getpid());
   for (v1::TaskKind kind : flags.kinds) identity->add_kinds(kind);
   if (flags.options.runner.default_memory_bytes <= 0) {
-    // Address space is more than memory in use: mapped libraries and weights count in full.
-    flags.options.runner.default_memory_bytes = identity->host().memory_bytes();
+    // Address space is more than memory in use: mapped libraries and weights count in full. What runs at a time shares
+    // the machine.
+    flags.options.runner.default_memory_bytes =
+        std::max(kLeastMemory, identity->host().memory_bytes() / (int64_t{flags.slots} * flags.sharing));
   }
   if (!flags.execute_tasks) {
     flags.options.runner.forks = std::make_shared<ForkServer>(flags.options.runner.binary);
@@ -120,7 +126,7 @@ int main(int argc, char** argv) {
   flags.options.runner.binary = binaryBesideThis();
   CLI::App app("Leases tasks from a tesserad and runs each in a child process of its own.", "tessera-worker");
   app.set_version_flag("--version", releaseVersion());
-  app.add_option("--server", flags.options.server, "Address of tesserad, e.g. localhost:7450 or unix:/run/tessera.sock")
+  app.add_option("--server", flags.options.server, "Address of tesserad, e.g. localhost:7400 or unix:/run/tessera.sock")
       ->required();
   app.add_option("--id", flags.id, "Name of this worker, stable across its restarts")->capture_default_str();
   app.add_option("--scratch", flags.options.scratch, "Folder for inputs, outputs and the blob cache; one per worker")
@@ -129,6 +135,12 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("--slots", flags.slots, "Tasks at a time")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--sharing", flags.sharing, "Workers that share this machine's memory")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--min-free", flags.options.min_free_bytes, "Take no task with less room on the scratch folder's disk")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
   app.add_option("--kinds", flags.kinds, "Kinds of task to take; default all")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(taskKinds(), CLI::ignore_case));
@@ -139,7 +151,7 @@ int main(int argc, char** argv) {
                "Execute the program anew for every task (its own layout of the address space, 50 ms each) instead of "
                "forking one that has started");
   app.add_option("--memory-limit", flags.options.runner.default_memory_bytes,
-                 "Address space of a task that states no limit, e.g. 16GiB; default: the machine's memory")
+                 "Address space of a task that states no limit, e.g. 16GiB; default: the machine's memory, shared")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")->capture_default_str();
   app.add_flag("--die-with-parent", flags.die_with_parent, "Stop at once when the process that started this one ends");

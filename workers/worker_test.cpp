@@ -42,11 +42,12 @@ class WorkerTest : public testing::Test {
 
   std::string attempts() const { return temporary_.path() + "/scratch/attempts"; }
 
-  void startWorker(int slots = 1) {
+  void startWorker(int slots = 1, int64_t min_free_bytes = 0) {
     WorkerOptions options;
     options.server = "unix:" + temporary_.path() + "/socket";
     options.scratch = temporary_.path() + "/scratch";
     options.cache_bytes = 1 << 20;
+    options.min_free_bytes = min_free_bytes;
     options.poll = Milliseconds(100);
     options.runner.binary = TESSERA_MISBEHAVING_TASK;
     options.runner.kill_grace = Milliseconds(100);
@@ -114,9 +115,51 @@ TEST_F(WorkerTest, ProgressRidesOnHeartbeats) {
   server_.start();
   startWorker();
   const std::string id = server_.addTask(taskNamed("progress:2000"));
-  server_.waitForHeartbeat(id, [](const auto& heartbeat) { return heartbeat.progress().done() == 3; });
+  const auto beat = server_.waitForHeartbeat(id, [](const auto& each) { return each.progress().done() == 3; });
+  EXPECT_NE(beat.progress().phase(), "");
+  EXPECT_EQ(beat.worker_id(), "worker");
+  EXPECT_EQ(beat.fencing_token(), 1);
+  EXPECT_GT(beat.run_us(), 0) << "its process runs, and its deadline with it";
   server_.setVerdict(id, HeartbeatResponse::ABORT_CANCELLED);
-  server_.waitForReport(id);
+  EXPECT_EQ(server_.waitForReport(id).result().failure().reason(), Failure::CANCELLED);
+}
+
+TEST_F(WorkerTest, AWorkerThatCannotWorkSaysSoAndTakesNothing) {
+  server_.start();
+  startWorker();
+  expectWorking();
+  fs::rename(attempts(), temporary_.path() + "/aside");
+  std::ofstream(attempts()) << "no folder";
+  const std::string trouble =
+      server_.waitForQuestion([](const auto& each) { return !each.trouble().empty(); }).trouble();
+  EXPECT_THAT(trouble, testing::HasSubstr(attempts()));
+  const std::string id = server_.addTask(taskNamed("succeed:1"));
+  server_.waitForQuestion([](const auto& each) { return !each.trouble().empty(); });
+  EXPECT_EQ(server_.reports(id), 0);
+  fs::remove(attempts());
+  fs::rename(temporary_.path() + "/aside", attempts());
+  EXPECT_FALSE(server_.waitForReport(id).result().has_failure()) << "mended, it goes on by itself";
+}
+
+TEST_F(WorkerTest, TooLittleRoomIsTrouble) {
+  server_.start();
+  startWorker(1, int64_t{1} << 60);
+  const auto asked = server_.waitForQuestion([](const auto& each) { return !each.trouble().empty(); });
+  EXPECT_THAT(asked.trouble(), testing::HasSubstr("--min-free"));
+  EXPECT_EQ(asked.wait_us(), 0);
+}
+
+TEST_F(WorkerTest, ItsOwnFailuresAreTheWorkersFault) {
+  server_.start();
+  startWorker();
+  v1::TaskSpec task = taskNamed("nap:1");
+  *task.add_inputs() = server_.putBlob("content");
+  const std::string cache = temporary_.path() + "/scratch/cache";
+  expectWorking();
+  fs::remove_all(cache);
+  std::ofstream(cache) << "no folder";
+  const auto report = server_.waitForReport(server_.addTask(task));
+  EXPECT_EQ(report.result().failure().reason(), Failure::WORKER_FAULT) << report.ShortDebugString();
 }
 
 TEST_F(WorkerTest, CancelEndsTheTaskAndFreesTheSlot) {
@@ -233,7 +276,7 @@ TEST_F(WorkerTest, DamagedInputIsRefused) {
   *task.add_inputs() = server_.putBlob("content");
   server_.corruptBlob(task.inputs(0).sha256());
   const auto report = server_.waitForReport(server_.addTask(task));
-  EXPECT_EQ(report.result().failure().reason(), Failure::MISSING_BLOB);
+  EXPECT_EQ(report.result().failure().reason(), Failure::WORKER_FAULT) << "the server vouches for what it sends";
   EXPECT_THAT(report.result().failure().message(), testing::HasSubstr(task.inputs(0).sha256()));
 }
 

@@ -4,35 +4,7 @@
 
 namespace tessera::client {
 
-ExitCode exitCodeOf(const v1::Failure& failure) {
-  switch (failure.reason()) {
-    case v1::Failure::INVALID_MODEL:
-    case v1::Failure::UNBOUND_DIMENSION:
-    case v1::Failure::INVALID_TARGET:
-    case v1::Failure::INVALID_INPUT:
-    case v1::Failure::INVALID_SCHEDULE:
-    case v1::Failure::LIMIT_EXCEEDED:
-      return kExitInvalid;
-    case v1::Failure::UNSUPPORTED_OPERATOR:
-      return kExitUnsupported;
-    case v1::Failure::MISSING_BLOB:
-      return kExitNotFound;
-    case v1::Failure::INCOMPATIBLE_HOST:
-      return kExitIncompatible;
-    case v1::Failure::QUEUE_DEADLINE_EXCEEDED:
-    case v1::Failure::RUN_DEADLINE_EXCEEDED:
-      return kExitDeadline;
-    case v1::Failure::CANCELLED:
-      return kExitCancelled;
-    case v1::Failure::CRASHED:
-    case v1::Failure::OUT_OF_MEMORY:
-    case v1::Failure::SANDBOX_VIOLATION:
-    case v1::Failure::QUARANTINED:
-      return kExitCrashed;
-    default:
-      return kExitInternal;
-  }
-}
+ExitCode exitCodeOf(const v1::Failure& failure) { return classOf(failure.reason()).exit_code; }
 
 ExitCode exitCodeOf(const v1::CheckReport& report) {
   bool unsupported = false;

@@ -44,13 +44,15 @@ int exportRecords(const CommandLine& line, Channel& channel, const std::string& 
 }
 
 std::vector<std::string> workerRow(const v1::Worker& worker) {
-  return {worker.id(),
-          absl::AsciiStrToLower(v1::Worker::State_Name(worker.state())),
-          worker.host().hostname(),
-          worker.host().cpu(),
-          absl::StrCat(worker.task_ids_size(), "/", worker.slots()),
-          absl::StrCat(worker.tasks_done(), " done, ", worker.tasks_failed(), " failed"),
-          timeText(worker.last_seen_us())};
+  return {
+      worker.id(),
+      absl::AsciiStrToLower(v1::Worker::State_Name(worker.state())),
+      worker.host().hostname(),
+      worker.host().cpu(),
+      absl::StrCat(worker.task_ids_size(), "/", worker.slots()),
+      absl::StrCat(worker.tasks_done(), " done, ", worker.tasks_failed(), " failed, ", worker.faults(), " its fault"),
+      timeText(worker.last_seen_us()),
+      worker.trouble()};
 }
 
 std::vector<std::string> operatorRow(const v1::OperatorInfo& info) {
@@ -112,7 +114,7 @@ void addWorkerCommand(CommandLine& line) {
   CLI::App* command = line.add("workers", "List workers, or drain one");
   auto flags = std::make_shared<ListFlags>();
   auto drain = std::make_shared<std::string>(), undrain = std::make_shared<std::string>();
-  flags->addTo(command, "id, state, host, last_seen", "id");
+  flags->addTo(command, "id, state, host, compiler_version, last_seen_time", "id");
   auto* drain_option = command->add_option("--drain", *drain, "let this worker finish and give it nothing more");
   command->add_option("--undrain", *undrain, "give this worker work again")->excludes(drain_option);
   command->callback([&line, flags, drain, undrain] {
@@ -129,7 +131,7 @@ void addWorkerCommand(CommandLine& line) {
         return 0;
       }
       return printList<v1::ListWorkersRequest>(
-          line, *flags, "workers", {"WORKER", "STATE", "HOST", "CPU", "BUSY", "TASKS", "LAST SEEN"},
+          line, *flags, "workers", {"WORKER", "STATE", "HOST", "CPU", "BUSY", "TASKS", "LAST SEEN", "TROUBLE"},
           [&](const auto& request) { return (*channel)->call((*channel)->fleet(), &FleetStub::ListWorkers, request); },
           [](const auto& page) -> const auto& { return page.workers(); }, workerRow);
     };

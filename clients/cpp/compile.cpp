@@ -12,6 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::minutes kWatch(5);  // of one stream of events
+
 double millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -98,6 +100,8 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
   auto last_sign_of_life = Clock::now();
   while (true) {
     grpc::ClientContext context;
+    // It goes on after the cursor: a stream that hangs, for whatever reason, costs this long at most.
+    context.set_deadline(std::chrono::system_clock::now() + kWatch);
     v1::WatchJobRequest watch;
     watch.set_id(job_id);
     watch.set_cursor(cursor);
@@ -115,6 +119,8 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
       auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get);
       if (!answer.ok()) return answer.status();
       if (terminal(answer->job().state())) return answer->job();
+    } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      continue;
     } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
                status.error_code() != grpc::StatusCode::CANCELLED) {
       return fromGrpc(status);

@@ -1,6 +1,8 @@
 #include "clients/cpp/transfer.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +18,8 @@ namespace {
 
 constexpr int64_t kChunk = 1 << 20;
 constexpr int kAttempts = 5;
+constexpr std::chrono::milliseconds kFirstPause(100), kLongestPause(2000);
+constexpr std::chrono::minutes kOthersUpload(10);  // how long an upload of the same blob by somebody else may take
 constexpr int64_t kMaxInMemory = 1 << 30;
 
 bool worthAnotherTry(const absl::Status& status) {
@@ -64,10 +68,16 @@ absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& di
 
 absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress) {
   absl::Status status;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  auto pause = kFirstPause;
+  auto others_until = std::chrono::steady_clock::now() + kOthersUpload;
+  for (int attempt = 0; attempt < kAttempts;) {
     status = uploadOnce(channel, in, digest, progress);
     if (status.ok() || !worthAnotherTry(status)) return status;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100 << attempt));
+    // ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
+    const bool wait = absl::IsAborted(status) && std::chrono::steady_clock::now() < others_until;
+    attempt += wait ? 0 : 1;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
   }
   return status;
 }

@@ -1,5 +1,6 @@
 #include "server/scheduler/actions.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "google/protobuf/util/message_differencer.h"
@@ -111,14 +112,28 @@ absl::Status failAction(Step& step, v1::Action& action, const v1::Failure& failu
   return releaseTasks(step, action.id());
 }
 
+absl::Status failJobs(Step& step, v1::Action& action, const v1::Failure& failure,
+                      const std::function<bool(const v1::Job&)>& concerned) {
+  TESSERA_ASSIGN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
+  if (std::all_of(jobs.begin(), jobs.end(), concerned)) {
+    return failAction(step, action, failure);
+  }
+  for (v1::Job job : jobs) {
+    if (concerned(job)) {
+      copyProgress(action, job);
+      TESSERA_TRY(changeState(step, std::move(job), v1::Job::FAILED, &failure));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status cancelActionIfUnwanted(Step& step, const std::string& action_id) {
   TESSERA_ASSIGN(v1::Action action, step.tx.getAction(action_id));
   if (!isLiving(action)) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action_id));
-  if (!jobs.empty()) {
-    return absl::OkStatus();
+  if (const auto wanted = step.tx.firstLivingJobOfAction(action_id); !absl::IsNotFound(wanted.status())) {
+    return wanted.status();
   }
   action.set_state(v1::Job::CANCELLED);
   action.set_end_time_us(step.now_us);

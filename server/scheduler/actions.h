@@ -27,6 +27,10 @@ absl::Status succeedAction(Step& step, v1::Action& action, const std::function<v
 /// -> FAILED, its living jobs too; tasks nobody else waits for are cancelled.
 absl::Status failAction(Step& step, v1::Action& action, const v1::Failure& failure);
 
+/// Fails those living jobs of an action for which `concerned` holds, and the action itself when none is left.
+absl::Status failJobs(Step& step, v1::Action& action, const v1::Failure& failure,
+                      const std::function<bool(const v1::Job&)>& concerned);
+
 /// -> CANCELLED when no living job is left; otherwise nothing changes.
 absl::Status cancelActionIfUnwanted(Step& step, const std::string& action_id);
 

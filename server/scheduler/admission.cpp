@@ -26,10 +26,22 @@ struct Admission {
 absl::Status requireBlob(storage::Reader& reader, storage::BlobStore& blobs, const v1::Digest& digest,
                          const std::string& field) {
   TESSERA_ASSIGN(const bool present, blobPresent(reader, blobs, digest.sha256()));
-  if (present) {
-    return absl::OkStatus();
-  }
   v1::Failure failure;
+  if (present) {
+    // Whoever shares the work reads the blob under this digest: one client's mistake must not become everybody's.
+    TESSERA_ASSIGN(const int64_t size, blobs.size(digest.sha256()));
+    if (size == digest.size_bytes()) {
+      return absl::OkStatus();
+    }
+    failure.set_reason(v1::Failure::INVALID_INPUT);
+    failure.set_message(absl::StrCat(field, ".size_bytes is ", digest.size_bytes(), ", but blob ", digest.sha256(),
+                                     " has ", size, " bytes"));
+    failure.set_attribute(absl::StrCat(field, ".size_bytes"));
+    failure.set_found(absl::StrCat(digest.size_bytes()));
+    failure.set_accepted(absl::StrCat(size));
+    failure.set_fix("send the digest as it was uploaded");
+    return failureStatus(failure);
+  }
   failure.set_reason(v1::Failure::MISSING_BLOB);
   failure.set_message(absl::StrCat(field, " refers to blob ", digest.sha256(), ", which is not on the server"));
   failure.set_attribute(field);
@@ -88,7 +100,8 @@ absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& read
   return present ? std::optional(*artifact) : std::nullopt;
 }
 
-v1::Job newJob(const Admission& admission, int64_t now_us, int64_t default_run_timeout_us) {
+v1::Job newJob(const Admission& admission, int64_t now_us, const Rules& rules) {
+  const auto given = [](int64_t wanted_us, int64_t otherwise_us) { return wanted_us > 0 ? wanted_us : otherwise_us; };
   const v1::CreateJobRequest& request = admission.request;
   v1::Job job;
   job.set_state(v1::Job::QUEUED);
@@ -104,8 +117,10 @@ v1::Job newJob(const Admission& admission, int64_t now_us, int64_t default_run_t
     *job.mutable_profile() = request.profile();
   }
   job.set_create_time_us(now_us);
-  job.set_queue_deadline_us(request.queue_timeout_us() > 0 ? now_us + request.queue_timeout_us() : 0);
-  job.set_run_timeout_us(request.run_timeout_us() > 0 ? request.run_timeout_us() : default_run_timeout_us);
+  job.set_queue_deadline_us(now_us + given(request.queue_timeout_us(), rules.queue_timeout_us));
+  job.set_deadline_us(now_us + given(request.total_timeout_us(), rules.total_timeout_us));
+  job.set_run_timeout_us(given(request.run_timeout_us(), rules.run_timeout_us));
+  job.set_client(request.client());
   job.set_priority(request.priority());
   return job;
 }
@@ -141,11 +156,43 @@ absl::Status answerFromCache(Step& step, const Admission& admission, const v1::A
   return insertJob(step, admission, job, action_id);
 }
 
-/// Adds the job to work in flight; raises that work's urgency and patience to what the job asks for.
+/// Work in flight that the job may share: what was begun without the cache serves everybody, what was begun with it
+/// only who allows that.
+absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Admission& admission) {
+  TESSERA_ASSIGN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(admission.key.key));
+  for (const v1::Action& action : living) {
+    if (action.skip_cache() || !admission.request.skip_cache()) {
+      return action;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Raises the urgency and patience of work to what one more job asks for; false when it has that already.
+absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
+  if (job.priority() < action.priority() && job.run_timeout_us() <= action.run_timeout_us()) {
+    return false;
+  }
+  bool raised = job.run_timeout_us() > action.run_timeout_us();
+  action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
+  if (job.priority() >= action.priority()) {
+    TESSERA_ASSIGN(const int64_t turn, step.tx.nextTurn(job.priority(), job.client()));
+    if (job.priority() > action.priority() || turn < action.turn()) {
+      TESSERA_TRY(step.tx.takeTurn(job.priority(), job.client()).status());
+      action.set_priority(job.priority());
+      action.set_turn(turn);
+      raised = true;
+    }
+  }
+  return raised;
+}
+
+/// Adds the job to work in flight.
 absl::Status join(Step& step, const Admission& admission, v1::Action action, v1::Job& job) {
-  TESSERA_ASSIGN(const std::vector<v1::Job> others, step.tx.livingJobsOfAction(action.id()));
-  if (!others.empty()) {
-    job.set_joined_job_id(others.front().id());
+  if (auto other = step.tx.firstLivingJobOfAction(action.id()); other.ok()) {
+    job.set_joined_job_id(*other);
+  } else if (!absl::IsNotFound(other.status())) {
+    return other.status();
   }
   TESSERA_TRY(insertJob(step, admission, job, action.id()));
   if (action.state() == v1::Job::RUNNING) {
@@ -154,11 +201,10 @@ absl::Status join(Step& step, const Admission& admission, v1::Action action, v1:
     TESSERA_TRY(changeState(step, job, v1::Job::RUNNING, nullptr));
     TESSERA_ASSIGN(job, step.tx.getJob(job.id()));
   }
-  if (job.priority() <= action.priority() && job.run_timeout_us() <= action.run_timeout_us()) {
+  TESSERA_ASSIGN(const bool raised, raise(step, action, job));
+  if (!raised) {
     return absl::OkStatus();
   }
-  action.set_priority(std::max(action.priority(), job.priority()));
-  action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
   TESSERA_TRY(step.tx.putAction(action));
   TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
   for (const v1::Task& task : tasks) {
@@ -178,7 +224,7 @@ absl::Status beginRun(Step& step, const v1::Action& action, v1::TaskKind kind, c
       *spec.add_inputs() = input.blob();
     }
   }
-  return addTask(step, action, std::move(spec), "").status();
+  return addTask(step, action, std::move(spec), "", &artifact.manifest().code()).status();
 }
 
 /// ANALYZE: one task that reads the model. Its answer is not kept for others: it costs less than a compilation and
@@ -201,6 +247,8 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
   action.set_job_id(job.id());
   action.set_create_time_us(step.now_us);
   action.set_priority(job.priority());
+  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(job.priority(), job.client()));
+  action.set_turn(turn);
   action.set_run_timeout_us(job.run_timeout_us());
   action.set_skip_cache(admission.request.skip_cache());
   if (job.has_compile()) {
@@ -225,7 +273,7 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
   return beginRun(step, action, v1::PROFILE, job.profile(), std::move(spec));
 }
 
-/// Where a queued job stands, told once at its start.
+/// How many may go before a queued job, told once at its start.
 absl::Status announcePosition(Step& step, const std::string& action_id, const v1::Job& job) {
   if (job.state() != v1::Job::QUEUED) {
     return absl::OkStatus();
@@ -257,7 +305,7 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
     return earlier.status();
   }
   TESSERA_TRY(requireInputs(step.tx, step.blobs, admission.request));
-  job = newJob(admission, step.now_us, step.rules.run_timeout_us);
+  job = newJob(admission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
   if (job.has_compile()) {
     if (!admission.request.skip_cache()) {
@@ -266,12 +314,9 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
         return answerFromCache(step, admission, *hit, job);
       }
     }
-    auto living = step.tx.livingActionByKey(admission.key.key);
-    if (living.ok()) {
-      return join(step, admission, *std::move(living), job);
-    }
-    if (!absl::IsNotFound(living.status())) {
-      return living.status();
+    TESSERA_ASSIGN(const std::optional<v1::Action> living, shareable(step, admission));
+    if (living) {
+      return join(step, admission, *living, job);
     }
   }
   TESSERA_TRY(startNew(step, admission, job));
@@ -290,7 +335,7 @@ absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const
   if (request.validate_only()) {
     TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_TRY(requireInputs(reader, blobs_, request));
-      job = newJob(admission, clock_.nowMicros(), rules_.run_timeout_us);
+      job = newJob(admission, clock_.nowMicros(), rules_);
       if (request.has_compile() && !request.skip_cache()) {
         TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, blobs_, admission.key.key));
         if (hit) {

@@ -2,16 +2,42 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
 namespace tessera::server {
 
+namespace {
+
+template <typename Source>
+int64_t microsOf() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Source::now().time_since_epoch()).count();
+}
+
+constexpr int64_t kSlew = 100;  // the wall clock may draw ours by one part in so many
+
+}  // namespace
+
+SystemClock::SystemClock() : SystemClock(microsOf<std::chrono::system_clock>, microsOf<std::chrono::steady_clock>) {}
+
+SystemClock::SystemClock(Source wall, Source monotonic)
+    : wall_(std::move(wall)), monotonic_(std::move(monotonic)), now_us_(wall_()), last_us_(monotonic_()) {}
+
 int64_t SystemClock::nowMicros() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  const std::lock_guard lock(mutex_);
+  const int64_t monotonic_us = monotonic_();
+  const int64_t passed = std::max<int64_t>(0, monotonic_us - last_us_);
+  if (passed < kSlew) {
+    return now_us_ + passed;  // too little to draw anything; it stays to be counted
+  }
+  last_us_ = monotonic_us;
+  now_us_ += passed;
+  now_us_ += std::clamp(wall_() - now_us_, -passed / kSlew, passed / kSlew);
+  return now_us_;
 }
 
 std::string RandomIds::next(std::string_view prefix) {
@@ -19,7 +45,8 @@ std::string RandomIds::next(std::string_view prefix) {
   if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
     random = (static_cast<uint64_t>(std::random_device()()) << 32) | std::random_device()();
   }
-  return absl::StrFormat("%s-%013x-%016x", prefix, static_cast<uint64_t>(SystemClock().nowMicros()), random);
+  return absl::StrFormat("%s-%013x-%016x", prefix, static_cast<uint64_t>(microsOf<std::chrono::system_clock>()),
+                         random);
 }
 
 }  // namespace tessera::server

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -20,9 +22,21 @@ class IdSource {
   virtual std::string next(std::string_view prefix) = 0;
 };
 
+/// The wall clock as it was at the start, carried on by the monotonic one and drawn to the present wall clock by at
+/// most a hundredth of the time that passes: leases and deadlines count elapsed time, so a clock that is set must not
+/// jump under them. Never runs backwards. Thread-safe.
 class SystemClock : public Clock {
  public:
+  using Source = std::function<int64_t()>;  ///< microseconds
+  SystemClock();
+  SystemClock(Source wall, Source monotonic);
   int64_t nowMicros() override;
+
+ private:
+  const Source wall_, monotonic_;
+  std::mutex mutex_;
+  int64_t now_us_;
+  int64_t last_us_;  ///< of the monotonic clock
 };
 
 /// The time in hexadecimal, then 64 random bits: unique, and sorted by age.

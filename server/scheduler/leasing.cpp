@@ -6,6 +6,7 @@
 #include "server/scheduler/actions.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/workers.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -28,11 +29,13 @@ std::vector<v1::TaskKind> kindsOf(const v1::Worker& worker) {
   return kinds;
 }
 
-v1::Worker::State stateOf(const v1::Worker& worker) {
-  if (worker.state() == v1::Worker::DRAINING) {
-    return v1::Worker::DRAINING;
-  }
-  return worker.task_ids().empty() ? v1::Worker::IDLE : v1::Worker::BUSY;
+/// The next task for this worker. An error of a look at the other workers ends the search as "none".
+storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, const Rules& rules, int64_t now_us) {
+  const auto accept = [&reader, &worker](const v1::Task& task) {
+    const absl::StatusOr<bool> good = suits(reader, worker, task);
+    return good.ok() && *good;
+  };
+  return {kindsOf(worker), accept, now_us, rules.ageing_us};
 }
 
 /// What a job shows while the first attempt of a phase runs. Building is told by the objects finished.
@@ -58,8 +61,10 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lea
     task.set_first_start_us(step.now_us);
   }
   task.set_end_time_us(0);
+  task.set_run_start_us(0);
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
   TESSERA_TRY(step.tx.putTask(task));
+  TESSERA_TRY(step.tx.turnServed(task.priority(), task.turn()));
   worker.add_task_ids(task.id());
   TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {
@@ -95,12 +100,19 @@ bool carriesProgress(const v1::Task& task, const v1::HeartbeatRequest& request) 
   return request.has_progress() && task.spec().kind() != v1::BUILD;
 }
 
+bool beginsToRun(const v1::Task& task, const v1::HeartbeatRequest& request) {
+  return request.run_us() > 0 && task.run_start_us() == 0;
+}
+
 absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task task) {
+  if (beginsToRun(task, request)) {
+    task.set_run_start_us(std::max(task.start_time_us(), step.now_us - request.run_us()));
+  }
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
   TESSERA_TRY(step.tx.putTask(task));
   if (auto worker = step.tx.getWorker(request.worker_id()); worker.ok()) {
     worker->set_last_seen_us(step.now_us);
-    worker->set_state(stateOf(*worker));
+    worker->set_state(stateOf(*worker, step.now_us));
     TESSERA_TRY(step.tx.putWorker(*worker));
   }
   if (carriesProgress(task, request)) {
@@ -154,26 +166,44 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     worker.set_slots(std::max(1, request.slots()));
     worker.set_pid(request.pid());
     worker.set_last_seen_us(step.now_us);
-    worker.set_state(stateOf(worker));
+    // Somebody may have mended it: one task will tell.
+    worker.set_suspended_until_us(0);
+    noteSelfCheck(worker, "");
+    worker.set_state(stateOf(worker, step.now_us));
+    step.effects.tasks_ready += worker.slots();
     return step.tx.putWorker(worker);
   }));
+  {
+    // However short it stays: what it could run was not without a worker all the time.
+    v1::Worker worker;
+    *worker.mutable_kinds() = request.kinds();
+    *worker.mutable_host() = request.host();
+    const std::lock_guard lock(sweeping_);
+    std::erase_if(stranded_, [&](const auto& entry) { return canRun(worker, entry.second.task); });
+  }
   v1::RegisterWorkerResponse response;
   response.set_lease_us(rules_.lease_us);
   response.set_heartbeat_us(rules_.heartbeat_us);
   return response;
 }
 
-absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& worker_id) {
+absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& worker_id, const std::string& trouble) {
   v1::LeaseTaskResponse response;
   // A look first: waiting workers ask often, and a look costs no commit.
   bool worth_a_try = false;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const v1::Worker worker, registeredWorker(reader, worker_id));
+    TESSERA_ASSIGN(const v1::Worker known, registeredWorker(reader, worker_id));
+    const int64_t now_us = clock_.nowMicros();
+    v1::Worker worker = known;
+    noteSelfCheck(worker, trouble);
+    worker.set_state(stateOf(worker, now_us));
     const bool draining = worker.state() == v1::Worker::DRAINING || draining_;
     response.set_draining(draining);
-    const bool row_is_old = clock_.nowMicros() - worker.last_seen_us() > rules_.lease_us / 3;
-    worth_a_try =
-        row_is_old || worker.state() == v1::Worker::LOST || (!draining && reader.nextReadyTask(kindsOf(worker)).ok());
+    const bool row_is_old = now_us - known.last_seen_us() > rules_.lease_us / 3;
+    const bool news = worker.state() != known.state() || worker.trouble() != known.trouble();
+    worth_a_try = row_is_old || news ||
+                  (!draining && mayLease(worker, rules_, now_us) &&
+                   reader.nextReadyTask(tasksFor(reader, worker, rules_, now_us)).ok());
     return absl::OkStatus();
   }));
   if (!worth_a_try) {
@@ -183,19 +213,30 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     response.Clear();
     TESSERA_ASSIGN(v1::Worker worker, registeredWorker(step.tx, worker_id));
     worker.set_last_seen_us(step.now_us);
+    noteSelfCheck(worker, trouble);
+    worker.set_state(stateOf(worker, step.now_us));
     response.set_draining(worker.state() == v1::Worker::DRAINING || draining_);
-    if (!response.draining()) {
-      auto task = step.tx.nextReadyTask(kindsOf(worker));
+    if (!response.draining() && mayLease(worker, rules_, step.now_us)) {
+      auto task = step.tx.nextReadyTask(tasksFor(step.tx, worker, rules_, step.now_us));
       if (task.ok()) {
         TESSERA_TRY(grant(step, *std::move(task), worker, *response.mutable_lease()));
       } else if (!absl::IsNotFound(task.status())) {
         return task.status();
       }
     }
-    worker.set_state(stateOf(worker));
+    worker.set_state(stateOf(worker, step.now_us));
     return step.tx.putWorker(worker);
   }));
   return response;
+}
+
+bool Scheduler::tasksWait() {
+  int64_t ready = 0;
+  const absl::Status status = store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(ready, reader.queueLength());
+    return absl::OkStatus();
+  });
+  return !status.ok() || ready > 0;
 }
 
 absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRequest& request) {
@@ -207,7 +248,7 @@ absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRe
     response.set_verdict(verdictFor(task, request));
     if (response.verdict() == v1::HeartbeatResponse::GO_ON) {
       const int64_t left = task->lease_expiry_us() - clock_.nowMicros();
-      must_write = left < rules_.lease_us / 3 * 2 || carriesProgress(*task, request);
+      must_write = left < rules_.lease_us / 3 * 2 || carriesProgress(*task, request) || beginsToRun(*task, request);
     }
     return absl::OkStatus();
   }));
@@ -228,9 +269,9 @@ absl::StatusOr<v1::Worker> Scheduler::drainWorker(const std::string& worker_id, 
     TESSERA_ASSIGN(worker, step.tx.getWorker(worker_id));
     if (drain || worker.state() == v1::Worker::DRAINING) {
       worker.set_state(drain ? v1::Worker::DRAINING : v1::Worker::IDLE);
-      worker.set_state(stateOf(worker));
+      worker.set_state(stateOf(worker, step.now_us));
       TESSERA_TRY(step.tx.putWorker(worker));
-      step.effects.tasks_ready = true;  // a waiting worker looks again
+      step.effects.tasks_ready += worker.slots();  // a waiting worker looks again
     }
     return absl::OkStatus();
   }));

@@ -10,6 +10,7 @@
 #include "server/scheduler/records.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/workers.h"
 #include "server/status_macros.h"
 #include "storage/digest.h"
 
@@ -71,8 +72,20 @@ absl::Status advance(Step& step, v1::Action& action, const v1::Task& task) {
   }
 }
 
+/// What crashed on some workers and was then done by another was those workers' doing.
+absl::Status blameCrashes(Step& step, const v1::Task& task) {
+  for (const std::string& id : task.crashed_on()) {
+    if (id != task.worker_id()) {
+      TESSERA_TRY(
+          noteFault(step, id, absl::StrCat("task ", task.id(), " crashed there; ", task.worker_id(), " could do it")));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& result) {
   TESSERA_TRY(requireOutputs(step, result));
+  TESSERA_TRY(blameCrashes(step, task));
   TESSERA_TRY(announceAttempt(step, task, nullptr));
   TESSERA_TRY(detachWorker(step, task));
   task.set_state(v1::Task::DONE);
@@ -101,6 +114,7 @@ absl::Status countForWorker(Step& step, const std::string& worker_id, bool faile
     worker->set_tasks_failed(worker->tasks_failed() + 1);
   } else {
     worker->set_tasks_done(worker->tasks_done() + 1);
+    noteWork(*worker);
   }
   return step.tx.putWorker(*worker);
 }

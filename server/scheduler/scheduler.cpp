@@ -20,9 +20,7 @@ absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body)
   if (!status.ok()) {
     return status;
   }
-  if (effects.tasks_ready) {
-    wakeups_.publishTasks();
-  }
+  wakeups_.publishTasks(effects.tasks_ready);
   wakeups_.publishJobs(effects.changed_jobs);
   return status;
 }

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,8 +21,8 @@
 namespace tessera::server {
 
 /// The state machine of jobs, actions, tasks and leases. Every call is one transaction of the store and
-/// answers when it is durable; nothing but wakeups is kept in memory, so a new Scheduler on the same
-/// store goes on where the old one stopped. Thread-safe. Blocks for the length of a commit.
+/// answers when it is durable; nothing but wakeups and what a sweep remembers is kept in memory, so a new Scheduler on
+/// the same store goes on where the old one stopped. Thread-safe. Blocks for the length of a commit.
 class Scheduler {
  public:
   /// All but `rules` must outlive the scheduler.
@@ -40,8 +43,12 @@ class Scheduler {
   /// Announces a worker. A new process under a known id gives back what the old one held.
   absl::StatusOr<v1::RegisterWorkerResponse> registerWorker(const v1::RegisterWorkerRequest& request);
 
-  /// The next task for a worker, or an empty answer. FAILED_PRECONDITION: register first.
-  absl::StatusOr<v1::LeaseTaskResponse> leaseTask(const std::string& worker_id);
+  /// The next task for a worker, or an empty answer. FAILED_PRECONDITION: register first. `trouble`: what the worker's
+  /// self-check found; with any, it gets nothing.
+  absl::StatusOr<v1::LeaseTaskResponse> leaseTask(const std::string& worker_id, const std::string& trouble = "");
+
+  /// Whether any task is ready.
+  bool tasksWait();
 
   absl::StatusOr<v1::HeartbeatResponse> heartbeat(const v1::HeartbeatRequest& request);
 
@@ -71,6 +78,8 @@ class Scheduler {
  private:
   /// Runs `body` as one transaction and publishes its effects after the commit.
   absl::Status transact(const std::function<absl::Status(Step&)>& body);
+  absl::Status findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids);
+  absl::Status endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&));
   /// Stores what is needed to run the task again; an empty digest when that is not possible.
   v1::Digest storeReproducer(const v1::TaskSpec& spec);
 
@@ -81,6 +90,17 @@ class Scheduler {
   Rules rules_;
   Wakeups wakeups_;
   std::atomic<bool> draining_ = false;
+
+  // What a sweep remembers of the ones before it. Lost with the process, which only makes it more patient.
+  std::mutex sweeping_;
+  int64_t last_sweep_us_ = 0;
+  int64_t leases_stand_until_us_ = 0;
+  int64_t next_stranded_look_us_ = 0;
+  struct Stranded {
+    int64_t since_us;
+    v1::Task task;  ///< of which only the kind and the needs are kept
+  };
+  std::map<std::string, Stranded> stranded_;  ///< ready tasks nobody can run
 };
 
 }  // namespace tessera::server

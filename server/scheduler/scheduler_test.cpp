@@ -305,7 +305,7 @@ TEST(Scheduler, EndsAnAttemptThatItsWorkerLetsRunForever) {
   EXPECT_EQ(lease.task().run_timeout_us(), 1'000'000);
   for (int i = 0; i < 20; ++i) {
     bench.clock.advance(1'000'000);
-    (void)bench.beat("w", lease);
+    (void)bench.beat("w", lease, (i + 1) * 1'000'000);
     ASSERT_TRUE(bench.scheduler().sweep().ok());
   }
   EXPECT_EQ(bench.job(job.id()).failure().reason(), v1::Failure::RUN_DEADLINE_EXCEEDED);

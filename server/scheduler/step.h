@@ -15,7 +15,7 @@ namespace tessera::server {
 /// Whom to wake once the transaction is durable.
 struct Effects {
   std::set<std::string> changed_jobs;
-  bool tasks_ready = false;
+  int tasks_ready = 0;  ///< how many more workers have something to do
 };
 
 /// One transaction of the scheduler: the functions of this folder take it and change the state within.

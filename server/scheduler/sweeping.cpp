@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -5,52 +8,27 @@
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/workers.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
 
-/// What a look at the store found overdue. Checked again inside the transaction that acts on it.
-struct Overdue {
-  std::vector<std::string> tasks;
-  std::vector<std::string> jobs;
-  std::vector<std::string> workers;
-
-  bool empty() const { return tasks.empty() && jobs.empty() && workers.empty(); }
-};
+constexpr size_t kSweepBatch = 64;  // ends that share a transaction
+constexpr int kStrandedLook = 256;  // tasks of a kind, the oldest
 
 bool leaseLost(const v1::Task& task, int64_t now_us) { return task.lease_expiry_us() <= now_us; }
 
-/// Workers enforce the run timeout; this catches one that keeps beating but does not.
+/// Workers enforce the run timeout; this catches one that keeps beating but does not. Until a heartbeat has told that
+/// the process runs, inputs may still be on their way.
 bool ranTooLong(const v1::Task& task, const Rules& rules, int64_t now_us) {
-  return now_us - task.start_time_us() > task.spec().run_timeout_us() + rules.run_grace_us;
+  const int64_t begun_us = task.run_start_us() > 0 ? task.run_start_us() : task.start_time_us() + rules.transfer_us;
+  return now_us - begun_us > task.spec().run_timeout_us() + rules.run_grace_us;
 }
 
 bool silent(const v1::Worker& worker, const Rules& rules, int64_t now_us) {
   return worker.state() != v1::Worker::LOST && worker.state() != v1::Worker::DRAINING && worker.task_ids().empty() &&
          worker.last_seen_us() + rules.lease_us < now_us;
-}
-
-absl::Status findOverdue(storage::Reader& reader, const Rules& rules, int64_t now_us, Overdue& overdue) {
-  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, reader.leasedTasks());
-  for (const v1::Task& task : tasks) {
-    if (leaseLost(task, now_us) || ranTooLong(task, rules, now_us)) {
-      overdue.tasks.push_back(task.id());
-    }
-  }
-  TESSERA_ASSIGN(overdue.jobs, reader.jobsPastQueueDeadline(now_us));
-  storage::ListQuery query;
-  query.page_size = 1000;
-  do {
-    TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
-    for (const v1::Worker& worker : page.items) {
-      if (silent(worker, rules, now_us)) {
-        overdue.workers.push_back(worker.id());
-      }
-    }
-    query.page_token = page.next_page_token;
-  } while (!query.page_token.empty());
-  return absl::OkStatus();
 }
 
 absl::Status endOverdueTask(Step& step, const std::string& id) {
@@ -89,6 +67,41 @@ absl::Status endUnstartedJob(Step& step, const std::string& id) {
   return cancelActionIfUnwanted(step, action_id);
 }
 
+absl::Status endLateJob(Step& step, const std::string& id) {
+  TESSERA_ASSIGN(v1::Job job, step.tx.getJob(id));
+  if (isTerminal(job.state()) || job.deadline_us() == 0 || job.deadline_us() > step.now_us) {
+    return absl::OkStatus();
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::JOB_DEADLINE_EXCEEDED);
+  failure.set_message(absl::StrCat("did not end within ", (job.deadline_us() - job.create_time_us()) / 1000,
+                                   " ms, waiting and running"));
+  failure.set_fix("raise total_timeout_us, or add workers");
+  TESSERA_TRY(changeState(step, std::move(job), v1::Job::FAILED, &failure));
+  TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(id));
+  return cancelActionIfUnwanted(step, action_id);
+}
+
+absl::Status endStrandedTask(Step& step, const std::string& id) {
+  TESSERA_ASSIGN(v1::Task task, step.tx.getTask(id));
+  if (task.state() != v1::Task::READY) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN(const bool wanted, somebodyCanRun(step.tx, task));
+  if (wanted) {
+    return absl::OkStatus();
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::NO_WORKER);
+  const std::string kind = v1::TaskKind_Name(task.spec().kind());
+  failure.set_message(
+      absl::StrCat("no live worker takes this ", kind, " task, for ", step.rules.no_worker_us / 1'000'000, " s now"));
+  failure.set_accepted(task.has_needs() ? "a worker whose processor can run the artifact"
+                                        : absl::StrCat("a worker that takes ", kind, " tasks"));
+  failure.set_fix("`tessera workers` lists those there are; start one with `tessera-worker --server`");
+  return failTask(step, std::move(task), failure);
+}
+
 absl::Status loseWorker(Step& step, const std::string& id) {
   TESSERA_ASSIGN(v1::Worker worker, step.tx.getWorker(id));
   if (!silent(worker, step.rules, step.now_us)) {
@@ -98,27 +111,115 @@ absl::Status loseWorker(Step& step, const std::string& id) {
   return step.tx.putWorker(worker);
 }
 
+absl::Status silentWorkers(storage::Reader& reader, const Rules& rules, int64_t now_us, std::vector<std::string>& ids) {
+  storage::ListQuery query;
+  query.page_size = 1000;
+  do {
+    TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
+    for (const v1::Worker& worker : page.items) {
+      if (silent(worker, rules, now_us)) {
+        ids.push_back(worker.id());
+      }
+    }
+    query.page_token = page.next_page_token;
+  } while (!query.page_token.empty());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::Status Scheduler::sweep() {
-  Overdue overdue;
-  const int64_t now_us = clock_.nowMicros();
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) { return findOverdue(reader, rules_, now_us, overdue); }));
-  if (overdue.empty()) {
+/// Tasks that have waited for `no_worker_us` and for which there has been no worker for as long.
+absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids) {
+  if (now_us < next_stranded_look_us_) {
     return absl::OkStatus();
   }
-  return transact([&](Step& step) -> absl::Status {
-    for (const std::string& id : overdue.tasks) {
-      TESSERA_TRY(endOverdueTask(step, id));
+  next_stranded_look_us_ = now_us + rules_.no_worker_us / 8;
+  std::map<std::string, Stranded> still;
+  for (int kind = v1::TaskKind_MIN; kind <= v1::TaskKind_MAX; ++kind) {
+    TESSERA_ASSIGN(const std::vector<v1::Task> tasks,
+                   reader.readySince(static_cast<v1::TaskKind>(kind), now_us - rules_.no_worker_us / 2, kStrandedLook));
+    for (const v1::Task& task : tasks) {
+      TESSERA_ASSIGN(const bool wanted, somebodyCanRun(reader, task));
+      if (!wanted) {
+        Stranded& entry = still[task.id()];
+        const auto known = stranded_.find(task.id());
+        entry.since_us = known == stranded_.end() ? now_us : known->second.since_us;
+        entry.task.mutable_spec()->set_kind(task.spec().kind());
+        if (task.has_needs()) {
+          *entry.task.mutable_needs() = task.needs();
+        }
+        if (now_us - entry.since_us >= rules_.no_worker_us) {
+          ids.push_back(task.id());
+        }
+      }
     }
-    for (const std::string& id : overdue.jobs) {
-      TESSERA_TRY(endUnstartedJob(step, id));
+  }
+  stranded_ = std::move(still);
+  return absl::OkStatus();
+}
+
+absl::Status Scheduler::sweep() {
+  const std::lock_guard only_one(sweeping_);
+  const int64_t now_us = clock_.nowMicros();
+  // A server that stood still (a stopped machine, a stuck disk) heard no heartbeat: that is nobody's loss.
+  if (last_sweep_us_ > 0 && now_us - last_sweep_us_ > rules_.lease_us / 2) {
+    leases_stand_until_us_ = now_us + rules_.lease_us;
+  }
+  last_sweep_us_ = now_us;
+
+  struct Overdue {
+    absl::Status (*end)(Step&, const std::string&);
+    std::vector<std::string> ids;
+  };
+  Overdue tasks{&endOverdueTask, {}};
+  Overdue unstarted{&endUnstartedJob, {}};
+  Overdue late{&endLateJob, {}};
+  Overdue stranded{&endStrandedTask, {}};
+  Overdue workers{&loseWorker, {}};
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(const std::vector<v1::Task> leased, reader.leasedTasks());
+    for (const v1::Task& task : leased) {
+      const bool lost = leaseLost(task, now_us) && now_us >= leases_stand_until_us_;
+      if (lost || ranTooLong(task, rules_, now_us)) {
+        tasks.ids.push_back(task.id());
+      }
     }
-    for (const std::string& id : overdue.workers) {
-      TESSERA_TRY(loseWorker(step, id));
+    TESSERA_ASSIGN(unstarted.ids, reader.jobsPastQueueDeadline(now_us));
+    TESSERA_ASSIGN(late.ids, reader.jobsPastDeadline(now_us));
+    TESSERA_TRY(findStranded(reader, now_us, stranded.ids));
+    return now_us >= leases_stand_until_us_ ? silentWorkers(reader, rules_, now_us, workers.ids) : absl::OkStatus();
+  }));
+  absl::Status outcome;
+  for (const Overdue& overdue : {tasks, unstarted, late, stranded, workers}) {
+    for (size_t first = 0; first < overdue.ids.size(); first += kSweepBatch) {
+      const size_t last = std::min(overdue.ids.size(), first + kSweepBatch);
+      const std::vector<std::string> batch(overdue.ids.begin() + static_cast<std::ptrdiff_t>(first),
+                                           overdue.ids.begin() + static_cast<std::ptrdiff_t>(last));
+      outcome.Update(endAll(batch, overdue.end));
+    }
+  }
+  return outcome;
+}
+
+/// Ends these in one transaction; when that fails, each in its own, so that one bad row keeps no other alive.
+absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&)) {
+  const absl::Status together = transact([&](Step& step) -> absl::Status {
+    for (const std::string& id : ids) {
+      TESSERA_TRY(end(step, id));
     }
     return absl::OkStatus();
   });
+  if (together.ok() || ids.size() == 1) {
+    return together;
+  }
+  absl::Status outcome;
+  for (const std::string& id : ids) {
+    const absl::Status status = transact([&](Step& step) { return end(step, id); });
+    if (!status.ok()) {
+      outcome.Update(absl::Status(status.code(), absl::StrCat(id, ": ", status.message())));
+    }
+  }
+  return outcome;
 }
 
 absl::StatusOr<v1::Job> Scheduler::cancelJob(const std::string& job_id) {

@@ -1,12 +1,15 @@
 #include "server/scheduler/tasks.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proto/failure_class.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/jobs.h"
+#include "server/scheduler/workers.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -38,43 +41,92 @@ v1::Failure quarantined(const v1::Task& task, const v1::Failure& last) {
   return failure;
 }
 
+v1::Failure lostTooOften(const v1::Task& task, const v1::Failure& last) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::LEASE_LOST);
+  failure.set_message(absl::StrCat("lost its worker ", task.lease_losses(), " times; the last time: ", last.message()));
+  failure.set_fix("look at the workers' logs: they end, or lose their connection, while they run this task");
+  return failure;
+}
+
+v1::Failure noWorkerCould(const v1::Task& task, const v1::Failure& last) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::WORKER_FAULT);
+  failure.set_message(absl::StrCat("the ", phaseOf(task.spec().kind()), " step was tried ", task.worker_faults(),
+                                   " times on workers that could not do it; the last time: ", last.message()));
+  failure.set_fix("`tessera workers` names their trouble; mend it, then send the request again");
+  return failure;
+}
+
 /// What becomes of a task after a failed attempt: nothing for a retry, else the failure it ends with.
 std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1::Failure& failure) {
-  switch (failure.reason()) {
-    case v1::Failure::CRASHED:
-    case v1::Failure::OUT_OF_MEMORY:
-      task.set_crashes(task.crashes() + 1);
-      if (task.crashes() < rules.crashes_before_quarantine) {
-        return std::nullopt;
-      }
-      return quarantined(task, failure);
-    case v1::Failure::LEASE_LOST:
-    case v1::Failure::CANCELLED: {  // the worker was told to stop and gives the task back
-      task.set_lease_losses(task.lease_losses() + 1);
-      if (task.lease_losses() < rules.lease_losses_before_failure) {
-        return std::nullopt;
-      }
-      v1::Failure lost;
-      lost.set_reason(v1::Failure::LEASE_LOST);
-      lost.set_message(
-          absl::StrCat("lost its worker ", task.lease_losses(), " times; the last time: ", failure.message()));
-      lost.set_fix("look at the workers' logs: they end, or lose their connection, while they run this task");
-      return lost;
-    }
-    default:
+  switch (classOf(failure.reason()).attempts) {
+    case Attempts::kLast:
       return failure;
+    case Attempts::kCrash:
+      task.set_crashes(task.crashes() + 1);
+      return task.crashes() < rules.crashes_before_quarantine ? std::nullopt
+                                                              : std::optional(quarantined(task, failure));
+    case Attempts::kLoss:
+      task.set_lease_losses(task.lease_losses() + 1);
+      return task.lease_losses() < rules.lease_losses_before_failure ? std::nullopt
+                                                                     : std::optional(lostTooOften(task, failure));
+    case Attempts::kWorker:
+      task.set_worker_faults(task.worker_faults() + 1);
+      return task.worker_faults() < rules.worker_faults_before_failure ? std::nullopt
+                                                                       : std::optional(noWorkerCould(task, failure));
   }
+  return failure;
+}
+
+void addOnce(google::protobuf::RepeatedPtrField<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    names.Add()->assign(name);
+  }
+}
+
+/// Remembers on whose machine the attempt failed: the next one goes elsewhere, if it can.
+absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
+  const FailureClass& entry = classOf(failure.reason());
+  if (entry.elsewhere) {
+    addOnce(*task.mutable_avoid(), task.worker_id());
+  }
+  if (failure.reason() == v1::Failure::CRASHED) {
+    addOnce(*task.mutable_crashed_on(), task.worker_id());
+  }
+  return entry.fault == Fault::kWorker ? noteFault(step, task.worker_id(), failure.message()) : absl::OkStatus();
+}
+
+/// The attempt was stopped at a limit that some of the jobs behind it allow to exceed: those of the others end, and
+/// the task has the longest limit from now on. False when nobody allows more.
+absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& failure) {
+  const int64_t had = task.spec().run_timeout_us();
+  int64_t longest = had;
+  TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  for (const v1::Action& action : actions) {
+    TESSERA_ASSIGN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
+    for (const v1::Job& job : jobs) {
+      longest = std::max(longest, job.run_timeout_us());
+    }
+  }
+  if (longest == had) {
+    return false;
+  }
+  task.mutable_spec()->set_run_timeout_us(longest);
+  for (v1::Action& action : actions) {
+    TESSERA_TRY(failJobs(step, action, failure, [&](const v1::Job& job) { return job.run_timeout_us() <= had; }));
+  }
+  return true;
 }
 
 }  // namespace
 
 std::string phaseOf(v1::TaskKind kind) { return absl::AsciiStrToLower(v1::TaskKind_Name(kind)); }
 
-bool wantsReproducer(v1::Failure::Reason reason) {
-  return reason >= v1::Failure::CRASHED || reason == v1::Failure::REASON_UNSPECIFIED;
-}
+bool wantsReproducer(v1::Failure::Reason reason) { return classOf(reason).reproducer; }
 
-absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key) {
+absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
+                                 const v1::CodeForm* needs) {
   v1::Task task;
   task.set_id(step.ids.next("task"));
   task.set_key(key);
@@ -83,22 +135,33 @@ absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskS
   spec.set_memory_limit_bytes(step.rules.task_memory_bytes);
   *task.mutable_spec() = std::move(spec);
   task.set_priority(action.priority());
+  task.set_turn(action.turn());
   task.set_ready_time_us(step.now_us);
   task.set_create_time_us(step.now_us);
+  if (needs != nullptr) {
+    *task.mutable_needs() = *needs;
+  }
   TESSERA_TRY(step.tx.putTask(task));
   TESSERA_TRY(step.tx.linkTask(action.id(), task.id()));
-  step.effects.tasks_ready = true;
+  ++step.effects.tasks_ready;
   return task;
 }
 
 absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task) {
-  if (task.state() == v1::Task::READY &&
-      (task.priority() < action.priority() || task.spec().run_timeout_us() < action.run_timeout_us())) {
-    task.set_priority(std::max(task.priority(), action.priority()));
-    task.mutable_spec()->set_run_timeout_us(std::max(task.spec().run_timeout_us(), action.run_timeout_us()));
-    TESSERA_TRY(step.tx.putTask(task));
+  if (task.state() != v1::Task::READY) {
+    return absl::OkStatus();  // an attempt under way keeps its limit; attemptFailed() looks at the jobs' own
   }
-  return absl::OkStatus();
+  const bool more_urgent = action.priority() > task.priority();
+  const bool sooner = action.priority() == task.priority() && action.turn() < task.turn();
+  const bool more_patient = action.run_timeout_us() > task.spec().run_timeout_us();
+  if (more_urgent || sooner) {
+    task.set_priority(action.priority());
+    task.set_turn(action.turn());
+  }
+  if (more_patient) {
+    task.mutable_spec()->set_run_timeout_us(action.run_timeout_us());
+  }
+  return more_urgent || sooner || more_patient ? step.tx.putTask(task) : absl::OkStatus();
 }
 
 absl::Status detachWorker(Step& step, const v1::Task& task) {
@@ -109,15 +172,15 @@ absl::Status detachWorker(Step& step, const v1::Task& task) {
   TESSERA_TRY(worker.status());
   auto* tasks = worker->mutable_task_ids();
   tasks->erase(std::remove(tasks->begin(), tasks->end(), task.id()), tasks->end());
-  if (tasks->empty() && worker->state() == v1::Worker::BUSY) {
-    worker->set_state(v1::Worker::IDLE);
+  if (worker->state() != v1::Worker::LOST) {
+    worker->set_state(stateOf(*worker, step.now_us));
   }
   return step.tx.putWorker(*worker);
 }
 
 absl::Status requeueTask(Step& step, v1::Task& task) {
   TESSERA_TRY(endLease(step, task, v1::Task::READY));
-  step.effects.tasks_ready = true;
+  ++step.effects.tasks_ready;
   return absl::OkStatus();
 }
 
@@ -147,6 +210,13 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   }
   *task.mutable_failure() = failure;
   TESSERA_TRY(announceAttempt(step, task, &failure));
+  TESSERA_TRY(blame(step, task, failure));
+  if (failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
+    TESSERA_ASSIGN(const bool extended, extendRun(step, task, failure));
+    if (extended) {
+      return requeueTask(step, task);
+    }
+  }
   std::optional<v1::Failure> final = verdict(step.rules, task, failure);
   if (!final) {
     return requeueTask(step, task);
@@ -155,11 +225,15 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
     TESSERA_TRY(step.tx.putBlob(reproducer));
     *final->mutable_reproducer() = reproducer;
   }
-  *task.mutable_failure() = *final;
+  return failTask(step, std::move(task), *final);
+}
+
+absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure) {
+  *task.mutable_failure() = failure;
   TESSERA_TRY(endLease(step, task, v1::Task::FAILED));
   TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {
-    TESSERA_TRY(failAction(step, action, *final));
+    TESSERA_TRY(failAction(step, action, failure));
   }
   return absl::OkStatus();
 }

@@ -13,10 +13,12 @@ namespace tessera::server {
 /// The phase of a job in which tasks of this kind run: "plan", "build", "assemble", "execute", "profile", "analyze".
 std::string phaseOf(v1::TaskKind kind);
 
-/// Stores a READY task for the action and links them. `key` only for BUILD.
-absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key);
+/// Stores a READY task for the action and links them. `key` only for BUILD; `needs` where its host must be able to run
+/// an artifact.
+absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
+                                 const v1::CodeForm* needs = nullptr);
 
-/// Makes an existing task at least as urgent and as patient as the action asks for.
+/// Makes a task that waits at least as urgent and as patient as the action asks for.
 absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task);
 
 /// Takes the lease from its holder: the worker's row no longer lists the task.
@@ -26,9 +28,13 @@ absl::Status detachWorker(Step& step, const v1::Task& task);
 absl::Status requeueTask(Step& step, v1::Task& task);
 absl::Status cancelTask(Step& step, v1::Task& task);
 
-/// An attempt ended with `failure`: retries it, or fails the task and every action that waits for it.
+/// An attempt ended with `failure`: retries it (proto/failure_class.h says when and where), or fails the task and every
+/// action that waits for it.
 /// `reproducer` is the blob of the serialized TaskSpec (its `inputs` name all it reads), where there is one.
 absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const v1::Digest& reproducer);
+
+/// READY or LEASED -> FAILED, and every action that waits for it.
+absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure);
 
 /// Tells the jobs behind a task how an attempt ended; `failure` null: well.
 absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure* failure);

@@ -15,7 +15,7 @@ Wakeups::Token Wakeups::onTasks(uint64_t seen, Callback wake) {
     const std::lock_guard lock(mutex_);
     token = next_token_++;
     if (generation_ == seen) {
-      task_waiters_.emplace(token, std::move(wake));
+      task_waiters_.emplace(token, TaskWaiter{seen, std::move(wake)});
       return token;
     }
   }
@@ -48,14 +48,37 @@ void Wakeups::forget(Token token) {
   job_waiters_.erase(waiter);
 }
 
-void Wakeups::publishTasks() {
-  std::map<Token, Callback> woken;
+void Wakeups::publishTasks(int count) {
+  if (count <= 0) {
+    return;
+  }
+  std::vector<Callback> woken;
   {
     const std::lock_guard lock(mutex_);
     ++generation_;
-    woken.swap(task_waiters_);
+    while (count-- > 0 && !task_waiters_.empty()) {
+      woken.push_back(std::move(task_waiters_.begin()->second.wake));
+      task_waiters_.erase(task_waiters_.begin());
+    }
   }
-  for (const auto& [token, wake] : woken) {
+  for (const Callback& wake : woken) {
+    wake();
+  }
+}
+
+void Wakeups::passOn() {
+  Callback wake;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto waiter = task_waiters_.begin(); waiter != task_waiters_.end() && !wake; ++waiter) {
+      if (waiter->second.seen != generation_) {
+        wake = std::move(waiter->second.wake);
+        task_waiters_.erase(waiter);
+        break;
+      }
+    }
+  }
+  if (wake) {
     wake();
   }
 }

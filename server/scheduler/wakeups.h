@@ -22,13 +22,17 @@ class Wakeups {
   /// Rises with every publishTasks(). Read it before looking for a task, pass it to onTasks() when there
   /// was none: a task that became ready in between wakes the waiter at once.
   uint64_t taskGeneration();
-  /// Calls `wake` once, as soon as the generation differs from `seen` (from within this call if it does).
+  /// Calls `wake` once: at once if the generation differs from `seen`, else when it is this waiter's turn.
   Token onTasks(uint64_t seen, Callback wake);
   /// Calls `changed` after every change of the job, until forgotten. Subscribe first, then read.
   Token onJob(const std::string& job_id, Callback changed);
   void forget(Token token);
 
-  void publishTasks();
+  /// Wakes as many waiters as there are new tasks, those that wait longest. One that is woken and finds nothing it can
+  /// do, or has no use for it any more, calls passOn().
+  void publishTasks(int count);
+  /// Wakes one waiter that has not looked since the last task became ready, if there is one.
+  void passOn();
   void publishJobs(const std::set<std::string>& job_ids);
 
  private:
@@ -36,10 +40,14 @@ class Wakeups {
     std::string job_id;
     Callback changed;
   };
+  struct TaskWaiter {
+    uint64_t seen;
+    Callback wake;
+  };
   std::mutex mutex_;
   uint64_t generation_ = 0;
   Token next_token_ = 1;
-  std::map<Token, Callback> task_waiters_;
+  std::map<Token, TaskWaiter> task_waiters_;  ///< by age: a waiter's token is given anew each time it waits
   std::map<Token, JobWaiter> job_waiters_;
   std::multimap<std::string, Token> waiters_of_job_;
 };

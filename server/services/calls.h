@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -21,6 +22,12 @@ grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Executor&
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   executor.post([reactor, body = std::move(body)]() mutable { reactor->Finish(toGrpc(body())); });
   return reactor;
+}
+
+/// Whose share a request without a client's name counts on: the machine it comes from, "ipv4:10.0.0.7" or "unix:".
+inline std::string peerOf(const grpc::CallbackServerContext& context) {
+  const std::string peer = context.peer();
+  return peer.rfind("unix:", 0) == 0 ? "unix:" : peer.substr(0, peer.rfind(':'));
 }
 
 /// Runs `advance` on the executor after every poke(), never twice at a time; pokes during a run cause one

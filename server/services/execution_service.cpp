@@ -10,6 +10,7 @@ grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext*
                                                     const v1::ExecuteRequest* request, v1::ExecuteResponse* response) {
   v1::CreateJobRequest job;
   *job.mutable_execute() = request->spec();
+  job.set_client(peerOf(*context));
   job.set_queue_timeout_us(request->queue_timeout_us());
   job.set_run_timeout_us(request->run_timeout_us());
   return RunCall::start(scheduler_, store_, executor_, limits_, std::move(job), [response](const v1::Job& done) {
@@ -22,6 +23,7 @@ grpc::ServerUnaryReactor* ExecutionService::Profile(grpc::CallbackServerContext*
                                                     const v1::ProfileRequest* request, v1::ProfileResponse* response) {
   v1::CreateJobRequest job;
   *job.mutable_profile() = request->spec();
+  job.set_client(peerOf(*context));
   job.set_queue_timeout_us(request->queue_timeout_us());
   job.set_run_timeout_us(request->run_timeout_us());
   return RunCall::start(scheduler_, store_, executor_, limits_, std::move(job), [response](const v1::Job& done) {

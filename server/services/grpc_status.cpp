@@ -1,10 +1,44 @@
 #include "server/services/grpc_status.h"
 
 #include <string>
+#include <string_view>
 
 #include "proto/failure.h"
 
 namespace tessera::server {
+
+namespace {
+
+/// A byte of a message becomes up to three (percent encoding), three of the details four (base64).
+constexpr size_t kMessageBytes = 1200;
+constexpr size_t kTextBytes = 500;     ///< of each of a failure's texts ...
+constexpr size_t kDetailBytes = 2400;  ///< ... which together must stay below this
+constexpr std::string_view kCut = " [...]";
+
+/// At most `limit` bytes, whole UTF-8 characters.
+std::string cut(const std::string& text, size_t limit) {
+  if (text.size() <= limit) {
+    return text;
+  }
+  size_t end = limit - kCut.size();
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
+    --end;
+  }
+  return text.substr(0, end).append(kCut);
+}
+
+std::string detailsOf(v1::Failure failure) {
+  for (size_t limit = kTextBytes; failure.ByteSizeLong() > kDetailBytes && limit > kCut.size(); limit /= 2) {
+    failure.set_message(cut(failure.message(), 2 * limit));
+    for (std::string* text : {failure.mutable_node(), failure.mutable_op_type(), failure.mutable_attribute(),
+                              failure.mutable_found(), failure.mutable_accepted(), failure.mutable_fix()}) {
+      *text = cut(*text, limit);
+    }
+  }
+  return failure.SerializeAsString();
+}
+
+}  // namespace
 
 grpc::Status toGrpc(const absl::Status& status) {
   if (status.ok()) {
@@ -14,9 +48,9 @@ grpc::Status toGrpc(const absl::Status& status) {
   bool has_failure = false;
   status.ForEachPayload([&](absl::string_view, const absl::Cord&) { has_failure = true; });
   if (has_failure) {
-    details = failureOf(status).SerializeAsString();
+    details = detailsOf(failureOf(status));
   }
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message()), details};
+  return {static_cast<grpc::StatusCode>(status.code()), cut(std::string(status.message()), kMessageBytes), details};
 }
 
 }  // namespace tessera::server

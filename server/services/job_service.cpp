@@ -36,7 +36,7 @@ v1::Job forList(v1::Job job) {
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, executor_, [this, request, response, peer = peerOf(*context)]() -> absl::Status {
     TESSERA_TRY(checkCreateJob(*request, limits_));
     v1::Target target;
     if (request->has_compile()) {
@@ -44,7 +44,11 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
     } else if (request->has_analyze()) {
       TESSERA_ASSIGN(target, targets_.resolve(request->analyze().compile().target()));
     }
-    TESSERA_ASSIGN(*response->mutable_job(), scheduler_.createJob(*request, target));
+    v1::CreateJobRequest named = *request;
+    if (named.client().empty()) {
+      named.set_client(peer);
+    }
+    TESSERA_ASSIGN(*response->mutable_job(), scheduler_.createJob(std::move(named), target));
     return absl::OkStatus();
   });
 }

@@ -33,6 +33,7 @@ void LeaseCall::OnDone() {
 absl::Status LeaseCall::begin() {
   begun_ = true;
   TESSERA_TRY(checkText("worker_id", request_.worker_id(), Limits::kMaxWorkerIdLength, false));
+  TESSERA_TRY(checkText("trouble", request_.trouble(), Limits::kMaxTroubleLength, true));
   TESSERA_TRY(checkRange("wait_us", request_.wait_us(), 0, Limits::kMaxTimeoutUs));
   // Half a lease at most: asking again is an idle worker's sign of life.
   const int64_t wait_us = std::min(request_.wait_us(), scheduler_.rules().lease_us / 2);
@@ -53,6 +54,7 @@ void LeaseCall::advance() {
     return;
   }
   if (gone_) {
+    scheduler_.wakeups().passOn();  // perhaps it was woken for a task
     return finish(absl::CancelledError("the worker left"));
   }
   if (!begun_) {
@@ -63,7 +65,7 @@ void LeaseCall::advance() {
   // Read before looking: a task that becomes ready in between wakes this call at once.
   const uint64_t generation = scheduler_.wakeups().taskGeneration();
   const bool last_look = expired_;
-  auto answer = scheduler_.leaseTask(request_.worker_id());
+  auto answer = scheduler_.leaseTask(request_.worker_id(), request_.trouble());
   if (!answer.ok()) {
     return finish(answer.status());
   }
@@ -74,6 +76,9 @@ void LeaseCall::advance() {
       return finish(absl::CancelledError("the worker left"));
     }
     return finish(absl::OkStatus());
+  }
+  if (scheduler_.tasksWait()) {
+    scheduler_.wakeups().passOn();  // another one may be able to do what this one cannot
   }
   if (last_look) {
     return finish(absl::OkStatus());

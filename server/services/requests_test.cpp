@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "proto/failure.h"
+#include "server/services/grpc_status.h"
 #include "server/testing/service_bench.h"
 
 namespace tessera::server {
@@ -319,6 +321,61 @@ std::string rawCall(const std::shared_ptr<grpc::Channel>& channel, const std::st
   EXPECT_TRUE(status.ok()) << status.error_message();
   queue.Shutdown();
   return text;
+}
+
+TEST(Blobs, AnUploadThatFallsSilentGivesTheDigestFree) {
+  ServerOptions options;
+  options.limits.upload_silence = std::chrono::milliseconds(100);
+  ServiceBench bench(options);
+  const std::string bytes(100'000, 'x');
+  grpc::ClientContext context;
+  v1::UploadBlobResponse response;
+  auto writer = bench.blobs->UploadBlob(&context, &response);
+  v1::UploadBlobRequest request;
+  *request.mutable_digest() = digestOf(bytes);
+  ASSERT_TRUE(writer->Write(request));
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << "without WritesDone";
+  const grpc::Status another = upload(*bench.blobs, bytes);
+  EXPECT_TRUE(another.ok()) << another.error_message();
+}
+
+TEST(Blobs, TheSizeOfABlobIsItsFiles) {
+  ServiceBench bench;
+  const std::string bytes = "content";
+  ASSERT_TRUE(upload(*bench.blobs, bytes).ok());
+  grpc::ClientContext context;
+  v1::UploadBlobResponse response;
+  auto writer = bench.blobs->UploadBlob(&context, &response);
+  v1::UploadBlobRequest request;
+  *request.mutable_digest() = digestOf(bytes);
+  request.mutable_digest()->set_size_bytes(8);
+  writer->Write(request);
+  writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("size_bytes"));
+}
+
+TEST(Errors, FitTheTrailer) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_MODEL);
+  for (std::string* text : {failure.mutable_message(), failure.mutable_node(), failure.mutable_found(),
+                            failure.mutable_accepted(), failure.mutable_fix()}) {
+    for (int i = 0; i < 5000; ++i) *text += "\xc3\xa9";
+  }
+  const grpc::Status status = toGrpc(failureStatus(failure));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_LT(status.error_message().size() * 3 + status.error_details().size() * 4 / 3, 7500u) << "of 8192 in all";
+  v1::Failure cut;
+  ASSERT_TRUE(cut.ParseFromString(status.error_details()));
+  EXPECT_EQ(cut.reason(), v1::Failure::INVALID_MODEL);
+  EXPECT_THAT(cut.message(), HasSubstr("[...]"));
+  failure.set_message("short");
+  for (std::string* text :
+       {failure.mutable_node(), failure.mutable_found(), failure.mutable_accepted(), failure.mutable_fix()}) {
+    text->clear();
+  }
+  EXPECT_EQ(toGrpc(failureStatus(failure)).error_message(), "short");
 }
 
 TEST(Server, AnswersHealthAndReflection) {

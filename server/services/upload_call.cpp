@@ -1,5 +1,8 @@
 #include "server/services/upload_call.h"
 
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
 #include "server/request_checks.h"
 #include "server/status_macros.h"
 
@@ -10,11 +13,12 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadCall::start(storage::Store
                                                                   v1::UploadBlobResponse* response) {
   std::shared_ptr<UploadCall> call(new UploadCall(store, blobs, executor, limits, response));
   call->keepAlive();
-  call->StartRead(&call->message_);
+  call->readNext();
   return call.get();
 }
 
 void UploadCall::OnReadDone(bool ok) {
+  ++reading_;
   read_ = ok ? Read::kMessage : Read::kEnd;
   poke();
 }
@@ -24,9 +28,33 @@ void UploadCall::OnCancel() {
   poke();
 }
 
+/// Its row keeps the size that a client names, so that must be the file's.
+absl::Status UploadCall::checkSizeOfStored(const v1::Digest& digest) {
+  const auto size = blobs_.size(digest.sha256());
+  if (!size.ok() || *size == digest.size_bytes()) {
+    return absl::OkStatus();
+  }
+  return fieldError("digest.size_bytes", absl::StrCat(digest.size_bytes()),
+                    absl::StrCat(*size, ", the size of the blob that is there"));
+}
+
+/// Reads the next message; a client that sends none for too long gives the digest free to others.
+void UploadCall::readNext() {
+  const int64_t reading = ++reading_;
+  silence_ = std::make_unique<grpc::Alarm>();
+  silence_->Set(std::chrono::system_clock::now() + limits_.upload_silence, [weak = weak_from_this(), reading](bool) {
+    if (auto self = std::static_pointer_cast<UploadCall>(weak.lock()); self && self->reading_ == reading) {
+      self->silent_ = reading;
+      self->poke();
+    }
+  });
+  StartRead(&message_);
+}
+
 absl::Status UploadCall::begin() {
   begun_ = true;
   TESSERA_TRY(checkDigest("digest", message_.digest(), limits_.max_blob_bytes));
+  TESSERA_TRY(checkSizeOfStored(message_.digest()));
   digest_ = message_.digest();
   TESSERA_TRY(checkRange("offset", message_.offset(), 0, digest_.size_bytes()));
   existed_ = blobs_.contains(digest_.sha256());
@@ -68,6 +96,10 @@ void UploadCall::advance() {
   }
   switch (read_.exchange(Read::kPending)) {
     case Read::kPending:
+      if (silent_ != 0 && silent_ == reading_) {
+        finish(absl::DeadlineExceededError(
+            "no data came for too long; what came is kept, go on from where QueryUpload says"));
+      }
       return;
     case Read::kEnd:
       return finish(complete());
@@ -81,7 +113,7 @@ void UploadCall::advance() {
     return finish(complete());  // no need to send the rest
   }
   message_.Clear();
-  StartRead(&message_);
+  readNext();
 }
 
 void UploadCall::finish(const absl::Status& status) {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <grpcpp/alarm.h>
+
 #include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "server/limits.h"
@@ -30,6 +33,8 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
              v1::UploadBlobResponse* response)
       : PokedCall(executor), store_(store), blobs_(blobs), limits_(limits), response_(response) {}
   void advance() override;
+  void readNext();
+  absl::Status checkSizeOfStored(const v1::Digest& digest);
   absl::Status begin();
   absl::Status take();
   absl::Status complete();
@@ -47,6 +52,9 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
   bool finished_ = false;
   std::atomic<Read> read_ = Read::kPending;
   std::atomic<bool> gone_ = false;
+  std::unique_ptr<grpc::Alarm> silence_;
+  std::atomic<int64_t> reading_ = 0;  ///< number of the read under way; rises when it begins and when it ends
+  std::atomic<int64_t> silent_ = 0;   ///< that of one for which the client sent nothing for too long
 };
 
 }  // namespace tessera::server

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "storage/sqlite_store.h"
@@ -67,11 +68,14 @@ absl::StatusOr<v1::Job> SchedulerBench::create(const v1::CreateJobRequest& reque
   return scheduler_->createJob(request, target);
 }
 
-void SchedulerBench::registerWorker(const std::string& id, int64_t pid) {
+void SchedulerBench::registerWorker(const std::string& id, int64_t pid, const std::vector<v1::TaskKind>& kinds,
+                                    const v1::HostInfo& host) {
   v1::RegisterWorkerRequest request;
   request.set_worker_id(id);
   request.set_compiler_version(rules_.compiler_version);
   request.set_pid(pid);
+  request.mutable_kinds()->Assign(kinds.begin(), kinds.end());
+  *request.mutable_host() = host;
   const auto response = scheduler_->registerWorker(request);
   EXPECT_TRUE(response.ok()) << response.status();
 }
@@ -143,11 +147,34 @@ std::vector<v1::JobEvent> SchedulerBench::events(const std::string& job_id) {
   return result;
 }
 
-v1::HeartbeatResponse::Verdict SchedulerBench::beat(const std::string& worker, const v1::Lease& lease) {
+void SchedulerBench::pass(int64_t us) {
+  const int64_t stride = scheduler_->rules().lease_us / 3;
+  for (; us > 0; us -= stride) {
+    clock.advance(std::min(us, stride));
+    const absl::Status status = scheduler_->sweep();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+v1::Worker SchedulerBench::worker(const std::string& id) {
+  v1::Worker result;
+  const absl::Status status = store->read([&](storage::Reader& reader) {
+    auto found = reader.getWorker(id);
+    if (found.ok()) {
+      result = *found;
+    }
+    return found.status();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return result;
+}
+
+v1::HeartbeatResponse::Verdict SchedulerBench::beat(const std::string& worker, const v1::Lease& lease, int64_t run_us) {
   v1::HeartbeatRequest request;
   request.set_worker_id(worker);
   request.set_task_id(lease.task_id());
   request.set_fencing_token(lease.fencing_token());
+  request.set_run_us(run_us);
   const auto response = scheduler_->heartbeat(request);
   EXPECT_TRUE(response.ok()) << response.status();
   return response.ok() ? response->verdict() : v1::HeartbeatResponse::VERDICT_UNSPECIFIED;

@@ -55,7 +55,8 @@ class SchedulerBench {
   /// A request to compile the model "model <name>: <units>".
   v1::CreateJobRequest request(const std::string& id, const std::string& name, const std::string& units);
   absl::StatusOr<v1::Job> create(const v1::CreateJobRequest& request);
-  void registerWorker(const std::string& id, int64_t pid = 1);
+  void registerWorker(const std::string& id, int64_t pid = 1, const std::vector<v1::TaskKind>& kinds = {},
+                      const v1::HostInfo& host = {});
   /// The next lease of a worker; without a task id: there was nothing to do.
   v1::Lease lease(const std::string& worker);
   absl::Status report(const std::string& worker, const v1::Lease& lease, const v1::TaskResult& result);
@@ -67,7 +68,11 @@ class SchedulerBench {
   v1::Job job(const std::string& id);
   v1::Task task(const std::string& id);
   std::vector<v1::JobEvent> events(const std::string& job_id);
-  v1::HeartbeatResponse::Verdict beat(const std::string& worker, const v1::Lease& lease);
+  /// A heartbeat of a task whose process has run for `run_us`.
+  v1::HeartbeatResponse::Verdict beat(const std::string& worker, const v1::Lease& lease, int64_t run_us = 0);
+  /// Lets time pass as a running server sees it: a sweep at least each half of a lease.
+  void pass(int64_t us);
+  v1::Worker worker(const std::string& id);
 
   ScratchFolder folder;
   FakeClock clock;

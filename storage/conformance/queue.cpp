@@ -10,21 +10,28 @@ namespace {
 using testing::ElementsAre;
 
 std::string nextId(Store& store, const std::vector<v1::TaskKind>& kinds = {}) {
-  absl::StatusOr<v1::Task> task = readOne(store, [&](Reader& r) { return r.nextReadyTask(kinds); });
+  absl::StatusOr<v1::Task> task = readOne(store, [&](Reader& r) { return r.nextReadyTask({.kinds = kinds}); });
   return task.ok() ? task->id() : std::string(task.status().message());
 }
 
-TEST_P(StoreConformance, ReadyTasksLeaveByPriorityThenTimeThenArrival) {
+v1::Task taskOfTurn(int64_t turn, v1::Task task) {
+  task.set_turn(turn);
+  return task;
+}
+
+TEST_P(StoreConformance, ReadyTasksLeaveByPriorityTurnPhaseTimeAndArrival) {
   ASSERT_OK(store_->transact([&](Transaction& t) {
-    EXPECT_TRUE(t.putTask(sampleTask("late", v1::BUILD, 0, 20)).ok());
-    EXPECT_TRUE(t.putTask(sampleTask("early", v1::PLAN, 0, 10)).ok());
-    EXPECT_TRUE(t.putTask(sampleTask("b first of two", v1::PLAN, 0, 15)).ok());
-    EXPECT_TRUE(t.putTask(sampleTask("a second of two", v1::BUILD, 0, 15)).ok());
-    return t.putTask(sampleTask("urgent", v1::EXECUTE, 5, 30));
+    EXPECT_TRUE(t.putTask(taskOfTurn(2, sampleTask("late", v1::ASSEMBLE, 0, 10))).ok());
+    EXPECT_TRUE(t.putTask(taskOfTurn(1, sampleTask("plan", v1::PLAN, 0, 5))).ok());
+    EXPECT_TRUE(t.putTask(taskOfTurn(1, sampleTask("b first of two", v1::BUILD, 0, 15))).ok());
+    EXPECT_TRUE(t.putTask(taskOfTurn(1, sampleTask("a second of two", v1::BUILD, 0, 15))).ok());
+    EXPECT_TRUE(t.putTask(taskOfTurn(1, sampleTask("earlier build", v1::BUILD, 0, 12))).ok());
+    return t.putTask(taskOfTurn(9, sampleTask("urgent", v1::EXECUTE, 5, 30)));
   }));
   std::vector<std::string> order;
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(*readOne(*store_, [&](Reader& r) { return r.queuePosition("late"); }), 4 - i);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(*readOne(*store_, [&](Reader& r) { return r.queuePosition("late"); }), 5 - i);
+    EXPECT_EQ(*readOne(*store_, [&](Reader& r) { return r.queueLength(); }), 6 - i);
     order.push_back(nextId(*store_));
     ASSERT_OK(store_->transact([&](Transaction& t) {
       v1::Task task = *t.nextReadyTask({});
@@ -32,9 +39,9 @@ TEST_P(StoreConformance, ReadyTasksLeaveByPriorityThenTimeThenArrival) {
       return t.putTask(task);
     }));
   }
-  EXPECT_THAT(order, ElementsAre("urgent", "early", "b first of two", "a second of two", "late"));
+  EXPECT_THAT(order, ElementsAre("urgent", "earlier build", "b first of two", "a second of two", "plan", "late"));
   EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.nextReadyTask({}); }).status()));
-  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.leasedTasks(); })->size(), 5u);
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.leasedTasks(); })->size(), 6u);
   EXPECT_EQ(*readOne(*store_, [](Reader& r) { return r.queuePosition("late"); }), 0) << "it is no longer READY";
   EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.queuePosition("none"); }).status()));
 }
@@ -48,7 +55,67 @@ TEST_P(StoreConformance, WorkersGetOnlyKindsTheyTake) {
   EXPECT_EQ(nextId(*store_), "plan");
   EXPECT_EQ(nextId(*store_, {v1::BUILD}), "build");
   EXPECT_EQ(nextId(*store_, {v1::BUILD, v1::EXECUTE}), "execute");
-  EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.nextReadyTask({v1::PROFILE}); }).status()));
+  EXPECT_TRUE(
+      absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.nextReadyTask({.kinds = {v1::PROFILE}}); }).status()));
+}
+
+TEST_P(StoreConformance, ATaskThatIsNotAcceptedLetsOthersPass) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putTask(sampleTask("one", v1::BUILD, 3, 1)).ok());
+    EXPECT_TRUE(t.putTask(sampleTask("two", v1::BUILD, 2, 1)).ok());
+    return t.putTask(sampleTask("three", v1::PLAN, 1, 1));
+  }));
+  std::vector<std::string> asked;
+  const auto only = [&](const std::string& wanted) {
+    asked.clear();
+    return QueueQuery{.accept = [&asked, wanted](const v1::Task& task) {
+      asked.push_back(task.id());
+      return task.id() == wanted;
+    }};
+  };
+  EXPECT_EQ(readOne(*store_, [&](Reader& r) { return r.nextReadyTask(only("three")); })->id(), "three");
+  EXPECT_THAT(asked, ElementsAre("one", "two", "three"));
+  EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [&](Reader& r) { return r.nextReadyTask(only("")); }).status()));
+  EXPECT_EQ(asked.size(), 3u);
+}
+
+TEST_P(StoreConformance, WaitingOutweighsPriorityInTime) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putTask(sampleTask("old", v1::PLAN, 0, 100)).ok());
+    return t.putTask(sampleTask("urgent", v1::BUILD, 2, 1200));
+  }));
+  const auto first = [&](int64_t now_us) {
+    const QueueQuery query = {.now_us = now_us, .ageing_us = 500};
+    return readOne(*store_, [&](Reader& r) { return r.nextReadyTask(query); })->id();
+  };
+  EXPECT_EQ(first(1200), "urgent") << "2 against 0 + 2: the queue's order stands";
+  EXPECT_EQ(first(1600), "old") << "2 against 0 + 3";
+}
+
+TEST_P(StoreConformance, ClientsTakeTurns) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    for (int64_t i = 1; i <= 5; ++i) EXPECT_EQ(*t.takeTurn(0, "many"), i);
+    EXPECT_EQ(*t.takeTurn(0, "few"), 1) << "as soon as the first of the others";
+    EXPECT_EQ(*t.takeTurn(1, "many"), 1) << "each priority counts for itself";
+    EXPECT_TRUE(t.turnServed(0, 3).ok());
+    EXPECT_EQ(*t.takeTurn(0, "few"), 4) << "what was served is over";
+    EXPECT_EQ(*t.takeTurn(0, "many"), 6);
+    EXPECT_TRUE(t.turnServed(0, 2).ok());
+    EXPECT_EQ(*t.takeTurn(0, "new"), 4) << "an older turn served late takes nothing back";
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(StoreConformance, TheOldestReadyTasksAreFound) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(t.putTask(sampleTask("t" + std::to_string(i), v1::BUILD, i, 50 - i)).ok());
+    return t.putTask(sampleTask("plan", v1::PLAN, 0, 1));
+  }));
+  auto found = readOne(*store_, [](Reader& r) { return r.readySince(v1::BUILD, 48, 2); });
+  ASSERT_EQ(found->size(), 2u);
+  EXPECT_EQ(found->at(0).id(), "t4");
+  EXPECT_EQ(found->at(1).id(), "t3");
+  EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.readySince(v1::BUILD, 45, 9); })->empty());
 }
 
 TEST_P(StoreConformance, LivingTasksAreFoundByKey) {

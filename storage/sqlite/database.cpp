@@ -29,7 +29,7 @@ constexpr ErrorClass kErrorClasses[] = {
 };
 
 /// How long a connection waits for another's lock. Ours meet only at checkpoints and recovery.
-constexpr int kBusyMilliseconds = 10'000;
+constexpr int kBusyMilliseconds = 2'000;
 
 }  // namespace
 

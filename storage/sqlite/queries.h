@@ -13,16 +13,21 @@ inline constexpr char kRequestHash[] = "SELECT request_hash FROM jobs WHERE id =
 inline constexpr char kActionOfJob[] = "SELECT action_id FROM jobs WHERE id = ?";
 inline constexpr char kLivingJobsOfAction[] =
     "SELECT body FROM jobs WHERE action_id = ? AND state IN (1, 2) ORDER BY rowid";
+inline constexpr char kFirstLivingJobOfAction[] =
+    "SELECT id FROM jobs WHERE action_id = ? AND state IN (1, 2) ORDER BY rowid LIMIT 1";
 inline constexpr char kJobsPastQueueDeadline[] =
     "SELECT id FROM jobs INDEXED BY jobs_by_queue_deadline WHERE state = 1 AND queue_deadline > 0 AND queue_deadline "
     "<= ? ORDER BY queue_deadline";
 inline constexpr char kEventsAfter[] =
     "SELECT body FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?";
+inline constexpr char kJobsPastDeadline[] =
+    "SELECT id FROM jobs INDEXED BY jobs_by_deadline WHERE state IN (1, 2) AND deadline > 0 AND deadline <= ? ORDER BY "
+    "deadline";
 inline constexpr char kLastSequence[] = "SELECT max(sequence) FROM events WHERE job_id = ?";
 
 inline constexpr char kAction[] = "SELECT body FROM actions WHERE id = ?";
-inline constexpr char kLivingActionByKey[] =
-    "SELECT body FROM actions WHERE key = ? AND key <> '' AND state IN (1, 2) ORDER BY create_time LIMIT 1";
+inline constexpr char kLivingActionsByKey[] =
+    "SELECT body FROM actions WHERE key = ? AND key <> '' AND state IN (1, 2) ORDER BY create_time";
 inline constexpr char kArtifactByKey[] =
     "SELECT body FROM artifact_keys JOIN artifacts ON artifacts.id = artifact_id WHERE action_key = ?";
 inline constexpr char kActionsByComponent[] =
@@ -36,14 +41,16 @@ inline constexpr char kActionsOfTask[] = "SELECT action_id FROM action_tasks WHE
 inline constexpr char kTasksOfAction[] =
     "SELECT body FROM action_tasks INDEXED BY action_tasks_by_action CROSS JOIN tasks ON tasks.id = task_id WHERE "
     "action_id = ? ORDER BY position";
-inline constexpr char kNextReadyTask[] =
-    "SELECT priority, ready_time, rowid FROM tasks WHERE state = 1 AND kind = ? "
-    "ORDER BY priority DESC, ready_time, rowid LIMIT 1";
-inline constexpr char kTaskByRow[] = "SELECT body FROM tasks WHERE rowid = ?";
-inline constexpr char kTaskRank[] = "SELECT state, priority, ready_time, rowid FROM tasks WHERE id = ?";
-inline constexpr char kReadyAbove[] = "SELECT count(*) FROM tasks WHERE state = 1 AND priority > ?";
-inline constexpr char kReadyBefore[] =
-    "SELECT count(*) FROM tasks WHERE state = 1 AND priority = ? AND (ready_time, rowid) < (?, ?)";
+inline constexpr char kReadyTasks[] =
+    "SELECT body, priority, turn, ready_time, rowid FROM tasks INDEXED BY tasks_ready_by_kind WHERE state = 1 AND "
+    "kind = ? AND priority <= ? ORDER BY priority DESC, turn, ready_time, rowid";
+inline constexpr char kOldestReady[] =
+    "SELECT body, priority, ready_time FROM tasks INDEXED BY tasks_ready_by_time WHERE state = 1 AND kind = ? AND "
+    "ready_time <= ? ORDER BY ready_time LIMIT ?";
+inline constexpr char kTaskRank[] = "SELECT state, priority FROM tasks WHERE id = ?";
+inline constexpr char kReadyFrom[] = "SELECT sum(ready) FROM queue_lengths WHERE priority >= ?";
+inline constexpr char kTurnOfClient[] = "SELECT turn FROM queue_turns WHERE priority = ? AND client = ?";
+inline constexpr char kTurnServed[] = "SELECT turn FROM queue_heads WHERE priority = ?";
 inline constexpr char kLeasedTasks[] = "SELECT body FROM tasks WHERE state = 2 ORDER BY id";
 
 inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";
@@ -54,10 +61,11 @@ inline constexpr char kBlob[] = "SELECT 1 FROM blobs WHERE sha256 = ?";
 
 inline constexpr char kInsertJob[] =
     "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, action_key, cached, "
-    "priority, create_time, end_time, queue_deadline, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "priority, create_time, end_time, queue_deadline, deadline, body) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 inline constexpr char kUpdateJob[] =
     "UPDATE jobs SET state = ?, kind = ?, target = ?, name = ?, action_key = ?, cached = ?, priority = ?, "
-    "create_time = ?, end_time = ?, queue_deadline = ?, body = ? WHERE id = ?";
+    "create_time = ?, end_time = ?, queue_deadline = ?, deadline = ?, body = ? WHERE id = ?";
 inline constexpr char kInsertEvent[] = "INSERT INTO events (job_id, sequence, body) VALUES (?, ?, ?)";
 inline constexpr char kPutAction[] =
     "INSERT INTO actions (id, key, state, create_time, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
@@ -67,9 +75,16 @@ inline constexpr char kPutComponent[] =
     "ON CONFLICT (action_id, name) DO UPDATE SET hash = excluded.hash, create_time = excluded.create_time "
     "WHERE hash <> excluded.hash OR create_time <> excluded.create_time";
 inline constexpr char kPutTask[] =
-    "INSERT INTO tasks (id, key, state, kind, priority, ready_time, body) VALUES (?, ?, ?, ?, ?, ?, ?) "
+    "INSERT INTO tasks (id, key, state, kind, priority, turn, ready_time, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET key = excluded.key, state = excluded.state, kind = excluded.kind, "
-    "priority = excluded.priority, ready_time = excluded.ready_time, body = excluded.body";
+    "priority = excluded.priority, turn = excluded.turn, ready_time = excluded.ready_time, body = excluded.body";
+inline constexpr char kPutTurn[] =
+    "INSERT INTO queue_turns (priority, client, turn) VALUES (?, ?, ?) ON CONFLICT (priority, client) DO UPDATE SET "
+    "turn = excluded.turn";
+inline constexpr char kPutServed[] =
+    "INSERT INTO queue_heads (priority, turn) VALUES (?, ?) ON CONFLICT (priority) DO UPDATE SET turn = excluded.turn "
+    "WHERE excluded.turn > turn";
+inline constexpr char kForgetTurns[] = "DELETE FROM queue_turns WHERE priority = ? AND turn <= ?";
 inline constexpr char kLinkTask[] =
     "INSERT INTO action_tasks (action_id, task_id) VALUES (?, ?) ON CONFLICT (action_id, task_id) DO NOTHING";
 inline constexpr char kPutObject[] =
@@ -106,22 +121,25 @@ inline constexpr const char* kReads[] = {kJob,
                                          kRequestHash,
                                          kActionOfJob,
                                          kLivingJobsOfAction,
+                                         kFirstLivingJobOfAction,
                                          kJobsPastQueueDeadline,
                                          kEventsAfter,
+                                         kJobsPastDeadline,
                                          kLastSequence,
                                          kAction,
                                          kArtifactByKey,
-                                         kLivingActionByKey,
+                                         kLivingActionsByKey,
                                          kActionsByComponent,
                                          kTask,
                                          kLivingTaskByKey,
                                          kActionsOfTask,
                                          kTasksOfAction,
-                                         kNextReadyTask,
-                                         kTaskByRow,
+                                         kReadyTasks,
+                                         kOldestReady,
                                          kTaskRank,
-                                         kReadyAbove,
-                                         kReadyBefore,
+                                         kReadyFrom,
+                                         kTurnOfClient,
+                                         kTurnServed,
                                          kLeasedTasks,
                                          kObject,
                                          kArtifact,

@@ -1,11 +1,13 @@
 #include "storage/sqlite/reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 
 #include "storage/entity.h"
 #include "storage/sqlite/queries.h"
+#include "storage/sqlite/queue.h"
 #include "storage/sqlite/rows.h"
 
 namespace tessera::storage {
@@ -37,15 +39,6 @@ absl::StatusOr<int64_t> count(Statement statement) {
 
 /// Of each key component, this many actions at least are looked at.
 constexpr int kMinCandidates = 64;
-
-std::vector<v1::TaskKind> everyKind() {
-  std::vector<v1::TaskKind> kinds;
-  const auto* descriptor = v1::TaskKind_descriptor();
-  for (int i = 0; i < descriptor->value_count(); ++i) {
-    kinds.push_back(static_cast<v1::TaskKind>(descriptor->value(i)->number()));
-  }
-  return kinds;
-}
 
 std::string quoted(const char* entity, const std::string& id) { return absl::StrCat(entity, " \"", id, "\""); }
 
@@ -83,8 +76,19 @@ absl::StatusOr<std::vector<v1::Job>> SqliteReader<Interface>::livingJobsOfAction
 }
 
 template <typename Interface>
+absl::StatusOr<std::string> SqliteReader<Interface>::firstLivingJobOfAction(const std::string& action_id) {
+  return oneText(std::move(database_.prepare(sql::kFirstLivingJobOfAction).bind(action_id)),
+                 quoted("living job of action", action_id));
+}
+
+template <typename Interface>
 absl::StatusOr<std::vector<std::string>> SqliteReader<Interface>::jobsPastQueueDeadline(int64_t now_us) {
   return texts(std::move(database_.prepare(sql::kJobsPastQueueDeadline).bind(now_us)));
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<std::string>> SqliteReader<Interface>::jobsPastDeadline(int64_t now_us) {
+  return texts(std::move(database_.prepare(sql::kJobsPastDeadline).bind(now_us)));
 }
 
 template <typename Interface>
@@ -100,9 +104,8 @@ absl::StatusOr<v1::Action> SqliteReader<Interface>::getAction(const std::string&
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Action> SqliteReader<Interface>::livingActionByKey(const std::string& key) {
-  return oneMessage<v1::Action>(std::move(database_.prepare(sql::kLivingActionByKey).bind(key)),
-                                quoted("living action with key", key));
+absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::livingActionsByKey(const std::string& key) {
+  return allMessages<v1::Action>(std::move(database_.prepare(sql::kLivingActionsByKey).bind(key)));
 }
 
 template <typename Interface>
@@ -172,22 +175,15 @@ absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::tasksOfAction(con
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Task> SqliteReader<Interface>::nextReadyTask(const std::vector<v1::TaskKind>& kinds) {
-  // The head of each kind's queue is one index probe; a filter over one common queue would walk past
-  // every task of the kinds that are not wanted.
-  std::tuple<int64_t, int64_t, int64_t> best;  // (-priority, ready time, row): smaller is sooner
-  bool found = false;
-  for (v1::TaskKind kind : kinds.empty() ? everyKind() : kinds) {
-    Statement head = database_.prepare(sql::kNextReadyTask);
-    absl::StatusOr<bool> row = head.bind(static_cast<int>(kind)).step();
-    if (!row.ok()) return row.status();
-    if (!*row) continue;
-    const auto rank = std::make_tuple(-head.integer(0), head.integer(1), head.integer(2));
-    if (!found || rank < best) best = rank;
-    found = true;
-  }
-  if (!found) return absl::NotFoundError("there is no ready task of the kinds asked for");
-  return oneMessage<v1::Task>(std::move(database_.prepare(sql::kTaskByRow).bind(std::get<2>(best))), "such task");
+absl::StatusOr<v1::Task> SqliteReader<Interface>::nextReadyTask(const QueueQuery& query) {
+  return nextReady(database_, query);
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::readySince(v1::TaskKind kind, int64_t since_us,
+                                                                          int limit) {
+  return allMessages<v1::Task>(std::move(
+      database_.prepare(sql::kOldestReady).bind(static_cast<int>(kind)).bind(since_us).bind(std::max(limit, 0))));
 }
 
 template <typename Interface>
@@ -197,13 +193,14 @@ absl::StatusOr<int> SqliteReader<Interface>::queuePosition(const std::string& ta
   if (!row.ok()) return row.status();
   if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("task", task_id)));
   if (task.integer(0) != v1::Task::READY) return 0;
-  const int64_t priority = task.integer(1);
-  absl::StatusOr<int64_t> above = count(std::move(database_.prepare(sql::kReadyAbove).bind(priority)));
-  if (!above.ok()) return above.status();
-  absl::StatusOr<int64_t> before =
-      count(std::move(database_.prepare(sql::kReadyBefore).bind(priority).bind(task.integer(2)).bind(task.integer(3))));
-  if (!before.ok()) return before.status();
-  return static_cast<int>(*above + *before);
+  absl::StatusOr<int64_t> ready = count(std::move(database_.prepare(sql::kReadyFrom).bind(task.integer(1))));
+  if (!ready.ok()) return ready.status();
+  return static_cast<int>(*ready - 1);
+}
+
+template <typename Interface>
+absl::StatusOr<int64_t> SqliteReader<Interface>::queueLength() {
+  return count(std::move(database_.prepare(sql::kReadyFrom).bind(std::numeric_limits<int>::min())));
 }
 
 template <typename Interface>

@@ -1,5 +1,6 @@
 #include "storage/sqlite/transaction.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -35,6 +36,7 @@ Statement& bindColumns(Statement& statement, const v1::Job& job) {
       .bind(job.create_time_us())
       .bind(job.end_time_us())
       .bind(job.queue_deadline_us())
+      .bind(job.deadline_us())
       .bindBlob(job.SerializeAsString());
 }
 
@@ -108,7 +110,35 @@ absl::Status SqliteTransaction::putAction(const v1::Action& action) {
 absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
   return put(database_, sql::kPutTask, task, task.id(), task.key(), task.state(), task.spec().kind(), task.priority(),
-             task.ready_time_us());
+             task.turn(), task.ready_time_us());
+}
+
+absl::StatusOr<int64_t> SqliteTransaction::nextTurn(int priority, const std::string& client) {
+  int64_t turn = 0;
+  Statement served = database_.prepare(sql::kTurnServed);
+  absl::StatusOr<bool> row = served.bind(priority).step();
+  if (!row.ok()) return row.status();
+  if (*row) turn = served.integer(0);
+  Statement last = database_.prepare(sql::kTurnOfClient);
+  row = last.bind(priority).bind(client).step();
+  if (!row.ok()) return row.status();
+  if (*row) turn = std::max(turn, last.integer(0));
+  return turn + 1;
+}
+
+absl::StatusOr<int64_t> SqliteTransaction::takeTurn(int priority, const std::string& client) {
+  absl::StatusOr<int64_t> turn = nextTurn(priority, client);
+  if (!turn.ok()) return turn;
+  absl::Status status = database_.prepare(sql::kPutTurn).bind(priority).bind(client).bind(*turn).run();
+  if (!status.ok()) return status;
+  return turn;
+}
+
+absl::Status SqliteTransaction::turnServed(int priority, int64_t turn) {
+  absl::Status status = database_.prepare(sql::kPutServed).bind(priority).bind(turn).run();
+  // Who is not ahead of the queue starts at its head again: only clients with waiting work have a row.
+  if (status.ok()) status = database_.prepare(sql::kForgetTurns).bind(priority).bind(turn).run();
+  return status;
 }
 
 absl::Status SqliteTransaction::linkTask(const std::string& action_id, const std::string& task_id) {

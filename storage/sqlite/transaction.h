@@ -13,6 +13,9 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
   absl::Status putAction(const v1::Action& action) override;
   absl::Status putTask(const v1::Task& task) override;
+  absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) override;
+  absl::StatusOr<int64_t> takeTurn(int priority, const std::string& client) override;
+  absl::Status turnServed(int priority, int64_t turn) override;
   absl::Status linkTask(const std::string& action_id, const std::string& task_id) override;
   absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
   absl::Status putArtifact(const v1::Artifact& artifact) override;

@@ -122,7 +122,10 @@ def workers_drain(service):
         return {w["id"]: w["state"] for w in service.cli("workers", "--json").json["workers"]}[worker]
 
     wait_until(lambda: state() == "DRAINING", "the worker drains")
-    tiny(service, "--no-cache")
+    job = tiny(service, "--no-cache").job["id"]
+    *events, _ = [json.loads(line) for line in service.cli("watch", job, "--json").out.splitlines()]
+    ran = [event["attempt"]["worker"] for event in events if "attempt" in event]
+    check(ran and worker not in ran, f"{worker} drains, and yet {ran} did the work")
     service.cli("workers", "--undrain", worker)
     wait_until(lambda: state() in ("IDLE", "BUSY"), "the worker is back")
 

@@ -61,13 +61,26 @@ def kill_marked(mark, patience_s=10):
     return len(ended)
 
 
-class MemoryWatch:
-    """Largest peak resident size of any process named `name` with the mark, sampled while in the `with` block."""
+def tasks_in(folder):
+    """Ids of live task processes of the service with this data folder. They inherit no environment to be known by, but
+    work in tmp/ of their attempt's folder below it."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and command_name(entry.name) == "tessera-task":
+            try:
+                if os.readlink(f"/proc/{entry.name}/cwd").startswith(f"{folder}/"):
+                    found.append(int(entry.name))
+            except OSError:
+                pass  # ended meanwhile, or not ours
+    return found
 
-    def __init__(self, mark, name):
+
+class MemoryWatch:
+    """Largest peak resident size of any task process of a service, sampled while in the `with` block."""
+
+    def __init__(self, folder):
         self.peak_bytes = 0
-        self._mark = mark
-        self._name = name
+        self._folder = folder
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -80,7 +93,6 @@ class MemoryWatch:
         self._thread.join()
 
     def _sample(self):
-        while not self._stop.wait(0.05):
-            for pid in marked(self._mark):
-                if command_name(pid) == self._name:
-                    self.peak_bytes = max(self.peak_bytes, peak_rss_bytes(pid))
+        while not self._stop.wait(0.005):
+            for pid in tasks_in(self._folder):
+                self.peak_bytes = max(self.peak_bytes, peak_rss_bytes(pid))

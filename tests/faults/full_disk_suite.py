@@ -82,9 +82,21 @@ def jobs_survive_or_fail_with_a_reason(service, expected):
 
 
 def a_restart_on_a_full_disk_loses_nothing(service, expected):
+    """Started while nothing can be written, it serves or says what it lacks; either way nothing is lost."""
+    job = service.submit()
     with Filler(service.data):
         service.kill()
+        before = len(service.log)
+        try:
+            service.start()
+            service.kill()
+            print("   it serves on a full disk")
+        except AssertionError:
+            said = service.log[before:]
+            check("full" in said or "space" in said, f"it does not start and does not say why:\n{said}")
+            print("   it says what it lacks")
     service.start()
+    faults.check_finished_once(*service.history(job))
     check_compiles(service, expected)
     faults.check_one_artifact_each(service)
 

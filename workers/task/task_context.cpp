@@ -19,7 +19,7 @@ namespace io = google::protobuf::io;
 constexpr int kProgressDescriptor = 3;
 
 absl::Status ioError(const std::string& what) {
-  return failureStatus(v1::Failure::INTERNAL, absl::StrCat(what, ": ", strerror(errno)));
+  return failureStatus(v1::Failure::WORKER_FAULT, absl::StrCat(what, ": ", strerror(errno)));
 }
 
 std::string deterministicBytes(const google::protobuf::Message& message) {

@@ -44,6 +44,7 @@ struct FakeServer::State {
   std::map<std::string, std::string> partial;
   std::vector<int64_t> upload_offsets;
   bool broke_upload = false;
+  std::vector<v1::LeaseTaskRequest> questions;
 };
 
 class FakeServer::Workers : public v1::WorkerService::Service {
@@ -68,6 +69,9 @@ class FakeServer::Workers : public v1::WorkerService::Service {
     if (!state_.known_workers.contains(request->worker_id())) {
       return {StatusCode::FAILED_PRECONDITION, "register first"};
     }
+    state_.questions.push_back(*request);
+    state_.changed.notify_all();
+    if (!request->trouble().empty()) return Status::OK;
     state_.changed.wait_for(lock, std::chrono::microseconds(request->wait_us()),
                             [&] { return state_.stopping || !state_.ready.empty(); });
     if (state_.stopping || state_.ready.empty()) return Status::OK;
@@ -268,16 +272,31 @@ void FakeServer::waitForLease(const std::string& task_id) {
   state_->changed.wait(lock, [&] { return task.leased; });
 }
 
-void FakeServer::waitForHeartbeat(const std::string& task_id,
-                                  const std::function<bool(const v1::HeartbeatRequest&)>& accept) {
+v1::HeartbeatRequest FakeServer::waitForHeartbeat(const std::string& task_id,
+                                                  const std::function<bool(const v1::HeartbeatRequest&)>& accept) {
   std::unique_lock lock(state_->mutex);
   State::Task& task = state_->tasks[task_id];
+  v1::HeartbeatRequest found;
   state_->changed.wait(lock, [&] {
     for (const auto& heartbeat : task.heartbeats) {
+      found = heartbeat;
       if (accept(heartbeat)) return true;
     }
     return false;
   });
+  return found;
+}
+
+v1::LeaseTaskRequest FakeServer::waitForQuestion(const std::function<bool(const v1::LeaseTaskRequest&)>& accept) {
+  std::unique_lock lock(state_->mutex);
+  size_t next = state_->questions.size();
+  state_->changed.wait(lock, [&] {
+    for (; next < state_->questions.size(); ++next) {
+      if (accept(state_->questions[next])) return true;
+    }
+    return false;
+  });
+  return state_->questions[next];
 }
 
 size_t FakeServer::reports(const std::string& task_id) {

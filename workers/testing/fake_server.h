@@ -49,7 +49,10 @@ class FakeServer {
   /// Block until the fact holds; the test's own timeout bounds them.
   v1::ReportTaskRequest waitForReport(const std::string& task_id);
   void waitForLease(const std::string& task_id);
-  void waitForHeartbeat(const std::string& task_id, const std::function<bool(const v1::HeartbeatRequest&)>& accept);
+  v1::HeartbeatRequest waitForHeartbeat(const std::string& task_id,
+                                        const std::function<bool(const v1::HeartbeatRequest&)>& accept);
+  /// The next question for work, from now on, that `accept` takes.
+  v1::LeaseTaskRequest waitForQuestion(const std::function<bool(const v1::LeaseTaskRequest&)>& accept);
 
   size_t reports(const std::string& task_id);
   int registrations();

@@ -1,0 +1,103 @@
+// In which order waiting work leaves: begun jobs are finished, clients take turns, nobody waits for ever.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/testing/scheduler_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using testing::ElementsAre;
+
+v1::CreateJobRequest from(v1::CreateJobRequest request, const std::string& client, int priority = 0) {
+  request.set_client(client);
+  request.set_priority(priority);
+  return request;
+}
+
+/// The name of the model that the next lease plans.
+std::string nextPlanned(SchedulerBench& bench) { return bench.lease("w").task().plan().spec().name(); }
+
+TEST(Fairness, ABatchFinishesItsFirstJobBeforeItPlansItsLast) {
+  SchedulerBench bench;
+  bench.registerWorker("w");
+  std::vector<std::string> jobs;
+  for (int i = 0; i < 50; ++i) {
+    const std::string name = "m" + std::to_string(i);
+    jobs.push_back(bench.create(bench.request(name, name, "a" + name + " b" + name))->id());
+    bench.clock.advance(1000);
+  }
+  for (int task = 0; task < 4; ++task) {
+    ASSERT_TRUE(bench.finish("w", bench.lease("w")).ok());
+  }
+  EXPECT_EQ(bench.job(jobs[0]).state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(bench.job(jobs[1]).state(), v1::Job::QUEUED);
+}
+
+TEST(Fairness, ALateClientDoesNotWaitForAllOfABatch) {
+  SchedulerBench bench;
+  bench.registerWorker("w");
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "batch" + std::to_string(i);
+    (void)bench.create(from(bench.request(name, name, ""), "ci"));
+  }
+  EXPECT_EQ(nextPlanned(bench), "batch0");
+  EXPECT_EQ(nextPlanned(bench), "batch1");
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "mine" + std::to_string(i);
+    (void)bench.create(from(bench.request(name, name, ""), "engineer"));
+  }
+  std::vector<std::string> order;
+  for (int i = 0; i < 8; ++i) {
+    order.push_back(nextPlanned(bench));
+  }
+  EXPECT_THAT(order, ElementsAre("batch2", "mine0", "batch3", "mine1", "batch4", "mine2", "batch5", "batch6"));
+}
+
+TEST(Fairness, AJoinedClientsTurnCounts) {
+  SchedulerBench bench;
+  bench.registerWorker("w");
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "batch" + std::to_string(i);
+    (void)bench.create(from(bench.request(name, name, ""), "ci"));
+  }
+  (void)bench.create(from(bench.request("mine", "batch9", ""), "engineer"));
+  EXPECT_EQ(nextPlanned(bench), "batch0");
+  EXPECT_EQ(nextPlanned(bench), "batch9");
+}
+
+TEST(Fairness, PriorityOutweighsTurnsAndAgeOutweighsPriority) {
+  SchedulerBench bench;
+  bench.registerWorker("w");
+  (void)bench.create(from(bench.request("old", "old", ""), "a"));
+  bench.clock.advance(bench.scheduler().rules().ageing_us);
+  (void)bench.create(from(bench.request("urgent", "urgent", ""), "b", 2));
+  (void)bench.create(from(bench.request("more", "more urgent", ""), "b", 3));
+  EXPECT_EQ(nextPlanned(bench), "more urgent");
+  bench.clock.advance(2 * bench.scheduler().rules().ageing_us);
+  (void)bench.create(from(bench.request("new", "newest", ""), "b", 2));
+  bench.registerWorker("w");
+  EXPECT_EQ(nextPlanned(bench), "urgent") << "it has aged too, by 2, and the old one by 3";
+  EXPECT_EQ(nextPlanned(bench), "old") << "3 against the newest one's 2";
+  EXPECT_EQ(nextPlanned(bench), "newest");
+}
+
+TEST(Fairness, PositionsAreToldWithoutCountingTheQueue) {
+  SchedulerBench bench;
+  const auto positionOf = [&](const v1::Job& job) {
+    for (const v1::JobEvent& event : bench.events(job.id())) {
+      if (event.has_queue()) {
+        return event.queue().position();
+      }
+    }
+    return -1;
+  };
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "m" + std::to_string(i);
+    EXPECT_EQ(positionOf(*bench.create(bench.request(name, name, ""))), i);
+  }
+  EXPECT_EQ(positionOf(*bench.create(from(bench.request("urgent", "urgent", ""), "x", 1))), 0);
+}
+
+}  // namespace
+}  // namespace tessera::server

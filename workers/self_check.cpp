@@ -1,0 +1,52 @@
+#include "workers/self_check.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "workers/file_descriptor.h"
+
+namespace tessera::worker {
+namespace {
+
+std::string failed(const char* doing, const std::string& path) {
+  return absl::StrCat("cannot ", doing, " ", path, ": ", strerror(errno));
+}
+
+// Makes what an attempt makes, in small: a folder with a file of one block.
+std::string triedFolder(const std::string& attempts) {
+  const std::string folder = absl::StrCat(attempts, "/self-check-", gettid());
+  const std::string path = folder + "/file";
+  if (mkdir(folder.c_str(), 0700) != 0) return failed("make", folder);
+  const absl::Cleanup remove = [&] {
+    unlink(path.c_str());
+    rmdir(folder.c_str());
+  };
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid()) return failed("make", path);
+  const char block[4096] = {};
+  errno = ENOSPC;  // of a short write
+  return write(file.get(), block, sizeof(block)) == sizeof(block) ? "" : failed("write", path);
+}
+
+}  // namespace
+
+std::string SelfCheck::trouble() const {
+  struct statvfs disk {};
+  if (statvfs(attempts_folder.c_str(), &disk) != 0) return failed("look at", attempts_folder);
+  const auto free = static_cast<int64_t>(disk.f_bavail) * static_cast<int64_t>(disk.f_frsize);
+  if (free < min_free_bytes) {
+    return absl::StrCat("the disk of ", attempts_folder, " has ", free >> 20, " MiB left, a task may need ",
+                        min_free_bytes >> 20, " (--min-free)");
+  }
+  if (access(task_binary.c_str(), X_OK) != 0) return failed("execute", task_binary);
+  return triedFolder(attempts_folder);
+}
+
+}  // namespace tessera::worker
