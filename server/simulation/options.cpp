@@ -27,10 +27,12 @@ Options optionsOf(uint64_t seed) {
   options.longest_delay_us = dice.percent(50) ? 5'000 : dice.between(5'000, 3'000'000);
   options.server_crash_us = interval(dice, 3'000'000, 20'000'000);
   options.worker_incident_us = interval(dice, 2'000'000, 20'000'000);
+  options.broken_operations = options.server_crash_us > 0 ? chance(dice, 10) : 0;
   options.power_losses = chance(dice, 100);
   options.clock_steps = chance(dice, 60);
   options.suspensions = chance(dice, 20);
   options.child_crashes = chance(dice, 20);
+  options.ghosts = chance(dice, 80);
   options.hangs = chance(dice, 10);
   options.sick_workers = chance(dice, 50);
   options.wrong_sizes = chance(dice, 20);
@@ -41,13 +43,14 @@ Options optionsOf(uint64_t seed) {
 }
 
 std::string Options::text() const {
-  return absl::StrCat(
-      "seed ", seed, ": clients ", clients, ", workers ", workers, ", jobs per client ", jobs_per_client, ", models ",
-      models, "; network: lost ", lost, " %, repeated ", repeated, " %, delay up to ", longest_delay_us,
-      " us; server crashes every ", server_crash_us, " us, power lost ", power_losses, " %, clock steps ", clock_steps,
-      " %; worker incidents every ", worker_incident_us, " us, suspensions ", suspensions, " %; attempts: crash ",
-      child_crashes, " %, hang ", hangs, " %; sick workers ", sick_workers, " %; jobs: wrong sizes ", wrong_sizes,
-      " %, unequal limits ", unequal_limits, " %, cancelled ", cancels, " %; faults for ", fault_phase_us, " us");
+  return absl::StrCat("seed ", seed, ": clients ", clients, ", workers ", workers, ", jobs per client ",
+                      jobs_per_client, ", models ", models, "; network: lost ", lost, " %, repeated ", repeated,
+                      " %, delay up to ", longest_delay_us, " us; server crashes every ", server_crash_us, " us, in ",
+                      broken_operations, " of 1000 calls, power lost ", power_losses, " %, clock steps ", clock_steps,
+                      " %; worker incidents every ", worker_incident_us, " us, ghosts ", ghosts, " %, suspensions ",
+                      suspensions, " %; attempts: crash ", child_crashes, " %, hang ", hangs, " %; sick workers ",
+                      sick_workers, " %; jobs: wrong sizes ", wrong_sizes, " %, unequal limits ", unequal_limits,
+                      " %, cancelled ", cancels, " %; faults for ", fault_phase_us, " us");
 }
 
 }  // namespace tessera::server::simulation

@@ -165,13 +165,39 @@ void Worker::uploadOutputs() {
       });
 }
 
-void Worker::report() {
+v1::ReportTaskRequest Worker::reportOf(const Attempt& attempt) const {
   v1::ReportTaskRequest request;
   request.set_worker_id(id_);
-  request.set_task_id(attempt_.lease.task_id());
-  request.set_fencing_token(attempt_.lease.fencing_token());
-  *request.mutable_result() = attempt_.result;
-  caller_.call<absl::Status>([this, request] { return world_.scheduler().reportTask(request); },
+  request.set_task_id(attempt.lease.task_id());
+  request.set_fencing_token(attempt.lease.fencing_token());
+  *request.mutable_result() = attempt.result;
+  return request;
+}
+
+absl::Status Worker::fileReport(const v1::ReportTaskRequest& request) {
+  const auto look = [&] {
+    v1::Task task;
+    const absl::Status status = world_.store().read([&](storage::Reader& reader) {
+      task = reader.getTask(request.task_id()).value_or(v1::Task());
+      return absl::OkStatus();
+    });
+    return status.ok() ? task : v1::Task();
+  };
+  const v1::Task before = look();
+  const absl::Status status = world_.scheduler().reportTask(request);
+  const v1::Task after = look();
+  const bool holds = before.state() == v1::Task::LEASED && before.worker_id() == request.worker_id() &&
+                     before.fencing_token() == request.fencing_token();
+  if (!holds && before.SerializeAsString() != after.SerializeAsString()) {
+    world_.wrong(absl::StrCat("a report of ", request.task_id(), " under token ", request.fencing_token(),
+                              " had an effect while ", before.fencing_token(), " was the newest"));
+  }
+  return status;
+}
+
+void Worker::report() {
+  const v1::ReportTaskRequest request = reportOf(attempt_);
+  caller_.call<absl::Status>([this, request] { return fileReport(request); },
                              [this](const absl::Status& status) {
                                world_.note(absl::StrCat(id_, " reported ", attempt_.lease.task_id(), ": ",
                                                         absl::StatusCodeToString(status.code())));
@@ -209,6 +235,11 @@ void Worker::die() {
   world_.note(absl::StrCat(id_, " dies"));
   caller_.hangUp();
   heart_.hangUp();
+  if (busy_ && !attempt_.hangs && world_.dice.percent(world_.options.ghosts)) {
+    world_.loop.after(world_.dice.between(0, 8'000'000), [this, request = reportOf(attempt_)] {
+      world_.send(true, [this, request] { (void)fileReport(request); });
+    });
+  }
   busy_ = false;
   ++life_;
   ++pid_;

@@ -35,6 +35,9 @@ class Worker {
   void incident();
   void die();
   absl::Status answerUpload(const std::string& bytes);
+  /// On the server: files the report, and looks whether that was right.
+  absl::Status fileReport(const v1::ReportTaskRequest& request);
+  v1::ReportTaskRequest reportOf(const Attempt& attempt) const;
 
   World& world_;
   Caller caller_;

@@ -58,7 +58,7 @@ void World::start() {
     loop.after(dice.between(1, 2 * options.server_crash_us), [this, life] {
       if (life == life_ && up() && !healed_) {
         crash(dice.percent(options.power_losses));
-        loop.after(dice.between(100'000, 3'000'000), [this] { start(); });
+        restartLater();
       }
     });
   }
@@ -71,6 +71,10 @@ void World::crash(bool power) {
   blobs_.reset();
   disk_.restart(power ? (dice.percent(50) ? Survival::kNothing : Survival::kSome) : Survival::kEverything,
                 static_cast<uint32_t>(dice.below(1 << 30)));
+}
+
+void World::restartLater() {
+  loop.after(dice.between(100'000, 3'000'000), [this] { start(); });
 }
 
 void World::sweepOften(int64_t life) {
@@ -91,13 +95,26 @@ void World::deliver(bool to_server, const std::function<void()>& message, int64_
     if (to_server && loop.now_us() < stalled_until_us_) {
       return deliver(to_server, message, stalled_until_us_ - loop.now_us());
     }
-    if (!to_server || up()) {
-      message();
+    if (to_server && !up()) {
+      return;
     }
+    const bool breaks = to_server && !healed_ && dice.below(1000) < options.broken_operations;
+    if (breaks) {
+      disk_.plan({storage::FaultyDisk::Fault::kPowerLoss, dice.between(1, 12)});
+    }
+    message();
+    if (breaks && disk_.powerLost()) {
+      crash(dice.percent(options.power_losses));
+      return restartLater();
+    }
+    disk_.plan({});
   });
 }
 
 void World::send(bool to_server, const std::function<void()>& message) {
+  if (!to_server && disk_.powerLost()) {
+    return;  // the server ended over this call
+  }
   if (healed_) {
     return deliver(to_server, message, dice.between(100, 2'000));
   }

@@ -66,7 +66,10 @@ class World {
   /// What a worker makes of a task, without any machine; what it reads and writes goes through `files`.
   FakeWork work(std::map<std::string, std::string>& files) const;
 
-  void wrong(const std::string& what) { problems.push_back(absl::StrCat(loop.now_us(), " us: ", what)); }
+  /// Unless the server is just ending: what it says then reaches nobody.
+  void wrong(const std::string& what) {
+    if (!disk_.powerLost()) problems.push_back(absl::StrCat(loop.now_us(), " us: ", what));
+  }
   std::vector<std::string> problems;
   /// A line of what happened, kept where somebody wants to read it; all lines are hashed.
   void note(const std::string& line);
@@ -77,6 +80,7 @@ class World {
  private:
   void deliver(bool to_server, const std::function<void()>& message, int64_t delay_us);
   void sweepOften(int64_t life);
+  void restartLater();
 
   SimulatedClock clock_;
   NumberedIds ids_;
