@@ -238,7 +238,13 @@ class FileBlobStore : public BlobStore {
     return removed;
   }
 
-  void countFrom(int64_t bytes) override { used_bytes_ = bytes; }
+  /// Counts what is stored already, for the quota.
+  absl::Status count() {
+    return folder_->forEach([this](const std::string&, const FileFacts& facts) {
+      used_bytes_ += facts.size;
+      return absl::OkStatus();
+    });
+  }
 
  private:
   /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.
@@ -332,7 +338,11 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
 absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder, const BlobStoreOptions& options) {
   absl::StatusOr<std::unique_ptr<BlobFolder>> opened = BlobFolder::open(folder, options);
   if (!opened.ok()) return opened.status();
-  return std::make_unique<FileBlobStore>(*std::move(opened), options);
+  auto store = std::make_unique<FileBlobStore>(*std::move(opened), options);
+  if (options.max_total_bytes > 0) {
+    if (absl::Status status = store->count(); !status.ok()) return status;
+  }
+  return store;
 }
 
 }  // namespace tessera::storage

@@ -62,15 +62,14 @@ class BlobStore {
       const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) = 0;
   /// Removes partial files that nobody touched for their lifetime; how many.
   virtual absl::StatusOr<int> removeStalePartials() = 0;
-  /// What is stored already, in bytes, for the quota; what comes and goes is counted from then on.
-  virtual void countFrom(int64_t bytes) = 0;
 };
 
 struct BlobStoreOptions {
   int64_t max_blob_bytes = int64_t{64} << 30;
   /// Partial files that nobody touched for this long are removed when the store is opened.
   int64_t partial_lifetime_seconds = 604'800;  // a week
-  int64_t max_total_bytes = 0;                 ///< quota of all blobs together; 0 = none
+  /// Quota of all blobs together; 0 = none. With one, opening the store looks at every blob's size.
+  int64_t max_total_bytes = 0;
   /// Left free on the disk, so that the database beside the blobs can always be written.
   int64_t reserve_bytes = 0;
   FileSystem* files = nullptr;  ///< null: the operating system's; must outlive the store
