@@ -54,6 +54,8 @@ struct Flags {
   uint64_t max_model_bytes = uint64_t{2} << 30;
   uint64_t max_blob_bytes = uint64_t{64} << 30;
   uint64_t task_memory_bytes = 0;
+  uint64_t blob_quota_bytes = 0;
+  uint64_t disk_reserve_bytes = 0;
 };
 
 void addFlags(CLI::App& app, Flags& flags) {
@@ -98,6 +100,14 @@ void addFlags(CLI::App& app, Flags& flags) {
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("--max-blob-bytes", flags.max_blob_bytes, "Largest blob, e.g. 16GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--blob-quota", flags.blob_quota_bytes,
+                 "All blobs together, e.g. 100GiB; uploads past it are refused; 0: any")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--disk-reserve", flags.disk_reserve_bytes,
+                 "Kept free of blobs on the disk, so that the database can be written, e.g. 1GiB; 0: nothing")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("--task-memory", flags.task_memory_bytes, "Address space of one task, e.g. 16GiB; 0: the worker's")
@@ -204,7 +214,10 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot make ", flags.data_dir));
   }
   TESSERA_ASSIGN(auto store, storage::openSqliteStore((data / "tessera.db").string()));
-  TESSERA_ASSIGN(auto blobs, storage::openBlobStore((data / "blobs").string()));
+  storage::BlobStoreOptions blob_options;
+  blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
+  blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);
+  TESSERA_ASSIGN(auto blobs, storage::openBlobStore((data / "blobs").string(), blob_options));
   const fs::path address_file = data / "tesserad.addr";
   fs::remove(address_file, error);
 

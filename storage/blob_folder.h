@@ -1,13 +1,17 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/blob_store.h"
+#include "storage/file_system.h"
 
 namespace tessera::storage {
 
@@ -22,22 +26,43 @@ class BlobFolder {
   /// Bytes of the blob; NOT_FOUND when it is absent.
   absl::StatusOr<int64_t> blobSize(const std::string& sha256) const;
 
-  /// Renames a synced partial file to its blob; durable when OK.
+  FileSystem& files() const { return files_; }
+
+  /// Renames a synced partial file to its blob; durable when OK. After an error the blob is absent, as far as the disk
+  /// allows: nobody may take a name for durable that is not.
   absl::Status publish(const std::string& partial_name, const std::string& sha256);
 
-  /// Moves a damaged blob away, provided the name still stands for the file open as `descriptor`:
+  /// Makes the name of a blob that is there durable, unless this process did so before: its file may come from a
+  /// process that ended between the rename and the folder's sync.
+  absl::Status confirm(const std::string& sha256);
+
+  /// Removes a blob's file. One that comes back with a power loss is a blob without a row.
+  absl::Status remove(const std::string& sha256);
+
+  /// Calls `visit` for every blob there is; ends with the first error it answers.
+  absl::Status forEach(const std::function<absl::Status(const std::string& sha256, const FileFacts& facts)>& visit);
+
+  /// Moves a damaged blob away, provided the name still stands for the file that was read:
   /// a sound copy may have been uploaded meanwhile.
-  absl::Status setAside(const std::string& sha256, int descriptor);
+  absl::Status setAside(const std::string& sha256, const File& read);
+
+  /// Names of partial files that nobody touched for the lifetime, and of those that cannot be resumed.
+  absl::StatusOr<std::vector<std::string>> stalePartials(int64_t lifetime_seconds);
 
  private:
-  explicit BlobFolder(const std::string& root) : root_(root), durable_(65536, false) {}
+  BlobFolder(std::string root, FileSystem& files)
+      : root_(std::move(root)), files_(files), folder_is_durable_(65536, false) {}
+  std::string folderOf(const std::string& sha256) const;
   absl::Status ensureFolder(const std::string& sha256);
-  absl::Status removeStalePartials(const BlobStoreOptions& options) const;
+  void noteDurable(const std::string& sha256);
 
   const std::string root_;
+  FileSystem& files_;
   std::mutex mutex_;
   /// Of each two-byte prefix: whether its folder is known to be on disk.
-  std::vector<bool> durable_;
+  std::vector<bool> folder_is_durable_;
+  /// Blobs whose names this process made durable, some of them: what is not here is synced once more.
+  std::unordered_set<std::string> durable_;
   int set_aside_ = 0;
 };
 

@@ -1,18 +1,16 @@
 #include "storage/blob_store.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "storage/blob_file.h"
 #include "storage/blob_folder.h"
 #include "storage/digest.h"
+#include "storage/file_system.h"
 
 namespace tessera::storage {
 namespace {
@@ -36,34 +34,46 @@ class ActiveUploads {
   std::unordered_set<std::string> active_;
 };
 
-/// What is left to do for a blob that is there: nothing.
+/// What is left to do for a blob that is there: to be sure that it stays.
 class NoUpload : public BlobStore::Upload {
  public:
+  NoUpload(BlobFolder& folder, std::string sha256) : folder_(folder), sha256_(std::move(sha256)) {}
   absl::Status write(std::string_view) override { return absl::OkStatus(); }
-  absl::Status commit() override { return absl::OkStatus(); }
+  absl::Status commit() override { return folder_.confirm(sha256_); }
+
+ private:
+  BlobFolder& folder_;
+  const std::string sha256_;
 };
 
 class FileUpload : public BlobStore::Upload {
  public:
-  /// `release` is called in the end, whatever came of the upload.
-  FileUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::function<void()> release)
-      : folder_(folder), digest_(std::move(digest)), name_(std::move(partial_name)), release_(std::move(release)) {}
+  /// `release` is called in the end, whatever came of the upload; its bytes are added to `used_bytes` when committed.
+  FileUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::function<void()> release,
+             std::atomic<int64_t>& used_bytes)
+      : folder_(folder),
+        digest_(std::move(digest)),
+        name_(std::move(partial_name)),
+        release_(std::move(release)),
+        used_bytes_(used_bytes) {}
   ~FileUpload() override {
     if (release_) release_();
   }
 
-  /// Opens the partial file, keeps its first `offset` bytes and hashes them.
+  /// Opens the partial file, keeps its first `offset` bytes and hashes them. They are written again: an earlier sync of
+  /// them may have failed, after which the page cache has them, the disk does not, and a new sync would not write them.
   absl::Status open(int64_t offset) {
-    absl::StatusOr<File> file = File::open(folder_.partialPath(name_), O_RDWR | O_CREAT);
+    auto file = folder_.files().open(folder_.partialPath(name_), FileSystem::Access::kReadWriteCreate);
     if (!file.ok()) return file.status();
     file_ = *std::move(file);
-    if (absl::Status status = file_.truncate(offset); !status.ok()) return status;
+    if (absl::Status status = file_->truncate(offset); !status.ok()) return status;
     std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, offset)), '\0');
     while (written_ < offset) {
       const size_t wanted = std::min<size_t>(chunk.size(), static_cast<size_t>(offset - written_));
-      absl::StatusOr<size_t> got = file_.readAt(written_, chunk.data(), wanted);
+      absl::StatusOr<size_t> got = file_->readAt(written_, chunk.data(), wanted);
       if (!got.ok()) return got.status();
       if (*got == 0) return absl::DataLossError(absl::StrCat("the partial file of ", digest_.sha256(), " shrank"));
+      if (absl::Status status = file_->writeAt(written_, {chunk.data(), *got}); !status.ok()) return status;
       hash_.update({chunk.data(), *got});
       written_ += static_cast<int64_t>(*got);
     }
@@ -75,7 +85,7 @@ class FileUpload : public BlobStore::Upload {
     if (static_cast<int64_t>(data.size()) > digest_.size_bytes() - written_) {
       return discard(absl::StrCat("more than the announced ", digest_.size_bytes(), " bytes were sent"));
     }
-    status_ = file_.writeAt(written_, data);
+    status_ = file_->writeAt(written_, data);
     if (!status_.ok()) return status_;
     hash_.update(data);
     written_ += static_cast<int64_t>(data.size());
@@ -89,16 +99,22 @@ class FileUpload : public BlobStore::Upload {
     }
     const std::string found = hash_.finish();
     if (found != digest_.sha256()) return discard(absl::StrCat("the bytes sent have SHA-256 ", found));
-    status_ = file_.sync();
+    status_ = file_->sync();
     if (status_.ok()) status_ = folder_.publish(name_, digest_.sha256());
-    if (!status_.ok()) return status_;
+    if (!status_.ok()) {
+      // Pages that could not be written are dropped: they read back well until they are evicted, and a second sync
+      // succeeds without them. Only bytes sent again can be trusted.
+      (void)folder_.files().remove(folder_.partialPath(name_));
+      return status_;
+    }
+    used_bytes_ += digest_.size_bytes();
     status_ = absl::FailedPreconditionError("this upload is committed");
     return absl::OkStatus();
   }
 
  private:
   absl::Status discard(const std::string& why) {
-    unlink(folder_.partialPath(name_).c_str());
+    (void)folder_.files().remove(folder_.partialPath(name_));
     status_ = absl::DataLossError(
         absl::StrCat("upload of ", digest_.sha256(), ": ", why, "; it is discarded, send the blob again from 0"));
     return status_;
@@ -108,7 +124,8 @@ class FileUpload : public BlobStore::Upload {
   const v1::Digest digest_;
   const std::string name_;
   const std::function<void()> release_;
-  File file_;
+  std::atomic<int64_t>& used_bytes_;
+  std::unique_ptr<File> file_;
   Sha256 hash_;
   int64_t written_ = 0;
   absl::Status status_;
@@ -133,27 +150,34 @@ class FileBlobStore : public BlobStore {
   absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest) override {
     if (absl::Status status = check(digest); !status.ok()) return status;
     if (absl::StatusOr<int64_t> size = folder_->blobSize(digest.sha256()); size.ok()) return size;
-    absl::StatusOr<File> partial = File::open(folder_->partialPath(digest.sha256()), O_RDONLY);
+    absl::StatusOr<FileFacts> partial = folder_->files().look(folder_->partialPath(digest.sha256()));
     if (absl::IsNotFound(partial.status())) return 0;
-    return partial.ok() ? partial->size() : partial.status();
+    if (!partial.ok()) return partial.status();
+    return partial->size;
   }
 
   absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) override {
     if (absl::Status status = check(digest); !status.ok()) return status;
     const std::string& sha256 = digest.sha256();
+    absl::StatusOr<bool> present = presentAs(digest);
+    if (!present.ok()) return present.status();
+    if (*present) return std::make_unique<NoUpload>(*folder_, sha256);
     if (!uploads_.start(sha256)) {
-      if (contains(sha256)) return std::make_unique<NoUpload>();
       return absl::AbortedError(absl::StrCat("another upload of ", sha256, " is going on; retry when it has ended"));
     }
-    auto upload = std::make_unique<FileUpload>(*folder_, digest, sha256, [this, sha256] { uploads_.end(sha256); });
-    // Asked only now: an upload that ended a moment ago may have made the blob.
-    if (contains(sha256)) return std::make_unique<NoUpload>();
+    auto upload =
+        std::make_unique<FileUpload>(*folder_, digest, sha256, [this, sha256] { uploads_.end(sha256); }, used_bytes_);
+    // Asked again: an upload that ended a moment ago may have made the blob.
+    present = presentAs(digest);
+    if (!present.ok()) return present.status();
+    if (*present) return std::make_unique<NoUpload>(*folder_, sha256);
     absl::StatusOr<int64_t> committed = committedBytes(digest);
     if (!committed.ok()) return committed.status();
     if (offset != 0 && offset != *committed) {
       return absl::FailedPreconditionError(absl::StrCat("upload of ", sha256, " at offset ", offset,
                                                         "; accepted: ", *committed, " to go on, 0 to start over"));
     }
+    if (absl::Status status = makeRoom(digest.size_bytes() - offset); !status.ok()) return status;
     if (absl::Status status = upload->open(offset); !status.ok()) return status;
     return upload;
   }
@@ -163,22 +187,92 @@ class FileBlobStore : public BlobStore {
     digest.set_sha256(sha256Hex(bytes));
     digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
     if (absl::Status status = check(digest); !status.ok()) return status;
-    if (contains(digest.sha256())) return digest;
+    if (contains(digest.sha256())) {
+      if (absl::Status status = folder_->confirm(digest.sha256()); !status.ok()) return status;
+      return digest;
+    }
+    if (absl::Status status = makeRoom(digest.size_bytes()); !status.ok()) return status;
     // A partial file of its own: it need not wait for a client's upload of the same bytes.
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-    FileUpload upload(*folder_, digest, name, nullptr);
+    FileUpload upload(*folder_, digest, name, nullptr, used_bytes_);
     absl::Status status = upload.open(0);
     if (status.ok()) status = upload.write(bytes);
     if (status.ok()) status = upload.commit();
     if (status.ok()) return digest;
-    unlink(folder_->partialPath(name).c_str());
+    (void)folder_->files().remove(folder_->partialPath(name));
     return status;
   }
 
   absl::Status get(const std::string& sha256, int64_t offset, int64_t limit,
                    const std::function<absl::Status(std::string_view chunk)>& sink) override;
 
+  absl::Status remove(const std::string& sha256) override {
+    absl::StatusOr<int64_t> size = folder_->blobSize(sha256);
+    if (!size.ok()) return absl::IsNotFound(size.status()) ? absl::OkStatus() : size.status();
+    if (!uploads_.start(sha256)) return absl::AbortedError(absl::StrCat("blob ", sha256, " is being uploaded"));
+    absl::Status status = folder_->remove(sha256);
+    uploads_.end(sha256);
+    if (status.ok()) used_bytes_ -= *size;
+    return status;
+  }
+
+  absl::Status forEach(
+      const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) override {
+    const int64_t now = time(nullptr);
+    return folder_->forEach([&](const std::string& sha256, const FileFacts& facts) {
+      return visit(sha256, facts.size, std::max<int64_t>(0, now - facts.modified_s));
+    });
+  }
+
+  absl::StatusOr<int> removeStalePartials() override {
+    absl::StatusOr<std::vector<std::string>> stale = folder_->stalePartials(options_.partial_lifetime_seconds);
+    if (!stale.ok()) return stale.status();
+    int removed = 0;
+    for (const std::string& name : *stale) {
+      // A put()'s partial file is no digest and lives for one call: those of this process are in use, older ones went
+      // when the store was opened.
+      if (!isSha256(name) || !uploads_.start(name)) continue;
+      removed += folder_->files().remove(folder_->partialPath(name)).ok();
+      uploads_.end(name);
+    }
+    return removed;
+  }
+
+  /// Counts what is stored already, for the quota.
+  absl::Status count() {
+    return folder_->forEach([this](const std::string&, const FileFacts& facts) {
+      used_bytes_ += facts.size;
+      return absl::OkStatus();
+    });
+  }
+
  private:
+  /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.
+  absl::StatusOr<bool> presentAs(const v1::Digest& digest) {
+    absl::StatusOr<int64_t> size = folder_->blobSize(digest.sha256());
+    if (absl::IsNotFound(size.status())) return false;
+    if (!size.ok()) return size.status();
+    if (*size == digest.size_bytes()) return true;
+    return absl::InvalidArgumentError(absl::StrCat("digest: found ", digest.sha256(), " of ", digest.size_bytes(),
+                                                   " bytes; accepted: its size, which is ", *size));
+  }
+
+  /// RESOURCE_EXHAUSTED when `bytes` more would break the quota or eat up the reserve.
+  absl::Status makeRoom(int64_t bytes) {
+    if (options_.max_total_bytes > 0 && used_bytes_ + bytes > options_.max_total_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("blobs take ", used_bytes_.load(), " bytes of a quota of ",
+                                                       options_.max_total_bytes, "; ", bytes,
+                                                       " more do not fit: delete artifacts, or raise the quota"));
+    }
+    if (options_.reserve_bytes == 0) return absl::OkStatus();
+    absl::StatusOr<int64_t> free = folder_->files().freeBytes(folder_->partialPath(""));
+    if (!free.ok()) return free.status();
+    if (*free - bytes >= options_.reserve_bytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("the disk has ", *free, " bytes free, of which ",
+                                                     options_.reserve_bytes, " are kept for the database; ", bytes,
+                                                     " more do not fit: free some space and retry"));
+  }
+
   absl::Status check(const v1::Digest& digest) const {
     if (!isSha256(digest.sha256()) || digest.size_bytes() < 0) {
       return absl::InvalidArgumentError(absl::StrCat("digest: found \"", digest.sha256(), "\" of ", digest.size_bytes(),
@@ -195,33 +289,37 @@ class FileBlobStore : public BlobStore {
   const BlobStoreOptions options_;
   ActiveUploads uploads_;
   std::atomic<int64_t> puts_ = 0;
+  std::atomic<int64_t> used_bytes_ = 0;
 };
 
 absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64_t limit,
                                 const std::function<absl::Status(std::string_view chunk)>& sink) {
   if (absl::StatusOr<int64_t> size = folder_->blobSize(sha256); !size.ok()) return size.status();
-  absl::StatusOr<File> file = File::open(folder_->blobPath(sha256), O_RDONLY);
-  if (!file.ok()) return file.status();
-  absl::StatusOr<int64_t> size = file->size();
-  if (!size.ok()) return size.status();
-  if (offset < 0 || limit < 0 || offset > *size) {
+  absl::StatusOr<std::unique_ptr<File>> opened =
+      folder_->files().open(folder_->blobPath(sha256), FileSystem::Access::kRead);
+  if (!opened.ok()) return opened.status();
+  const File& file = **opened;
+  absl::StatusOr<FileFacts> facts = file.facts();
+  if (!facts.ok()) return facts.status();
+  const int64_t size = facts->size;
+  if (offset < 0 || limit < 0 || offset > size) {
     return absl::OutOfRangeError(absl::StrCat("blob ", sha256, ": offset ", offset, ", limit ", limit,
-                                              "; accepted: an offset of 0 to ", *size, ", a limit of at least 0"));
+                                              "; accepted: an offset of 0 to ", size, ", a limit of at least 0"));
   }
-  const int64_t end = limit == 0 ? *size : offset + std::min(limit, *size - offset);
-  const bool whole = offset == 0 && end == *size;
+  const int64_t end = limit == 0 ? size : offset + std::min(limit, size - offset);
+  const bool whole = offset == 0 && end == size;
   Sha256 hash;
   std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, end - offset)), '\0');
   while (offset < end || whole) {
     const size_t wanted = std::min<size_t>(chunk.size(), static_cast<size_t>(end - offset));
-    absl::StatusOr<size_t> got = file->readAt(offset, chunk.data(), wanted);
+    absl::StatusOr<size_t> got = file.readAt(offset, chunk.data(), wanted);
     if (!got.ok()) return got.status();
     if (whole) hash.update({chunk.data(), *got});
     offset += static_cast<int64_t>(*got);
     const bool last = offset == end || *got < wanted;
     // The last chunk is held back until the hash is known: nobody holds a whole blob that is wrong.
     if (last && whole && hash.finish() != sha256) {
-      absl::Status aside = folder_->setAside(sha256, file->descriptor());
+      absl::Status aside = folder_->setAside(sha256, file);
       return absl::DataLossError(
           absl::StrCat("blob ", sha256, " is damaged on disk; ",
                        aside.ok() ? "it was set aside, upload it again" : std::string(aside.message())));
@@ -240,7 +338,11 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
 absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder, const BlobStoreOptions& options) {
   absl::StatusOr<std::unique_ptr<BlobFolder>> opened = BlobFolder::open(folder, options);
   if (!opened.ok()) return opened.status();
-  return std::make_unique<FileBlobStore>(*std::move(opened), options);
+  auto store = std::make_unique<FileBlobStore>(*std::move(opened), options);
+  if (options.max_total_bytes > 0) {
+    if (absl::Status status = store->count(); !status.ok()) return status;
+  }
+  return store;
 }
 
 }  // namespace tessera::storage

@@ -13,6 +13,8 @@
 
 namespace tessera::storage {
 
+class FileSystem;
+
 /// Blobs as files by SHA-256 below one folder. Thread-safe.
 ///
 /// A blob is written to a partial file, hashed, fsynced, renamed into place, its folder fsynced; only then
@@ -33,12 +35,14 @@ class BlobStore {
    public:
     virtual ~Upload() = default;  ///< keeps the partial file
     virtual absl::Status write(std::string_view data) = 0;
-    /// Durable when OK. DATA_LOSS (and the partial file is discarded) when size or hash differ.
+    /// Durable when OK. DATA_LOSS (and the partial file is discarded) when size or hash differ. When the disk fails,
+    /// the partial file is discarded too: what a failed sync left in the page cache looks whole and is not.
     virtual absl::Status commit() = 0;
   };
   /// `offset` must be what committedBytes answered, or 0 to start over; else FAILED_PRECONDITION.
   /// When the blob is present already, the upload takes and ignores the data and commits at once.
-  /// INVALID_ARGUMENT for a malformed digest, RESOURCE_EXHAUSTED above the size limit.
+  /// INVALID_ARGUMENT for a malformed digest or one whose size is not the stored blob's, RESOURCE_EXHAUSTED above the
+  /// size limit, the quota, or when the disk would be left with less than the reserve.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) = 0;
 
   /// Stores bytes that are at hand.
@@ -49,12 +53,26 @@ class BlobStore {
   virtual absl::Status get(const std::string& sha256, int64_t offset, int64_t limit,
                            const std::function<absl::Status(std::string_view chunk)>& sink) = 0;
   virtual absl::StatusOr<int64_t> size(const std::string& sha256) = 0;
+
+  /// Removes a blob's file, if it is there. ABORTED while it is uploaded. Whoever calls this knows that no row speaks
+  /// of the blob, and that none will before the call returns (server/retention).
+  virtual absl::Status remove(const std::string& sha256) = 0;
+  /// Calls `visit` for every blob, in no order, with its size and the age of its file; ends with its first error.
+  virtual absl::Status forEach(
+      const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) = 0;
+  /// Removes partial files that nobody touched for their lifetime; how many.
+  virtual absl::StatusOr<int> removeStalePartials() = 0;
 };
 
 struct BlobStoreOptions {
   int64_t max_blob_bytes = int64_t{64} << 30;
   /// Partial files that nobody touched for this long are removed when the store is opened.
   int64_t partial_lifetime_seconds = 604'800;  // a week
+  /// Quota of all blobs together; 0 = none. With one, opening the store looks at every blob's size.
+  int64_t max_total_bytes = 0;
+  /// Left free on the disk, so that the database beside the blobs can always be written.
+  int64_t reserve_bytes = 0;
+  FileSystem* files = nullptr;  ///< null: the operating system's; must outlive the store
 };
 
 /// The file-backed store below `folder` (made when absent):

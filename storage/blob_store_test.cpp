@@ -1,12 +1,15 @@
 #include "storage/blob_store.h"
 
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "storage/conformance/samples.h"
 #include "storage/digest.h"
 #include "storage/scratch_folder.h"
+#include "storage/testing/faulty_disk.h"
+#include "storage/testing/faulty_files.h"
 
 namespace tessera::storage {
 namespace {
@@ -225,6 +228,110 @@ TEST_F(BlobStoreTest, LimitsAndLeftovers) {
   EXPECT_TRUE(absl::IsResourceExhausted(store_->put(bytes_).status()));
   reopen({.partial_lifetime_seconds = -1});
   EXPECT_EQ(filesIn("tmp"), 0);
+}
+
+TEST_F(BlobStoreTest, ADigestWithAnotherSizeIsRefused) {
+  ASSERT_OK(store_->put("four").status());
+  v1::Digest wrong = digestOf("four");
+  wrong.set_size_bytes(5);
+  const absl::Status status = store_->startUpload(wrong, 0).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("accepted: its size, which is 4"));
+}
+
+TEST_F(BlobStoreTest, TheQuotaCountsWhatComesAndGoes) {
+  ASSERT_OK(store_->put(std::string(600, 'a')).status());
+  BlobStoreOptions options;
+  options.max_total_bytes = 1000;
+  reopen(options);
+  EXPECT_TRUE(absl::IsResourceExhausted(store_->put(std::string(401, 'b')).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(store_->startUpload(digest_, 0).status()));
+  ASSERT_OK(store_->put(std::string(400, 'b')).status());
+  EXPECT_TRUE(store_->put(std::string(600, 'a')).ok()) << "what is there takes no room";
+  EXPECT_TRUE(absl::IsResourceExhausted(store_->put("c").status()));
+  ASSERT_OK(store_->remove(sha256Hex(std::string(600, 'a'))));
+  ASSERT_OK(store_->remove(sha256Hex("never there")));
+  EXPECT_FALSE(store_->contains(sha256Hex(std::string(600, 'a'))));
+  ASSERT_OK(store_->put(std::string(599, 'c')).status());
+  EXPECT_TRUE(absl::IsResourceExhausted(store_->put("de").status()));
+}
+
+TEST_F(BlobStoreTest, TheReserveIsLeftToTheDatabase) {
+  BlobStoreOptions options;
+  options.reserve_bytes = int64_t{1} << 60;
+  reopen(options);
+  const absl::Status status = store_->put("x").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("are kept for the database"));
+  options.reserve_bytes = 1;
+  reopen(options);
+  EXPECT_OK(store_->put("x").status());
+}
+
+TEST_F(BlobStoreTest, EveryBlobIsVisitedOnce) {
+  std::map<std::string, int64_t> expected;
+  for (int i = 0; i < 40; ++i) {
+    auto digest = store_->put(std::string(static_cast<size_t>(i), 'x'));
+    ASSERT_OK(digest.status());
+    expected[digest->sha256()] = i;
+  }
+  std::map<std::string, int64_t> found;
+  ASSERT_OK(store_->forEach([&](const std::string& sha256, int64_t bytes, int64_t age_s) {
+    EXPECT_TRUE(found.emplace(sha256, bytes).second);
+    EXPECT_LT(age_s, 3600);
+    return absl::OkStatus();
+  }));
+  EXPECT_EQ(found, expected);
+  EXPECT_TRUE(absl::IsCancelled(
+      store_->forEach([](const std::string&, int64_t, int64_t) { return absl::CancelledError("enough"); })));
+}
+
+TEST_F(BlobStoreTest, ABlobThatIsUploadedIsNotRemoved) {
+  BlobStoreOptions options;
+  options.partial_lifetime_seconds = -1;  // every partial file is old
+  reopen(options);
+  {
+    auto upload = store_->startUpload(digest_, 0);
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write(bytes_.substr(0, 1000)));
+    EXPECT_EQ(*store_->removeStalePartials(), 0) << "it is in use";
+    ASSERT_OK((*upload)->write(bytes_.substr(1000)));
+    ASSERT_OK((*upload)->commit());
+    EXPECT_TRUE(absl::IsAborted(store_->remove(digest_.sha256()))) << "its row may be on the way";
+  }
+  EXPECT_OK(store_->remove(digest_.sha256()));
+  {
+    auto upload = store_->startUpload(digest_, 0);
+    ASSERT_OK((*upload)->write("begun"));
+  }
+  EXPECT_EQ(*store_->removeStalePartials(), 1);
+  EXPECT_EQ(*store_->committedBytes(digest_), 0);
+}
+
+TEST(BlobStoreOnAFaultyDisk, WhatAFailedSyncLeftIsNotTrusted) {
+  FaultyDisk disk;
+  const auto files = filesOn(disk);
+  BlobStoreOptions options;
+  options.files = files.get();
+  auto store = openBlobStore("/blobs", options);
+  ASSERT_OK(store.status());
+  const std::string bytes(5000, 'x');
+  const v1::Digest digest = digestOf(bytes);
+  {
+    auto upload = (*store)->startUpload(digest, 0);
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write(bytes));
+    disk.plan({FaultyDisk::Fault::kError, 1, 1});
+    EXPECT_TRUE(absl::IsUnavailable((*upload)->commit()));
+    ASSERT_TRUE(disk.struck());
+  }
+  EXPECT_EQ(*(*store)->committedBytes(digest), 0) << "send it again";
+  ASSERT_OK((*store)->put(bytes).status());
+  store->reset();
+  disk.restart(FaultyDisk::Survival::kNothing, 0);
+  store = openBlobStore("/blobs", options);
+  ASSERT_OK(store.status());
+  EXPECT_OK((*store)->get(digest.sha256(), 0, 0, [](std::string_view) { return absl::OkStatus(); }));
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ struct Condition {
   std::vector<Value> values;
 };
 
-/// Parses a filter and checks it against the entity's fields. Text compares byte for byte; `:` finds a
-/// part of a text without regard to ASCII case; enums go by name, times are RFC 3339 or microseconds.
+/// Parses a filter and checks it against the entity's fields (filter_check.h).
 /// INVALID_ARGUMENT naming the position, what was found and what is accepted.
 absl::StatusOr<Condition> compileFilter(std::string_view filter, const Entity& entity);
 

@@ -93,32 +93,43 @@ absl::StatusOr<std::vector<OrderTerm>> parseOrderBy(std::string_view order_by, c
   return order;
 }
 
-absl::StatusOr<ListPlan> planList(const ListQuery& query, const Entity& entity, const std::string& token_key) {
+absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& entity, const std::string& token_key) {
   if (query.page_size < 0) {
     return invalid("page_size", absl::StrCat(query.page_size), "0 (meaning 50) to 1000");
   }
-  absl::StatusOr<Condition> condition = compileFilter(query.filter, entity);
-  if (!condition.ok()) return condition.status();
   absl::StatusOr<std::vector<OrderTerm>> order = parseOrderBy(query.order_by, entity);
   if (!order.ok()) return order.status();
+  ListOrder resolved;
+  resolved.page_size = query.page_size == 0 ? kDefaultPageSize : std::min(query.page_size, kMaxPageSize);
+  resolved.order = *std::move(order);
+  for (const OrderTerm& term : resolved.order) {
+    absl::StrAppend(&resolved.ordering, resolved.ordering.empty() ? "" : ", ", term.field->column(),
+                    term.descending ? " DESC" : "");
+  }
+  resolved.fingerprint =
+      sha256Hex(absl::StrCat(entity.table, "\n", resolved.ordering, "\n", query.filter)).substr(0, 32);
+  if (query.page_token.empty()) return resolved;
+  absl::StatusOr<std::vector<Value>> last = readPageToken(query.page_token, resolved.fingerprint, token_key);
+  if (!last.ok()) return last.status();
+  resolved.has_last = true;
+  resolved.last = *std::move(last);
+  return resolved;
+}
 
+absl::StatusOr<ListPlan> planList(const ListQuery& query, const Entity& entity, const std::string& token_key) {
+  absl::StatusOr<Condition> condition = compileFilter(query.filter, entity);
+  if (!condition.ok()) return condition.status();
+  absl::StatusOr<ListOrder> resolved = resolveOrder(query, entity, token_key);
+  if (!resolved.ok()) return resolved.status();
   ListPlan plan;
-  plan.page_size = query.page_size == 0 ? kDefaultPageSize : std::min(query.page_size, kMaxPageSize);
-  plan.order = *std::move(order);
+  plan.page_size = resolved->page_size;
+  plan.order = std::move(resolved->order);
+  plan.fingerprint = std::move(resolved->fingerprint);
+  if (resolved->has_last) addKeyset(plan.order, resolved->last, *condition);
   std::string columns;
-  std::string ordering;
-  for (const OrderTerm& term : plan.order) {
-    absl::StrAppend(&columns, ", ", term.field->column());
-    absl::StrAppend(&ordering, ordering.empty() ? "" : ", ", term.field->column(), term.descending ? " DESC" : "");
-  }
-  plan.fingerprint = sha256Hex(absl::StrCat(entity.table, "\n", ordering, "\n", query.filter)).substr(0, 32);
-  if (!query.page_token.empty()) {
-    absl::StatusOr<std::vector<Value>> last = readPageToken(query.page_token, plan.fingerprint, token_key);
-    if (!last.ok()) return last.status();
-    addKeyset(plan.order, *last, *condition);
-  }
+  for (const OrderTerm& term : plan.order) absl::StrAppend(&columns, ", ", term.field->column());
   plan.sql = absl::StrCat("SELECT body", columns, " FROM ", entity.table, " WHERE ", condition->sql, " ORDER BY ",
-                          ordering, " LIMIT ?");
+                          resolved->ordering, " LIMIT ?");
   plan.values = std::move(condition->values);
   plan.values.emplace_back(int64_t{plan.page_size} + 1);
   return plan;

@@ -19,6 +19,18 @@ struct OrderTerm {
 /// the order is total. INVALID_ARGUMENT naming what was found and the accepted fields.
 absl::StatusOr<std::vector<OrderTerm>> parseOrderBy(std::string_view order_by, const Entity& entity);
 
+/// What a query asks for besides its filter, checked.
+struct ListOrder {
+  int page_size;
+  std::vector<OrderTerm> order;
+  std::string ordering;     ///< "create_time DESC, id DESC"
+  std::string fingerprint;  ///< of entity, filter and order; binds page tokens to them
+  bool has_last = false;
+  std::vector<Value> last;  ///< the last item of the page before, by the order's fields
+};
+/// INVALID_ARGUMENT names what is wrong with page size, order or page token.
+absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& entity, const std::string& token_key);
+
 /// One page as a statement: column 0 is the message, the order's fields follow. It asks for one row more
 /// than the page holds, to know whether there is a next page.
 struct ListPlan {

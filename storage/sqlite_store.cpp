@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,16 +20,12 @@
 namespace tessera::storage {
 namespace {
 
-/// Concurrent snapshots; further readers wait.
-constexpr int kReaders = 4;
 /// Transactions that share one durable commit, at most: bounds how long the first one waits.
 constexpr size_t kMaxBatch = 256;
 /// Databases up to this size are checked as a whole when opened (some 100 ms); larger ones as pages are read.
 constexpr int64_t kCheckedBytes = 64 << 20;
-/// The log is copied into the database from this many pages (of 4 KiB) on ...
-constexpr int kCheckpointPages = 1000;
-/// ... and if readers kept that from finishing, at this many the writer waits for them.
-constexpr int kRestartPages = 16'000;
+/// If readers kept a checkpoint from finishing, the writer waits for them at this many times its usual size.
+constexpr int kRestartFactor = 16;
 
 /// Holds `path` for this process until destroyed.
 class FileLock {
@@ -62,9 +57,20 @@ class FileLock {
   int file_;
 };
 
+absl::StatusOr<int64_t> databaseBytes(Database& database) {
+  int64_t product = 1;
+  for (const char* sql : {"PRAGMA page_count", "PRAGMA page_size"}) {
+    Statement statement = database.prepareOnce(sql);
+    absl::StatusOr<bool> row = statement.step();
+    if (!row.ok()) return row.status();
+    product *= statement.integer(0);
+  }
+  return product;
+}
+
 class SqliteStore : public Store {
  public:
-  static absl::StatusOr<std::unique_ptr<Store>> open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<Store>> open(const std::string& path, const SqliteStoreOptions& options);
   ~SqliteStore() override;
 
   absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override;
@@ -80,13 +86,14 @@ class SqliteStore : public Store {
     std::condition_variable finished;
   };
 
-  SqliteStore() = default;
+  explicit SqliteStore(const SqliteStoreOptions& options) : options_(options) {}
   absl::Status prepare(const std::string& path);
   void writeLoop();
   void writeBatch();
   absl::Status runInSavepoint(const Request& request);
   void checkpoint();
 
+  const SqliteStoreOptions options_;
   std::unique_ptr<FileLock> lock_;
   std::string token_key_;
 
@@ -105,31 +112,34 @@ class SqliteStore : public Store {
   std::vector<std::unique_ptr<Database>> idle_readers_;
 };
 
-absl::StatusOr<std::unique_ptr<Store>> SqliteStore::open(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<FileLock>> lock = FileLock::take(path + ".lock");
-  if (!lock.ok()) return lock.status();
-  std::unique_ptr<SqliteStore> store(new SqliteStore);
-  store->lock_ = *std::move(lock);
+absl::StatusOr<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const SqliteStoreOptions& options) {
+  std::unique_ptr<SqliteStore> store(new SqliteStore(options));
+  if (options.vfs == nullptr) {
+    absl::StatusOr<std::unique_ptr<FileLock>> lock = FileLock::take(path + ".lock");
+    if (!lock.ok()) return lock.status();
+    store->lock_ = *std::move(lock);
+  }
   if (absl::Status status = store->prepare(path); !status.ok()) return status;
   store->thread_ = std::thread([raw = store.get()] { raw->writeLoop(); });
   return store;
 }
 
 absl::Status SqliteStore::prepare(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<Database>> writer = Database::open(path, Database::Mode::kReadWriteCreate);
+  absl::StatusOr<std::unique_ptr<Database>> writer =
+      Database::open(path, Database::Mode::kReadWriteCreate, options_.vfs);
   if (!writer.ok()) return writer.status();
   writer_ = *std::move(writer);
-  struct stat file{};
-  const bool check = stat(path.c_str(), &file) == 0 && file.st_size > 0 && file.st_size <= kCheckedBytes;
   absl::Status status = writer_->execute(
       "PRAGMA journal_mode = WAL;"
-      "PRAGMA synchronous = FULL;"
       "PRAGMA foreign_keys = ON;"
       "PRAGMA cache_size = -16384;"            // KiB
       "PRAGMA journal_size_limit = 67108864;"  // bytes of log kept after a checkpoint
       "PRAGMA trusted_schema = OFF;");
+  if (status.ok()) status = writer_->execute(absl::StrCat("PRAGMA synchronous = ", options_.synchronous).c_str());
   if (!status.ok()) return status;
-  if (check) {
+  absl::StatusOr<int64_t> bytes = databaseBytes(*writer_);
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes > 0 && *bytes <= kCheckedBytes) {
     Statement verdict = writer_->prepareOnce("PRAGMA quick_check(1)");
     absl::StatusOr<bool> row = verdict.step();
     if (!row.ok()) return row.status();
@@ -146,8 +156,8 @@ absl::Status SqliteStore::prepare(const std::string& path) {
     if (!*row) return absl::DataLossError(absl::StrCat(path, ": the setting token_key is missing; restore a backup"));
     token_key_ = std::string(key.bytes(0));
   }
-  for (int i = 0; i < kReaders; ++i) {
-    absl::StatusOr<std::unique_ptr<Database>> reader = Database::open(path, Database::Mode::kReadOnly);
+  for (int i = 0; i < options_.readers; ++i) {
+    absl::StatusOr<std::unique_ptr<Database>> reader = Database::open(path, Database::Mode::kReadOnly, options_.vfs);
     if (!reader.ok()) return reader.status();
     if (status = (*reader)->execute("PRAGMA cache_size = -4096; PRAGMA query_only = ON"); !status.ok()) return status;
     idle_readers_.push_back(*std::move(reader));
@@ -237,9 +247,10 @@ absl::Status SqliteStore::runInSavepoint(const Request& request) {
 }
 
 void SqliteStore::checkpoint() {
-  if (log_pages_ < kCheckpointPages) return;
+  if (log_pages_ < options_.checkpoint_pages) return;
   // A checkpoint that fails loses nothing: the log is whole, and the next one tries again.
-  const int mode = log_pages_ < kRestartPages ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_RESTART;
+  const bool patient = log_pages_ < options_.checkpoint_pages * kRestartFactor;
+  const int mode = patient ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_RESTART;
   sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, mode, nullptr, nullptr);
   log_pages_ = 0;
 }
@@ -265,6 +276,8 @@ absl::Status SqliteStore::read(const std::function<absl::Status(Reader&)>& body)
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path) { return SqliteStore::open(path); }
+absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path, const SqliteStoreOptions& options) {
+  return SqliteStore::open(path, options);
+}
 
 }  // namespace tessera::storage

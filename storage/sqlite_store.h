@@ -8,8 +8,20 @@
 
 namespace tessera::storage {
 
+struct SqliteStoreOptions {
+  /// Names the VFS the files are on; null: the operating system's, and <path>.lock is held.
+  const char* vfs = nullptr;
+  /// What a commit waits for. Anything less than FULL loses acknowledged work with the power; the tests that show so
+  /// are all that may ask for it.
+  const char* synchronous = "FULL";
+  /// The log is copied into the database from this many pages (of 4 KiB) on.
+  int checkpoint_pages = 1000;
+  /// Concurrent snapshots; further readers wait.
+  int readers = 4;
+};
+
 /// Opens (or creates and migrates) the database file at `path`: WAL, synchronous=FULL, foreign keys on.
 /// FAILED_PRECONDITION when a newer release wrote it, or another process has it open for writing.
-absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path);
+absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path, const SqliteStoreOptions& options = {});
 
 }  // namespace tessera::storage

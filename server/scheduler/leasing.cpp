@@ -304,7 +304,9 @@ absl::Status Scheduler::recover(const std::string& local_prefix) {
         TESSERA_TRY(announceAttempt(step, task, &failure));
         TESSERA_TRY(requeueTask(step, task));
       } else {
+        // The clock may have been set while the server was down: neither the lease nor the run is measured across it.
         task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+        task.set_start_time_us(step.now_us);
         TESSERA_TRY(step.tx.putTask(task));
       }
     }

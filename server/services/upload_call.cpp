@@ -58,9 +58,6 @@ absl::Status UploadCall::begin() {
   digest_ = message_.digest();
   TESSERA_TRY(checkRange("offset", message_.offset(), 0, digest_.size_bytes()));
   existed_ = blobs_.contains(digest_.sha256());
-  if (existed_) {
-    return absl::OkStatus();
-  }
   TESSERA_ASSIGN(upload_, blobs_.startUpload(digest_, message_.offset()));
   return absl::OkStatus();
 }
@@ -77,9 +74,8 @@ absl::Status UploadCall::complete() {
   if (!begun_) {
     return fieldError("digest", "an empty stream", "a first message that names the digest");
   }
-  if (!existed_) {
-    TESSERA_TRY(upload_->commit());
-  }
+  // Of a blob that existed this makes sure that it stays: its writer may have ended before.
+  TESSERA_TRY(upload_->commit());
   // The file is durable; only now may a row speak of it.
   TESSERA_TRY(store_.transact([&](storage::Transaction& tx) { return tx.putBlob(digest_); }));
   *response_->mutable_digest() = digest_;

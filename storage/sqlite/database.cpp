@@ -114,11 +114,11 @@ Value Statement::value(int column) const {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::open(const std::string& path, Mode mode) {
+absl::StatusOr<std::unique_ptr<Database>> Database::open(const std::string& path, Mode mode, const char* vfs) {
   const int access = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   sqlite3* handle = nullptr;
   // Connections are never shared between threads at one time, so SQLite need not lock them.
-  const int result = sqlite3_open_v2(path.c_str(), &handle, access | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int result = sqlite3_open_v2(path.c_str(), &handle, access | SQLITE_OPEN_NOMUTEX, vfs);
   std::unique_ptr<Database> database(new Database(path, handle));
   if (result != SQLITE_OK) return database->error(result);
   sqlite3_extended_result_codes(handle, 1);

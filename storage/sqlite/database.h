@@ -63,7 +63,8 @@ class Statement {
 class Database {
  public:
   enum class Mode { kReadOnly, kReadWriteCreate };
-  static absl::StatusOr<std::unique_ptr<Database>> open(const std::string& path, Mode mode);
+  /// `vfs` names what stands for the file system; null: the operating system's.
+  static absl::StatusOr<std::unique_ptr<Database>> open(const std::string& path, Mode mode, const char* vfs = nullptr);
   ~Database();
 
   /// `sql` must be a literal: statements are cached by its address.

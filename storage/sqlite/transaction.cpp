@@ -5,30 +5,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "storage/columns.h"
 #include "storage/digest.h"
 #include "storage/sqlite/queries.h"
 
 namespace tessera::storage {
 namespace {
 
-/// What a job compiles, or asks about; empty for runs of artifacts.
-const v1::CompileSpec& modelOf(const v1::Job& job) {
-  return job.has_analyze() ? job.analyze().compile() : job.compile();
-}
-
-std::string targetName(const v1::Job& job) {
-  const v1::TargetRef& target = modelOf(job).target();
-  return target.has_inline_() ? target.inline_().name() : target.name();
-}
-
-/// SQLite keeps NaN as NULL, which no order can place.
-double comparable(double value) { return std::isnan(value) ? 0.0 : value; }
-
 /// The columns that change while a job lives, in the order of kInsertJob and kUpdateJob.
 Statement& bindColumns(Statement& statement, const v1::Job& job) {
   return statement.bind(job.state())
       .bind(job.spec_case())
-      .bind(targetName(job))
+      .bind(targetNameOf(job))
       .bind(modelOf(job).name())
       .bind(job.action_key())
       .bind(job.cached())

@@ -1,0 +1,81 @@
+// Every operation of the disk fails once: in opening, uploads, a compilation, a run, reports, a collection. Afterwards
+// everything that was acknowledged must be there, and what was asked for must be done.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_join.h"
+#include "server/testing/faulty_service.h"
+
+namespace tessera::server {
+namespace {
+
+using Disk = storage::FaultyDisk;
+
+struct Kind {
+  const char* name;
+  Disk::Fault fault;
+  int64_t lasting;
+  Disk::Survival survival;
+  int64_t stride;  ///< between the operations at which it begins; at most as many as it lasts, so that none is left out
+};
+
+std::string nameOf(const testing::TestParamInfo<Kind>& info) { return info.param.name; }
+
+class EveryOperation : public testing::TestWithParam<Kind> {};
+
+TEST_P(EveryOperation, LosesNothingAcknowledged) {
+  const Kind& kind = GetParam();
+  FaultyService sound;
+  sound.run({});
+  ASSERT_TRUE(sound.problems().empty()) << absl::StrJoin(sound.problems(), "\n");
+  // TESSERA_FAULT_OPERATION=n looks at one operation only.
+  const char* only = std::getenv("TESSERA_FAULT_OPERATION");
+  int struck = 0;
+  for (int64_t n = only ? std::atoll(only) : 1;; n += kind.stride) {
+    FaultyService service;
+    service.run({{kind.fault, n, kind.lasting}, kind.survival, static_cast<uint32_t>(n)});
+    ASSERT_TRUE(service.problems().empty()) << kind.name << " at operation " << n << ":\n"
+                                            << absl::StrJoin(service.problems(), "\n");
+    struck += service.struck();
+    if (only || n > service.operations()) break;
+  }
+  RecordProperty("operations", static_cast<int>(sound.operations()));
+  RecordProperty("faults", struck);
+  std::printf("%s: %lld operations, %d faults survived\n", kind.name, static_cast<long long>(sound.operations()),
+              struck);
+  EXPECT_GT(struck, only ? 0 : 100 / static_cast<int>(kind.stride));
+}
+
+INSTANTIATE_TEST_SUITE_P(Disk, EveryOperation,
+                         testing::Values(Kind{"Error", Disk::Fault::kError, 1, Disk::Survival::kNothing, 1},
+                                         Kind{"SeveralErrors", Disk::Fault::kError, 7, Disk::Survival::kSome, 5},
+                                         Kind{"FullDisk", Disk::Fault::kFull, 3, Disk::Survival::kNothing, 3},
+                                         Kind{"PowerLoss", Disk::Fault::kPowerLoss, 1, Disk::Survival::kNothing, 1},
+                                         Kind{"PowerLossKeepsSome", Disk::Fault::kPowerLoss, 1, Disk::Survival::kSome,
+                                              1},
+                                         Kind{"Killed", Disk::Fault::kPowerLoss, 1, Disk::Survival::kEverything, 1}),
+                         nameOf);
+
+/// The test must be able to fail: what it finds in a service whose commits wait for less.
+TEST(EveryOperationWould, NoticeCommitsThatDoNotWait) {
+  for (const char* synchronous : {"OFF", "NORMAL"}) {
+    int losses = 0;
+    for (int64_t n = 150; n < 400 && losses == 0; n += 7) {
+      FaultyService service(synchronous);
+      service.run({{Disk::Fault::kPowerLoss, n, 1}, Disk::Survival::kNothing, 1});
+      losses += service.problems().empty() ? 0 : 1;
+    }
+    EXPECT_GT(losses, 0) << "synchronous=" << synchronous << " loses acknowledged work, and nobody noticed";
+  }
+}
+
+TEST(EveryOperationWould, NoticeADiskThatLies) {
+  FaultyService service;
+  service.disk().ignoreSyncs(true);
+  service.run({});
+  EXPECT_FALSE(service.problems().empty());
+}
+
+}  // namespace
+}  // namespace tessera::server

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/scheduler/scheduler.h"
+#include "server/simulation/event_loop.h"
+#include "server/simulation/options.h"
+#include "server/testing/fake_work.h"
+#include "storage/testing/faulty_disk.h"
+#include "storage/testing/faulty_files.h"
+
+namespace tessera::server::simulation {
+
+/// The server's clock: its machine's time, plus what somebody set it wrong by.
+class SimulatedClock : public Clock {
+ public:
+  explicit SimulatedClock(const EventLoop& loop) : loop_(loop) {}
+  int64_t nowMicros() override { return 1'700'000'000'000'000 + loop_.now_us() + offset_us; }
+  int64_t offset_us = 0;
+
+ private:
+  const EventLoop& loop_;
+};
+
+class NumberedIds : public IdSource {
+ public:
+  std::string next(std::string_view prefix) override { return absl::StrCat(std::string(prefix), "-", ++last_); }
+
+ private:
+  int64_t last_ = 0;
+};
+
+/// The machine of the service, the network around it, and what everybody was told: the product's scheduler on the
+/// product's blob store on a simulated disk, and a store in memory that keeps what it committed.
+class World {
+ public:
+  explicit World(const Options& options);
+
+  EventLoop loop;
+  Dice dice;
+  const Options options;
+
+  // --- The server. Only what runs as an event of its own may call these, and only while it is up.
+  bool up() const { return scheduler_ != nullptr; }
+  Scheduler& scheduler() { return *scheduler_; }
+  storage::BlobStore& blobs() { return *blobs_; }
+  storage::Store& store() { return *store_; }
+  void start();
+  /// The process ends; with `power`, so does the machine's page cache.
+  void crash(bool power);
+  /// Nothing of what the server should do happens for a while, and then all at once.
+  void stall(int64_t for_us) { stalled_until_us_ = std::max(stalled_until_us_, loop.now_us() + for_us); }
+
+  // --- The network.
+  /// Delivers, later, once, twice or never. `to_server`: only while it is up.
+  void send(bool to_server, const std::function<void()>& message);
+  /// Faults end: everything is delivered, nobody crashes any more.
+  void heal();
+  bool healed() const { return healed_; }
+
+  /// What a worker makes of a task, without any machine; what it reads and writes goes through `files`.
+  FakeWork work(std::map<std::string, std::string>& files) const;
+
+  /// Unless the server is just ending: what it says then reaches nobody.
+  void wrong(const std::string& what) {
+    if (!disk_.powerLost()) problems.push_back(absl::StrCat(loop.now_us(), " us: ", what));
+  }
+  std::vector<std::string> problems;
+  /// A line of what happened, kept where somebody wants to read it; all lines are hashed.
+  void note(const std::string& line);
+  uint64_t trace_hash = 0;
+  bool keep_trace = false;
+  std::vector<std::string> trace;
+
+ private:
+  void deliver(bool to_server, const std::function<void()>& message, int64_t delay_us);
+  void sweepOften(int64_t life);
+  void restartLater();
+
+  SimulatedClock clock_;
+  NumberedIds ids_;
+  storage::FaultyDisk disk_;
+  const std::unique_ptr<storage::FileSystem> files_;
+  const std::unique_ptr<storage::Store> store_;
+  std::unique_ptr<storage::BlobStore> blobs_;
+  std::unique_ptr<Scheduler> scheduler_;
+  int64_t life_ = 0;  ///< of the server's process: what belongs to an earlier one is void
+  int64_t stalled_until_us_ = 0;
+  bool healed_ = false;
+};
+
+/// One side of calls to the server: each is repeated until it is answered, and only the first answer counts.
+class Caller {
+ public:
+  explicit Caller(World& world) : world_(world) {}
+
+  /// `request` runs on the server, `answered` back here. A call made before the last was answered replaces it.
+  template <typename Answer>
+  void call(std::function<Answer()> request, std::function<void(Answer)> answered) {
+    const int64_t number = ++number_;
+    world_.send(true, [this, number, request, answered] {
+      // The server does what it is asked, whether or not anybody still waits.
+      const Answer answer = request();
+      world_.send(false,
+                  [this, number, answer, answered] { receive(number, [answered, answer] { answered(answer); }); });
+    });
+    world_.loop.after(kPatienceUs, [this, number, request, answered] {
+      receive(number, [this, request, answered] { call<Answer>(request, answered); });
+    });
+  }
+  /// Answers on their way find nobody.
+  void hangUp() { ++number_; }
+  /// Until then nothing is received.
+  void pauseUntil(int64_t time_us) { paused_until_us_ = time_us; }
+
+ private:
+  static constexpr int64_t kPatienceUs = 2'000'000;
+
+  void receive(int64_t number, const std::function<void()>& what) {
+    if (number != number_) {
+      return;
+    }
+    if (world_.loop.now_us() < paused_until_us_) {
+      return world_.loop.at(paused_until_us_, [this, number, what] { receive(number, what); });
+    }
+    ++number_;
+    what();
+  }
+
+  World& world_;
+  int64_t number_ = 0;
+  int64_t paused_until_us_ = 0;
+};
+
+}  // namespace tessera::server::simulation

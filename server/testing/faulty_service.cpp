@@ -1,0 +1,334 @@
+#include "server/testing/faulty_service.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/scheduler/jobs.h"
+#include "server/status_macros.h"
+#include "storage/digest.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr const char* kFolder = "/data";
+constexpr const char* kWorker = "remote-1";
+/// A step that fails this often, with the power on and one fault planned, is stuck.
+constexpr int kPatience = 40;
+
+v1::Digest digestOf(const std::string& bytes) {
+  v1::Digest digest;
+  digest.set_sha256(storage::sha256Hex(bytes));
+  digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
+  return digest;
+}
+
+/// A few chunks long, so that uploads have a middle.
+std::string modelOf(const std::string& name, const std::string& units) {
+  return absl::StrCat("model ", name, std::string(20'000, '.'), ": ", units);
+}
+
+}  // namespace
+
+FaultyService::FaultyService(const char* synchronous) : files_(storage::filesOn(disk_)), vfs_(disk_) {
+  options_.vfs = vfs_.name().c_str();
+  if (synchronous != nullptr) {
+    options_.synchronous = synchronous;
+  }
+  options_.checkpoint_pages = 40;
+  options_.readers = 1;  // one is in use at a time, and each costs opening the file
+  disk_.makeFolder(kFolder);
+  disk_.syncFolder("/");
+}
+
+FaultyService::~FaultyService() { close(); }
+
+absl::Status FaultyService::open() {
+  auto store = storage::openSqliteStore(absl::StrCat(kFolder, "/tessera.db"), options_);
+  TESSERA_TRY(store.status());
+  store_ = *std::move(store);
+  storage::BlobStoreOptions blob_options;
+  blob_options.files = files_.get();
+  auto blobs = storage::openBlobStore(absl::StrCat(kFolder, "/blobs"), blob_options);
+  if (blobs.ok()) {
+    blobs_ = *std::move(blobs);
+    scheduler_ = std::make_unique<Scheduler>(*store_, *blobs_, clock_, ids_, SchedulerBench::defaultRules());
+    const absl::Status recovered = scheduler_->recover("local-");
+    if (recovered.ok()) {
+      return recovered;
+    }
+    close();
+    return recovered;
+  }
+  close();
+  return blobs.status();
+}
+
+void FaultyService::close() {
+  scheduler_.reset();
+  blobs_.reset();
+  store_.reset();
+}
+
+void FaultyService::restart(const Faults& faults) {
+  close();
+  struck_ = struck_ || disk_.struck();
+  operations_ += disk_.operations();
+  disk_.restart(faults.survival, faults.seed);
+  if (const absl::Status status = open(); !status.ok()) {
+    wrong(absl::StrCat("does not start again: ", std::string(status.message())));
+  }
+}
+
+void FaultyService::run(const Faults& faults) {
+  disk_.plan(faults.plan);
+  size_t next = 0;
+  int failures = 0;
+  const auto all = steps();
+  while (next < all.size() && failures < kPatience && problems_.empty()) {
+    const bool is_open = scheduler_ != nullptr;
+    const absl::Status status = is_open ? all[next]() : open();
+    if (disk_.powerLost()) {
+      restart(faults);
+      if (problems_.empty()) {
+        verify("after the power came back");
+      }
+    } else if (!status.ok()) {
+      ++failures;
+      if (failures == kPatience) {
+        wrong(absl::StrCat("step ", next, " fails again and again: ", std::string(status.message())));
+      }
+    } else if (is_open) {
+      ++next;
+      failures = 0;
+    }
+  }
+  if (!problems_.empty()) {
+    return;
+  }
+  disk_.cutPower();
+  restart({{}, storage::FaultyDisk::Survival::kNothing, 0});
+  if (problems_.empty()) {
+    verify("in the end");
+  }
+}
+
+absl::Status FaultyService::upload(const std::string& bytes) {
+  const v1::Digest digest = digestOf(bytes);
+  TESSERA_ASSIGN(const int64_t committed, blobs_->committedBytes(digest));
+  TESSERA_ASSIGN(const auto upload, blobs_->startUpload(digest, committed));
+  for (auto at = static_cast<size_t>(committed); at < bytes.size(); at += 8'000) {
+    TESSERA_TRY(upload->write(std::string_view(bytes).substr(at, 8'000)));
+  }
+  TESSERA_TRY(upload->commit());
+  TESSERA_TRY(store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digest); }));
+  uploaded_[digest.sha256()] = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status FaultyService::create(v1::CreateJobRequest request) {
+  v1::Target target;
+  target.set_name("test-target");
+  TESSERA_ASSIGN(const v1::Job job, scheduler_->createJob(request, target));
+  const auto [known, fresh] = job_ids_.emplace(request.request_id(), job.id());
+  if (!fresh && known->second != job.id()) {
+    wrong(absl::StrCat("request ", request.request_id(), " made ", known->second, " and then ", job.id()));
+  }
+  promised_[job.id()] = job;
+  return absl::OkStatus();
+}
+
+absl::Status FaultyService::compile(const std::string& request_id, const std::string& model) {
+  v1::CreateJobRequest request;
+  request.set_request_id(request_id);
+  *request.mutable_compile()->mutable_model() = digestOf(model);
+  return create(std::move(request));
+}
+
+absl::Status FaultyService::execute(const std::string& request_id, const std::string& compiled_by) {
+  TESSERA_ASSIGN(const v1::Job compiled, job(compiled_by));
+  const std::string tensor(9'000, 't');
+  TESSERA_TRY(upload(tensor));
+  v1::CreateJobRequest request;
+  request.set_request_id(request_id);
+  request.mutable_execute()->set_artifact_id(compiled.compile_result().artifact_id());
+  *request.mutable_execute()->add_inputs()->mutable_blob() = digestOf(tensor);
+  return create(std::move(request));
+}
+
+absl::Status FaultyService::cancel(const std::string& request_id) {
+  TESSERA_ASSIGN(const v1::Job job, scheduler_->cancelJob(job_ids_.at(request_id)));
+  promised_[job.id()] = job;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Job> FaultyService::job(const std::string& request_id) {
+  v1::Job job;
+  TESSERA_TRY(store_->read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(job, reader.getJob(job_ids_.at(request_id)));
+    return absl::OkStatus();
+  }));
+  promised_[job.id()] = job;
+  return job;
+}
+
+absl::Status FaultyService::workOnce(bool& idle) {
+  if (!registered_) {
+    v1::RegisterWorkerRequest request;
+    request.set_worker_id(kWorker);
+    request.set_pid(1);
+    request.set_compiler_version(scheduler_->rules().compiler_version);
+    TESSERA_TRY(scheduler_->registerWorker(request).status());
+    registered_ = true;
+  }
+  if (lease_.task_id().empty()) {
+    TESSERA_ASSIGN(const v1::LeaseTaskResponse response, scheduler_->leaseTask(kWorker));
+    lease_ = response.lease();
+    idle = lease_.task_id().empty();
+    return absl::OkStatus();
+  }
+  absl::Status status;
+  const FakeWork work(
+      [&](const v1::Digest& digest) {
+        auto bytes = read(digest.sha256());
+        status.Update(bytes.status());
+        return bytes.ok() ? *bytes : std::string();
+      },
+      [&](const std::string& bytes) {
+        // Large outputs come as uploads, small ones at once.
+        status.Update(bytes.size() > 5'000 ? upload(bytes) : blobs_->put(bytes).status());
+        status.Update(store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digestOf(bytes)); }));
+        return digestOf(bytes);
+      });
+  v1::ReportTaskRequest report;
+  report.set_worker_id(kWorker);
+  report.set_task_id(lease_.task_id());
+  report.set_fencing_token(lease_.fencing_token());
+  *report.mutable_result() = work.run(lease_.task());
+  TESSERA_TRY(status);
+  TESSERA_TRY(scheduler_->heartbeat({}).status());
+  status = scheduler_->reportTask(report);
+  if (status.ok() || absl::IsAborted(status)) {
+    lease_.Clear();
+    status = absl::OkStatus();
+  }
+  return status;
+}
+
+absl::Status FaultyService::work() {
+  // Each pass does something, or lets a lease expire of which the worker never heard.
+  for (int pass = 0; pass < 400; ++pass) {
+    bool all_ended = true;
+    for (const auto& [request, id] : job_ids_) {
+      TESSERA_ASSIGN(const v1::Job current, job(request));
+      all_ended = all_ended && isTerminal(current.state());
+    }
+    if (all_ended) {
+      return absl::OkStatus();
+    }
+    bool idle = false;
+    TESSERA_TRY(workOnce(idle));
+    if (idle) {
+      clock_.advance(scheduler_->rules().lease_us + 1);
+      TESSERA_TRY(scheduler_->sweep());
+    }
+  }
+  wrong("work goes on and on");
+  return absl::OkStatus();
+}
+
+absl::Status FaultyService::endedAs(const std::string& request_id, v1::Job::State state) {
+  TESSERA_ASSIGN(const v1::Job current, job(request_id));
+  if (current.state() != state) {
+    wrong(absl::StrCat(request_id, " ended as ", v1::Job::State_Name(current.state()), ": ",
+                       current.failure().message()));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::function<absl::Status()>> FaultyService::steps() {
+  const std::string first = modelOf("first", "a b c");
+  const std::string second = modelOf("second", "b d");
+  const std::string unwanted = modelOf("unwanted", "e");
+  return {
+      [=, this] { return upload(first); },
+      [=, this] { return compile("first", first); },
+      [=, this] { return upload(second); },
+      [=, this] { return compile("second", second); },
+      [=, this] { return compile("joins", first); },
+      [=, this] { return upload(unwanted); },
+      [=, this] { return compile("unwanted", unwanted); },
+      [=, this] { return cancel("unwanted"); },
+      [=, this] { return work(); },
+      [=, this] { return compile("cached", second); },
+      [=, this] { return execute("run", "first"); },
+      [=, this] { return work(); },
+      [=, this] { return endedAs("first", v1::Job::SUCCEEDED); },
+      [=, this] { return endedAs("second", v1::Job::SUCCEEDED); },
+      [=, this] { return endedAs("joins", v1::Job::SUCCEEDED); },
+      [=, this] { return endedAs("cached", v1::Job::SUCCEEDED); },
+      [=, this] { return endedAs("run", v1::Job::SUCCEEDED); },
+      [=, this] { return endedAs("unwanted", v1::Job::CANCELLED); },
+  };
+}
+
+absl::StatusOr<std::string> FaultyService::read(const std::string& sha256) {
+  std::string bytes;
+  TESSERA_TRY(blobs_->get(sha256, 0, 0, [&](std::string_view chunk) {
+    bytes += chunk;
+    return absl::OkStatus();
+  }));
+  return bytes;
+}
+
+void FaultyService::verify(const std::string& when) {
+  const absl::Status status = store_->read([&](storage::Reader& reader) -> absl::Status {
+    for (const auto& [sha256, bytes] : uploaded_) {
+      TESSERA_ASSIGN(const bool known, reader.hasBlob(sha256));
+      const auto found = read(sha256);
+      if (!known || !found.ok() || *found != bytes) {
+        wrong(absl::StrCat(when, ": blob ", sha256.substr(0, 8), " was acknowledged; row ", known, ", file ",
+                           found.status().ToString()));
+      }
+    }
+    for (const auto& [id, promised] : promised_) {
+      verifyJob(reader, id, promised, when);
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    wrong(absl::StrCat(when, ": ", status.ToString()));
+  }
+}
+
+void FaultyService::verifyJob(storage::Reader& reader, const std::string& id, const v1::Job& promised,
+                              const std::string& when) {
+  const auto found = reader.getJob(id);
+  if (!found.ok()) {
+    return wrong(absl::StrCat(when, ": job ", id, " was acknowledged: ", found.status().ToString()));
+  }
+  if (found->state() < promised.state() || (isTerminal(promised.state()) && found->state() != promised.state())) {
+    wrong(absl::StrCat(when, ": job ", id, " was ", v1::Job::State_Name(promised.state()), " and is ",
+                       v1::Job::State_Name(found->state())));
+  }
+  const auto events = reader.eventsAfter(id, 0, 10'000);
+  if (!events.ok()) {
+    return wrong(absl::StrCat(when, ": events of ", id, ": ", events.status().ToString()));
+  }
+  int ends = 0;
+  for (size_t i = 0; i < events->size(); ++i) {
+    const v1::JobEvent& event = (*events)[i];
+    if (event.sequence() != static_cast<int64_t>(i) + 1) {
+      wrong(absl::StrCat(when, ": events of ", id, " have a gap before ", event.sequence()));
+    }
+    ends += event.has_state() && isTerminal(event.state().state()) ? 1 : 0;
+  }
+  if (ends != (isTerminal(found->state()) ? 1 : 0)) {
+    wrong(absl::StrCat(when, ": job ", id, " is ", v1::Job::State_Name(found->state()), " after ", ends, " ends"));
+  }
+  if (found->state() == v1::Job::SUCCEEDED && found->has_compile_result()) {
+    const std::string& artifact = found->compile_result().artifact().sha256();
+    if (const auto bytes = read(artifact); !bytes.ok()) {
+      wrong(absl::StrCat(when, ": the artifact of ", id, ": ", bytes.status().ToString()));
+    }
+  }
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/scheduler/scheduler.h"
+#include "server/testing/fake_work.h"
+#include "server/testing/scheduler_bench.h"
+#include "storage/sqlite_store.h"
+#include "storage/testing/faulty_disk.h"
+#include "storage/testing/faulty_files.h"
+#include "storage/testing/faulty_vfs.h"
+
+namespace tessera::server {
+
+/// The service's scheduler, database and blobs on a disk that fails, one client and one worker that try each step
+/// again until it is answered, and a ledger of what they were promised.
+class FaultyService {
+ public:
+  struct Faults {
+    storage::FaultyDisk::Plan plan;
+    storage::FaultyDisk::Survival survival = storage::FaultyDisk::Survival::kNothing;
+    uint32_t seed = 0;
+  };
+  /// `synchronous` null: as the product has it.
+  explicit FaultyService(const char* synchronous = nullptr);
+  ~FaultyService();
+
+  /// Does everything a client and an operator do: opens the service, uploads, compiles, shares, cancels, runs,
+  /// collects. In the end the power goes once more and all that was acknowledged is looked for. What is wrong is in
+  /// problems().
+  void run(const Faults& faults);
+
+  const std::vector<std::string>& problems() const { return problems_; }
+  /// Operations of the disk in run(), up to its end without the last look.
+  int64_t operations() const { return operations_; }
+  /// Whether the planned fault met an operation.
+  bool struck() const { return struck_; }
+  storage::FaultyDisk& disk() { return disk_; }
+
+ private:
+  absl::Status open();
+  void close();
+  void restart(const Faults& faults);
+  std::vector<std::function<absl::Status()>> steps();
+
+  absl::Status upload(const std::string& bytes);
+  /// Creates a job and keeps its id under `request_id`.
+  absl::Status create(v1::CreateJobRequest request);
+  absl::Status compile(const std::string& request_id, const std::string& model);
+  absl::Status execute(const std::string& request_id, const std::string& compiled_by);
+  absl::Status cancel(const std::string& request_id);
+  /// Works until every job has ended.
+  absl::Status work();
+  absl::Status workOnce(bool& idle);
+  absl::Status endedAs(const std::string& request_id, v1::Job::State state);
+  absl::StatusOr<v1::Job> job(const std::string& request_id);
+
+  /// Looks for everything in the ledger.
+  void verify(const std::string& when);
+  void verifyJob(storage::Reader& reader, const std::string& id, const v1::Job& promised, const std::string& when);
+  absl::StatusOr<std::string> read(const std::string& sha256);
+  void wrong(const std::string& what) { problems_.push_back(what); }
+
+  storage::FaultyDisk disk_;
+  const std::unique_ptr<storage::FileSystem> files_;
+  const storage::FaultyVfs vfs_;
+  storage::SqliteStoreOptions options_;
+  FakeClock clock_;
+  CountingIds ids_;
+  std::unique_ptr<storage::Store> store_;
+  std::unique_ptr<storage::BlobStore> blobs_;
+  std::unique_ptr<Scheduler> scheduler_;
+
+  // What client and worker know; it outlives the service.
+  v1::Lease lease_;
+  bool registered_ = false;
+  std::map<std::string, std::string> job_ids_;   ///< by request id
+  std::map<std::string, v1::Job> promised_;      ///< as they were last answered, by id
+  std::map<std::string, std::string> uploaded_;  ///< bytes by digest
+  std::vector<std::string> problems_;
+  int64_t operations_ = 0;
+  bool struck_ = false;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,62 @@
+#include "storage/columns.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace tessera::storage {
+namespace {
+
+Value whole(int64_t number) { return Value(number); }
+
+}  // namespace
+
+const v1::CompileSpec& modelOf(const v1::Job& job) {
+  return job.has_analyze() ? job.analyze().compile() : job.compile();
+}
+
+std::string targetNameOf(const v1::Job& job) {
+  const v1::TargetRef& target = modelOf(job).target();
+  return target.has_inline_() ? target.inline_().name() : target.name();
+}
+
+double comparable(double value) { return std::isnan(value) ? 0.0 : value; }
+
+std::vector<Value> columnsOf(const v1::Job& job) {
+  return {job.id(),
+          whole(job.state()),
+          whole(job.spec_case()),
+          targetNameOf(job),
+          modelOf(job).name(),
+          job.request_id(),
+          job.action_key(),
+          whole(job.cached() ? 1 : 0),
+          whole(job.priority()),
+          whole(job.create_time_us()),
+          whole(job.end_time_us())};
+}
+
+std::vector<Value> columnsOf(const v1::Artifact& artifact) {
+  return {artifact.id(),
+          artifact.manifest().name(),
+          artifact.manifest().target_name(),
+          artifact.manifest().model_sha256(),
+          artifact.job_id(),
+          whole(artifact.create_time_us())};
+}
+
+std::vector<Value> columnsOf(const v1::TuningRecord& record) {
+  return {record.id(),         record.workload_hash(),  record.workload_summary(),      record.target_name(),
+          record.hostname(),   record.job_id(),         record.artifact_id(),           record.mode(),
+          record.validation(), whole(record.threads()), comparable(record.median_ms()), whole(record.create_time_us())};
+}
+
+std::vector<Value> columnsOf(const v1::Target& target) {
+  return {target.name(), target.summary(), whole(target.family())};
+}
+
+std::vector<Value> columnsOf(const v1::Worker& worker) {
+  return {worker.id(), whole(worker.state()), worker.host().hostname(), worker.compiler_version(),
+          whole(worker.last_seen_us())};
+}
+
+}  // namespace tessera::storage

@@ -1,0 +1,142 @@
+#include "storage/filter_check.h"
+
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+
+namespace tessera::storage {
+namespace {
+
+using Op = CheckedComparison::Op;
+
+/// Each wildcard may make a match try every position anew.
+constexpr size_t kMaxWildcards = 4;
+
+struct TypeRules {
+  FieldType type;
+  std::string_view operators;  ///< separated by spaces
+  std::string_view accepted;   ///< what a value looks like
+};
+constexpr TypeRules kTypeRules[] = {
+    {FieldType::kText, "= != < <= > >= :", "a word or a quoted string"},
+    {FieldType::kInteger, "= != < <= > >= :", "a whole number"},
+    {FieldType::kReal, "= != < <= > >= :", "a number"},
+    {FieldType::kTime,
+     "= != < <= > >= :", "a time such as \"2026-01-31T12:00:00Z\", or microseconds since the Unix epoch"},
+    {FieldType::kBoolean, "= != :", "true or false"},
+    {FieldType::kEnum, "= != :", ""},
+};
+
+const TypeRules& rulesOf(FieldType type) {
+  for (const TypeRules& rules : kTypeRules) {
+    if (rules.type == type) return rules;
+  }
+  return kTypeRules[0];
+}
+
+struct Operator {
+  std::string_view text;
+  Op op;
+};
+constexpr Operator kOperators[] = {{"=", Op::kEqual},      {"!=", Op::kNotEqual}, {"<", Op::kLess},
+                                   {"<=", Op::kLessEqual}, {">", Op::kGreater},   {">=", Op::kGreaterEqual},
+                                   {":", Op::kContains}};
+
+std::string enumNames(const Field& field) {
+  return absl::StrJoin(field.values, ", ",
+                       [](std::string* out, const Field::EnumValue& value) { out->append(value.name); });
+}
+
+/// Everything that is not text is a number in its column.
+absl::StatusOr<Value> number(const Field& field, const Comparison& comparison) {
+  const std::string& text = comparison.value.text;
+  int64_t whole = 0;
+  double real = 0;
+  switch (field.type) {
+    case FieldType::kReal:
+      if (absl::SimpleAtod(text, &real) && std::isfinite(real)) return Value(real);
+      break;
+    case FieldType::kBoolean:
+      if (text == "true") return Value(int64_t{1});
+      if (text == "false") return Value(int64_t{0});
+      break;
+    case FieldType::kEnum:
+      for (const Field::EnumValue& value : field.values) {
+        if (absl::EqualsIgnoreCase(value.name, text)) return Value(value.number);
+      }
+      break;
+    case FieldType::kTime: {
+      absl::Time time;
+      std::string error;
+      if (absl::ParseTime(absl::RFC3339_full, text, &time, &error) && time != absl::InfiniteFuture() &&
+          time != absl::InfinitePast()) {
+        return Value(int64_t{absl::ToUnixMicros(time)});
+      }
+      [[fallthrough]];
+    }
+    default:
+      if (absl::SimpleAtoi(text, &whole)) return Value(whole);
+  }
+  return filterError(comparison.value.position, absl::StrCat("\"", text, "\""),
+                     field.type == FieldType::kEnum ? enumNames(field) : std::string(rulesOf(field.type).accepted));
+}
+
+absl::StatusOr<CheckedComparison> checkText(CheckedComparison checked, const Comparison& comparison) {
+  if (comparison.wildcards.size() > kMaxWildcards) {
+    return filterError(comparison.value.position, absl::StrCat(comparison.wildcards.size(), " wildcards"),
+                       absl::StrCat("at most ", kMaxWildcards, " in one value"));
+  }
+  const bool contains = checked.op == Op::kContains;
+  if (!comparison.wildcards.empty() && !contains && checked.op != Op::kEqual && checked.op != Op::kNotEqual) {
+    return filterError(comparison.value.position, absl::StrCat("a wildcard after \"", comparison.op.text, "\""),
+                       "wildcards after = != and :; a star itself is written \"\\*\"");
+  }
+  std::string text = comparison.value.text;
+  if (contains) text = absl::AsciiStrToLower(text);
+  size_t start = 0;
+  for (size_t wildcard : comparison.wildcards) {
+    checked.pieces.push_back(text.substr(start, wildcard - start));
+    start = wildcard + 1;
+  }
+  if (!comparison.wildcards.empty()) checked.pieces.push_back(text.substr(start));
+  checked.value = std::move(text);
+  return checked;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckedComparison> checkComparison(const Comparison& comparison, const Entity& entity) {
+  const Field* field = entity.find(comparison.field.text);
+  if (!field) {
+    return filterError(comparison.field.position, absl::StrCat("the unknown field \"", comparison.field.text, "\""),
+                       entity.fieldNames());
+  }
+  const TypeRules& rules = rulesOf(field->type);
+  const std::string& op = comparison.op.text;
+  if (!absl::StrContains(absl::StrCat(" ", std::string(rules.operators), " "), absl::StrCat(" ", op, " "))) {
+    return filterError(comparison.op.position, absl::StrCat("\"", op, "\""),
+                       absl::StrCat(std::string(rules.operators), " for the field ", field->name));
+  }
+  CheckedComparison checked;
+  checked.field = field;
+  for (const Operator& known : kOperators) {
+    if (known.text == op) checked.op = known.op;
+  }
+  if (op == ":" && comparison.value.text == "*" && !comparison.wildcards.empty()) {
+    checked.op = Op::kIsSet;
+    return checked;
+  }
+  if (field->type == FieldType::kText) return checkText(std::move(checked), comparison);
+  absl::StatusOr<Value> value = number(*field, comparison);
+  if (!value.ok()) return value.status();
+  checked.value = *std::move(value);
+  if (checked.op == Op::kContains) checked.op = Op::kEqual;
+  return checked;
+}
+
+}  // namespace tessera::storage

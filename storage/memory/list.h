@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/columns.h"
+#include "storage/entity.h"
+#include "storage/list_query.h"
+#include "storage/memory/table.h"
+#include "storage/store.h"
+
+/// Lists over tables in memory, by the same rules as SQLite's.
+namespace tessera::storage {
+
+/// A filter that was checked against an entity.
+class RowFilter {
+ public:
+  virtual ~RowFilter() = default;
+  /// `columns` in the order of the entity's fields.
+  virtual bool matches(const std::vector<Value>& columns) const = 0;
+};
+absl::StatusOr<std::unique_ptr<RowFilter>> makeRowFilter(std::string_view filter, const Entity& entity);
+
+/// Whether `a` comes before `b`, both by the order's fields.
+bool comesBefore(const std::vector<OrderTerm>& order, const std::vector<Value>& a, const std::vector<Value>& b);
+/// The order's fields of a row.
+std::vector<Value> orderColumns(const ListOrder& list, const Entity& entity, const std::vector<Value>& columns);
+
+/// A page ends early at this size, so that a list of jobs with inline tensors fits a gRPC message (4 MiB).
+inline constexpr size_t kMemoryPageBytes = 2 << 20;
+
+/// `messageOf(row)` answers the message of a table's row.
+template <typename Message, typename Row, typename MessageOf>
+absl::StatusOr<Page<Message>> pageOfTable(const Table<std::string, Row>& table, const Entity& entity,
+                                          const ListQuery& query, const std::string& token_key, MessageOf messageOf) {
+  absl::StatusOr<std::unique_ptr<RowFilter>> filter = makeRowFilter(query.filter, entity);
+  if (!filter.ok()) return filter.status();
+  absl::StatusOr<ListOrder> list = resolveOrder(query, entity, token_key);
+  if (!list.ok()) return list.status();
+  struct Found {
+    std::vector<Value> by;
+    const Message* message;
+  };
+  std::vector<Found> found;
+  for (const auto& [key, row] : table.rows()) {
+    const Message& message = messageOf(*row);
+    const std::vector<Value> columns = columnsOf(message);
+    if (!(*filter)->matches(columns)) continue;
+    Found item{orderColumns(*list, entity, columns), &message};
+    if (!list->has_last || comesBefore(list->order, list->last, item.by)) found.push_back(std::move(item));
+  }
+  std::sort(found.begin(), found.end(),
+            [&](const Found& a, const Found& b) { return comesBefore(list->order, a.by, b.by); });
+  Page<Message> page;
+  size_t bytes = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (static_cast<int>(page.items.size()) == list->page_size || bytes >= kMemoryPageBytes) {
+      page.next_page_token = makePageToken(list->fingerprint, found[i - 1].by, token_key);
+      break;
+    }
+    page.items.push_back(*found[i].message);
+    bytes += found[i].message->ByteSizeLong();
+  }
+  return page;
+}
+
+}  // namespace tessera::storage

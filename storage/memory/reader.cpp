@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "storage/memory/list.h"
+#include "storage/memory/transaction.h"
+
+namespace tessera::storage {
+namespace {
+
+constexpr const char* kTokenKey = "a memory store's tokens are signed to notice mistakes, not attacks";
+
+absl::Status absent(const char* entity, const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("there is no ", entity, " \"", id, "\""));
+}
+
+template <typename Row>
+absl::StatusOr<Row> rowOf(const Table<std::string, Row>& table, const char* entity, const std::string& id) {
+  const Row* row = table.find(id);
+  if (row == nullptr) return absent(entity, id);
+  return *row;
+}
+
+template <typename Message, typename Row>
+absl::StatusOr<Message> messageOf(const Table<std::string, Row>& table, Message Row::* message, const char* entity,
+                                  const std::string& id) {
+  const Row* row = table.find(id);
+  if (row == nullptr) return absent(entity, id);
+  return row->*message;
+}
+
+const auto kItself = [](const auto& row) -> const auto& { return row; };
+
+}  // namespace
+
+absl::StatusOr<v1::Job> MemoryTransaction::getJob(const std::string& id) {
+  return messageOf(tables_.jobs, &Tables::JobRow::job, "job", id);
+}
+
+absl::StatusOr<v1::Job> MemoryTransaction::getJobByRequestId(const std::string& request_id) {
+  const std::string* id = tables_.job_by_request.find(request_id);
+  return id == nullptr ? absent("job of request", request_id) : getJob(*id);
+}
+
+absl::StatusOr<std::string> MemoryTransaction::getRequestHash(const std::string& job_id) {
+  return messageOf(tables_.jobs, &Tables::JobRow::request_hash, "job", job_id);
+}
+
+absl::StatusOr<std::string> MemoryTransaction::getActionOfJob(const std::string& job_id) {
+  return messageOf(tables_.jobs, &Tables::JobRow::action_id, "job", job_id);
+}
+
+absl::StatusOr<Page<v1::Job>> MemoryTransaction::listJobs(const ListQuery& query) {
+  return pageOfTable<v1::Job>(tables_.jobs, jobEntity(), query, kTokenKey,
+                              [](const Tables::JobRow& row) -> const v1::Job& { return row.job; });
+}
+
+absl::StatusOr<std::vector<v1::Job>> MemoryTransaction::livingJobsOfAction(const std::string& action_id) {
+  std::vector<v1::Job> jobs;
+  for (auto it = tables_.living_jobs.from({action_id, 0, ""});
+       it != tables_.living_jobs.rows().end() && std::get<0>(it->first) == action_id; ++it) {
+    jobs.push_back(tables_.jobs.find(std::get<2>(it->first))->job);
+  }
+  return jobs;
+}
+
+absl::StatusOr<std::vector<std::string>> MemoryTransaction::jobsPastQueueDeadline(int64_t now_us) {
+  std::vector<std::string> ids;
+  for (const auto& [key, present] : tables_.queue_deadlines.rows()) {
+    if (std::get<0>(key) > now_us) break;
+    ids.push_back(std::get<2>(key));
+  }
+  return ids;
+}
+
+absl::StatusOr<std::vector<v1::JobEvent>> MemoryTransaction::eventsAfter(const std::string& job_id, int64_t cursor,
+                                                                         int limit) {
+  std::vector<v1::JobEvent> events;
+  for (auto it = tables_.events.from({job_id, cursor + 1});
+       it != tables_.events.rows().end() && it->first.first == job_id && static_cast<int>(events.size()) < limit;
+       ++it) {
+    events.push_back(*it->second);
+  }
+  return events;
+}
+
+absl::StatusOr<v1::Action> MemoryTransaction::getAction(const std::string& id) {
+  return messageOf(tables_.actions, &Tables::ActionRow::action, "action", id);
+}
+
+absl::StatusOr<v1::Action> MemoryTransaction::livingActionByKey(const std::string& key) {
+  const auto it = tables_.living_actions.from({key, INT64_MIN, 0, ""});
+  if (it == tables_.living_actions.rows().end() || std::get<0>(it->first) != key) {
+    return absent("living action with key", key);
+  }
+  return getAction(std::get<3>(it->first));
+}
+
+absl::StatusOr<v1::Artifact> MemoryTransaction::artifactByKey(const std::string& key) {
+  const Tables::ArtifactKey* artifact = tables_.artifact_keys.find(key);
+  return artifact == nullptr ? absent("artifact with key", key) : getArtifact(artifact->artifact_id);
+}
+
+absl::StatusOr<std::vector<v1::Action>> MemoryTransaction::nearestActions(
+    const std::vector<v1::KeyComponent>& components, int limit) {
+  struct Candidate {
+    int shared = 0;
+    int64_t create_time_us = 0;
+    std::string id;
+  };
+  std::map<std::string, Candidate> by_id;
+  for (const v1::KeyComponent& component : components) {
+    for (auto it = tables_.by_component.from({component.name(), component.hash(), INT64_MIN, ""});
+         it != tables_.by_component.rows().end() && std::get<0>(it->first) == component.name() &&
+         std::get<1>(it->first) == component.hash();
+         ++it) {
+      const std::string& id = std::get<3>(it->first);
+      Candidate& candidate = by_id[id];
+      candidate = {candidate.shared + 1, -std::get<2>(it->first), id};
+    }
+  }
+  std::vector<Candidate> candidates;
+  for (auto& [id, candidate] : by_id) candidates.push_back(std::move(candidate));
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.shared, a.create_time_us, a.id) > std::tie(b.shared, b.create_time_us, b.id);
+  });
+  std::vector<v1::Action> actions;
+  for (const Candidate& candidate : candidates) {
+    if (static_cast<int>(actions.size()) >= limit) break;
+    actions.push_back(tables_.actions.find(candidate.id)->action);
+  }
+  return actions;
+}
+
+absl::StatusOr<v1::Task> MemoryTransaction::getTask(const std::string& id) {
+  return messageOf(tables_.tasks, &Tables::TaskRow::task, "task", id);
+}
+
+absl::StatusOr<v1::Task> MemoryTransaction::livingTaskByKey(const std::string& key) {
+  const auto it = tables_.living_tasks.from({key, INT64_MIN, 0, ""});
+  if (it == tables_.living_tasks.rows().end() || std::get<0>(it->first) != key) {
+    return absent("living task with key", key);
+  }
+  return getTask(std::get<3>(it->first));
+}
+
+absl::StatusOr<std::vector<std::string>> MemoryTransaction::actionsOfTask(const std::string& task_id) {
+  std::vector<std::string> ids;
+  for (auto it = tables_.actions_of_task.from({task_id, 0, ""});
+       it != tables_.actions_of_task.rows().end() && std::get<0>(it->first) == task_id; ++it) {
+    ids.push_back(std::get<2>(it->first));
+  }
+  return ids;
+}
+
+absl::StatusOr<std::vector<v1::Task>> MemoryTransaction::tasksOfAction(const std::string& action_id) {
+  std::vector<v1::Task> tasks;
+  for (auto it = tables_.tasks_of_action.from({action_id, 0, ""});
+       it != tables_.tasks_of_action.rows().end() && std::get<0>(it->first) == action_id; ++it) {
+    tasks.push_back(tables_.tasks.find(std::get<2>(it->first))->task);
+  }
+  return tasks;
+}
+
+absl::StatusOr<v1::Task> MemoryTransaction::nextReadyTask(const std::vector<v1::TaskKind>& kinds) {
+  using Rank = std::tuple<int64_t, int64_t, int64_t, std::string>;  // smaller is sooner
+  const Rank* best = nullptr;
+  Rank found;
+  const auto& ready = tables_.ready.rows();
+  for (auto head = ready.begin(); head != ready.end();) {
+    const int kind = std::get<0>(head->first);
+    if (kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) {
+      const auto& [of_kind, priority, time, row, id] = head->first;
+      if (Rank rank(priority, time, row, id); best == nullptr || rank < found) {
+        found = std::move(rank);
+        best = &found;
+      }
+    }
+    head = tables_.ready.from({kind + 1, INT64_MIN, INT64_MIN, 0, ""});
+  }
+  if (best == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
+  return getTask(std::get<3>(found));
+}
+
+absl::StatusOr<int> MemoryTransaction::queuePosition(const std::string& task_id) {
+  const Tables::TaskRow* row = tables_.tasks.find(task_id);
+  if (row == nullptr) return absent("task", task_id);
+  if (row->task.state() != v1::Task::READY) return 0;
+  const std::tuple<int64_t, int64_t, int64_t> own(-row->task.priority(), row->task.ready_time_us(), row->row);
+  int before = 0;
+  for (const auto& [key, present] : tables_.ready.rows()) {
+    before += std::tuple(std::get<1>(key), std::get<2>(key), std::get<3>(key)) < own ? 1 : 0;
+  }
+  return before;
+}
+
+absl::StatusOr<std::vector<v1::Task>> MemoryTransaction::leasedTasks() {
+  std::vector<v1::Task> tasks;
+  for (const auto& [id, present] : tables_.leased.rows()) tasks.push_back(tables_.tasks.find(id)->task);
+  return tasks;
+}
+
+absl::StatusOr<v1::Digest> MemoryTransaction::getObject(const std::string& build_key) {
+  return rowOf(tables_.objects, "object with build key", build_key);
+}
+
+absl::StatusOr<v1::Artifact> MemoryTransaction::getArtifact(const std::string& id) {
+  return rowOf(tables_.artifacts, "artifact", id);
+}
+
+absl::StatusOr<Page<v1::Artifact>> MemoryTransaction::listArtifacts(const ListQuery& query) {
+  return pageOfTable<v1::Artifact>(tables_.artifacts, artifactEntity(), query, kTokenKey, kItself);
+}
+
+absl::StatusOr<Page<v1::TuningRecord>> MemoryTransaction::listRecords(const ListQuery& query) {
+  return pageOfTable<v1::TuningRecord>(tables_.records, recordEntity(), query, kTokenKey, kItself);
+}
+
+absl::StatusOr<v1::Target> MemoryTransaction::getTarget(const std::string& name) {
+  return rowOf(tables_.targets, "target", name);
+}
+
+absl::StatusOr<Page<v1::Target>> MemoryTransaction::listTargets(const ListQuery& query) {
+  return pageOfTable<v1::Target>(tables_.targets, targetEntity(), query, kTokenKey, kItself);
+}
+
+absl::StatusOr<v1::Worker> MemoryTransaction::getWorker(const std::string& id) {
+  return rowOf(tables_.workers, "worker", id);
+}
+
+absl::StatusOr<Page<v1::Worker>> MemoryTransaction::listWorkers(const ListQuery& query) {
+  return pageOfTable<v1::Worker>(tables_.workers, workerEntity(), query, kTokenKey, kItself);
+}
+
+absl::StatusOr<bool> MemoryTransaction::hasBlob(const std::string& sha256) { return tables_.blobs.contains(sha256); }
+
+}  // namespace tessera::storage

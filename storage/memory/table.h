@@ -1,0 +1,82 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tessera::storage {
+
+/// How to take back what a transaction did, the newest last.
+class UndoLog {
+ public:
+  void add(std::function<void()> step) { steps_.push_back(std::move(step)); }
+  void rollBack() {
+    for (; !steps_.empty(); steps_.pop_back()) steps_.back()();
+  }
+  void forget() { steps_.clear(); }
+
+ private:
+  std::vector<std::function<void()>> steps_;
+};
+
+/// An ordered table whose changes can be undone.
+template <typename Key, typename Row>
+class Table {
+ public:
+  explicit Table(UndoLog& undo) : undo_(undo) {}
+
+  const Row* find(const Key& key) const {
+    const auto row = rows_.find(key);
+    return row == rows_.end() ? nullptr : row->second.get();
+  }
+  bool contains(const Key& key) const { return rows_.contains(key); }
+
+  void put(const Key& key, Row row) {
+    std::shared_ptr<const Row>& place = rows_[key];
+    undo_.add([this, key, before = place] { restore(key, before); });
+    place = std::make_shared<const Row>(std::move(row));
+  }
+  void erase(const Key& key) {
+    const auto row = rows_.find(key);
+    if (row == rows_.end()) return;
+    undo_.add([this, key, before = row->second] { restore(key, before); });
+    rows_.erase(row);
+  }
+
+  using Rows = std::map<Key, std::shared_ptr<const Row>>;
+  const Rows& rows() const { return rows_; }
+  /// From the first key that is not less.
+  typename Rows::const_iterator from(const Key& key) const { return rows_.lower_bound(key); }
+
+ private:
+  void restore(const Key& key, const std::shared_ptr<const Row>& before) {
+    if (before) {
+      rows_[key] = before;
+    } else {
+      rows_.erase(key);
+    }
+  }
+
+  UndoLog& undo_;
+  Rows rows_;
+};
+
+/// An ordered set, for looking rows up by something else than their key.
+template <typename Key>
+class Index : public Table<Key, bool> {
+ public:
+  using Table<Key, bool>::Table;
+  void set(const Key& key, bool present) {
+    if (present == this->contains(key)) return;
+    if (present) {
+      this->put(key, true);
+    } else {
+      this->erase(key);
+    }
+  }
+};
+
+}  // namespace tessera::storage

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+#include "storage/memory/table.h"
+#include "storage/store.h"
+
+namespace tessera::storage {
+
+/// All that a memory store holds. Rows are numbered in the order they came, as SQLite does.
+struct Tables {
+  struct JobRow {
+    v1::Job job;
+    std::string request_hash;
+    std::string action_id;
+    int64_t row = 0;
+  };
+  struct TaskRow {
+    v1::Task task;
+    int64_t row = 0;
+  };
+  struct ActionRow {
+    v1::Action action;
+    int64_t row = 0;
+  };
+  struct ArtifactKey {
+    std::string artifact_id;
+    int64_t create_time_us = 0;
+  };
+  using Text = std::string;
+
+  UndoLog undo;
+  int64_t next_row = 1;
+
+  Table<Text, JobRow> jobs{undo};
+  Table<Text, Text> job_by_request{undo};
+  Index<std::tuple<Text, int64_t, Text>> living_jobs{undo};         ///< action, row, id
+  Index<std::tuple<int64_t, int64_t, Text>> queue_deadlines{undo};  ///< deadline, row, id
+  Table<std::pair<Text, int64_t>, v1::JobEvent> events{undo};       ///< job, sequence
+
+  Table<Text, ActionRow> actions{undo};
+  Index<std::tuple<Text, int64_t, int64_t, Text>> living_actions{undo};  ///< key, create time, row, id
+  Table<std::pair<Text, Text>, v1::KeyComponent> components{undo};       ///< action, name
+  Index<std::tuple<Text, Text, int64_t, Text>> by_component{undo};       ///< name, hash, minus create time, action
+
+  Table<Text, TaskRow> tasks{undo};
+  Index<std::tuple<Text, int64_t, int64_t, Text>> living_tasks{undo};   ///< key, ready time, row, id
+  Index<std::tuple<int, int64_t, int64_t, int64_t, Text>> ready{undo};  ///< kind, minus priority, ready time, row, id
+  Index<Text> leased{undo};
+  Table<std::pair<Text, Text>, int64_t> links{undo};             ///< action, task -> position
+  Index<std::tuple<Text, int64_t, Text>> tasks_of_action{undo};  ///< action, position, task
+  Index<std::tuple<Text, int64_t, Text>> actions_of_task{undo};  ///< task, position, action
+
+  Table<Text, v1::Digest> objects{undo};
+  Table<Text, v1::Artifact> artifacts{undo};
+  Table<Text, ArtifactKey> artifact_keys{undo};
+  Table<Text, v1::TuningRecord> records{undo};
+  Table<Text, v1::Target> targets{undo};
+  Table<Text, v1::Worker> workers{undo};
+  Table<Text, int64_t> blobs{undo};  ///< sizes by SHA-256
+};
+
+}  // namespace tessera::storage

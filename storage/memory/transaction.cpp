@@ -1,0 +1,175 @@
+#include "storage/memory/transaction.h"
+
+#include "absl/strings/str_cat.h"
+#include "storage/digest.h"
+
+namespace tessera::storage {
+namespace {
+
+absl::Status needId(const std::string& id, const char* field) {
+  if (!id.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " is empty; every stored entity needs one"));
+}
+
+absl::Status refersToNothing() {
+  return absl::FailedPreconditionError("refers to an entity that is not stored; put that one first");
+}
+
+bool isLiving(v1::Job::State state) { return state == v1::Job::QUEUED || state == v1::Job::RUNNING; }
+
+}  // namespace
+
+void MemoryTransaction::indexJob(const Tables::JobRow& row, bool present) {
+  const v1::Job& job = row.job;
+  if (isLiving(job.state()) && !row.action_id.empty()) {
+    tables_.living_jobs.set({row.action_id, row.row, job.id()}, present);
+  }
+  if (job.state() == v1::Job::QUEUED && job.queue_deadline_us() > 0) {
+    tables_.queue_deadlines.set({job.queue_deadline_us(), row.row, job.id()}, present);
+  }
+}
+
+absl::Status MemoryTransaction::insertJob(const v1::Job& job, const std::string& request_hash,
+                                          const std::string& action_id) {
+  if (absl::Status status = needId(job.id(), "Job.id"); !status.ok()) return status;
+  if (tables_.jobs.contains(job.id()) ||
+      (!job.request_id().empty() && tables_.job_by_request.contains(job.request_id()))) {
+    return absl::AlreadyExistsError(absl::StrCat("job ", job.id(), " or its request_id is taken"));
+  }
+  if (!action_id.empty() && !tables_.actions.contains(action_id)) return refersToNothing();
+  const Tables::JobRow row{job, request_hash, action_id, tables_.next_row++};
+  tables_.jobs.put(job.id(), row);
+  if (!job.request_id().empty()) tables_.job_by_request.put(job.request_id(), job.id());
+  indexJob(row, true);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::updateJob(const v1::Job& job) {
+  const Tables::JobRow* known = tables_.jobs.find(job.id());
+  if (known == nullptr) return absl::NotFoundError(absl::StrCat("there is no job \"", job.id(), "\" to update"));
+  indexJob(*known, false);
+  Tables::JobRow row{job, known->request_hash, known->action_id, known->row};
+  indexJob(row, true);
+  tables_.jobs.put(job.id(), std::move(row));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> MemoryTransaction::appendEvent(v1::JobEvent event) {
+  if (!tables_.jobs.contains(event.job_id())) {
+    return absl::NotFoundError(absl::StrCat("there is no job \"", event.job_id(), "\" to append an event to"));
+  }
+  auto after = tables_.events.from({event.job_id(), INT64_MAX});
+  int64_t sequence = 1;
+  if (after != tables_.events.rows().begin() && (--after)->first.first == event.job_id()) {
+    sequence = after->first.second + 1;
+  }
+  event.set_sequence(sequence);
+  const std::pair<std::string, int64_t> key(event.job_id(), sequence);
+  tables_.events.put(key, std::move(event));
+  return sequence;
+}
+
+void MemoryTransaction::indexAction(const Tables::ActionRow& row, bool present) {
+  const v1::Action& action = row.action;
+  if (!action.key().empty() && isLiving(action.state())) {
+    tables_.living_actions.set({action.key(), action.create_time_us(), row.row, action.id()}, present);
+  }
+}
+
+absl::Status MemoryTransaction::putAction(const v1::Action& action) {
+  if (absl::Status status = needId(action.id(), "Action.id"); !status.ok()) return status;
+  const Tables::ActionRow* known = tables_.actions.find(action.id());
+  for (const v1::KeyComponent& component : action.components()) {
+    const std::pair<std::string, std::string> key(action.id(), component.name());
+    if (const v1::KeyComponent* before = tables_.components.find(key); before != nullptr && known != nullptr) {
+      tables_.by_component.set({before->name(), before->hash(), -known->action.create_time_us(), action.id()}, false);
+    }
+    tables_.by_component.set({component.name(), component.hash(), -action.create_time_us(), action.id()}, true);
+    tables_.components.put(key, component);
+  }
+  if (known != nullptr) indexAction(*known, false);
+  Tables::ActionRow row{action, known != nullptr ? known->row : tables_.next_row++};
+  indexAction(row, true);
+  tables_.actions.put(action.id(), std::move(row));
+  return absl::OkStatus();
+}
+
+void MemoryTransaction::indexTask(const Tables::TaskRow& row, bool present) {
+  const v1::Task& task = row.task;
+  const bool ready = task.state() == v1::Task::READY;
+  const bool leased = task.state() == v1::Task::LEASED;
+  if (!task.key().empty() && (ready || leased)) {
+    tables_.living_tasks.set({task.key(), task.ready_time_us(), row.row, task.id()}, present);
+  }
+  if (ready) {
+    tables_.ready.set({task.spec().kind(), -int64_t{task.priority()}, task.ready_time_us(), row.row, task.id()},
+                      present);
+  }
+  if (leased) tables_.leased.set(task.id(), present);
+}
+
+absl::Status MemoryTransaction::putTask(const v1::Task& task) {
+  if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
+  const Tables::TaskRow* known = tables_.tasks.find(task.id());
+  if (known != nullptr) indexTask(*known, false);
+  Tables::TaskRow row{task, known != nullptr ? known->row : tables_.next_row++};
+  indexTask(row, true);
+  tables_.tasks.put(task.id(), std::move(row));
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::linkTask(const std::string& action_id, const std::string& task_id) {
+  if (!tables_.actions.contains(action_id) || !tables_.tasks.contains(task_id)) return refersToNothing();
+  if (tables_.links.contains({action_id, task_id})) return absl::OkStatus();
+  const int64_t position = tables_.next_row++;
+  tables_.links.put({action_id, task_id}, position);
+  tables_.tasks_of_action.set({action_id, position, task_id}, true);
+  tables_.actions_of_task.set({task_id, position, action_id}, true);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putObject(const std::string& build_key, const v1::Digest& object) {
+  if (absl::Status status = needId(build_key, "build_key"); !status.ok()) return status;
+  tables_.objects.put(build_key, object);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putArtifact(const v1::Artifact& artifact) {
+  if (absl::Status status = needId(artifact.id(), "Artifact.id"); !status.ok()) return status;
+  tables_.artifacts.put(artifact.id(), artifact);
+  if (artifact.action_key().empty()) return absl::OkStatus();
+  const Tables::ArtifactKey* known = tables_.artifact_keys.find(artifact.action_key());
+  if (known == nullptr || artifact.create_time_us() >= known->create_time_us) {
+    tables_.artifact_keys.put(artifact.action_key(), {artifact.id(), artifact.create_time_us()});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putRecord(const v1::TuningRecord& record) {
+  if (absl::Status status = needId(record.id(), "TuningRecord.id"); !status.ok()) return status;
+  tables_.records.put(record.id(), record);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putTarget(const v1::Target& target) {
+  if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
+  tables_.targets.put(target.name(), target);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putWorker(const v1::Worker& worker) {
+  if (absl::Status status = needId(worker.id(), "Worker.id"); !status.ok()) return status;
+  tables_.workers.put(worker.id(), worker);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putBlob(const v1::Digest& digest) {
+  if (!isSha256(digest.sha256())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Digest.sha256: found \"", digest.sha256(), "\"; accepted: 64 lower-case hexadecimal digits"));
+  }
+  tables_.blobs.put(digest.sha256(), digest.size_bytes());
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::storage

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "storage/memory/tables.h"
+#include "storage/store.h"
+
+namespace tessera::storage {
+
+/// Reads and writes of a memory store. Writes can be undone until the log is forgotten.
+class MemoryTransaction : public Transaction {
+ public:
+  explicit MemoryTransaction(Tables& tables) : tables_(tables) {}
+
+  absl::StatusOr<v1::Job> getJob(const std::string& id) override;
+  absl::StatusOr<v1::Job> getJobByRequestId(const std::string& request_id) override;
+  absl::StatusOr<std::string> getRequestHash(const std::string& job_id) override;
+  absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) override;
+  absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) override;
+  absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) override;
+  absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) override;
+  absl::StatusOr<std::vector<v1::JobEvent>> eventsAfter(const std::string& job_id, int64_t cursor, int limit) override;
+  absl::StatusOr<v1::Action> getAction(const std::string& id) override;
+  absl::StatusOr<v1::Action> livingActionByKey(const std::string& key) override;
+  absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) override;
+  absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
+                                                         int limit) override;
+  absl::StatusOr<v1::Task> getTask(const std::string& id) override;
+  absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
+  absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;
+  absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) override;
+  absl::StatusOr<v1::Task> nextReadyTask(const std::vector<v1::TaskKind>& kinds) override;
+  absl::StatusOr<int> queuePosition(const std::string& task_id) override;
+  absl::StatusOr<std::vector<v1::Task>> leasedTasks() override;
+  absl::StatusOr<v1::Digest> getObject(const std::string& build_key) override;
+  absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) override;
+  absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) override;
+  absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) override;
+  absl::StatusOr<v1::Target> getTarget(const std::string& name) override;
+  absl::StatusOr<Page<v1::Target>> listTargets(const ListQuery& query) override;
+  absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;
+  absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
+  absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
+
+  absl::Status insertJob(const v1::Job& job, const std::string& request_hash, const std::string& action_id) override;
+  absl::Status updateJob(const v1::Job& job) override;
+  absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
+  absl::Status putAction(const v1::Action& action) override;
+  absl::Status putTask(const v1::Task& task) override;
+  absl::Status linkTask(const std::string& action_id, const std::string& task_id) override;
+  absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
+  absl::Status putArtifact(const v1::Artifact& artifact) override;
+  absl::Status putRecord(const v1::TuningRecord& record) override;
+  absl::Status putTarget(const v1::Target& target) override;
+  absl::Status putWorker(const v1::Worker& worker) override;
+  absl::Status putBlob(const v1::Digest& digest) override;
+
+ private:
+  void indexJob(const Tables::JobRow& row, bool present);
+  void indexTask(const Tables::TaskRow& row, bool present);
+  void indexAction(const Tables::ActionRow& row, bool present);
+
+  Tables& tables_;
+};
+
+}  // namespace tessera::storage

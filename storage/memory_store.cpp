@@ -1,0 +1,72 @@
+#include "storage/memory_store.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "storage/memory/transaction.h"
+
+namespace tessera::storage {
+namespace {
+
+/// Lets callers in by the order they came: a writer that comes back at once keeps no reader waiting.
+class FairMutex {
+ public:
+  void lock() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const uint64_t ticket = next_++;
+    turn_.wait(lock, [&] { return ticket == serving_; });
+  }
+  void unlock() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++serving_;
+    }
+    turn_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  uint64_t next_ = 0;
+  uint64_t serving_ = 0;
+};
+
+class MemoryStore : public Store {
+ public:
+  absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override {
+    if (writer_ == std::this_thread::get_id()) {
+      return absl::InternalError("Store::transact was called from within a transaction, which would wait for itself");
+    }
+    const std::lock_guard lock(mutex_);
+    writer_ = std::this_thread::get_id();
+    MemoryTransaction transaction(tables_);
+    absl::Status status = body(transaction);
+    if (status.ok()) {
+      tables_.undo.forget();
+    } else {
+      tables_.undo.rollBack();
+    }
+    writer_ = std::thread::id();
+    return status;
+  }
+
+  absl::Status read(const std::function<absl::Status(Reader&)>& body) override {
+    const std::lock_guard lock(mutex_);
+    MemoryTransaction reader(tables_);
+    return body(reader);
+  }
+
+ private:
+  FairMutex mutex_;
+  std::atomic<std::thread::id> writer_;
+  Tables tables_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> makeMemoryStore() { return std::make_unique<MemoryStore>(); }
+
+}  // namespace tessera::storage
