@@ -57,6 +57,11 @@ class Oracle:
             self._process.kill()
             self._process.wait()
 
+    @property
+    def ended(self):
+        """Whether its process is gone: a model can do that."""
+        return self._process.poll() is not None
+
     def call(self, **request):
         self._id += 1
         self._process.stdin.write(json.dumps({"id": self._id, **request}) + "\n")
