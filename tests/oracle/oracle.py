@@ -74,8 +74,9 @@ class Oracle:
             raise OracleError(answer["error"])
         return answer
 
-    def load(self, model, threads=1):
-        return Session(self, self.call(op="load", model=str(model), threads=threads))
+    def load(self, model, threads=1, optimize="all"):
+        """`optimize`: "disabled" runs the operators as they stand in the model."""
+        return Session(self, self.call(op="load", model=str(model), threads=threads, optimize=optimize))
 
 
 def difference(actual, expected):

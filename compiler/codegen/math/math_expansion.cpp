@@ -37,16 +37,26 @@ Value splat(PatternRewriter& rewriter, mlir::Location loc, mlir::Type type, doub
   return arith::ConstantOp::create(rewriter, loc, element);
 }
 
+/// Arithmetic whose result would be rounded to bf16 by a library: few chips have an instruction for it, and then for
+/// truncation alone.
+bool isRoundedArithmetic(mlir::Operation* op) {
+  return llvm::isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::RemFOp, arith::MaximumFOp,
+                   arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::NegFOp, arith::SIToFPOp,
+                   arith::UIToFPOp>(op);
+}
+
 /// f(f16) and f(bf16) through f(f32). In f16 and bf16 even rounding and square roots: LLVM's own way
-/// for them goes through doubles and a library.
+/// for them goes through doubles and a library. In bf16 arithmetic as well.
 struct FunctionInSinglePrecision : mlir::RewritePattern {
   explicit FunctionInSinglePrecision(mlir::MLIRContext* context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
 
   mlir::LogicalResult matchAndRewrite(mlir::Operation* op, PatternRewriter& rewriter) const override {
-    if (op->getName().getDialectNamespace() != "math" || op->getNumResults() != 1) return mlir::failure();
+    if (op->getNumResults() != 1) return mlir::failure();
     const mlir::Type element = mlir::getElementTypeOrSelf(op->getResult(0).getType());
-    if (!element.isF16() && !element.isBF16()) return mlir::failure();
+    const bool function = op->getName().getDialectNamespace() == "math";
+    if (!element.isBF16() && !(element.isF16() && function)) return mlir::failure();
+    if (!function && !isRoundedArithmetic(op)) return mlir::failure();
     const mlir::Location loc = op->getLoc();
     mlir::OperationState state(loc, op->getName());
     for (Value operand : op->getOperands()) {

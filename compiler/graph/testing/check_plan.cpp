@@ -55,7 +55,7 @@ void print(const v1::Plan& plan) {
 int main(int argc, char** argv) {
   std::string path;
   bool run = false;
-  double tolerance = 1e-3;
+  double tolerance = 1e-4;
   bool ir = false;
   int vector_bits = 512;
   std::string chip;

@@ -87,7 +87,7 @@ class Draw:
 class Case(Draw):
     def __init__(self, seed, operators, steps, opset=17, largest=3000, prefix=None):
         """`operators`: Specs to draw from (fuzz.cases.table)."""
-        super().__init__("fuzz case", seed)
+        super().__init__("fuzz case", seed, opset, largest)
         self.seed, self.wanted, self.opset, self.largest = seed, steps, opset, largest
         self.prefix = f"c{seed}_" if prefix is None else prefix
         self.operators = [spec for spec in operators if spec.since <= opset <= spec.until]
@@ -106,7 +106,7 @@ class Case(Draw):
         made = [value for value in self.values if value.name not in self.inputs]
         ends = [value for value in made if value.name not in self._read]
         middle = [value for value in made if value.name in self._read]
-        return ends + (middle[:1] if self.seed % 4 == 0 else [])
+        return ends + (middle[:1] if self.seed % 3 == 0 else [])
 
     def known(self, name):
         """The value of this name, be it computed, constant or an input."""

@@ -16,7 +16,7 @@ for _name in ("Softmax", "LogSoftmax"):
         c.sums(x.size if c.opset < 13 else x.shape[axis])
         if empty(x):
             return None
-        return c.node(name, within(c, x, -60, 60), kind=x.type, **({"axis": axis} if c.chance(0.85) else {}))
+        return c.node(name, within(c, x, -60, 60), kind=x.type, **({"axis": axis} if c.chance(0.85) or x.rank == 1 else {}))
     operator(_name, FLOATS, range(1, 6), since=11)(_softmax)
 
 
@@ -75,11 +75,11 @@ def lp_normalization(c, x):
     return c.node("LpNormalization", x.name, kind=x.type, **attributes)
 
 
-@operator("LRN", FLOATS, (3, 4, 5))
+@operator("LRN", FLOATS, (4,))
 def lrn(c, x):
     attributes = {"alpha": c.real(1e-4, 0.5), "beta": c.real(0.3, 1), "bias": c.real(0.5, 2)}
     attributes = {key: value for key, value in attributes.items() if c.chance(0.7)}
-    return c.node("LRN", x.name, kind=x.type, size=c.pick(1, 2, 3, 4, 5, 7), **attributes)
+    return c.node("LRN", x.name, kind=x.type, size=c.pick(1, 3, 5, 7), **attributes)
 
 
 @operator("NegativeLogLikelihoodLoss", FLOATS, (2, 3, 4), since=12)

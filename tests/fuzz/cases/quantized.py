@@ -84,7 +84,7 @@ def conv_integer(c, x):
     if drawn is None:
         return None
     attributes, kind, shape = drawn
-    points = [zero(c, x.type), zero(c, kind, c.pick((), (shape[0],)), skip=0.5)]
+    points = [zero(c, x.type), zero(c, kind, skip=0.5)]
     while points and not points[-1]:
         points.pop()
     return c.node("ConvInteger", x.name, c.operand(kind, shape), *points, kind="i32", **attributes)

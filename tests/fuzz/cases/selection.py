@@ -99,10 +99,10 @@ for _name in ("ArgMax", "ArgMin"):
 def hardmax(c, x):
     if not np.isfinite(x.array.astype("f8")).all() or 0 in x.shape:
         return None
-    return c.node("Hardmax", x.name, kind=x.type, **({"axis": c.axis(x.rank)} if c.chance(0.8) and c.opset >= 13 else {}))
+    return c.node("Hardmax", x.name, kind=x.type, **({"axis": c.axis(x.rank)} if c.chance(0.8) and c.opset >= 13 or x.rank == 1 else {}))
 
 
-@operator("OneHot", ("i32", "i64", "f32", "u8"), range(0, 4), since=9, low=0, high=4, exact=True, jumps=True)
+@operator("OneHot", ("i32", "i64", "f32", "u8"), range(1, 4), since=9, low=0, high=4, exact=True, jumps=True)
 def one_hot(c, x):
     kind = c.pick("f32", "i32", "i64", "u8")
     y = x.name

@@ -53,6 +53,8 @@ def within(c, x, low, high, leave=0.08):
         return x.name
     if low >= 0 and high > 100 and c.chance(0.5):
         return c.node("Add", c.node("Abs", x.name, kind=x.type), c.scalar(x.type, low), kind=x.type)
+    if c.opset < 11:
+        return c.node("Clip", x.name, kind=x.type, min=float(low), max=float(high))
     return c.node("Clip", x.name, c.scalar(x.type, low), c.scalar(x.type, high), kind=x.type)
 
 

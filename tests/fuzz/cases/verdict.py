@@ -60,13 +60,13 @@ def _classes(array):
     return np.where(np.isnan(array), 3, np.where(np.isposinf(array), 2, np.where(np.isneginf(array), 1, 0)))
 
 
-def compared(case, value, found):
-    """The Difference of what was found for a value."""
-    difference = Difference(value.name, value.type, 0.0, bound_of(case, value))
-    wanted = value.array
+def distance(found, wanted):
+    """The Difference of two arrays, without a bound. bf16 comes as f32."""
+    difference = Difference("", types.of(wanted.dtype), 0.0, 0.0)
     if found is None or found.shape != wanted.shape or found.dtype != wanted.dtype:
-        difference.what = "missing" if found is None else f"{found.dtype}{list(found.shape)}, not {wanted.dtype}{list(wanted.shape)}"
-    elif not types.is_float(value.type):
+        difference.what = "missing" if found is None else \
+            f"{found.dtype}{list(found.shape)}, not {wanted.dtype}{list(wanted.shape)}"
+    elif not np.issubdtype(wanted.dtype, np.floating):
         wrong = int(np.count_nonzero(found != wanted))
         difference.share = wrong / max(1, wanted.size)
         difference.what = f"{wrong} of {wanted.size} elements differ" if wrong else ""
@@ -77,8 +77,15 @@ def compared(case, value, found):
         finite = np.isfinite(wide) & np.isfinite(right)
         if finite.any():
             largest = np.abs(right[finite]).max()
-            difference.share = float(np.abs(wide - right)[finite].max() / largest) if largest else \
-                float(np.abs(wide[finite]).max())
+            worst = np.abs(wide - right)[finite].max()
+            difference.share = float(worst / largest) if largest else float(worst)
+    return difference
+
+
+def compared(case, value, found):
+    """The Difference of what was found for a value."""
+    difference = distance(found, value.array)
+    difference.name, difference.type, difference.bound = value.name, value.type, bound_of(case, value)
     return difference
 
 
