@@ -9,27 +9,16 @@ import argparse
 import collections
 import json
 import pathlib
-import subprocess
 import sys
+import tempfile
 import time
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.tessera_e2e import BIN, Service
-from fuzz.cases import fixed, plan
+from e2e.tessera_e2e import Service
+from fuzz.cases import fixed, plan, targets
 from fuzz.cases.reference import Reference
 from fuzz.cases.trial import Trial, described
-
-TARGETS = ("host", "haswell", "x86-64-v3", "x86-64-v4", "skylake-avx512", "cascadelake", "icelake-server", "znver4")
-
-
-def runnable(wanted):
-    """Those of the targets that this machine can run."""
-    shown = json.loads(subprocess.run([BIN / "tessera", "targets", "--json", "--runnable"], capture_output=True, text=True,
-                                      check=True).stdout)
-    names = {target["name"] for target in shown["targets"]}
-    return [name for name in wanted if name == "host" or name in names]
-
 
 def shortest(trial, reference, kind, finding):
     """The finding of the shortest beginning of its case that fails the same way."""
@@ -50,8 +39,8 @@ class Campaign:
 
     def run(self):
         started = time.monotonic()
-        targets = self.options.target or runnable(TARGETS)
         with Service(workers=self.options.workers) as service, Reference() as reference:
+            chosen = self.options.target
             service.wait_for_workers(self.options.workers)
             for number, cases in plan.batches(self.options.kind, self.options.first, self.options.count):
                 if self.options.minutes and time.monotonic() - started > 60 * self.options.minutes:
@@ -59,7 +48,7 @@ class Campaign:
                 grown_at = time.monotonic()
                 cases = reference.grown(cases)
                 self.totals["grown_ms"] += int(1000 * (time.monotonic() - grown_at))
-                target = targets[number % len(targets)]
+                target = chosen[number % len(chosen)]
                 trial = Trial(service, reference, target, ("-O", "1") if number % 16 == 15 else ())
                 self._account(target, cases, trial.run(cases, threads=1 + number % 2), trial, reference)
         self.totals["seconds"] = int(time.monotonic() - started)
@@ -72,7 +61,7 @@ class Campaign:
         self.totals["steps"] += sum(len(case.steps) for case in cases)
         self.totals["compared"] += outcome.compared
         self.totals["excused"] += outcome.excused
-        self.by_target[target] += outcome.compared
+        self.by_target[targets.name_of(target)] += outcome.compared
         for kind, error in outcome.errors.items():
             self.errors[kind] = max(self.errors.get(kind, 0), error)
         for finding in outcome.findings:
@@ -89,8 +78,8 @@ class Campaign:
             if self.options.save:
                 fixed.save(finding.case, self.options.save, f"{self.options.kind}_{seed}")
         flags = f" with {' '.join(trial.flags)}" if trial.flags else ""
-        print(f"{finding.kind} {target}{flags}: {described(finding.case)}: {finding.text}\n"
-              f"  tests/fuzz/campaign.py {self.options.kind} {seed} 1 --target {target}", flush=True)
+        print(f"{finding.kind} {targets.name_of(target)}{flags}: {described(finding.case)}: {finding.text}\n"
+              f"  tests/fuzz/campaign.py {self.options.kind} {seed} 1 --target {targets.name_of(target)}", flush=True)
 
 
 def main():
@@ -98,12 +87,16 @@ def main():
     parser.add_argument("kind", choices=sorted(plan.KINDS))
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
-    parser.add_argument("--target", action="append", help="one or several, taken in turns; all that can run here")
+    parser.add_argument("--target", action="append", help="one or several, taken in turns; all of fuzz.cases.targets")
     parser.add_argument("--minutes", type=float, help="begin no model after this long")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--refusals", action="store_true", help="print what is not supported as well")
     parser.add_argument("--save", type=pathlib.Path, help="a folder for the failing cases, as models with inputs and answers")
-    return Campaign(parser.parse_args()).run()
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tessera-targets-") as folder:
+        known = {targets.name_of(target): target for target in targets.here(folder)}
+        options.target = [known.get(name, name) for name in options.target] if options.target else list(known.values())
+        return Campaign(options).run()
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import sys
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import Service
-from fuzz.campaign import TARGETS, runnable, shortest
-from fuzz.cases import fixed, plan, verdict
+from fuzz.campaign import shortest
+from fuzz.cases import fixed, plan, targets, verdict
 from fuzz.cases.reference import Reference
 from fuzz.cases.trial import Trial, described
 from suite import check, run
@@ -29,13 +29,13 @@ def agree(service, reference, kind, cases, target):
     outcome = trial.run(cases)
     worst = ", ".join(f"{name} {error:.2g} ({outcome.largest[name]:.0%} of its bound)"
                       for name, error in sorted(outcome.errors.items()))
-    print(f"   {outcome.compared} cases for {target}, {outcome.excused} by conditioning; largest errors: {worst}")
+    print(f"   {outcome.compared} cases for {targets.name_of(target)}, {outcome.excused} by conditioning; largest errors: {worst}")
     wrong = [finding for finding in outcome.findings if finding.kind != "refused"]
     for finding in wrong:
         seed = finding.case.seed if kind == "pairs" else -1 - finding.case.seed
         finding = shortest(trial, reference, kind, finding)
         print(f"   {finding.kind}: {described(finding.case)}: {finding.text}\n"
-              f"   tests/fuzz/campaign.py {kind} {seed} 1 --target {target}")
+              f"   tests/fuzz/campaign.py {kind} {seed} 1 --target {targets.name_of(target)}")
     check(not wrong, f"{len(wrong)} of {len(cases)} cases are wrong, see above")
     check(outcome.compared > len(cases) // 2, f"only {outcome.compared} of {len(cases)} cases could be compared")
 
@@ -52,16 +52,18 @@ def stays_right(service, path):
 
 
 def main():
-    first, targets = plan.first_seed(), runnable(TARGETS)
-    print(f"operator_pairs: seeds from {first} (TESSERA_FUZZ_SEED={first}), targets {' '.join(targets)}", flush=True)
+    first = plan.first_seed()
     with Service(workers=2) as service, Reference() as reference:
+        chosen = targets.here(service.folder)
+        print(f"operator_pairs: seeds from {first} (TESSERA_FUZZ_SEED={first}), "
+              f"targets {' '.join(map(targets.name_of, chosen))}", flush=True)
         service.wait_for_workers(2)
         cases = [(f"found/{path.stem}", lambda p=path: stays_right(service, p)) for path in fixed.cases()]
         for kind, models in (("pairs", PAIRS), ("graphs", GRAPHS)):
             size = plan.KINDS[kind][1]
             start = first // size * size
             for number, made in plan.batches(kind, start, models * size):
-                cases.append((f"{kind}_{number * size}", lambda k=kind, m=made, t=targets[number % len(targets)]:
+                cases.append((f"{kind}_{number * size}", lambda k=kind, m=made, t=chosen[number % len(chosen)]:
                               agree(service, reference, k, m, t)))
         return run("operator_pairs", cases)
 

@@ -167,12 +167,16 @@ class Case(Draw):
         return self.input(self.pick(*spec.types), self.shape(self.pick(*spec.ranks)), spec.low, spec.high)
 
     def _later(self, spec):
-        """The latest value most often; reshaped or cast, now and then, where it does not fit."""
-        made = [value for value in self.values if value.name not in self.inputs or self.chance(0.3)]
+        """In a short chain what the last operator made; in a graph any value, the larger and later ones more often, or
+        now and then a new input."""
+        made = [value for value in self.values if value.name not in self.inputs]
         fitting = [value for value in made if value.type in spec.types and value.rank in spec.ranks]
-        if fitting and (fitting[-1] is made[-1] or len(made) > 4 and self.chance(0.5)):
-            return fitting[max(-len(fitting), -1 - int(self.random.geometric(0.7) - 1))]
-        return None
+        if self.wanted > 4:
+            if self.chance(0.06):
+                return self._first(spec)
+            some = [fitting[int(self.random.integers(len(fitting)))] for _ in range(3)] if fitting else []
+            return max(some, key=lambda value: value.size, default=None)
+        return fitting[-1] if fitting and fitting[-1].name in dict(self.steps[-1].outputs) else None
 
     # What operators draw with.
 
