@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -70,6 +71,32 @@ struct FunctionInSinglePrecision : mlir::RewritePattern {
     state.propertiesAttr = op->getPropertiesAsAttribute();
     Value result = rewriter.create(state)->getResult(0);
     rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op->getResult(0).getType(), result);
+    return mlir::success();
+  }
+};
+
+/// Moves of bf16 as moves of i16. LLVM moves lanes of a type that the chip lacks one by one, and each through f32 and
+/// a library.
+struct MoveAsIntegers : mlir::RewritePattern {
+  explicit MoveAsIntegers(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+
+  mlir::LogicalResult matchAndRewrite(mlir::Operation* op, PatternRewriter& rewriter) const override {
+    if (!llvm::isa<mlir::vector::ShuffleOp, mlir::vector::ExtractOp, mlir::vector::InsertOp, mlir::vector::BroadcastOp,
+                   arith::SelectOp>(op))
+      return mlir::failure();
+    const mlir::Type type = op->getResult(0).getType();
+    if (!mlir::getElementTypeOrSelf(type).isBF16()) return mlir::failure();
+    mlir::OperationState state(op->getLoc(), op->getName());
+    for (Value operand : op->getOperands()) {
+      if (mlir::getElementTypeOrSelf(operand.getType()).isBF16())
+        operand = arith::BitcastOp::create(rewriter, op->getLoc(),
+                                           withElement(operand.getType(), rewriter.getI16Type()), operand);
+      state.operands.push_back(operand);
+    }
+    state.types.push_back(withElement(type, rewriter.getI16Type()));
+    state.attributes = op->getDiscardableAttrDictionary().getValue();
+    state.propertiesAttr = op->getPropertiesAsAttribute();
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, type, rewriter.create(state)->getResult(0));
     return mlir::success();
   }
 };
@@ -145,7 +172,8 @@ mlir::LogicalResult expandMath(mlir::ModuleOp module) {
   mlir::RewritePatternSet patterns(context);
   populateDoubleMathPatterns(patterns);
   populateSingleMathPatterns(patterns);
-  patterns.add<FunctionInSinglePrecision, Log10, MaximumOfNumbers, TruncateInTwoSteps, Remainder>(context);
+  patterns.add<FunctionInSinglePrecision, MoveAsIntegers, Log10, MaximumOfNumbers, TruncateInTwoSteps, Remainder>(
+      context);
   llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
                                               "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};
   math::populateExpansionPatterns(patterns, expanded);

@@ -28,7 +28,7 @@ def resize(c, x):
     if coordinates == "tf_crop_and_resize":
         low, high = [c.real(0, 0.4) for _ in x.shape[2:]], [c.real(0.6, 1) for _ in x.shape[2:]]
         roi = c.constant(np.asarray([0, 0, *low, 1, 1, *high], np.float32))
-        attributes["extrapolation_value"] = c.real(-2, 2)
+        attributes["extrapolation_value"] = float(c.integer(0, 3))
     # Factors of a power of two keep coordinates exact: with others rounding decides which element is nearest.
     factors = [c.pick(1, 1, 2, 0.5, 4) if mode == "nearest" else c.pick(1, 2, 0.5, 1.5, 0.7, 3) for _ in x.shape[2:]]
     if any(int(np.floor(n * f)) < 1 for n, f in zip(x.shape[2:], factors)):
