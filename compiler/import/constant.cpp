@@ -118,6 +118,7 @@ llvm::APSInt integerOf(double value, unsigned bits, bool is_signed) {
 
 }  // namespace
 
+/// Of any element type.
 ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<double>& values) {
   std::string bytes;
   bytes.reserve(values.size() * elementBytes(dtype));

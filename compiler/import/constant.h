@@ -40,7 +40,6 @@ using ConstantPtr = std::shared_ptr<const Constant>;
 /// A constant that owns a copy of `bytes`.
 ConstantPtr makeConstant(v1::DataType dtype, Shape shape, std::string bytes);
 ConstantPtr integerConstant(const std::vector<int64_t>& values);  ///< i64, rank 1
-/// Of any element type; integers are cut towards zero.
 ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<double>& values);
 
 /// The same elements under another shape of equal element count; bytes are shared.

@@ -2,7 +2,7 @@
 
 1. The bound. Sums of n terms in another order differ by about sqrt(n) roundings; a step adds a few of its own. In units
    of the type's ulp, of the largest magnitude of the result: (8 + 2 sqrt(n)) for each step behind the value, and never
-   more than 1e-4 for f32. Integers and booleans are equal; NaN and infinities stand where the reference has them.
+   more than 1e-4 for f32; 1e-12 in f64. Integers and booleans are equal; NaN and infinities stand where the reference has them.
 2. Where that fails, conditioning decides. Rounding before a step function, a difference of equals or a pole is blown
    up without being wrong: the case is computed again by the reference with noise of the bound's own size on every value
    that is rounded, several times. An element may be as far off as such runs are apart, and no farther.
@@ -18,7 +18,8 @@ from fuzz.cases.reference import with_noise
 
 RUNS = 8  # with noise
 SLACK = 4  # times the distance of such runs, which are a sample
-LARGEST_BOUND = {"f32": 1e-4, "f64": 1e-9, "f16": 16 * types.ULP["f16"], "bf16": 16 * types.ULP["bf16"]}
+LARGEST_BOUND = {"f32": 1e-4, "f16": 16 * types.ULP["f16"], "bf16": 16 * types.ULP["bf16"]}
+F64_BOUND = 1e-12  # attributes are f32, and their roundings differ by as much
 WINOGRAD = 256  # ulps of f32, where a 3x3 convolution may go through larger intermediate values
 
 
@@ -52,6 +53,8 @@ def bound_of(case, value):
         return 0.0
     if coarsest in types.HALVES:  # a few of their own; sums are kept in f32
         ulps = 2.0 * (len(case.steps) + 1)
+    if coarsest == "f64":
+        return F64_BOUND
     return min(ulps * types.ULP[coarsest], LARGEST_BOUND[coarsest])
 
 
