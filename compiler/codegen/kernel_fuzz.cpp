@@ -1,9 +1,9 @@
-// Single kernels of random shapes, layouts and schedules against the oracle: kernel_fuzz --seed=N --count=N.
-// Without flags, as many as CI has time for, from a seed that TESSERA_FUZZ_SEED may give.
+// Single kernels of random shapes and layouts against the oracle: kernel_fuzz --seed=N --count=N [--schedules].
+// Without flags 150, as the compiler would build them; --schedules overrides its choices at
+// random.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <map>
+#include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
@@ -13,43 +13,48 @@
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-unsigned first_seed = 1;
-unsigned count = 300;
-
-TEST(KernelFuzz, RandomWorkloadsWithRandomSchedules) {
-  std::map<std::string, int> families;
-  int wrong = 0;
-  for (unsigned seed = first_seed; seed - first_seed < count; ++seed) {
-    const RandomWorkload workload = randomWorkload(seed);
-    SCOPED_TRACE("kernel_fuzz --seed=" + std::to_string(seed) + " --count=1, a " + workload.family);
+class KernelFuzz : public ::testing::Test {
+ public:
+  KernelFuzz(unsigned seed, bool schedules) : seed_(seed), schedules_(schedules) {}
+  void TestBody() override {
+    const RandomWorkload workload = randomWorkload(seed_);
+    SCOPED_TRACE("kernel_fuzz --seed=" + std::to_string(seed_) + " --count=1" + (schedules_ ? " --schedules" : "") +
+                 ", a " + workload.family);
     CheckOptions options;
-    options.seed = seed;
+    options.seed = seed_;
     options.tolerance = workload.tolerance;
     options.low = workload.low;
     options.high = workload.high;
-    options.adjust = [seed](v1::BuildUnit& unit) { randomSchedule(seed, unit); };
+    if (schedules_) options.adjust = [this](v1::BuildUnit& unit) { randomSchedule(seed_, unit); };
     checkWorkload(workload.ir, options);
-    ++families[workload.family];
-    if (HasFailure() && ++wrong > 5) break;
   }
-  for (const auto& [family, checked] : families) std::printf("   %d %s\n", checked, family.c_str());
-}
+
+ private:
+  unsigned seed_;
+  bool schedules_;
+};
 
 }  // namespace
 }  // namespace tessera::compiler::codegen::testing
 
 int main(int argc, char** argv) {
-  using namespace tessera::compiler::codegen::testing;  // NOLINT: what this program is made of
+  using tessera::compiler::codegen::testing::KernelFuzz;
+  unsigned first_seed = 1, count = 150;
+  bool schedules = false;
   ::testing::InitGoogleTest(&argc, argv);
-  if (const char* given = std::getenv("TESSERA_FUZZ_SEED")) (void)absl::SimpleAtoi(given, &first_seed);
   for (int i = 1; i < argc; ++i) {
     absl::string_view word = argv[i];
     if (absl::ConsumePrefix(&word, "--seed=")) {
       (void)absl::SimpleAtoi(word, &first_seed);
     } else if (absl::ConsumePrefix(&word, "--count=")) {
       (void)absl::SimpleAtoi(word, &count);
+    } else if (word == "--schedules") {
+      schedules = true;
     }
   }
   std::printf("kernel_fuzz --seed=%u --count=%u\n", first_seed, count);
+  for (unsigned seed = first_seed; seed - first_seed < count; ++seed)
+    ::testing::RegisterTest("KernelFuzz", std::to_string(seed).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [=]() -> KernelFuzz* { return new KernelFuzz(seed, schedules); });
   return RUN_ALL_TESTS();
 }

@@ -33,7 +33,9 @@ for _name, _types, _exact, _domain in REDUCTIONS:
         if as_input(c, name):
             if axes or c.chance(0.3):
                 inputs.append(c.integers(np.asarray(axes, np.int64)))
-            attributes |= {"noop_with_empty_axes": c.integer(0, 1)} if c.chance(0.3) else {}
+            # Whether squares are taken without axes is read in two ways.
+            whole = name in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+            attributes |= {"noop_with_empty_axes": c.integer(0, 1) if whole or axes else 0} if c.chance(0.3) else {}
         elif axes:
             attributes["axes"] = axes
         return c.node(name, *inputs, kind=x.type, **attributes)

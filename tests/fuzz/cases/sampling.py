@@ -31,6 +31,8 @@ def resize(c, x):
         attributes["extrapolation_value"] = float(c.integer(0, 3))
     # Factors of a power of two keep coordinates exact: with others rounding decides which element is nearest.
     factors = [c.pick(1, 1, 2, 0.5, 4) if mode == "nearest" else c.pick(1, 2, 0.5, 1.5, 0.7, 3) for _ in x.shape[2:]]
+    if coordinates == "tf_crop_and_resize":  # at 1 the oracle takes elements as they are, whatever is cropped
+        factors = [2 if factor == 1 else factor for factor in factors]
     if any(int(np.floor(n * f)) < 1 for n, f in zip(x.shape[2:], factors)):
         return None
     if c.chance(0.5):

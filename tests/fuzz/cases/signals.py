@@ -37,9 +37,9 @@ def stft(c, x):
 
 for _name in ("HannWindow", "HammingWindow", "BlackmanWindow"):
     def _window(c, x, name=_name):
-        # A symmetric window of one sample is 0 / 0 by the formula.
+        # A symmetric window of one sample is 0 / 0 by the formula, and others so short are rounding around 0.
         periodic = c.integer(0, 1)
-        made = c.node(name, c.constant(np.asarray(c.pick(1 if periodic else 3, 2, 5, 16, 17), np.int64)), kind="f32",
+        made = c.node(name, c.constant(np.asarray(c.pick(1 if periodic and name == "HammingWindow" else 3, 5, 16, 17), np.int64)), kind="f32",
                       **({"periodic": periodic} if not periodic or c.chance(0.6) else {}))
         return c.node("Mul", c.node("ReduceMax", made, kind="f32", keepdims=0), x.name, kind="f32") if c.opset < 18 else \
             c.node("Add", c.node("ReduceMax", made, kind="f32", keepdims=0), x.name, kind="f32")
