@@ -25,7 +25,7 @@ BIN = ROOT / "build" / "release" / "bin"
 WORK = ROOT / "build" / "quickstart"
 MODEL = "resnet50"
 SHAPE = "x=1x3x224x224"
-TOLERANCE = 1e-3
+TOLERANCE = 1e-4
 ROUNDS, RUNS = 5, 10
 
 

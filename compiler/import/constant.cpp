@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "absl/numeric/bits.h"
+#include "compiler/import/element_type.h"
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/APSInt.h"
 #include "onnx/onnx.pb.h"
 
 namespace tessera::compiler {
@@ -104,6 +106,19 @@ ConstantPtr integerConstant(const std::vector<int64_t>& values) {
   return makeConstant(v1::DATA_TYPE_I64, {static_cast<int64_t>(values.size())}, std::move(bytes));
 }
 
+namespace {
+
+/// A number as an integer of `bits` bits: towards zero, the nearest there is where it does not fit, 0 for no number.
+llvm::APSInt integerOf(double value, unsigned bits, bool is_signed) {
+  llvm::APSInt integer(bits, !is_signed);
+  bool exact = false;
+  llvm::APFloat(value).convertToInteger(integer, llvm::APFloat::rmTowardZero, &exact);
+  return integer;
+}
+
+}  // namespace
+
+/// Of any element type.
 ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<double>& values) {
   std::string bytes;
   bytes.reserve(values.size() * elementBytes(dtype));
@@ -118,8 +133,15 @@ ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<doub
       case v1::DATA_TYPE_BF16:
         append(bytes, toBits(llvm::APFloat::BFloat(), value));
         break;
-      default:
+      case v1::DATA_TYPE_F32:
         append(bytes, static_cast<float>(value));
+        break;
+      default: {
+        const int64_t size = elementBytes(dtype);
+        const llvm::APSInt integer = integerOf(value, static_cast<unsigned>(8 * size), !isUnsigned(dtype));
+        const uint64_t bits = integer.getZExtValue();
+        bytes.append(reinterpret_cast<const char*>(&bits), size);  // little-endian, as everything stored here
+      }
     }
   }
   return makeConstant(dtype, std::move(shape), std::move(bytes));

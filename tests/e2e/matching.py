@@ -4,7 +4,7 @@ from e2e.tessera_e2e import model_inputs, model_path, shapes_of
 from oracle.oracle import difference
 from suite import check, check_equal
 
-TOLERANCE = 1e-3  # of the output's largest magnitude
+TOLERANCE = 1e-4  # of the output's largest magnitude
 
 
 def matches(service, oracle, spec, batch, timeout=300):

@@ -19,7 +19,7 @@ from oracle.oracle import Oracle, OracleError, difference
 from suite import Skip, check, check_equal, run
 
 SEEDS = range(40)
-TOLERANCE = 1e-3  # of the output's largest magnitude, or of this magnitude where all of the output is smaller:
+TOLERANCE = 1e-4  # of the output's largest magnitude, or of this magnitude where all of the output is smaller:
 SMALL = 0.1       # values are of order one, so what cancels to less has errors of order one's rounding
 
 

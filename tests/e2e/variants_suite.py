@@ -15,7 +15,7 @@ from e2e.tessera_e2e import Service, model_inputs, model_path, save_npz
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
 
-TOLERANCE = 1e-3  # of the output's largest magnitude
+TOLERANCE = 1e-4  # of the output's largest magnitude
 MODELS = ("mlp", "conv:h=17,w=19,stride=2,relu=1", "bert_tiny")
 BATCHES = (1, 3, 8)
 

@@ -57,6 +57,11 @@ class Oracle:
             self._process.kill()
             self._process.wait()
 
+    @property
+    def ended(self):
+        """Whether its process is gone: a model can do that."""
+        return self._process.poll() is not None
+
     def call(self, **request):
         self._id += 1
         self._process.stdin.write(json.dumps({"id": self._id, **request}) + "\n")
@@ -69,8 +74,9 @@ class Oracle:
             raise OracleError(answer["error"])
         return answer
 
-    def load(self, model, threads=1):
-        return Session(self, self.call(op="load", model=str(model), threads=threads))
+    def load(self, model, threads=1, optimize="all"):
+        """`optimize`: "disabled" runs the operators as they stand in the model."""
+        return Session(self, self.call(op="load", model=str(model), threads=threads, optimize=optimize))
 
 
 def difference(actual, expected):

@@ -78,7 +78,7 @@ def command_line(folder):
 
 def compare_command(folder):
     base = np.array([1.0, -4.0, 2.0], np.float32)
-    wrong_shape, within, beyond = base[None], base + np.float32(0.003), base + np.float32(0.005)
+    wrong_shape, within, beyond = base[None], base + np.float32(0.0003), base + np.float32(0.0005)
     np.savez(folder / "base.npz", y=base)
     for name, array, code in (("same", base, 0), ("within", within, 0), ("beyond", beyond, 1), ("shape", wrong_shape, 1),
                               ("dtype", base.astype(np.float64), 1), ("nan", np.array([1, np.nan, 2], np.float32), 1)):

@@ -6,7 +6,7 @@
 //
 // --serve answers one JSON object a line on standard input with one a line on standard output, so that
 // many cases share one start-up:
-//   {"id": 1, "op": "load", "model": "m.onnx", "threads": 1}            -> {"id": 1, "session": 1, "inputs": [...], ...}
+//   {"id": 1, "op": "load", "model": "m.onnx", "threads": 1, "optimize": "disabled"} -> {"id": 1, "session": 1, "inputs": [...], ...}
 //   {"id": 2, "op": "run", "session": 1, "input": "x.npz", "output": "y.npz", "repeat": 5, "warmup": 1}
 //                                                                        -> {"id": 2, "latency_ms": {...}, ...}
 //   {"id": 3, "op": "unload", "session": 1}                              -> {"id": 3}
@@ -28,7 +28,7 @@ async function serve() {
 
   const operations = {
     async load(request) {
-      const session = await open(request.model, request.threads ?? 1);
+      const session = await open(request.model, request.threads ?? 1, request.optimize);
       sessions.set(next, session);
       return { session: next++, inputs: session.inputNames, outputs: session.outputNames };
     },

@@ -1,13 +1,13 @@
-// ONNX Runtime as this project compares against it: CPU, all graph optimisations, operators one after another.
+// ONNX Runtime as this project compares against it: CPU, all graph optimisations unless asked for none, operators one after another.
 
 import ort from 'onnxruntime-node';
 import { readArrays, writeArrays } from './arrays.mjs';
 
-/** Loads a model for `threads` intra-op threads. */
-export function open(model, threads) {
+/** Loads a model for `threads` intra-op threads; `optimize`: how much of the graph may be rewritten. */
+export function open(model, threads, optimize = 'all') {
   return ort.InferenceSession.create(model, {
     executionProviders: ['cpu'],
-    graphOptimizationLevel: 'all',
+    graphOptimizationLevel: optimize,
     executionMode: 'sequential',
     intraOpNumThreads: threads,
     interOpNumThreads: 1,

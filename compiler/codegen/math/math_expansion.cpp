@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -37,16 +38,26 @@ Value splat(PatternRewriter& rewriter, mlir::Location loc, mlir::Type type, doub
   return arith::ConstantOp::create(rewriter, loc, element);
 }
 
+/// Arithmetic whose result would be rounded to bf16 by a library: few chips have an instruction for it, and then for
+/// truncation alone.
+bool isRoundedArithmetic(mlir::Operation* op) {
+  return llvm::isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::RemFOp, arith::MaximumFOp,
+                   arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::NegFOp, arith::SIToFPOp,
+                   arith::UIToFPOp>(op);
+}
+
 /// f(f16) and f(bf16) through f(f32). In f16 and bf16 even rounding and square roots: LLVM's own way
-/// for them goes through doubles and a library.
+/// for them goes through doubles and a library. In bf16 arithmetic as well.
 struct FunctionInSinglePrecision : mlir::RewritePattern {
   explicit FunctionInSinglePrecision(mlir::MLIRContext* context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
 
   mlir::LogicalResult matchAndRewrite(mlir::Operation* op, PatternRewriter& rewriter) const override {
-    if (op->getName().getDialectNamespace() != "math" || op->getNumResults() != 1) return mlir::failure();
+    if (op->getNumResults() != 1) return mlir::failure();
     const mlir::Type element = mlir::getElementTypeOrSelf(op->getResult(0).getType());
-    if (!element.isF16() && !element.isBF16()) return mlir::failure();
+    const bool function = op->getName().getDialectNamespace() == "math";
+    if (!element.isBF16() && !(element.isF16() && function)) return mlir::failure();
+    if (!function && !isRoundedArithmetic(op)) return mlir::failure();
     const mlir::Location loc = op->getLoc();
     mlir::OperationState state(loc, op->getName());
     for (Value operand : op->getOperands()) {
@@ -60,6 +71,32 @@ struct FunctionInSinglePrecision : mlir::RewritePattern {
     state.propertiesAttr = op->getPropertiesAsAttribute();
     Value result = rewriter.create(state)->getResult(0);
     rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op->getResult(0).getType(), result);
+    return mlir::success();
+  }
+};
+
+/// Moves of bf16 as moves of i16. LLVM moves lanes of a type that the chip lacks one by one, and each through f32 and
+/// a library.
+struct MoveAsIntegers : mlir::RewritePattern {
+  explicit MoveAsIntegers(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+
+  mlir::LogicalResult matchAndRewrite(mlir::Operation* op, PatternRewriter& rewriter) const override {
+    if (!llvm::isa<mlir::vector::ShuffleOp, mlir::vector::ExtractOp, mlir::vector::InsertOp, mlir::vector::BroadcastOp,
+                   arith::SelectOp>(op))
+      return mlir::failure();
+    const mlir::Type type = op->getResult(0).getType();
+    if (!mlir::getElementTypeOrSelf(type).isBF16()) return mlir::failure();
+    mlir::OperationState state(op->getLoc(), op->getName());
+    for (Value operand : op->getOperands()) {
+      if (mlir::getElementTypeOrSelf(operand.getType()).isBF16())
+        operand = arith::BitcastOp::create(rewriter, op->getLoc(),
+                                           withElement(operand.getType(), rewriter.getI16Type()), operand);
+      state.operands.push_back(operand);
+    }
+    state.types.push_back(withElement(type, rewriter.getI16Type()));
+    state.attributes = op->getDiscardableAttrDictionary().getValue();
+    state.propertiesAttr = op->getPropertiesAsAttribute();
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, type, rewriter.create(state)->getResult(0));
     return mlir::success();
   }
 };
@@ -135,7 +172,8 @@ mlir::LogicalResult expandMath(mlir::ModuleOp module) {
   mlir::RewritePatternSet patterns(context);
   populateDoubleMathPatterns(patterns);
   populateSingleMathPatterns(patterns);
-  patterns.add<FunctionInSinglePrecision, Log10, MaximumOfNumbers, TruncateInTwoSteps, Remainder>(context);
+  patterns.add<FunctionInSinglePrecision, MoveAsIntegers, Log10, MaximumOfNumbers, TruncateInTwoSteps, Remainder>(
+      context);
   llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
                                               "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};
   math::populateExpansionPatterns(patterns, expanded);

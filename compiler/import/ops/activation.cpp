@@ -124,10 +124,15 @@ Value softplus(const Scalars& s, Value x) {
 Results lowerShrink(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double lambd, n.real("lambd", 0.5));
   TESSERA_ASSIGN_OR_RETURN(const double bias, n.real("bias", 0.0));
-  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [=](const Scalars& s, ValueRange v) {
+  const v1::DataType dtype = n.in(0).dtype;
+  // Integers in f64: the bounds may be fractions, and no unsigned number is below a negative one.
+  const v1::DataType wide = isFloat(dtype) ? dtype : v1::DATA_TYPE_F64;
+  return {{e.elementwise(dtype, {n.in(0)}, [=](const Scalars& scalars, ValueRange v) {
+    const Scalars s = scalars.as(wide);
+    Value x = scalars.cast(v[0], wide);
     Value high =
-        s.select(s.compare(Relation::kGreater, v[0], s.constant(lambd)), s.sub(v[0], s.constant(bias)), s.constant(0));
-    return s.select(s.compare(Relation::kLess, v[0], s.constant(-lambd)), s.add(v[0], s.constant(bias)), high);
+        s.select(s.compare(Relation::kGreater, x, s.constant(lambd)), s.sub(x, s.constant(bias)), s.constant(0));
+    return s.cast(s.select(s.compare(Relation::kLess, x, s.constant(-lambd)), s.add(x, s.constant(bias)), high), dtype);
   })}};
 }
 

@@ -39,7 +39,8 @@ absl::Status checkTable(const Node& n, int64_t rows, int64_t columns) {
       {.found = absl::StrCat(rows, "x", columns), .accepted = absl::StrCat("up to ", kLargestTable, " elements")});
 }
 
-/// w[i] = a0 - a1 cos(2 pi i / N) + a2 cos(4 pi i / N), where N is the size, less one unless periodic.
+/// w[i] = a0 - a1 cos(2 pi i / N) + a2 cos(4 pi i / N), where N is the size, less one unless periodic. A symmetric
+/// window of one sample, where the formula divides by zero, is 1.
 Results cosineWindow(Node& n, double a0, double a1, double a2) {
   TESSERA_ASSIGN_OR_RETURN(const bool periodic, n.flag("periodic", true));
   TESSERA_ASSIGN_OR_RETURN(const v1::DataType dtype, n.dataType("output_datatype", v1::DATA_TYPE_F32));
@@ -49,7 +50,7 @@ Results cosineWindow(Node& n, double a0, double a1, double a2) {
   std::vector<double> values;
   for (int64_t i = 0; i < size; ++i) {
     const double angle = 2 * std::numbers::pi * static_cast<double>(i) / span;
-    values.push_back(size == 1 ? 1 : a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle));
+    values.push_back(size == 1 && !periodic ? 1 : a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle));
   }
   return {{Emitter::wrap(realConstant(dtype, {size}, values))}};
 }

@@ -137,7 +137,7 @@ Results lowerSplit(Node& n, Emitter& e) {
   }
   if (!sizes) {
     // Since version 18 the last part may be smaller.
-    if (parts < 1 || (n.opset() < 18 && dim % parts != 0) || parts > std::max<int64_t>(dim, 1)) {
+    if (parts < 1 || (n.opset() < 18 && dim % parts != 0) || parts > std::max<int64_t>(dim, n.numOutputs())) {
       return n.invalid(
           absl::StrCat("dimension ", dim, " does not split in ", parts, " equal parts"),
           {.attribute = "split", .found = absl::StrCat(dim), .accepted = absl::StrCat("multiples of ", parts)});

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""Runs ranges of seeds through the product, for one target after the other: campaign.py KIND FIRST COUNT [options]
+
+KIND is pairs (two or three operators in a row) or graphs (6 to 24 of them). Prints each finding with the command that
+shows it again, and totals at the end; exit code 1 where there is any.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import Service
+from fuzz.cases import fixed, plan, targets
+from fuzz.cases.reference import Reference
+from fuzz.cases.trial import Trial, described
+
+def shortest(trial, reference, kind, finding):
+    """The finding of the shortest beginning of its case that fails the same way."""
+    make, _ = plan.KINDS[kind]
+    seed = finding.case.seed if kind == "pairs" else -1 - finding.case.seed
+    for steps in range(1, len(finding.case.steps)):
+        again = trial.run(reference.grown([make(seed, steps)])).findings
+        if any(each.kind == finding.kind for each in again):
+            return again[0]
+    return finding
+
+
+class Campaign:
+    def __init__(self, options):
+        self.options = options
+        self.totals, self.by_target, self.findings = collections.Counter(), collections.Counter(), []
+        self.errors = {}
+
+    def run(self):
+        started = time.monotonic()
+        with Service(workers=self.options.workers) as service, Reference() as reference:
+            chosen = self.options.target
+            service.wait_for_workers(self.options.workers)
+            for number, cases in plan.batches(self.options.kind, self.options.first, self.options.count):
+                if self.options.minutes and time.monotonic() - started > 60 * self.options.minutes:
+                    break
+                grown_at = time.monotonic()
+                cases = reference.grown(cases)
+                self.totals["grown_ms"] += int(1000 * (time.monotonic() - grown_at))
+                target = chosen[number % len(chosen)]
+                trial = Trial(service, reference, target, ("-O", "1") if number % 16 == 15 else ())
+                self._account(target, cases, trial.run(cases, threads=1 + number % 2), trial, reference)
+        self.totals["seconds"] = int(time.monotonic() - started)
+        print(json.dumps({"kind": self.options.kind, "first": self.options.first, **self.totals,
+                          "targets": self.by_target, "largest_errors": self.errors}), flush=True)
+        return 1 if self.findings else 0
+
+    def _account(self, target, cases, outcome, trial, reference):
+        self.totals["cases"] += len(cases)
+        self.totals["steps"] += sum(len(case.steps) for case in cases)
+        self.totals["compared"] += outcome.compared
+        self.totals["excused"] += outcome.excused
+        self.by_target[targets.name_of(target)] += outcome.compared
+        for kind, error in outcome.errors.items():
+            self.errors[kind] = max(self.errors.get(kind, 0), error)
+        for finding in outcome.findings:
+            self.totals[finding.kind] += 1
+            if finding.kind == "refused" and not self.options.refusals:
+                continue
+            self._report(target, finding, trial, reference)
+
+    def _report(self, target, finding, trial, reference):
+        seed = finding.case.seed if self.options.kind == "pairs" else -1 - finding.case.seed
+        if finding.kind != "refused":
+            self.findings.append(finding)
+            finding = shortest(trial, reference, self.options.kind, finding)
+            if self.options.save:
+                fixed.save(finding.case, self.options.save, f"{self.options.kind}_{seed}")
+        flags = f" with {' '.join(trial.flags)}" if trial.flags else ""
+        print(f"{finding.kind} {targets.name_of(target)}{flags}: {described(finding.case)}: {finding.text}\n"
+              f"  tests/fuzz/campaign.py {self.options.kind} {seed} 1 --target {targets.name_of(target)}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=sorted(plan.KINDS))
+    parser.add_argument("first", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--target", action="append", help="one or several, taken in turns; all of fuzz.cases.targets")
+    parser.add_argument("--minutes", type=float, help="begin no model after this long")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--refusals", action="store_true", help="print what is not supported as well")
+    parser.add_argument("--save", type=pathlib.Path, help="a folder for the failing cases, as models with inputs and answers")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tessera-targets-") as folder:
+        known = {targets.name_of(target): target for target in targets.here(folder)}
+        options.target = [known.get(name, name) for name in options.target] if options.target else list(known.values())
+        return Campaign(options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

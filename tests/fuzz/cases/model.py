@@ -1,0 +1,87 @@
+"""Cases as ONNX models: many side by side in one for the compiler, single steps for the oracle."""
+
+import copy
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, helper
+
+from fuzz.cases import types
+
+IR_VERSION = 8
+
+
+def tensor(name, kind, array):
+    array = np.asarray(array)
+    return TensorProto(name=name, data_type=types.PROTO[kind], dims=array.shape, raw_data=types.bits_of(kind, array))
+
+
+def info(name, kind, shape):
+    return helper.make_tensor_value_info(name, types.PROTO[kind], shape)
+
+
+def _model(nodes, inputs, outputs, initializers, opset):
+    graph = helper.make_graph(nodes, "cases", inputs, outputs, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION,
+                             producer_name="tessera-tests")
+
+
+def of_cases(cases):
+    """(model, arrays, {name of an output: value}). All cases are of one operator set version. bf16, which NumPy cannot
+    hand over, crosses the border as f32."""
+    nodes, inputs, outputs, initializers, arrays, results = [], [], [], [], {}, {}
+    for case in cases:
+        for value in case.inputs.values():
+            name = value.name
+            if value.type == "bf16":
+                name = f"{name}_f32"
+                nodes.append(helper.make_node("Cast", [name], [value.name], name=name, to=TensorProto.BFLOAT16))
+            arrays[name] = value.array
+            inputs.append(info(name, "f32" if value.type == "bf16" else value.type, value.shape))
+        initializers += [tensor(value.name, value.type, value.array) for value in case.constants.values()]
+        nodes += [node.proto for node in case.nodes]
+        for value in case.results:
+            name = value.name
+            if value.type == "bf16":
+                name = f"{name}_f32"
+                nodes.append(helper.make_node("Cast", [value.name], [name], name=name, to=TensorProto.FLOAT))
+            outputs.append(info(name, "f32" if value.type == "bf16" else value.type, [f"{name}_{i}" for i in range(value.rank)]))
+            results[name] = value
+    opset = cases[0].opset
+    return _model(nodes, inputs, outputs, initializers, opset), arrays, results
+
+
+def _widened(node, wide):
+    """The node with its types replaced as `wide` says."""
+    node = copy.deepcopy(node)
+    for attribute in node.attribute:
+        if attribute.name in ("to", "dtype") and attribute.type == AttributeProto.INT:
+            attribute.i = wide.get(attribute.i, attribute.i)
+    return node
+
+
+HALVES_AS_F32 = {types.PROTO["f16"]: types.PROTO["f32"], types.PROTO["bf16"]: types.PROTO["f32"]}
+
+
+def widened(kind, integers):
+    """The type in which the oracle computes: halves in f32, and integers in i64 where asked."""
+    if kind in types.HALVES:
+        return "f32"
+    return "i64" if integers and not types.is_float(kind) and kind != "bool" else kind
+
+
+def of_steps(steps, values, opset, integers=False):
+    """(model, arrays) that compute the outputs of steps, which do not read each other. `values`: name -> Value."""
+    nodes, inputs, outputs, initializers, arrays = [], {}, [], {}, {}
+    for step, constants in steps:
+        nodes += [_widened(node.proto, HALVES_AS_F32) for node in step.nodes]
+        for name in step.needs:
+            value = values[name]
+            kind = widened(value.type, integers and name in step.widened(values))
+            array = value.array.astype(types.ARRAYS[kind])
+            if name in constants:
+                initializers[name] = tensor(name, kind, array)
+            else:
+                inputs[name] = info(name, kind, value.shape)
+                arrays[name] = array
+        outputs += [helper.make_empty_tensor_value_info(name) for name, _ in step.outputs]
+    return _model(nodes, list(inputs.values()), outputs, list(initializers.values()), opset), arrays

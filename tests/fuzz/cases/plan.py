@@ -1,0 +1,64 @@
+"""Which case a seed stands for: its operators' versions, its length and its size, from the seed alone."""
+
+import os
+import pathlib
+import subprocess
+
+from fuzz.cases.case import Case
+from fuzz.cases.table import operators
+
+BATCH = 64  # neighbouring seeds that share a model, hence an operator set
+OPSETS = (17, 18, 13, 17, 21, 11, 17, 20, 9, 16)
+GRAPHS = 8  # of one model
+GRAPH_OPSETS = (17, 18, 13, 20)
+LARGE_EVERY = 8  # batches
+
+
+# Drawn this many times as often in graphs: what models are made of, and what gives as much as it takes.
+OFTEN = {"Conv": 8, "ConvTranspose": 4, "MatMul": 4, "Gemm": 4, "MaxPool": 2, "AveragePool": 3, "Softmax": 3,
+         "LayerNormalization": 3, "BatchNormalization": 4, "InstanceNormalization": 2, "Add": 6, "Mul": 6, "Sub": 3, "Relu": 4,
+         "Sigmoid": 2, "Tanh": 2, "Concat": 6, "Transpose": 6, "Reshape": 6, "Slice": 4, "Split": 3, "Pad": 4, "Where": 2,
+         "Resize": 2, "Expand": 2, "Loop": 2, "If": 2, "Scan": 2, "QuantizeLinear": 3, "DequantizeLinear": 4, "QLinearConv": 3,
+         "Einsum": 2, "LSTM": 2, "GRU": 2, "CumSum": 2, "Tile": 2, "Gelu": 2, "Erf": 2, "Cast": 2}
+
+
+def often():
+    return [spec for spec in operators() for _ in range(OFTEN.get(spec.name, 1))]
+
+
+def pair(seed, steps=None):
+    """Two operators in a row, three in every fourth case."""
+    batch = seed // BATCH
+    largest = 30_000 if batch % LARGE_EVERY == LARGE_EVERY - 1 else 2_000
+    wanted = 3 if seed % 4 == 3 else 2
+    return Case(seed, operators(), wanted if steps is None else min(steps, wanted), OPSETS[batch % len(OPSETS)], largest,
+                f"p{seed}_")
+
+
+def graph(seed, steps=None):
+    """Between 6 and 24 operators."""
+    batch = seed // GRAPHS
+    largest = 20_000 if batch % LARGE_EVERY == LARGE_EVERY - 1 else 3_000
+    wanted = 6 + seed * 7919 % 19
+    return Case(-1 - seed, often(), wanted if steps is None else min(steps, wanted),
+                GRAPH_OPSETS[batch % len(GRAPH_OPSETS)], largest, f"g{seed}_")
+
+
+KINDS = {"pairs": (pair, BATCH), "graphs": (graph, GRAPHS)}
+
+
+def batches(kind, first, count):
+    """(number, cases not yet grown) of the seeds [first, first + count), cut where models begin."""
+    make, size = KINDS[kind]
+    seeds = range(first, first + count)
+    for number in sorted({seed // size for seed in seeds}):
+        yield number, [make(seed) for seed in seeds if seed // size == number]
+
+
+def first_seed():
+    """Where CI begins: another place with every commit, the same one for all who test it. TESSERA_FUZZ_SEED overrides."""
+    if "TESSERA_FUZZ_SEED" in os.environ:
+        return int(os.environ["TESSERA_FUZZ_SEED"])
+    folder = pathlib.Path(__file__).resolve().parent
+    head = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return int(head.stdout[:7], 16) * 1000 if head.returncode == 0 else 0

@@ -1,0 +1,128 @@
+"""Many cases in one model: compiled, run and compared; what fails is isolated."""
+
+import dataclasses
+
+import numpy as np
+
+from e2e.tessera_e2e import save_npz
+from fuzz.cases import model, verdict
+
+PATIENCE_S = 600
+UNSUPPORTED = 4  # exit code: an honest refusal
+
+
+@dataclasses.dataclass
+class Finding:
+    """`kind`: refused, not compiled, crashed, differs."""
+    case: object
+    kind: str
+    text: str
+
+    def __str__(self):
+        return f"{self.kind}: {described(self.case)}: {self.text}"
+
+
+def described(case):
+    """The steps of a case in a line."""
+    return f"seed {case.seed} opset {case.opset} " + " -> ".join(
+        f"{step.operator}({', '.join(shown(case.known(name)) for name in step.needs[:3])})" for step in case.steps)
+
+
+def shown(value):
+    return f"{value.type}{list(value.shape)}".replace(" ", "")
+
+
+@dataclasses.dataclass
+class Outcome:
+    findings: list = dataclasses.field(default_factory=list)
+    compared: int = 0  # cases
+    excused: int = 0  # by conditioning
+    largest: dict = dataclasses.field(default_factory=dict)  # type -> share of its bound that was used, at most
+    errors: dict = dataclasses.field(default_factory=dict)  # type -> largest relative error within the bound
+
+
+class Trial:
+    """Runs cases through a service, for one target. `keep`: compile flags, such as ("-O", "1")."""
+
+    def __init__(self, service, reference, target="host", flags=()):
+        self.service, self.reference, self.target, self.flags = service, reference, target, tuple(flags)
+
+    def run(self, cases, threads=1):
+        """The Outcome of all of them."""
+        outcome = Outcome()
+        self._run(list(cases), threads, outcome)
+        return outcome
+
+    def _run(self, cases, threads, outcome):
+        if not cases:
+            return
+        made, arrays, results = model.of_cases(cases)
+        path, artifact = self.service.scratch("cases.onnx"), self.service.scratch("cases.tsra")
+        path.write_bytes(made.SerializeToString())
+        try:
+            answer = self.service.cli("compile", path, "--target", self.target, "--json", "-o", artifact, *self.flags,
+                                      expect=None, timeout=PATIENCE_S)
+            if answer.code:
+                self._not_compiled(cases, threads, outcome, answer)
+                return
+            self._ran(cases, threads, outcome, artifact, arrays, results)
+        finally:
+            path.unlink(missing_ok=True)
+            artifact.unlink(missing_ok=True)
+
+    def _not_compiled(self, cases, threads, outcome, answer):
+        """The case whose node is named is put aside, or halves are tried."""
+        failure = answer.failure
+        blamed = [case for case in cases if case.prefix in str(failure)] if len(cases) > 1 else cases
+        kind = "refused" if answer.code == UNSUPPORTED else "not compiled"
+        if len(blamed) == 1:
+            text = failure.get("message") or str(failure) or str(answer)
+            outcome.findings.append(Finding(blamed[0], kind, f"exit code {answer.code}: {text[:600]}"))
+            self._run([case for case in cases if case is not blamed[0]], threads, outcome)
+            return
+        half = len(cases) // 2
+        self._run(cases[:half], threads, outcome)
+        self._run(cases[half:], threads, outcome)
+
+    def _ran(self, cases, threads, outcome, artifact, arrays, results):
+        given, wanted = self.service.scratch("in.npz"), self.service.scratch("out")
+        save_npz(given, arrays)
+        answer = self.service.cli("run", artifact, "--input", given, "--output-dir", wanted, "--json", "--threads", threads,
+                                  "--warmup", 0, expect=None, timeout=PATIENCE_S)
+        given.unlink()
+        if answer.code:
+            if len(cases) == 1:
+                outcome.findings.append(Finding(cases[0], "crashed", f"run ended with {answer.code}: {answer.err[-300:]}"))
+                return
+            half = len(cases) // 2
+            self._run(cases[:half], threads, outcome)
+            self._run(cases[half:], threads, outcome)
+            return
+        found = {}
+        for file in wanted.glob("*.npy"):
+            found[file.stem] = np.load(file)
+            file.unlink()
+        wanted.rmdir()
+        names = {value.name: name for name, value in results.items()}
+        for case in cases:
+            self._judged(case, {value.name: found.get(names[value.name]) for value in case.results}, outcome)
+
+    def _judged(self, case, found, outcome):
+        outcome.compared += 1
+        differences = {value.name: verdict.compared(case, value, found[value.name]) for value in case.results}
+        wrong = [difference for difference in differences.values() if difference.wrong]
+        if wrong:
+            runs = verdict.noisy_runs(case, self.reference)
+            for difference in wrong:
+                verdict.excuse(difference, case.known(difference.name), found[difference.name], runs)
+            outcome.excused += not any(difference.wrong for difference in wrong)
+        for difference in differences.values():
+            if not difference.wrong and not difference.excused and difference.bound:
+                outcome.errors[difference.type] = max(outcome.errors.get(difference.type, 0), difference.share)
+                outcome.largest[difference.type] = max(outcome.largest.get(difference.type, 0),
+                                                       difference.share / difference.bound)
+        wrong = [difference for difference in wrong if difference.wrong]
+        if wrong:
+            text = "; ".join(f"{d.name} {d.type}{list(case.known(d.name).shape)} {d.what} off by {d.share:.3g} of the largest "
+                             f"magnitude, bound {d.bound:.3g}" for d in wrong)
+            outcome.findings.append(Finding(case, "differs", text))

@@ -1,0 +1,137 @@
+"""Whether an answer is right: bounds that follow from types and from the lengths of sums, and from conditioning.
+
+1. The bound. Sums of n terms in another order differ by about sqrt(n) roundings; a step adds a few of its own. In units
+   of the type's ulp, of the largest magnitude of the result: (8 + 2 sqrt(n)) for each step behind the value, and never
+   more than 1e-4 for f32; 1e-12 in f64. Integers and booleans are equal; NaN and infinities stand where the reference has them.
+2. Where that fails, conditioning decides. Rounding before a step function, a difference of equals or a pole is blown
+   up without being wrong: the case is computed again by the reference with noise of the bound's own size on every value
+   that is rounded, several times. An element may be as far off as such runs are apart, and no farther.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from fuzz.cases import types
+from fuzz.cases.case import Value
+from fuzz.cases.reference import with_noise
+
+RUNS = 8  # with noise
+SLACK = 4  # times the distance of such runs, which are a sample
+LARGEST_BOUND = {"f32": 1e-4, "f16": 16 * types.ULP["f16"], "bf16": 16 * types.ULP["bf16"]}
+F64_BOUND = 1e-12  # attributes are f32, and their roundings differ by as much
+WINOGRAD = 256  # ulps of f32, where a 3x3 convolution may go through larger intermediate values
+
+
+@dataclasses.dataclass
+class Difference:
+    """How one result differs. `share`: of the largest magnitude; `bound` likewise."""
+    name: str
+    type: str
+    share: float
+    bound: float
+    what: str = ""
+    excused: bool = False
+
+    @property
+    def wrong(self):
+        return (self.share > self.bound or bool(self.what)) and not self.excused
+
+
+def bound_of(case, value):
+    """The bound of a value: of all steps of the case up to it, in the coarsest type on the way."""
+    ulps, coarsest = 0.0, value.type if types.is_float(value.type) else "f64"
+    for step in case.steps:
+        ulps += 8 + 2 * np.sqrt(step.reduced) + (WINOGRAD if step.operator == "Conv" else 0)
+        for name in step.needs + [name for name, _ in step.outputs]:
+            kind = case.known(name).type
+            if types.is_float(kind) and types.ULP[kind] > types.ULP[coarsest]:
+                coarsest = kind
+        if any(name == value.name for name, _ in step.outputs):
+            break
+    if not types.is_float(value.type):
+        return 0.0
+    if coarsest in types.HALVES:  # a few of their own; sums are kept in f32
+        ulps = 2.0 * (len(case.steps) + 1)
+    if coarsest == "f64":
+        return F64_BOUND
+    return min(ulps * types.ULP[coarsest], LARGEST_BOUND[coarsest])
+
+
+def _classes(array):
+    """NaN, infinities by sign, and finite, as one array."""
+    return np.where(np.isnan(array), 3, np.where(np.isposinf(array), 2, np.where(np.isneginf(array), 1, 0)))
+
+
+def distance(found, wanted):
+    """The Difference of two arrays, without a bound. bf16 comes as f32."""
+    difference = Difference("", types.of(wanted.dtype), 0.0, 0.0)
+    if found is None or found.shape != wanted.shape or found.dtype != wanted.dtype:
+        difference.what = "missing" if found is None else \
+            f"{found.dtype}{list(found.shape)}, not {wanted.dtype}{list(wanted.shape)}"
+    elif not np.issubdtype(wanted.dtype, np.floating):
+        wrong = int(np.count_nonzero(found != wanted))
+        difference.share = wrong / max(1, wanted.size)
+        difference.what = f"{wrong} of {wanted.size} elements differ" if wrong else ""
+    elif wanted.size:
+        wide, right = found.astype(np.float64), wanted.astype(np.float64)
+        other = int(np.count_nonzero(_classes(wide) != _classes(right)))
+        difference.what = f"{other} of {wanted.size} elements are NaN or infinite on one side only" if other else ""
+        finite = np.isfinite(wide) & np.isfinite(right)
+        if finite.any():
+            largest = np.abs(right[finite]).max()
+            worst = np.abs(wide - right)[finite].max()
+            difference.share = float(worst / largest) if largest else float(worst)
+    return difference
+
+
+def compared(case, value, found):
+    """The Difference of what was found for a value."""
+    difference = distance(found, value.array)
+    difference.name, difference.type, difference.bound = value.name, value.type, bound_of(case, value)
+    return difference
+
+
+def noisy_runs(case, reference, seed=0):
+    """Values by name, of each run with noise."""
+    random = np.random.default_rng([abs(case.seed), case.seed < 0, seed])
+    runs = []
+    for _ in range(RUNS):
+        overlaid = {}
+        for step in case.steps:
+            arrays = reference.evaluated([(case, step)], overlaid)[0]
+            if arrays is None:
+                return []
+            for (name, kind), array in zip(step.outputs, arrays):
+                value = case.known(name)
+                array = types.stored(kind, array)
+                if types.is_float(kind) and not value.exact:
+                    array = with_noise(array, kind, max(bound_of(case, value), 0.5 * types.ULP[kind]), random)
+                overlaid[name] = Value(name, kind, array)
+        runs.append(overlaid)
+    return runs
+
+
+def excuse(difference, value, found, runs):
+    """Marks a difference that is no larger than conditioning explains."""
+    if not runs or found is None or found.shape != value.array.shape or found.dtype != value.array.dtype:
+        return
+    others = [run[value.name].array for run in runs]
+    if any(other.shape != found.shape for other in others):  # the data decide the shape, by rounding
+        difference.excused = True
+        return
+    if not types.is_float(value.type):
+        possible = np.any([found == other for other in others], axis=0) | (found == value.array)
+        if value.type != "bool":  # a rounded value lies between what its neighbours give
+            spread = np.max([np.abs(other.astype("f8") - value.array.astype("f8")) for other in others], axis=0)
+            possible |= np.abs(found.astype("f8") - value.array.astype("f8")) <= spread
+        difference.excused = bool(possible.all())
+        return
+    wide, right = found.astype(np.float64), value.array.astype(np.float64)
+    others = [other.astype(np.float64) for other in others]
+    same = np.any([_classes(wide) == _classes(each) for each in (right, *others)], axis=0)
+    with np.errstate(invalid="ignore"):
+        spread = np.nanmax([np.nan_to_num(np.abs(each - right), nan=0, posinf=np.inf) for each in others], axis=0)
+        largest = np.abs(right[np.isfinite(right)]).max(initial=0)
+        near = np.abs(wide - right) <= SLACK * spread + difference.bound * largest
+    difference.excused = bool((same & (near | ~np.isfinite(wide) | ~np.isfinite(right))).all())
