@@ -22,6 +22,7 @@ struct Prepared {
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp func;
+  int results = 0;  ///< of the workload; bufferized, they are arguments
   PhaseList list;
   Machine machine;
 };
@@ -43,6 +44,7 @@ absl::StatusOr<Prepared> prepare(const v1::BuildUnit& unit) {
   if (!module.ok()) return module.status();
   prepared.module = std::move(*module);
   prepared.func = *prepared.module->getOps<mlir::func::FuncOp>().begin();
+  prepared.results = static_cast<int>(prepared.func.getNumResults());
   if (auto status = normalizeTensors(prepared.func); !status.ok()) return status;
   if (auto status = bufferizeWorkload(prepared.func); !status.ok()) return status;
   prepared.list = splitPhases(prepared.func, prepared.machine.vector_registers);
@@ -113,6 +115,7 @@ absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
   if (!prepared.ok()) return prepared.status();
   v1::BuiltObject built;
   built.mutable_info()->set_workload_hash(unit.workload_hash());
+  built.mutable_info()->set_num_results(prepared->results);
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(prepared->context.get()));
   packOperands(prepared->func, prepared->list, prepared->machine);
   splitGrids(prepared->list);
