@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
   line.app.require_subcommand(1);
   line.app.footer(
       "Exit codes: 0 done, 1 internal error, 2 usage, 3 invalid model or input, 4 unsupported operator,\n"
-      "5 not found, 6 deadline passed, 7 cancelled, 8 no server, 9 artifact does not fit this host, 10 task crashed.");
+      "5 not found, 6 deadline passed, 7 cancelled, 8 no server, 9 artifact does not fit this host, 10 task or\n"
+      "generated code crashed.");
   addCompileCommand(line);
   addRunCommand(line);
   addRemoteRunCommands(line);

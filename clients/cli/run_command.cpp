@@ -1,5 +1,7 @@
 // tessera run: load an artifact file in this process and run it.
 
+#include <unistd.h>
+
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -25,11 +27,19 @@ struct RunFlags {
   std::string output_folder;
   int repeat = 1, warmup = 0, threads = 1;
   uint64_t seed = 0;
-  bool random = false, steps = false, verify = false;
+  bool random = false, steps = false, verify = false, guard = false;
 };
 
 using Artifact = std::unique_ptr<tessera_artifact, decltype(&tessera_artifact_destroy)>;
 using Session = std::unique_ptr<tessera_session, decltype(&tessera_session_destroy)>;
+
+absl::Status crash(const std::string& sentence) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::CRASHED);
+  failure.set_message(sentence);
+  failure.set_fix("this is a fault of the compiler: please report it with the model; --guard says more of where it is");
+  return failureStatus(failure);
+}
 
 absl::Status runtimeError(tessera_status status) {
   switch (status) {
@@ -39,6 +49,8 @@ absl::Status runtimeError(tessera_status status) {
       return failureStatus(v1::Failure::INCOMPATIBLE_HOST, tessera_last_error());
     case TESSERA_OUT_OF_MEMORY:
       return failureStatus(v1::Failure::OUT_OF_MEMORY, tessera_last_error());
+    case TESSERA_OUT_OF_BOUNDS:
+      return crash(tessera_last_error());
     case TESSERA_CORRUPT:
     case TESSERA_INVALID_ARGUMENT:
       return absl::InvalidArgumentError(tessera_last_error());
@@ -143,6 +155,55 @@ absl::Status prepare(const tessera_artifact* artifact, const RunFlags& flags, Bu
   return absl::OkStatus();
 }
 
+// Elements of each output for the extents that the latest run found.
+void takeExtents(tessera_session* session, Buffers& buffers) {
+  buffers.out_bytes.clear();
+  for (size_t i = 0; i < buffers.out.size(); ++i) {
+    v1::TensorSpec& spec = buffers.output_specs[i];
+    tessera_session_output_shape(session, i, spec.mutable_shape()->mutable_data());
+    buffers.out_bytes.push_back(dtypeBytes(spec.dtype()));
+    for (int64_t extent : spec.shape()) buffers.out_bytes.back() *= extent;
+  }
+}
+
+std::vector<std::string> outputBytes(const Buffers& buffers) {
+  std::vector<std::string> bytes;
+  for (size_t i = 0; i < buffers.out.size(); ++i) {
+    bytes.emplace_back(static_cast<const char*>(buffers.out[i].data), static_cast<size_t>(buffers.out_bytes[i]));
+  }
+  return bytes;
+}
+
+// Wall times in milliseconds of the runs that count; guarded runs take turns at both ends and must agree.
+absl::StatusOr<std::vector<double>> timeRuns(tessera_session* session, const RunFlags& flags, Buffers& buffers) {
+  std::vector<double> times_ms;
+  std::vector<std::string> first_outputs;
+  const int runs = flags.guard ? std::max(2, flags.repeat) : flags.repeat;
+  for (int r = -flags.warmup; r < runs; ++r) {
+    const auto start = std::chrono::steady_clock::now();
+    const tessera_status code =
+        flags.guard
+            ? tessera_session_run_guarded(session, buffers.in.data(), buffers.in.size(), buffers.out.data(),
+                                          buffers.out.size(), r % 2 == 0 ? TESSERA_GUARD_BACK : TESSERA_GUARD_FRONT)
+            : tessera_session_run(session, buffers.in.data(), buffers.in.size(), buffers.out.data(),
+                                  buffers.out.size());
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    if (code != TESSERA_OK) return runtimeError(code);
+    takeExtents(session, buffers);
+    if (r >= 0) times_ms.push_back(took.count());
+    if (!flags.guard || r < 0) continue;
+    std::vector<std::string> outputs = outputBytes(buffers);
+    if (r == 0) first_outputs = outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i] == first_outputs[i]) continue;
+      return crash(absl::StrCat(
+          "output '", buffers.output_specs[i].name(),
+          "' depends on memory that no kernel wrote: ", "guarded runs with other patterns in that memory differ"));
+    }
+  }
+  return times_ms;
+}
+
 // Median time of each step over `repeat` runs, in milliseconds.
 absl::StatusOr<std::vector<double>> timeSteps(const tessera_artifact* artifact, tessera_session* session,
                                               Buffers& buffers, int repeat) {
@@ -185,6 +246,15 @@ std::string stepsJson(const tessera_artifact* artifact, size_t variant, const st
   return absl::StrCat("[", json, "]");
 }
 
+// What the handler of a signal in generated code does, which calls nothing: this thread is in no function that must not
+// be entered again.
+template <bool json>
+void endByFault(const char* sentence) {
+  const int code = reportError(crash(sentence), json);
+  std::cout.flush();
+  _exit(code);
+}
+
 int run(const CommandLine& line, const RunFlags& flags) {
   tessera_artifact* loaded = nullptr;
   tessera_status code =
@@ -205,21 +275,9 @@ int run(const CommandLine& line, const RunFlags& flags) {
   code = tessera_session_set_variant(session.get(), buffers.variant);
   if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
 
-  std::vector<double> times_ms;
-  for (int r = -flags.warmup; r < flags.repeat; ++r) {
-    const auto start = std::chrono::steady_clock::now();
-    code = tessera_session_run(session.get(), buffers.in.data(), buffers.in.size(), buffers.out.data(),
-                               buffers.out.size());
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
-    if (r >= 0) times_ms.push_back(took.count());
-  }
-  for (size_t i = 0; i < buffers.out.size(); ++i) {  // the extents this run found
-    v1::TensorSpec& spec = buffers.output_specs[i];
-    tessera_session_output_shape(session.get(), i, spec.mutable_shape()->mutable_data());
-    buffers.out_bytes.push_back(dtypeBytes(spec.dtype()));
-    for (int64_t extent : spec.shape()) buffers.out_bytes.back() *= extent;
-  }
+  tessera_report_faults(line.json ? endByFault<true> : endByFault<false>);
+  auto times_ms = timeRuns(session.get(), flags, buffers);
+  if (!times_ms.ok()) return reportError(times_ms.status(), line.json);
   if (!flags.output_folder.empty()) {
     for (size_t i = 0; i < buffers.out.size(); ++i) {
       absl::Status status =
@@ -235,16 +293,18 @@ int run(const CommandLine& line, const RunFlags& flags) {
     step_medians = std::move(*medians);
   }
 
-  const Latency latency = summarize(std::move(times_ms));
+  const Latency latency = summarize(*std::move(times_ms));
   if (line.json) {
     std::cout << absl::StrFormat(
-        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s})",
+        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
+        flags.guard ? ",\"guarded\":true" : "",
         flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
     return 0;
   }
-  std::cout << latency.text() << ", " << flags.threads << (flags.threads == 1 ? " thread\n" : " threads\n");
+  std::cout << latency.text() << ", " << flags.threads << (flags.threads == 1 ? " thread" : " threads")
+            << (flags.guard ? ", guarded: every kernel stayed within its memory\n" : "\n");
   if (flags.steps) std::cout << stepTable(artifact.get(), buffers.variant, step_medians);
   for (const v1::TensorSpec& spec : buffers.output_specs) {
     std::cout << "  " << spec.name() << ": " << typeText(spec);
@@ -272,7 +332,12 @@ void addRunCommand(CommandLine& line) {
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
   auto* random = command->add_flag("--random", flags->random, "fill inputs that are not given with seeded values");
   command->add_option("--seed", flags->seed, "for --random")->capture_default_str()->needs(random);
-  command->add_flag("--steps", flags->steps, "time each fused group as well");
+  auto* steps = command->add_flag("--steps", flags->steps, "time each fused group as well");
+  command
+      ->add_flag("--guard", flags->guard,
+                 "put every operand of every kernel between unreadable pages, at both ends in turn (two runs at least, "
+                 "which must agree), and name a kernel that leaves its memory; takes a few times as long")
+      ->excludes(steps);
   command->add_flag("--verify", flags->verify, "check the weights' checksum too");
   command->callback([&line, flags] { line.action = [&line, flags] { return run(line, *flags); }; });
 }

@@ -1,4 +1,4 @@
-// tessera targets [list | show | validate | register | host]
+// tessera targets [list | runnable | show | validate | register | host]
 
 #include <google/protobuf/text_format.h>
 
@@ -13,6 +13,8 @@
 #include "clients/cli/list_output.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
+#include "compiler/target/host.h"
+#include "compiler/target/target.h"
 
 namespace tessera::client {
 namespace {
@@ -35,13 +37,35 @@ std::vector<std::string> targetRow(const v1::GetTargetResponse& entry) {
           target.summary()};
 }
 
+template <typename Call>
+int list(const CommandLine& line, const ListFlags& flags, Call&& call) {
+  return printList<v1::ListTargetsRequest>(
+      line, flags, "targets", {"TARGET", "FAMILY", "CPU", "REGISTERS", "FROM", "SUMMARY"}, call,
+      [](const auto& page) -> const auto& { return page.targets(); }, targetRow);
+}
+
 int list(const CommandLine& line, const ListFlags& flags) {
   auto channel = line.connect();
   if (!channel.ok()) return reportError(channel.status(), line.json);
-  return printList<v1::ListTargetsRequest>(
-      line, flags, "targets", {"TARGET", "FAMILY", "CPU", "REGISTERS", "FROM", "SUMMARY"},
-      [&](const auto& request) { return (*channel)->call((*channel)->targets(), &TargetStub::ListTargets, request); },
-      [](const auto& page) -> const auto& { return page.targets(); }, targetRow);
+  return list(line, flags, [&](const auto& request) {
+    return (*channel)->call((*channel)->targets(), &TargetStub::ListTargets, request);
+  });
+}
+
+// Without a server: this machine and this program know.
+int listRunnable(const CommandLine& line) {
+  v1::ListTargetsResponse page;
+  const v1::HostInfo host = compiler::hostInfo();
+  for (const v1::Target& target : compiler::builtinTargets()) {
+    if (!compiler::hostProblems(target.code(), host).empty()) continue;
+    v1::GetTargetResponse& entry = *page.add_targets();
+    *entry.mutable_target() = target;
+    entry.set_builtin(true);
+    entry.set_hash(compiler::targetHash(target));
+  }
+  ListFlags all;
+  all.limit = 0;
+  return list(line, all, [&](const auto&) { return absl::StatusOr<v1::ListTargetsResponse>(page); });
 }
 
 int show(const CommandLine& line, const std::string& name) {
@@ -109,11 +133,17 @@ void addTargetCommands(CommandLine& line) {
   flags->addTo(command, "name, family, summary", "name");
   auto* show_option = command->add_option("--show", *name, "print one as a text proto (host: this machine)");
   auto* validate_option = command->add_option("--validate", *file, "check a description's file")->excludes(show_option);
-  command->add_option("--register", *addition, "register a description's file under its name")
+  auto* register_option = command->add_option("--register", *addition, "register a description's file under its name")
+                              ->excludes(show_option)
+                              ->excludes(validate_option);
+  auto runnable = std::make_shared<bool>(false);
+  command->add_flag("--runnable", *runnable, "the built-in ones whose code runs on this machine; asks no server")
       ->excludes(show_option)
-      ->excludes(validate_option);
-  command->callback([&line, flags, name, file, addition] {
-    line.action = [&line, flags, name, file, addition] {
+      ->excludes(validate_option)
+      ->excludes(register_option);
+  command->callback([&line, flags, name, file, addition, runnable] {
+    line.action = [&line, flags, name, file, addition, runnable] {
+      if (*runnable) return listRunnable(line);
       if (!name->empty()) return show(line, *name);
       if (!file->empty()) return validate(line, *file);
       if (!addition->empty()) return registerTarget(line, *addition);

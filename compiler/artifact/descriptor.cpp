@@ -62,7 +62,7 @@ class Tables {
     tensor_ = llvm::StructType::get(pointer_, i32, i32, pointer_, i64);
     buffer_ = llvm::StructType::get(i32, i32, i64, i64);
     phase_ = llvm::StructType::get(pointer_, i64);
-    step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64);
+    step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64, i64, i64, i32, i32);
     dimension_ = llvm::StructType::get(pointer_, i64);
     fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
@@ -158,10 +158,12 @@ class Tables {
     const auto workload = static_cast<size_t>(step.workload());
     std::vector<Constant*> operands;
     for (int32_t index : step.operands()) operands.push_back(int32(index));
+    const v1::KernelInfo& kernel = *kernels_[workload];
     return llvm::ConstantStruct::get(
         step_, {string(step.name()), string(plan_.workloads(step.workload()).symbol()), phases_[workload],
-                int32(kernels_[workload]->phases_size()), int32(step.operands_size()),
-                table(llvm::Type::getInt32Ty(context_), operands), int64(plan_.workloads(step.workload()).flops())});
+                int32(kernel.phases_size()), int32(step.operands_size()),
+                table(llvm::Type::getInt32Ty(context_), operands), int64(plan_.workloads(step.workload()).flops()),
+                int64(kernel.workspace_bytes()), int64(kernel.scratch_bytes()), int32(kernel.num_results()), int32(0)});
   }
   /// In the order of the inputs.
   std::vector<Constant*> fixedInputs() {

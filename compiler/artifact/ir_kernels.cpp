@@ -148,6 +148,7 @@ v1::BuiltObject compileIr(const std::string& ir, const std::string& workload_has
   built.mutable_info()->set_workspace_bytes(workspace_bytes);
   built.mutable_info()->set_scratch_bytes(scratch_bytes);
   built.mutable_info()->set_strategy("elementwise");
+  built.mutable_info()->set_num_results(1);
   for (const v1::KernelInfo::Phase& phase : phases) *built.mutable_info()->add_phases() = phase;
   return built;
 }
@@ -181,6 +182,38 @@ SmallModel::SmallModel(int64_t n, const std::string& suffix) {
   objects.push_back(compileIr(addIr(suffix), "add" + suffix, {phaseOf("add" + suffix, n)}));
   weights.resize(static_cast<size_t>(padded) / 4);
   for (size_t i = 0; i < static_cast<size_t>(n); ++i) weights[i] = static_cast<float>(i) / 2;
+}
+
+SmallModel strayModel(int64_t n, const Stray& stray) {
+  SmallModel model(n);
+  const std::string ir =
+      absl::StrCat(R"(define void @copy(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+entry:
+  %h = load ptr, ptr %operands
+  %py = getelementptr ptr, ptr %operands, i64 )",
+                   stray.into_argument ? 0 : 1, R"(
+  %y = load ptr, ptr %py
+  %from = getelementptr i8, ptr %h, i64 )",
+                   stray.read_bytes, R"(
+  %to = getelementptr i8, ptr %y, i64 )",
+                   stray.write_bytes, R"(
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %pa = getelementptr float, ptr %from, i64 %i
+  %a = load float, ptr %pa
+  %pb = getelementptr float, ptr %to, i64 %i
+  store float %a, ptr %pb
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, )",
+                   n - stray.missing, R"(
+  br i1 %more, label %loop, label %exit
+exit:
+  ret void
+}
+)");
+  model.objects[0] = compileIr(ir, "mirror", {phaseOf("copy", 1)});
+  return model;
 }
 
 SmallModel smallModelVariants(const std::vector<int64_t>& sizes) {

@@ -18,6 +18,7 @@ struct Prepared {
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp func;
+  int results = 0;  ///< of the workload; bufferized, they are arguments
   Machine machine;
 };
 
@@ -37,6 +38,7 @@ absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
   if (!module.ok()) return module.status();
   prepared.module = std::move(*module);
   prepared.func = *prepared.module->getOps<mlir::func::FuncOp>().begin();
+  prepared.results = static_cast<int>(prepared.func.getNumResults());
   if (auto status = normalizeTensors(prepared.func); !status.ok()) return status;
   if (auto status = bufferizeWorkload(prepared.func); !status.ok()) return status;
   return prepared;
@@ -69,6 +71,7 @@ absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
   if (!prepared.ok()) return prepared.status();
   v1::BuiltObject built;
   built.mutable_info()->set_workload_hash(unit.workload_hash());
+  built.mutable_info()->set_num_results(prepared->results);
   auto module = emit(*prepared, unit, *built.mutable_info());
   if (!module.ok()) return module.status();
   if (auto status = lowerToLlvm(**module); !status.ok()) return status;

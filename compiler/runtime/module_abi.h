@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 3
+#define TESSERA_MODULE_ABI 4
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -62,6 +62,10 @@ typedef struct {
   int32_t num_operands;
   const int32_t* operands; /* indices into buffers */
   int64_t flops;
+  int64_t workspace_bytes; /* of these phases; at most the module's */
+  int64_t scratch_bytes;
+  int32_t num_results; /* the last operands: written completely, not read before; the others are only read */
+  int32_t reserved;
 } tessera_module_step;
 
 /* An input whose value was compiled in, since shapes depend on it: a run must give these bytes. */

@@ -182,6 +182,11 @@ class Checker {
     if (!array(s.phases, s.num_phases)) return "has its phases outside the code";
     if (!array(s.operands, s.num_operands)) return "has its operands outside the code";
     if (s.flops < 0) return "has a negative operation count";
+    if (s.num_results < 0 || s.num_results > s.num_operands) return "has more results than operands";
+    if (s.workspace_bytes < 0 || s.workspace_bytes > m_->workspace_bytes || s.scratch_bytes < 0 ||
+        s.scratch_bytes > m_->scratch_bytes) {
+      return "asks for more memory than the module";
+    }
     for (int32_t i = 0; i < s.num_operands; ++i) {
       if (s.operands[i] < 0 || s.operands[i] >= v.num_buffers) return "refers to no such buffer";
     }

@@ -51,7 +51,7 @@ struct Tables {
     buffers2[2] = {TESSERA_BUFFER_ARENA, 0, 256, 256};
     buffers2[3] = {TESSERA_BUFFER_OUTPUT, 0, 0, 256};
     phase = {&kernel, 3};
-    step = {text, text, &phase, 1, 4, operands, 10};
+    step = {text, text, &phase, 1, 4, operands, 10, 64, 64, 1, 0};
     dimension = {text, 4};
     fixed = {0, 0, value, 128};
     extents[0] = {0, 0, 4, 0};
@@ -142,6 +142,10 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
       {"phase outside the code",
        [](Tables& t) { t.phase.fn = reinterpret_cast<tessera_kernel_fn>(reinterpret_cast<uintptr_t>(t.shape)); }},
       {"negative operation count", [](Tables& t) { t.step.flops = -1; }},
+      {"more results than operands", [](Tables& t) { t.step.num_results = 5; }},
+      {"more results than operands", [](Tables& t) { t.step.num_results = -1; }},
+      {"more memory than the module", [](Tables& t) { t.step.workspace_bytes = 65; }},
+      {"more memory than the module", [](Tables& t) { t.step.scratch_bytes = -1; }},
       {"table outside", [](Tables& t) { t.module.num_fixed_inputs = -1; }},
       {"table outside", [](Tables& t) { t.variants[0].extents = nullptr; }},
       {"fixed input 0 refers to no such", [](Tables& t) { t.fixed.input = 1; }},

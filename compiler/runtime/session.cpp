@@ -45,16 +45,6 @@ RuntimeStatus checkBuffer(const char* kind, size_t index, const tessera_module_t
   return {};
 }
 
-/// Frees the session for its next run when the current one ends.
-class RunningGuard {
- public:
-  explicit RunningGuard(std::atomic_flag& flag) : flag_(flag) {}
-  ~RunningGuard() { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag& flag_;
-};
-
 }  // namespace
 
 RuntimeStatus Session::create(std::shared_ptr<const LoadedArtifact> artifact, int threads,
@@ -92,7 +82,7 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
-      bound.calls.push_back({step.phases[p].fn, bound.operands.size(), p + 1 == step.num_phases ? s : -1});
+      bound.calls.push_back({step.phases[p].fn, bound.operands.size(), s, p, p + 1 == step.num_phases});
       bound.grids.push_back(step.phases[p].grid);
     }
     for (int32_t i = 0; i < step.num_operands; ++i) {
@@ -179,11 +169,8 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   }
   const RunningGuard guard(running_);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
-  Bound& bound = bound_[variant_];
-  for (const CallerSlot& slot : bound.caller_slots) {
-    const auto tensor = static_cast<size_t>(slot.tensor);
-    bound.operands[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
-  }
+  const Bound& bound = bound_[variant_];
+  bindCaller(inputs, outputs);
   step_ns_ = step_ns;
   std::fill(step_ns.begin(), step_ns.end(), 0);
   if (!step_ns.empty()) step_begin_ns_ = nowNs();
@@ -195,6 +182,14 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
                              : [](void* session, size_t phase) { static_cast<Session*>(session)->recordTime(phase); },
              this});
   return applyExtents(inputs, outputs);
+}
+
+void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs) {
+  Bound& bound = bound_[variant_];
+  for (const CallerSlot& slot : bound.caller_slots) {
+    const auto tensor = static_cast<size_t>(slot.tensor);
+    bound.operands[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
+  }
 }
 
 RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs,
@@ -229,18 +224,26 @@ RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs
   return {};
 }
 
+RunningKernel Session::kernelOf(size_t call, int64_t low, int64_t high) const {
+  const Call& phase = bound_[variant_].calls[call];
+  const tessera_module_step& step = tables().steps[phase.step];
+  return {step.name, step.symbol, phase.step, phase.phase, low, high};
+}
+
 void Session::call(size_t call, int thread, int64_t low, int64_t high) {
   const Bound& bound = bound_[variant_];
   uint8_t* const scratch = scratch_.data() ? scratch_.data() + scratch_stride_ * static_cast<size_t>(thread) : nullptr;
   const Call& phase = bound.calls[call];
+  const RunningKernel kernel = kernelOf(call, low, high);
+  const RunningKernelScope running(kernel);
   phase.fn(bound.operands.data() + phase.first_operand, low, high, workspace_.data(), scratch);
 }
 
 void Session::recordTime(size_t call) {
-  const int32_t step = bound_[variant_].calls[call].ends_step;
-  if (step < 0) return;
+  const Call& phase = bound_[variant_].calls[call];
+  if (!phase.ends_step) return;
   const int64_t now = nowNs();
-  step_ns_[static_cast<size_t>(step)] = now - step_begin_ns_;
+  step_ns_[static_cast<size_t>(phase.step)] = now - step_begin_ns_;
   step_begin_ns_ = now;
 }
 

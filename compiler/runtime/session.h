@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "compiler/runtime/faults.h"
+#include "compiler/runtime/guarded_memory.h"
 #include "compiler/runtime/memory_region.h"
 #include "compiler/runtime/module_image.h"
 #include "compiler/runtime/status.h"
@@ -24,6 +26,18 @@ struct LoadedArtifact {
 
 /// Takes over `file`: checks manifest and code, maps the code, finds the weights. Errors as in tessera.h.
 RuntimeStatus loadArtifact(ArtifactFile file, uint32_t flags, std::shared_ptr<const LoadedArtifact>* loaded);
+
+/// Frees a session for its next run when the current one ends.
+class RunningGuard {
+ public:
+  explicit RunningGuard(std::atomic_flag& flag) : flag_(flag) {}
+  ~RunningGuard() { flag_.clear(std::memory_order_release); }
+  RunningGuard(const RunningGuard&) = delete;
+  RunningGuard& operator=(const RunningGuard&) = delete;
+
+ private:
+  std::atomic_flag& flag_;
+};
 
 /// Intermediates, threads and argument lists of one run at a time.
 class Session {
@@ -50,6 +64,13 @@ class Session {
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                     std::span<int64_t> step_ns);
 
+  /// The same, with every operand of every step in guarded memory of its own that touches `end`, as do the step's
+  /// workspace and each thread's scratch. Operands are copied there before a step; what it only reads it cannot write,
+  /// its results are poisoned before and copied to their place after it. Fails with OUT_OF_BOUNDS when a step wrote
+  /// beside them; what steps further outside is a fault (faults.h) of the process. Slow, and allocates.
+  RuntimeStatus runGuarded(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
+                           GuardedMemory::End end);
+
  private:
   /// A place in `operands` that is filled anew by each run.
   struct CallerSlot {
@@ -62,7 +83,8 @@ class Session {
   struct Call {
     tessera_kernel_fn fn;
     size_t first_operand;  // of its step
-    int32_t ends_step;     // the step whose last phase it is, or -1
+    int32_t step, phase;
+    bool ends_step;
   };
   /// What the steps of one variant are called with.
   struct Bound {
@@ -76,11 +98,14 @@ class Session {
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
   RuntimeStatus prepare();
+  void bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
+  RuntimeStatus runGuardedStep(size_t first_call, GuardedMemory::End end);
   Bound bind(const tessera_module_variant& variant) const;
   RuntimeStatus checkBuffers(std::span<const tessera_const_buffer> inputs,
                              std::span<const tessera_buffer> outputs) const;
   /// Reads the extents that the steps computed and packs the outputs they belong to.
   RuntimeStatus applyExtents(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
+  RunningKernel kernelOf(size_t call, int64_t low, int64_t high) const;
   void call(size_t call, int thread, int64_t low, int64_t high);
   void recordTime(size_t call);
   void* operandAddress(const tessera_module_buffer& buffer) const;

@@ -11,6 +11,7 @@
 #include "proto/version/version.h"
 
 using tessera::compiler::ArtifactFile;
+using tessera::compiler::GuardedMemory;
 using tessera::compiler::LoadedArtifact;
 using tessera::compiler::RuntimeStatus;
 using tessera::compiler::Session;
@@ -345,6 +346,19 @@ tessera_status tessera_session_profile(tessera_session* session, const tessera_c
     return invalid("there is not one time for each step");
   }
   return run(session, inputs, num_inputs, outputs, num_outputs, {step_ns, num_steps});
+}
+
+void tessera_report_faults(void (*ended)(const char* sentence)) { tessera::compiler::reportFaults(ended); }
+
+tessera_status tessera_session_run_guarded(tessera_session* session, const tessera_const_buffer* inputs,
+                                           size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs,
+                                           tessera_guard guard) {
+  if (!session || (num_inputs && !inputs) || (num_outputs && !outputs)) {
+    return invalid("the session or a list of buffers is null");
+  }
+  if (guard != TESSERA_GUARD_FRONT && guard != TESSERA_GUARD_BACK) return invalid("guard is neither front nor back");
+  const auto end = guard == TESSERA_GUARD_FRONT ? GuardedMemory::End::kFront : GuardedMemory::End::kBack;
+  return guarded([&] { return session->session->runGuarded({inputs, num_inputs}, {outputs, num_outputs}, end); });
 }
 
 }  // extern "C"

@@ -37,7 +37,8 @@ typedef enum {
   TESSERA_CORRUPT = 3,          /* not an artifact, truncated, a checksum or a table that does not hold */
   TESSERA_INCOMPATIBLE = 4,     /* made for another architecture, or needs CPU features this host lacks */
   TESSERA_OUT_OF_MEMORY = 5,
-  TESSERA_BUSY = 6 /* the session is running already */
+  TESSERA_BUSY = 6,         /* the session is running already */
+  TESSERA_OUT_OF_BOUNDS = 7 /* a guarded run: a kernel wrote outside of its memory */
 } tessera_status;
 
 /* What went wrong in this thread's latest call that failed: one sentence, valid until the next one. Never null. */
@@ -240,6 +241,31 @@ TESSERA_API tessera_status tessera_session_output_shape(const tessera_session* s
 TESSERA_API tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs,
                                                    size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs,
                                                    int64_t* step_ns, size_t num_steps);
+
+/* ---- Finding faults in generated code ---- */
+
+/* A kernel that steps outside of its memory is a fault of the compiler. From now on a SIGSEGV, SIGBUS, SIGILL or SIGFPE
+ * in generated code, of any session and thread, is told as one sentence that names the kernel ("SIGSEGV in kernel w3
+ * (step 4: conv1+relu), phase 1, grid [0, 16)") to `ended`, or to standard error when that is null. `ended` runs in the
+ * signal handler of that thread, on a stack of some 60 KiB; since generated code calls no function, it may call any,
+ * but must not wait for other threads of the run. When it returns, the signal goes on to the handler that was there
+ * before this call, which by default ends the process. Call it again to change `ended`. */
+TESSERA_API void tessera_report_faults(void (*ended)(const char* sentence));
+
+typedef enum {
+  TESSERA_GUARD_FRONT = 0, /* the first byte of each lies right behind an unreadable page */
+  TESSERA_GUARD_BACK = 1   /* the last one as close before one as its alignment allows */
+} tessera_guard;
+
+/* The same as tessera_session_run, for finding such a kernel: each operand of each step, its workspace and the scratch
+ * of each thread is memory of its own between unreadable pages, filled with a pattern first, and only results may be
+ * written. What reads or writes outside is a fault at once; what writes into the up to 63 bytes that alignment leaves
+ * at the back, or the rest of a page at the other end, makes the run fail with OUT_OF_BOUNDS after the step, named. Run
+ * it with both guards: outputs that are not equal depend on memory nobody wrote. Allocates, copies every operand of
+ * every step, and takes a few times as long. */
+TESSERA_API tessera_status tessera_session_run_guarded(tessera_session* session, const tessera_const_buffer* inputs,
+                                                       size_t num_inputs, const tessera_buffer* outputs,
+                                                       size_t num_outputs, tessera_guard guard);
 
 #ifdef __cplusplus
 }

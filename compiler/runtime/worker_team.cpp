@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "compiler/runtime/faults.h"
+
 namespace tessera::compiler {
 namespace {
 
@@ -37,12 +39,14 @@ void await(std::atomic<uint32_t>& value, uint32_t old, int spins) {
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
-/// Signals are the application's: its handlers must not run on our threads.
+/// Signals are the application's: its handlers must not run on our threads. What an instruction causes is not sent to
+/// anybody else: blocked, it ends the process without a handler.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t all;
     sigfillset(&all);
+    for (int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -111,6 +115,7 @@ void WorkerTeam::run(const Job& job) {
 }
 
 void WorkerTeam::serve(int thread) {
+  const HandlerStack handler_stack;
   for (uint32_t round = 0;;) {
     await(round_, round, spins_);
     round = round_.load(std::memory_order_acquire);

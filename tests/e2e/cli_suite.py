@@ -325,6 +325,21 @@ def targets_are_described(service):
     service.cli("targets", "--register", description, expect=3)
 
 
+def runnable_targets_run_here(service):
+    known = {entry["target"]["name"]: entry for entry in service.cli("targets", "--json", "--limit", "0").json["targets"]}
+    runnable = service.cli("targets", "--runnable", "--json", env={"TESSERA_SERVER": "127.0.0.1:1"}).json["targets"]
+    check(runnable and all(known[entry["target"]["name"]] == entry for entry in runnable), f"runnable: {runnable}")
+    for entry in runnable:
+        name = entry["target"]["name"]
+        artifact = service.compile(model_path(TINY), {"x": [1, 8]}, target=name).artifact
+        answer = service.cli("run", artifact, "--random", "--guard", "--threads", "2", "--json").json
+        check(answer["guarded"] and answer["runs"] == 2, f"{name}: {answer}")
+    others = [name for name, entry in known.items() if entry["builtin"] and entry not in runnable]
+    check(others, "this machine runs code for AArch64 and x86-64 alike")
+    artifact = service.compile(model_path(TINY), {"x": [1, 8]}, target=others[0]).artifact
+    service.cli("run", artifact, "--random", expect=9)
+
+
 def host_target_runs_here(service):
     shown = service.cli("targets", "--show", "host", "--json").json
     check_equal(shown["code"]["triple"].split("-")[0], os.uname().machine, "architecture of the host target")
@@ -356,8 +371,8 @@ CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target
          detached_jobs_are_watched, cancelled_jobs_end, interrupt_cancels, queue_deadline, run_deadline,
          artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, wrong_inputs_are_named,
          broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,
-         remote_execution_agrees, profile_leaves_records, targets_are_described, host_target_runs_here,
-         progress_is_plain_in_a_pipe, local_needs_no_server)
+         remote_execution_agrees, profile_leaves_records, targets_are_described, runnable_targets_run_here,
+         host_target_runs_here, progress_is_plain_in_a_pipe, local_needs_no_server)
 
 
 def main():

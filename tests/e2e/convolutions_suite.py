@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Convolutions, transposed ones and pools of random shapes, strides, paddings, dilations and groups, in one to three
-dimensions, between tensors as models have them: against ONNX Runtime."""
+dimensions, between tensors as models have them: against ONNX Runtime, for the targets that this machine can run in turns, with guarded
+memory."""
 # suite: timeout=900
 
 import pathlib
@@ -12,7 +13,7 @@ from onnx import TensorProto, helper
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.data_dependent_suite import model_of
-from e2e.tessera_e2e import Service
+from e2e.tessera_e2e import Service, target_in_turn, target_name
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
 
@@ -91,24 +92,25 @@ def models():
     return found
 
 
-def agrees(service, oracle, name, nodes, inputs, outputs, constants):
+def agrees(service, oracle, target, name, nodes, inputs, outputs, constants):
     path = model_of(service, name.replace(" ", "-"), nodes, inputs, outputs, constants)
     session = oracle.load(path)
     expected, _ = session.run(inputs)
     session.close()
-    found, _ = service.run(service.compile(path).artifact, inputs)
+    found, _ = service.run(service.compile(path, target=target).artifact, inputs, "--guard")
     for key in outputs:
         check_equal(found[key].shape, expected[key].shape, f"{name}: shape of {key}")
         relative = difference(found[key], expected[key])[1]
         layer = nodes[int(key[1:])]
-        check(relative <= TOLERANCE, f"{name}: {key} is off by {relative:.3g}: {layer}")
+        check(relative <= TOLERANCE, f"{name} for {target_name(target)}: {key} is off by {relative:.3g}: {layer}")
 
 
 def main():
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
-        return run("convolutions", [(name, lambda name=name, each=each: agrees(service, oracle, name, *each))
-                                    for name, each in models().items()])
+        return run("convolutions", [
+            (name, lambda turn=turn, name=name, each=each: agrees(service, oracle, target_in_turn(turn), name, *each))
+            for turn, (name, each) in enumerate(models().items())])
 
 
 if __name__ == "__main__":

@@ -128,13 +128,13 @@ def table():
     return cases
 
 
-def agrees(service, oracle, name, nodes, inputs, outputs, constants):
+def agrees(service, oracle, name, nodes, inputs, outputs, constants, target="host"):
     path = model_of(service, name.split()[0], nodes, inputs, outputs, constants)
     session = oracle.load(path)
     expected, _ = session.run(inputs)
     session.close()
-    compiled = service.compile(path)
-    found, _ = service.run(compiled.artifact, inputs)
+    compiled = service.compile(path, target=target)
+    found, _ = service.run(compiled.artifact, inputs, "--guard")
     check_equal(sorted(found), sorted(outputs), "outputs")
     for key in outputs:
         check_equal((found[key].shape, found[key].dtype), (expected[key].shape, expected[key].dtype), f"{name}: {key}")

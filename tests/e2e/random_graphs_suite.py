@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""Graphs of random operators on odd shapes, compiled by the service: equal to ONNX Runtime with one thread and with two.
+"""Graphs of random operators on odd shapes, compiled by the service: equal to ONNX Runtime with one thread, and with two
+while every kernel's memory is guarded.
 
-Without arguments, the seeds that CI runs. `random_graphs_suite.py FIRST COUNT` runs others; of a graph that fails, the
-shortest beginning that fails is named.
+Without arguments, the seeds that CI runs, for the targets that this machine can run in turns.
+`random_graphs_suite.py FIRST COUNT [TARGET]` runs others; of a graph that fails, the shortest beginning that fails is
+named.
 """
 # suite: timeout=900
 
@@ -13,7 +15,7 @@ import onnx
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.tessera_e2e import Service
+from e2e.tessera_e2e import Service, target_called, target_in_turn, target_name
 from models.random_graphs import RandomGraph
 from oracle.oracle import Oracle, OracleError, difference
 from suite import Skip, check, check_equal, run
@@ -23,7 +25,7 @@ TOLERANCE = 1e-4  # of the output's largest magnitude, or of this magnitude wher
 SMALL = 0.1       # values are of order one, so what cancels to less has errors of order one's rounding
 
 
-def differences(service, oracle, graph):
+def differences(service, oracle, graph, target):
     """Raises unless every output of every run is within the tolerance; returns the largest relative error."""
     path = service.scratch(f"{graph.graph.name}.onnx")
     onnx.save(graph.model, path)
@@ -35,11 +37,11 @@ def differences(service, oracle, graph):
     finally:
         session.close()
     artifact = service.scratch("graph.tsra")
-    answer = service.cli("compile", path, "--target", "host", "--json", "-o", artifact, expect=None)
+    answer = service.cli("compile", path, "--target", target, "--json", "-o", artifact, expect=None)
     check_equal(answer.code, 0, f"{answer.failure or answer}\nexit code of compile")
     largest = 0.0
-    for threads in (1, 2):
-        outputs, _ = service.run(artifact, graph.arrays, "--threads", threads)
+    for threads, *guard in ((1,), (2, "--guard")):
+        outputs, _ = service.run(artifact, graph.arrays, "--threads", threads, *guard)
         check_equal(sorted(outputs), sorted(expected), "outputs")
         for name, wanted in expected.items():
             absolute, relative = difference(outputs[name], wanted)
@@ -50,32 +52,34 @@ def differences(service, oracle, graph):
     return largest
 
 
-def agrees(service, oracle, seed):
+def agrees(service, oracle, seed, target):
     graph = RandomGraph(seed)
     try:
-        print(f"   seed {seed}: {graph.steps} steps, relative error {differences(service, oracle, graph):.2g}")
+        error = differences(service, oracle, graph, target)
+        print(f"   seed {seed} for {target_name(target)}: {graph.steps} steps, relative error {error:.2g}")
     except AssertionError as error:
-        raise AssertionError(f"{shortest(service, oracle, seed, graph.steps)}\n{error}") from None
+        raise AssertionError(f"{shortest(service, oracle, seed, graph.steps, target)}\n{error}") from None
 
 
-def shortest(service, oracle, seed, steps):
+def shortest(service, oracle, seed, steps, target):
     """The shortest beginning of a failing graph that fails too, in words."""
     for count in range(1, steps + 1):
         graph = RandomGraph(seed, count)
         try:
-            differences(service, oracle, graph)
+            differences(service, oracle, graph, target)
         except AssertionError as error:
             nodes = "\n".join(f"  {node.op_type}({', '.join(node.input)}) -> {', '.join(node.output)}"
                               for node in graph.graph.nodes)
-            return f"seed {seed} fails with its first {count} of {steps} steps:\n{nodes}\n{error}"
-    return f"seed {seed} fails with all of its {steps} steps only"
+            return f"seed {seed} fails for {target_name(target)} with its first {count} of {steps} steps:\n{nodes}\n{error}"
+    return f"seed {seed} fails for {target_name(target)} with all of its {steps} steps only"
 
 
 def main():
-    seeds = range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])) if len(sys.argv) == 3 else SEEDS
+    seeds = range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])) if len(sys.argv) >= 3 else SEEDS
+    target_of = (lambda _: target_called(sys.argv[3])) if len(sys.argv) == 4 else target_in_turn
     with Service(workers=2) as service, Oracle() as oracle:
         service.wait_for_workers(2)
-        return run("random_graphs", [(f"seed_{seed}", lambda s=seed: agrees(service, oracle, s)) for seed in seeds])
+        return run("random_graphs", [(f"seed_{seed}", lambda s=seed: agrees(service, oracle, s, target_of(s))) for seed in seeds])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Operators on tensors of one element, where loops vanish and scalars are left: against ONNX Runtime."""
+"""Operators on tensors of one element, where loops vanish and scalars are left: against ONNX Runtime, for the targets
+that this machine can run in turns."""
 # suite: timeout=600
 
 import pathlib
@@ -11,7 +12,7 @@ from onnx import TensorProto, helper
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.data_dependent_suite import agrees
-from e2e.tessera_e2e import Service
+from e2e.tessera_e2e import Service, target_in_turn
 from oracle.oracle import Oracle
 from suite import run
 
@@ -51,8 +52,9 @@ def table():
 def main():
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
-        return run("single_elements", [(name, lambda name=name, each=each: agrees(service, oracle, name, *each))
-                                       for name, each in table().items()])
+        return run("single_elements", [
+            (name, lambda turn=turn, name=name, each=each: agrees(service, oracle, name, *each, target_in_turn(turn)))
+            for turn, (name, each) in enumerate(table().items())])
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ Needs TESSERA_BUILD_DIR (tests/run sets it), else build/release is used.
 
 import dataclasses
 import fcntl
+import functools
 import hashlib
 import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -84,6 +86,51 @@ def model_inputs(spec, batch):
     path = model_path(spec)
     with np.load(path.with_name(f"{path.stem}.b{batch}.npz")) as stored:
         return {name: stored[name] for name in stored.files}
+
+
+BUILTIN_TARGETS = ROOT / "compiler" / "target" / "builtin"
+CODE_BLOCK = re.compile(r"^code \{.*?^\}", re.DOTALL | re.MULTILINE)
+
+
+@functools.cache
+def runnable_targets():
+    """What --target takes: "host", then every built-in target of this architecture. Of those that this machine lacks
+    instructions for, a stand-in: their registers, caches and layouts, so their loops and edges too, in the instructions of
+    a target that it has (x86-64-v3), as the path of a description."""
+    listed = subprocess.run([BIN / "tessera", "targets", "--runnable", "--json"], check=True, capture_output=True, text=True)
+    runnable = {entry["target"]["name"]: entry["target"] for entry in json.loads(listed.stdout)["targets"]}
+    found = ["host", *runnable]
+    if "x86-64-v3" not in runnable:
+        return tuple(found)
+    spare = CODE_BLOCK.search((BUILTIN_TARGETS / "x86-64-v3.textproto").read_text()).group(0)
+    for path in sorted(BUILTIN_TARGETS.glob("*.textproto")):
+        text = path.read_text()
+        if path.stem in runnable or "family: X86_64" not in text:
+            continue
+        stand_in = ROOT / "build" / "test-targets" / f"{path.stem}-stand-in.textproto"
+        stand_in.parent.mkdir(parents=True, exist_ok=True)
+        text = CODE_BLOCK.sub(lambda _: spare, text).replace(f'name: "{path.stem}"', f'name: "{stand_in.stem}"', 1)
+        if not stand_in.exists() or stand_in.read_text() != text:
+            unfinished = stand_in.with_suffix(f".{os.getpid()}")
+            unfinished.write_text(text)
+            unfinished.rename(stand_in)
+        found.append(str(stand_in))
+    return tuple(found)
+
+
+def target_in_turn(number):
+    """One of runnable_targets(): as many targets are seen as there are cases, at the cost of one."""
+    return runnable_targets()[number % len(runnable_targets())]
+
+
+def target_name(target):
+    """As one wants to read it."""
+    return pathlib.Path(target).stem
+
+
+def target_called(name):
+    """What --target takes for a name that target_name() gave, or any other name."""
+    return next((target for target in runnable_targets() if target_name(target) == name), name)
 
 
 def save_npz(path, arrays):
@@ -233,12 +280,12 @@ class Service:
         """A path in this service's folder that was not handed out before."""
         return self.folder / f"{next(self._numbers)}-{name}"
 
-    def compile(self, model, shapes=None, *arguments, timeout=PATIENCE_S):
-        """Compiles for this host and returns the artifact's path with the finished job."""
+    def compile(self, model, shapes=None, *arguments, target="host", timeout=PATIENCE_S):
+        """Compiles, for this host unless told otherwise, and returns the artifact's path with the finished job."""
         artifact = self.scratch(pathlib.Path(model).stem + ".tsra")
         flags = [word for name, shape in (shapes or {}).items()
                  for word in ("--shape", f"{name}={'x'.join(map(str, shape))}")]
-        answer = self.cli("compile", model, "--target", "host", "--json", "-o", artifact, *flags, *arguments,
+        answer = self.cli("compile", model, "--target", target, "--json", "-o", artifact, *flags, *arguments,
                           timeout=timeout)
         return Compiled(artifact, answer.json["job"], answer.json["times_ms"])
 
