@@ -298,7 +298,22 @@ absl::Status Machine::runWhile(mlir::Operation* op) {
   }
 }
 
+bool Machine::isReady(mlir::Operation* op) const {
+  const auto has = [&](mlir::Value value) { return arrays_.contains(value) || scalars_.contains(value); };
+  if (!llvm::all_of(op->getOperands(), has)) return false;
+  if (!llvm::isa<mlir::linalg::LinalgOp>(op)) return true;
+  bool ready = true;
+  op->walk([&](mlir::Operation* each) {
+    for (mlir::Value operand : each->getOperands()) {
+      ready &= op->isAncestor(operand.getParentBlock()->getParentOp()) || has(operand);
+    }
+  });
+  return ready;
+}
+
 absl::Status Machine::runOne(mlir::Operation* op) {
+  // Modules are held against this as a rewrite leaves them, which may be wrong in every way.
+  if (!isReady(op)) return absl::InternalError("it reads what is computed behind it, or nowhere");
   if (auto structured = llvm::dyn_cast<mlir::linalg::LinalgOp>(op)) return runCached(structured);
   for (auto* rule : {runTensorOp, runBufferOp}) {
     absl::StatusOr<bool> done = rule(*this, op);

@@ -24,6 +24,7 @@ class Machine {
   Extents indices(llvm::ArrayRef<mlir::OpFoldResult> values) const;
 
  private:
+  bool isReady(mlir::Operation* op) const;
   absl::Status runOne(mlir::Operation* op);
   absl::Status runCached(mlir::linalg::LinalgOp op);
   absl::Status runLinalg(mlir::linalg::LinalgOp op);

@@ -1,5 +1,6 @@
 #include "compiler/graph/rewrites/share_pads.h"
 
+#include "compiler/graph/facts/move_before.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -67,9 +68,10 @@ int share(Value value) {
     if (covers(pad, largest)) largest = pad;
   }
   largest->moveAfter(value.getDefiningOp());
+  // Others may read its constant further up: it moves only where it stands behind.
   if (mlir::Operation* with = largest.getConstantPaddingValue().getDefiningOp();
       with && with->getBlock() == largest->getBlock()) {
-    with->moveBefore(value.getDefiningOp());
+    moveBefore(with->getResult(0), value.getDefiningOp());
   }
   mlir::OpBuilder b(largest->getContext());
   b.setInsertionPointAfter(largest);
