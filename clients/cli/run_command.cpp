@@ -336,7 +336,7 @@ void addRunCommand(CommandLine& line) {
   command
       ->add_flag("--guard", flags->guard,
                  "put every operand of every kernel between unreadable pages, at both ends in turn (two runs at least, "
-                 "which must agree), and name a kernel that leaves its memory; takes a few times as long")
+                 "which must agree), and name a kernel that leaves its memory; takes about ten times as long")
       ->excludes(steps);
   command->add_flag("--verify", flags->verify, "check the weights' checksum too");
   command->callback([&line, flags] { line.action = [&line, flags] { return run(line, *flags); }; });

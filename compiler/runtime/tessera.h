@@ -262,7 +262,7 @@ typedef enum {
  * written. What reads or writes outside is a fault at once; what writes into the up to 63 bytes that alignment leaves
  * at the back, or the rest of a page at the other end, makes the run fail with OUT_OF_BOUNDS after the step, named. Run
  * it with both guards: outputs that are not equal depend on memory nobody wrote. Allocates, copies every operand of
- * every step, and takes a few times as long. */
+ * every step, and takes about ten times as long. */
 TESSERA_API tessera_status tessera_session_run_guarded(tessera_session* session, const tessera_const_buffer* inputs,
                                                        size_t num_inputs, const tessera_buffer* outputs,
                                                        size_t num_outputs, tessera_guard guard);
