@@ -294,6 +294,7 @@ absl::Status Scheduler::workerGone(const std::string& worker_id) {
 
 absl::Status Scheduler::recover(const std::string& local_prefix) {
   return transact([&](Step& step) -> absl::Status {
+    TESSERA_TRY(resetWorkerTimes(step));
     TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
     for (v1::Task& task : tasks) {
       if (task.worker_id().rfind(local_prefix, 0) == 0) {
@@ -307,6 +308,9 @@ absl::Status Scheduler::recover(const std::string& local_prefix) {
         // The clock may have been set while the server was down: neither the lease nor the run is measured across it.
         task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
         task.set_start_time_us(step.now_us);
+        if (task.run_start_us() > 0) {
+          task.set_run_start_us(step.now_us);
+        }
         TESSERA_TRY(step.tx.putTask(task));
       }
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "compiler/target/host.h"
 #include "server/status_macros.h"
@@ -13,25 +15,36 @@ bool contains(const google::protobuf::RepeatedPtrField<std::string>& names, cons
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Whether a worker for which `wanted` holds is there and takes work.
-absl::StatusOr<bool> anyWorker(storage::Reader& reader, const std::function<bool(const v1::Worker&)>& wanted) {
+/// Calls `visit` with every worker until it answers false or an error.
+absl::Status forWorkers(storage::Reader& reader, const std::function<absl::StatusOr<bool>(const v1::Worker&)>& visit) {
   storage::ListQuery query;
   query.page_size = 1000;
   do {
     TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
     for (const v1::Worker& worker : page.items) {
-      const bool takes_work = worker.state() == v1::Worker::IDLE || worker.state() == v1::Worker::BUSY;
-      if (takes_work && wanted(worker)) {
-        return true;
+      TESSERA_ASSIGN(const bool more, visit(worker));
+      if (!more) {
+        return absl::OkStatus();
       }
     }
     query.page_token = page.next_page_token;
   } while (!query.page_token.empty());
-  return false;
+  return absl::OkStatus();
+}
+
+/// Whether a worker for which `wanted` holds is there and takes work.
+absl::StatusOr<bool> anyWorker(storage::Reader& reader, const std::function<bool(const v1::Worker&)>& wanted) {
+  bool found = false;
+  TESSERA_TRY(forWorkers(reader, [&](const v1::Worker& worker) {
+    const bool takes_work = worker.state() == v1::Worker::IDLE || worker.state() == v1::Worker::BUSY;
+    found = takes_work && wanted(worker);
+    return !found;
+  }));
+  return found;
 }
 
 int64_t pauseAfter(const Rules& rules, int faults_in_a_row) {
-  const int doublings = std::min(20, faults_in_a_row - rules.faults_before_suspension);
+  const int doublings = std::clamp(faults_in_a_row - rules.faults_before_suspension, 0, 20);
   return std::min(rules.longest_suspension_us, rules.first_suspension_us << doublings);
 }
 
@@ -93,6 +106,25 @@ absl::Status noteFault(Step& step, const std::string& worker_id, const std::stri
     worker->set_state(stateOf(*worker, step.now_us));
   }
   return step.tx.putWorker(*worker);
+}
+
+absl::Status resetWorkerTimes(Step& step) {
+  std::vector<v1::Worker> changed;
+  TESSERA_TRY(forWorkers(step.tx, [&](v1::Worker worker) {
+    const int64_t pause_us = pauseAfter(step.rules, worker.faults_in_a_row());
+    const int64_t paused_until_us = std::min(worker.suspended_until_us(), step.now_us + pause_us);
+    const int64_t seen_us = std::min(worker.last_seen_us(), step.now_us);
+    if (paused_until_us != worker.suspended_until_us() || seen_us != worker.last_seen_us()) {
+      worker.set_suspended_until_us(paused_until_us);
+      worker.set_last_seen_us(seen_us);
+      changed.push_back(std::move(worker));
+    }
+    return true;
+  }));
+  for (const v1::Worker& worker : changed) {
+    TESSERA_TRY(step.tx.putWorker(worker));
+  }
+  return absl::OkStatus();
 }
 
 bool canRun(const v1::Worker& worker, const v1::Task& task) {

@@ -30,6 +30,10 @@ void noteWork(v1::Worker& worker);
 /// An attempt failed through its fault. Changes the row, if there is one.
 absl::Status noteFault(Step& step, const std::string& worker_id, const std::string& why);
 
+/// The clock may have been set while the server was down, and nobody is paused or thought alive for that: pauses last
+/// at most as long as when they began, and nobody was seen later than now.
+absl::Status resetWorkerTimes(Step& step);
+
 /// Whether tasks of this kind, with these needs, can run there at all.
 bool canRun(const v1::Worker& worker, const v1::Task& task);
 

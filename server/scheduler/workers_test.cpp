@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "server/testing/scheduler_bench.h"
 
 namespace tessera::server {
@@ -97,6 +99,30 @@ TEST(SickWorkers, TheSelfChecksTroubleIsShownAndEndsWithIt) {
   EXPECT_TRUE(bench.scheduler().leaseTask("w")->has_lease());
   EXPECT_EQ(bench.worker("w").trouble(), "");
   EXPECT_EQ(bench.worker("w").state(), v1::Worker::BUSY);
+}
+
+TEST(SickWorkers, AClockSetBackProlongsNoPauseAndNoLife) {
+  SchedulerBench bench;
+  constexpr int64_t kHour = int64_t{3600} * 1'000'000;
+  bench.clock.advance(2 * kHour);
+  const Rules& rules = bench.scheduler().rules();
+  bench.registerWorker("gone");
+  bench.registerWorker("w");
+  (void)bench.create(bench.request("r1", "net", "a"));
+  for (int i = 0; i < rules.faults_before_suspension; ++i) {
+    bench.pass(rules.lease_us * 2);
+    const v1::Lease lease = bench.lease("w");
+    ASSERT_NE(lease.task_id(), "");
+    ASSERT_TRUE(bench.report("w", lease, failedResult(v1::Failure::WORKER_FAULT)).ok());
+  }
+  ASSERT_EQ(bench.worker("w").state(), v1::Worker::SUSPENDED);
+  bench.registerWorker("gone");
+  bench.clock.advance(-kHour);
+  bench.restart();
+  EXPECT_EQ(bench.lease("w").task_id(), "") << "its pause is not over";
+  bench.pass(std::max(bench.scheduler().rules().first_suspension_us, bench.scheduler().rules().lease_us * 2));
+  EXPECT_EQ(bench.worker("gone").state(), v1::Worker::LOST);
+  EXPECT_NE(bench.lease("w").task_id(), "");
 }
 
 TEST(SickWorkers, ARetryGoesElsewhereUnlessNobodyElseLives) {

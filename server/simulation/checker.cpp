@@ -41,21 +41,26 @@ bool deserved(const World& world, const Client::Promise& promise, const v1::Fail
               const Attempts& attempts) {
   int most_crashes = 0;
   int most_losses = 0;
+  int most_faults = 0;
   for (const auto& [task, ends] : attempts) {
     const auto count = [&, &ends = ends](v1::Failure::Reason reason) {
       const auto found = ends.find(reason);
       return found == ends.end() ? 0 : found->second;
     };
     most_crashes = std::max(most_crashes, count(v1::Failure::CRASHED));
+    most_faults = std::max(most_faults, count(v1::Failure::WORKER_FAULT));
     most_losses = std::max(most_losses, count(v1::Failure::LEASE_LOST) + count(v1::Failure::CANCELLED));
   }
   switch (failure.reason()) {
     case v1::Failure::QUEUE_DEADLINE_EXCEEDED:
+    case v1::Failure::JOB_DEADLINE_EXCEEDED:
       return promise.hurried;
     case v1::Failure::RUN_DEADLINE_EXCEEDED:
       return promise.hurried || world.options.hangs > 0;
     case v1::Failure::QUARANTINED:
       return most_crashes > 0;  // of the joined work, others saw the rest
+    case v1::Failure::WORKER_FAULT:
+      return most_faults > 0 && world.sound_workers == 0;  // where one can do it, sick ones harm no job
     case v1::Failure::LEASE_LOST:
       return most_losses > 0 && world.options.worker_incident_us + world.options.server_crash_us > 0;
     default:

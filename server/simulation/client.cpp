@@ -66,16 +66,22 @@ void Client::next() {
   model->set_sha256(storage::sha256Hex(wanted_.model));
   model->set_size_bytes(static_cast<int64_t>(wanted_.model.size()));
   request_.set_priority(static_cast<int32_t>(world_.dice.below(3)));
+  request_.set_client(absl::StrCat("client-", number_));
   if (world_.dice.percent(world_.options.wrong_sizes)) {
     model->set_size_bytes(model->size_bytes() + world_.dice.between(1, 1000));
     wanted_.impossible = true;
   }
   if (world_.dice.percent(world_.options.unequal_limits)) {
     wanted_.hurried = true;
-    if (world_.dice.percent(50)) {
-      request_.set_queue_timeout_us(world_.dice.between(1'000'000, 20'000'000));
-    } else {
-      request_.set_run_timeout_us(world_.dice.between(3'000'000, 20'000'000));
+    switch (world_.dice.below(3)) {
+      case 0:
+        request_.set_queue_timeout_us(world_.dice.between(1'000'000, 20'000'000));
+        break;
+      case 1:
+        request_.set_run_timeout_us(world_.dice.between(3'000'000, 20'000'000));
+        break;
+      default:
+        request_.set_total_timeout_us(world_.dice.between(3'000'000, 40'000'000));
     }
   }
   upload();

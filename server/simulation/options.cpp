@@ -39,6 +39,7 @@ Options optionsOf(uint64_t seed) {
   options.unequal_limits = chance(dice, 40);
   options.cancels = chance(dice, 30);
   options.fault_phase_us = dice.between(10'000'000, 40'000'000);
+  options.untold = chance(dice, 100);
   return options;
 }
 
@@ -49,8 +50,8 @@ std::string Options::text() const {
                       broken_operations, " of 1000 calls, power lost ", power_losses, " %, clock steps ", clock_steps,
                       " %; worker incidents every ", worker_incident_us, " us, ghosts ", ghosts, " %, suspensions ",
                       suspensions, " %; attempts: crash ", child_crashes, " %, hang ", hangs, " %; sick workers ",
-                      sick_workers, " %; jobs: wrong sizes ", wrong_sizes, " %, unequal limits ", unequal_limits,
-                      " %, cancelled ", cancels, " %; faults for ", fault_phase_us, " us");
+                      sick_workers, " % (crash ", untold, " %); jobs: wrong sizes ", wrong_sizes, " %, unequal limits ",
+                      unequal_limits, " %, cancelled ", cancels, " %; faults for ", fault_phase_us, " us");
 }
 
 }  // namespace tessera::server::simulation

@@ -27,9 +27,10 @@ struct Options {
   int child_crashes = 0;   ///< of the attempts
   int ghosts = 0;          ///< of the deaths: the process lives on unseen and reports late
   int hangs = 0;           ///< of the attempts: they beat and never end
-  int sick_workers = 0;    ///< of the workers: every attempt of theirs crashes, until the faults end
+  int sick_workers = 0;    ///< of the workers: they can do nothing, until the faults end
+  int untold = 0;          ///< of the sick: their attempts crash; the others' are reported as the worker's fault
   int wrong_sizes = 0;     ///< of the jobs: the digest's size is not the blob's
-  int unequal_limits = 0;  ///< of the jobs: a short run or queue limit
+  int unequal_limits = 0;  ///< of the jobs: a short limit for a run, the wait or all of it
   int cancels = 0;
   int64_t fault_phase_us = 0;
 

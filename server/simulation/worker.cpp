@@ -8,7 +8,7 @@ namespace tessera::server::simulation {
 namespace {
 
 constexpr int64_t kPollUs = 1'500'000;
-constexpr int64_t kLongestRunUs = 2'000'000;
+constexpr int64_t kLongestRunUs = 5'000'000;
 constexpr int64_t kHeartbeatUs = 2'000'000;
 
 }  // namespace
@@ -18,7 +18,10 @@ Worker::Worker(World& world, int number)
       caller_(world),
       heart_(world),
       id_(absl::StrCat("remote-", number)),
-      sick_(world.dice.percent(world.options.sick_workers)) {}
+      sick_(world.dice.percent(world.options.sick_workers)),
+      untold_(world.dice.percent(world.options.untold)) {
+  world_.sound_workers += sick_ ? 0 : 1;
+}
 
 void Worker::start() {
   registerSelf();
@@ -70,6 +73,7 @@ void Worker::run(const v1::Lease& lease) {
   world_.note(absl::StrCat(id_, " runs ", lease.task_id(), " under ", lease.fencing_token()));
   attempt_ = Attempt();
   attempt_.lease = lease;
+  attempt_.begun_us = world_.loop.now_us();
   busy_ = true;
   for (const v1::Digest& input : lease.task().inputs()) {
     // The download, at once: the server is up, it just answered. A result needs its inputs.
@@ -90,6 +94,8 @@ void Worker::run(const v1::Lease& lease) {
   if (!world_.up()) {
     attempt_.result.mutable_failure()->set_reason(v1::Failure::CANCELLED);
     attempt_.result.mutable_failure()->set_message("could not get its inputs, gives the task back");
+  } else if (faults && sick_ && !untold_) {
+    attempt_.result = failedResult(v1::Failure::WORKER_FAULT);
   } else if (faults && (sick_ || world_.dice.percent(world_.options.child_crashes))) {
     attempt_.result = failedResult(v1::Failure::CRASHED);
   } else {
@@ -110,6 +116,7 @@ void Worker::beat() {
   request.set_worker_id(id_);
   request.set_task_id(attempt_.lease.task_id());
   request.set_fencing_token(attempt_.lease.fencing_token());
+  request.set_run_us(attempt_.ended ? 0 : world_.loop.now_us() - attempt_.begun_us);
   heart_.call<v1::HeartbeatResponse::Verdict>(
       [this, request] {
         const auto answer = world_.scheduler().heartbeat(request);

@@ -23,6 +23,7 @@ class Worker {
     std::map<std::string, std::string> files;  ///< by digest: what it read and made
     bool hangs = false;
     bool ended = false;  ///< its result is on the way
+    int64_t begun_us = 0;
   };
 
   void registerSelf();
@@ -44,6 +45,7 @@ class Worker {
   Caller heart_;  ///< heartbeats go beside other calls
   const std::string id_;
   const bool sick_;
+  const bool untold_;
   int64_t pid_ = 1;
   int64_t life_ = 0;  ///< what was begun before the process died is void
   Attempt attempt_;

@@ -44,6 +44,7 @@ class World {
   EventLoop loop;
   Dice dice;
   const Options options;
+  int sound_workers = 0;  ///< those that can do what they are given
 
   // --- The server. Only what runs as an event of its own may call these, and only while it is up.
   bool up() const { return scheduler_ != nullptr; }

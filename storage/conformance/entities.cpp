@@ -68,6 +68,7 @@ TEST_P(StoreConformance, LivingJobsAndDeadlinesFollowTheState) {
     for (int i = 0; i < 4; ++i) {
       v1::Job job = sampleJob("j" + std::to_string(i));
       job.set_queue_deadline_us(i == 3 ? 0 : 100 + i);
+      job.set_deadline_us(i == 3 ? 0 : 300 - i);
       EXPECT_TRUE(t.insertJob(job, "h", "a").ok());
     }
     return absl::OkStatus();
@@ -76,6 +77,10 @@ TEST_P(StoreConformance, LivingJobsAndDeadlinesFollowTheState) {
     EXPECT_THAT(idsOf(*r.livingJobsOfAction("a")), ElementsAre("j0", "j1", "j2", "j3"));
     EXPECT_THAT(*r.jobsPastQueueDeadline(101), ElementsAre("j0", "j1"));
     EXPECT_THAT(*r.jobsPastQueueDeadline(99), ElementsAre());
+    EXPECT_THAT(*r.jobsPastDeadline(299), ElementsAre("j2", "j1"));
+    EXPECT_THAT(*r.jobsPastDeadline(297), ElementsAre());
+    EXPECT_EQ(*r.firstLivingJobOfAction("a"), "j0");
+    EXPECT_TRUE(absl::IsNotFound(r.firstLivingJobOfAction("none").status()));
     return absl::OkStatus();
   }));
   ASSERT_OK(store_->transact([&](Transaction& t) {
@@ -90,6 +95,7 @@ TEST_P(StoreConformance, LivingJobsAndDeadlinesFollowTheState) {
   ASSERT_OK(store_->read([&](Reader& r) {
     EXPECT_THAT(idsOf(*r.livingJobsOfAction("a")), ElementsAre("j0", "j2", "j3"));
     EXPECT_THAT(*r.jobsPastQueueDeadline(1000), ElementsAre("j2"));
+    EXPECT_THAT(*r.jobsPastDeadline(1000), ElementsAre("j2", "j0")) << "a running job has one as well";
     EXPECT_EQ(*r.getRequestHash("j1"), "h");
     EXPECT_EQ(*r.getActionOfJob("j1"), "a");
     return absl::OkStatus();

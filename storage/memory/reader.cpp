@@ -23,11 +23,22 @@ absl::StatusOr<Row> rowOf(const Table<std::string, Row>& table, const char* enti
 }
 
 template <typename Message, typename Row>
-absl::StatusOr<Message> messageOf(const Table<std::string, Row>& table, Message Row::* message, const char* entity,
+absl::StatusOr<Message> messageOf(const Table<std::string, Row>& table, Message Row::*message, const char* entity,
                                   const std::string& id) {
   const Row* row = table.find(id);
   if (row == nullptr) return absent(entity, id);
   return row->*message;
+}
+
+/// `deadlines`: deadline, row, id.
+std::vector<std::string> pastDeadline(const Index<std::tuple<int64_t, int64_t, std::string>>& deadlines,
+                                      int64_t now_us) {
+  std::vector<std::string> ids;
+  for (const auto& [key, present] : deadlines.rows()) {
+    if (std::get<0>(key) > now_us) break;
+    ids.push_back(std::get<2>(key));
+  }
+  return ids;
 }
 
 const auto kItself = [](const auto& row) -> const auto& { return row; };
@@ -65,13 +76,20 @@ absl::StatusOr<std::vector<v1::Job>> MemoryTransaction::livingJobsOfAction(const
   return jobs;
 }
 
-absl::StatusOr<std::vector<std::string>> MemoryTransaction::jobsPastQueueDeadline(int64_t now_us) {
-  std::vector<std::string> ids;
-  for (const auto& [key, present] : tables_.queue_deadlines.rows()) {
-    if (std::get<0>(key) > now_us) break;
-    ids.push_back(std::get<2>(key));
+absl::StatusOr<std::string> MemoryTransaction::firstLivingJobOfAction(const std::string& action_id) {
+  const auto it = tables_.living_jobs.from({action_id, 0, ""});
+  if (it == tables_.living_jobs.rows().end() || std::get<0>(it->first) != action_id) {
+    return absent("living job of action", action_id);
   }
-  return ids;
+  return std::get<2>(it->first);
+}
+
+absl::StatusOr<std::vector<std::string>> MemoryTransaction::jobsPastQueueDeadline(int64_t now_us) {
+  return pastDeadline(tables_.queue_deadlines, now_us);
+}
+
+absl::StatusOr<std::vector<std::string>> MemoryTransaction::jobsPastDeadline(int64_t now_us) {
+  return pastDeadline(tables_.deadlines, now_us);
 }
 
 absl::StatusOr<std::vector<v1::JobEvent>> MemoryTransaction::eventsAfter(const std::string& job_id, int64_t cursor,
@@ -89,12 +107,13 @@ absl::StatusOr<v1::Action> MemoryTransaction::getAction(const std::string& id) {
   return messageOf(tables_.actions, &Tables::ActionRow::action, "action", id);
 }
 
-absl::StatusOr<v1::Action> MemoryTransaction::livingActionByKey(const std::string& key) {
-  const auto it = tables_.living_actions.from({key, INT64_MIN, 0, ""});
-  if (it == tables_.living_actions.rows().end() || std::get<0>(it->first) != key) {
-    return absent("living action with key", key);
+absl::StatusOr<std::vector<v1::Action>> MemoryTransaction::livingActionsByKey(const std::string& key) {
+  std::vector<v1::Action> actions;
+  for (auto it = tables_.living_actions.from({key, INT64_MIN, 0, ""});
+       it != tables_.living_actions.rows().end() && std::get<0>(it->first) == key; ++it) {
+    actions.push_back(tables_.actions.find(std::get<3>(it->first))->action);
   }
-  return getAction(std::get<3>(it->first));
+  return actions;
 }
 
 absl::StatusOr<v1::Artifact> MemoryTransaction::artifactByKey(const std::string& key) {
@@ -161,38 +180,6 @@ absl::StatusOr<std::vector<v1::Task>> MemoryTransaction::tasksOfAction(const std
     tasks.push_back(tables_.tasks.find(std::get<2>(it->first))->task);
   }
   return tasks;
-}
-
-absl::StatusOr<v1::Task> MemoryTransaction::nextReadyTask(const std::vector<v1::TaskKind>& kinds) {
-  using Rank = std::tuple<int64_t, int64_t, int64_t, std::string>;  // smaller is sooner
-  const Rank* best = nullptr;
-  Rank found;
-  const auto& ready = tables_.ready.rows();
-  for (auto head = ready.begin(); head != ready.end();) {
-    const int kind = std::get<0>(head->first);
-    if (kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) {
-      const auto& [of_kind, priority, time, row, id] = head->first;
-      if (Rank rank(priority, time, row, id); best == nullptr || rank < found) {
-        found = std::move(rank);
-        best = &found;
-      }
-    }
-    head = tables_.ready.from({kind + 1, INT64_MIN, INT64_MIN, 0, ""});
-  }
-  if (best == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
-  return getTask(std::get<3>(found));
-}
-
-absl::StatusOr<int> MemoryTransaction::queuePosition(const std::string& task_id) {
-  const Tables::TaskRow* row = tables_.tasks.find(task_id);
-  if (row == nullptr) return absent("task", task_id);
-  if (row->task.state() != v1::Task::READY) return 0;
-  const std::tuple<int64_t, int64_t, int64_t> own(-row->task.priority(), row->task.ready_time_us(), row->row);
-  int before = 0;
-  for (const auto& [key, present] : tables_.ready.rows()) {
-    before += std::tuple(std::get<1>(key), std::get<2>(key), std::get<3>(key)) < own ? 1 : 0;
-  }
-  return before;
 }
 
 absl::StatusOr<std::vector<v1::Task>> MemoryTransaction::leasedTasks() {

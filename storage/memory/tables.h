@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -30,6 +31,15 @@ struct Tables {
     int64_t create_time_us = 0;
   };
   using Text = std::string;
+  struct ReadyKey {
+    int kind = 0;
+    int64_t minus_priority = 0;
+    int64_t turn = 0;
+    int64_t ready_us = 0;
+    int64_t row = 0;
+    Text id;
+    auto operator<=>(const ReadyKey&) const = default;
+  };
 
   UndoLog undo;
   int64_t next_row = 1;
@@ -38,6 +48,7 @@ struct Tables {
   Table<Text, Text> job_by_request{undo};
   Index<std::tuple<Text, int64_t, Text>> living_jobs{undo};         ///< action, row, id
   Index<std::tuple<int64_t, int64_t, Text>> queue_deadlines{undo};  ///< deadline, row, id
+  Index<std::tuple<int64_t, int64_t, Text>> deadlines{undo};        ///< the same, of the whole job
   Table<std::pair<Text, int64_t>, v1::JobEvent> events{undo};       ///< job, sequence
 
   Table<Text, ActionRow> actions{undo};
@@ -46,8 +57,11 @@ struct Tables {
   Index<std::tuple<Text, Text, int64_t, Text>> by_component{undo};       ///< name, hash, minus create time, action
 
   Table<Text, TaskRow> tasks{undo};
-  Index<std::tuple<Text, int64_t, int64_t, Text>> living_tasks{undo};   ///< key, ready time, row, id
-  Index<std::tuple<int, int64_t, int64_t, int64_t, Text>> ready{undo};  ///< kind, minus priority, ready time, row, id
+  Index<std::tuple<Text, int64_t, int64_t, Text>> living_tasks{undo};  ///< key, ready time, row, id
+  Index<ReadyKey> ready{undo};
+  Table<std::tuple<int, int64_t, int64_t, Text>, ReadyKey> ready_by_time{undo};  ///< kind, ready time, row, id
+  Table<std::pair<int, Text>, int64_t> turn_of_client{undo};  ///< priority, client -> the last turn it has taken
+  Table<int, int64_t> turn_served{undo};                      ///< by priority
   Index<Text> leased{undo};
   Table<std::pair<Text, Text>, int64_t> links{undo};             ///< action, task -> position
   Index<std::tuple<Text, int64_t, Text>> tasks_of_action{undo};  ///< action, position, task

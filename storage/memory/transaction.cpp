@@ -27,6 +27,9 @@ void MemoryTransaction::indexJob(const Tables::JobRow& row, bool present) {
   if (job.state() == v1::Job::QUEUED && job.queue_deadline_us() > 0) {
     tables_.queue_deadlines.set({job.queue_deadline_us(), row.row, job.id()}, present);
   }
+  if (isLiving(job.state()) && job.deadline_us() > 0) {
+    tables_.deadlines.set({job.deadline_us(), row.row, job.id()}, present);
+  }
 }
 
 absl::Status MemoryTransaction::insertJob(const v1::Job& job, const std::string& request_hash,
@@ -102,8 +105,14 @@ void MemoryTransaction::indexTask(const Tables::TaskRow& row, bool present) {
     tables_.living_tasks.set({task.key(), task.ready_time_us(), row.row, task.id()}, present);
   }
   if (ready) {
-    tables_.ready.set({task.spec().kind(), -int64_t{task.priority()}, task.ready_time_us(), row.row, task.id()},
-                      present);
+    const Tables::ReadyKey key{
+        task.spec().kind(), -int64_t{task.priority()}, task.turn(), task.ready_time_us(), row.row, task.id()};
+    tables_.ready.set(key, present);
+    if (present) {
+      tables_.ready_by_time.put({key.kind, key.ready_us, key.row, key.id}, key);
+    } else {
+      tables_.ready_by_time.erase({key.kind, key.ready_us, key.row, key.id});
+    }
   }
   if (leased) tables_.leased.set(task.id(), present);
 }

@@ -19,10 +19,12 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) override;
   absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) override;
   absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) override;
+  absl::StatusOr<std::string> firstLivingJobOfAction(const std::string& action_id) override;
   absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) override;
+  absl::StatusOr<std::vector<std::string>> jobsPastDeadline(int64_t now_us) override;
   absl::StatusOr<std::vector<v1::JobEvent>> eventsAfter(const std::string& job_id, int64_t cursor, int limit) override;
   absl::StatusOr<v1::Action> getAction(const std::string& id) override;
-  absl::StatusOr<v1::Action> livingActionByKey(const std::string& key) override;
+  absl::StatusOr<std::vector<v1::Action>> livingActionsByKey(const std::string& key) override;
   absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) override;
   absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
                                                          int limit) override;
@@ -30,8 +32,10 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
   absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;
   absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) override;
-  absl::StatusOr<v1::Task> nextReadyTask(const std::vector<v1::TaskKind>& kinds) override;
+  absl::StatusOr<v1::Task> nextReadyTask(const QueueQuery& query) override;
+  absl::StatusOr<std::vector<v1::Task>> readySince(v1::TaskKind kind, int64_t since_us, int limit) override;
   absl::StatusOr<int> queuePosition(const std::string& task_id) override;
+  absl::StatusOr<int64_t> queueLength() override;
   absl::StatusOr<std::vector<v1::Task>> leasedTasks() override;
   absl::StatusOr<v1::Digest> getObject(const std::string& build_key) override;
   absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) override;
@@ -48,6 +52,9 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
   absl::Status putAction(const v1::Action& action) override;
   absl::Status putTask(const v1::Task& task) override;
+  absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) override;
+  absl::StatusOr<int64_t> takeTurn(int priority, const std::string& client) override;
+  absl::Status turnServed(int priority, int64_t turn) override;
   absl::Status linkTask(const std::string& action_id, const std::string& task_id) override;
   absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
   absl::Status putArtifact(const v1::Artifact& artifact) override;

@@ -1,0 +1,139 @@
+// The queue of ready tasks, and the turns of clients in it.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "storage/memory/transaction.h"
+
+namespace tessera::storage {
+namespace {
+
+using Ready = Table<Tables::ReadyKey, bool>::Rows::const_iterator;
+
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kAnyPriority = std::numeric_limits<int>::max();
+
+/// How near its job's end a task of this kind is: 0 is nearest.
+int stepsLeft(int kind) { return kind == v1::PLAN ? 2 : kind == v1::BUILD ? 1 : 0; }
+
+/// Smaller is sooner: -priority, turn, steps left, ready time, row.
+using Rank = std::tuple<int64_t, int64_t, int, int64_t, int64_t>;
+Rank rankOf(const Tables::ReadyKey& key) {
+  return {key.minus_priority, key.turn, stepsLeft(key.kind), key.ready_us, key.row};
+}
+
+std::vector<int> kindsOf(const Tables& tables, const QueueQuery& query) {
+  if (!query.kinds.empty()) return {query.kinds.begin(), query.kinds.end()};
+  std::vector<int> kinds;
+  for (auto head = tables.ready.rows().begin(); head != tables.ready.rows().end();) {
+    kinds.push_back(head->first.kind);
+    head = tables.ready.from({kinds.back() + 1, kLeast, kLeast, kLeast, 0, ""});
+  }
+  return kinds;
+}
+
+/// The first acceptable task of this priority or below; null when there is none.
+const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, int64_t priority) {
+  std::map<Rank, Ready> heads;  // of the queues of the kinds
+  const auto enter = [&](Ready at, int kind) {
+    if (at != tables.ready.rows().end() && at->first.kind == kind) heads.emplace(rankOf(at->first), at);
+  };
+  for (const int kind : kindsOf(tables, query)) {
+    enter(tables.ready.from({kind, -priority, kLeast, kLeast, 0, ""}), kind);
+  }
+  while (!heads.empty()) {
+    const Ready first = heads.begin()->second;
+    heads.erase(heads.begin());
+    const v1::Task& task = tables.tasks.find(first->first.id)->task;
+    if (!query.accept || query.accept(task)) return &task;
+    enter(std::next(first), first->first.kind);
+  }
+  return nullptr;
+}
+
+/// The priority below the highest whose oldest task has waited long enough to go first; kAnyPriority when none has.
+int64_t agedPriority(const Tables& tables, const QueueQuery& query) {
+  const auto aged = [&](const Tables::ReadyKey& key) {
+    return -key.minus_priority + (query.now_us - key.ready_us) / query.ageing_us;
+  };
+  const Tables::ReadyKey* head = nullptr;
+  std::vector<const Tables::ReadyKey*> oldest;
+  for (const int kind : kindsOf(tables, query)) {
+    const auto first = tables.ready.from({kind, kLeast, kLeast, kLeast, 0, ""});
+    if (first == tables.ready.rows().end() || first->first.kind != kind) continue;
+    const auto before = [](const Tables::ReadyKey& key) { return std::pair(key.minus_priority, key.ready_us); };
+    if (head == nullptr || before(first->first) < before(*head)) head = &first->first;
+    const auto old = tables.ready_by_time.from({kind, kLeast, 0, ""});
+    if (std::get<1>(old->first) <= query.now_us - query.ageing_us) oldest.push_back(old->second.get());
+  }
+  int64_t chosen = kAnyPriority;
+  for (const Tables::ReadyKey* key : oldest) {
+    if (aged(*key) > aged(*head)) {
+      head = key;
+      chosen = -key->minus_priority;
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Task> MemoryTransaction::nextReadyTask(const QueueQuery& query) {
+  const int64_t aged = query.ageing_us > 0 ? agedPriority(tables_, query) : kAnyPriority;
+  const v1::Task* task = aged == kAnyPriority ? nullptr : firstFrom(tables_, query, aged);
+  if (task == nullptr) task = firstFrom(tables_, query, kAnyPriority);
+  if (task == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
+  return *task;
+}
+
+absl::StatusOr<std::vector<v1::Task>> MemoryTransaction::readySince(v1::TaskKind kind, int64_t since_us, int limit) {
+  std::vector<v1::Task> tasks;
+  for (auto it = tables_.ready_by_time.from({kind, kLeast, 0, ""});
+       it != tables_.ready_by_time.rows().end() && std::get<0>(it->first) == kind &&
+       std::get<1>(it->first) <= since_us && static_cast<int>(tasks.size()) < limit;
+       ++it) {
+    tasks.push_back(tables_.tasks.find(std::get<3>(it->first))->task);
+  }
+  return tasks;
+}
+
+absl::StatusOr<int> MemoryTransaction::queuePosition(const std::string& task_id) {
+  const Tables::TaskRow* row = tables_.tasks.find(task_id);
+  if (row == nullptr) return absl::NotFoundError(absl::StrCat("there is no task \"", task_id, "\""));
+  if (row->task.state() != v1::Task::READY) return 0;
+  const auto& ready = tables_.ready.rows();
+  const auto goes_before = [&](const auto& entry) { return -entry.first.minus_priority >= row->task.priority(); };
+  return static_cast<int>(std::count_if(ready.begin(), ready.end(), goes_before)) - 1;
+}
+
+absl::StatusOr<int64_t> MemoryTransaction::queueLength() { return static_cast<int64_t>(tables_.ready.rows().size()); }
+
+absl::StatusOr<int64_t> MemoryTransaction::nextTurn(int priority, const std::string& client) {
+  const int64_t* served = tables_.turn_served.find(priority);
+  const int64_t* last = tables_.turn_of_client.find({priority, client});
+  return std::max(served != nullptr ? *served : 0, last != nullptr ? *last : 0) + 1;
+}
+
+absl::StatusOr<int64_t> MemoryTransaction::takeTurn(int priority, const std::string& client) {
+  absl::StatusOr<int64_t> turn = nextTurn(priority, client);
+  tables_.turn_of_client.put({priority, client}, *turn);
+  return turn;
+}
+
+absl::Status MemoryTransaction::turnServed(int priority, int64_t turn) {
+  const int64_t* served = tables_.turn_served.find(priority);
+  if (served == nullptr || turn > *served) tables_.turn_served.put(priority, turn);
+  std::vector<std::pair<int, std::string>> over;
+  for (auto it = tables_.turn_of_client.from({priority, ""});
+       it != tables_.turn_of_client.rows().end() && it->first.first == priority; ++it) {
+    if (*it->second <= turn) over.push_back(it->first);
+  }
+  for (const auto& key : over) tables_.turn_of_client.erase(key);
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::storage
