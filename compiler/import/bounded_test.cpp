@@ -136,7 +136,9 @@ TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
   const Case cases[] = {
       {"elements along it are reduced", [](ModelBuilder& b) { b.node("ReduceSum", {"w"}, {"y"}, "bad"); }},
       {"no fixed place",
-       [](ModelBuilder& b) { setAttribute(b.node("Concat", {"w", "w"}, {"y"}, "bad"), "axis", int64_t{1}); }},
+       [](ModelBuilder& b) {
+         setAttribute(b.node("Concat", {"w", "w"}, {"y"}, "bad"), "axis", int64_t{1});
+       }},
       {"does not keep it apart",
        [](ModelBuilder& b) {
          b.initializer("flat", {-1});

@@ -57,8 +57,9 @@ Tensor poolGeneric(Emitter& e, const Tensor& x, const Window& window, Value init
   return e.generic(
       x.dtype, shape,
       {{x, AffineMap::get(2 + 2 * s, 0, in, context)}, {extent, AffineMap::get(2 + 2 * s, 0, kernel, context)}},
-      AffineMap::get(2 + 2 * s, 0, out, context), loops, &start,
-      [&](const Scalars& sc, ValueRange v) { return combine(sc, {v[0], v[2]}); });
+      AffineMap::get(2 + 2 * s, 0, out, context), loops, &start, [&](const Scalars& sc, ValueRange v) {
+        return combine(sc, {v[0], v[2]});
+      });
 }
 
 template <typename Op>
