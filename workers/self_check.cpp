@@ -38,7 +38,7 @@ std::string triedFolder(const std::string& attempts) {
 }  // namespace
 
 std::string SelfCheck::trouble() const {
-  struct statvfs disk {};
+  struct statvfs disk{};
   if (statvfs(attempts_folder.c_str(), &disk) != 0) return failed("look at", attempts_folder);
   const auto free = static_cast<int64_t>(disk.f_bavail) * static_cast<int64_t>(disk.f_frsize);
   if (free < min_free_bytes) {

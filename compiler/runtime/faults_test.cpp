@@ -107,7 +107,9 @@ TEST(FaultsDeathTest, OutsideOfKernelsAreNotOurs) {
   const Stray stray;
   const auto crash = [&] {
     reportFaults([](const char*) { _exit(10); });
-    { const RunningKernelScope running(stray.kernel); }
+    {
+      const RunningKernelScope running(stray.kernel);
+    }
     read(stray.memory[1].data() + 40);
   };
   EXPECT_EXIT(crash(), testing::KilledBySignal(SIGSEGV), "");

@@ -23,7 +23,7 @@ absl::StatusOr<Row> rowOf(const Table<std::string, Row>& table, const char* enti
 }
 
 template <typename Message, typename Row>
-absl::StatusOr<Message> messageOf(const Table<std::string, Row>& table, Message Row::*message, const char* entity,
+absl::StatusOr<Message> messageOf(const Table<std::string, Row>& table, Message Row::* message, const char* entity,
                                   const std::string& id) {
   const Row* row = table.find(id);
   if (row == nullptr) return absent(entity, id);

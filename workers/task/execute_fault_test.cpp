@@ -47,8 +47,7 @@ v1::TaskResult execute(const compiler::SmallModel& model, int threads) {
   TaskRunner runner;
   runner.binary = TESSERA_TASK;
   Cancellation attempt;
-  return runTask(
-      runner, task, folder, [](const v1::Progress&) {}, attempt);
+  return runTask(runner, task, folder, [](const v1::Progress&) {}, attempt);
 }
 
 TEST(ExecuteFault, NamesTheKernel) {
