@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     line.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = line.app.exit(error);
-    return code == 0 ? kExitOk : kExitUsage;
+    return code == 0 ? tessera::kExitOk : tessera::kExitUsage;
   }
   return line.action();
 }

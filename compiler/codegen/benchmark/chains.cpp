@@ -20,7 +20,7 @@
 namespace tessera::compiler::codegen::benchmark {
 namespace {
 
-using testing::LoadedUnit;
+using codegen::LoadedUnit;
 using testing::Tensor;
 using testing::Tiling;
 using testing::WorkloadText;
