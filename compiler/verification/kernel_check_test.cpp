@@ -31,7 +31,13 @@ std::string workload(const std::string& last) {
   })";
 }
 
-v1::BuildUnit unitOf(const std::string& ir) { return codegen::hostUnit(ir); }
+v1::BuildUnit unitOf(const std::string& ir) {
+  v1::BuildUnit unit = codegen::hostUnit(ir);
+  auto schedule = defaultSchedule(unit);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  if (schedule.ok()) *unit.mutable_schedule() = *std::move(schedule);
+  return unit;
+}
 
 TEST(KernelCheckTest, FollowsAWorkloadFromItsTextToItsCode) {
   const v1::BuildUnit unit = unitOf(workload("arith.maximumf %s, %z"));
