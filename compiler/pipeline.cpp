@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/front_door.h"
@@ -69,7 +70,7 @@ class Schedules {
     if (auto known = known_.find(workload.hash()); known != known_.end()) return known->second;
     const v1::BuildUnit unit = unitOf(workload, target_, options_);
     absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit, {.slices = workload.slices(), .scalar = scalar_});
-    if (!schedule.ok() && workload.has_slices() && !workload.algorithm().empty())
+    if (!schedule.ok() && workload.has_slices() && absl::StartsWith(workload.algorithm(), "winograd"))
       schedule = defaultSchedule(unit, {.scalar = scalar_});
     if (schedule.ok()) known_.emplace(workload.hash(), *schedule);
     return schedule;
