@@ -148,8 +148,11 @@ class RegionBuilder {
   absl::Status recordLayouts() {
     for (mlir::Value root : scratch_) {
       const ScratchLayout& layout = layouts_[root];
-      if (layout.whole || effective(root, layout.strides) == effective(root, dense(root).first)) continue;
-      region_.strides.push_back(written_by_[root]);
+      const auto writer = written_by_.find(root);
+      if (writer == written_by_.end() || layout.whole ||
+          effective(root, layout.strides) == effective(root, dense(root).first))
+        continue;
+      region_.strides.push_back(writer->second);
       region_.strides.back().strides = effective(root, layout.strides);
     }
     return absl::OkStatus();
@@ -160,7 +163,9 @@ class RegionBuilder {
     const Leaf& tile = followed_->tile;
     int used = 0;
     for (mlir::Value root : scratch_) {
-      const ScratchStrides& writer = written_by_[root];
+      const auto found = written_by_.find(root);
+      if (found == written_by_.end()) continue;
+      const ScratchStrides& writer = found->second;
       for (const v1::Stage& stage : tile.tile->stages()) {
         if (stage.layout() != words::kStrided || stage.nest() != writer.nest || stage.statement() != writer.statement ||
             stage.operand() != writer.result)
