@@ -55,6 +55,16 @@ absl::StatusOr<int64_t> positionOf(Machine& machine, const Array& array, mlir::V
   return position;
 }
 
+/// A constant that bufferization has moved out of the function.
+absl::Status getGlobal(Machine& machine, memref::GetGlobalOp op) {
+  auto global = mlir::SymbolTable::lookupNearestSymbolFrom<memref::GlobalOp>(op, op.getNameAttr());
+  auto dense = global && global.getInitialValue() ? llvm::dyn_cast<mlir::DenseElementsAttr>(*global.getInitialValue())
+                                                  : mlir::DenseElementsAttr();
+  if (!dense) return absl::UnimplementedError("a global buffer that is no constant");
+  machine.set(op.getResult(), constantArray(dense));
+  return absl::OkStatus();
+}
+
 absl::Status load(Machine& machine, memref::LoadOp op) {
   bool sure = true;
   const Array& buffer = machine.array(op.getMemRef());
@@ -95,6 +105,7 @@ absl::StatusOr<bool> runBufferOp(Machine& machine, mlir::Operation* op) {
                               machine.set(each.getResult(), makeArray(each.getType(), true));
                               return absl::OkStatus();
                             })
+                            .Case<memref::GetGlobalOp>([&](auto each) { return getGlobal(machine, each); })
                             .Case<memref::DeallocOp>([&](auto) { return absl::OkStatus(); })
                             .Case<memref::SubViewOp>([&](auto each) { return subview(machine, each); })
                             .Case<memref::ExpandShapeOp, memref::CollapseShapeOp>(

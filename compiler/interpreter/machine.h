@@ -47,6 +47,9 @@ class Machine {
   llvm::DenseMap<mlir::Operation*, llvm::SmallVector<mlir::Value>> dies_;
 };
 
+/// The elements of a constant.
+Array constantArray(mlir::DenseElementsAttr dense);
+
 /// Rules of operations that move elements between tensors; false when it is none of them.
 absl::StatusOr<bool> runTensorOp(Machine& machine, mlir::Operation* op);
 /// The same for buffers.

@@ -16,6 +16,8 @@ absl::Status beyond() { return absl::OutOfRangeError("a slice reaches beyond its
 
 mlir::RankedTensorType typeOf(mlir::Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
 
+}  // namespace
+
 /// Dense constants, splats too.
 Array constantArray(mlir::DenseElementsAttr dense) {
   const auto type = llvm::cast<mlir::ShapedType>(dense.getType());
@@ -36,6 +38,8 @@ Array constantArray(mlir::DenseElementsAttr dense) {
   }
   return result;
 }
+
+namespace {
 
 absl::Status runConstant(Machine& machine, mlir::arith::ConstantOp op) {
   if (auto dense = llvm::dyn_cast<mlir::DenseElementsAttr>(op.getValue())) {
