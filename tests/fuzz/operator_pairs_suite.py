@@ -2,8 +2,8 @@
 """Operators in pairs and triples, with all their attributes, many in one model, against ONNX Runtime operator by operator;
 the cases of found/, which were wrong once; and deeper random graphs.
 
-The seeds are other ones with every commit: the first is printed, and TESSERA_FUZZ_SEED=N repeats it. What fails is printed
-with the command that shows it alone (tests/fuzz/campaign.py).
+Pairs and graphs are drawn where TESSERA_FUZZ_SEED=N says from which seed on. What fails is printed with the command that
+shows it alone (tests/fuzz/campaign.py).
 """
 # suite: timeout=900
 
