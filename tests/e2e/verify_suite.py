@@ -78,7 +78,7 @@ def what_is_skipped_is_named(service):
     shape = ("--shape", "x=1x3x64x64")
     _, steps = verify(service, model_path(RESNET), "--target", "neoverse-n1", *shape)
     kernels = [step for step in steps if step["step"] == "kernel"]
-    check(kernels and all("aarch64" in step["skipped"] for step in kernels), kernels[:1])
+    check(kernels and all("another architecture" in step["skipped"] for step in kernels), kernels[:1])
     check(all(not step["skipped"] for step in steps if step["step"] != "kernel"), "the rest needs no such host")
     text = service.cli("compile", model_path("matmul:m=1999,k=1999,n=1999"), "--verify", "--target", "host", "--shape",
                        "a=1999x1999", "-o", service.scratch("large.tsra"), expect=None, timeout=LIMIT_S)
