@@ -1,5 +1,6 @@
 #include "compiler/codegen/codegen.h"
 
+#include "compiler/codegen/access_check.h"
 #include "compiler/codegen/bufferize.h"
 #include "compiler/codegen/emit/phase_emitter.h"
 #include "compiler/codegen/emit/sequential.h"
@@ -120,6 +121,7 @@ absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
   packOperands(prepared->func, prepared->list, prepared->machine);
   splitGrids(prepared->list);
   planWorkspace(prepared->func, prepared->list);
+  if (auto status = checkAccesses(prepared->list); !status.ok()) return status;
   if (auto status =
           emitPhases(prepared->func, prepared->list, unit.symbol(), prepared->machine, *module, *built.mutable_info());
       !status.ok())

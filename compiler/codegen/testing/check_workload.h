@@ -16,7 +16,8 @@ struct CheckOptions {
 };
 
 /// Builds the workload for this machine, runs it on random inputs with its grids cut in several ways, and
-/// compares every result with the reference interpreter and every guard byte around the results with itself.
+/// compares every result with the reference interpreter. Operands, workspace and scratch stand between unreadable
+/// pages, at either end in turn; arguments are read-only. A kernel that leaves them is named, and the process goes on.
 /// Adds GoogleTest failures; returns what was built.
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options = {});
 
