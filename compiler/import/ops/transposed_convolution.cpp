@@ -1,5 +1,6 @@
 // Transposed convolutions: filters C x F/groups x kernel..., strides spread the result.
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -76,66 +77,111 @@ absl::Status transposedSizes(Node& n, const std::vector<int64_t>& spatial, Windo
   return absl::OkStatus();
 }
 
-/// A transposed convolution as one with stride 1 that makes the s x s... results of a position as so many channels,
-/// which then take their places. Along a dimension with stride s, place o of the whole result (before its edges are cut
-/// off) is q s + r, and out[q s + r] = sum over t of x[q - t] w[t s + r]: ceil(K / s) taps at the same elements of x
-/// for every r, of which those past the end of the kernel are zeros. Nothing is multiplied by zeros between elements.
-Tensor convolvePhases(Emitter& e, const Tensor& x, const Tensor& w, int64_t groups, const Window& window) {
-  const size_t rank = window.rank();
-  const int64_t batch = x.shape[0], outputs = w.shape[1], channels = w.shape[0] / groups;
-  std::vector<int64_t> spatial(x.shape.begin() + 2, x.shape.end()), taps, positions, offsets;
-  int64_t phases = 1;
-  Window unit = window;
-  unit.strides.assign(rank, 1);
-  std::vector<int64_t> start = {0, 0}, read = {batch, x.shape[1]};
-  for (size_t d = 0; d < rank; ++d) {
-    const int64_t s = window.strides[d], first = window.low[d] / s, last = (window.low[d] + window.output[d] - 1) / s;
-    taps.push_back((window.kernel[d] + s - 1) / s);
-    positions.push_back(last - first + 1);
-    offsets.push_back(window.low[d] - first * s);
-    phases *= s;
-    // Position q reads elements q - taps + 1 to q.
-    unit.low[d] = std::max<int64_t>(0, taps[d] - 1 - first);
-    unit.high[d] = std::max<int64_t>(0, last - (spatial[d] - 1));
-    start.push_back(std::max<int64_t>(0, first - taps[d] + 1));
-    read.push_back(positions[d] + taps[d] - 1);
-  }
-  unit.kernel = taps;
-  unit.output = positions;
-  Tensor padded = padSpatial(e, x, unit, e.scalars(x.dtype).constant(0));
-  padded = e.slice(padded, start, read, std::vector<int64_t>(x.rank(), 1));
+/// The places o = q s + r of one dimension's result for r in [first, first + count): each reads `taps` elements.
+struct Phases {
+  int64_t first, count, taps;
+};
 
-  // [group, phase..., output of the group, channel, tap...] from [channel of all groups, output, kernel...].
+/// All phases of a dimension: where the stride does not divide the kernel, the later ones have a tap less.
+std::vector<Phases> phasesOf(int64_t kernel, int64_t stride) {
+  const int64_t rest = kernel % stride;
+  if (rest == 0) return {{0, stride, kernel / stride}};
+  return {{0, rest, kernel / stride + 1}, {rest, stride - rest, kernel / stride}};
+}
+
+/// The filter of some phases per dimension, [group, phase..., output of the group, channel, tap...], from [channel of
+/// all groups, output, kernel...].
+Tensor filterOfPhases(const Tensor& w, int64_t groups, const Window& window, const std::vector<Phases>& chosen) {
+  const size_t rank = window.rank();
+  const int64_t outputs = w.shape[1], channels = w.shape[0] / groups;
+  int64_t phases = 1;
+  for (const Phases& each : chosen) phases *= each.count;
   Shape shape = {groups * phases * outputs, channels};
-  shape.insert(shape.end(), taps.begin(), taps.end());
-  const int64_t size = elementBytes(w.dtype);
-  std::string bytes(elementCount(shape) * size, '\0');
-  const int64_t count = elementCount(shape);
+  for (const Phases& each : chosen) shape.push_back(each.taps);
+  const int64_t size = elementBytes(w.dtype), count = elementCount(shape);
+  std::string bytes(count * size, '\0');
   for (int64_t at = 0; at < count; ++at) {
     int64_t rest = at, from = 0, weight = 1, phase_weight = 1;
     std::vector<int64_t> tap(rank);
-    for (size_t d = rank; d-- > 0; rest /= taps[d]) tap[d] = taps[d] - 1 - rest % taps[d];
+    for (size_t d = rank; d-- > 0; rest /= chosen[d].taps) tap[d] = chosen[d].taps - 1 - rest % chosen[d].taps;
     const int64_t channel = rest % channels, output = rest / channels % outputs,
                   phase = rest / channels / outputs % phases, group = rest / channels / outputs / phases;
-    bool exists = true;
     for (size_t d = rank; d-- > 0;) {
-      const int64_t k = tap[d] * window.strides[d] + phase / phase_weight % window.strides[d];
-      exists &= k < window.kernel[d];
-      from += k * weight;
+      const int64_t r = chosen[d].first + phase / phase_weight % chosen[d].count;
+      from += (tap[d] * window.strides[d] + r) * weight;
       weight *= window.kernel[d];
-      phase_weight *= window.strides[d];
+      phase_weight *= chosen[d].count;
     }
     from += ((group * channels + channel) * outputs + output) * weight;
-    if (exists) std::copy_n(w.constant->bytes.data() + from * size, size, bytes.data() + at * size);
+    std::copy_n(w.constant->bytes.data() + from * size, size, bytes.data() + at * size);
   }
-  const Tensor filter = Emitter::wrap(makeConstant(w.dtype, shape, std::move(bytes)));
-  const Tensor product = convolve(e, padded, filter, {groups, groups * phases * outputs, channels, taps}, unit);
+  return Emitter::wrap(makeConstant(w.dtype, shape, std::move(bytes)));
+}
+
+/// A transposed convolution as some with stride 1 that make the s x s... results of a position as so many channels,
+/// which then take their places. Along a dimension with stride s, place o of the whole result (before its edges are cut
+/// off) is q s + r, and out[q s + r] = sum over t of x[q - t] w[t s + r]: the same elements of x for every r with as
+/// many taps, which are one convolution. Nothing is multiplied by zeros between elements or beyond the kernel, so that
+/// what is no number stays where it belongs.
+Tensor convolvePhases(Emitter& e, const Tensor& x, const Tensor& w, int64_t groups, const Window& window) {
+  const size_t rank = window.rank();
+  const int64_t batch = x.shape[0], outputs = w.shape[1], channels = w.shape[0] / groups;
+  std::vector<int64_t> most, positions, offsets = {0, 0}, start = {0, 0};
+  std::vector<std::vector<Phases>> ranges;
+  Window unit = window;
+  unit.strides.assign(rank, 1);
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t s = window.strides[d], first = window.low[d] / s, last = (window.low[d] + window.output[d] - 1) / s;
+    ranges.push_back(phasesOf(window.kernel[d], s));
+    most.push_back(ranges[d][0].taps);
+    positions.push_back(last - first + 1);
+    offsets.push_back(window.low[d] - first * s);
+    // Position q reads elements q - taps + 1 to q.
+    unit.low[d] = std::max<int64_t>(0, most[d] - 1 - first);
+    unit.high[d] = std::max<int64_t>(0, last - (x.shape[2 + d] - 1));
+    start.push_back(std::max<int64_t>(0, first - most[d] + 1));
+  }
+  unit.output = positions;
+  const Tensor padded = padSpatial(e, x, unit, e.scalars(x.dtype).constant(0));
+
+  // [n, group, phase..., output, position...] of the phases chosen so far, dimension by dimension.
+  std::vector<Phases> chosen;
+  auto digits = [&] {
+    Shape shape = {batch, groups};
+    for (const Phases& each : chosen) shape.push_back(each.count);
+    shape.push_back(outputs);
+    shape.insert(shape.end(), positions.begin(), positions.end());
+    return shape;
+  };
+  std::function<Tensor()> allOf = [&]() -> Tensor {
+    if (chosen.size() < rank) {
+      std::vector<Tensor> parts;
+      const size_t d = chosen.size();
+      for (const Phases& each : ranges[d]) {
+        chosen.push_back(each);
+        parts.push_back(allOf());
+        chosen.pop_back();
+      }
+      return parts.size() == 1 ? parts[0] : e.concat(parts, static_cast<int64_t>(2 + d));
+    }
+    std::vector<int64_t> from = start, read = {batch, x.shape[1]};
+    unit.kernel.clear();
+    int64_t features = groups * outputs;
+    for (size_t d = 0; d < rank; ++d) {
+      from[2 + d] += most[d] - chosen[d].taps;
+      read.push_back(positions[d] + chosen[d].taps - 1);
+      unit.kernel.push_back(chosen[d].taps);
+      features *= chosen[d].count;
+    }
+    if (llvm::is_contained(unit.kernel, 0)) return e.zeros(x.dtype, digits());
+    const Tensor window_of_phases = e.slice(padded, from, read, std::vector<int64_t>(x.rank(), 1));
+    return e.reshape(convolve(e, window_of_phases, filterOfPhases(w, groups, window, chosen),
+                              {groups, features, channels, unit.kernel}, unit),
+                     digits());
+  };
+  const Tensor product = allOf();
 
   // [n, group, phase..., output, position...] to [n, group, output, (position, phase)...].
-  Shape digits = {batch, groups};
-  digits.insert(digits.end(), window.strides.begin(), window.strides.end());
-  digits.push_back(outputs);
-  digits.insert(digits.end(), positions.begin(), positions.end());
   const auto r = static_cast<int64_t>(rank);
   std::vector<int64_t> permutation = {0, 1, 2 + r};
   Shape whole = {batch, groups * outputs};
@@ -143,25 +189,21 @@ Tensor convolvePhases(Emitter& e, const Tensor& x, const Tensor& w, int64_t grou
     permutation.insert(permutation.end(), {3 + r + d, 2 + d});
     whole.push_back(positions[d] * window.strides[d]);
   }
-  Tensor placed = e.reshape(e.transpose(e.reshape(product, digits), permutation), whole);
-  offsets.insert(offsets.begin(), {0, 0});
+  Tensor placed = e.reshape(e.transpose(product, permutation), whole);
   Shape result = {batch, groups * outputs};
   result.insert(result.end(), window.output.begin(), window.output.end());
   if (result == whole) return placed;
   return e.slice(placed, offsets, result, std::vector<int64_t>(x.rank(), 1));
 }
 
-/// Whether convolvePhases applies: the weight can be rearranged now, every stride meets every tap, and the zeros that
-/// make all phases alike do not outweigh those between the elements.
+/// Whether convolvePhases applies: the weight can be rearranged now, and every stride meets every tap.
 bool hasPhases(const Tensor& w, const Window& window) {
-  double spread = 1, zeros = 1;  // factors by which either way multiplies more than it has to
+  bool spread = false;
   for (size_t d = 0; d < window.rank(); ++d) {
     if (window.dilations[d] != 1) return false;
-    const int64_t s = window.strides[d], whole = (window.kernel[d] + s - 1) / s * s;
-    zeros *= static_cast<double>(whole) / static_cast<double>(window.kernel[d]);
-    spread *= static_cast<double>(s);
+    spread |= window.strides[d] > 1;
   }
-  return w.constant && spread > 1 && zeros < spread && zeros <= 4;
+  return w.constant && spread;
 }
 
 }  // namespace
