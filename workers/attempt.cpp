@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <map>
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
 #include "workers/backoff.h"
@@ -33,10 +36,14 @@ v1::TaskResult workerFault(const absl::Status& status) {
   return result;
 }
 
-absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSpec& task, const AttemptFolder& folder,
+absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::Lease& lease, const AttemptFolder& folder,
                          Cancellation& attempt) {
+  const v1::TaskSpec& task = lease.task();
+  std::map<std::string, const std::string*> sent;
+  for (const v1::BlobBytes& input : lease.inputs()) sent[input.digest().sha256()] = &input.data();
   const BlobSource download = [&](const v1::Digest& digest, const ByteSink& sink) {
-    return environment.blobs.download(digest, sink, attempt);
+    const auto inlined = sent.find(digest.sha256());
+    return inlined != sent.end() ? sink(*inlined->second) : environment.blobs.download(digest, sink, attempt);
   };
   std::set<std::string> have;
   for (const v1::Digest& digest : task.inputs()) {
@@ -55,16 +62,16 @@ absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSp
 }
 
 /// Everything between lease and report. An empty result: the attempt was cancelled on the way.
-v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, Heartbeat& heartbeat,
+v1::TaskResult work(const AttemptEnvironment& environment, const v1::Lease& lease, Heartbeat& heartbeat,
                     Cancellation& attempt) {
   auto folder = environment.scratch.newAttempt();
   if (!folder.ok()) return workerFault(folder.status());
-  if (absl::Status status = fetchInputs(environment, task, *folder, attempt); !status.ok()) {
+  if (absl::Status status = fetchInputs(environment, lease, *folder, attempt); !status.ok()) {
     return workerFault(status);
   }
   heartbeat.taskRuns(true);
   v1::TaskResult result = runTask(
-      environment.runner, task, *folder, [&](const v1::Progress& progress) { heartbeat.setProgress(progress); },
+      environment.runner, lease.task(), *folder, [&](const v1::Progress& progress) { heartbeat.setProgress(progress); },
       attempt);
   heartbeat.taskRuns(false);
   heartbeat.resultIsComplete();
@@ -121,7 +128,7 @@ void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, c
   Cancellation attempt;
   const OnCancel stop(environment.stopping, [&](StopReason reason) { attempt.cancel(reason); });
   Heartbeat heartbeat(environment.service, environment.registration, session, environment.worker_id, lease, attempt);
-  const v1::TaskResult result = work(environment, lease.task(), heartbeat, attempt);
+  const v1::TaskResult result = work(environment, lease, heartbeat, attempt);
   const auto lease_length = Milliseconds(lease.lease_us() > 0 ? lease.lease_us() / 1000 : session.lease.count());
 
   switch (attempt.reason()) {

@@ -1,6 +1,7 @@
 #include "workers/output_files.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -13,6 +14,8 @@ namespace tessera::worker {
 namespace {
 
 constexpr int kMaxFiles = 100'000;
+constexpr int64_t kInlineFileBytes = 64 << 10;  // a file up to this size travels with the report ...
+constexpr int64_t kInlineBytes = 512 << 10;     // ... as long as they are not more together
 
 bool acceptableName(const std::string& name) {
   return !name.empty() && name.size() <= 128 && name.front() != '.' &&
@@ -37,6 +40,26 @@ absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, 
     files.push_back({*digest, path});
   }
   return files;
+}
+
+// Puts the content of small files into the result, which saves a call for each; the others are returned.
+std::vector<BlobClient::File> keepSmall(v1::TaskResult& result, const std::vector<BlobClient::File>& files) {
+  std::vector<BlobClient::File> others;
+  int64_t left = kInlineBytes;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const int64_t size = files[i].digest.size_bytes();
+    std::string content(static_cast<size_t>(std::max<int64_t>(0, std::min(size, kInlineFileBytes))), '\0');
+    const bool fits = size > 0 && size <= std::min(left, kInlineFileBytes);
+    std::ifstream file;
+    if (fits) file.open(files[i].path, std::ios::binary);
+    if (fits && file.read(content.data(), static_cast<std::streamsize>(size))) {
+      left -= size;
+      *result.mutable_files(static_cast<int>(i))->mutable_data() = std::move(content);
+    } else {
+      others.push_back(files[i]);
+    }
+  }
+  return others;
 }
 
 // Large outputs of an execute task are files by position.
@@ -69,7 +92,10 @@ absl::Status storeOutputs(v1::TaskResult& result, const AttemptFolder& folder, B
     return absl::OkStatus();
   }
   if (files->empty()) return absl::OkStatus();
-  if (absl::Status status = client.upload(*files, attempt); !status.ok()) return status;
+  const std::vector<BlobClient::File> large = keepSmall(result, *files);
+  if (!large.empty()) {
+    if (absl::Status status = client.upload(large, attempt); !status.ok()) return status;
+  }
   for (const auto& file : *files) cache.add(file.digest, file.path);
   return absl::OkStatus();
 }

@@ -111,6 +111,27 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
   return absl::OkStatus();
 }
 
+/// The end of a compile action: its artifact is filed and its jobs have it.
+absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files,
+                     const v1::AssembleTaskResult& assembled) {
+  const v1::Digest blob = fileDigest(files, assembled.artifact_file());
+  v1::Artifact artifact;
+  artifact.set_id(blob.sha256());
+  *artifact.mutable_blob() = blob;
+  *artifact.mutable_manifest() = assembled.manifest();
+  artifact.set_job_id(action.job_id());
+  artifact.set_action_key(action.key());
+  artifact.set_create_time_us(step.now_us);
+  TESSERA_TRY(step.tx.putArtifact(artifact));
+  v1::CompileResult* result = action.mutable_result();
+  result->set_artifact_id(artifact.id());
+  *result->mutable_artifact() = blob;
+  result->set_workloads(action.builds_size());
+  result->set_workloads_reused(action.builds_reused());
+  *action.mutable_progress() = progressOf("assemble", 1, 1);
+  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
+}
+
 }  // namespace
 
 v1::Digest fileDigest(const v1::TaskResult& result, const std::string& name) {
@@ -147,6 +168,16 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
     for (const auto& unit : result.plan().units()) {
       names.push_back(unit.file());
     }
+    for (const auto& unit : result.plan().units()) {
+      if (!unit.object_file().empty()) {
+        names.push_back(unit.object_file());
+      } else if (result.plan().has_assembled()) {
+        return absl::StrCat("an artifact was assembled without the object of unit ", unit.file());
+      }
+    }
+    if (result.plan().has_assembled()) {
+      names.push_back(result.plan().assembled().artifact_file());
+    }
   } else if (kind == v1::BUILD) {
     names.push_back(result.build().object_file());
   } else if (kind == v1::ASSEMBLE) {
@@ -180,6 +211,7 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
   spec.set_kind(v1::PLAN);
   *spec.mutable_plan()->mutable_spec() = action.compile();
   *spec.mutable_plan()->mutable_target() = action.target();
+  spec.mutable_plan()->set_finish_small(true);
   addModelInputs(action.compile(), spec);
   return addTask(step, action, std::move(spec), "").status();
 }
@@ -189,7 +221,8 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
   // One process does both; its CPU time is filed under "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());
   notePhase(action, "import", plan.import_ms(), 0, 1);
-  notePhase(action, "plan", std::max(0.0, wall_ms - plan.import_ms()), task.cpu_ms(), 1);
+  const double later_ms = plan.build_ms() + plan.assemble_ms();
+  notePhase(action, "plan", std::max(0.0, wall_ms - plan.import_ms() - later_ms), task.cpu_ms(), 1);
   *action.mutable_plan() = fileDigest(task.result(), plan.plan_file());
   if (!plan.weights_file().empty()) {
     *action.mutable_weights() = fileDigest(task.result(), plan.weights_file());
@@ -201,9 +234,27 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     build.set_build_key(buildKey(digest.sha256(), step.rules.compiler_version));
     build.set_workload_hash(unit.workload_hash());
     build.set_summary(unit.summary());
-    if (units.emplace(build.build_key(), digest).second) {
-      TESSERA_TRY(requestObject(step, action, std::move(build), digest));
+    if (!units.emplace(build.build_key(), digest).second) {
+      continue;
     }
+    if (unit.object_file().empty()) {
+      TESSERA_TRY(requestObject(step, action, std::move(build), digest));
+      continue;
+    }
+    // The attempt could not know whether its object is there already; then that one stays, and counts as reused.
+    TESSERA_ASSIGN(const bool known, objectReady(step, action, build.build_key()));
+    if (known) {
+      action.set_builds_reused(action.builds_reused() + 1);
+    } else {
+      TESSERA_TRY(step.tx.putObject(build.build_key(), fileDigest(task.result(), unit.object_file())));
+    }
+    action.set_builds_done(action.builds_done() + 1);
+    *action.add_builds() = std::move(build);
+  }
+  if (plan.has_assembled()) {
+    notePhase(action, "build", plan.build_ms(), 0, action.builds_size());
+    notePhase(action, "assemble", plan.assemble_ms(), 0, 1);
+    return publish(step, action, task.result(), plan.assembled());
   }
   if (action.builds_done() == action.builds_size()) {
     return beginAssembly(step, action);
@@ -226,24 +277,8 @@ absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task) {
 }
 
 absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task) {
-  const v1::AssembleTaskResult& assembled = task.result().assemble();
-  const v1::Digest blob = fileDigest(task.result(), assembled.artifact_file());
-  v1::Artifact artifact;
-  artifact.set_id(blob.sha256());
-  *artifact.mutable_blob() = blob;
-  *artifact.mutable_manifest() = assembled.manifest();
-  artifact.set_job_id(action.job_id());
-  artifact.set_action_key(action.key());
-  artifact.set_create_time_us(step.now_us);
-  TESSERA_TRY(step.tx.putArtifact(artifact));
-  v1::CompileResult* result = action.mutable_result();
-  result->set_artifact_id(artifact.id());
-  *result->mutable_artifact() = blob;
-  result->set_workloads(action.builds_size());
-  result->set_workloads_reused(action.builds_reused());
   notePhase(action, "assemble", millis(task.end_time_us() - task.first_start_us()), task.cpu_ms(), 1);
-  *action.mutable_progress() = progressOf("assemble", 1, 1);
-  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
+  return publish(step, action, task.result(), task.result().assemble());
 }
 
 }  // namespace tessera::server

@@ -4,8 +4,9 @@
 #include "server/scheduler/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// A compile action's way: PLAN, then one BUILD for each distinct unit without an object, then ASSEMBLE.
-/// Each function takes a DONE task with the result its worker handed in.
+/// A compile action's way: PLAN, then one BUILD for each distinct unit without an object, then ASSEMBLE. A small model
+/// is built and assembled in the attempt that plans it; a crash there, and the next attempt plans alone. Each function
+/// takes a DONE task with the result its worker handed in.
 namespace tessera::server {
 
 /// Adds what reading a model takes to a task's inputs: the model and its external data.

@@ -12,6 +12,9 @@
 namespace tessera::server {
 namespace {
 
+constexpr int64_t kInlineFileBytes = 64 << 10;  // an input up to this size travels with the lease ...
+constexpr int64_t kInlineBytes = 512 << 10;     // ... as long as they are not more together
+
 absl::Status notRegistered(const std::string& worker_id) {
   return absl::FailedPreconditionError(absl::StrCat("worker ", worker_id, " is not registered; call RegisterWorker"));
 }
@@ -227,7 +230,30 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     worker.set_state(stateOf(worker, step.now_us));
     return step.tx.putWorker(worker);
   }));
+  if (response.has_lease()) {
+    addInputs(*response.mutable_lease());
+  }
   return response;
+}
+
+void Scheduler::addInputs(v1::Lease& lease) {
+  int64_t left = kInlineBytes;
+  for (const v1::Digest& digest : lease.task().inputs()) {
+    if (digest.size_bytes() > std::min(left, kInlineFileBytes)) {
+      continue;
+    }
+    v1::BlobBytes input;
+    *input.mutable_digest() = digest;
+    // Where it fails, the worker asks for the blob and hears why.
+    const absl::Status read = blobs_.get(digest.sha256(), 0, 0, [&](std::string_view chunk) {
+      input.mutable_data()->append(chunk);
+      return absl::OkStatus();
+    });
+    if (read.ok()) {
+      left -= digest.size_bytes();
+      *lease.add_inputs() = std::move(input);
+    }
+  }
 }
 
 bool Scheduler::tasksWait() {

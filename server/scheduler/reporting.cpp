@@ -1,6 +1,8 @@
 #include <spdlog/spdlog.h>
 
+#include <future>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/canonical.h"
@@ -149,7 +151,8 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
     TESSERA_ASSIGN(task, reader.getTask(request.task_id()));
     return absl::OkStatus();
   }));
-  v1::TaskResult result = request.result();
+  std::vector<v1::Digest> stored;
+  TESSERA_ASSIGN(v1::TaskResult result, keepInline(request.result(), stored));
   if (!result.has_failure()) {
     if (const std::string problem = resultProblem(task.spec().kind(), result); !problem.empty()) {
       result.mutable_failure()->set_reason(v1::Failure::INTERNAL);
@@ -161,7 +164,39 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
   if (result.has_failure() && wantsReproducer(result.failure().reason())) {
     reproducer = storeReproducer(task.spec());
   }
-  return transact([&](Step& step) { return file(step, request, result, reproducer); });
+  return transact([&](Step& step) -> absl::Status {
+    for (const v1::Digest& digest : stored) {
+      TESSERA_TRY(step.tx.putBlob(digest));
+    }
+    return file(step, request, result, reproducer);
+  });
+}
+
+absl::StatusOr<v1::TaskResult> Scheduler::keepInline(const v1::TaskResult& result, std::vector<v1::Digest>& stored) {
+  v1::TaskResult kept = result;
+  std::vector<std::future<absl::StatusOr<v1::Digest>>> puts;
+  for (v1::OutputFile& file : *kept.mutable_files()) {
+    if (!file.data().empty()) {
+      // At the same time: the disk's syncs are what takes long, and it does several at once.
+      puts.push_back(std::async(
+          std::launch::async,
+          [this, data = std::move(*file.mutable_data()), digest = file.digest()]() -> absl::StatusOr<v1::Digest> {
+            TESSERA_ASSIGN(v1::Digest put, blobs_.put(data));
+            if (put.sha256() != digest.sha256() || put.size_bytes() != digest.size_bytes()) {
+              return absl::InvalidArgumentError(
+                  absl::StrCat("a file's data has SHA-256 ", put.sha256(), ", not ", digest.sha256()));
+            }
+            return put;
+          }));
+      file.clear_data();
+    }
+  }
+  for (auto& put : puts) {
+    auto digest = put.get();
+    TESSERA_TRY(digest.status());
+    stored.push_back(*std::move(digest));
+  }
+  return kept;
 }
 
 }  // namespace tessera::server

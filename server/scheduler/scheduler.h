@@ -80,6 +80,10 @@ class Scheduler {
   absl::Status transact(const std::function<absl::Status(Step&)>& body);
   absl::Status findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids);
   absl::Status endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&));
+  /// Stores the content of the small files that a report carries; the answer is the result without it.
+  absl::StatusOr<v1::TaskResult> keepInline(const v1::TaskResult& result, std::vector<v1::Digest>& stored);
+  /// Puts small inputs into the lease.
+  void addInputs(v1::Lease& lease);
   /// Stores what is needed to run the task again; an empty digest when that is not possible.
   v1::Digest storeReproducer(const v1::TaskSpec& spec);
 

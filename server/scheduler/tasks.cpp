@@ -94,6 +94,9 @@ absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
   if (failure.reason() == v1::Failure::CRASHED) {
     addOnce(*task.mutable_crashed_on(), task.worker_id());
   }
+  if (entry.attempts == Attempts::kCrash && task.spec().has_plan()) {
+    task.mutable_spec()->mutable_plan()->set_finish_small(false);  // which step it was will show
+  }
   return entry.fault == Fault::kWorker ? noteFault(step, task.worker_id(), failure.message()) : absl::OkStatus();
 }
 

@@ -34,6 +34,27 @@ v1::TaskResult FakeWork::plan(const v1::PlanTask& task) const {
   return result;
 }
 
+void FakeWork::finish(const v1::PlanTask& task, v1::TaskResult& result) const {
+  v1::AssembleTask assembly;
+  assembly.set_name(task.spec().name());
+  const auto digestOf = [&](const std::string& name) {
+    for (const v1::OutputFile& file : result.files()) {
+      if (file.name() == name) return file.digest();
+    }
+    return v1::Digest();
+  };
+  *assembly.mutable_plan() = digestOf("plan.pb");
+  *assembly.mutable_weights() = digestOf("weights.bin");
+  for (auto& unit : *result.mutable_plan()->mutable_units()) {
+    unit.set_object_file(unit.file() + ".object");
+    addFile(result, unit.object_file(), "object of " + get_(digestOf(unit.file())));
+    *assembly.add_objects() = digestOf(unit.object_file());
+  }
+  const v1::TaskResult assembled = assemble(assembly);
+  *result.mutable_plan()->mutable_assembled() = assembled.assemble();
+  *result.add_files() = assembled.files(0);
+}
+
 v1::TaskResult FakeWork::assemble(const v1::AssembleTask& task) const {
   v1::TaskResult result;
   std::string bytes = "artifact " + get_(task.plan()) + get_(task.weights());
@@ -66,6 +87,9 @@ v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
   switch (task.kind()) {
     case v1::PLAN:
       result = plan(task.plan());
+      if (finishes_small && task.plan().finish_small() && result.plan().units_size() <= 1) {
+        finish(task.plan(), result);
+      }
       break;
     case v1::BUILD:
       addFile(result, "object.pb", "object of " + get_(task.build().unit()));

@@ -17,8 +17,11 @@ class FakeWork {
   FakeWork(Get get, Put put) : get_(std::move(get)), put_(std::move(put)) {}
 
   v1::TaskResult run(const v1::TaskSpec& task) const;
+  /// Whether a plan of at most one unit is built and assembled in the same attempt, where that is wanted.
+  bool finishes_small = false;
 
  private:
+  void finish(const v1::PlanTask& task, v1::TaskResult& result) const;
   v1::TaskResult plan(const v1::PlanTask& task) const;
   v1::TaskResult assemble(const v1::AssembleTask& task) const;
   v1::TaskResult analyze(const v1::AnalyzeTask& task) const;

@@ -1,9 +1,61 @@
+#include <chrono>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/pipeline.h"
 #include "workers/task/model_task.h"
 #include "workers/task/task_kinds.h"
 
 namespace tessera::worker {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What is as small as this costs less to build here than to hand on: an attempt of its own takes some 20 ms, and
+// there is too little to share among workers.
+constexpr size_t kSmallUnits = 2;
+constexpr int64_t kSmallFlops = 10'000'000;
+
+bool isSmall(const compiler::PlanResult& planned) {
+  int64_t flops = 0;
+  for (const v1::Workload& workload : planned.plan.workloads()) flops += workload.flops();
+  return planned.units.size() <= kSmallUnits && flops <= kSmallFlops;
+}
+
+double millisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// Builds every unit and assembles the artifact, as tasks of their own would, and adds it all to the result.
+absl::Status finish(const TaskContext& task, compiler::PlanResult& planned, v1::TaskResult& result) {
+  v1::PlanTaskResult& plan = *result.mutable_plan();
+  compiler::AssembleRequest request;
+  request.name = task.spec().plan().spec().name();
+  request.artifact_path = task.output("artifact.tsra");
+  if (planned.has_weights) request.weights_path = task.output("weights.bin");
+  auto start = Clock::now();
+  for (size_t i = 0; i < planned.units.size(); ++i) {
+    auto built = compiler::build(planned.units[i]);
+    if (!built.ok()) return built.status();
+    const std::string name = absl::StrCat("object-", i, ".pb");
+    if (absl::Status status = writeOutput(task, name, *built, result); !status.ok()) return status;
+    plan.mutable_units(static_cast<int>(i))->set_object_file(name);
+    request.objects.push_back(*std::move(built));
+  }
+  plan.set_build_ms(millisecondsSince(start));
+  start = Clock::now();
+  request.plan = std::move(planned.plan);
+  auto manifest = compiler::assemble(request);
+  if (!manifest.ok()) return manifest.status();
+  plan.mutable_assembled()->set_artifact_file("artifact.tsra");
+  *plan.mutable_assembled()->mutable_manifest() = *std::move(manifest);
+  result.add_files()->set_name("artifact.tsra");
+  plan.set_assemble_ms(millisecondsSince(start));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   const v1::PlanTask& spec = task.spec().plan();
@@ -31,6 +83,9 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
     unit.set_file(absl::StrCat("unit-", i, ".pb"));
     unit.set_summary(planned->plan.workloads(static_cast<int>(i)).summary());
     if (absl::Status status = writeOutput(task, unit.file(), build, result); !status.ok()) return status;
+  }
+  if (spec.finish_small() && isSmall(*planned)) {
+    if (absl::Status status = finish(task, *planned, result); !status.ok()) return status;
   }
   return result;
 }

@@ -106,6 +106,9 @@ class FakeServer::Workers : public v1::WorkerService::Service {
     const std::lock_guard lock(state_.mutex);
     State::Task& task = state_.tasks[request->task_id()];
     task.reports.push_back(*request);
+    for (const v1::OutputFile& file : request->result().files()) {
+      if (!file.data().empty()) state_.blobs[file.digest().sha256()] = file.data();
+    }
     state_.changed.notify_all();
     return task.report_status;
   }
