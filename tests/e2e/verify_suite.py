@@ -80,8 +80,11 @@ def what_is_skipped_is_named(service):
     kernels = [step for step in steps if step["step"] == "kernel"]
     check(kernels and all("another architecture" in step["skipped"] for step in kernels), kernels[:1])
     check(all(not step["skipped"] for step in steps if step["step"] != "kernel"), "the rest needs no such host")
-    text = service.cli("compile", model_path("matmul:m=1999,k=1999,n=1999"), "--verify", "--target", "host", "--shape",
-                       "a=1999x1999", "-o", service.scratch("large.tsra"), expect=None, timeout=LIMIT_S)
+    large = "matmul:m=1999,k=1999,n=1999"
+    flags = [word for name, shape in shapes_of(model_inputs(large, 1)).items()
+             for word in ("--shape", f"{name}={'x'.join(map(str, shape))}")]
+    text = service.cli("compile", model_path(large), "--verify", "--target", "host", *flags, "-o",
+                       service.scratch("large.tsra"), expect=None, timeout=LIMIT_S)
     check_equal(text.code, 0, text)
     check("not verified: import" in text.out and "operations" in text.out, text)
 
