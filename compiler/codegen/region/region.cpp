@@ -127,15 +127,15 @@ class RegionBuilder {
         layout.elements = llvm::cast<mlir::MemRefType>(root.getType()).getNumElements();
   }
 
-  /// Strides without room between the rows, and the elements of all of it.
-  std::pair<llvm::SmallVector<int64_t>, int64_t> dense(mlir::Value root) const {
+  /// Strides without room between the rows.
+  llvm::SmallVector<int64_t> dense(mlir::Value root) const {
     llvm::SmallVector<int64_t> strides;
     int64_t stride = 1;
     for (int c = nests_.coordinates.at(root).size() - 1; c >= 0; --c) {
       strides.insert(strides.begin(), stride);
       stride *= geometry_.largestBox(root, c);
     }
-    return {strides, stride};
+    return strides;
   }
 
   /// Strides that make a difference: of coordinates with one place there is none.
@@ -150,7 +150,7 @@ class RegionBuilder {
       const ScratchLayout& layout = layouts_[root];
       const auto writer = written_by_.find(root);
       if (writer == written_by_.end() || layout.whole ||
-          effective(root, layout.strides) == effective(root, dense(root).first))
+          effective(root, layout.strides) == effective(root, dense(root)))
         continue;
       region_.strides.push_back(writer->second);
       region_.strides.back().strides = effective(root, layout.strides);
@@ -172,7 +172,7 @@ class RegionBuilder {
           continue;
         ++used;
         ScratchLayout& layout = layouts_[root];
-        const llvm::SmallVector<int64_t> least = effective(root, dense(root).first);
+        const llvm::SmallVector<int64_t> least = effective(root, dense(root));
         llvm::SmallVector<int64_t> strides(stage.strides().begin(), stage.strides().end());
         bool fits = !layout.whole && strides.size() == least.size() && strides != least;
         int64_t elements = 1;  // of the coordinates within
