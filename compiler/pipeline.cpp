@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/front_door.h"
@@ -12,6 +11,8 @@
 #include "compiler/merge_variants.h"
 #include "compiler/model_format.h"
 #include "compiler/model_view.h"
+#include "compiler/schedule/pins.h"
+#include "compiler/schedules.h"
 #include "compiler/specializations.h"
 #include "compiler/target/target.h"
 #include "compiler/verification/graph_check.h"
@@ -46,80 +47,36 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
   progress(message);
 }
 
-v1::BuildUnit unitOf(const v1::Workload& workload, const v1::Target& target, const v1::CompileOptions& options) {
-  v1::BuildUnit unit;
-  unit.set_workload_hash(workload.hash());
-  unit.set_symbol(workload.symbol());
-  unit.set_ir(workload.ir());
-  *unit.mutable_code() = target.code();
-  *unit.mutable_registers() = target.registers();
-  *unit.mutable_memory() = target.memory();
-  unit.set_verify(options.verify());
-  return unit;
-}
-
-/// Schedules of the distinct workloads of all variants, each decided once.
-class Schedules {
- public:
-  Schedules(const v1::Target& target, const v1::CompileOptions& options)
-      : target_(target), options_(options), scalar_(options.opt_level() == kPlainLoops) {}
-
-  /// In the slices that are proposed. Those of a rewritten convolution are a wish: a result that cannot be cut so is
-  /// computed stage by stage. Errors: as defaultSchedule.
-  absl::StatusOr<v1::Schedule> of(const v1::Workload& workload) {
-    if (auto known = known_.find(workload.hash()); known != known_.end()) return known->second;
-    const v1::BuildUnit unit = unitOf(workload, target_, options_);
-    absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit, {.slices = workload.slices(), .scalar = scalar_});
-    if (!schedule.ok() && workload.has_slices() && absl::StartsWith(workload.algorithm(), "winograd"))
-      schedule = defaultSchedule(unit, {.scalar = scalar_});
-    if (schedule.ok()) known_.emplace(workload.hash(), *schedule);
-    return schedule;
-  }
-
-  /// Whether code generation can run every workload that has slices: its answer for the first that it cannot.
-  absl::Status runsSliced(const v1::Plan& plan) {
-    for (const v1::Workload& workload : plan.workloads())
-      if (workload.has_slices())
-        if (absl::Status status = of(workload).status(); !status.ok()) return status;
-    return absl::OkStatus();
-  }
-
- private:
-  const v1::Target& target_;
-  const v1::CompileOptions& options_;
-  bool scalar_;
-  std::map<std::string, v1::Schedule> known_;
-};
-
-/// Takes over the decisions on slices from a plan that was given up.
-void declineSlices(const v1::GraphReport& given_up, const absl::Status& why, v1::GraphReport& report) {
-  for (v1::Decision decision : given_up.decisions()) {
-    if (decision.kind() != "fuse-chain" && decision.kind() != "tile-region") continue;
-    if (decision.taken()) {
-      decision.set_taken(false);
-      const double sliced = decision.cost();
-      decision.set_cost(decision.alternative_cost());
-      decision.set_alternative_cost(sliced);
-      decision.set_reason(
-          absl::StrCat(decision.reason(),
-                       "; not taken, as code generation refuses slices of this model: ", failureOf(why).message()));
-    }
-    *report.add_decisions() = std::move(decision);
-  }
-}
-
-/// The same model once more: planning consumes it. The record of its nodes stays with the first one.
-ImportedModel copyOf(ImportedModel& model) {
-  auto& [module, inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, graph] = model;
-  return {module->clone(), inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, {}};
-}
-
 /// Puts the workload into a failure that does not name a place itself.
 absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status) {
   v1::Failure failure = failureOf(status);
   if (failure.node().empty()) failure.set_node(workload.summary());
   failure.set_message(absl::StrCat("workload ", workload.symbol(), " (", workload.summary(), "): ", failure.message()));
   return failureStatus(failure);
+}
+
+/// What keeps code generation from running fused groups slice by slice.
+absl::StatusOr<std::vector<GraphChoices::Refused>> refusedSlices(const PlannedGraph& graph, Schedules& schedules) {
+  std::vector<const v1::Workload*> sliced;
+  for (const v1::Workload& workload : graph.plan.workloads())
+    if (workload.has_slices()) sliced.push_back(&workload);
+  schedules.decideAll(sliced, {});
+  std::vector<GraphChoices::Refused> refused;
+  for (const v1::Workload* workload : sliced) {
+    const absl::Status status = schedules.of(*workload).status();
+    if (status.ok()) continue;
+    const auto choices = graph.fused.find(workload->hash());
+    if (choices == graph.fused.end() || schedules.isPinned(*workload)) return inWorkload(*workload, status);
+    for (const v1::Choice& choice : choices->second)
+      refused.push_back({choice, std::string(failureOf(status).message())});
+  }
+  return refused;
+}
+
+/// The same model once more: planning consumes it. The record of its nodes stays with the first one.
+ImportedModel copyOf(ImportedModel& model) {
+  auto& [module, inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, graph] = model;
+  return {module->clone(), inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, {}};
 }
 
 /// Says in a failure which of several variants it is about.
@@ -145,7 +102,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // Once for each variant; what they have in common comes together behind it.
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
   VariantMerger merger;
-  Schedules schedules(target, request.spec.options());
+  Schedules schedules(target, request.spec, request.pins);
   for (const Bindings& bindings : *variants) {
     // 1. Import: untrusted bytes become linalg on tensors.
     const Stopwatch import_time;
@@ -159,23 +116,27 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
     const Stopwatch graph_time;
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
-    std::optional<ImportedModel> again;
-    if (optimized) again = copyOf(*model);
     std::optional<verification::GraphCheck> check;
     if (request.spec.options().verify()) check.emplace();
-    const GraphOptions options{.winograd = optimized,
-                               .chains = optimized ? request.merging : fusion::Merging::kNever,
-                               .observer = check ? &*check : nullptr};
-    absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
-    if (!graph.ok()) return inVariant(bindings, count, graph.status());
-    if (absl::Status status = schedules.runsSliced(graph->plan); again && !status.ok()) {
-      // What slices cannot be is known when code is planned: once more without them, and said so.
-      const v1::GraphReport first = graph->plan.report();
-      GraphOptions unsliced = options;
-      unsliced.chains = fusion::Merging::kNever;
-      graph = planGraph(*std::move(again), target, unsliced);
+    GraphOptions options{.winograd = optimized,
+                         .chains = optimized ? request.merging : fusion::Merging::kNever,
+                         .observer = check ? &*check : nullptr,
+                         .pins = choicesOf(request.pins, variantText(model->inputs))};
+    absl::StatusOr<PlannedGraph> graph;
+    while (true) {
+      ImportedModel again = copyOf(*model);
+      graph = planGraph(*std::move(model), target, options);
       if (!graph.ok()) return inVariant(bindings, count, graph.status());
-      declineSlices(first, status, *graph->plan.mutable_report());
+      // What slices cannot be is known when code is planned: once more without those, and said so.
+      auto refused = refusedSlices(*graph, schedules);
+      if (!refused.ok()) return inVariant(bindings, count, refused.status());
+      if (refused->empty()) break;
+      options.refused.insert(options.refused.end(), refused->begin(), refused->end());
+      model = std::move(again);
+    }
+    if (request.spec.pin_use() == v1::WHOLE_PLAN) {
+      if (absl::Status status = allPinned(graph->plan.report(), options.pins); !status.ok())
+        return inVariant(bindings, count, status);
     }
     if (check) graph->plan.mutable_report()->mutable_verified()->Assign(check->steps().begin(), check->steps().end());
     graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
@@ -191,14 +152,20 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
 
   // 3. Loops: a schedule for each distinct workload.
   const int total = result.plan.workloads_size();
+  std::vector<const v1::Workload*> workloads;
+  for (const v1::Workload& workload : result.plan.workloads()) workloads.push_back(&workload);
+  schedules.decideAll(workloads, [&](int done, int open, const v1::Workload& workload) {
+    report(progress, "plan", total - open + done, total, workload.summary());
+  });
   for (v1::Workload& workload : *result.plan.mutable_workloads()) {
-    report(progress, "plan", static_cast<int>(result.units.size()), total, workload.summary());
-    v1::BuildUnit& unit = result.units.emplace_back(unitOf(workload, target, request.spec.options()));
+    v1::BuildUnit& unit = result.units.emplace_back(schedules.unitOf(workload));
     absl::StatusOr<v1::Schedule> schedule = schedules.of(workload);
     if (!schedule.ok()) return inWorkload(workload, schedule.status());
     *unit.mutable_schedule() = *schedule;
     *workload.mutable_schedule() = *std::move(schedule);
   }
+
+  if (absl::Status status = schedules.finish(*result.plan.mutable_report()); !status.ok()) return status;
 
   // 4. Weights: folded and laid out by now, written where the kernels will find them.
   result.has_weights = result.plan.weights_bytes() > 0;

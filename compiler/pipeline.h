@@ -31,6 +31,7 @@ struct PlanRequest {
   std::string weights_path;                                 ///< where the weights section is written; empty: nowhere
   bool describe_model = false;                              ///< whether PlanResult.model is wanted
   fusion::Merging merging = fusion::Merging::kWhereItPays;  ///< of chains and regions
+  v1::Pins pins = {};  ///< decisions to take over; spec.pin_use says what is made of them
 };
 
 struct PlanResult {
@@ -45,6 +46,9 @@ struct PlanResult {
 /// Imports the model and takes every decision: fused groups, layouts, schedules, memory plan; for each variant that the
 /// specification asks for (compiler/specializations.h), in one plan. Equal requests give equal bytes, also when they
 /// name their specializations in another order.
+/// Pinned decisions are followed, the others decided around them. Errors: INVALID_SCHEDULE that names the place, or the
+/// workload and the path of its tile, for a pin that cannot be followed or that nothing of the model asks for. Trees
+/// that are suggested only are followed where they can be: a Decision of kind "schedule" for each.
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress);
 
 /// Every node of a model that plan() would refuse, and why, without compiling it. What the model lacks is the answer,

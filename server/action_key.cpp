@@ -129,6 +129,15 @@ v1::KeyComponent externalDataComponent(const v1::CompileSpec& spec) {
   return result;
 }
 
+v1::KeyComponent pinsComponent(const v1::CompileSpec& spec) {
+  const std::string& digest = spec.pins().sha256();
+  const char* use = spec.pin_use() == v1::WHOLE_PLAN    ? "whole plan"
+                    : spec.pin_use() == v1::SUGGESTIONS ? "suggestions"
+                                                        : "pins";
+  return component("pins", absl::StrCat(digest, ":", digest.empty() ? "" : use),
+                   digest.empty() ? "none" : absl::StrCat(use, " ", digest.substr(0, 12)));
+}
+
 v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
   v1::CompileOptions options = spec.options();
   if (options.opt_level() == 0) {
@@ -150,6 +159,7 @@ ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const
       specializationsComponent(spec),
       fixedInputsComponent(spec),
       optionsComponent(spec),
+      pinsComponent(spec),
       externalDataComponent(spec),
       component("compiler", compiler_version, compiler_version),
       component("schema", std::to_string(kSchemaVersion), std::to_string(kSchemaVersion)),

@@ -110,6 +110,12 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   spec.mutable_options()->set_verify(true);
   differs(spec, sampleTarget(), "1.0", "options");
   spec = sampleSpec();
+  spec.mutable_pins()->set_sha256(std::string(64, 'e'));
+  differs(spec, sampleTarget(), "1.0", "pins");
+  v1::CompileSpec whole = spec;
+  whole.set_pin_use(v1::WHOLE_PLAN);
+  EXPECT_NE(actionKey(whole, sampleTarget(), "1.0").key, actionKey(spec, sampleTarget(), "1.0").key);
+  spec = sampleSpec();
   (*spec.mutable_external_data())["weights.bin"].set_sha256(std::string(64, 'd'));
   differs(spec, sampleTarget(), "1.0", "external_data");
   differs(sampleSpec(), sampleTarget(), "1.1", "compiler");

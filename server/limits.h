@@ -26,6 +26,7 @@ struct Limits {
   static constexpr int kMaxRank = 32;
   static constexpr int64_t kMaxDimension = int64_t{1} << 40;
   static constexpr int kMaxExternalFiles = 4096;
+  static constexpr int64_t kMaxPinsBytes = int64_t{64} << 20;  // of a file of decisions
   static constexpr int kMaxLocationLength = 1024;
   static constexpr int kMaxThreads = 1024;
   static constexpr int kMaxRepeat = 100'000;

@@ -168,6 +168,12 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
   TESSERA_TRY(checkRange("compile.options.opt_level", spec.options().opt_level(), 0, 2));
   TESSERA_TRY(checkSpecializations(spec));
   TESSERA_TRY(checkFixedInputs(spec, limits));
+  if (spec.has_pins()) {
+    TESSERA_TRY(checkDigest("compile.pins", spec.pins(), Limits::kMaxPinsBytes));
+  } else if (spec.pin_use() != v1::PIN_USE_UNSPECIFIED) {
+    return fieldError("compile.pin_use", "a use of no compile.pins", "the text of the pins as compile.pins");
+  }
+  TESSERA_TRY(checkRange("compile.pin_use", spec.pin_use(), 0, v1::PinUse_MAX));
   TESSERA_TRY(checkRange("compile.external_data (count)", static_cast<int64_t>(spec.external_data().size()), 0,
                          Limits::kMaxExternalFiles));
   for (const auto& [location, digest] : spec.external_data()) {

@@ -12,7 +12,8 @@
 #include "clients/cli/drawing/picture.h"
 #include "clients/cli/explanation_text.h"
 #include "clients/cli/output.h"
-#include "clients/cpp/digest.h"
+#include "clients/cpp/compile.h"
+#include "compiler/schedule/pins.h"
 #include "proto/plan_view.h"
 
 namespace tessera::client {
@@ -20,7 +21,7 @@ namespace {
 
 struct ExplainFlags {
   AnalysisFlags question;
-  std::string dot, svg;
+  std::string dot, svg, plan_out;
   bool key = false, nodes = false;
 };
 
@@ -61,6 +62,10 @@ int explain(CommandLine& line, const ExplainFlags& flags) {
       return reportError(status, line.json);
     }
   }
+  if (!flags.plan_out.empty()) {
+    absl::Status status = writeText(flags.plan_out, compiler::printPins(compiler::pinsOf(explanation->plan())));
+    if (!status.ok()) return reportError(status, line.json);
+  }
   std::cout << (line.json ? toJson(*explanation) + "\n" : explanationText(*explanation, flags.nodes));
   return 0;
 }
@@ -72,14 +77,8 @@ int explainKey(const CommandLine& line, const ModelFlags& flags) {
   if (absl::Status status = flags.fill(request); !status.ok()) return reportError(status, line.json);
   v1::ExplainKeyRequest explain;
   *explain.mutable_compile() = request.spec;
-  auto digest = cachedDigestOfFile(request.model_path, request.digest_cache);
-  if (!digest.ok()) return reportError(digest.status(), line.json);
-  *explain.mutable_compile()->mutable_model() = *digest;
-  for (const auto& [location, path] : request.external_data) {
-    auto external = cachedDigestOfFile(path, request.digest_cache);
-    if (!external.ok()) return reportError(external.status(), line.json);
-    (*explain.mutable_compile()->mutable_external_data())[location] = *external;
-  }
+  if (auto files = nameFiles(request, *explain.mutable_compile()); !files.ok())
+    return reportError(files.status(), line.json);
   auto answer = (*channel)->call((*channel)->jobs(), &v1::JobService::Stub::ExplainKey, explain);
   if (!answer.ok()) return reportError(answer.status(), line.json);
   if (line.json) {
@@ -112,6 +111,8 @@ void addExplainCommand(CommandLine& line) {
                     "list every node of the model and every decision, not only sums and what differs");
   command->add_option("--dot", flags->dot, "also draw both graphs into this file, for Graphviz");
   command->add_option("--svg", flags->svg, "also draw both graphs into this file, for a browser");
+  command->add_option("--plan-out", flags->plan_out,
+                      "also write every decision into this file, to edit and give to --pin or --plan");
   command->add_flag("--key", flags->key,
                     "explain the cache key instead: its components, and which differ from the nearest earlier request");
   command->footer("MODEL may be a .tsra file: then its fused groups, schedules and memory plan are shown.");

@@ -22,6 +22,17 @@ void ModelFlags::addTo(CLI::App* command) {
   command->add_option("--name", name, "what to call it (the model's stem)");
   command->add_option("--external-data", external_data, "LOCATION=FILE for tensors kept outside the model");
   command->add_option("-O,--opt-level", opt_level, "1 plain loops, 2 full")->check(CLI::Range(0, 2));
+  CLI::Option* pin = command->add_option("--pin", pins,
+                                         "take over the decisions in this file (`explain --plan-out`); the others are "
+                                         "made around them");
+  CLI::Option* whole =
+      command->add_option("--plan", plan, "replay this file: it has to decide everything")->excludes(pin);
+  command
+      ->add_option("--suggest", suggestions,
+                   "follow the schedules in this file (`tune`, `records --best-out`) where the model has such "
+                   "workloads")
+      ->excludes(pin)
+      ->excludes(whole);
 }
 
 absl::Status ModelFlags::fill(CompileRequest& request) const {
@@ -52,6 +63,12 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
                           : ending == ".onnx" && !format.empty() ? v1::ONNX
                                                                  : v1::MODEL_FORMAT_UNSPECIFIED);
   request.spec.mutable_options()->set_opt_level(opt_level);
+  for (const auto& [path, use] :
+       {std::pair{&pins, v1::PINS}, {&plan, v1::WHOLE_PLAN}, {&suggestions, v1::SUGGESTIONS}}) {
+    if (path->empty()) continue;
+    request.pins_path = *path;
+    request.spec.set_pin_use(use);
+  }
   return absl::OkStatus();
 }
 

@@ -20,9 +20,10 @@ struct ModelFlags {
   std::vector<std::string> external_data;  ///< "location=file"
   std::string format;                      ///< empty: the file name's ending decides
   int opt_level = 0;
+  std::string pins, plan, suggestions;  ///< files of decisions: some, all, or what may be of use
 
   void addTo(CLI::App* command);
-  /// Fills spec, model_path, external_data and digest_cache.
+  /// Fills spec, model_path, external_data, pins_path and digest_cache.
   absl::Status fill(CompileRequest& request) const;
 };
 

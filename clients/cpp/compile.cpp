@@ -30,32 +30,46 @@ bool terminal(v1::Job::State state) {
 
 }  // namespace
 
+absl::StatusOr<std::map<std::string, std::string>> nameFiles(const CompileRequest& request, v1::CompileSpec& spec) {
+  std::map<std::string, std::string> files;
+  auto name = [&](const std::string& path, v1::Digest& digest) {
+    auto found = cachedDigestOfFile(path, request.digest_cache);
+    if (!found.ok()) return found.status();
+    files[found->sha256()] = path;
+    digest = *std::move(found);
+    return absl::OkStatus();
+  };
+  if (absl::Status status = name(request.model_path, *spec.mutable_model()); !status.ok()) return status;
+  for (const auto& [location, path] : request.external_data) {
+    absl::Status status = name(path, (*spec.mutable_external_data())[location]);
+    if (!status.ok()) return status;
+  }
+  if (!request.pins_path.empty()) {
+    if (absl::Status status = name(request.pins_path, *spec.mutable_pins()); !status.ok()) return status;
+  }
+  return files;
+}
+
 absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileRequest& request,
                                               const TransferProgress& upload_progress) {
   UploadedCompile uploaded;
   v1::CreateJobRequest& create = uploaded.create;
   auto start = Clock::now();
   *create.mutable_compile() = request.spec;
-  auto model = cachedDigestOfFile(request.model_path, request.digest_cache);
-  if (!model.ok()) return model.status();
-  *create.mutable_compile()->mutable_model() = *model;
-  std::map<std::string, std::string> files{{model->sha256(), request.model_path}};
+  auto files = nameFiles(request, *create.mutable_compile());
+  if (!files.ok()) return files.status();
+  const v1::CompileSpec& spec = create.compile();
   v1::FindMissingBlobsRequest find;
-  *find.add_digests() = *model;
-  for (const auto& [location, path] : request.external_data) {
-    auto digest = cachedDigestOfFile(path, request.digest_cache);
-    if (!digest.ok()) return digest.status();
-    (*create.mutable_compile()->mutable_external_data())[location] = *digest;
-    files[digest->sha256()] = path;
-    *find.add_digests() = *digest;
-  }
+  *find.add_digests() = spec.model();
+  for (const auto& [location, digest] : spec.external_data()) *find.add_digests() = digest;
+  if (spec.has_pins()) *find.add_digests() = spec.pins();
   uploaded.times.digest_ms = millisecondsSince(start);
 
   start = Clock::now();
   auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);
   if (!missing.ok()) return missing.status();
   for (const v1::Digest& digest : missing->missing()) {
-    absl::Status status = uploadFile(channel, files.at(digest.sha256()), digest, upload_progress);
+    absl::Status status = uploadFile(channel, files->at(digest.sha256()), digest, upload_progress);
     if (!status.ok()) return status;
   }
   uploaded.times.upload_ms = millisecondsSince(start);

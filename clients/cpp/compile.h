@@ -14,7 +14,8 @@ namespace tessera::client {
 struct CompileRequest {
   std::string model_path;
   std::map<std::string, std::string> external_data;  ///< location in the model -> local file
-  v1::CompileSpec spec;                              ///< model and external_data are filled in from the paths
+  std::string pins_path;                             ///< decisions to take over; empty: none
+  v1::CompileSpec spec;                              ///< model, external_data and pins are filled in from the paths
   std::string request_id;                            ///< empty: one is made
   int64_t queue_timeout_us = 0;
   int64_t run_timeout_us = 0;
@@ -37,6 +38,9 @@ struct CompileOutcome {
 };
 
 using EventFn = std::function<void(const v1::JobEvent&)>;
+
+/// Fills in the digests of the request's files; the files by digest.
+absl::StatusOr<std::map<std::string, std::string>> nameFiles(const CompileRequest& request, v1::CompileSpec& spec);
 
 /// A request whose files the server has.
 struct UploadedCompile {

@@ -87,7 +87,9 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("fold-constants", foldConstants(main, &model.weights));
   count("absorb-transposes", absorbTransposes(main));
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
-  LayoutReport layouts = assignLayouts(main, target);
+  GraphChoices choices(options.pins, options.refused);
+  LayoutReport layouts = assignLayouts(main, target, choices);
+  if (!choices.status().ok()) return choices.status();
   count("assign-layouts", layouts.operations);
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
@@ -99,7 +101,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   WinogradReport winograd;
   if (options.winograd) {
-    winograd = applyWinograd(main, target);
+    winograd = applyWinograd(main, target, choices);
     count("winograd", winograd.rewritten);
     count("fold-constants", foldConstants(main, &model.weights));
   }
@@ -112,9 +114,11 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   std::vector<Group> groups = formGroups(main);
   std::vector<v1::Decision> chains;
   if (options.chains != fusion::Merging::kNever) {
-    chains = fuseChains(groups, target, options.chains);
-    for (v1::Decision& decision : tileRegions(groups, target, options.chains)) chains.push_back(std::move(decision));
+    chains = fuseChains(groups, target, choices, options.chains);
+    for (v1::Decision& decision : tileRegions(groups, target, choices, options.chains))
+      chains.push_back(std::move(decision));
   }
+  if (absl::Status status = choices.finish(); !status.ok()) return status;
   absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups));
   if (!planned.ok()) return planned.status();
   if (options.observer) observed = options.observer->planned(*planned);
@@ -129,6 +133,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   }
   for (v1::Decision& decision : chains) *planned->plan.mutable_report()->add_decisions() = std::move(decision);
+  for (const v1::Choice& choice : choices.all()) *planned->plan.mutable_report()->add_choices() = choice;
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
   return planned;
 }

@@ -1,7 +1,12 @@
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/choices.h"
 #include "compiler/import/import.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
@@ -16,7 +21,8 @@ struct PlannedGraph {
     int64_t offset = 0;
     Weight weight;
   };
-  std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64
+  std::vector<PlacedWeight> weights;                     ///< ascending offsets, each a multiple of 64
+  std::map<std::string, std::vector<v1::Choice>> fused;  ///< workload hash -> the choices that its slices came of
 };
 
 /// Sees the graph as it was imported, after each rewrite that changed it, and what was planned of it. An error ends
@@ -34,6 +40,8 @@ struct GraphOptions {
   /// Which chains and regions are merged; code generation runs them slice by slice.
   fusion::Merging chains = fusion::Merging::kWhereItPays;
   GraphObserver* observer = nullptr;
+  std::vector<v1::Choice> pins = {};                ///< taken over, or INVALID_SCHEDULE with the place
+  std::vector<GraphChoices::Refused> refused = {};  ///< chains and regions that stay apart
 };
 
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.

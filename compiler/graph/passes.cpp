@@ -107,10 +107,14 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t lanes) {
        v1::Target target;
        target.mutable_registers()->set_vector_bits(static_cast<int32_t>(lanes * 32));
-       return assignLayouts(main, target).operations;
+       GraphChoices choices;
+       return assignLayouts(main, target, choices).operations;
      }},
     {"tessera-winograd", "Compute 3x3 convolutions in Winograd's domain where that pays",
-     [](FuncOp main, int64_t lanes) { return applyWinograd(main, referenceTarget(lanes)).rewritten; }},
+     [](FuncOp main, int64_t lanes) {
+       GraphChoices choices;
+       return applyWinograd(main, referenceTarget(lanes), choices).rewritten;
+     }},
     {"tessera-outline-groups", "Show the fused groups as functions",
      [](FuncOp main, int64_t) { return outlineGroups(main); }},
 };

@@ -284,11 +284,15 @@ absl::Status readTile(Line& line, v1::Tile& tile) {
 
 class Parser {
  public:
-  absl::StatusOr<v1::Schedule> parse(const std::string& text) {
-    int number = 0;
+  explicit Parser(TextPlace place) : place_(place) {}
+
+  absl::StatusOr<v1::Schedule> parse(absl::string_view text) {
+    int number = place_.line;
     for (absl::string_view each : absl::StrSplit(text, '\n')) {
-      Line line(++number, each);
+      Line line(number++, each);
       if (line.empty()) continue;
+      if (line.indent() < static_cast<size_t>(place_.indent))
+        return line.faultAhead("indented too little", absl::StrCat("at least ", place_.indent, " blanks"));
       if (absl::Status status = read(line); !status.ok()) return status;
     }
     return std::move(schedule_);
@@ -296,13 +300,14 @@ class Parser {
 
  private:
   absl::Status read(Line& line) {
-    if (line.indent() == 0 && line.take("vectors")) {
+    const size_t indent = line.indent() - static_cast<size_t>(place_.indent);
+    if (indent == 0 && line.take("vectors")) {
       int32_t bits = 0;
       absl::Status status = takeNumber(line, bits);
       schedule_.set_vector_bits(bits);
       return status.ok() ? ended(line) : status;
     }
-    if (line.indent() == 0 && line.take("fused")) {
+    if (indent == 0 && line.take("fused")) {
       while (!line.done()) {
         v1::Fusion* fusion = schedule_.add_fused();
         absl::Status status = takeList(line, '+', [&](absl::string_view word) {
@@ -315,9 +320,10 @@ class Parser {
       }
       return absl::OkStatus();
     }
-    const size_t depth = line.indent() / 2;
-    if (line.indent() % 2 != 0 || depth > open_.size())
-      return line.faultAhead("indented too far", absl::StrCat("at most ", 2 * open_.size(), " blanks, two a level"));
+    const size_t depth = indent / 2;
+    if (indent % 2 != 0 || depth > open_.size())
+      return line.faultAhead("indented too far",
+                             absl::StrCat("at most ", place_.indent + 2 * open_.size(), " blanks, two a level"));
     if (depth > kMostDepth)
       return line.faultAhead("nested too deeply", absl::StrCat("at most ", kMostDepth, " levels"));
     open_.resize(depth);
@@ -348,17 +354,18 @@ class Parser {
     v1::Tile* tile;
     v1::Stage* stage;
   };
+  TextPlace place_;
   v1::Schedule schedule_;
   std::vector<Open> open_;  ///< what the next line may belong to, outermost first
 };
 
 }  // namespace
 
-absl::StatusOr<v1::Schedule> parseSchedule(const std::string& text) {
+absl::StatusOr<v1::Schedule> parseSchedule(absl::string_view text, TextPlace place) {
   if (text.size() > kMostBytes)
     return failureStatus(v1::Failure::INVALID_SCHEDULE,
                          absl::StrCat("schedule: ", text.size(), " bytes, accepted: at most ", kMostBytes));
-  return Parser().parse(text);
+  return Parser(place).parse(text);
 }
 
 }  // namespace tessera::compiler

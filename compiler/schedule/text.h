@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tessera/v1/schedule.pb.h"
 
 /// The printed form of tile trees: one tile a line, children indented by two blanks, TileFlow's notation for loops.
@@ -22,10 +23,16 @@ std::string printSchedule(const v1::Schedule& schedule);
 /// One tile without its children.
 std::string printTileLine(const v1::Tile& tile);
 
+/// Where a tree's text stands in a longer one: faults name lines and columns of that.
+struct TextPlace {
+  int line = 1;    ///< of the first line
+  int indent = 0;  ///< blanks before every line
+};
+
 /// Reads what printSchedule writes; blank lines and what follows '#' are left out. Says nothing of whether the tree
 /// holds (validate.h). The text is untrusted.
 /// Fails with INVALID_SCHEDULE; the message names the line and the column at fault, what was found and what is
 /// accepted.
-absl::StatusOr<v1::Schedule> parseSchedule(const std::string& text);
+absl::StatusOr<v1::Schedule> parseSchedule(absl::string_view text, TextPlace place = {});
 
 }  // namespace tessera::compiler

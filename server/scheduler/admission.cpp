@@ -71,6 +71,9 @@ absl::StatusOr<v1::Artifact> requireArtifact(storage::Reader& reader, storage::B
 
 absl::Status requireModel(storage::Reader& reader, storage::BlobStore& blobs, const v1::CompileSpec& spec) {
   TESSERA_TRY(requireBlob(reader, blobs, spec.model(), "compile.model"));
+  if (spec.has_pins()) {
+    TESSERA_TRY(requireBlob(reader, blobs, spec.pins(), "compile.pins"));
+  }
   for (const auto& [location, digest] : spec.external_data()) {
     TESSERA_TRY(requireBlob(reader, blobs, digest, absl::StrCat("compile.external_data[", location, "]")));
   }

@@ -173,6 +173,9 @@ void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec) {
   for (const auto& [location, digest] : external) {
     *spec.add_inputs() = digest;
   }
+  if (compile.has_pins()) {
+    *spec.add_inputs() = compile.pins();
+  }
 }
 
 absl::Status beginCompile(Step& step, const v1::Action& action) {

@@ -7,13 +7,14 @@ from suite import check, check_equal
 TOLERANCE = 1e-4  # of the output's largest magnitude
 
 
-def matches(service, oracle, spec, batch, timeout=300, target="host", arguments=()):
-    """Every output of the model at this batch is within TOLERANCE of ONNX Runtime's; `arguments` are those of run."""
+def matches(service, oracle, spec, batch, timeout=300, target="host", arguments=(), flags=()):
+    """Every output of the model at this batch is within TOLERANCE of ONNX Runtime's; `arguments` are those of run,
+    `flags` those of compile."""
     arrays = model_inputs(spec, batch)
     session = oracle.load(model_path(spec))
     expected, _ = session.run(arrays)
     session.close()
-    compiled = service.compile(model_path(spec), shapes_of(arrays), target=target, timeout=timeout)
+    compiled = service.compile(model_path(spec), shapes_of(arrays), *flags, target=target, timeout=timeout)
     outputs, _ = service.run(compiled.artifact, arrays, *arguments)
     compiled.artifact.unlink()
     check_equal(sorted(outputs), sorted(expected), "outputs")

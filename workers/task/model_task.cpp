@@ -1,5 +1,11 @@
 #include "workers/task/model_task.h"
 
+#include <fstream>
+#include <iterator>
+
+#include "compiler/schedule/pins.h"
+#include "proto/failure.h"
+
 namespace tessera::worker {
 
 absl::StatusOr<compiler::PlanRequest> planRequestFor(const TaskContext& task, const v1::CompileSpec& spec,
@@ -14,6 +20,16 @@ absl::StatusOr<compiler::PlanRequest> planRequestFor(const TaskContext& task, co
     auto path = task.input(digest.sha256());
     if (!path.ok()) return path.status();
     request.external_data[location] = *path;
+  }
+  if (spec.has_pins()) {
+    auto path = task.input(spec.pins().sha256());
+    if (!path.ok()) return path.status();
+    std::ifstream file(*path, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (!file) return failureStatus(v1::Failure::WORKER_FAULT, "cannot read the file of pins");
+    auto pins = compiler::parsePins(text);
+    if (!pins.ok()) return pins.status();
+    request.pins = *std::move(pins);
   }
   return request;
 }

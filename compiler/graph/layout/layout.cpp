@@ -1,7 +1,10 @@
 #include "compiler/graph/layout/layout.h"
 
+#include <cmath>
+
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/layout/layout_choices.h"
 #include "compiler/graph/layout/layout_decisions.h"
 #include "compiler/graph/layout/layout_graph.h"
 
@@ -271,12 +274,18 @@ int LayoutWriter::run() {
 
 }  // namespace
 
-LayoutReport assignLayouts(mlir::func::FuncOp main, const v1::Target& target) {
+LayoutReport assignLayouts(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices) {
   LayoutReport report;
   const LayoutPrices prices(target);
   const LayoutGraph graph(main, prices);
   if (graph.nodes().empty()) return report;
-  const Labelling labelling = solveLabelling(graph.problem(), graph.starts());
+  const std::vector<AnchorLayouts> anchors = anchorsOf(graph, choices);
+  std::vector<std::vector<int>> starts = graph.starts();
+  const LabellingProblem problem = pinLayouts(anchors, graph, starts, choices);
+  const Labelling labelling = solveLabelling(problem, starts);
+  if (std::isinf(labelling.cost)) refuseTogether(anchors, choices);
+  if (!choices.status().ok()) return report;
+  recordLayouts(anchors, graph, labelling, choices);
   report.exact = labelling.exact;
   report.transforms_before = graph.transformsBefore();
   report.decisions = explainLayouts(graph, labelling);

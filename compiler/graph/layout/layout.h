@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compiler/graph/choices.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
@@ -27,7 +28,10 @@ struct LayoutReport {
 /// that reads a flattened activation to the order of its layout. Grouped convolutions keep blocks within a group;
 /// a channel shuffle is an access function between two layouts. After Liu et al., "Optimizing CNN Model Inference on
 /// CPUs", USENIX ATC 2019, section 3.3, with the labelling solved by elimination.
-LayoutReport assignLayouts(mlir::func::FuncOp main, const v1::Target& target);
+///
+/// Choices of kind "layout", one for each anchor: the layouts of its activations in the order of its operands, results
+/// last. Those that are pinned are given, the rest is the cheapest around them.
+LayoutReport assignLayouts(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices);
 
 /// Transforms of activations that remain: each moves a whole tensor.
 int countLayoutTransforms(mlir::func::FuncOp main);

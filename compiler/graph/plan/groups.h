@@ -14,6 +14,7 @@ struct Group {
   std::vector<mlir::Operation*> ops;
   std::vector<mlir::Value> results;
   std::optional<v1::ChainTiling> chain;  ///< several products that run slice by slice (fuse_chains)
+  v1::Choice choice = {};                ///< with `chain`: what it came of
 };
 
 /// Cuts `main` into groups, in the order in which they can run.

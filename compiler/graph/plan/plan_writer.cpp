@@ -123,6 +123,7 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   WorkloadFacts facts = describeWorkload(function);
   CanonicalWorkload canonical = canonicalizeWorkload(function);
   auto [it, inserted] = workload_of_.try_emplace(canonical.hash, result_.plan.workloads_size());
+  if (outlined.chain) result_.fused[canonical.hash].push_back(outlined.choice);
   if (!inserted) return it->second;
   v1::Workload* workload = result_.plan.add_workloads();
   workload->set_hash(canonical.hash);

@@ -34,7 +34,9 @@ class FuseChainsPass : public mlir::PassWrapper<FuseChainsPass, mlir::OperationP
     auto main = getOperation().lookupSymbol<mlir::func::FuncOp>("main");
     if (!main) return;
     std::vector<Group> groups = formGroups(main);
-    std::vector<v1::Decision> decisions = regions_ ? tileRegions(groups, target()) : fuseChains(groups, target());
+    GraphChoices choices;
+    std::vector<v1::Decision> decisions =
+        regions_ ? tileRegions(groups, target(), choices) : fuseChains(groups, target(), choices);
     for (const v1::Decision& decision : decisions) {
       llvm::outs() << decision.kind() << (decision.taken() ? " taken: " : " declined: ") << decision.reason() << "\n";
     }

@@ -22,6 +22,7 @@ namespace {
 using mlir::Operation;
 
 constexpr int kMostRowGroups = 2;
+constexpr char kChainChoice[] = "fuse-chain";
 
 /// A product, or a convolution; a pool is neither.
 bool multiplies(Operation* op) {
@@ -43,6 +44,7 @@ struct Link {
 struct Candidate {
   std::vector<int> groups;
   std::vector<Operation*> views;
+  std::string place = {}, pinned = {}, refusal = {};  // of decide()
 };
 
 struct Decided {
@@ -52,10 +54,11 @@ struct Decided {
 
 class ChainFuser {
  public:
-  ChainFuser(std::vector<Group>& groups, const v1::Target& target, fusion::ChainMachine machine,
+  ChainFuser(std::vector<Group>& groups, const v1::Target& target, fusion::ChainMachine machine, GraphChoices& choices,
              fusion::Merging merging)
       : groups_(groups),
         machine_(std::move(machine)),
+        choices_(choices),
         merging_(merging),
         rows_(registerRows(target.registers().vector_count())) {
     for (auto [id, group] : llvm::enumerate(groups)) {
@@ -77,15 +80,19 @@ class ChainFuser {
   int movementBefore(int group) const;
   std::vector<Candidate> withMovement(const Candidate& candidate) const;
   void find(int from);
-  void decide(const Candidate& candidate);
+  void decide(Candidate candidate);
   absl::StatusOr<Decided> price(const Candidate& candidate);
   void decline(const Candidate& candidate, std::string reason);
   void declineWinograd(const Candidate& candidate);
   v1::Decision record(const Candidate& candidate) const;
+  void ask(Candidate& candidate);
+  bool takes(const Candidate& candidate, const fusion::ChainDecision& decision) const;
+  void refuse(const Candidate& candidate, const std::string& why);
   void merge();
 
   std::vector<Group>& groups_;
   fusion::ChainMachine machine_;
+  GraphChoices& choices_;
   fusion::Merging merging_;
   int64_t rows_;
   llvm::DenseMap<Operation*, int> group_of_;
@@ -190,7 +197,7 @@ void ChainFuser::find(int from) {
     if (ends && llvm::any_of(candidate.groups, [&](int group) { return winograd(group); })) {
       return declineWinograd(candidate);
     }
-    if (ends) return decide(candidate);
+    if (ends) return decide(std::move(candidate));
     if (!rowsOnly(link.reader)) return;
   }
 }
@@ -201,7 +208,7 @@ v1::Decision ChainFuser::record(const Candidate& candidate) const {
     for (Operation* op : groups_[group].ops) locations.push_back(op->getLoc());
   }
   v1::Decision decision;
-  decision.set_kind("fuse-chain");
+  decision.set_kind(kChainChoice);
   decision.set_place(nodeNames(locations));
   decision.set_unit("us");
   return decision;
@@ -283,32 +290,65 @@ absl::StatusOr<Decided> ChainFuser::price(const Candidate& candidate) {
 bool isSliced(const fusion::ChainDecision& decision) { return decision.slices && decision.slices->slices > 1; }
 double gainOf(const fusion::ChainDecision& decision) { return decision.unfused_seconds - decision.fused_seconds; }
 
-void ChainFuser::decide(const Candidate& candidate) {
+void ChainFuser::ask(Candidate& candidate) {
+  candidate.place = choices_.place(kChainChoice, record(candidate).place());
+  candidate.pinned = choices_.pinned(kChainChoice, candidate.place);
+  candidate.refusal = choices_.refusal(kChainChoice, candidate.place);
+  if (!candidate.pinned.empty() && candidate.pinned != kFused && candidate.pinned != kApart)
+    choices_.refuse(kChainChoice, candidate.place, "no such choice", absl::StrCat(kFused, ", ", kApart));
+  if (candidate.pinned == kFused && !candidate.refusal.empty()) refuse(candidate, candidate.refusal);
+}
+
+void ChainFuser::refuse(const Candidate& candidate, const std::string& why) {
+  choices_.refuse(kChainChoice, candidate.place, why, kApart);
+}
+
+bool ChainFuser::takes(const Candidate& candidate, const fusion::ChainDecision& decision) const {
+  if (!isSliced(decision) || candidate.pinned == kApart || !candidate.refusal.empty()) return false;
+  return decision.fuse || merging_ == fusion::Merging::kWhereverItCan || candidate.pinned == kFused;
+}
+
+void ChainFuser::decide(Candidate candidate) {
+  ask(candidate);
   Candidate chosen = candidate;
   absl::StatusOr<Decided> best = price(candidate);
-  auto takes = [&](const fusion::ChainDecision& decision) {
-    return (decision.fuse || merging_ == fusion::Merging::kWhereverItCan) && isSliced(decision);
-  };
-  const std::vector<Candidate> longer_ones = withMovement(candidate);
-  for (const Candidate& longer : longer_ones) {
+  for (Candidate& longer : withMovement(candidate)) {
+    ask(longer);
+    if (candidate.pinned == kApart && longer.pinned.empty()) continue;
     absl::StatusOr<Decided> other = price(longer);
-    if (!other.ok() || !takes(other->decision)) continue;
-    if (best.ok() && takes(best->decision) && gainOf(best->decision) >= gainOf(other->decision)) continue;
+    if (!other.ok() || !takes(longer, other->decision)) {
+      if (longer.pinned == kFused)
+        refuse(longer, other.ok() ? "one slice would run on one core" : std::string(other.status().message()));
+      continue;
+    }
+    const bool better =
+        !best.ok() || !takes(chosen, best->decision) || gainOf(best->decision) < gainOf(other->decision);
+    if (chosen.pinned == kFused || (longer.pinned != kFused && !better)) continue;
     best = std::move(other);
     chosen = longer;
   }
+  if (candidate.pinned == kFused && !(best.ok() && takes(chosen, best->decision)))
+    refuse(candidate, best.ok() ? "one slice would run on one core" : std::string(best.status().message()));
   if (!best.ok()) return decline(candidate, std::string(best.status().message()));
   const fusion::ChainDecision& decision = best->decision;
   v1::Decision shown = record(chosen);
   shown.set_reason(decision.reason);
-  const bool fuse = takes(decision);
-  if (decision.fuse && !fuse) shown.set_reason(absl::StrCat(decision.reason, ": one slice would run on one core"));
+  const bool fuse = takes(chosen, decision);
+  shown.set_place(chosen.place);
+  if (!chosen.refusal.empty()) {
+    shown.set_reason(absl::StrCat(decision.reason, "; not taken, as code generation refuses it: ", chosen.refusal));
+  } else if (!chosen.pinned.empty() && fuse != (decision.fuse && isSliced(decision))) {
+    shown.set_reason(absl::StrCat(decision.reason, "; pinned"));
+  } else if (decision.fuse && !fuse) {
+    shown.set_reason(absl::StrCat(decision.reason, ": one slice would run on one core"));
+  }
   const bool priced = decision.slices.has_value();
   shown.set_taken(fuse);
   const double fused = priced ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
   shown.set_cost(fuse ? fused : apart);
   shown.set_alternative_cost(fuse ? apart : fused);
   decisions_.push_back(std::move(shown));
+  if (!fuse) choices_.made(kChainChoice, chosen.place, kApart, chosen.refusal);
   if (fuse) taken_.push_back({std::move(chosen), *std::move(best), decisions_.size() - 1});
 }
 
@@ -335,6 +375,8 @@ v1::ChainTiling tilingOf(const Decided& decided) {
 void ChainFuser::merge() {
   // The largest gain first; the earlier one of equal ones.
   std::ranges::sort(taken_, [](const Taken& a, const Taken& b) {
+    const bool pinned_a = a.candidate.pinned == kFused, pinned_b = b.candidate.pinned == kFused;
+    if (pinned_a != pinned_b) return pinned_a;
     const double gain_a = gainOf(a.decided.decision), gain_b = gainOf(b.decided.decision);
     return gain_a != gain_b ? gain_a > gain_b : a.decision < b.decision;
   });
@@ -348,8 +390,11 @@ void ChainFuser::merge() {
       decision.set_cost(decision.alternative_cost());
       decision.set_alternative_cost(fused);
       decision.set_reason(absl::StrCat(decision.reason(), ": a part of it belongs to a chain that gains more"));
+      choices_.made(kChainChoice, taken.candidate.place, kApart);
+      if (taken.candidate.pinned == kFused) refuse(taken.candidate, "a part of it belongs to another pinned chain");
       continue;
     }
+    choices_.made(kChainChoice, taken.candidate.place, kFused);
     for (int group : members) used[group] = true;
     // The last one's place: by then all that the others read has been written.
     Group& last = groups_[members.back()];
@@ -358,6 +403,7 @@ void ChainFuser::merge() {
     }
     last.ops = std::move(taken.decided.chain.ops);
     last.chain = tilingOf(taken.decided);
+    last.choice = choices_.all().back();
   }
   std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
 }
@@ -372,10 +418,11 @@ std::vector<v1::Decision> ChainFuser::run() {
 
 }  // namespace
 
-std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target, fusion::Merging merging) {
+std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices,
+                                     fusion::Merging merging) {
   absl::StatusOr<fusion::ChainMachine> machine = fusion::chainMachineOf(target);
   if (!machine.ok()) return {};
-  return ChainFuser(groups, target, *std::move(machine), merging).run();
+  return ChainFuser(groups, target, *std::move(machine), choices, merging).run();
 }
 
 }  // namespace tessera::compiler

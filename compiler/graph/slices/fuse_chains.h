@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/choices.h"
 #include "compiler/graph/plan/groups.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
@@ -17,7 +18,9 @@ namespace tessera::compiler {
 /// Candidates are linked by a value that only the next group reads, through plain views, with at most two groups of
 /// rows (softmax, elementwise) in between. Where candidates overlap, the larger gain wins. A target that states no
 /// clock or fewer than two memory levels decides nothing.
-std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target,
+///
+/// Choices of kind "fuse-chain": "apart" for the products covers them with what moves their operands as well.
+std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices,
                                      fusion::Merging merging = fusion::Merging::kWhereItPays);
 
 }  // namespace tessera::compiler

@@ -64,11 +64,13 @@ std::optional<fusion::RegionMachine> machineFor(const v1::Target& target, const 
   return machine;
 }
 
+constexpr char kRegionChoice[] = "tile-region";
+
 class RegionMerger {
  public:
   RegionMerger(std::vector<Group>& groups, const fusion::RegionGraph& graph, const fusion::RegionMachine& machine,
-               fusion::Merging merging)
-      : groups_(groups), graph_(graph), machine_(machine), merging_(merging) {}
+               GraphChoices& choices, fusion::Merging merging)
+      : groups_(groups), graph_(graph), machine_(machine), choices_(choices), merging_(merging) {}
 
   void consider(const fusion::Region& region);
   std::vector<v1::Decision> finish();
@@ -85,6 +87,7 @@ class RegionMerger {
   std::vector<Group>& groups_;
   const fusion::RegionGraph& graph_;
   const fusion::RegionMachine& machine_;
+  GraphChoices& choices_;
   fusion::Merging merging_;
   std::vector<v1::Decision> decisions_;
 };
@@ -154,8 +157,10 @@ void RegionMerger::consider(const fusion::Region& region) {
     for (Operation* op : groups_[node].ops) locations.push_back(op->getLoc());
   }
   v1::Decision decision;
-  decision.set_kind("tile-region");
-  decision.set_place(nodeNames(locations));
+  decision.set_kind(kRegionChoice);
+  decision.set_place(choices_.place(kRegionChoice, nodeNames(locations)));
+  const std::string pinned = choices_.pinned(kRegionChoice, decision.place());
+  const std::string refusal = choices_.refusal(kRegionChoice, decision.place());
   decision.set_unit("us");
   const auto [apart, bytes] = alone(region);
   const double gain = 1 - region.seconds / apart;
@@ -165,9 +170,19 @@ void RegionMerger::consider(const fusion::Region& region) {
       region.seconds * 1e6, region.traffic_bytes / 1e6, apart * 1e6, bytes / 1e6);
   absl::StatusOr<Group> group = merged(region, bytes);
   const bool pays = gain >= kLeastRegionGain && region.traffic_bytes < bytes;
-  decision.set_taken(group.ok() && (pays || merging_ == fusion::Merging::kWhereverItCan));
+  const bool wanted = pinned.empty() ? pays || merging_ == fusion::Merging::kWhereverItCan : pinned == kFused;
+  decision.set_taken(group.ok() && wanted && refusal.empty());
+  if (!pinned.empty() && pinned != kFused && pinned != kApart)
+    choices_.refuse(kRegionChoice, decision.place(), "no such choice", absl::StrCat(kFused, ", ", kApart));
   if (!group.ok()) {
     absl::StrAppend(&reason, ": ", group.status().message());
+    if (pinned == kFused)
+      choices_.refuse(kRegionChoice, decision.place(), std::string(group.status().message()), kApart);
+  } else if (!refusal.empty()) {
+    absl::StrAppend(&reason, "; not taken, as code generation refuses it: ", refusal);
+    if (pinned == kFused) choices_.refuse(kRegionChoice, decision.place(), refusal, kApart);
+  } else if (!pinned.empty() && (pinned == kFused) != pays) {
+    absl::StrAppend(&reason, "; pinned");
   } else if (!decision.taken()) {
     absl::StrAppendFormat(&reason, ": a gain of %.1f %%, %s", 100 * gain,
                           gain < kLeastRegionGain
@@ -177,7 +192,9 @@ void RegionMerger::consider(const fusion::Region& region) {
   decision.set_reason(std::move(reason));
   decision.set_cost((decision.taken() ? region.seconds : apart) * 1e6);
   decision.set_alternative_cost((decision.taken() ? apart : region.seconds) * 1e6);
+  choices_.made(kRegionChoice, decision.place(), decision.taken() ? kFused : kApart, refusal);
   if (decision.taken()) {
+    group->choice = choices_.all().back();
     for (int node : region.nodes) groups_[node].ops.clear();
     groups_[region.nodes.back()] = *std::move(group);
   }
@@ -191,7 +208,8 @@ std::vector<v1::Decision> RegionMerger::finish() {
 
 }  // namespace
 
-std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Target& target, fusion::Merging merging) {
+std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices,
+                                      fusion::Merging merging) {
   if (groups.size() < 2) return {};
   const fusion::RegionGraph graph = regionGraphOf(groups);
   const std::optional<fusion::RegionMachine> machine = machineFor(target, graph);
@@ -199,7 +217,7 @@ std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Targ
   auto plan =
       fusion::planRegions(graph, *machine, {.nodes = kMostRegionNodes, .cuts = kMostCuts, .regions = kMostRegions});
   if (!plan.ok()) return {};
-  RegionMerger merger(groups, graph, *machine, merging);
+  RegionMerger merger(groups, graph, *machine, choices, merging);
   for (const fusion::Region& region : plan->regions) merger.consider(region);
   return merger.finish();
 }

@@ -254,25 +254,40 @@ v1::Decision decisionFor(Candidate candidate, double direct, const WinogradAlgor
   return decision;
 }
 
+constexpr char kAlgorithmChoice[] = "algorithm";
+
+std::string acceptedAlgorithms() {
+  std::string text = kDirect;
+  for (const WinogradAlgorithm& algorithm : winogradAlgorithms()) text += std::string(", ") + algorithm.name;
+  return text;
+}
+
 }  // namespace
 
-WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target) {
+WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices) {
   WinogradReport report;
   const WinogradPrices prices(target);
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     std::optional<Candidate> candidate = candidateOf(op);
     if (!candidate) continue;
     const double direct = prices.direct(candidate->shape);
+    const std::string place = choices.place(kAlgorithmChoice, nameOf(op.getLoc()));
+    const std::string pinned = choices.pinned(kAlgorithmChoice, place);
     const WinogradAlgorithm* best = nullptr;
     WinogradPrice price;
+    bool wanted = false;
     for (const WinogradAlgorithm& algorithm : winogradAlgorithms()) {
       const WinogradPrice mine = prices.of(candidate->shape, algorithm);
-      if (best && mine.total() >= price.total()) continue;
+      if (wanted || (best && mine.total() >= price.total() && pinned != algorithm.name)) continue;
       best = &algorithm;
       price = mine;
+      wanted = pinned == algorithm.name;
     }
-    const bool taken = price.total() < kWorthwhile * direct;
+    if (!pinned.empty() && !wanted && pinned != kDirect)
+      choices.refuse(kAlgorithmChoice, place, "no such algorithm", acceptedAlgorithms());
+    const bool taken = wanted || (pinned.empty() && price.total() < kWorthwhile * direct);
     report.decisions.push_back(decisionFor(*candidate, direct, *best, price, taken));
+    choices.made(kAlgorithmChoice, place, taken ? best->name : kDirect);
     if (!taken) continue;
     Writer(*candidate, *best, price.slice_rows, report.rewritten++).run(direct - price.total());
   }

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compiler/graph/choices.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
@@ -24,8 +25,9 @@ struct WinogradReport {
 ///
 /// The filters U = G g G^T depend on weights alone; foldConstants evaluates them. Extents that m does not divide are
 /// computed in whole blocks from an input padded further, and cut. What followed the convolution follows y.
+/// Choices of kind "algorithm", one for each convolution that could be rewritten.
 /// Accuracy against direct sums is stated in this room's README.
-WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target);
+WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices);
 
 /// Gives results that are computed in slices and padded a border that ends where a slice does. Behind sharePads.
 int alignSlices(mlir::func::FuncOp main);

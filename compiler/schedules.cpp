@@ -1,0 +1,150 @@
+#include "compiler/schedules.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/codegen.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr int32_t kPlainLoops = 1;  // CompileOptions.opt_level
+
+absl::Status fault(const std::string& message, const std::string& node, const std::string& fix) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_SCHEDULE);
+  failure.set_message(message);
+  failure.set_node(node);
+  failure.set_fix(fix);
+  return failureStatus(failure);
+}
+
+}  // namespace
+
+Schedules::Schedules(const v1::Target& target, const v1::CompileSpec& spec, const v1::Pins& pins)
+    : target_(target), spec_(spec) {
+  for (const v1::Pins::PinnedWorkload& pin : pins.workloads()) pins_.emplace(pin.hash(), &pin.schedule());
+}
+
+v1::BuildUnit Schedules::unitOf(const v1::Workload& workload) const {
+  v1::BuildUnit unit;
+  unit.set_workload_hash(workload.hash());
+  unit.set_symbol(workload.symbol());
+  unit.set_ir(workload.ir());
+  *unit.mutable_code() = target_.code();
+  *unit.mutable_registers() = target_.registers();
+  *unit.mutable_memory() = target_.memory();
+  unit.set_verify(spec_.options().verify());
+  return unit;
+}
+
+absl::StatusOr<v1::Schedule> Schedules::decide(const v1::Workload& workload, std::string& suggestion) const {
+  v1::BuildUnit unit = unitOf(workload);
+  if (const auto pin = pins_.find(workload.hash()); pin != pins_.end()) {
+    *unit.mutable_schedule() = *pin->second;
+    const absl::Status status = checkSchedule(unit);
+    if (status.ok()) return *pin->second;
+    if (!suggests()) return status;
+    suggestion = failureOf(status).message();
+  }
+  if (spec_.pin_use() == v1::WHOLE_PLAN)
+    return fault(absl::StrCat("the plan has no schedule for it (", workload.hash(), ")"), workload.summary(),
+                 "give the plan of this model, target and shapes, or pin what it has with --pin");
+  const bool scalar = spec_.options().opt_level() == kPlainLoops;
+  absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit, {.slices = workload.slices(), .scalar = scalar});
+  if (!schedule.ok() && workload.has_slices() && absl::StartsWith(workload.algorithm(), "winograd"))
+    schedule = defaultSchedule(unit, {.scalar = scalar});
+  return schedule;
+}
+
+absl::StatusOr<v1::Schedule> Schedules::of(const v1::Workload& workload) {
+  if (auto known = known_.find(workload.hash()); known != known_.end()) return known->second.schedule;
+  std::string refusal;
+  absl::StatusOr<v1::Schedule> schedule = decide(workload, refusal);
+  return known_.try_emplace(workload.hash(), Known{std::move(schedule), workload.summary(), refusal})
+      .first->second.schedule;
+}
+
+void Schedules::decideAll(const std::vector<const v1::Workload*>& workloads,
+                          const std::function<void(int done, int total, const v1::Workload&)>& done) {
+  std::vector<const v1::Workload*> open;
+  std::set<std::string> seen;
+  for (const v1::Workload* workload : workloads)
+    if (!known_.contains(workload->hash()) && seen.insert(workload->hash()).second) open.push_back(workload);
+  const auto total = static_cast<int>(open.size());
+  std::mutex mutex;
+  int next = 0, finished = 0;
+  auto work = [&] {
+    while (true) {
+      const v1::Workload* workload = nullptr;
+      {
+        const std::lock_guard lock(mutex);
+        if (next == total) return;
+        workload = open[static_cast<size_t>(next++)];
+      }
+      std::string refusal;
+      absl::StatusOr<v1::Schedule> schedule = decide(*workload, refusal);
+      const std::lock_guard lock(mutex);
+      known_.try_emplace(workload->hash(), Known{std::move(schedule), workload->summary(), refusal});
+      if (done) done(++finished, total, *workload);
+    }
+  };
+  const auto threads = std::min<int>(total, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  std::vector<std::jthread> others;
+  for (int thread = 1; thread < threads; ++thread) others.emplace_back(work);
+  work();
+}
+
+absl::Status Schedules::finish(v1::GraphReport& report) const {
+  for (const auto& [hash, schedule] : pins_) {
+    const auto known = known_.find(hash);
+    if (suggests() && known != known_.end()) {
+      v1::Decision& decision = *report.add_decisions();
+      decision.set_kind("schedule");
+      decision.set_place(hash);
+      decision.set_taken(known->second.refusal.empty());
+      decision.set_reason(
+          absl::StrCat(known->second.summary, ": ", decision.taken() ? "the suggested tree" : known->second.refusal));
+    }
+    if (suggests() || known != known_.end()) continue;
+    return fault(absl::StrCat("pinned workload ", hash, ": the model has no such workload for this target and shapes"),
+                 hash,
+                 "remove it; `tessera explain MODEL --plan-out FILE` writes those that there are. Another choice of "
+                 "layout, algorithm or fusion makes other workloads");
+  }
+  return absl::OkStatus();
+}
+
+std::vector<v1::Choice> choicesOf(const v1::Pins& pins, const std::string& variant) {
+  std::map<std::pair<std::string, std::string>, v1::Choice> chosen;
+  for (const v1::Choice& choice : pins.choices()) {
+    const std::pair key{choice.kind(), choice.place()};
+    if (choice.variant() == variant) {
+      chosen[key] = choice;
+    } else if (choice.variant().empty()) {
+      chosen.emplace(key, choice);
+    }
+  }
+  std::vector<v1::Choice> result;
+  for (auto& [key, choice] : chosen) result.push_back(std::move(choice));
+  return result;
+}
+
+absl::Status allPinned(const v1::GraphReport& report, const std::vector<v1::Choice>& pins) {
+  std::set<std::pair<std::string, std::string>> known;
+  for (const v1::Choice& pin : pins) known.emplace(pin.kind(), pin.place());
+  for (const v1::Choice& choice : report.choices()) {
+    if (known.contains({choice.kind(), choice.place()})) continue;
+    return fault(absl::StrCat("the plan does not say ", choice.kind(), " at \"", choice.place(), "\""), choice.place(),
+                 "give the plan of this model, target and shapes, or pin what it has with --pin");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler
