@@ -37,6 +37,7 @@ void addTargetCommands(CommandLine& line);
 void addWorkerCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);
 void addCheckCommand(CommandLine& line);
+void addTuneCommand(CommandLine& line);
 void addOperatorCommand(CommandLine& line);
 
 /// "500ms", "30s", "5m", "1h30m" in microseconds. INVALID_ARGUMENT says what is accepted.

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   addTargetCommands(line);
   addWorkerCommand(line);
   addCheckCommand(line);
+  addTuneCommand(line);
   addExplainCommand(line);
   addOperatorCommand(line);
   try {

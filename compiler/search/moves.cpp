@@ -1,0 +1,166 @@
+#include "compiler/search/moves.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "compiler/schedule/words.h"
+
+namespace tessera::compiler::search {
+namespace {
+
+bool sums(const std::string& dimension) { return dimension.starts_with("r"); }
+
+int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent) {
+  if (extent.dimension() != kernel.vector_loop()) return extent.size();
+  return (extent.size() + kernel.lanes() - 1) / std::max(1, kernel.lanes());
+}
+
+/// Position of "i12" among the loops: tiles name them in that order.
+int numberOf(const std::string& dimension) { return std::atoi(dimension.c_str() + 1); }
+
+void orderPoints(v1::Kernel& kernel) {
+  std::vector<std::string> several;
+  for (const v1::Extent& extent : kernel.tile())
+    if (!sums(extent.dimension()) && pointsAlong(kernel, extent) > 1) several.push_back(extent.dimension());
+  std::vector<std::string> points;
+  for (const std::string& point : kernel.points())
+    if (std::ranges::find(several, point) != several.end()) points.push_back(point);
+  for (const std::string& point : several)
+    if (std::ranges::find(points, point) == points.end())
+      points.insert(!points.empty() && points.back() == kernel.vector_loop() ? points.end() - 1 : points.end(), point);
+  kernel.clear_points();
+  if (points.size() < 2) return;
+  for (const std::string& point : points) kernel.add_points(point);
+}
+
+void setExtent(v1::Kernel& kernel, const std::string& dimension, int64_t size) {
+  auto& tile = *kernel.mutable_tile();
+  const auto at = std::ranges::find(tile, dimension, &v1::Extent::dimension);
+  if (size == 1) {
+    if (at != tile.end()) tile.erase(at);
+  } else if (at != tile.end()) {
+    at->set_size(size);
+  } else {
+    v1::Extent* extent = tile.Add();
+    extent->set_dimension(dimension);
+    extent->set_size(size);
+    std::ranges::sort(tile, {}, [](const v1::Extent& each) { return numberOf(each.dimension()); });
+  }
+}
+
+/// Every leaf below, copies of stages included.
+void forEachLeaf(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, const std::function<void(v1::Tile&)>& fn) {
+  for (v1::Tile& tile : tiles) {
+    if (tile.has_kernel()) fn(tile);
+    forEachLeaf(*tile.mutable_children(), fn);
+    for (v1::Stage& stage : *tile.mutable_stages()) forEachLeaf(*stage.mutable_copies(), fn);
+  }
+}
+
+bool packs(const v1::Tile& tile, int nest, int operand) {
+  return tile.kernel().variant() == words::kPack && tile.kernel().nest() == nest && tile.kernel().operand() == operand;
+}
+
+void dropPacks(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, int nest, int operand) {
+  for (int at = tiles.size() - 1; at >= 0; --at) {
+    if (tiles[at].has_kernel() ? packs(tiles[at], nest, operand) : false) {
+      tiles.erase(tiles.begin() + at);
+    } else {
+      dropPacks(*tiles[at].mutable_children(), nest, operand);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t tileAlong(const v1::Kernel& kernel, const std::string& dimension) {
+  const auto at = std::ranges::find(kernel.tile(), dimension, &v1::Extent::dimension);
+  return at == kernel.tile().end() ? 1 : at->size();
+}
+
+bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size) {
+  v1::Kernel& kernel = *leaf.mutable_kernel();
+  const int64_t old = tileAlong(kernel, dimension);
+  if (size < 1 || size == old) return false;
+  auto& loops = *leaf.mutable_loops();
+  bool walked = false;
+  for (int at = loops.size() - 1; at >= 0; --at) {
+    v1::Loop& loop = loops[at];
+    if (loop.dimension() != dimension) continue;
+    if (loop.step() == old && !sums(dimension)) {
+      loop.set_step(size);
+      walked = true;
+      continue;
+    }
+    const int64_t tiles = std::max<int64_t>(1, loop.step() / size);
+    if (tiles == 1) {
+      loops.erase(loops.begin() + at);
+    } else {
+      loop.set_step(tiles * size);
+    }
+  }
+  // A tile that held the whole loop, cut: somebody has to walk its parts.
+  if (!walked && !sums(dimension) && size < old) {
+    v1::Loop* loop = loops.Add();
+    loop->set_dimension(dimension);
+    loop->set_step(size);
+  }
+  setExtent(kernel, dimension, size);
+  orderPoints(kernel);
+  return true;
+}
+
+void setPanels(v1::Schedule& schedule, v1::Tile& leaf, const std::string& dimension, int64_t old_size, int64_t size) {
+  for (const v1::Stage& stage : leaf.stages()) {
+    if (stage.layout() != words::kPanels || stage.along() != dimension) continue;
+    const int nest = leaf.kernel().nest(), operand = stage.operand();
+    forEachLeaf(*schedule.mutable_phases(), [&](v1::Tile& copy) {
+      if (!packs(copy, nest, operand)) return;
+      const std::vector<v1::Extent> extents(copy.kernel().tile().begin(), copy.kernel().tile().end());
+      for (const v1::Extent& extent : extents)
+        if (extent.size() == old_size) setTile(copy, extent.dimension(), size);
+    });
+  }
+}
+
+int64_t blockAlong(const v1::Tile& leaf, const std::string& dimension) {
+  const int64_t tile = tileAlong(leaf.kernel(), dimension);
+  for (const v1::Loop& loop : leaf.loops())
+    if (loop.dimension() == dimension && (loop.step() != tile || sums(dimension))) return loop.step();
+  return 0;
+}
+
+bool setBlock(v1::Tile& leaf, const std::string& dimension, int64_t step) {
+  auto& loops = *leaf.mutable_loops();
+  const int64_t old = blockAlong(leaf, dimension), tile = tileAlong(leaf.kernel(), dimension);
+  if (step == old || (step > 0 && (step % tile != 0 || step <= tile))) return false;
+  const auto block = std::ranges::find_if(
+      loops, [&](const v1::Loop& loop) { return loop.dimension() == dimension && loop.step() == old; });
+  if (old > 0) {
+    if (step > 0) {
+      block->set_step(step);
+    } else {
+      loops.erase(block);
+    }
+    return true;
+  }
+  const auto first_in_time = std::ranges::find_if(loops, [](const v1::Loop& loop) { return loop.unit().empty(); });
+  const auto position = static_cast<int>(first_in_time - loops.begin());
+  v1::Loop* made = loops.Add();
+  made->set_dimension(dimension);
+  made->set_step(step);
+  for (int at = loops.size() - 1; at > position; --at) loops.SwapElements(at, at - 1);
+  return true;
+}
+
+bool dropStage(v1::Schedule& schedule, v1::Tile& leaf, int index) {
+  const v1::Stage stage = leaf.stages(index);
+  if (stage.layout() == words::kStrided) return false;
+  const int nest = leaf.kernel().nest();
+  leaf.mutable_stages()->DeleteSubrange(index, 1);
+  if (!stage.within()) dropPacks(*schedule.mutable_phases(), nest, stage.operand());
+  return true;
+}
+
+}  // namespace tessera::compiler::search

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tessera/v1/schedule.pb.h"
+
+/// Changes of one tile of a tree that keep what depends on it consistent. Each returns whether there was anything to
+/// change; a tile is left in no defined state otherwise.
+namespace tessera::compiler::search {
+
+/// Iterations of the register tile along a loop; 1 where it is not named.
+int64_t tileAlong(const v1::Kernel& kernel, const std::string& dimension);
+
+/// Sets it: the loops that walk tiles follow, blocks stay multiples of them, points are those with several.
+bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size);
+
+/// The copies to panels of `leaf` along `dimension`: panels are as wide as the tile. `phases`: of the whole tree.
+void setPanels(v1::Schedule& schedule, v1::Tile& leaf, const std::string& dimension, int64_t old_size, int64_t size);
+
+/// Steps of the block loop along a dimension; `step` 0 leaves it out, and one that is not there is made outermost in
+/// time.
+bool setBlock(v1::Tile& leaf, const std::string& dimension, int64_t step);
+/// Steps of that loop; 0 where there is none.
+int64_t blockAlong(const v1::Tile& leaf, const std::string& dimension);
+
+/// Leaves out stage `index` of the leaf and the leaves that fill it.
+bool dropStage(v1::Schedule& schedule, v1::Tile& leaf, int index);
+
+}  // namespace tessera::compiler::search
