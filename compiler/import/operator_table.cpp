@@ -11,12 +11,16 @@
 namespace tessera::compiler {
 namespace {
 
+/// The only version there is of operator sets other than ONNX's own.
+constexpr int kVersionElsewhere = 1;
+
 v1::OperatorInfo infoOf(const Operator& op) {
   v1::OperatorInfo info;
   info.set_domain(op.domain);
   info.set_name(op.name);
   info.set_since_version(op.since);
-  info.set_until_version(op.until == INT_MAX && info.domain().empty() ? kNewestOpset : op.until);
+  const int newest = info.domain().empty() ? kNewestOpset : kVersionElsewhere;
+  info.set_until_version(op.until == INT_MAX ? newest : op.until);
   info.set_min_inputs(op.min_inputs);
   info.set_max_inputs(op.max_inputs == kVariadic ? -1 : op.max_inputs);
   info.set_family(op.family);
@@ -56,7 +60,7 @@ std::string operatorTableMarkdown() {
   std::map<std::string, int> names;
   for (const v1::OperatorInfo& info : table) ++names[absl::StrCat(info.domain(), ":", info.name())];
   std::string text = absl::StrCat(
-      "# Operators\n\n", names.size(), " ONNX operators in operator set versions up to ", kNewestOpset,
+      "# Operators\n\n", names.size(), " operators, those of ONNX in operator set versions up to ", kNewestOpset,
       ". Made from the importer's table by `bin/import_operators`; a running service prints the same with\n"
       "`tessera ops`. Types are those of the first input; versions are those of the operator set a model imports.\n\n"
       "| operator | versions | inputs | types | family |\n|---|---|---|---|---|\n");
