@@ -15,6 +15,7 @@ constexpr Family kFamilies[] = {
     {"elementwise", elementwiseOperators},
     {"activation", activationOperators},
     {"convolution", convolutionOperators},
+    {"convolution", deformableConvolutionOperators},
     {"matmul", matmulOperators},
     {"normalization", normalizationOperators},
     {"pooling", poolingOperators},

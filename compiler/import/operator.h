@@ -70,6 +70,7 @@ bool contains(TypeSet types, v1::DataType type);
 std::vector<Operator> elementwiseOperators();
 std::vector<Operator> activationOperators();
 std::vector<Operator> convolutionOperators();
+std::vector<Operator> deformableConvolutionOperators();
 std::vector<Operator> matmulOperators();
 std::vector<Operator> normalizationOperators();
 std::vector<Operator> poolingOperators();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -56,18 +57,25 @@ std::vector<v1::OperatorInfo> operatorTable() {
 }
 
 std::string operatorTableMarkdown() {
+  // Types that models only store are none of the API's: they are named in this page alone.
+  std::set<std::tuple<std::string, std::string, int>> narrow;
+  for (const Operator& op : allOperators()) {
+    if (contains(op.types, kI4)) narrow.emplace(op.domain, op.name, op.since);
+  }
   const std::vector<v1::OperatorInfo> table = operatorTable();
   std::map<std::string, int> names;
   for (const v1::OperatorInfo& info : table) ++names[absl::StrCat(info.domain(), ":", info.name())];
   std::string text = absl::StrCat(
       "# Operators\n\n", names.size(), " operators, those of ONNX in operator set versions up to ", kNewestOpset,
       ". Made from the importer's table by `bin/import_operators`; a running service prints the same with\n"
-      "`tessera ops`. Types are those of the first input; versions are those of the operator set a model imports.\n\n"
+      "`tessera ops`. Types are those of the first input; versions are those of the operator set a model imports.\n"
+      "`narrow`: also float8 (e4m3fn, e4m3fnuz, e5m2, e5m2fnuz, e8m0), float4 (e2m1) and integers of 2 and 4 bits.\n\n"
       "| operator | versions | inputs | types | family |\n|---|---|---|---|---|\n");
   for (const v1::OperatorInfo& info : table) {
     absl::StrAppend(&text, "| ", info.domain().empty() ? "" : absl::StrCat(info.domain(), "."), info.name(), " | ",
                     info.since_version(), " to ", info.until_version(), " | ", inputsText(info), " | ", typesText(info),
-                    " | ", info.family(), " |\n");
+                    narrow.contains({info.domain(), info.name(), info.since_version()}) ? " narrow" : "", " | ",
+                    info.family(), " |\n");
   }
   return text;
 }
