@@ -323,9 +323,13 @@ absl::Status GraphImporter::checkOutput(const onnx::ValueInfoProto& output, cons
   }
   if (tensor->unknown) return dependsOnProblem();
   if (tensor->sequence || !(tensor->value || tensor->constant)) {
-    return fault(v1::Failure::UNSUPPORTED_OPERATOR,
-                 absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
-                 {.attribute = output.name(), .found = "a sequence or an empty optional", .accepted = "tensors"});
+    return fault(
+        v1::Failure::UNSUPPORTED_OPERATOR, absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
+        {.attribute = output.name(),
+         .found = tensor->sequence ? "a sequence" : "an empty optional",
+         .accepted = "tensors",
+         .fix = tensor->sequence ? "export with one output for each element, or with their concatenation as the output"
+                                 : "export without this output"});
   }
   // Declared shapes may be stale (a model exported at another batch size); the computed one is right.
   const auto declared = elementType(output.type().tensor_type().elem_type());

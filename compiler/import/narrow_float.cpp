@@ -25,7 +25,7 @@ struct Format {
 Format formatOf(v1::DataType type) {
   if (type == kF8E4M3FN) return {8, 3, 7, 0x7e, -1, 0x7f, false};
   if (type == kF8E4M3FNUZ) return {8, 3, 8, 0x7f, -1, 0x80, true};
-  if (type == kF8E5M2) return {8, 2, 15, 0x7b, 0x7c, 0x7f, false};
+  if (type == kF8E5M2) return {8, 2, 15, 0x7b, 0x7c, 0x7e, false};
   if (type == kF8E5M2FNUZ) return {8, 2, 16, 0x7f, -1, 0x80, true};
   return {4, 1, 1, 0x7, -1, 0x7, false};  // f4e2m1, which has no NaN either
 }

@@ -169,7 +169,10 @@ Results castTo(Node& n, Emitter& e, v1::DataType to) {
                   : mode == "down" ? NarrowRounding::kDown
                                    : NarrowRounding::kNearest;
   TESSERA_RETURN_IF_ERROR(n.checkResult(n.in(0).shape, to));
-  if (!isNarrowFloat(to) || n.in(0).dtype == to) return {{e.cast(n.in(0), to)}};
+  const v1::DataType from = n.in(0).dtype;
+  // What is beyond an integer of 2 or 4 bits keeps its lowest bits, as from an integer.
+  if (isNarrow(to) && isInteger(to) && !isInteger(from)) return {{e.cast(e.cast(n.in(0), v1::DATA_TYPE_I32), to)}};
+  if (!isNarrowFloat(to) || from == to) return {{e.cast(n.in(0), to)}};
   return {{e.elementwise(to, {n.in(0)}, [&](const Scalars& s, ValueRange v) {
     return encodeNarrow(s.as(v1::DATA_TYPE_F32), s.cast(v[0], v1::DATA_TYPE_F32), to, rounding);
   })}};
