@@ -130,6 +130,11 @@ def image_cases():
         for name, sizes in (("half", (1, 2, 3, 4)), ("far", (1, 2, 2, 1)), ("larger", (1, 2, 9, 5))):
             yield f"antialiased {mode} {name}", one("Resize", image, opset=18, absent=(1, 1), mode=mode, antialias=1,
                                                     constants={"sizes": np.array(sizes, np.int64)})
+    # 1.7 * 7 is no integer: corners stay corners.
+    for mode in ("linear", "cubic", "nearest"):
+        yield f"corners {mode}", one("Resize", image, opset=17, absent=(1,), mode=mode,
+                                     coordinate_transformation_mode="align_corners",
+                                     constants={"scales": np.array((1, 1, 1.7, 0.6), np.float32)})
     for policy in ("not_larger", "not_smaller"):
         yield f"aspect ratio {policy}", one("Resize", image, opset=18, absent=(1, 1), mode="linear", axes=[2, 3],
                                             keep_aspect_ratio_policy=policy,

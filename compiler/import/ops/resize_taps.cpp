@@ -21,7 +21,8 @@ double sourceCoordinate(const ResizeMode& mode, double at, double input, double 
     case Coordinates::kPytorchHalfPixel:
       return output > 1 ? scaledBack(at + 0.5) - 0.5 : 0;
     case Coordinates::kAlignCorners:
-      return resized == 1 || output == 1 ? 0 : at * (input - 1) / (resized - 1);
+      // The last element is the input's last one, whatever the scale: lengths are integers, rounded down.
+      return output == 1 ? 0 : at * (input - 1) / (output - 1);
     case Coordinates::kAsymmetric:
       return scaledBack(at);
     case Coordinates::kTfHalfPixelForNn:
