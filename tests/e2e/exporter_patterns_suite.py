@@ -126,6 +126,23 @@ def shape_cases():
             *extent("x", 0, "b"), constant("axis", [0]), node("Unsqueeze", ["b", "axis"], ["batch"]),
             node("Concat", ["batch", "size"], ["shape"], axis=0), node("Expand", ["x", "shape"], ["y"])]
     yield "size of a table", Case(best, {"x": floats(3, 1)}, opset=16)
+    # Sizes taken apart and put together by sequences, a Scan and a Loop over them.
+    last, size = constant("last", [-1]), node("Shape", ["x"], ["sizes"])
+    filled = [node("ConstantOfShape", ["t"], ["zeros"], value=helper.make_tensor("value", F32, [1], [2])),
+              node("ReduceMean", ["x"], ["mean"], keepdims=0), node("Mul", ["zeros", "mean"], ["y"])]
+    yield "sizes in a sequence", Case(
+        [size, node("SplitToSequence", ["sizes"], ["list"], axis=0), last, node("SequenceErase", ["list", "place"], ["rest"]),
+         constant("place", 1), node("ConcatFromSequence", ["rest"], ["t"], axis=0), *filled], {"x": floats(3, 1, 5)}, opset=16)
+    total = body([node("Add", ["sum", "each"], ["next"]), node("Identity", ["next"], ["out"])], [("sum", I64), ("each", I64)],
+                 [("next", I64), ("out", I64)])
+    yield "sizes by a Scan", Case(
+        [size, constant("none", 0), node("Scan", ["none", "sizes"], ["all", "t"], body=total, num_scan_inputs=1), *filled],
+        {"x": floats(3, 1, 5)}, opset=16)
+    row = body([node("Gather", ["sizes", "i"], ["one"]), node("Add", ["one", "i"], ["out"]), node("Identity", ["go"], ["again"])],
+               [("i", I64), ("go", BOOL)], [("again", BOOL), ("out", I64)])
+    yield "sizes by a Loop", Case(
+        [size, constant("three", 3), constant("true", True, np.bool_),
+         node("Loop", ["three", "true"], ["t"], body=row), *filled], {"x": floats(3, 1, 5)}, opset=16)
     # z = cat([state, x]); return conv(z), z[:, :, -2:]
     stream = [node("Concat", ["state", "x"], ["z"], axis=2), node("Conv", ["z", "w"], ["y"]), constant("from", [-2]),
               constant("to", [9223372036854775807]), constant("along", [2]),
