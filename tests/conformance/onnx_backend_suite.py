@@ -46,9 +46,17 @@ OTHERS_HEAD = """\
 """
 # The tolerances of ONNX's own runner.
 RTOL, ATOL = 1e-3, 1e-7
+# For newer releases those of import_conformance: their f16 results are rounded after every step, and some are sums to 0.
+NEWEST_RTOL, NEWEST_RTOL_16, NEWEST_ATOL = 1e-3, 8e-3, 1e-5
 
 
-def attempt(service, case):
+def tolerance(array, newest):
+    if not newest or array.dtype.kind != "f":
+        return {"rtol": RTOL, "atol": ATOL}
+    return {"rtol": NEWEST_RTOL_16 if array.dtype.itemsize == 2 else NEWEST_RTOL, "atol": NEWEST_ATOL}
+
+
+def attempt(service, case, newest):
     """None when the test passes, why not when it is out of scope; AssertionError when it goes wrong."""
     if case.contradiction:
         return case.contradiction
@@ -78,7 +86,7 @@ def attempt(service, case):
     for name, wanted in case.outputs.items():
         found = outputs[name.replace("/", "_")]
         check_equal((found.shape, found.dtype), (wanted.shape, wanted.dtype), f"shape and type of {name}")
-        np.testing.assert_allclose(found, wanted, rtol=RTOL, atol=ATOL, equal_nan=True, err_msg=name)
+        np.testing.assert_allclose(found, wanted, **tolerance(wanted, newest), equal_nan=True, err_msg=name)
     return None
 
 
@@ -90,9 +98,9 @@ def short(message):
     return re.sub(r"^node '[^']*' \((\w+)\): ", r"\1: ", message)
 
 
-def outcome(service, case):
+def outcome(service, case, newest):
     try:
-        refused = attempt(service, case)
+        refused = attempt(service, case, newest)
         return ("skipped", short(refused)) if refused else ("ok", "")
     except AssertionError as error:
         return "FAILED", " ".join(str(error).split())[:600]
@@ -168,7 +176,7 @@ def main():
     # More requests than cores: a request waits for processes and disks half of its time.
     with Service(workers=os.cpu_count()) as service, concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:
         service.wait_for_workers(os.cpu_count())
-        for case, (verdict, detail) in zip(cases, pool.map(lambda c: outcome(service, c), cases)):
+        for case, (verdict, detail) in zip(cases, pool.map(lambda c: outcome(service, c, options.data), cases)):
             if verdict != "ok" and case.name in must_pass:
                 verdict, detail = "FAILED", f"passed before: {detail}"
             elif verdict == "FAILED" and case.name in known:
