@@ -40,7 +40,7 @@ void append(std::string& bytes, T value) {
 }  // namespace
 
 int64_t Constant::integerAt(int64_t index) const {
-  switch (dtype) {
+  switch (storageType(dtype)) {
     case v1::DATA_TYPE_I64:
     case v1::DATA_TYPE_U64:
       return load<int64_t>(*this, index);
@@ -151,6 +151,21 @@ ConstantPtr reshaped(const ConstantPtr& constant, Shape shape) {
   Constant copy = *constant;
   copy.shape = std::move(shape);
   return std::make_shared<const Constant>(std::move(copy));
+}
+
+ConstantPtr frontOf(const ConstantPtr& constant, const Shape& shape) {
+  if (shape == constant->shape) return constant;
+  const int64_t size = elementBytes(constant->dtype);
+  std::string bytes;
+  for (int64_t i = 0; i < elementCount(shape); ++i) {
+    int64_t from = 0, stride = 1, rest = i;
+    for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) {
+      from += rest % shape[d] * stride;
+      stride *= constant->shape[d];
+    }
+    bytes.append(constant->bytes.substr(from * size, size));
+  }
+  return makeConstant(constant->dtype, shape, std::move(bytes));
 }
 
 }  // namespace tessera::compiler

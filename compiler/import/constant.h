@@ -25,7 +25,8 @@ struct Constant {
 
   int64_t elements() const { return elementCount(shape); }
 
-  /// Element `index`, converted; for integers and bool exact, floating point truncated. Requires index < elements().
+  /// Element `index`, converted; for integers and bool exact, floating point truncated, of a narrow float
+  /// (element_type.h) its bits. Requires index < elements().
   int64_t integerAt(int64_t index) const;
   /// Element `index`, converted; exact for every floating-point type.
   double realAt(int64_t index) const;
@@ -44,6 +45,9 @@ ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<doub
 
 /// The same elements under another shape of equal element count; bytes are shared.
 ConstantPtr reshaped(const ConstantPtr& constant, Shape shape);
+
+/// The elements whose coordinates are within `shape`, which is within the constant's own.
+ConstantPtr frontOf(const ConstantPtr& constant, const Shape& shape);
 
 /// Checks and reads a tensor of the model. Its lengths must agree with its shape exactly.
 /// `keep_alive` owns the message: raw_data and external data are viewed, not copied.

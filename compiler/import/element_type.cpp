@@ -36,9 +36,42 @@ std::optional<v1::DataType> elementType(int32_t onnx_type) {
       return v1::DATA_TYPE_U64;
     case onnx::TensorProto::BOOL:
       return v1::DATA_TYPE_BOOL;
+    case 17:  // numbers newer than the schema this is compiled with
+      return kF8E4M3FN;
+    case 18:
+      return kF8E4M3FNUZ;
+    case 19:
+      return kF8E5M2;
+    case 20:
+      return kF8E5M2FNUZ;
+    case 21:
+      return kU4;
+    case 22:
+      return kI4;
+    case 23:
+      return kF4E2M1;
+    case 24:
+      return kF8E8M0;
+    case 25:
+      return kU2;
+    case 26:
+      return kI2;
     default:
       return std::nullopt;
   }
+}
+
+bool isNarrow(v1::DataType type) { return type >= kF8E4M3FN && type <= kU2; }
+bool isNarrowFloat(v1::DataType type) { return type >= kF8E4M3FN && type <= kF4E2M1; }
+
+int64_t elementBits(v1::DataType type) {
+  if (type == kF4E2M1 || type == kI4 || type == kU4) return 4;
+  return type == kI2 || type == kU2 ? 2 : 8 * elementBytes(type);
+}
+
+v1::DataType storageType(v1::DataType type) {
+  if (type == kI4 || type == kI2) return v1::DATA_TYPE_I8;
+  return isNarrow(type) ? v1::DATA_TYPE_U8 : type;
 }
 
 std::string onnxTypeName(int32_t onnx_type) {
@@ -52,12 +85,17 @@ absl::Status elementTypeFault(int32_t onnx_type, const std::string& what, const 
                absl::StrCat(what, " has the element type ", onnxTypeName(onnx_type)),
                {.attribute = attribute,
                 .found = onnxTypeName(onnx_type),
-                .accepted = "floating point, integers of 8 to 64 bits, bool"});
+                .accepted = "floating point of 4 to 64 bits, integers of 2 to 64 bits, bool",
+                .fix = onnx_type == onnx::TensorProto::STRING
+                           ? "turn text into numbers in front of the model, and cut that part off the model"
+                           : ""});
 }
 
 std::string typeName(v1::DataType type) {
-  static constexpr const char* kNames[] = {"unspecified", "f32", "f64", "f16", "bf16", "i8",  "i16",
-                                           "i32",         "i64", "u8",  "u16", "u32",  "u64", "bool"};
+  static constexpr const char* kNames[] = {"unspecified", "f32",    "f64",      "f16",        "bf16",   "i8",
+                                           "i16",         "i32",    "i64",      "u8",         "u16",    "u32",
+                                           "u64",         "bool",   "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz",
+                                           "f8e8m0",      "f4e2m1", "i4",       "u4",         "i2",     "u2"};
   return type >= 0 && type < static_cast<int>(std::size(kNames)) ? kNames[type] : absl::StrCat("type ", type);
 }
 
@@ -68,10 +106,10 @@ bool isFloat(v1::DataType type) {
 
 bool isUnsigned(v1::DataType type) {
   return type == v1::DATA_TYPE_U8 || type == v1::DATA_TYPE_U16 || type == v1::DATA_TYPE_U32 ||
-         type == v1::DATA_TYPE_U64;
+         type == v1::DATA_TYPE_U64 || type == kU4 || type == kU2;
 }
 
-bool isInteger(v1::DataType type) { return !isFloat(type) && type != v1::DATA_TYPE_BOOL; }
+bool isInteger(v1::DataType type) { return !isFloat(type) && !isNarrowFloat(type) && type != v1::DATA_TYPE_BOOL; }
 
 std::string shapeText(std::span<const int64_t> shape) { return shape.empty() ? "scalar" : absl::StrJoin(shape, "x"); }
 

@@ -14,6 +14,26 @@ namespace tessera::compiler {
 
 using Shape = std::vector<int64_t>;
 
+/// Types of less than a byte and 8-bit floats, in which models store weights. The importer computes with wider types:
+/// only Cast, QuantizeLinear, DequantizeLinear and what moves elements take them. An element takes a byte: the bits of
+/// a float, the value of an integer. Outside of the importer they are u8 or i8.
+inline constexpr auto kF8E4M3FN = static_cast<v1::DataType>(v1::DataType_MAX + 1);
+inline constexpr auto kF8E4M3FNUZ = static_cast<v1::DataType>(v1::DataType_MAX + 2);
+inline constexpr auto kF8E5M2 = static_cast<v1::DataType>(v1::DataType_MAX + 3);
+inline constexpr auto kF8E5M2FNUZ = static_cast<v1::DataType>(v1::DataType_MAX + 4);
+inline constexpr auto kF8E8M0 = static_cast<v1::DataType>(v1::DataType_MAX + 5);  ///< a power of two, for scales
+inline constexpr auto kF4E2M1 = static_cast<v1::DataType>(v1::DataType_MAX + 6);
+inline constexpr auto kI4 = static_cast<v1::DataType>(v1::DataType_MAX + 7);
+inline constexpr auto kU4 = static_cast<v1::DataType>(v1::DataType_MAX + 8);
+inline constexpr auto kI2 = static_cast<v1::DataType>(v1::DataType_MAX + 9);
+inline constexpr auto kU2 = static_cast<v1::DataType>(v1::DataType_MAX + 10);
+
+bool isNarrow(v1::DataType type);        ///< one of these
+bool isNarrowFloat(v1::DataType type);   ///< one of these, and no integer
+int64_t elementBits(v1::DataType type);  ///< in a file; 8 for bool
+/// The type of the bytes that hold a narrow type; any other type itself.
+v1::DataType storageType(v1::DataType type);
+
 /// The element type of ONNX's number (TensorProto.DataType); nothing for strings, complex and unknown numbers.
 std::optional<v1::DataType> elementType(int32_t onnx_type);
 
@@ -27,7 +47,7 @@ absl::Status elementTypeFault(int32_t onnx_type, const std::string& what, const 
 /// "f32", "u8", "bool", ...
 std::string typeName(v1::DataType type);
 
-bool isFloat(v1::DataType type);
+bool isFloat(v1::DataType type);     ///< of 16 bits and more
 bool isUnsigned(v1::DataType type);  ///< integers without sign; not bool
 bool isInteger(v1::DataType type);   ///< signed or unsigned; not bool
 

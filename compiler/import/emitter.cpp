@@ -1,5 +1,9 @@
 #include "compiler/import/emitter.h"
 
+#include <algorithm>
+#include <span>
+
+#include "compiler/import/limits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
 
@@ -178,7 +182,34 @@ Tensor Emitter::pad(const Tensor& x, ArrayRef<int64_t> low, ArrayRef<int64_t> hi
   return wrap(mlir::tensor::PadOp::create(b, loc, type(x.dtype, shape), value(x), lows, highs, with), x.dtype);
 }
 
+namespace {
+
+/// Calls `visit` with the place in an array of shape `whole` of each element of a region, in order.
+void forEachPlace(const Shape& whole, ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
+                  llvm::function_ref<void(int64_t place)> visit) {
+  const int64_t count = elementCount(std::span(sizes.data(), sizes.size()));
+  SmallVector<int64_t> index(sizes.size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t place = 0;
+    for (size_t d = 0; d < whole.size(); ++d) place = place * whole[d] + offsets[d] + index[d] * strides[d];
+    visit(place);
+    for (size_t d = sizes.size(); d-- > 0 && ++index[d] == sizes[d];) index[d] = 0;
+  }
+}
+
+/// Small constants are moved at once: what control flow and sequences take apart and put together may decide a shape.
+bool isSmall(int64_t elements) { return elements <= limits::kSmallFold; }
+
+}  // namespace
+
 Tensor Emitter::slice(const Tensor& x, ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
+  if (x.constant && isSmall(elementCount(std::span(sizes.data(), sizes.size())))) {
+    const int64_t size = elementBytes(x.dtype);
+    std::string bytes;
+    forEachPlace(x.shape, offsets, sizes, strides,
+                 [&](int64_t place) { bytes.append(x.constant->bytes.substr(place * size, size)); });
+    return wrap(makeConstant(x.dtype, Shape(sizes.begin(), sizes.end()), std::move(bytes)));
+  }
   SmallVector<OpFoldResult> o, n, s;
   for (size_t d = 0; d < x.shape.size(); ++d) {
     o.push_back(b.getIndexAttr(offsets[d]));
@@ -202,6 +233,22 @@ Tensor Emitter::concat(ArrayRef<Tensor> parts, int64_t axis) {
   Shape shape = parts[0].shape;
   shape[axis] = 0;
   for (const Tensor& part : parts) shape[axis] += part.shape[axis];
+  const bool known = llvm::all_of(parts, [](const Tensor& part) { return part.constant != nullptr; });
+  if (known && isSmall(elementCount(shape))) {
+    const int64_t size = elementBytes(parts[0].dtype);
+    std::string bytes(elementCount(shape) * size, '\0');
+    const SmallVector<int64_t> strides(shape.size(), 1);
+    SmallVector<int64_t> offsets(shape.size(), 0);
+    for (const Tensor& part : parts) {
+      const char* from = part.constant->bytes.data();
+      forEachPlace(shape, offsets, part.shape, strides, [&](int64_t place) {
+        std::copy_n(from, size, bytes.data() + place * size);
+        from += size;
+      });
+      offsets[axis] += part.shape[axis];
+    }
+    return wrap(makeConstant(parts[0].dtype, shape, std::move(bytes)));
+  }
   // One destination, filled slice by slice: bufferization lets each producer write its slice in place.
   Value result = empty(parts[0].dtype, shape);
   int64_t at = 0;

@@ -4,10 +4,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/IR/PatternMatch.h"
 
 namespace tessera::compiler {
 namespace {
@@ -31,6 +29,7 @@ struct Elements {
     return at;
   }
 };
+using ElementsPtr = std::shared_ptr<Elements>;
 
 /// Advances an odometer; false when it wraps around.
 bool next(SmallVector<int64_t>& index, ArrayRef<int64_t> bounds) {
@@ -41,13 +40,20 @@ bool next(SmallVector<int64_t>& index, ArrayRef<int64_t> bounds) {
   return false;
 }
 
+Shape shapeOf(mlir::Type type) {
+  ArrayRef<int64_t> shape = llvm::cast<mlir::RankedTensorType>(type).getShape();
+  return Shape(shape.begin(), shape.end());
+}
+
 class Evaluator {
  public:
   explicit Evaluator(int64_t& steps) : steps_(steps) {}
 
+  /// All but the terminator, whose operands have values then.
   bool run(mlir::Block& block) {
-    for (mlir::Operation& op : llvm::make_early_inc_range(block)) {
-      if (!evaluateOp(op)) return false;
+    for (mlir::Operation& op : block) {
+      if (op.hasTrait<mlir::OpTrait::IsTerminator>()) break;
+      if (--steps_ < 0 || !evaluateOp(op)) return false;
     }
     return true;
   }
@@ -57,7 +63,7 @@ class Evaluator {
     if (known == tensors_.end()) return nullptr;
     std::string bytes;
     const int64_t size = elementBytes(type);
-    for (Attribute element : known->second.values) {
+    for (Attribute element : known->second->values) {
       llvm::APInt bits;
       if (auto integer = llvm::dyn_cast_or_null<mlir::IntegerAttr>(element)) {
         bits = integer.getValue();
@@ -69,7 +75,7 @@ class Evaluator {
       const uint64_t word = bits.getZExtValue();
       bytes.append(reinterpret_cast<const char*>(&word), size);
     }
-    return makeConstant(type, known->second.shape, std::move(bytes));
+    return makeConstant(type, known->second->shape, std::move(bytes));
   }
 
  private:
@@ -83,35 +89,38 @@ class Evaluator {
         .Case([&](mlir::tensor::EmptyOp empty) {
           return define(empty.getResult(), std::vector<Attribute>(empty.getType().getNumElements()));
         })
-        .Case([&](mlir::tensor::CollapseShapeOp reshape) { return copy(reshape.getSrc(), reshape.getResult()); })
-        .Case([&](mlir::tensor::ExpandShapeOp reshape) { return copy(reshape.getSrc(), reshape.getResult()); })
+        .Case<mlir::tensor::CollapseShapeOp, mlir::tensor::ExpandShapeOp>(
+            [&](auto reshape) { return reshaped(reshape.getSrc(), reshape.getResult()); })
         .Case([&](mlir::tensor::ExtractSliceOp slice) { return extractSlice(slice); })
         .Case([&](mlir::tensor::InsertSliceOp slice) { return insertSlice(slice); })
         .Case([&](mlir::tensor::PadOp pad) { return evaluatePad(pad); })
-        .Case([&](mlir::linalg::FillOp fill) {
-          Attribute value = scalars_.lookup(fill.getInputs()[0]);
-          auto type = llvm::cast<mlir::RankedTensorType>(fill->getResult(0).getType());
-          return value && define(fill->getResult(0), std::vector<Attribute>(type.getNumElements(), value));
+        .Case([&](mlir::tensor::ExtractOp extract) { return evaluateExtract(extract); })
+        .Case([&](mlir::tensor::InsertOp insert) { return evaluateInsert(insert); })
+        .Case([&](mlir::linalg::LinalgOp structured) { return evaluateStructured(structured); })
+        .Case([&](mlir::linalg::IndexOp position) {
+          scalars_[position.getResult()] =
+              mlir::IntegerAttr::get(mlir::IndexType::get(op.getContext()), point_[position.getDim()]);
+          return true;
         })
-        .Case([&](mlir::linalg::GenericOp generic) { return evaluateGeneric(generic); })
-        .Case([&](mlir::linalg::LinalgOp named) {
-          mlir::IRRewriter rewriter(named->getContext());
-          rewriter.setInsertionPoint(named);
-          SmallVector<Value> old(named->getResults());
-          auto generic = mlir::linalg::generalizeNamedOp(rewriter, named);
-          return mlir::succeeded(generic) && evaluateGeneric(*generic);
-        })
-        .Default([&](mlir::Operation* scalar) { return foldScalar(*scalar, scalars_); });
+        .Case([&](mlir::scf::ForOp loop) { return evaluateFor(loop); })
+        .Default([&](mlir::Operation* scalar) { return foldScalar(*scalar); });
   }
 
   bool define(Value value, std::vector<Attribute> elements) {
-    ArrayRef<int64_t> shape = llvm::cast<mlir::RankedTensorType>(value.getType()).getShape();
     steps_ -= static_cast<int64_t>(elements.size());
-    tensors_[value] = Elements{Shape(shape.begin(), shape.end()), std::move(elements)};
+    tensors_[value] = std::make_shared<Elements>(shapeOf(value.getType()), std::move(elements));
     return steps_ >= 0;
   }
 
-  bool copy(Value from, Value to) { return define(to, tensors_[from].values); }
+  ElementsPtr find(Value tensor) const {
+    auto known = tensors_.find(tensor);
+    return known == tensors_.end() ? nullptr : known->second;
+  }
+
+  bool reshaped(Value from, Value to) {
+    ElementsPtr source = find(from);
+    return source && define(to, source->values);
+  }
 
   bool evaluateConstant(mlir::arith::ConstantOp constant) {
     auto dense = llvm::dyn_cast<mlir::DenseElementsAttr>(constant.getValue());
@@ -124,10 +133,10 @@ class Evaluator {
   }
 
   bool extractSlice(mlir::tensor::ExtractSliceOp slice) {
-    const Elements& source = tensors_[slice.getSource()];
-    if (slice.getType().getRank() != slice.getSourceType().getRank()) return false;
+    ElementsPtr source = find(slice.getSource());
+    if (!source || slice.getType().getRank() != slice.getSourceType().getRank()) return false;
     std::vector<Attribute> result;
-    SmallVector<int64_t> index(source.shape.size(), 0);
+    SmallVector<int64_t> index(source->shape.size(), 0);
     ArrayRef<int64_t> sizes = slice.getStaticSizes();
     if (slice.getType().getNumElements() > 0) {
       do {
@@ -135,20 +144,20 @@ class Evaluator {
         for (const auto& [d, i] : llvm::enumerate(index)) {
           from.push_back(slice.getStaticOffset(d) + i * slice.getStaticStride(d));
         }
-        const int64_t at = source.offset(from);
+        const int64_t at = source->offset(from);
         if (at < 0) return false;
-        result.push_back(source.values[at]);
+        result.push_back(source->values[at]);
       } while (next(index, sizes));
     }
     return define(slice.getResult(), std::move(result));
   }
 
   bool insertSlice(mlir::tensor::InsertSliceOp slice) {
-    const Elements& source = tensors_[slice.getSource()];
-    Elements result = tensors_[slice.getDest()];
-    if (slice.getSourceType().getRank() != slice.getDestType().getRank()) return false;
-    SmallVector<int64_t> index(source.shape.size(), 0);
-    for (Attribute element : source.values) {
+    ElementsPtr source = find(slice.getSource()), into = find(slice.getDest());
+    if (!source || !into || slice.getSourceType().getRank() != slice.getDestType().getRank()) return false;
+    Elements result = *into;
+    SmallVector<int64_t> index(source->shape.size(), 0);
+    for (Attribute element : source->values) {
       SmallVector<int64_t> to;
       for (const auto& [d, i] : llvm::enumerate(index)) {
         to.push_back(slice.getStaticOffset(d) + i * slice.getStaticStride(d));
@@ -156,115 +165,171 @@ class Evaluator {
       const int64_t at = result.offset(to);
       if (at < 0) return false;
       result.values[at] = element;
-      next(index, source.shape);
+      next(index, source->shape);
     }
     return define(slice.getResult(), std::move(result.values));
   }
 
   bool evaluatePad(mlir::tensor::PadOp pad) {
     Value with = pad.getConstantPaddingValue();
-    if (!with || !scalars_.contains(with)) return false;
-    const Elements& source = tensors_[pad.getSource()];
-    Elements result;
-    for (int64_t dim : pad.getType().getShape()) result.shape.push_back(dim);
+    ElementsPtr source = find(pad.getSource());
+    if (!with || !source || !scalars_.contains(with)) return false;
+    Elements result{shapeOf(pad.getType()), {}};
     result.values.assign(pad.getType().getNumElements(), scalars_[with]);
-    SmallVector<int64_t> index(source.shape.size(), 0);
-    for (Attribute element : source.values) {
+    SmallVector<int64_t> index(source->shape.size(), 0);
+    for (Attribute element : source->values) {
       SmallVector<int64_t> to;
       for (const auto& [d, i] : llvm::enumerate(index)) to.push_back(i + pad.getStaticLow()[d]);
       const int64_t at = result.offset(to);
       if (at >= 0) result.values[at] = element;  // negative padding crops
-      next(index, source.shape);
+      next(index, source->shape);
     }
     return define(pad.getResult(), std::move(result.values));
   }
 
-  bool evaluateGeneric(mlir::linalg::GenericOp generic) {
-    if (generic.getNumDpsInits() != static_cast<int64_t>(generic->getNumResults())) return false;
-    SmallVector<int64_t> bounds = generic.getStaticLoopRanges();
-    SmallVector<mlir::AffineMap> maps = generic.getIndexingMapsArray();
-    SmallVector<Elements*> operands;
-    for (Value operand : generic->getOperands()) {
-      auto known = tensors_.find(operand);
-      if (known == tensors_.end()) return false;
-      operands.push_back(&known->second);
+  /// The element that known indices lead to; -1 when one is unknown or out of range.
+  int64_t offset(const Elements& elements, mlir::ValueRange indices) const {
+    SmallVector<int64_t> at;
+    for (Value coordinate : indices) {
+      auto value = llvm::dyn_cast_or_null<mlir::IntegerAttr>(scalars_.lookup(coordinate));
+      if (!value) return -1;
+      at.push_back(value.getInt());
     }
-    const auto num_inputs = static_cast<size_t>(generic.getNumDpsInputs());
-    std::vector<Elements> results;
-    for (size_t i = num_inputs; i < operands.size(); ++i) results.push_back(*operands[i]);
+    return elements.offset(at);
+  }
 
+  bool evaluateExtract(mlir::tensor::ExtractOp extract) {
+    ElementsPtr source = find(extract.getTensor());
+    const int64_t at = source ? offset(*source, extract.getIndices()) : -1;
+    if (at < 0 || !source->values[at]) return false;
+    scalars_[extract.getResult()] = source->values[at];
+    return true;
+  }
+
+  bool evaluateInsert(mlir::tensor::InsertOp insert) {
+    ElementsPtr into = find(insert.getDest());
+    const int64_t at = into ? offset(*into, insert.getIndices()) : -1;
+    Attribute element = scalars_.lookup(insert.getScalar());
+    if (at < 0 || !element) return false;
+    // Loops write one element after another: the tensor is not copied where nothing reads it any more.
+    const bool last_use = llvm::all_of(insert.getDest().getUsers(), [&](mlir::Operation* user) {
+      return user == insert || (user->getBlock() == insert->getBlock() && user->isBeforeInBlock(insert));
+    });
+    if (last_use) tensors_.erase(insert.getDest());
+    if (into.use_count() > 1) {
+      into = std::make_shared<Elements>(*into);
+      steps_ -= static_cast<int64_t>(into->values.size());
+    }
+    into->values[at] = element;
+    tensors_[insert.getResult()] = std::move(into);
+    return steps_ >= 0;
+  }
+
+  bool evaluateStructured(mlir::linalg::LinalgOp op) {
+    const auto num_inputs = static_cast<size_t>(op.getNumDpsInputs());
+    if (op.getNumDpsInits() != static_cast<int64_t>(op->getNumResults()) || op.hasDynamicShape()) return false;
+    SmallVector<int64_t> bounds = op.getStaticLoopRanges();
+    SmallVector<mlir::AffineMap> maps = op.getIndexingMapsArray();
+    mlir::Block& body = op->getRegion(0).front();
+    SmallVector<ElementsPtr> operands;  // null: a scalar
+    for (const auto& [i, operand] : llvm::enumerate(op->getOperands())) {
+      ElementsPtr tensor = find(operand);
+      if (!tensor && !(i < num_inputs && scalars_.contains(operand))) return false;
+      operands.push_back(i < num_inputs ? tensor : std::make_shared<Elements>(*tensor));
+    }
     int64_t points = 1;
     for (int64_t bound : bounds) points = points > steps_ ? points : points * bound;
     if (points > steps_) return false;
-    SmallVector<int64_t> index(bounds.size(), 0);
-    llvm::DenseMap<Value, Attribute> local = scalars_;
-    for (int64_t point = 0; point < points; ++point, next(index, bounds)) {
-      for (size_t i = 0; i < operands.size(); ++i) {
-        Elements& source = i < num_inputs ? *operands[i] : results[i - num_inputs];
-        const int64_t at = source.offset(maps[i].compose(index));
-        if (at < 0) return false;
-        local[generic.getBody()->getArgument(static_cast<unsigned>(i))] = source.values[at];
-      }
-      for (mlir::Operation& op : generic.getBody()->without_terminator()) {
-        if (!evaluateScalar(op, index, local)) return false;
-      }
-      auto* yield = generic.getBody()->getTerminator();
-      for (size_t i = 0; i < results.size(); ++i) {
-        Attribute value = local.lookup(yield->getOperand(static_cast<unsigned>(i)));
-        if (!value) return false;
-        results[i].values[results[i].offset(maps[num_inputs + i].compose(index))] = value;
-      }
+
+    const SmallVector<int64_t> outer = std::exchange(point_, SmallVector<int64_t>(bounds.size(), 0));
+    for (int64_t i = 0; i < points; ++i, next(point_, bounds)) {
+      if (!evaluatePoint(op, body, operands, maps)) return false;
     }
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (!define(generic->getResult(static_cast<unsigned>(i)), std::move(results[i].values))) return false;
+    point_ = outer;
+    for (size_t i = num_inputs; i < operands.size(); ++i) {
+      if (!define(op->getResult(static_cast<unsigned>(i - num_inputs)), std::move(operands[i]->values))) return false;
     }
     return true;
   }
 
-  bool evaluateScalar(mlir::Operation& op, ArrayRef<int64_t> index, llvm::DenseMap<Value, Attribute>& local) {
-    if (--steps_ < 0) return false;
-    if (auto position = llvm::dyn_cast<mlir::linalg::IndexOp>(op)) {
-      local[position.getResult()] =
-          mlir::IntegerAttr::get(mlir::IndexType::get(op.getContext()), index[position.getDim()]);
-      return true;
+  bool evaluatePoint(mlir::linalg::LinalgOp op, mlir::Block& body, ArrayRef<ElementsPtr> operands,
+                     ArrayRef<mlir::AffineMap> maps) {
+    SmallVector<int64_t> places;
+    for (const auto& [i, operand] : llvm::enumerate(operands)) {
+      mlir::BlockArgument argument = body.getArgument(static_cast<unsigned>(i));
+      places.push_back(operand ? operand->offset(maps[i].compose(point_)) : 0);
+      if (places.back() < 0) return false;
+      scalars_[argument] = operand ? operand->values[places.back()] : scalars_.lookup(op->getOperand(i));
     }
-    if (auto extract = llvm::dyn_cast<mlir::tensor::ExtractOp>(op)) {
-      auto known = tensors_.find(extract.getTensor());
-      if (known == tensors_.end()) return false;
-      SmallVector<int64_t> at;
-      for (Value coordinate : extract.getIndices()) {
-        auto value = llvm::dyn_cast_or_null<mlir::IntegerAttr>(local.lookup(coordinate));
-        if (!value) return false;
-        at.push_back(value.getInt());
-      }
-      const int64_t offset = known->second.offset(at);
-      if (offset < 0) return false;
-      local[extract.getResult()] = known->second.values[offset];
-      return true;
+    if (!run(body)) return false;
+    for (const auto& [i, yielded] : llvm::enumerate(body.getTerminator()->getOperands())) {
+      const size_t result = static_cast<size_t>(op.getNumDpsInputs()) + i;
+      Attribute value = scalars_.lookup(yielded);
+      if (!value) return false;
+      operands[result]->values[places[result]] = value;
     }
-    return foldScalar(op, local);
+    return true;
   }
 
-  static bool foldScalar(mlir::Operation& op, llvm::DenseMap<Value, Attribute>& values) {
-    SmallVector<Attribute> operands;
-    for (Value operand : op.getOperands()) operands.push_back(values.lookup(operand));
-    SmallVector<mlir::OpFoldResult> results;
-    if (auto constant = llvm::dyn_cast<mlir::arith::ConstantOp>(op)) {
-      values[constant.getResult()] = constant.getValue();
+  /// Binds `to` to what `from` is, tensor or scalar.
+  bool bind(Value to, Value from) {
+    if (ElementsPtr tensor = find(from)) {
+      tensors_[to] = std::move(tensor);
       return true;
     }
+    scalars_[to] = scalars_.lookup(from);
+    return static_cast<bool>(scalars_[to]);
+  }
+
+  bool evaluateFor(mlir::scf::ForOp loop) {
+    auto bound = [&](Value value) { return llvm::dyn_cast_or_null<mlir::IntegerAttr>(scalars_.lookup(value)); };
+    auto from = bound(loop.getLowerBound()), to = bound(loop.getUpperBound()), step = bound(loop.getStep());
+    if (!from || !to || !step || step.getInt() <= 0) return false;
+    for (auto [argument, init] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getInitArgs())) {
+      if (!bind(argument, init)) return false;
+    }
+    for (int64_t i = from.getInt(); i < to.getInt(); i += step.getInt()) {
+      if (--steps_ < 0) return false;
+      scalars_[loop.getInductionVar()] = mlir::IntegerAttr::get(loop.getInductionVar().getType(), i);
+      if (!run(*loop.getBody())) return false;
+      // All are read before the first is overwritten: a body may exchange them.
+      SmallVector<std::pair<ElementsPtr, Attribute>> now;
+      for (Value yielded : loop.getYieldedValues()) {
+        now.emplace_back(find(yielded), scalars_.lookup(yielded));
+        if (yielded.getParentBlock() == loop.getBody()) tensors_.erase(yielded);
+      }
+      for (auto [argument, value] : llvm::zip_equal(loop.getRegionIterArgs(), now)) {
+        if (!value.first && !value.second) return false;
+        if (value.first) tensors_[argument] = std::move(value.first);
+        if (value.second) scalars_[argument] = value.second;
+      }
+    }
+    for (auto [result, argument] : llvm::zip_equal(loop.getResults(), loop.getRegionIterArgs())) {
+      if (!bind(result, argument)) return false;
+    }
+    return true;
+  }
+
+  bool foldScalar(mlir::Operation& op) {
     if (op.getNumResults() != 1 || op.getNumRegions() != 0) return false;
-    // A folder that only rewrites the operation in place gives no results.
-    if (mlir::failed(op.fold(operands, results)) || results.size() != 1) return false;
+    SmallVector<mlir::OpFoldResult> results;
+    // A folder may rewrite the operation in place (operands change sides) before it gives a result.
+    for (int attempt = 0; attempt < 3 && results.empty(); ++attempt) {
+      SmallVector<Attribute> operands;
+      for (Value operand : op.getOperands()) operands.push_back(scalars_.lookup(operand));
+      if (mlir::failed(op.fold(operands, results))) return false;
+    }
+    if (results.size() != 1) return false;
     Attribute result = llvm::dyn_cast<Attribute>(results[0]);
-    if (!result) result = values.lookup(llvm::cast<Value>(results[0]));
+    if (!result) result = scalars_.lookup(llvm::cast<Value>(results[0]));
     if (!result || !llvm::isa<mlir::IntegerAttr, mlir::FloatAttr>(result)) return false;
-    values[op.getResult(0)] = result;
+    scalars_[op.getResult(0)] = result;
     return true;
   }
 
   int64_t& steps_;
-  llvm::DenseMap<Value, Elements> tensors_;
+  SmallVector<int64_t> point_;  ///< of the structured operation around
+  llvm::DenseMap<Value, ElementsPtr> tensors_;
   llvm::DenseMap<Value, Attribute> scalars_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace tessera::compiler {
 
-/// Runs a straight block of linalg, tensor and arith operations whose leaves are constants, one scalar
+/// Runs a block of linalg, tensor, arith, math and scf.for operations whose leaves are constants, one scalar
 /// operation at a time with MLIR's own folders, and returns the values of `results` in order.
 ///
 /// This is how nodes fold at import: whatever an operator's lowering emits, is evaluated, so no operator

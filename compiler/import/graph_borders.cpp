@@ -167,8 +167,15 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
                                                         std::map<std::string, int64_t>& dim_params) {
   const std::string what = absl::StrCat("input '", printable(info.name()), "'");
   if (!info.type().has_tensor_type()) {
+    const bool sequence = info.type().has_sequence_type();
     return fault(v1::Failure::UNSUPPORTED_OPERATOR, absl::StrCat(what, " is not a tensor"),
-                 {.attribute = info.name(), .accepted = "tensors"});
+                 {.attribute = info.name(),
+                  .found = sequence                          ? "a sequence"
+                           : info.type().has_optional_type() ? "an optional"
+                                                             : "no tensor",
+                  .accepted = "tensors",
+                  .fix = sequence ? "export with one tensor input for each element, and build the sequence from them"
+                                  : "export the model once with the input as a tensor, and once without it"});
   }
   const auto& tensor = info.type().tensor_type();
   const auto dtype = elementType(tensor.elem_type());
@@ -187,7 +194,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
   }
   v1::TensorSpec spec;
   spec.set_name(info.name());
-  spec.set_dtype(*dtype);
+  spec.set_dtype(storageType(*dtype));
   auto unbound = [&](const std::string& dim) {
     return fault(v1::Failure::UNBOUND_DIMENSION, absl::StrCat(what, " has ", dim),
                  {.attribute = info.name(),
@@ -294,7 +301,9 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
       scope.values[input->name()] = Emitter::wrap(fixed->second);
       continue;
     }
-    scope.values[input->name()] = e.cast(Emitter::wrap(argument, border), spec.dtype());
+    const v1::DataType type = *elementType(input->type().tensor_type().elem_type());
+    scope.values[input->name()] =
+        isNarrow(type) ? Emitter::wrap(argument, type) : e.cast(Emitter::wrap(argument, border), type);
   }
   return absl::OkStatus();
 }
@@ -314,9 +323,13 @@ absl::Status GraphImporter::checkOutput(const onnx::ValueInfoProto& output, cons
   }
   if (tensor->unknown) return dependsOnProblem();
   if (tensor->sequence || !(tensor->value || tensor->constant)) {
-    return fault(v1::Failure::UNSUPPORTED_OPERATOR,
-                 absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
-                 {.attribute = output.name(), .found = "a sequence or an empty optional", .accepted = "tensors"});
+    return fault(
+        v1::Failure::UNSUPPORTED_OPERATOR, absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
+        {.attribute = output.name(),
+         .found = tensor->sequence ? "a sequence" : "an empty optional",
+         .accepted = "tensors",
+         .fix = tensor->sequence ? "export with one output for each element, or with their concatenation as the output"
+                                 : "export without this output"});
   }
   // Declared shapes may be stale (a model exported at another batch size); the computed one is right.
   const auto declared = elementType(output.type().tensor_type().elem_type());
@@ -345,7 +358,7 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
     values.push_back(e.value(is_bool ? e.cast(*tensor, v1::DATA_TYPE_I8) : *tensor));
     v1::TensorSpec& spec = result_.outputs.emplace_back();
     spec.set_name(output.name());
-    spec.set_dtype(tensor->dtype);
+    spec.set_dtype(storageType(tensor->dtype));
     for (int64_t dim : tensor->shape) spec.add_shape(dim);
     for (const auto& [dim, extent] : tensor->extents) {
       spec.add_bounded_dims(static_cast<int32_t>(dim));

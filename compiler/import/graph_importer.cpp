@@ -24,7 +24,25 @@ GraphImporter::GraphImporter(mlir::MLIRContext& context, std::shared_ptr<const o
       model_(std::move(model)),
       options_(options),
       external_(options.external_data),
-      fold_steps_(limits::kFoldedSteps) {}
+      fold_steps_(limits::kFoldedSteps),
+      small_fold_steps_(limits::kFoldedSteps) {}
+
+namespace {
+
+/// Elements of a value that is known at import; nothing when some of it is computed by the module.
+std::optional<int64_t> knownElements(const Tensor& tensor) {
+  if (tensor.value || tensor.unknown) return std::nullopt;
+  if (!tensor.sequence) return tensor.constant ? tensor.elements() : 0;
+  int64_t elements = 0;
+  for (const Tensor& part : *tensor.sequence) {
+    const std::optional<int64_t> known = knownElements(part);
+    if (!known) return std::nullopt;
+    elements += *known;
+  }
+  return elements;
+}
+
+}  // namespace
 
 absl::Status noGraph() {
   return fault(v1::Failure::INVALID_MODEL, "the model has no graph",
@@ -129,6 +147,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   auto version = scope.opsets->find(domain);
   NodeEnvironment environment;
   environment.opset = version == scope.opsets->end() ? 0 : version->second;
+  environment.domain = domain;
   environment.function_attributes = scope.attributes;
   environment.read_tensor = [this](const onnx::AttributeProto& attribute) {
     return readTensor(attribute.t(), model_, external_);
@@ -223,10 +242,13 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
   if (node.hasSubgraph()) return std::nullopt;
   int64_t elements = 0;
   for (const Tensor& input : node.inputs()) {
-    if (input.value || input.sequence) return std::nullopt;
-    if (input.constant) elements += input.elements();
+    const std::optional<int64_t> known = knownElements(input);
+    if (!known) return std::nullopt;
+    elements += *known;
   }
-  if (elements > limits::kFoldedElements || fold_steps_ < 0) return std::nullopt;
+  // What decides shapes is small, and has steps of its own: no large table can use them up.
+  int64_t& budget = elements <= limits::kSmallFold ? small_fold_steps_ : fold_steps_;
+  if (elements > limits::kFoldedElements || budget <= 0) return std::nullopt;
 
   mlir::OpBuilder b(&context_);
   const mlir::Location loc = b.getUnknownLoc();
@@ -237,19 +259,30 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
   TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
   std::vector<mlir::Value> values;
   std::vector<v1::DataType> types;
+  auto evaluated = [&](mlir::Value value, v1::DataType type) {
+    values.push_back(value);
+    types.push_back(type);
+  };
   for (const Tensor& result : results) {
-    if (result.sequence) return std::nullopt;
+    if (result.sequence && !knownElements(result)) return std::nullopt;
     if (!result.value) continue;
     if (result.elements() > limits::kFoldedElements) return std::nullopt;
-    values.push_back(result.value);
-    types.push_back(result.dtype);
+    evaluated(result.value, result.dtype);
+    for (const auto& [dim, extent] : result.extents) evaluated(extent, v1::DATA_TYPE_I64);
   }
   if (!values.empty()) {
-    auto constants = evaluate(*scratch->getBody(), values, types, fold_steps_);
+    int64_t steps = std::min(budget, limits::kFoldedStepsOfNode);
+    const int64_t given = steps;
+    auto constants = evaluate(*scratch->getBody(), values, types, steps);
+    budget -= given - steps;
     if (!constants) return std::nullopt;
-    size_t next = 0;
+    auto next = constants->begin();
     for (Tensor& result : results) {
-      if (result.value) result = Emitter::wrap((*constants)[next++]);
+      if (!result.value) continue;
+      ConstantPtr whole = *next++;
+      Shape shape = whole->shape;
+      for (const auto& [dim, extent] : result.extents) shape[dim] = (*next++)->integerAt(0);
+      result = Emitter::wrap(frontOf(whole, shape));
     }
   }
   return std::optional(std::move(results));
@@ -294,7 +327,7 @@ mlir::Value GraphImporter::weightArgument(Emitter& e, const ConstantPtr& constan
   mlir::Value argument = main_.getBody().front().addArgument(e.type(border, constant->shape), e.loc);
   Weight weight;
   weight.spec.set_name(absl::StrCat("weight", result_.weights.size()));
-  weight.spec.set_dtype(constant->dtype);
+  weight.spec.set_dtype(storageType(constant->dtype));
   for (int64_t dim : constant->shape) weight.spec.add_shape(dim);
   weight.bytes = constant->bytes;
   weight.owner = constant->owner;

@@ -117,7 +117,8 @@ class GraphImporter {
   mlir::func::FuncOp main_;
   std::unordered_map<const void*, mlir::Value> materialized_;  ///< by Constant
   std::vector<ConstantPtr> kept_;                              ///< keeps those addresses in use
-  int64_t fold_steps_;
+  int64_t fold_steps_;        ///< scalar operations left for nodes with large constants
+  int64_t small_fold_steps_;  ///< for nodes with small ones
   int64_t nodes_ = 0;
   int function_depth_ = 0;
 

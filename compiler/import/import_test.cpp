@@ -134,6 +134,52 @@ TEST_F(Import, FoldsShapeArithmetic) {
   EXPECT_EQ(count<mlir::linalg::GenericOp>(*model), 0);
 }
 
+/// A value of known elements decides a shape, whichever operators compute it: y = x expanded to what `node` gives.
+class KnownShapes : public Import, public testing::WithParamInterface<std::pair<const char*, int64_t>> {};
+
+TEST_P(KnownShapes, AreComputedAtImport) {
+  const auto& [op, elements] = GetParam();
+  ModelBuilder b(18);
+  b.input("x", {1}).output("y");
+  b.initializer("list", {2, 3, 5});
+  b.initializer("table", {3, 1}).mutable_dims()->Add(1);
+  b.initializer("two", {2});
+  b.initializer("one", {1});
+  b.initializer("zero", {0});
+  const std::string name = op;
+  if (name == "TopK") {
+    b.node(op, {"list", "two"}, {"shape", "places"});  // 5, 3
+  } else if (name == "ScatterElements") {
+    b.node(op, {"list", "zero", "one"}, {"shape"});  // 1, 3, 5
+  } else if (name == "Unique") {
+    b.node(op, {"table"}, {"shape"});  // 1, 3
+  } else if (name == "NonZero") {
+    b.node("Equal", {"list", "list"}, {"same"});
+    b.node(op, {"same"}, {"places"});  // [[0, 1, 2]]
+    b.node("Squeeze", {"places", "zero"}, {"from"});
+    b.node("Add", {"from", "one"}, {"shape"});  // 1, 2, 3
+  } else if (name == "MatMul") {
+    b.node("Transpose", {"table"}, {"row"});
+    b.node(op, {"table", "row"}, {"product"});
+    b.node("Flatten", {"product"}, {"flat"});  // 9, 3, 3, 1
+    b.node("Reshape", {"flat", "minus"}, {"shape"});
+    b.initializer("minus", {-1});
+  } else if (name == "CumSum") {
+    b.node(op, {"list", "zero"}, {"shape"});  // 2, 5, 10
+  } else if (name == "SequenceAt") {
+    b.node("SequenceConstruct", {"two", "list"}, {"sequence"});
+    b.node(op, {"sequence", "one"}, {"shape"});  // 2, 3, 5
+  }
+  b.node("Expand", {"x", "shape"}, {"y"});
+  EXPECT_EQ(run<float>(b, {bytesOf<float>({1})}).size(), static_cast<size_t>(elements));
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, KnownShapes,
+                         testing::Values(std::pair("TopK", 15), std::pair("ScatterElements", 15),
+                                         std::pair("Unique", 3), std::pair("NonZero", 6), std::pair("MatMul", 81),
+                                         std::pair("CumSum", 100), std::pair("SequenceAt", 30)),
+                         [](const auto& test) { return std::string(test.param.first); });
+
 TEST_F(Import, AcceptsUnsortedNodes) {
   ModelBuilder b;
   b.input("x", {2}).output("y");

@@ -237,6 +237,15 @@ absl::StatusOr<Shape> Node::broadcastAll() const {
   return shape;
 }
 
+absl::Status Node::requireInputs(std::initializer_list<int> needed) const {
+  for (int input : needed) {
+    if (has(input)) continue;
+    return invalid(absl::StrCat("input ", input, " is missing"),
+                   {.attribute = absl::StrCat("input ", input), .found = "no value", .accepted = "a value"});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Node::requireRank(int input, int64_t least, int64_t most) const {
   const int64_t rank = inputs_[input].rank();
   if (rank >= least && rank <= most) return absl::OkStatus();

@@ -24,7 +24,8 @@ using FunctionAttributes = std::map<std::string, const onnx::AttributeProto*>;
 
 /// What a node needs of the import around it.
 struct NodeEnvironment {
-  int64_t opset = 0;  ///< version of the node's domain
+  int64_t opset = 0;        ///< version of the node's domain
+  std::string domain = {};  ///< empty for ONNX's own
   const FunctionAttributes* function_attributes = nullptr;
   std::function<absl::StatusOr<ConstantPtr>(const onnx::AttributeProto&)> read_tensor;
   /// Lowers a subgraph in place with `arguments` bound to its inputs; results are its outputs.
@@ -44,6 +45,7 @@ class Node {
   const std::string& label() const { return label_; }
   std::string opType() const;
   int64_t opset() const { return environment_.opset; }
+  const std::string& domain() const { return environment_.domain; }
 
   int numInputs() const { return static_cast<int>(inputs_.size()); }
   bool has(int index) const { return index < numInputs() && present(inputs_[index]); }
@@ -83,7 +85,8 @@ class Node {
   absl::StatusOr<ConstantPtr> constantInput(int index, const std::string& what) const;
   absl::StatusOr<std::vector<int64_t>> constantIntegers(int index, const std::string& what) const;
 
-  absl::StatusOr<Shape> broadcastAll() const;  ///< of all inputs given
+  absl::StatusOr<Shape> broadcastAll() const;                           ///< of all inputs given
+  absl::Status requireInputs(std::initializer_list<int> needed) const;  ///< where absent ones lie between those needed
   absl::Status requireRank(int input, int64_t least, int64_t most = INT64_MAX) const;
   absl::Status checkResult(const Shape& shape, v1::DataType type) const;  ///< within limits.h
 

@@ -15,6 +15,7 @@ constexpr Family kFamilies[] = {
     {"elementwise", elementwiseOperators},
     {"activation", activationOperators},
     {"convolution", convolutionOperators},
+    {"convolution", deformableConvolutionOperators},
     {"matmul", matmulOperators},
     {"normalization", normalizationOperators},
     {"pooling", poolingOperators},
@@ -42,6 +43,14 @@ constexpr Family kFamilies[] = {
     {"unique", uniqueOperators},
     {"text", textOperators},
     {"sequence", sequenceOperators},
+    {"attention", attentionOperators},
+    {"attention", rotaryEmbeddingOperators},
+    {"attention", linearAttentionOperators},
+    {"normalization", layerNormalizationOperators},
+    {"image", imageOperators},
+    {"fused", microsoftOperators},
+    {"attention", microsoftAttentionOperators},
+    {"quantized", microsoftQuantizedOperators},
 };
 
 }  // namespace
@@ -82,6 +91,7 @@ bool knowsOperator(std::string_view domain, std::string_view name) {
 }
 
 bool contains(TypeSet types, v1::DataType type) {
+  if (isNarrow(type)) return types & kNarrow;
   if (isFloat(type)) return types & kFloats;
   if (isUnsigned(type)) return types & kUnsigned;
   if (isInteger(type)) return types & kSigned;
@@ -94,6 +104,7 @@ std::string typeSetText(TypeSet types) {
   if (types & kSigned) names.emplace_back("signed integers");
   if (types & kUnsigned) names.emplace_back("unsigned integers");
   if (types & kBool) names.emplace_back("bool");
+  if (types & kNarrow) names.emplace_back("float8, float4, integers of 2 and 4 bits");
   return absl::StrJoin(names, ", ");
 }
 

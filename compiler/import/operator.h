@@ -24,12 +24,16 @@ enum TypeSet : unsigned {
   kIntegers = kSigned | kUnsigned,
   kNumbers = kFloats | kIntegers,
   kAll = kNumbers | kBool,
+  kNarrow = 16,  ///< types that are stored only (element_type.h)
+  kStored = kAll | kNarrow,
 };
+
+inline constexpr const char* kMicrosoft = "com.microsoft";  ///< the domain of ONNX Runtime's own operators
 
 inline constexpr int kVariadic = INT_MAX;
 
 /// The newest operator set version of the default domain that models may import.
-inline constexpr int kNewestOpset = 22;
+inline constexpr int kNewestOpset = 27;
 
 /// An ONNX operator as the importer knows it: one line of a family's table in ops/.
 struct Operator {
@@ -66,6 +70,7 @@ bool contains(TypeSet types, v1::DataType type);
 std::vector<Operator> elementwiseOperators();
 std::vector<Operator> activationOperators();
 std::vector<Operator> convolutionOperators();
+std::vector<Operator> deformableConvolutionOperators();
 std::vector<Operator> matmulOperators();
 std::vector<Operator> normalizationOperators();
 std::vector<Operator> poolingOperators();
@@ -93,5 +98,13 @@ std::vector<Operator> suppressionOperators();
 std::vector<Operator> uniqueOperators();
 std::vector<Operator> textOperators();
 std::vector<Operator> sequenceOperators();
+std::vector<Operator> attentionOperators();
+std::vector<Operator> rotaryEmbeddingOperators();
+std::vector<Operator> linearAttentionOperators();
+std::vector<Operator> layerNormalizationOperators();
+std::vector<Operator> imageOperators();
+std::vector<Operator> microsoftOperators();
+std::vector<Operator> microsoftAttentionOperators();
+std::vector<Operator> microsoftQuantizedOperators();
 
 }  // namespace tessera::compiler

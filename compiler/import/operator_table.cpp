@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -11,12 +12,16 @@
 namespace tessera::compiler {
 namespace {
 
+/// The only version there is of operator sets other than ONNX's own.
+constexpr int kVersionElsewhere = 1;
+
 v1::OperatorInfo infoOf(const Operator& op) {
   v1::OperatorInfo info;
   info.set_domain(op.domain);
   info.set_name(op.name);
   info.set_since_version(op.since);
-  info.set_until_version(op.until == INT_MAX && info.domain().empty() ? kNewestOpset : op.until);
+  const int newest = info.domain().empty() ? kNewestOpset : kVersionElsewhere;
+  info.set_until_version(op.until == INT_MAX ? newest : op.until);
   info.set_min_inputs(op.min_inputs);
   info.set_max_inputs(op.max_inputs == kVariadic ? -1 : op.max_inputs);
   info.set_family(op.family);
@@ -52,18 +57,25 @@ std::vector<v1::OperatorInfo> operatorTable() {
 }
 
 std::string operatorTableMarkdown() {
+  // Types that models only store are none of the API's: they are named in this page alone.
+  std::set<std::tuple<std::string, std::string, int>> narrow;
+  for (const Operator& op : allOperators()) {
+    if (contains(op.types, kI4)) narrow.emplace(op.domain, op.name, op.since);
+  }
   const std::vector<v1::OperatorInfo> table = operatorTable();
   std::map<std::string, int> names;
   for (const v1::OperatorInfo& info : table) ++names[absl::StrCat(info.domain(), ":", info.name())];
   std::string text = absl::StrCat(
-      "# Operators\n\n", names.size(), " ONNX operators in operator set versions up to ", kNewestOpset,
+      "# Operators\n\n", names.size(), " operators, those of ONNX in operator set versions up to ", kNewestOpset,
       ". Made from the importer's table by `bin/import_operators`; a running service prints the same with\n"
-      "`tessera ops`. Types are those of the first input; versions are those of the operator set a model imports.\n\n"
+      "`tessera ops`. Types are those of the first input; versions are those of the operator set a model imports.\n"
+      "`narrow`: also float8 (e4m3fn, e4m3fnuz, e5m2, e5m2fnuz, e8m0), float4 (e2m1) and integers of 2 and 4 bits.\n\n"
       "| operator | versions | inputs | types | family |\n|---|---|---|---|---|\n");
   for (const v1::OperatorInfo& info : table) {
     absl::StrAppend(&text, "| ", info.domain().empty() ? "" : absl::StrCat(info.domain(), "."), info.name(), " | ",
                     info.since_version(), " to ", info.until_version(), " | ", inputsText(info), " | ", typesText(info),
-                    " | ", info.family(), " |\n");
+                    narrow.contains({info.domain(), info.name(), info.since_version()}) ? " narrow" : "", " | ",
+                    info.family(), " |\n");
   }
   return text;
 }

@@ -46,8 +46,26 @@ bool readInt32(const onnx::TensorProto& proto, std::string& bytes) {
   return narrow<T>(proto.int32_data(), bytes);
 }
 
+/// Bytes in a file: elements of less than a byte are packed, the first in the lowest bits.
+int64_t storedBytes(int64_t elements, v1::DataType type) { return (elements * elementBits(type) + 7) / 8; }
+
+/// A byte for each element of a packed type.
+ConstantPtr unpacked(const Constant& packed) {
+  const int64_t bits = elementBits(packed.dtype), count = packed.elements();
+  if (bits >= 8) return std::make_shared<const Constant>(packed);
+  std::string bytes(count, '\0');
+  for (int64_t i = 0; i < count; ++i) {
+    const auto raised =
+        static_cast<uint8_t>(static_cast<uint8_t>(packed.bytes[i * bits / 8]) >> (i * bits % 8) << (8 - bits));
+    const bool is_signed = storageType(packed.dtype) == v1::DATA_TYPE_I8;
+    bytes[i] = static_cast<char>(is_signed ? static_cast<int8_t>(raised) >> (8 - bits) : raised >> (8 - bits));
+  }
+  return makeConstant(packed.dtype, packed.shape, std::move(bytes));
+}
+
 /// Which field holds the elements of which type, as onnx.proto says.
 TypedField typedField(const onnx::TensorProto& proto, v1::DataType dtype) {
+  if (isNarrow(dtype)) return {"int32_data", proto.int32_data_size(), readInt32<uint8_t>};
   switch (dtype) {
     case v1::DATA_TYPE_F32:
       return {"float_data", proto.float_data_size(), [](const onnx::TensorProto& p, std::string& bytes) {
@@ -104,7 +122,7 @@ absl::StatusOr<ConstantPtr> readExternal(const onnx::TensorProto& proto, Constan
     }
   }
   TESSERA_ASSIGN_OR_RETURN(MappedFile file, external.find(location, proto.name()));
-  const int64_t need = constant.elements() * elementBytes(constant.dtype);
+  const int64_t need = storedBytes(constant.elements(), constant.dtype);
   if (length && *length != need) {
     return wrongLength(proto, constant, "external_data.length", absl::StrCat(*length, " bytes"),
                        absl::StrCat(need, " bytes"));
@@ -117,7 +135,7 @@ absl::StatusOr<ConstantPtr> readExternal(const onnx::TensorProto& proto, Constan
   }
   constant.bytes = file.bytes.substr(offset, need);
   constant.owner = file.owner;
-  return std::make_shared<const Constant>(std::move(constant));
+  return unpacked(constant);
 }
 
 }  // namespace
@@ -137,7 +155,7 @@ absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) return readExternal(proto, std::move(constant), external);
 
   const int64_t count = constant.elements();
-  const int64_t need = count * elementBytes(*dtype);
+  const int64_t need = storedBytes(count, *dtype);
   const TypedField field = typedField(proto, *dtype);
   if (proto.has_raw_data()) {
     if (static_cast<int64_t>(proto.raw_data().size()) != need) {
@@ -145,17 +163,21 @@ absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std
                          absl::StrCat(need, " bytes"));
     }
     constant.bytes = proto.raw_data();
-    return std::make_shared<const Constant>(std::move(constant));
+    return unpacked(constant);
   }
-  if (field.count != count) {
+  // A number of the typed field holds a byte of a packed type, else an element.
+  const int64_t entries = elementBits(*dtype) < 8 ? need : count;
+  if (field.count != entries) {
     return wrongLength(proto, constant, field.name, absl::StrCat(field.count, " elements"),
-                       absl::StrCat(count, " elements"));
+                       absl::StrCat(entries, " elements"));
   }
   std::string bytes;
   if (!field.read(proto, bytes)) {
     return wrongLength(proto, constant, field.name, "a value outside the element type's range",
                        absl::StrCat("values of ", typeName(*dtype)));
   }
+  constant.bytes = bytes;
+  if (entries != count) return unpacked(constant);
   return makeConstant(*dtype, std::move(constant.shape), std::move(bytes));
 }
 

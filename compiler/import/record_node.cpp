@@ -11,7 +11,7 @@ namespace {
 v1::TensorSpec specOf(const std::string& name, const Tensor& tensor) {
   v1::TensorSpec spec;
   spec.set_name(name);
-  spec.set_dtype(tensor.dtype);
+  spec.set_dtype(storageType(tensor.dtype));
   for (int64_t extent : tensor.shape) spec.add_shape(extent);
   return spec;
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compiler/import/narrow_float.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -44,14 +45,14 @@ Value Scalars::integer(int64_t value) const {
 Value Scalars::lowest() const {
   if (isFloat(type)) return constant(-INFINITY);
   if (isUnsigned(type) || type == v1::DATA_TYPE_BOOL) return integer(0);
-  return integer(INT64_MIN >> (64 - 8 * elementBytes(type)));
+  return integer(INT64_MIN >> (64 - elementBits(type)));
 }
 
 Value Scalars::highest() const {
   if (isFloat(type)) return constant(INFINITY);
   if (type == v1::DATA_TYPE_BOOL) return integer(1);
-  if (isUnsigned(type)) return integer(-1);
-  return integer(INT64_MAX >> (64 - 8 * elementBytes(type)));
+  if (isUnsigned(type)) return integer(static_cast<int64_t>(UINT64_MAX >> (64 - elementBits(type))));
+  return integer(INT64_MAX >> (64 - elementBits(type)));
 }
 
 Value Scalars::add(Value x, Value y) const {
@@ -163,7 +164,7 @@ Value Scalars::narrowed(Value x) const {
 Value Scalars::floatToInteger(Value x, v1::DataType to) const {
   // Out of range the instruction's result is undefined, so it only ever sees values in range.
   // Both bounds are powers of two, hence exact in every floating-point type.
-  const int bits = static_cast<int>(8 * elementBytes(to)) - (isUnsigned(to) ? 0 : 1);
+  const int bits = static_cast<int>(elementBits(to)) - (isUnsigned(to) ? 0 : 1);
   const Scalars target = as(to);
   const Scalars wide = elementBytes(type) == 2 ? as(v1::DATA_TYPE_F32) : *this;
   x = widened(x);
@@ -177,8 +178,20 @@ Value Scalars::floatToInteger(Value x, v1::DataType to) const {
   return select(below, target.lowest(), select(above, target.highest(), converted));
 }
 
+Value Scalars::lowBits(Value x, v1::DataType to) const {
+  const Scalars byte = as(storageType(to));
+  Value unused = byte.integer(8 - elementBits(to));
+  Value raised = arith::ShLIOp::create(b, loc, x, unused);
+  if (byte.type == v1::DATA_TYPE_U8) return arith::ShRUIOp::create(b, loc, raised, unused);
+  return arith::ShRSIOp::create(b, loc, raised, unused);
+}
+
 Value Scalars::cast(Value x, v1::DataType to) const {
   if (to == type) return x;
+  if (isNarrowFloat(type)) return as(v1::DATA_TYPE_F32).cast(decodeNarrow(*this, x), to);
+  if (isNarrowFloat(to)) return encodeNarrow(as(v1::DATA_TYPE_F32), cast(x, v1::DATA_TYPE_F32), to, {});
+  if (isNarrow(type)) return as(storageType(type)).cast(x, to);
+  if (isNarrow(to) && !isFloat(type)) return lowBits(cast(x, storageType(to)), to);
   const Scalars target = as(to);
   if (to == v1::DATA_TYPE_BOOL) return compare(Relation::kNotEqual, x, constant(0));
   if (isFloat(type) && isFloat(to)) {

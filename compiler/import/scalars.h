@@ -42,6 +42,9 @@ class Scalars {
   mlir::Value logicalXor(mlir::Value x, mlir::Value y) const;
   mlir::Value logicalNot(mlir::Value x) const;
 
+  /// The lowest bits of a byte as an element of less than 8 bits.
+  mlir::Value lowBits(mlir::Value x, v1::DataType to) const;
+
   /// Converts from this type to `to` as ONNX's Cast: toward zero, saturating at the integer's range, NaN to 0.
   mlir::Value cast(mlir::Value x, v1::DataType to) const;
 

@@ -1,4 +1,4 @@
-// Running sums.
+// Running sums and products.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
@@ -6,19 +6,21 @@
 namespace tessera::compiler {
 namespace {
 
-/// x moved by `by` elements along `axis`, towards the end or, `backwards`, the start; zeros move in.
-Tensor shifted(Emitter& e, const Tensor& x, int64_t axis, int64_t by, bool backwards) {
+/// x moved by `by` elements along `axis`, towards the end or, `backwards`, the start; `fill` moves in.
+Tensor shifted(Emitter& e, const Tensor& x, int64_t axis, int64_t by, bool backwards, double fill) {
   std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1), low(x.rank(), 0), high(x.rank(), 0);
   sizes[axis] -= by;
   offsets[axis] = backwards ? by : 0;
   (backwards ? high : low)[axis] = by;
-  return e.pad(e.slice(x, offsets, sizes, strides), low, high, e.scalars(x.dtype).constant(0));
+  return e.pad(e.slice(x, offsets, sizes, strides), low, high, e.scalars(x.dtype).constant(fill));
 }
 
 /// Hillis and Steele's scan: after step k each element is the sum of the 2^k before and including it. It takes
 /// n log n additions where a loop would take n, but every step is elementwise, hence vectorized and parallel,
 /// and rounding errors grow with log n only.
-Results lowerCumSum(Node& n, Emitter& e) {
+template <bool kProduct>
+Results lowerCumulative(Node& n, Emitter& e) {
+  constexpr double kNeutral = kProduct ? 1 : 0;
   Tensor x = n.in(0);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 1));
   TESSERA_ASSIGN_OR_RETURN(const bool exclusive, n.flag("exclusive", false));
@@ -30,11 +32,14 @@ Results lowerCumSum(Node& n, Emitter& e) {
   }
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.normalizeAxis(axes[0], x.rank(), "axis"));
   if (x.elements() == 0) return {{Emitter::wrap(makeConstant(x.dtype, x.shape, ""))}};
-  if (exclusive && x.shape[axis] == 1) return {{e.zeros(x.dtype, x.shape)}};
-  if (exclusive) x = shifted(e, x, axis, 1, reverse);
+  if (exclusive && x.shape[axis] == 1) {
+    return {{e.filled(e.scalars(x.dtype).constant(kNeutral), x.dtype, x.shape)}};
+  }
+  if (exclusive) x = shifted(e, x, axis, 1, reverse, kNeutral);
   for (int64_t step = 1; step < x.shape[axis]; step *= 2) {
-    x = e.elementwise(x.dtype, {x, shifted(e, x, axis, step, reverse)},
-                      [](const Scalars& s, mlir::ValueRange v) { return s.add(v[0], v[1]); });
+    x = e.elementwise(
+        x.dtype, {x, shifted(e, x, axis, step, reverse, kNeutral)},
+        [](const Scalars& s, mlir::ValueRange v) { return kProduct ? s.mul(v[0], v[1]) : s.add(v[0], v[1]); });
   }
   return {{std::move(x)}};
 }
@@ -43,7 +48,8 @@ Results lowerCumSum(Node& n, Emitter& e) {
 
 std::vector<Operator> accumulationOperators() {
   return {
-      {"CumSum", 11, 2, 2, lowerCumSum, kNumbers},
+      {"CumSum", 11, 2, 2, lowerCumulative<false>, kNumbers},
+      {"CumProd", 26, 2, 2, lowerCumulative<true>, kNumbers},
   };
 }
 

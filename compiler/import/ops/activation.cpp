@@ -136,6 +136,18 @@ Results lowerShrink(Node& n, Emitter& e) {
   })}};
 }
 
+Value gelu(const Scalars& s, Value x, bool exact) {
+  Value bend;
+  if (exact) {
+    bend = s.math<math::ErfOp>(s.mul(x, s.constant(std::sqrt(0.5))));
+  } else {
+    Value cube = s.mul(s.mul(x, x), x);
+    Value inner = s.fma(cube, s.constant(0.044715), x);
+    bend = s.math<math::TanhOp>(s.mul(inner, s.constant(std::sqrt(2 / M_PI))));
+  }
+  return s.mul(s.mul(x, s.constant(0.5)), s.add(bend, s.constant(1)));
+}
+
 Results lowerGelu(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const std::string approximate, n.text("approximate", "none"));
   if (approximate != "none" && approximate != "tanh") {
@@ -143,18 +155,8 @@ Results lowerGelu(Node& n, Emitter& e) {
                      {.attribute = "approximate", .found = approximate, .accepted = "none, tanh"});
   }
   const bool exact = approximate == "none";
-  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [exact](const Scalars& s, ValueRange v) {
-    Value x = v[0];
-    Value bend;
-    if (exact) {
-      bend = s.math<math::ErfOp>(s.mul(x, s.constant(std::sqrt(0.5))));
-    } else {
-      Value cube = s.mul(s.mul(x, x), x);
-      Value inner = s.fma(cube, s.constant(0.044715), x);
-      bend = s.math<math::TanhOp>(s.mul(inner, s.constant(std::sqrt(2 / M_PI))));
-    }
-    return s.mul(s.mul(x, s.constant(0.5)), s.add(bend, s.constant(1)));
-  })}};
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)},
+                         [exact](const Scalars& s, ValueRange v) { return gelu(s, v[0], exact); })}};
 }
 
 Value elu(const Scalars& s, Value x, Value alpha) {
@@ -173,6 +175,23 @@ Value leakyRelu(const Scalars& s, Value x, Value alpha) {
 
 Value thresholdedRelu(const Scalars& s, Value x, Value alpha) {
   return s.select(s.compare(Relation::kGreater, x, alpha), x, s.constant(0));
+}
+
+/// x * sigmoid(alpha * x)
+Value swish(const Scalars& s, Value x, Value alpha) { return s.mul(x, logistic(s, s.mul(x, alpha))); }
+
+/// Microsoft's: the tanh form, after an optional bias.
+Results lowerFastGelu(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.broadcastAll().status());
+  return {{e.elementwise(n.in(0).dtype, n.inputs(), [](const Scalars& s, ValueRange v) {
+    return gelu(s, v.size() == 2 ? s.add(v[0], v[1]) : v[0], /*exact=*/false);
+  })}};
+}
+
+Results lowerBiasGelu(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const auto operands, binaryOperands(n, e));
+  return {{e.elementwise(n.in(0).dtype, operands,
+                         [](const Scalars& s, ValueRange v) { return gelu(s, s.add(v[0], v[1]), /*exact=*/true); })}};
 }
 
 }  // namespace
@@ -210,6 +229,12 @@ std::vector<Operator> activationOperators() {
            kFloats},
           {"Shrink", 9, 1, 1, lowerShrink, kNumbers},
           {"Gelu", 20, 1, 1, lowerGelu, kFloats},
+          {"Swish", 24, 1, 1, withAlpha<swish, 1.0>, kFloats},
+          {"Gelu", 1, 1, 1, unary<[](const Scalars& s, ValueRange v) { return gelu(s, v[0], /*exact=*/true); }>,
+           kFloats, 1, INT_MAX, kMicrosoft},
+          {"QuickGelu", 1, 1, 1, withAlpha<swish, 1.702>, kFloats, 1, INT_MAX, kMicrosoft},
+          {"FastGelu", 1, 1, 2, lowerFastGelu, kFloats, 2, INT_MAX, kMicrosoft},
+          {"BiasGelu", 1, 2, 2, lowerBiasGelu, kFloats, 2, INT_MAX, kMicrosoft},
       });
 }
 

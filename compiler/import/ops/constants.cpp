@@ -54,6 +54,7 @@ Results lowerConstantOfShape(Node& n, Emitter& e) {
 }
 
 Results lowerRange(Node& n, Emitter& e) {
+  n.ignore("stash_type");  // no element is computed in less than single precision
   std::vector<ConstantPtr> bounds;
   for (int i = 0; i < 3; ++i) {
     static constexpr const char* kNames[] = {"start", "limit", "delta"};
@@ -81,7 +82,11 @@ Results lowerRange(Node& n, Emitter& e) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     Value number = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(), at[0]);
     Value step = wide.cast(number, dtype);
-    if (real) return s.fma(step, s.constant(bounds[2]->realAt(0)), s.constant(bounds[0]->realAt(0)));
+    if (real) {
+      const Scalars f = s.as(elementBytes(dtype) == 2 ? v1::DATA_TYPE_F32 : dtype);
+      return f.cast(
+          f.fma(wide.cast(number, f.type), f.constant(bounds[2]->realAt(0)), f.constant(bounds[0]->realAt(0))), dtype);
+    }
     return s.fma(step, s.integer(bounds[2]->integerAt(0)), s.integer(bounds[0]->integerAt(0)));
   })}};
 }
@@ -105,7 +110,7 @@ Results lowerEyeLike(Node& n, Emitter& e) {
 std::vector<Operator> constantOperators() {
   return {
       {"Constant", 1, 0, 0, lowerConstant},
-      {"ConstantOfShape", 9, 1, 1, lowerConstantOfShape},
+      {"ConstantOfShape", 9, 1, 1, lowerConstantOfShape, kIntegers},
       {"Range", 11, 3, 3, lowerRange, kNumbers, 3},
       {"EyeLike", 9, 1, 1, lowerEyeLike},
   };

@@ -21,22 +21,47 @@ absl::Status checkScalar(Node& n, int input, const char* name, v1::DataType type
        .accepted = absl::StrCat("one element of ", typeName(type))});
 }
 
-/// condition ? x : y; both have one shape and type.
+/// x with zeros behind its elements along every dimension that is shorter than in `shape`.
+Tensor filledUp(Emitter& e, const Tensor& x, const Shape& shape) {
+  std::vector<int64_t> low(x.rank(), 0), high(x.rank(), 0);
+  for (int64_t d = 0; d < x.rank(); ++d) high[d] = shape[d] - x.shape[d];
+  if (x.elements() == 0) return e.zeros(x.dtype, shape);
+  return e.pad(x, low, high, e.scalars(x.dtype).constant(0));
+}
+
+/// condition ? x : y, of one type and rank. Where they differ in size, the result is as large as the larger one, and
+/// the size of the chosen one is its extent (bounded.h).
 absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, const Tensor& x, const Tensor& y) {
-  const bool sequences = x.sequence || y.sequence;
-  if (sequences || x.shape != y.shape || x.dtype != y.dtype) {
+  const bool both = x.sequence && y.sequence && x.sequence->size() == y.sequence->size();
+  const bool absent = !(x.sequence || x.value || x.constant) || !(y.sequence || y.value || y.constant);
+  if (absent || (x.sequence != nullptr) != (y.sequence != nullptr) || (x.sequence && !both) || x.rank() != y.rank() ||
+      x.dtype != y.dtype) {
     return n.knownTooLate(
-        condition, "the condition is computed at run time, and a shape depends on it",
-        {.attribute = "cond", .accepted = "a constant condition, or results of one shape and type either way"});
+        condition, "the condition is computed at run time, and a type or rank depends on it",
+        {.attribute = "cond", .accepted = "a constant condition, or results of one type and rank either way"});
   }
-  if (x.elements() == 0) return x;
+  if (both) {
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < x.sequence->size(); ++i) {
+      TESSERA_ASSIGN_OR_RETURN(parts.emplace_back(), choose(n, e, condition, (*x.sequence)[i], (*y.sequence)[i]));
+    }
+    Tensor result = x;
+    result.sequence = std::make_shared<const std::vector<Tensor>>(std::move(parts));
+    return result;
+  }
+  Shape shape = x.shape;
+  for (int64_t d = 0; d < x.rank(); ++d) shape[d] = std::max(x.shape[d], y.shape[d]);
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   auto select = [&](const Tensor& yes, const Tensor& no) {
     return e.elementwise(yes.dtype, {e.reshape(condition, {}), yes, no},
                          [](const Scalars& s, ValueRange v) { return s.select(v[0], v[1], v[2]); });
   };
-  Tensor result = select(x, y);
+  const bool empty = elementCount(shape) == 0;
+  Tensor result =
+      empty ? Emitter::wrap(e.empty(x.dtype, shape), x.dtype) : select(filledUp(e, x, shape), filledUp(e, y, shape));
   for (int64_t d = 0; d < x.rank(); ++d) {
-    if (x.extents.contains(d) || y.extents.contains(d)) {
+    const bool differ = x.shape[d] != y.shape[d];
+    if (differ || x.extents.contains(d) || y.extents.contains(d)) {
       setExtent(result, d, select(extentOf(x, d), extentOf(y, d)));
     }
   }
@@ -297,7 +322,7 @@ std::vector<Operator> controlFlowOperators() {
   return withExtents(extentsByLowering, {
                                             {"If", 1, 1, 1, lowerIf, kBool},
                                             {"Loop", 1, 0, kVariadic, lowerLoop},
-                                            {"Scan", 9, 1, kVariadic, lowerScan},
+                                            {"Scan", 9, 1, kVariadic, lowerScan, kStored},
                                             {"Scan", 8, 0, kVariadic, lowerBatchedScan, kAll, 1, 8},
                                         });
 }

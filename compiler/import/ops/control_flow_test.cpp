@@ -53,21 +53,71 @@ TEST_F(ControlFlow, IfSelectsAtRunTime) {
   EXPECT_THAT(run(b, {bytesOf<int8_t>({0}), x}), ElementsAre(2, 4));
 }
 
-TEST_F(ControlFlow, IfOfDifferentShapesNeedsAConstant) {
+/// y = c ? ReduceMax(x) : -x, with `keep` as the reduction's keepdims.
+ModelBuilder branchesOfDifferentShapes(int64_t keep) {
   ModelBuilder b;
-  b.input("c", {}, onnx::TensorProto::BOOL).input("x", {2}).output("y");
+  b.input("c", {}, onnx::TensorProto::BOOL).input("x", {3}).output("y");
   auto& node = b.node("If", {"c"}, {"y"}, "choice");
   auto& yes = subgraph(node, "then_branch");
   add(yes, "ReduceMax", {"x"}, "m");
+  setAttribute(*yes.mutable_node(0), "keepdims", keep);
   yes.add_output()->set_name("m");
   auto& no = subgraph(node, "else_branch");
   add(no, "Neg", {"x"}, "d");
   no.add_output()->set_name("d");
-  auto imported = importBytes(context, b.model.SerializeAsString());
+  return b;
+}
+
+TEST_F(ControlFlow, IfOfDifferentRanksNeedsAConstant) {
+  auto imported = importBytes(context, branchesOfDifferentShapes(0).model.SerializeAsString());
   const v1::Failure failure = failureOf(imported.status());
   EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
   EXPECT_EQ(failure.node(), "choice");
   EXPECT_EQ(failure.found(), "a run-time value");
+}
+
+TEST_F(ControlFlow, IfOfDifferentSizesHasTheSizeOfItsChoice) {
+  const ModelBuilder b = branchesOfDifferentShapes(1);
+  const std::string x = bytesOf<float>({1, 5, 2});
+  EXPECT_THAT(run(b, {bytesOf<int8_t>({1}), x}), ElementsAre(5));
+  EXPECT_THAT(run(b, {bytesOf<int8_t>({0}), x}), ElementsAre(-1, -5, -2));
+}
+
+/// `pads` in the order of PyTorch (last dimension first) become ONNX's by the nodes its exporter writes.
+void addPadding(onnx::GraphProto& graph, const std::string& name, const std::vector<int64_t>& pads,
+                const std::string& result) {
+  auto constant = [&](const std::string& value, const std::vector<int64_t>& elements) {
+    auto* node = graph.add_node();
+    node->set_op_type("Constant");
+    node->add_output(name + value);
+    setAttribute(*node, "value_ints", elements);
+    return name + value;
+  };
+  const auto last = constant("last", {-1}), first = constant("first", {0});
+  add(graph, "ConstantOfShape", {constant("missing", {4 - static_cast<int64_t>(pads.size())})}, name + "zeros");
+  add(graph, "Cast", {name + "zeros"}, name + "whole");
+  setAttribute(*graph.mutable_node(graph.node_size() - 1), "to", int64_t{onnx::TensorProto::INT64});
+  add(graph, "Concat", {constant("pads", pads), name + "whole"}, name + "all");
+  setAttribute(*graph.mutable_node(graph.node_size() - 1), "axis", int64_t{0});
+  add(graph, "Reshape", {name + "all", constant("pairs", {-1, 2})}, name + "table");
+  add(graph, "Slice", {name + "table", last, constant("least", {INT64_MIN + 1}), first, last}, name + "turned");
+  add(graph, "Transpose", {name + "turned"}, name + "columns");
+  add(graph, "Reshape", {name + "columns", last}, name + "list");
+  add(graph, "Cast", {name + "list"}, name + "final");
+  setAttribute(*graph.mutable_node(graph.node_size() - 1), "to", int64_t{onnx::TensorProto::INT64});
+  add(graph, "Pad", {"x", name + "final"}, result);
+  graph.add_output()->set_name(result);
+}
+
+TEST_F(ControlFlow, PaddingIsComputedInsideOfAnIf) {
+  ModelBuilder b;
+  b.input("c", {}, onnx::TensorProto::BOOL).input("x", {1, 2}).output("y");
+  auto& node = b.node("If", {"c"}, {"y"});
+  addPadding(subgraph(node, "then_branch"), "a", {1, 0}, "left");
+  addPadding(subgraph(node, "else_branch"), "b", {0, 1, 0, 0}, "right");
+  const std::string x = bytesOf<float>({1, 2});
+  EXPECT_THAT(run(b, {bytesOf<int8_t>({1}), x}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(run(b, {bytesOf<int8_t>({0}), x}), ElementsAre(1, 2, 0));
 }
 
 /// x doubles while it is below `limit`, eight times at most.

@@ -14,41 +14,6 @@ using mlir::AffineMap;
 using mlir::Value;
 using mlir::utils::IteratorType;
 
-absl::StatusOr<Filter> readFilter(Node& n, const Tensor& x, const Tensor& w) {
-  if (x.rank() < 3) {
-    return n.invalid("the input has no spatial dimensions",
-                     {.attribute = "X", .found = shapeText(x.shape), .accepted = "rank 3 or more"});
-  }
-  if (w.rank() != x.rank()) {
-    return n.invalid("input and weight have different ranks",
-                     {.attribute = "W", .found = shapeText(w.shape), .accepted = absl::StrCat("rank ", x.rank())});
-  }
-  Filter f;
-  TESSERA_ASSIGN_OR_RETURN(f.groups, n.integer("group", 1));
-  f.outputs = w.shape[0];
-  f.channels = w.shape[1];
-  f.kernel.assign(w.shape.begin() + 2, w.shape.end());
-  TESSERA_ASSIGN_OR_RETURN(const auto kernel, n.integers("kernel_shape", f.kernel));
-  if (kernel != f.kernel) {
-    return n.invalid("attribute 'kernel_shape' differs from the weight",
-                     {.attribute = "kernel_shape", .found = shapeText(kernel), .accepted = shapeText(f.kernel)});
-  }
-  if (f.groups < 1 || f.groups > x.shape[1] || x.shape[1] / f.groups != f.channels || x.shape[1] % f.groups != 0 ||
-      f.outputs % f.groups != 0) {
-    return n.invalid(absl::StrCat("input ", shapeText(x.shape), ", weight ", shapeText(w.shape), " and ", f.groups,
-                                  " groups do not fit"),
-                     {.attribute = "group",
-                      .found = absl::StrCat(f.groups),
-                      .accepted = "input channels = groups * weight's channels, outputs divisible by groups"});
-  }
-  for (int64_t size : f.kernel) {
-    if (size < 1 || size > INT32_MAX) {
-      return n.invalid("the kernel is empty or too large", {.attribute = "W", .found = shapeText(f.kernel)});
-    }
-  }
-  return f;
-}
-
 /// Any rank, any grouping: out[n, g, f, o...] += x[n, g, c, o * stride + k * dilation...] * w[g, f, c, k...].
 Tensor convolveGeneric(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, const Window& window,
                        const Tensor& start) {
@@ -99,6 +64,41 @@ Tensor convolveGeneric(Emitter& e, const Tensor& x, const Tensor& w, const Filte
 }
 
 }  // namespace
+
+absl::StatusOr<Filter> readFilter(Node& n, const Tensor& x, const Tensor& w) {
+  if (x.rank() < 3) {
+    return n.invalid("the input has no spatial dimensions",
+                     {.attribute = "X", .found = shapeText(x.shape), .accepted = "rank 3 or more"});
+  }
+  if (w.rank() != x.rank()) {
+    return n.invalid("input and weight have different ranks",
+                     {.attribute = "W", .found = shapeText(w.shape), .accepted = absl::StrCat("rank ", x.rank())});
+  }
+  Filter f;
+  TESSERA_ASSIGN_OR_RETURN(f.groups, n.integer("group", 1));
+  f.outputs = w.shape[0];
+  f.channels = w.shape[1];
+  f.kernel.assign(w.shape.begin() + 2, w.shape.end());
+  TESSERA_ASSIGN_OR_RETURN(const auto kernel, n.integers("kernel_shape", f.kernel));
+  if (kernel != f.kernel) {
+    return n.invalid("attribute 'kernel_shape' differs from the weight",
+                     {.attribute = "kernel_shape", .found = shapeText(kernel), .accepted = shapeText(f.kernel)});
+  }
+  if (f.groups < 1 || f.groups > x.shape[1] || x.shape[1] / f.groups != f.channels || x.shape[1] % f.groups != 0 ||
+      f.outputs % f.groups != 0) {
+    return n.invalid(absl::StrCat("input ", shapeText(x.shape), ", weight ", shapeText(w.shape), " and ", f.groups,
+                                  " groups do not fit"),
+                     {.attribute = "group",
+                      .found = absl::StrCat(f.groups),
+                      .accepted = "input channels = groups * weight's channels, outputs divisible by groups"});
+  }
+  for (int64_t size : f.kernel) {
+    if (size < 1 || size > INT32_MAX) {
+      return n.invalid("the kernel is empty or too large", {.attribute = "W", .found = shapeText(f.kernel)});
+    }
+  }
+  return f;
+}
 
 Tensor convolve(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, const Window& window) {
   Shape shape = {x.shape[0], f.outputs};

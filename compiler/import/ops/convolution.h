@@ -10,6 +10,9 @@ struct Filter {
   std::vector<int64_t> kernel;
 };
 
+/// The sizes of the filter w [F, C / group, kernel...] for x [N, C, spatial...], checked against the node's attributes.
+absl::StatusOr<Filter> readFilter(Node& n, const Tensor& x, const Tensor& w);
+
 /// The convolution of an already padded input with w [F, C / group, kernel...]. Two-dimensional ones are named
 /// operations: later passes know them.
 Tensor convolve(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, const Window& window);

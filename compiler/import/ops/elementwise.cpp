@@ -2,6 +2,7 @@
 #include "compiler/import/ops/elementwise.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/narrow_float.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -14,7 +15,7 @@ namespace math = mlir::math;
 
 absl::StatusOr<std::vector<Tensor>> binaryOperands(Node& n, Emitter& e) {
   std::vector<Tensor> operands = {n.in(0), n.in(1)};
-  if (n.opset() < 7) {
+  if (n.opset() < 7 && n.domain().empty()) {
     TESSERA_ASSIGN_OR_RETURN(const bool broadcast, n.flag("broadcast", false));
     const int64_t gap = operands[0].rank() - operands[1].rank();
     TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", gap));
@@ -157,17 +158,53 @@ Results lowerWhere(Node& n, Emitter& e) {
                          [](const Scalars& s, ValueRange v) { return s.select(v[0], v[1], v[2]); })}};
 }
 
-Results lowerCast(Node& n, Emitter& e) {
-  n.ignore("saturate");  // concerns 8-bit floating point only
-  TESSERA_ASSIGN_OR_RETURN(const v1::DataType to, n.dataType("to", std::nullopt));
+Results castTo(Node& n, Emitter& e, v1::DataType to) {
+  NarrowRounding rounding;
+  TESSERA_ASSIGN_OR_RETURN(rounding.saturate, n.flag("saturate", true));
+  TESSERA_ASSIGN_OR_RETURN(const std::string mode, n.text("round_mode", "up"));
+  if (mode != "up" && mode != "down" && mode != "nearest") {
+    return n.invalid("unknown rounding", {.attribute = "round_mode", .found = mode, .accepted = "up, down, nearest"});
+  }
+  rounding.mode = mode == "up"     ? NarrowRounding::kUp
+                  : mode == "down" ? NarrowRounding::kDown
+                                   : NarrowRounding::kNearest;
   TESSERA_RETURN_IF_ERROR(n.checkResult(n.in(0).shape, to));
-  return {{e.cast(n.in(0), to)}};
+  const v1::DataType from = n.in(0).dtype;
+  // What is beyond an integer of 2 or 4 bits keeps its lowest bits, as from an integer.
+  if (isNarrow(to) && isInteger(to) && !isInteger(from)) return {{e.cast(e.cast(n.in(0), v1::DATA_TYPE_I32), to)}};
+  if (!isNarrowFloat(to) || from == to) return {{e.cast(n.in(0), to)}};
+  return {{e.elementwise(to, {n.in(0)}, [&](const Scalars& s, ValueRange v) {
+    return encodeNarrow(s.as(v1::DATA_TYPE_F32), s.cast(v[0], v1::DATA_TYPE_F32), to, rounding);
+  })}};
 }
 
-Results lowerCastLike(Node& n, Emitter& e) {
-  n.ignore("saturate");
-  TESSERA_RETURN_IF_ERROR(n.checkResult(n.in(0).shape, n.in(1).dtype));
-  return {{e.cast(n.in(0), n.in(1).dtype)}};
+Results lowerCast(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const v1::DataType to, n.dataType("to", std::nullopt));
+  return castTo(n, e, to);
+}
+
+Results lowerCastLike(Node& n, Emitter& e) { return castTo(n, e, n.in(1).dtype); }
+
+/// The same bits as another type.
+Results lowerBitCast(Node& n, Emitter& e) {
+  const v1::DataType from = n.in(0).dtype;
+  TESSERA_ASSIGN_OR_RETURN(const v1::DataType to, n.dataType("to", std::nullopt));
+  const bool booleans = (from == v1::DATA_TYPE_BOOL) != (to == v1::DATA_TYPE_BOOL);
+  if (elementBits(from) != elementBits(to) || (booleans && isNarrow(from == v1::DATA_TYPE_BOOL ? to : from))) {
+    return n.invalid("the types differ in width", {.attribute = "to",
+                                                   .found = absl::StrCat(typeName(from), " to ", typeName(to)),
+                                                   .accepted = absl::StrCat("types of ", elementBits(from), " bits")});
+  }
+  return {{e.elementwise(to, {n.in(0)}, [&](const Scalars& s, ValueRange v) -> Value {
+    if (from == v1::DATA_TYPE_BOOL) return s.cast(v[0], to);
+    // A byte that is neither 0 nor 1 is no bool: what is not 0 is true.
+    if (to == v1::DATA_TYPE_BOOL) return s.cast(v[0], to);
+    // Of less than 8 bits the storage differs: signed ones fill their byte with the sign.
+    if (elementBits(to) < 8) return from == to ? v[0] : s.as(storageType(from)).lowBits(v[0], to);
+    const Scalars target = s.as(to);
+    if (target.mlirType() == s.mlirType()) return v[0];
+    return arith::BitcastOp::create(s.b, s.loc, target.mlirType(), v[0]);
+  })}};
 }
 
 Results lowerIsInf(Node& n, Emitter& e) {
@@ -245,8 +282,9 @@ std::vector<Operator> elementwiseOperators() {
           {"Xor", 1, 2, 2, logic<&Scalars::logicalXor>, kBool, 2},
           {"Not", 1, 1, 1, unary<[](const Scalars& s, ValueRange v) { return s.logicalNot(v[0]); }>, kBool},
           {"Where", 9, 3, 3, lowerWhere, kBool},
-          {"Cast", 6, 1, 1, lowerCast},
-          {"CastLike", 15, 2, 2, lowerCastLike},
+          {"Cast", 6, 1, 1, lowerCast, kStored},
+          {"CastLike", 15, 2, 2, lowerCastLike, kStored},
+          {"BitCast", 26, 1, 1, lowerBitCast, kStored},
           {"Abs", 6, 1, 1, unary<[](const Scalars& s, ValueRange v) { return s.abs(v[0]); }>, kNumbers},
           {"Neg", 6, 1, 1, unary<[](const Scalars& s, ValueRange v) { return s.neg(v[0]); }>, kNumbers},
           {"Sign", 9, 1, 1, unary<sign>, kNumbers},

@@ -154,6 +154,8 @@ TEST_F(Indexing, ResizeOfSomeAxesKeepsTheOthers) {
   setAttribute(node, "antialias", int64_t{0});
   EXPECT_THAT(run(b, {bytesOf<float>({1, 3, 5, 9})}), ElementsAre(1, 2, 3, 5, 7, 9));
   setAttribute(node, "keep_aspect_ratio_policy", std::string("not_larger"));
+  EXPECT_THAT(run(b, {bytesOf<float>({1, 3, 5, 9})}), ElementsAre(1, 2, 3, 5, 7, 9));
+  node.mutable_attribute()->rbegin()->set_s("larger");
   EXPECT_EQ(failure(b).attribute(), "keep_aspect_ratio_policy");
 }
 

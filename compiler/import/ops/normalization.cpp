@@ -158,10 +158,7 @@ Results lowerHardmax(Node& n, Emitter& e) {
   return {{e.reshape(result, x.shape)}};
 }
 
-struct Moments {
-  Tensor mean, variance;  ///< reduced dimensions of size 1
-  Tensor centered;        ///< x - mean
-};
+}  // namespace
 
 Moments moments(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {
   Moments m;
@@ -176,6 +173,8 @@ Tensor inverseDeviation(Emitter& e, const Tensor& variance, double epsilon) {
     return s.div(s.constant(1), s.math<mlir::math::SqrtOp>(s.add(v[0], s.constant(epsilon))));
   });
 }
+
+namespace {
 
 /// centered * inverse * scale + bias, all broadcast against each other; the bias may be absent.
 Tensor scaled(Emitter& e, const Tensor& centered, const Tensor& inverse, const Tensor& scale, const Tensor* bias) {

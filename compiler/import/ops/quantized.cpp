@@ -1,6 +1,9 @@
 // Quantized operators. An 8-bit element q stands for (q - zero point) * scale. Products and convolutions are summed
 // exactly in 32-bit integers; only the rescaling of a sum is in floating point.
+#include "compiler/import/ops/quantized.h"
+
 #include "absl/strings/str_cat.h"
+#include "compiler/import/narrow_float.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/convolution.h"
 #include "compiler/import/ops/matmul.h"
@@ -8,16 +11,12 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 
 namespace tessera::compiler {
-namespace {
-
 using mlir::Value;
 using mlir::ValueRange;
 
 constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
 constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 
-/// Input `index`, a scale or zero point of x, shaped to broadcast against x: one element, one per slice along
-/// `axis`, or a tensor of x's rank that broadcasts by itself.
 absl::StatusOr<Tensor> aligned(Node& n, Emitter& e, int index, const Tensor& x, int64_t axis) {
   const Tensor& t = n.in(index);
   if (t.elements() == 1) return e.reshape(t, {});
@@ -34,6 +33,8 @@ absl::StatusOr<Tensor> aligned(Node& n, Emitter& e, int index, const Tensor& x, 
        .found = shapeText(t.shape),
        .accepted = absl::StrCat("one element, or one for each slice along axis ", axis, " of ", shapeText(x.shape))});
 }
+
+namespace {
 
 absl::Status requireType(Node& n, int index, v1::DataType type) {
   if (n.in(index).dtype == type) return absl::OkStatus();
@@ -64,74 +65,131 @@ absl::StatusOr<Tensor> shifted(Node& n, Emitter& e, const Tensor& q, int zero_po
   });
 }
 
-/// Rounds half to even, adds the zero point and saturates at the range of `to`.
+}  // namespace
+
 Value quantize(const Scalars& s, Value x, Value zero_point, v1::DataType to) {
   return s.cast(s.add(s.math<mlir::math::RoundEvenOp>(x), s.as(to).cast(zero_point, s.type)), to);
 }
 
+namespace {
+
+/// Along which axis, and for how many elements each, scales and zero points of x are given. No block: 0.
+struct Granularity {
+  int64_t axis = 1, block = 0;
+};
+
+absl::StatusOr<Granularity> readGranularity(Node& n) {
+  Granularity g;
+  TESSERA_ASSIGN_OR_RETURN(g.block, n.integer("block_size", 0));
+  TESSERA_ASSIGN_OR_RETURN(g.axis, n.integer("axis", 1));
+  if (n.in(1).elements() != 1 || g.block != 0) {
+    TESSERA_ASSIGN_OR_RETURN(g.axis, n.normalizeAxis(g.axis, n.in(0).rank(), "axis"));
+  }
+  g.axis = std::max<int64_t>(g.axis, 0);
+  if (g.block >= 0) return g;
+  return n.invalid("bad block size",
+                   {.attribute = "block_size", .found = absl::StrCat(g.block), .accepted = "0 and above"});
+}
+
+/// Input `index` shaped to broadcast against the node's first input. One of a block is repeated for its elements; the
+/// last block may be cut off.
+absl::StatusOr<Tensor> spread(Node& n, Emitter& e, int index, const Granularity& g) {
+  const Tensor& x = n.in(0);
+  if (g.block == 0) return aligned(n, e, index, x, g.axis);
+  const Tensor& t = n.in(index);
+  Shape expected = x.shape;
+  expected[g.axis] = (x.shape[g.axis] + g.block - 1) / g.block;
+  if (t.shape != expected) {
+    return n.invalid(
+        absl::StrCat("input ", index, " has the shape ", shapeText(t.shape)),
+        {.attribute = absl::StrCat("input ", index), .found = shapeText(t.shape), .accepted = shapeText(expected)});
+  }
+  Shape split = t.shape, wide, whole = t.shape;
+  split.insert(split.begin() + g.axis + 1, 1);
+  wide = split;
+  wide[g.axis + 1] = std::min(g.block, x.shape[g.axis]);
+  whole[g.axis] *= wide[g.axis + 1];
+  TESSERA_RETURN_IF_ERROR(n.checkResult(whole, t.dtype));
+  const Tensor repeated = e.reshape(e.broadcast(e.reshape(t, split), wide), whole);
+  return e.slice(repeated, std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1));
+}
+
+absl::Status requireScale(Node& n, int index) {
+  return n.in(index).dtype == kF8E8M0 || n.in(index).dtype == kI32 ? absl::OkStatus() : requireFloat(n, index);
+}
+
 Results lowerQuantizeLinear(Node& n, Emitter& e) {
-  n.ignore("saturate");  // concerns 8-bit floating point only
   Tensor x = n.in(0);
-  TESSERA_ASSIGN_OR_RETURN(const int64_t block, n.integer("block_size", 0));
-  if (block != 0)
-    return n.unsupported("blocks", {.attribute = "block_size", .found = absl::StrCat(block), .accepted = "0"});
-  TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
-  if (n.in(1).elements() != 1) {
-    TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, x.rank(), "axis"));
+  NarrowRounding rounding;
+  TESSERA_ASSIGN_OR_RETURN(rounding.saturate, n.flag("saturate", true));
+  TESSERA_ASSIGN_OR_RETURN(const Granularity g, readGranularity(n));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t given, n.integer("output_dtype", 0));
+  v1::DataType to = v1::DATA_TYPE_U8;
+  if (given != 0) {
+    TESSERA_ASSIGN_OR_RETURN(to, n.dataType("output_dtype", to));
   }
-  TESSERA_ASSIGN_OR_RETURN(v1::DataType to, n.dataType("output_dtype", v1::DATA_TYPE_U8));
   if (n.has(2)) to = n.in(2).dtype;
-  if (!isInteger(to) || elementBytes(to) > 2) {
-    return n.unsupported("results of this type", {.found = typeName(to), .accepted = "integers of 8 and 16 bits"});
+  if (!isNarrowFloat(to) && (!isInteger(to) || elementBytes(to) > 2)) {
+    return n.unsupported("results of this type",
+                         {.found = typeName(to), .accepted = "integers of up to 16 bits, float8, float4"});
   }
-  TESSERA_RETURN_IF_ERROR(requireFloat(n, 1));
-  // Integers of 32 bits are quantized as floats, 16-bit floats are divided in f32 and rounded once.
-  const v1::DataType compute = kF32;
-  TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, compute));
-  TESSERA_ASSIGN_OR_RETURN(const Tensor scale, aligned(n, e, 1, x, std::max<int64_t>(axis, 0)));
+  TESSERA_RETURN_IF_ERROR(requireScale(n, 1));
+  // The quotient is rounded to the precision asked for, that of the scale by default.
+  v1::DataType quotient = isFloat(n.in(1).dtype) ? n.in(1).dtype : kF32;
+  TESSERA_ASSIGN_OR_RETURN(const int64_t precision, n.integer("precision", 0));
+  if (precision != 0) {
+    TESSERA_ASSIGN_OR_RETURN(quotient, n.dataType("precision", quotient));
+  }
+  if (n.opset() < 23) quotient = kF32;  // 16-bit floats are divided in f32 and rounded once
+  TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, kF32));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor scale, spread(n, e, 1, g));
   Tensor zero = Emitter::wrap(makeConstant(to, {}, std::string(elementBytes(to), '\0')));
   if (n.has(2)) {
-    TESSERA_ASSIGN_OR_RETURN(zero, aligned(n, e, 2, x, std::max<int64_t>(axis, 0)));
+    TESSERA_ASSIGN_OR_RETURN(zero, spread(n, e, 2, g));
   }
   return {{e.elementwise(to, {x, scale, zero}, [&](const Scalars& s, ValueRange v) {
-    const Scalars real = s.as(compute);
-    return quantize(real, real.div(s.cast(v[0], compute), s.as(scale.dtype).cast(v[1], compute)), v[2], to);
+    const Scalars real = s.as(kF32);
+    Value ratio = real.div(s.cast(v[0], kF32), s.as(scale.dtype).cast(v[1], kF32));
+    if (elementBytes(quotient) == 2) ratio = s.as(quotient).cast(real.cast(ratio, quotient), kF32);
+    if (!isNarrowFloat(to)) return quantize(real, ratio, v[2], to);
+    return encodeNarrow(real, real.add(ratio, s.as(to).cast(v[2], kF32)), to, rounding);
   })}};
 }
 
 Results lowerDequantizeLinear(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
-  TESSERA_ASSIGN_OR_RETURN(const int64_t block, n.integer("block_size", 0));
-  if (block != 0)
-    return n.unsupported("blocks", {.attribute = "block_size", .found = absl::StrCat(block), .accepted = "0"});
-  TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
-  if (n.in(1).elements() != 1) {
-    TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, x.rank(), "axis"));
+  TESSERA_ASSIGN_OR_RETURN(const Granularity g, readGranularity(n));
+  TESSERA_RETURN_IF_ERROR(requireScale(n, 1));
+  v1::DataType to = isFloat(n.in(1).dtype) ? n.in(1).dtype : kF32;
+  TESSERA_ASSIGN_OR_RETURN(const int64_t given, n.integer("output_dtype", 0));
+  if (given != 0) {
+    TESSERA_ASSIGN_OR_RETURN(to, n.dataType("output_dtype", to));
   }
-  TESSERA_RETURN_IF_ERROR(requireFloat(n, 1));
-  const v1::DataType to = n.in(1).dtype;
+  if (!isFloat(to)) {
+    return n.invalid("results of this type",
+                     {.attribute = "output_dtype", .found = typeName(to), .accepted = "floating point"});
+  }
   TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, to));
-  TESSERA_ASSIGN_OR_RETURN(const Tensor scale, aligned(n, e, 1, x, std::max<int64_t>(axis, 0)));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor scale, spread(n, e, 1, g));
   std::vector<Tensor> operands = {x, scale};
   if (n.has(2)) {
     TESSERA_RETURN_IF_ERROR(requireType(n, 2, x.dtype));
-    TESSERA_ASSIGN_OR_RETURN(const Tensor zero, aligned(n, e, 2, x, std::max<int64_t>(axis, 0)));
+    TESSERA_ASSIGN_OR_RETURN(const Tensor zero, spread(n, e, 2, g));
     operands.push_back(zero);
   }
+  const bool real_input = isNarrowFloat(x.dtype);
   return {{e.elementwise(to, operands, [&](const Scalars& s, ValueRange v) {
-    const Scalars wide = s.as(kI32), real = s.as(kF32);
-    Value q = s.cast(v[0], kI32);
-    if (v.size() == 3) q = wide.sub(q, s.cast(v[2], kI32));
-    return real.cast(real.mul(wide.cast(q, kF32), s.as(to).cast(v[1], kF32)), to);
+    const Scalars wide = s.as(real_input ? kF32 : kI32), real = s.as(kF32);
+    Value q = s.cast(v[0], wide.type);
+    if (v.size() == 3) q = wide.sub(q, s.cast(v[2], wide.type));
+    return real.cast(real.mul(wide.cast(q, kF32), s.as(scale.dtype).cast(v[1], kF32)), to);
   })}};
 }
 
-/// y_scale = (max(x, 0) - min(x, 0)) / 255 and the zero point that makes 0 exact.
-Results lowerDynamicQuantizeLinear(Node& n, Emitter& e) {
+}  // namespace
+
+ScaledU8 quantizeDynamically(Emitter& e, const Tensor& x) {
   const v1::DataType u8 = v1::DATA_TYPE_U8;
-  const Tensor& x = n.in(0);
-  TESSERA_RETURN_IF_ERROR(requireType(n, 0, kF32));
-  if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "x", .found = shapeText(x.shape)});
   const Tensor flat = e.reshape(x, {x.elements()});
   const Tensor least = e.reshape(reduceKeepingDims(e, flat, {0}, Reduction::kMin), {});
   const Tensor most = e.reshape(reduceKeepingDims(e, flat, {0}, Reduction::kMax), {});
@@ -147,7 +205,17 @@ Results lowerDynamicQuantizeLinear(Node& n, Emitter& e) {
   });
   Tensor y = e.elementwise(u8, {x, scale, zero},
                            [&](const Scalars& s, ValueRange v) { return quantize(s, s.div(v[0], v[1]), v[2], u8); });
-  return {{y, scale, zero}};
+  return {y, scale, zero};
+}
+
+namespace {
+
+Results lowerDynamicQuantizeLinear(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  TESSERA_RETURN_IF_ERROR(requireType(n, 0, kF32));
+  if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "x", .found = shapeText(x.shape)});
+  const ScaledU8 quantized = quantizeDynamically(e, x);
+  return {{quantized.y, quantized.scale, quantized.zero}};
 }
 
 Results lowerMatMulInteger(Node& n, Emitter& e) {
@@ -230,10 +298,14 @@ Results lowerQLinearConv(Node& n, Emitter& e) {
 
 }  // namespace
 
+constexpr auto kQuantized = static_cast<TypeSet>(kIntegers | kNarrow);
+
 std::vector<Operator> quantizedOperators() {
   return {
       {"QuantizeLinear", 10, 2, 3, lowerQuantizeLinear, kNumbers},
-      {"DequantizeLinear", 10, 2, 3, lowerDequantizeLinear, kIntegers},
+      {"DequantizeLinear", 10, 2, 3, lowerDequantizeLinear, kQuantized},
+      {"QuantizeLinear", 1, 2, 3, lowerQuantizeLinear, kNumbers, 1, INT_MAX, kMicrosoft},
+      {"DequantizeLinear", 1, 2, 3, lowerDequantizeLinear, kQuantized, 1, INT_MAX, kMicrosoft},
       {"DynamicQuantizeLinear", 11, 1, 1, lowerDynamicQuantizeLinear, kFloats},
       {"MatMulInteger", 10, 2, 4, lowerMatMulInteger, kIntegers},
       {"ConvInteger", 10, 2, 4, lowerConvInteger, kIntegers},

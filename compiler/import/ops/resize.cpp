@@ -1,6 +1,7 @@
 // Resize and its predecessor Upsample. Sizes and scales are known at import, so the coordinates and weights
 // that the modes define are computed here, in double precision; the module reads them as constants.
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/limits.h"
@@ -19,6 +20,8 @@ using mlir::utils::IteratorType;
 
 /// Coordinates and weights take memory at import for every element along a dimension.
 constexpr int64_t kLongestDimension = 1 << 22;
+/// Elements that a result is made of, each written out; of more, the sum is a loop.
+constexpr size_t kWrittenTaps = 8;
 
 /// Repeats each element of dimension d `factors[d]` times, by broadcasting into dimensions of their own.
 Tensor repeat(Emitter& e, const Tensor& x, const std::vector<int64_t>& factors) {
@@ -69,12 +72,71 @@ Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
                    });
 }
 
+/// The same as a product with the matrix of all weights: where a result is made of many elements, their sum is a loop.
+Tensor applyMatrix(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
+  const int64_t outputs = taps.outputs(), inputs = x.shape[axis];
+  std::vector<double> weights(outputs * inputs, 0.0);
+  for (size_t t = 0; t < taps.width(); ++t) {
+    for (int64_t o = 0; o < outputs; ++o) weights[o * inputs + taps.index[t][o]] += taps.weight[t][o];
+  }
+  const auto rank = static_cast<unsigned>(x.rank());
+  mlir::MLIRContext* context = e.b.getContext();
+  llvm::SmallVector<mlir::AffineExpr> in, out;
+  for (unsigned d = 0; d < rank; ++d) out.push_back(mlir::getAffineDimExpr(d, context));
+  in = out;
+  in[axis] = mlir::getAffineDimExpr(rank, context);
+  llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
+  loops.push_back(IteratorType::reduction);
+  Shape shape = x.shape;
+  shape[axis] = outputs;
+  const Tensor zero = e.zeros(x.dtype, shape);
+  const Tensor matrix = Emitter::wrap(realConstant(x.dtype, {outputs, inputs}, weights));
+  return e.generic(x.dtype, shape,
+                   {{x, AffineMap::get(rank + 1, 0, in, context)},
+                    {matrix, AffineMap::get(rank + 1, 0, {out[axis], in[axis]}, context)}},
+                   AffineMap::get(rank + 1, 0, out, context), loops, &zero,
+                   [](const Scalars& s, ValueRange v) { return s.fma(v[0], v[1], v[2]); });
+}
+
+/// The axes that scales, sizes and regions are of: all, or those that version 18 can name.
+absl::StatusOr<std::vector<int64_t>> resizedAxes(Node& n) {
+  std::vector<int64_t> axes(n.in(0).rank());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (n.opset() < 18 || !n.hasAttribute("axes")) return axes;
+  TESSERA_ASSIGN_OR_RETURN(axes, n.integers("axes"));
+  return n.normalizeAxes(axes, n.in(0).rank(), "axes");
+}
+
+/// Sizes as the policy leaves them: one factor for all, that of the largest or smallest wish. `axes` are those the
+/// sizes are of.
+void keepAspectRatio(Node& n, ResizePlan& plan, const std::vector<int64_t>& axes, bool not_larger) {
+  double factor = not_larger ? INFINITY : 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const double wish = static_cast<double>(plan.sizes[i]) / static_cast<double>(n.in(0).shape[axes[i]]);
+    factor = not_larger ? std::min(factor, wish) : std::max(factor, wish);
+  }
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const double exact = factor * static_cast<double>(n.in(0).shape[axes[i]]);
+    plan.sizes[i] = static_cast<int64_t>(std::floor(std::min(exact, 1e9) + 0.5));
+  }
+  plan.kept_scale = factor;
+}
+
 /// From version 18 on, scales and sizes may be those of some axes only; the others keep their size.
 absl::Status spreadOverAxes(Node& n, ResizePlan& plan) {
-  if (n.opset() < 18 || !n.hasAttribute("axes")) return absl::OkStatus();
+  if (n.opset() < 18) return absl::OkStatus();
   const Tensor& x = n.in(0);
-  TESSERA_ASSIGN_OR_RETURN(auto axes, n.integers("axes"));
-  TESSERA_ASSIGN_OR_RETURN(axes, n.normalizeAxes(axes, x.rank(), "axes"));
+  TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
+  TESSERA_ASSIGN_OR_RETURN(const std::string policy, n.text("keep_aspect_ratio_policy", "stretch"));
+  const bool kept = policy == "not_larger" || policy == "not_smaller";
+  if (!kept && policy != "stretch") {
+    return n.invalid(
+        "unknown policy",
+        {.attribute = "keep_aspect_ratio_policy", .found = policy, .accepted = "stretch, not_larger, not_smaller"});
+  }
+  if (kept && plan.sizes.size() == axes.size() && x.elements() > 0)
+    keepAspectRatio(n, plan, axes, policy == "not_larger");
+  if (!n.hasAttribute("axes")) return absl::OkStatus();
   const bool by_size = !plan.sizes.empty();
   const size_t given = by_size ? plan.sizes.size() : plan.scales.size();
   if (given != axes.size()) {
@@ -90,6 +152,7 @@ absl::Status spreadOverAxes(Node& n, ResizePlan& plan) {
       whole.scales[axes[i]] = plan.scales[i];
     }
   }
+  whole.kept_scale = plan.kept_scale;
   plan = std::move(whole);
   return absl::OkStatus();
 }
@@ -115,8 +178,12 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
                       .found = absl::StrCat(by_size ? plan.sizes.size() : plan.scales.size(), " values"),
                       .accepted = absl::StrCat(x.rank(), " values")});
   }
+  TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
   for (int64_t d = 0; d < x.rank(); ++d) {
-    if (by_size) {
+    const bool resized = std::find(axes.begin(), axes.end(), d) != axes.end();
+    if (by_size && plan.kept_scale > 0 && resized) {
+      plan.scales.push_back(plan.kept_scale);
+    } else if (by_size) {
       plan.scales.push_back(static_cast<double>(plan.sizes[d]) / static_cast<double>(std::max<int64_t>(x.shape[d], 1)));
     } else if (!(plan.scales[d] > 0) || plan.scales[d] > INT32_MAX) {
       return n.invalid(absl::StrCat("the scale of dimension ", d, " is ", plan.scales[d]),
@@ -160,7 +227,9 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
   // Separable: one dimension after the other, those that shrink first.
   for (const bool shrinking : {true, false}) {
     for (int64_t d = 0; d < x.rank(); ++d) {
-      if (factors[d] != 1 && (plan.sizes[d] < n.in(0).shape[d]) == shrinking) x = applyTaps(e, x, d, taps[d]);
+      if (factors[d] == 1 || (plan.sizes[d] < n.in(0).shape[d]) != shrinking) continue;
+      const bool many = taps[d].width() > kWrittenTaps && x.shape[d] * plan.sizes[d] <= kLongestDimension;
+      x = many ? applyMatrix(e, x, d, taps[d]) : applyTaps(e, x, d, taps[d]);
     }
   }
   return {{std::move(x)}};
@@ -199,33 +268,24 @@ absl::StatusOr<Enum> choose(Node& n, const std::string& attribute, const char* f
 
 /// The region of interest: starts, then ends, per dimension, in [0, 1] of the input.
 absl::Status readRegion(Node& n, ResizeMode& mode) {
-  if (n.opset() >= 18 && n.hasAttribute("axes")) {
-    return n.unsupported("a region of some axes only",
-                         {.attribute = "axes", .accepted = "no axes with tf_crop_and_resize"});
-  }
   if (!n.has(1))
     return n.invalid("input 'roi' is missing", {.attribute = "roi", .accepted = "two values per dimension"});
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr roi, n.constantInput(1, "roi"));
-  if (roi->elements() != 2 * n.in(0).rank()) {
+  TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
+  const auto count = static_cast<int64_t>(axes.size()), rank = n.in(0).rank();
+  if (roi->elements() != 2 * count) {
     return n.invalid(
         "the region does not fit the input",
-        {.attribute = "roi", .found = shapeText(roi->shape), .accepted = absl::StrCat(2 * n.in(0).rank(), " values")});
+        {.attribute = "roi", .found = shapeText(roi->shape), .accepted = absl::StrCat(2 * count, " values")});
   }
-  mode.region = roi->reals();
+  // Axes that are not named keep all of their elements.
+  mode.region.assign(2 * rank, 0);
+  std::fill(mode.region.begin() + rank, mode.region.end(), 1);
+  for (int64_t i = 0; i < count; ++i) {
+    mode.region[axes[i]] = roi->realAt(i);
+    mode.region[rank + axes[i]] = roi->realAt(count + i);
+  }
   return absl::OkStatus();
-}
-
-/// Version 18 has filters and policies; exporters write their defaults out.
-absl::Status refuseAntialias(Node& n) {
-  if (n.opset() < 18) return absl::OkStatus();
-  TESSERA_ASSIGN_OR_RETURN(const bool antialias, n.flag("antialias", false));
-  if (antialias) {
-    return n.unsupported("antialiasing", {.attribute = "antialias", .found = "1", .accepted = "0"});
-  }
-  TESSERA_ASSIGN_OR_RETURN(const std::string policy, n.text("keep_aspect_ratio_policy", "stretch"));
-  if (policy == "stretch") return absl::OkStatus();
-  return n.unsupported("keeping the aspect ratio",
-                       {.attribute = "keep_aspect_ratio_policy", .found = policy, .accepted = "stretch"});
 }
 
 Results lowerResize(Node& n, Emitter& e) {
@@ -237,7 +297,9 @@ Results lowerResize(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(mode.cubic_a, n.real("cubic_coeff_a", -0.75));
   TESSERA_ASSIGN_OR_RETURN(mode.exclude_outside, n.flag("exclude_outside", false));
   TESSERA_ASSIGN_OR_RETURN(mode.extrapolation, n.real("extrapolation_value", 0));
-  TESSERA_RETURN_IF_ERROR(refuseAntialias(n));
+  if (n.opset() >= 18) {
+    TESSERA_ASSIGN_OR_RETURN(mode.antialias, n.flag("antialias", false));
+  }
   if (mode.coordinates == Coordinates::kTfCropAndResize) TESSERA_RETURN_IF_ERROR(readRegion(n, mode));
   TESSERA_ASSIGN_OR_RETURN(const ResizePlan plan, readPlan(n, 2, 3));
   return resize(n, e, plan, mode);

@@ -21,7 +21,8 @@ double sourceCoordinate(const ResizeMode& mode, double at, double input, double 
     case Coordinates::kPytorchHalfPixel:
       return output > 1 ? scaledBack(at + 0.5) - 0.5 : 0;
     case Coordinates::kAlignCorners:
-      return resized == 1 || output == 1 ? 0 : at * (input - 1) / (resized - 1);
+      // The last element is the input's last one, whatever the scale: lengths are integers, rounded down.
+      return output == 1 ? 0 : at * (input - 1) / (output - 1);
     case Coordinates::kAsymmetric:
       return scaledBack(at);
     case Coordinates::kTfHalfPixelForNn:
@@ -70,6 +71,48 @@ int64_t Taps::repetition(int64_t input) const {
   return k;
 }
 
+namespace {
+
+/// The weight at a distance from the coordinate, in elements of the result.
+double kernelWeight(const ResizeMode& mode, double distance) {
+  distance = std::abs(distance);
+  if (mode.interpolation == Interpolation::kLinear) return std::max(0.0, 1 - distance);
+  const double a = mode.cubic_a;
+  if (distance < 1) return ((a + 2) * distance - (a + 3)) * distance * distance + 1;
+  return distance < 2 ? ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a : 0;
+}
+
+/// Taps of a dimension that shrinks, with a kernel 1 / scale times as wide, so that every element of the input counts.
+/// Weights are normalized to sum up to 1. What lies outside of the input is left out if `exclude_outside`, else
+/// replaced by the nearest element.
+template <typename Coordinate>
+Taps filteredTaps(const ResizeMode& mode, int64_t input, int64_t output, double scale, Coordinate coordinate) {
+  const double reach = (mode.interpolation == Interpolation::kLinear ? 1.0 : 2.0) / scale;
+  const auto width = static_cast<int64_t>(std::ceil(2 * reach)) + 1;
+  Taps taps;
+  for (int64_t o = 0; o < output; ++o) {
+    const double at = coordinate(o);
+    const auto first = static_cast<int64_t>(std::ceil(at - reach));
+    std::vector<double> weights;
+    double total = 0;
+    for (int64_t t = 0; t < width; ++t) {
+      const int64_t place = first + t;
+      const bool out = mode.exclude_outside && (place < 0 || place >= input);
+      weights.push_back(out ? 0 : kernelWeight(mode, (static_cast<double>(place) - at) * scale));
+      total += weights.back();
+    }
+    taps.index.resize(width);
+    taps.weight.resize(width);
+    for (int64_t t = 0; t < width; ++t) {
+      taps.index[t].push_back(std::clamp<int64_t>(first + t, 0, input - 1));
+      taps.weight[t].push_back(total == 0 ? 0 : weights[t] / total);
+    }
+  }
+  return taps;
+}
+
+}  // namespace
+
 Taps resizeTaps(const ResizeMode& mode, int64_t input, int64_t output, double scale, size_t dim) {
   const double last = static_cast<double>(input - 1);
   auto coordinate = [&](int64_t o) {
@@ -83,6 +126,9 @@ Taps resizeTaps(const ResizeMode& mode, int64_t input, int64_t output, double sc
   for (int64_t o = 0; identity && o < output; ++o) identity = coordinate(o) == static_cast<double>(o);
   const Interpolation interpolation = identity ? Interpolation::kNearest : mode.interpolation;
   const bool crops = mode.coordinates == Coordinates::kTfCropAndResize && !identity;
+  if (mode.antialias && scale < 1 && interpolation != Interpolation::kNearest && !crops) {
+    return filteredTaps(mode, input, output, scale, coordinate);
+  }
 
   Taps taps;
   const size_t width = interpolation == Interpolation::kNearest ? 1 : interpolation == Interpolation::kLinear ? 2 : 4;

@@ -33,12 +33,14 @@ struct ResizeMode {
   double cubic_a = -0.75;
   bool exclude_outside = false;     ///< cubic: taps outside the input weigh nothing
   double extrapolation = 0;         ///< kTfCropAndResize: value outside the input
+  bool antialias = false;           ///< a dimension that shrinks is filtered: the kernel is as wide as the step
   std::vector<double> region = {};  ///< kTfCropAndResize: starts and ends, in [0, 1], of all dimensions
 };
 
 struct ResizePlan {
   std::vector<int64_t> sizes;  ///< of the result
   std::vector<double> scales;  ///< result over input
+  double kept_scale = 0;       ///< the one of all resized dimensions, where the aspect ratio is kept
 };
 
 /// Along one dimension, what each element of the result is made of: index[tap][output] and weight[tap][output].

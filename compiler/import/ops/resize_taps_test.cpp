@@ -65,5 +65,25 @@ TEST(ResizeTaps, TakeTheNearestElementAsExactArithmeticDoes) {
   }
 }
 
+// A scale whose product with the length is no integer: corners stay corners, as PyTorch and ONNX Runtime have it.
+TEST(ResizeTaps, AlignCornersWhereTheLengthIsRoundedDown) {
+  const ResizeMode mode{.interpolation = Interpolation::kLinear, .coordinates = Coordinates::kAlignCorners};
+  for (int64_t input : {2, 3, 5, 7, 13}) {
+    for (double scale : {0.6, 1.3, 1.7, 2.9}) {
+      const auto output = static_cast<int64_t>(static_cast<double>(input) * scale);
+      const Taps taps = resizeTaps(mode, input, output, scale, 0);
+      double first = 0, last = 0;  // coordinates of both ends
+      for (size_t t = 0; t < taps.width(); ++t) {
+        first += static_cast<double>(taps.index[t].front()) * taps.weight[t].front();
+        last += static_cast<double>(taps.index[t].back()) * taps.weight[t].back();
+      }
+      EXPECT_NEAR(first, 0, 1e-12) << input << " by " << scale;
+      if (output > 1) {
+        EXPECT_NEAR(last, static_cast<double>(input - 1), 1e-12) << input << " by " << scale;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera::compiler

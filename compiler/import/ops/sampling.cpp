@@ -115,19 +115,52 @@ llvm::SmallVector<Neighbour> neighbours(const Scalars& s, Value g, int64_t dim, 
   return result;
 }
 
+/// The sum over the neighbours in all dimensions; `axes` are those from the last dimension (x) to the first. `at` is
+/// where the element is read: batch, channel, and the coordinates chosen so far.
+struct Sample {
+  const Scalars& s;
+  const Scalars& element;
+  Emitter& e;
+  Value source;
+  v1::DataType real;
+
+  Value sum(llvm::ArrayRef<llvm::SmallVector<Neighbour>> axes, llvm::SmallVector<Value>& at, Value counts) const {
+    if (axes.empty()) {
+      Value pixel = element.cast(e.extract(s, source, at), real);
+      return counts ? s.select(counts, pixel, s.constant(0)) : pixel;
+    }
+    Value total;
+    for (const Neighbour& neighbour : axes.back()) {
+      at.push_back(neighbour.coordinate);
+      Value both = !counts ? neighbour.counts : s.logicalAnd(counts, neighbour.counts);
+      Value part = sum(axes.drop_back(), at, both);
+      at.pop_back();
+      if (neighbour.weight) part = s.mul(part, neighbour.weight);
+      total = total ? s.add(total, part) : part;
+    }
+    return total;
+  }
+};
+
 Results lowerGridSample(Node& n, Emitter& e) {
-  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 4, 4));
-  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 4, 4));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 5));
   TESSERA_ASSIGN_OR_RETURN(const GridMode mode, readGridMode(n));
   const Tensor& x = n.in(0);
   const Tensor& grid = n.in(1);
-  if (grid.shape[0] != x.shape[0] || grid.shape[3] != 2 || !isFloat(grid.dtype)) {
-    return n.invalid("the grid does not fit the input",
-                     {.attribute = "grid",
-                      .found = absl::StrCat(typeName(grid.dtype), " ", shapeText(grid.shape)),
-                      .accepted = absl::StrCat("floating point of shape ", x.shape[0], "xHxWx2")});
+  const int64_t rank = x.rank(), spatial = rank - 2;
+  if (grid.rank() != rank || grid.shape[0] != x.shape[0] || grid.shape.back() != spatial || !isFloat(grid.dtype)) {
+    return n.invalid(
+        "the grid does not fit the input",
+        {.attribute = "grid",
+         .found = absl::StrCat(typeName(grid.dtype), " ", shapeText(grid.shape)),
+         .accepted = absl::StrCat("floating point of rank ", rank, ", ", x.shape[0], " first, ", spatial, " last")});
   }
-  const Shape shape = {x.shape[0], x.shape[1], grid.shape[1], grid.shape[2]};
+  if (mode.order == Order::kCubic && spatial > 2) {
+    return n.unsupported("cubic interpolation in three dimensions",
+                         {.attribute = "mode", .found = "cubic", .accepted = "linear, nearest"});
+  }
+  Shape shape = {x.shape[0], x.shape[1]};
+  shape.insert(shape.end(), grid.shape.begin() + 1, grid.shape.end() - 1);
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "X", .found = shapeText(x.shape)});
@@ -137,24 +170,17 @@ Results lowerGridSample(Node& n, Emitter& e) {
   return {{e.generate(x.dtype, shape, [&](const Scalars& element, ValueRange at) -> Value {
     const Scalars s = element.as(real);
     auto coordinate = [&](int64_t which) {
-      Value index = clampedCoordinate(s, s.as(v1::DATA_TYPE_I64).integer(which), 2);
-      return s.as(grid.dtype).cast(e.extract(s, places, {at[0], at[2], at[3], index}), real);
+      llvm::SmallVector<Value> place = {at[0]};
+      place.append(at.begin() + 2, at.end());
+      place.push_back(clampedCoordinate(s, s.as(v1::DATA_TYPE_I64).integer(which), spatial));
+      return s.as(grid.dtype).cast(e.extract(s, places, place), real);
     };
-    const auto columns = neighbours(s, coordinate(0), x.shape[3], mode);
-    const auto rows = neighbours(s, coordinate(1), x.shape[2], mode);
-    Value sum;
-    for (const Neighbour& row : rows) {
-      Value line;
-      for (const Neighbour& column : columns) {
-        Value pixel = element.cast(e.extract(s, source, {at[0], at[1], row.coordinate, column.coordinate}), real);
-        if (row.counts) pixel = s.select(s.logicalAnd(row.counts, column.counts), pixel, s.constant(0));
-        if (column.weight) pixel = s.mul(pixel, column.weight);
-        line = line ? s.add(line, pixel) : pixel;
-      }
-      if (row.weight) line = s.mul(line, row.weight);
-      sum = sum ? s.add(sum, line) : line;
+    llvm::SmallVector<llvm::SmallVector<Neighbour>> axes;
+    for (int64_t which = 0; which < spatial; ++which) {
+      axes.push_back(neighbours(s, coordinate(which), x.shape[rank - 1 - which], mode));
     }
-    return s.cast(sum, x.dtype);
+    llvm::SmallVector<Value> from = {at[0], at[1]};
+    return s.cast(Sample{s, element, e, source, real}.sum(axes, from, Value()), x.dtype);
   })}};
 }
 

@@ -2,6 +2,7 @@
 // give what the specification's loop gives; indices out of range are clamped (indexing.h).
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/coordinates.h"
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -149,6 +150,42 @@ Results lowerScatterNd(Node& n, Emitter& e) {
   })}};
 }
 
+/// Rows of `update` along the axis take the place of rows of the cache from write_indices[batch] on.
+Results lowerTensorScatter(Node& n, Emitter& e) {
+  const Tensor& cache = n.in(0);
+  const Tensor& update = n.in(1);
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -2, cache.rank()));
+  TESSERA_ASSIGN_OR_RETURN(const std::string mode, n.text("mode", "linear"));
+  if (mode != "linear" && mode != "circular") {
+    return n.invalid("unknown mode", {.attribute = "mode", .found = mode, .accepted = "linear, circular"});
+  }
+  Shape expected = cache.shape;
+  if (update.rank() == cache.rank()) expected[axis] = std::min(update.shape[axis], cache.shape[axis]);
+  if (axis == 0 || update.shape != expected || update.dtype != cache.dtype ||
+      (n.has(2) && (n.in(2).shape != Shape{cache.shape[0]} || !isInteger(n.in(2).dtype)))) {
+    return n.invalid("the update does not fit the cache",
+                     {.attribute = "update",
+                      .found = shapeText(update.shape),
+                      .accepted = absl::StrCat(shapeText(cache.shape), ", fewer along an axis that is not 0, and an ",
+                                               "index for each batch")});
+  }
+  if (update.elements() == 0) return {{cache}};
+  // Read, not written: each place of the result knows what it holds.
+  const int64_t size = cache.shape[axis], rows = update.shape[axis];
+  const v1::DataType i64 = v1::DATA_TYPE_I64;
+  Value old = e.value(cache), fresh = e.value(update), starts = n.has(2) ? e.value(n.in(2)) : Value();
+  return {{e.generate(cache.dtype, cache.shape, [&](const Scalars& s, ValueRange at) {
+    const Scalars wide = s.as(i64);
+    Value start = starts ? s.as(n.in(2).dtype).cast(e.extract(s, starts, {at[0]}), i64) : wide.integer(0);
+    Value row = wide.sub(position(s, at[axis]), start);
+    if (mode == "circular") row = wide.floorMod(row, wide.integer(size));
+    llvm::SmallVector<Value> from(at);
+    from[axis] = clampedCoordinate(s, row, rows);
+    return s.select(isInside(s, row, rows), e.extract(s, fresh, from), e.extract(s, old, at));
+  })}};
+}
+
 }  // namespace
 
 std::vector<Operator> scatterOperators() {
@@ -156,6 +193,7 @@ std::vector<Operator> scatterOperators() {
       {"Scatter", 9, 3, 3, lowerScatterElements, kAll, 1, 10},
       {"ScatterElements", 11, 3, 3, lowerScatterElements},
       {"ScatterND", 11, 3, 3, lowerScatterNd},
+      {"TensorScatter", 24, 2, 3, lowerTensorScatter, kStored, 2},
   };
 }
 

@@ -325,18 +325,18 @@ Results lowerSpaceToDepth(Node& n, Emitter& e) {
 
 std::vector<Operator> shapeOperators() {
   return withExtents(extentsByLowering, {
-                                            {"Reshape", 1, 1, 2, lowerReshape},
-                                            {"Flatten", 1, 1, 1, lowerFlatten},
-                                            {"Squeeze", 1, 1, 2, lowerSqueeze},
-                                            {"Unsqueeze", 1, 1, 2, lowerUnsqueeze},
-                                            {"Transpose", 1, 1, 1, lowerTranspose},
+                                            {"Reshape", 1, 1, 2, lowerReshape, kStored},
+                                            {"Flatten", 1, 1, 1, lowerFlatten, kStored},
+                                            {"Squeeze", 1, 1, 2, lowerSqueeze, kStored},
+                                            {"Unsqueeze", 1, 1, 2, lowerUnsqueeze, kStored},
+                                            {"Transpose", 1, 1, 1, lowerTranspose, kStored},
                                             {"Concat", 1, 1, kVariadic, lowerConcat},
                                             {"Expand", 8, 2, 2, lowerExpand},
                                             {"Tile", 1, 2, 3, lowerTile},
-                                            {"Identity", 1, 1, 1, lowerIdentity},
+                                            {"Identity", 1, 1, 1, lowerIdentity, kStored},
                                             {"Dropout", 1, 1, 3, lowerDropout},
-                                            {"Shape", 1, 1, 1, lowerShape},
-                                            {"Size", 1, 1, 1, lowerSize},
+                                            {"Shape", 1, 1, 1, lowerShape, kStored},
+                                            {"Size", 1, 1, 1, lowerSize, kStored},
                                             {"DepthToSpace", 1, 1, 1, lowerDepthToSpace},
                                             {"SpaceToDepth", 1, 1, 1, lowerSpaceToDepth},
                                         });

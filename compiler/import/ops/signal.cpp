@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/matmul.h"
 
 namespace tessera::compiler {
 namespace {
@@ -114,6 +115,50 @@ absl::StatusOr<Tensor> resized(const Node& n, Emitter& e, const Tensor& x, int64
   return e.pad(cut, zero, high, e.scalars(x.dtype).constant(0));
 }
 
+/// The real signal whose spectrum has the given bins and their conjugates: (... x bins x 2) to (... x length x 1).
+/// A bin that has a conjugate counts twice; the first, and for an even length the last, have none.
+ConstantPtr realInverseMatrix(int64_t bins, int64_t length, v1::DataType dtype) {
+  std::vector<double> values;
+  for (int64_t bin = 0; bin < bins; ++bin) {
+    const bool alone = bin == 0 || 2 * bin == length;
+    const double weight = (alone ? 1.0 : 2.0) / static_cast<double>(length);
+    for (const bool imaginary : {false, true}) {
+      for (int64_t sample = 0; sample < length; ++sample) {
+        const double turn = static_cast<double>((sample * bin) % length) / static_cast<double>(length);
+        const double angle = 2 * std::numbers::pi * turn;
+        values.push_back(imaginary ? -std::sin(angle) * weight : std::cos(angle) * weight);
+      }
+    }
+  }
+  return realConstant(dtype, {bins * 2, length}, values);
+}
+
+absl::StatusOr<Tensor> realFromOneSide(Node& n, Emitter& e, int64_t axis) {
+  Tensor x = n.in(0);
+  int64_t length = 2 * (x.shape[axis] - 1);
+  if (n.has(1)) {
+    TESSERA_ASSIGN_OR_RETURN(length, constantNumber(n, 1, "dft_length", 1));
+  }
+  const int64_t bins = length / 2 + 1;
+  if (length < 1 || x.elements() == 0) {
+    return n.invalid("the spectrum is empty", {.attribute = "input", .found = shapeText(x.shape)});
+  }
+  TESSERA_RETURN_IF_ERROR(checkTable(n, bins * 2, length));
+  TESSERA_ASSIGN_OR_RETURN(x, resized(n, e, x, axis, bins));
+  llvm::SmallVector<int64_t> exchange;
+  for (int64_t d = 0; d < x.rank(); ++d) exchange.push_back(d);
+  std::swap(exchange[axis], exchange[x.rank() - 2]);
+  const Tensor spectrum = e.transpose(x, exchange);
+  const int64_t rows = spectrum.elements() / (bins * 2);
+  Shape shape = spectrum.shape;
+  shape[shape.size() - 2] = length;
+  shape.back() = 1;
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  const Tensor matrix = Emitter::wrap(realInverseMatrix(bins, length, x.dtype));
+  const Tensor signal = product(e, e.reshape(spectrum, {rows, bins * 2}), matrix, false, false);
+  return e.transpose(e.reshape(signal, shape), exchange);
+}
+
 Results lowerDft(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
   Tensor x = n.in(0);
@@ -136,10 +181,14 @@ Results lowerDft(Node& n, Emitter& e) {
                       .found = shapeText(x.shape),
                       .accepted = "1 (real) or 2 (complex) as last dimension, and another axis"});
   }
-  if (onesided && (inverse || parts == 2)) {
-    return n.unsupported(
-        "one side of a complex or inverse transform",
-        {.attribute = "onesided", .found = "1", .accepted = "0, or a forward transform of real input"});
+  if (onesided && inverse != (parts == 2)) {
+    return n.invalid(
+        "one side of a complex signal, or of a real spectrum",
+        {.attribute = "onesided", .found = "1", .accepted = "forward of real, inverse of complex numbers"});
+  }
+  if (onesided && inverse) {
+    TESSERA_ASSIGN_OR_RETURN(Tensor real, realFromOneSide(n, e, axis));
+    return {{std::move(real)}};
   }
   int64_t length = x.shape[axis];
   if (n.has(1)) {

@@ -11,6 +11,16 @@ enum class Reduction { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kSumSquare, kMe
 /// Reduces over `dims`, which stay with size 1.
 Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims, Reduction reduction);
 
+struct Moments {
+  Tensor mean, variance;  ///< reduced dimensions of size 1
+  Tensor centered;        ///< x - mean
+};
+
+Moments moments(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims);
+
+/// 1 / sqrt(variance + epsilon)
+Tensor inverseDeviation(Emitter& e, const Tensor& variance, double epsilon);
+
 /// Index (i64) of the maximum or minimum along `axis`, which vanishes; of equal ones the first or the last.
 Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last);
 

@@ -1,0 +1,235 @@
+// Attention as ONNX has it since version 23.
+#include "compiler/import/ops/attention.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/matmul.h"
+#include "compiler/import/ops/statistics.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace tessera::compiler {
+
+using mlir::Value;
+using mlir::ValueRange;
+namespace math = mlir::math;
+
+Tensor splitHeads(Emitter& e, const Tensor& x, int64_t heads) {
+  return e.transpose(e.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads}), {0, 2, 1, 3});
+}
+
+Tensor joinHeads(Emitter& e, const Tensor& x) {
+  return e.reshape(e.transpose(x, {0, 2, 1, 3}), {x.shape[0], x.shape[2], x.shape[1] * x.shape[3]});
+}
+
+absl::Status checkHeads(Node& n, const char* what, int64_t size, int64_t heads) {
+  if (heads >= 1 && size >= heads && size % heads == 0) return absl::OkStatus();
+  return n.invalid(absl::StrCat(what, " ", size, " is not a multiple of ", heads, " heads"),
+                   {.attribute = what, .found = absl::StrCat(size), .accepted = absl::StrCat("multiples of ", heads)});
+}
+
+namespace {
+
+constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
+
+/// Scores with what is not allowed taken out. A position is that of a key; queries have positions as well.
+Tensor maskedScores(Emitter& e, const Tensor& scores, const AttentionOptions& o) {
+  const int64_t queries = scores.shape[2];
+  std::vector<Tensor> operands = {scores};
+  auto operand = [&](const std::optional<Tensor>& tensor) {
+    if (tensor) operands.push_back(*tensor);
+    return operands.size() - 1;
+  };
+  const size_t bias = operand(o.bias), keep = operand(o.keep);
+  const size_t length =
+      operand(o.lengths ? std::optional(e.reshape(*o.lengths, {scores.shape[0], 1, 1, 1})) : o.lengths);
+  return e.elementwise(scores.dtype, operands, [&](const Scalars& s, ValueRange v) {
+    const Scalars wide = s.as(kI64);
+    auto index = [&](uint64_t dim) { return position(s, mlir::linalg::IndexOp::create(s.b, s.loc, dim)); };
+    Value x = o.bias ? s.add(v[0], s.as(o.bias->dtype).cast(v[bias], s.type)) : v[0];
+    Value allowed;
+    auto require = [&](Value condition) { allowed = allowed ? s.logicalAnd(allowed, condition) : condition; };
+    if (o.keep) require(v[keep]);
+    if (o.lengths) require(wide.compare(Relation::kLess, index(3), v[length]));
+    if (o.causal || o.left || o.right) {
+      Value offset = o.offset_by_length ? wide.sub(v[length], wide.integer(queries)) : wide.integer(o.offset);
+      Value distance = wide.sub(index(3), wide.add(index(2), offset));
+      if (o.causal) require(wide.compare(Relation::kLessOrEqual, distance, wide.integer(0)));
+      if (o.left) require(wide.compare(Relation::kGreaterOrEqual, distance, wide.integer(-*o.left)));
+      if (o.right) require(wide.compare(Relation::kLessOrEqual, distance, wide.integer(*o.right)));
+    }
+    if (!allowed) return x;
+    Value out = std::isinf(o.disallowed) ? s.lowest() : s.add(x, s.constant(o.disallowed));
+    return s.select(allowed, x, out);
+  });
+}
+
+/// Softmax along the last dimension. `guarded`: a row of -infinity is a row of zeros.
+Tensor softmaxRows(Emitter& e, const Tensor& x, bool guarded) {
+  const std::vector<int64_t> last = {x.rank() - 1};
+  Tensor most = reduceKeepingDims(e, x, last, Reduction::kMax);
+  if (guarded) {
+    most = e.elementwise(x.dtype, {most}, [](const Scalars& s, ValueRange v) {
+      return s.select(s.compare(Relation::kEqual, v[0], s.lowest()), s.constant(0), v[0]);
+    });
+  }
+  Tensor powers = e.elementwise(x.dtype, {x, most},
+                                [](const Scalars& s, ValueRange v) { return s.math<math::ExpOp>(s.sub(v[0], v[1])); });
+  Tensor sum = reduceKeepingDims(e, powers, last, Reduction::kSum);
+  if (guarded) {
+    sum = e.elementwise(x.dtype, {sum}, [](const Scalars& s, ValueRange v) {
+      return s.select(s.compare(Relation::kEqual, v[0], s.constant(0)), s.constant(1), v[0]);
+    });
+  }
+  return e.elementwise(x.dtype, {powers, sum}, [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); });
+}
+
+absl::Status checkAttention(Node& n, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
+  const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && k.shape[0] == q.shape[0] &&
+                    k.shape[3] == q.shape[3] && v.shape[0] == k.shape[0] && v.shape[1] == k.shape[1] &&
+                    v.shape[2] == k.shape[2] && k.dtype == q.dtype && q.elements() > 0 && k.elements() > 0 &&
+                    v.elements() > 0;
+  if (!fits) {
+    return n.invalid("query, key and value do not fit",
+                     {.attribute = "K",
+                      .found = absl::StrCat(shapeText(q.shape), ", ", shapeText(k.shape), ", ", shapeText(v.shape)),
+                      .accepted = "batch x heads x length x head size, with one batch, key length and head size"});
+  }
+  TESSERA_RETURN_IF_ERROR(checkHeads(n, "the number of query heads", q.shape[1], k.shape[1]));
+  const Shape scores = {q.shape[0], q.shape[1], q.shape[2], k.shape[2]};
+  TESSERA_RETURN_IF_ERROR(n.checkResult(scores, q.dtype));
+  for (const std::optional<Tensor>& mask : {o.bias, o.keep}) {
+    if (!mask) continue;
+    auto shape = broadcastShape(scores, mask->shape);
+    if (shape && *shape == scores) continue;
+    return n.invalid("the mask does not fit",
+                     {.attribute = "attn_mask", .found = shapeText(mask->shape), .accepted = shapeText(scores)});
+  }
+  if (o.lengths && (o.lengths->shape != Shape{q.shape[0]} || o.lengths->dtype != kI64)) {
+    return n.invalid("the lengths do not fit", {.attribute = "nonpad_kv_seqlen",
+                                                .found = shapeText(o.lengths->shape),
+                                                .accepted = absl::StrCat("i64 of shape ", q.shape[0])});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& q, const Tensor& k, const Tensor& v,
+                                       const AttentionOptions& o) {
+  TESSERA_RETURN_IF_ERROR(checkAttention(n, q, k, v, o));
+  const int64_t batch = q.shape[0], heads = q.shape[1], rows = q.shape[2], keys = k.shape[2], groups = k.shape[1];
+  const Shape shape = {batch, heads, rows, keys};
+  // Heads that share a key are rows of one product.
+  const Shape grouped = {batch, groups, heads / groups * rows, q.shape[3]};
+  AttentionResult result;
+  const Tensor scaled = o.scale == 1 ? q : e.elementwise(q.dtype, {q}, [&](const Scalars& s, ValueRange x) {
+    return s.mul(x[0], s.constant(o.scale));
+  });
+  TESSERA_ASSIGN_OR_RETURN(Tensor scores, matmul(n, e, e.reshape(scaled, grouped), e.transpose(k, {0, 1, 3, 2})));
+  result.scores = e.reshape(scores, shape);
+  result.capped = result.scores;
+  if (o.softcap != 0) {
+    result.capped = e.elementwise(q.dtype, {result.scores}, [&](const Scalars& s, ValueRange x) {
+      return s.mul(s.math<math::TanhOp>(s.div(x[0], s.constant(o.softcap))), s.constant(o.softcap));
+    });
+  }
+  const bool windowed = o.causal || o.left || o.right;
+  const bool masks = o.bias || o.keep || o.lengths || windowed;
+  result.masked = masks ? maskedScores(e, result.capped, o) : result.capped;
+  const v1::DataType precision = o.precision == v1::DATA_TYPE_UNSPECIFIED ? q.dtype : o.precision;
+  // Causal alone leaves each query its own position at least.
+  const bool guarded = masks && (o.bias || o.keep || o.lengths || o.left || o.right || o.offset < 0);
+  result.weights = e.cast(softmaxRows(e, e.cast(result.masked, precision), guarded), q.dtype);
+  Shape weights = grouped;
+  weights[3] = keys;
+  TESSERA_ASSIGN_OR_RETURN(Tensor y, matmul(n, e, e.cast(e.reshape(result.weights, weights), v.dtype), v));
+  result.y = e.cast(e.reshape(y, {batch, heads, rows, v.shape[3]}), q.dtype);
+  return result;
+}
+
+namespace {
+
+/// A mask shorter than the keys disallows those behind it.
+Tensor maskForKeys(Emitter& e, const Tensor& mask, int64_t keys) {
+  if (mask.rank() == 0 || mask.shape.back() == 1 || mask.shape.back() >= keys) return mask;
+  std::vector<int64_t> low(mask.rank(), 0), high(mask.rank(), 0);
+  high.back() = keys - mask.shape.back();
+  const Scalars s = e.scalars(mask.dtype);
+  return e.pad(mask, low, high, mask.dtype == v1::DATA_TYPE_BOOL ? s.integer(0) : s.lowest());
+}
+
+/// What is kept of steps before: past keys in front of the new ones.
+absl::StatusOr<Tensor> withPast(Node& n, Emitter& e, int past, const Tensor& now) {
+  if (!n.has(past)) return now;
+  Shape expected = now.shape;
+  if (n.in(past).rank() == 4) expected[2] = n.in(past).shape[2];
+  if (n.in(past).shape != expected || n.in(past).dtype != now.dtype) {
+    return n.invalid("the past state does not fit",
+                     {.attribute = absl::StrCat("input ", past),
+                      .found = shapeText(n.in(past).shape),
+                      .accepted = absl::StrCat(shapeText(now.shape), " but for dimension 2")});
+  }
+  Shape whole = now.shape;
+  whole[2] += expected[2];
+  TESSERA_RETURN_IF_ERROR(n.checkResult(whole, now.dtype));
+  return expected[2] == 0 ? now : e.concat({n.in(past), now}, 2);
+}
+
+absl::Status readWindow(Node& n, AttentionOptions& o) {
+  if (n.opset() < 25) return absl::OkStatus();
+  TESSERA_ASSIGN_OR_RETURN(const int64_t left, n.integer("left_window_size", -1));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t right, n.integer("right_window_size", -1));
+  if (left >= 0) o.left = left;
+  if (right >= 0) o.right = right;
+  return absl::OkStatus();
+}
+
+Results lowerAttention(Node& n, Emitter& e) {
+  AttentionOptions o;
+  TESSERA_ASSIGN_OR_RETURN(o.causal, n.flag("is_causal", false));
+  TESSERA_ASSIGN_OR_RETURN(o.softcap, n.real("softcap", 0.0));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t mode, n.integer("qk_matmul_output_mode", 0));
+  if (mode < 0 || mode > 3) {
+    return n.invalid("unknown output mode",
+                     {.attribute = "qk_matmul_output_mode", .found = absl::StrCat(mode), .accepted = "0 to 3"});
+  }
+  TESSERA_ASSIGN_OR_RETURN(o.precision, n.dataType("softmax_precision", n.in(0).dtype));
+  TESSERA_RETURN_IF_ERROR(readWindow(n, o));
+  std::vector<Tensor> qkv;
+  const bool packed = n.in(0).rank() == 3;
+  for (int i = 0; i < 3; ++i) {
+    TESSERA_RETURN_IF_ERROR(n.requireRank(i, packed ? 3 : 4, packed ? 3 : 4));
+    const char* name = i == 0 ? "q_num_heads" : "kv_num_heads";
+    TESSERA_ASSIGN_OR_RETURN(const int64_t heads,
+                             n.integer(name, packed ? std::nullopt : std::optional<int64_t>(n.in(i).shape[1])));
+    if (packed) TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", n.in(i).shape[2], heads));
+    qkv.push_back(packed ? splitHeads(e, n.in(i), heads) : n.in(i));
+  }
+  const int64_t fresh = qkv[1].shape[2];
+  TESSERA_ASSIGN_OR_RETURN(qkv[1], withPast(n, e, 4, qkv[1]));
+  TESSERA_ASSIGN_OR_RETURN(qkv[2], withPast(n, e, 5, qkv[2]));
+  o.offset = qkv[1].shape[2] - fresh;
+  TESSERA_ASSIGN_OR_RETURN(o.scale, n.real("scale", 1 / std::sqrt(static_cast<double>(qkv[0].shape[3]))));
+  if (n.has(3)) {
+    const Tensor mask = maskForKeys(e, n.in(3), qkv[1].shape[2]);
+    (mask.dtype == v1::DATA_TYPE_BOOL ? o.keep : o.bias) = mask;
+  }
+  if (n.has(6)) {
+    o.lengths = n.in(6);
+    o.offset_by_length = !n.has(4);
+  }
+  TESSERA_ASSIGN_OR_RETURN(AttentionResult result, attend(n, e, qkv[0], qkv[1], qkv[2], o));
+  const Tensor steps[] = {result.scores, result.capped, result.masked, result.weights};
+  return {{packed ? joinHeads(e, result.y) : result.y, qkv[1], qkv[2], steps[mode]}};
+}
+
+}  // namespace
+
+std::vector<Operator> attentionOperators() {
+  return {
+      {"Attention", 23, 3, 7, lowerAttention, kFloats, 2},
+  };
+}
+
+}  // namespace tessera::compiler

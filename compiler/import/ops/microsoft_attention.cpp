@@ -1,0 +1,177 @@
+// Attention as ONNX Runtime's optimizer and exporters of transformers write it.
+#include "absl/strings/str_cat.h"
+#include "compiler/import/operator.h"
+#include "compiler/import/ops/attention.h"
+#include "compiler/import/ops/matmul.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::ValueRange;
+
+constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
+
+absl::Status requireShape(Node& n, int input, const Shape& shape) {
+  if (n.in(input).shape == shape) return absl::OkStatus();
+  return n.invalid(absl::StrCat("input ", input, " does not fit"), {.attribute = absl::StrCat("input ", input),
+                                                                    .found = shapeText(n.in(input).shape),
+                                                                    .accepted = shapeText(shape)});
+}
+
+/// Which keys count: B x T (or B x S x T), 1 for those that do; or how many from the first on, for each batch.
+absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t keys, AttentionOptions& o) {
+  if (!n.has(input)) return absl::OkStatus();
+  const Tensor& mask = n.in(input);
+  if (mask.shape == Shape{batch}) {
+    o.lengths = e.cast(mask, kI64);
+    return absl::OkStatus();
+  }
+  const bool by_query = mask.rank() == 3;
+  const bool fits = (mask.rank() == 2 || by_query) && mask.shape[0] == batch && mask.shape.back() == keys;
+  if (!fits || isFloat(mask.dtype)) {
+    return n.unsupported("a mask of this shape",
+                         {.attribute = absl::StrCat("input ", input),
+                          .found = absl::StrCat(typeName(mask.dtype), " ", shapeText(mask.shape)),
+                          .accepted = absl::StrCat("integers of shape ", batch, ", ", batch, "x", keys, " or ", batch,
+                                                   "x queries x", keys)});
+  }
+  const Shape aligned = by_query ? Shape{batch, 1, mask.shape[1], keys} : Shape{batch, 1, 1, keys};
+  o.keep = e.cast(e.reshape(mask, aligned), v1::DATA_TYPE_BOOL);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AttentionOptions> readOptions(Node& n) {
+  AttentionOptions o;
+  TESSERA_ASSIGN_OR_RETURN(o.causal, n.flag("unidirectional", false));
+  TESSERA_ASSIGN_OR_RETURN(o.disallowed, n.real("mask_filter_value", -10000.0));
+  return o;
+}
+
+absl::Status readScale(Node& n, int64_t size, AttentionOptions& o) {
+  TESSERA_ASSIGN_OR_RETURN(o.scale, n.real("scale", 0.0));
+  if (o.scale == 0) o.scale = 1 / std::sqrt(static_cast<double>(size));
+  return absl::OkStatus();
+}
+
+/// Elements [from, from + count) of the last dimension.
+Tensor lastPart(Emitter& e, const Tensor& x, int64_t from, int64_t count) {
+  std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape;
+  offsets.back() = from;
+  sizes.back() = count;
+  return e.slice(x, offsets, sizes, std::vector<int64_t>(x.rank(), 1));
+}
+
+Tensor biased(Emitter& e, const Tensor& x, const Tensor& bias) {
+  return e.elementwise(x.dtype, {x, bias}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
+}
+
+/// input * weights + bias is query, key and value side by side; what came before is 2 x B x H x P x D.
+Results lowerAttention(Node& n, Emitter& e) {
+  constexpr int kBias = 2, kMask = 3, kPast = 4, kScores = 5;
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 3));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 2, 2));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t heads, n.integer("num_heads"));
+  TESSERA_ASSIGN_OR_RETURN(AttentionOptions o, readOptions(n));
+  TESSERA_ASSIGN_OR_RETURN(const bool rotary, n.flag("do_rotary", false));
+  TESSERA_ASSIGN_OR_RETURN(const bool shared, n.flag("past_present_share_buffer", false));
+  if (rotary || shared || n.has(6)) {
+    return n.unsupported("rotary embedding or a shared buffer inside of attention",
+                         {.attribute = rotary ? "do_rotary" : "past_present_share_buffer", .accepted = "0"});
+  }
+  const int64_t batch = n.in(0).shape[0], all = n.in(1).shape[1];
+  TESSERA_ASSIGN_OR_RETURN(const auto sizes, n.integers("qkv_hidden_sizes", std::vector<int64_t>(3, all / 3)));
+  if (sizes.size() != 3 || sizes[0] != sizes[1] || sizes[0] + sizes[1] + sizes[2] != all) {
+    return n.invalid(
+        "the weights are not those of query, key and value",
+        {.attribute = "qkv_hidden_sizes", .found = shapeText(sizes), .accepted = absl::StrCat("sum ", all)});
+  }
+  TESSERA_ASSIGN_OR_RETURN(Tensor packed, matmul(n, e, n.in(0), n.in(1)));
+  if (n.has(kBias)) {
+    TESSERA_RETURN_IF_ERROR(requireShape(n, kBias, {all}));
+    packed = biased(e, packed, n.in(kBias));
+  }
+  std::vector<Tensor> qkv;
+  int64_t from = 0;
+  for (int64_t size : sizes) {
+    TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", size, heads));
+    qkv.push_back(splitHeads(e, lastPart(e, packed, from, size), heads));
+    from += size;
+  }
+  if (n.has(kPast)) {
+    Shape past = {2, batch, heads, n.in(kPast).rank() == 5 ? n.in(kPast).shape[3] : 0, qkv[1].shape[3]};
+    TESSERA_RETURN_IF_ERROR(requireShape(n, kPast, past));
+    o.offset = past[3];
+    for (int i : {1, 2}) {
+      if (past[3] > 0) qkv[i] = e.concat({e.take(n.in(kPast), 0, i - 1), qkv[i]}, 2);
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(readMask(n, e, kMask, batch, qkv[1].shape[2], o));
+  if (n.has(kScores)) o.bias = n.in(kScores);
+  TESSERA_RETURN_IF_ERROR(readScale(n, qkv[0].shape[3], o));
+  TESSERA_ASSIGN_OR_RETURN(const AttentionResult result, attend(n, e, qkv[0], qkv[1], qkv[2], o));
+  std::vector<Tensor> results = {joinHeads(e, result.y)};
+  if (n.wants(1)) {
+    Shape one = qkv[1].shape;
+    one.insert(one.begin(), 1);
+    if (qkv[1].shape != qkv[2].shape) {
+      return n.unsupported("a state of keys and values of different sizes", {.attribute = "qkv_hidden_sizes"});
+    }
+    results.push_back(e.concat({e.reshape(qkv[1], one), e.reshape(qkv[2], one)}, 0));
+  }
+  return results;
+}
+
+/// Query, key and value projected before; a bias for all three side by side.
+Results lowerMultiHeadAttention(Node& n, Emitter& e) {
+  constexpr int kBias = 3, kMask = 4, kScores = 5, kPast = 6;
+  TESSERA_ASSIGN_OR_RETURN(const int64_t heads, n.integer("num_heads"));
+  TESSERA_ASSIGN_OR_RETURN(AttentionOptions o, readOptions(n));
+  if (!n.has(1) || !n.has(2) || n.has(8) || n.has(9) || n.in(0).rank() != 3) {
+    return n.unsupported("packed queries, or a shared buffer",
+                         {.attribute = "query",
+                          .found = shapeText(n.in(0).shape),
+                          .accepted = "query, key and value of three dimensions"});
+  }
+  std::vector<Tensor> qkv;
+  int64_t from = 0;
+  for (int i = 0; i < 3; ++i) {
+    Tensor x = n.in(i);
+    const bool split = i > 0 && x.rank() == 4;  // of an encoder, once for all steps
+    if (!split) {
+      TESSERA_RETURN_IF_ERROR(n.requireRank(i, 3, 3));
+      TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", x.shape[2], heads));
+    }
+    const int64_t size = split ? x.shape[1] * x.shape[3] : x.shape[2];
+    if (n.has(kBias) && !split) {
+      if (n.in(kBias).rank() != 1 || n.in(kBias).shape[0] < from + size) return requireShape(n, kBias, {from + size});
+      x = biased(e, x, lastPart(e, n.in(kBias), from, size));
+    }
+    from += size;
+    qkv.push_back(split ? x : splitHeads(e, x, heads));
+  }
+  for (int i : {1, 2}) {
+    const int past = kPast + i - 1;
+    if (!n.has(past)) continue;
+    Shape expected = qkv[i].shape;
+    if (n.in(past).rank() == 4) expected[2] = n.in(past).shape[2];
+    TESSERA_RETURN_IF_ERROR(requireShape(n, past, expected));
+    o.offset = expected[2];
+    if (expected[2] > 0) qkv[i] = e.concat({n.in(past), qkv[i]}, 2);
+  }
+  TESSERA_RETURN_IF_ERROR(readMask(n, e, kMask, n.in(0).shape[0], qkv[1].shape[2], o));
+  if (n.has(kScores)) o.bias = n.in(kScores);
+  TESSERA_RETURN_IF_ERROR(readScale(n, qkv[0].shape[3], o));
+  TESSERA_ASSIGN_OR_RETURN(const AttentionResult result, attend(n, e, qkv[0], qkv[1], qkv[2], o));
+  return {{joinHeads(e, result.y), qkv[1], qkv[2]}};
+}
+
+}  // namespace
+
+std::vector<Operator> microsoftAttentionOperators() {
+  return {
+      {"Attention", 1, 2, 7, lowerAttention, kFloats, 3, INT_MAX, kMicrosoft},
+      {"MultiHeadAttention", 1, 1, 10, lowerMultiHeadAttention, kFloats, 4, INT_MAX, kMicrosoft},
+  };
+}
+
+}  // namespace tessera::compiler

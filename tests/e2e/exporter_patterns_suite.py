@@ -1,0 +1,176 @@
+#!/usr/bin/python3
+"""Graphs as exporters write them: sizes computed by the graph, control flow of scripted models, state in and out.
+
+Node for node what PyTorch's exporter makes of the Python code in each case's comment; ONNX Runtime has the answers.
+"""
+# suite: timeout=600
+
+import pathlib
+import sys
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.operators_suite import Case, agrees
+from e2e.tessera_e2e import Service
+from oracle.oracle import Oracle
+from suite import check, check_equal, run
+
+F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+random = np.random.default_rng(20262)
+node = helper.make_node
+
+
+def floats(*shape):
+    return random.uniform(-1, 1, shape).astype(np.float32)
+
+
+def constant(name, value, dtype=np.int64):
+    return node("Constant", [], [name], value=numpy_helper.from_array(np.array(value, dtype), name))
+
+
+def body(nodes, inputs, outputs):
+    """A subgraph; inputs and outputs are (name, type) pairs. What is not floating point is a number or a condition."""
+    def info(name, kind):
+        return helper.make_tensor_value_info(name, kind, None if kind == F32 else [])
+    return helper.make_graph(nodes, "body", [info(*each) for each in inputs], [info(*each) for each in outputs])
+
+
+def padding(prefix, pads, rank, result):
+    """F.pad(x, pads): the list turned around by the graph."""
+    p = prefix
+    return [constant(f"{p}pads", pads), constant(f"{p}rest", [2 * rank - len(pads)]), constant(f"{p}last", [-1]),
+            constant(f"{p}pairs", [-1, 2]), constant(f"{p}first", [0]), constant(f"{p}least", [-9223372036854775807]),
+            node("ConstantOfShape", [f"{p}rest"], [f"{p}zeros"],
+                 value=helper.make_tensor("value", I64, [1], [0])),
+            node("Concat", [f"{p}pads", f"{p}zeros"], [f"{p}all"], axis=0),
+            node("Reshape", [f"{p}all", f"{p}pairs"], [f"{p}table"]),
+            node("Slice", [f"{p}table", f"{p}last", f"{p}least", f"{p}first", f"{p}last"], [f"{p}turned"]),
+            node("Transpose", [f"{p}turned"], [f"{p}columns"], perm=[1, 0]),
+            node("Reshape", [f"{p}columns", f"{p}last"], [f"{p}list"]),
+            node("Cast", [f"{p}list"], [f"{p}cast"], to=I64), constant(f"{p}with", 0, np.float32),
+            node("Pad", ["x", f"{p}cast", f"{p}with"], [result], mode="constant")]
+
+
+def branches(yes, no):
+    return {"then_branch": body(yes[0], [], [(yes[1], F32)]), "else_branch": body(no[0], [], [(no[1], F32)])}
+
+
+def extent(tensor, dim, result):
+    """tensor.shape[dim]"""
+    return [node("Shape", [tensor], [f"{result}_all"]), constant(f"{result}_dim", dim),
+            node("Gather", [f"{result}_all", f"{result}_dim"], [result])]
+
+
+def padding_cases():
+    x = floats(1, 3, 5, 7)
+    yield "padding", Case(padding("", [1, 1, 2, 2], 4, "y"), {"x": x}, opset=16)
+    # if c: F.pad(x, [1, 1, 2, 2]) else: F.pad(x, [0, 2, 1, 3])
+    either = branches((padding("a", [1, 1, 2, 2], 4, "u"), "u"), (padding("b", [0, 2, 1, 3], 4, "v"), "v"))
+    for given in (True, False):
+        yield f"padding in an If, {given}", Case([node("If", ["c"], ["y"], **either)], {"x": x, "c": np.array(given)},
+                                                 opset=16)
+    # if x.shape[-1] % 4 != 0: x = F.pad(x, [0, 4 - x.shape[-1] % 4, 0, 0])
+    step = [*extent("x", 3, "w"), constant("four", 4), node("Mod", ["w", "four"], ["rest"]), constant("none", 0),
+            node("Equal", ["rest", "none"], ["even"]), node("Not", ["even"], ["odd"])]
+    amount = [node("Sub", ["four", "rest"], ["missing"]), constant("axis", [0]),
+              node("Unsqueeze", ["missing", "axis"], ["high"]), constant("zeros", [0] * 7),
+              node("Concat", ["zeros", "high"], ["list"], axis=0), node("Pad", ["x", "list"], ["u"])]
+    for width in (7, 8):
+        yield f"padding to a multiple, {width}", Case(
+            [*step, node("If", ["odd"], ["y"], **branches((amount, "u"), ([node("Identity", ["x"], ["v"])], "v")))],
+            {"x": floats(1, 3, 5, width)}, opset=16)
+    # x[:, :3] if c else x: the size is known after the run
+    cut = [constant("from", [0]), constant("to", [3]), constant("along", [1]),
+           node("Slice", ["x", "from", "to", "along"], ["u"])]
+    for given in (True, False):
+        yield f"sizes that differ, {given}", Case(
+            [node("If", ["c"], ["y"], **branches((cut, "u"), ([node("Neg", ["x"], ["v"])], "v")))],
+            {"x": floats(2, 5), "c": np.array(given)}, opset=16)
+
+
+def loop_cases():
+    # for t in range(x.shape[0]): h = tanh(h * 0.5 + x[t]); outs.append(h)
+    step = body([node("Gather", ["x", "t"], ["row"], axis=0), constant("half", 0.5, np.float32),
+                 node("Mul", ["h", "half"], ["old"]), node("Add", ["old", "row"], ["sum"]),
+                 node("Tanh", ["sum"], ["next"]), node("Identity", ["go"], ["again"]), node("Identity", ["next"], ["out"])],
+                [("t", I64), ("go", BOOL), ("h", F32)], [("again", BOOL), ("next", F32), ("out", F32)])
+    yield "loop over rows", Case([*extent("x", 0, "steps"), constant("true", True, np.bool_),
+                                  node("Loop", ["steps", "true", "start"], ["last", "y"], body=step)],
+                                 {"x": floats(5, 2, 3), "start": floats(2, 3)}, opset=16, outputs=("y", "last"))
+    # while i < 6 and x.abs().max() < limit: x = x * 2
+    double = body([node("Add", ["v", "v"], ["twice"]), node("Abs", ["twice"], ["size"]),
+                   node("ReduceMax", ["size"], ["most"], keepdims=0), node("Less", ["most", "limit"], ["again"])],
+                  [("i", I64), ("go", BOOL), ("v", F32)], [("again", BOOL), ("twice", F32)])
+    for limit in (0.1, 3, 1000):
+        yield f"while below {limit}", Case(
+            [constant("six", 6), node("Abs", ["x"], ["s"]), node("ReduceMax", ["s"], ["m"], keepdims=0),
+             node("Less", ["m", "limit"], ["start"]), node("Loop", ["six", "start", "x"], ["y"], body=double)],
+            {"x": floats(3) + 2, "limit": np.array(limit, np.float32)}, opset=16)
+
+
+def shape_cases():
+    # torch.arange(n) of old exporters; places of a grid, as detection heads have them
+    count = [*extent("x", 2, "h"), constant("axis", [0]), node("Unsqueeze", ["h", "axis"], ["n"]),
+             node("ConstantOfShape", ["n"], ["ones"], value=helper.make_tensor("value", I64, [1], [1])),
+             node("NonZero", ["ones"], ["places"]), node("Transpose", ["places"], ["column"], perm=[1, 0]),
+             node("Squeeze", ["column", "one"], ["range"]), constant("one", [1])]
+    grid = [node("Cast", ["range"], ["real"], to=F32), constant("rows", [1, 1, -1, 1]),
+            node("Reshape", ["real", "rows"], ["offsets"]), node("Sigmoid", ["x"], ["s"]),
+            node("Add", ["s", "offsets"], ["y"])]
+    yield "places of a grid", Case([*count, *grid], {"x": floats(1, 2, 5, 3)}, opset=16)
+    # x.expand(*x.shape[:-1], k), where k is what a table says is best: every operator can decide a size
+    best = [constant("table", [3, 7, 5]), constant("k", [1]), node("TopK", ["table", "k"], ["size", "place"]),
+            *extent("x", 0, "b"), constant("axis", [0]), node("Unsqueeze", ["b", "axis"], ["batch"]),
+            node("Concat", ["batch", "size"], ["shape"], axis=0), node("Expand", ["x", "shape"], ["y"])]
+    yield "size of a table", Case(best, {"x": floats(3, 1)}, opset=16)
+    # Sizes taken apart and put together by sequences, a Scan and a Loop over them.
+    last, size = constant("last", [-1]), node("Shape", ["x"], ["sizes"])
+    filled = [node("ConstantOfShape", ["t"], ["zeros"], value=helper.make_tensor("value", F32, [1], [2])),
+              node("ReduceMean", ["x"], ["mean"], keepdims=0), node("Mul", ["zeros", "mean"], ["y"])]
+    yield "sizes in a sequence", Case(
+        [size, node("SplitToSequence", ["sizes"], ["list"], axis=0), last, node("SequenceErase", ["list", "place"], ["rest"]),
+         constant("place", 1), node("ConcatFromSequence", ["rest"], ["t"], axis=0), *filled], {"x": floats(3, 1, 5)}, opset=16)
+    total = body([node("Add", ["sum", "each"], ["next"]), node("Identity", ["next"], ["out"])], [("sum", I64), ("each", I64)],
+                 [("next", I64), ("out", I64)])
+    yield "sizes by a Scan", Case(
+        [size, constant("none", 0), node("Scan", ["none", "sizes"], ["all", "t"], body=total, num_scan_inputs=1), *filled],
+        {"x": floats(3, 1, 5)}, opset=16)
+    row = body([node("Gather", ["sizes", "i"], ["one"]), node("Add", ["one", "i"], ["out"]), node("Identity", ["go"], ["again"])],
+               [("i", I64), ("go", BOOL)], [("again", BOOL), ("out", I64)])
+    yield "sizes by a Loop", Case(
+        [size, constant("three", 3), constant("true", True, np.bool_),
+         node("Loop", ["three", "true"], ["t"], body=row), *filled], {"x": floats(3, 1, 5)}, opset=16)
+    # z = cat([state, x]); return conv(z), z[:, :, -2:]
+    stream = [node("Concat", ["state", "x"], ["z"], axis=2), node("Conv", ["z", "w"], ["y"]), constant("from", [-2]),
+              constant("to", [9223372036854775807]), constant("along", [2]),
+              node("Slice", ["z", "from", "to", "along"], ["after"])]
+    yield "state of a stream", Case(stream, {"x": floats(1, 4, 5), "state": floats(1, 4, 2)}, opset=16,
+                                    outputs=("y", "after"), constants={"w": floats(6, 4, 3)})
+
+
+def refused(service, _):
+    """Inputs that are no tensors: the answer says what to do."""
+    sequence = helper.make_tensor_sequence_value_info("s", F32, None)
+    graph = helper.make_graph([constant("zero", 0), node("SequenceAt", ["s", "zero"], ["y"])], "sequence", [sequence],
+                              [helper.make_tensor_value_info("y", F32, None)])
+    path = service.scratch("sequence.onnx")
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8).SerializeToString())
+    answer = service.cli("compile", path, "--target", "host", "--json", expect=None)
+    check_equal(answer.code, 4, "exit code")
+    failure = answer.failure
+    check("sequence" in failure["found"] and "tensor" in failure.get("fix", ""), f"no advice: {failure}")
+
+
+def main():
+    with Oracle() as oracle, Service(workers=2) as service:
+        service.wait_for_workers(2)
+        cases = [(name, lambda name=name, case=case: agrees(service, oracle, name, case))
+                 for group in (padding_cases, loop_cases, shape_cases) for name, case in group()]
+        return run("exporter_patterns", [*cases, ("sequence input", lambda: refused(service, oracle))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

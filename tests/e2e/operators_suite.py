@@ -1,0 +1,317 @@
+#!/usr/bin/python3
+"""Operators newer than Debian's ONNX knows, and Microsoft's own: against ONNX Runtime, at odd sizes.
+
+Operators that ONNX Runtime does not run are compared with NumPy: operator_references.py.
+"""
+# suite: timeout=900
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e import operator_references as references
+from e2e.tessera_e2e import Service
+from oracle.oracle import Oracle, difference
+from suite import check, check_equal, run
+
+TOLERANCE = 1e-4  # of the output's largest magnitude; quantized results may differ by one step where halves are rounded
+MICROSOFT = "com.microsoft"
+TYPES = {np.dtype(name): kind for name, kind in (("f4", 1), ("u1", 2), ("i1", 3), ("i4", 6), ("i8", 7), ("?", 9),
+                                                 ("f2", 10), ("f8", 11), ("u4", 12))}
+random = np.random.default_rng(20261)
+
+
+def floats(*shape, low=-1.0, high=1.0):
+    return random.uniform(low, high, shape).astype(np.float32)
+
+
+def integers(low, high, shape, dtype=np.int64):
+    return random.integers(low, high, shape).astype(dtype)
+
+
+class Case:
+    """A graph whose inputs are fed, with what it computes by NumPy (`wanted`) or by ONNX Runtime (None)."""
+
+    def __init__(self, nodes, inputs, opset=22, outputs=("y",), constants=None, wanted=None, steps=0):
+        self.nodes, self.inputs, self.opset, self.outputs = nodes, inputs, opset, outputs
+        self.constants, self.wanted, self.steps = constants or {}, wanted, steps
+
+    def save(self, path):
+        def info(name, array):
+            return helper.make_tensor_value_info(name, TYPES[array.dtype], array.shape)
+        initializers = [value if isinstance(value, TensorProto) else numpy_helper.from_array(value, name)
+                        for name, value in self.constants.items()]
+        graph = helper.make_graph(self.nodes, "operators", [info(name, array) for name, array in self.inputs.items()],
+                                  [onnx.ValueInfoProto(name=name) for name in self.outputs], initializers)
+        domains = {node.domain for node in self.nodes if node.domain}
+        imports = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
+        path.write_bytes(helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString())
+        return path
+
+
+def one(op, inputs, outputs=("y",), opset=22, constants=None, wanted=None, steps=0, domain="", absent=(), **attributes):
+    """A case of one node. `absent`: positions of inputs that are not given."""
+    names = [*inputs, *(constants or {})]
+    for position in absent:
+        names.insert(position, "")
+    return Case([helper.make_node(op, names, list(outputs), domain=domain, **attributes)], inputs, opset,
+                [name for name in outputs if name], constants, wanted, steps)
+
+
+def microsoft(op, inputs, **more):
+    return one(op, inputs, domain=MICROSOFT, **more)
+
+
+def attention_cases():
+    def qkv(batch, heads, groups, rows, keys, size, value_size=None):
+        return {"q": floats(batch, heads, rows, size), "k": floats(batch, groups, keys, size),
+                "v": floats(batch, groups, keys, value_size or size)}
+    yield "attention", one("Attention", qkv(2, 3, 3, 5, 7, 4), opset=23)
+    yield "attention of one", one("Attention", qkv(1, 1, 1, 1, 1, 1), opset=23)
+    yield "attention causal, grouped", one("Attention", qkv(1, 6, 2, 5, 5, 3, 7), opset=23, is_causal=1, scale=0.3)
+    yield "attention softcap", one("Attention", qkv(2, 2, 1, 3, 4, 5), opset=23, softcap=0.7)
+    packed = {"q": floats(2, 5, 12), "k": floats(2, 7, 4), "v": floats(2, 7, 3)}
+    yield "attention packed", one("Attention", packed, opset=23, q_num_heads=3, kv_num_heads=1)
+    yield "attention float mask", one("Attention", {**qkv(2, 2, 2, 3, 5, 4), "mask": floats(2, 1, 3, 5)}, opset=23)
+    mask = random.uniform(size=(3, 5)) < 0.6
+    mask[:, 0] = True
+    yield "attention bool mask", one("Attention", {**qkv(2, 2, 2, 3, 5, 4), "mask": mask}, opset=23)
+    past = {**qkv(1, 2, 2, 3, 3, 4), "pk": floats(1, 2, 4, 4), "pv": floats(1, 2, 4, 4)}
+    yield "attention past", one("Attention", past, opset=23, absent=(3,), is_causal=1, outputs=("y", "nk", "nv"))
+    yield "attention nothing allowed", one("Attention", {**qkv(1, 1, 1, 2, 3, 4), "mask": np.zeros((2, 3), bool)},
+                                           opset=23, wanted=lambda q, **_: {"y": np.zeros_like(q)})
+    window = qkv(1, 2, 2, 6, 6, 3)
+    yield "attention window", one("Attention", window, opset=25, left_window_size=2, right_window_size=1,
+                                  wanted=references.windowed_attention)
+    rotary = {"x": floats(2, 3, 5, 8), "c": floats(7, 4), "s": floats(7, 4), "p": integers(0, 7, (2, 5))}
+    yield "rotary", one("RotaryEmbedding", rotary, opset=23)
+    yield "rotary interleaved", one("RotaryEmbedding", {"x": floats(1, 3, 12), "c": floats(1, 3, 3), "s": floats(1, 3, 3)},
+                                    opset=23, interleaved=1, num_heads=2)
+    yield "rotary partial", one("RotaryEmbedding", {**rotary, "c": floats(7, 2), "s": floats(7, 2)}, opset=23,
+                                rotary_embedding_dim=4)
+    state = {"q": floats(2, 3, 8), "k": floats(2, 3, 4), "v": floats(2, 3, 10), "s": floats(2, 2, 2, 5),
+             "d": floats(2, 3, 4, low=-2, high=0), "b": floats(2, 3, 2, low=0)}
+    for rule in ("linear", "gated", "delta", "gated_delta"):
+        given = {name: array for name, array in state.items()
+                 if (name != "d" or "gated" in rule) and (name != "b" or "delta" in rule)}
+        yield f"linear attention {rule}", one(
+            "LinearAttention", given, opset=27, outputs=("y", "t"), q_num_heads=4, kv_num_heads=2, update_rule=rule,
+            absent=(4,) if rule == "delta" else (), wanted=lambda rule=rule, **a: references.linear_attention(rule, 4, 2, **a))
+    convolved = {"x": floats(2, 3, 5), "w": floats(3, 1, 4), "b": floats(3), "p": floats(2, 3, 3)}
+    yield "causal convolution", one("CausalConvWithState", convolved, opset=27, outputs=("y", "t"), activation="silu",
+                                    wanted=references.causal_convolution)
+
+
+def normalization_cases():
+    yield "rms", one("RMSNormalization", {"x": floats(2, 3, 5), "w": floats(5)}, opset=23)
+    yield "rms from axis 1", one("RMSNormalization", {"x": floats(2, 3, 5), "w": floats(3, 5)}, opset=23, axis=1, epsilon=0.1)
+    for opset, size in ((18, 2), (21, 6)):
+        yield f"group normalization {opset}", one(
+            "GroupNormalization", {"x": floats(2, 6, 3, 5), "w": floats(size), "b": floats(size)}, opset=opset, num_groups=2)
+    skip = {"x": floats(2, 3, 7), "s": floats(2, 3, 7), "w": floats(7), "b": floats(7), "c": floats(7)}
+    yield "skip layer normalization", microsoft("SkipLayerNormalization", skip, outputs=("y", "", "", "sum"))
+    simplified = {name: array for name, array in skip.items() if name != "b"}
+    yield "skip simplified", microsoft("SkipSimplifiedLayerNormalization", simplified, outputs=("y", "", "", "sum"))
+    yield "simplified", one("SimplifiedLayerNormalization", {"x": floats(3, 5), "w": floats(5)}, opset=17)
+    embedded = {"i": integers(0, 11, (2, 5), np.int32), "g": integers(0, 2, (2, 5), np.int32), "w": floats(11, 6),
+                "p": floats(9, 6), "t": floats(2, 6), "a": floats(6), "b": floats(6),
+                "m": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)}
+    yield "embedding", microsoft("EmbedLayerNormalization", embedded, outputs=("y", "m2"), epsilon=1e-5)
+
+
+def image_cases():
+    image = {"x": floats(1, 2, 7, 9)}
+    for mode in ("linear", "cubic"):
+        for name, sizes in (("half", (1, 2, 3, 4)), ("far", (1, 2, 2, 1)), ("larger", (1, 2, 9, 5))):
+            yield f"antialiased {mode} {name}", one("Resize", image, opset=18, absent=(1, 1), mode=mode, antialias=1,
+                                                    constants={"sizes": np.array(sizes, np.int64)})
+    # 1.7 * 7 is no integer: corners stay corners.
+    for mode in ("linear", "cubic", "nearest"):
+        yield f"corners {mode}", one("Resize", image, opset=17, absent=(1,), mode=mode,
+                                     coordinate_transformation_mode="align_corners",
+                                     constants={"scales": np.array((1, 1, 1.7, 0.6), np.float32)})
+    for policy in ("not_larger", "not_smaller"):
+        yield f"aspect ratio {policy}", one("Resize", image, opset=18, absent=(1, 1), mode="linear", axes=[2, 3],
+                                            keep_aspect_ratio_policy=policy,
+                                            constants={"sizes": np.array([5, 4], np.int64)})
+    for mode in ("linear", "nearest"):
+        for padding in ("zeros", "border", "reflection"):
+            for corners in (0, 1):
+                yield f"grid sample 3d {mode} {padding} {corners}", one(
+                    "GridSample", {"x": floats(2, 2, 3, 4, 5), "g": floats(2, 2, 3, 2, 3, low=-1.4, high=1.4)}, opset=20,
+                    mode=mode, padding_mode=padding, align_corners=corners)
+    # Kernel 3x2 over 7x5, with two groups, two offset groups and a mask; then one tap that leaves the image.
+    moved = {"x": floats(2, 4, 7, 5), "w": floats(6, 2, 3, 2), "o": floats(2, 24, 4, 6, low=-3, high=3), "b": floats(6),
+             "m": floats(2, 12, 4, 6)}
+    yield "deformable convolution", one("DeformConv", moved, opset=19, group=2, offset_group=2, strides=[2, 1],
+                                        pads=[1, 1, 1, 1], kernel_shape=[3, 2])
+    yield "deformable convolution dilated", one(
+        "DeformConv", {"x": floats(1, 3, 7, 7), "w": floats(1, 3, 3, 3), "o": floats(1, 18, 3, 3)}, opset=22, dilations=[2, 2])
+    yield "deformable convolution of one", one(
+        "DeformConv", {"x": floats(1, 1, 1, 1), "w": floats(1, 1, 1, 1), "o": floats(1, 2, 1, 1, low=-2, high=2)}, opset=19)
+    yield "center crop pad", one("CenterCropPad", {"x": floats(7, 4, 3)}, opset=18,
+                                 constants={"s": np.array([4, 7, 3], np.int64)})
+    yield "center crop pad axes", one("CenterCropPad", {"x": floats(7, 4, 3)}, opset=18, axes=[2, -3],
+                                      constants={"s": np.array([5, 2], np.int64)})
+    shapes = {"i": np.array([5, 7], np.int64), "b": np.array([2, 3], np.int64)}
+    yield "col2im", one("Col2Im", {"x": floats(2, 18, 20)}, opset=18, constants=shapes)
+    yield "col2im strides", one("Col2Im", {"x": floats(1, 6, 9)}, opset=18, constants=shapes, strides=[2, 2],
+                                pads=[1, 0, 1, 1])
+    yield "col2im dilations", one("Col2Im", {"x": floats(1, 12, 9)}, opset=18, constants=shapes, dilations=[2, 2])
+    for corners in (0, 1):
+        for size in ((2, 3, 4, 5), (2, 1, 3, 2, 4)):
+            theta = floats(2, len(size) - 2, len(size) - 1)
+            yield f"affine grid {size} {corners}", one("AffineGrid", {"t": theta}, opset=20, align_corners=corners,
+                                                       constants={"s": np.array(size, np.int64)})
+
+
+def signal_cases():
+    for name in ("Hann", "Hamming", "Blackman"):
+        for periodic in (0, 1):
+            window = helper.make_node(f"{name}Window", ["n"], ["w"], periodic=periodic)
+            yield f"{name} {periodic}", Case([window, helper.make_node("Mul", ["w", "x"], ["y"])], {"x": floats(13)},
+                                             constants={"n": np.array(13, np.int64)})
+    for length in (7, 8):
+        spectrum = {"x": floats(2, length // 2 + 1, 2)}
+        yield f"inverse of one side {length}", one(
+            "DFT", spectrum, opset=20, inverse=1, onesided=1, constants={"n": np.array(length, np.int64)},
+            wanted=lambda x, length=length: {"y": np.fft.irfft(x[..., 0] + 1j * x[..., 1], length)[..., None].astype("f4")})
+    yield "stft", one("STFT", {"x": floats(2, 61, 1)}, constants={"step": np.array(7, np.int64), "w": floats(13)})
+
+
+def element_cases():
+    yield "swish", one("Swish", {"x": floats(3, 5, low=-4, high=4)}, opset=24, alpha=1.5,
+                       wanted=lambda x: {"y": x / (1 + np.exp(-1.5 * x))})
+    for op in ("Gelu", "QuickGelu"):
+        yield op, microsoft(op, {"x": floats(3, 7, low=-4, high=4)})
+    yield "bias gelu", microsoft("BiasGelu", {"x": floats(3, 7, low=-4, high=4), "b": floats(7)})
+    yield "fast gelu", microsoft("FastGelu", {"x": floats(3, 7, low=-4, high=4), "b": floats(7)})
+    for exclusive in (0, 1):
+        for reverse in (0, 1):
+            yield f"cumulative product {exclusive} {reverse}", one(
+                "CumProd", {"x": floats(3, 5)}, opset=26, exclusive=exclusive, reverse=reverse,
+                constants={"a": np.array(1, np.int64)},
+                wanted=lambda x, e=exclusive, r=reverse: {"y": references.cumulative_product(x, e, r)})
+    yield "bitcast", one("BitCast", {"x": floats(3, 5)}, opset=26, to=TensorProto.INT32,
+                         wanted=lambda x: {"y": x.view(np.int32)})
+    for mode in ("linear", "circular"):
+        yield f"tensor scatter {mode}", one(
+            "TensorScatter", {"c": floats(2, 3, 5, 2), "u": floats(2, 3, 2, 2), "w": np.array([3, 4 if mode[0] == "c" else 0])},
+            opset=24, mode=mode, wanted=references.tensor_scatter)
+    yield "fused matmul", microsoft("FusedMatMul", {"a": floats(2, 5, 3), "b": floats(2, 7, 5)}, alpha=0.5, transA=1, transB=1)
+    yield "fused convolution", microsoft(
+        "FusedConv", {"x": floats(1, 3, 7, 5), "w": floats(4, 3, 3, 3), "b": floats(4)}, activation="LeakyRelu",
+        activation_params=[0.1], pads=[1, 1, 1, 1])
+
+
+def microsoft_attention_cases():
+    for name, more in (("plain", {}), ("causal", {"unidirectional": 1})):
+        yield f"microsoft attention {name}", microsoft(
+            "Attention", {"x": floats(2, 5, 6), "w": floats(6, 36), "b": floats(36)}, num_heads=3, **more)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    yield "microsoft attention mask", microsoft(
+        "Attention", {"x": floats(2, 5, 6), "w": floats(6, 36), "b": floats(36), "m": mask}, num_heads=3)
+    yield "multi-head attention", microsoft(
+        "MultiHeadAttention", {"q": floats(2, 5, 12), "k": floats(2, 7, 12), "v": floats(2, 7, 9), "b": floats(33)},
+        num_heads=3)
+    yield "multi-head attention mask", microsoft(
+        "MultiHeadAttention", {"q": floats(2, 3, 4), "k": floats(2, 5, 4), "v": floats(2, 5, 4), "m": mask}, num_heads=2,
+        absent=(3,))
+
+
+def quantized_cases():
+    def q(*shape):
+        return integers(0, 256, shape, np.uint8)
+    scale, zero = np.float32, np.uint8
+    binary = {"as": np.array(0.02, scale), "az": np.array(120, zero)}
+    for op in ("QLinearAdd", "QLinearMul"):
+        inputs = {"a": q(2, 3, 5), "b": q(3, 5)}
+        constants = {**binary, "bs": np.array(0.03, scale), "bz": np.array(100, zero), "ys": np.array(0.05, scale),
+                     "yz": np.array(128, zero)}
+        yield op, Case([helper.make_node(op, ["a", "as", "az", "b", "bs", "bz", "ys", "yz"], ["y"], domain=MICROSOFT)],
+                       inputs, constants=constants, steps=1)
+    unary = {**binary, "ys": np.array(0.01, scale), "yz": np.array(3, zero)}
+    for op, shape, more in (("QLinearSigmoid", (3, 7), {}), ("QLinearLeakyRelu", (3, 7), {"alpha": 0.2}),
+                            ("QLinearGlobalAveragePool", (2, 3, 5, 7), {})):
+        yield op, microsoft(op, {"x": q(*shape)}, constants=unary, steps=1, **more)
+    yield "QLinearConcat", Case(
+        [helper.make_node("QLinearConcat", ["ys", "yz", "a", "as", "az", "b", "as", "az"], ["y"], domain=MICROSOFT, axis=1)],
+        {"a": q(2, 3), "b": q(2, 5)}, constants=unary, steps=1)
+    # Weights of 7 bits: with larger ones ONNX Runtime's kernels for AVX2 saturate sums of two products at 16 bits.
+    yield "DynamicQuantizeMatMul", microsoft(
+        "DynamicQuantizeMatMul", {"a": floats(3, 8)},
+        constants={"b": integers(-61, 64, (8, 5), np.int8), "s": np.array([0.02], scale), "z": np.array([3], np.int8),
+                   "c": floats(5)})
+
+
+def narrow_cases():
+    """Types that models store only. Bytes of a constant are packed by hand: NumPy has no such types."""
+    values = np.array([0, -0.0, 1, -1.5, 448, 500, 1e6, -3e-3, 2 ** -9, 2 ** -10, 3 * 2 ** -11, 57344, 60000, np.inf, -np.inf,
+                       np.nan, 0.3, -17, 240, 250, 6, 5, 2.5, 0.25, 0.75, *floats(40, low=-8, high=8)], np.float32)
+    for kind, name in references.FLOATS.items():
+        for saturate in (1, 0) if kind != 23 else (1,):
+            nodes = [helper.make_node("Cast", ["x"], ["n"], to=kind, **({"saturate": saturate} if kind != 23 else {})),
+                     helper.make_node("Cast", ["n"], ["y"], to=TensorProto.FLOAT)]
+            yield f"{name} saturate {saturate}", Case(
+                nodes, {"x": values[~np.isnan(values)] if kind == 23 else values}, opset=23,
+                wanted=lambda x, kind=kind, s=saturate: {"y": references.through_float(x, kind, s)})
+    # A float beyond an integer of 4 bits keeps the lowest bits of its integral part.
+    whole = np.array([-300, -9, -8, -1, 0, 1, 7, 8, 15, 16, 300], np.float32)
+    for kind, name, wanted in ((21, "u4", whole.astype(np.int64) % 16), (22, "i4", (whole.astype(np.int64) + 8) % 16 - 8)):
+        yield f"float to {name}", Case([helper.make_node("Cast", ["x"], ["n"], to=kind),
+                                        helper.make_node("Cast", ["n"], ["y"], to=TensorProto.FLOAT)], {"x": whole},
+                                       opset=23, wanted=lambda x, wanted=wanted: {"y": wanted})
+    for kind, bits, signed in ((21, 4, False), (22, 4, True), (25, 2, False), (26, 2, True)):
+        codes = integers(0, 2 ** bits, 15)
+        stored = helper.make_tensor("w", TensorProto.UINT8, [1], b"\0", raw=True)
+        stored.data_type, stored.raw_data = kind, references.packed(codes, bits)
+        stored.dims[:] = [3, 5]
+        elements = np.where(codes >= 2 ** (bits - 1), codes - 2 ** bits, codes) if signed else codes
+        scales = floats(3, 1, low=0.1)
+        yield f"dequantized {'i' if signed else 'u'}{bits}", Case(
+            [helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=1, block_size=5),
+             helper.make_node("Add", ["d", "x"], ["y"])], {"x": floats(3, 5)}, opset=25,
+            constants={"w": stored, "s": scales},
+            wanted=lambda x, e=elements, s=scales: {"y": e.reshape(3, 5) * s + x})
+    yield "blocks", Case([helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=1, block_size=3),
+                          helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=1, block_size=3)],
+                         {"x": floats(2, 7)}, opset=21,
+                         constants={"s": floats(2, 3, low=0.01, high=0.02), "z": integers(0, 255, (2, 3), np.uint8)})
+
+
+def agrees(service, oracle, name, case):
+    path = case.save(service.scratch("operator.onnx"))
+    if case.wanted:
+        expected = case.wanted(**case.inputs)
+    else:
+        session = oracle.load(path)
+        expected, _ = session.run(case.inputs)
+        session.close()
+    artifact = service.scratch("operator.tsra")
+    answer = service.cli("compile", path, "--target", "host", "--json", "-o", artifact, expect=None)
+    check_equal(answer.code, 0, f"{name}: {answer.failure or answer}\nexit code of compile")
+    outputs, _ = service.run(artifact, case.inputs)
+    artifact.unlink()
+    for output, wanted in expected.items():
+        absolute, relative = difference(outputs[output], wanted.astype(outputs[output].dtype)
+                                        if case.wanted else wanted)
+        check(relative <= TOLERANCE or absolute <= case.steps,
+              f"{output} {wanted.shape} is off by {absolute:.3g}, {relative:.3g} of its largest magnitude")
+
+
+def main():
+    groups = (attention_cases, normalization_cases, image_cases, signal_cases, element_cases, microsoft_attention_cases,
+              quantized_cases, narrow_cases)
+    with Oracle() as oracle, Service(workers=2) as service:
+        service.wait_for_workers(2)
+        return run("operators", [(name, lambda name=name, case=case: agrees(service, oracle, name, case))
+                                 for group in groups for name, case in group()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
