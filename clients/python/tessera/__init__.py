@@ -1,0 +1,61 @@
+"""Tessera for Python: compile models on a service, run them in this process.
+
+    import tessera
+
+    with tessera.local() as client:                     # or tessera.connect("host:7400")
+        compilation = client.compile("resnet18.onnx", shapes={"x": (1, 3, 224, 224)})
+        model = compilation.artifact.load(threads=2)
+    logits = model(x=image)["logits"]
+
+``tessera.compile(...)`` is the same on the default service (TESSERA_SERVER), ``tessera.aio`` the same for asyncio,
+``tessera.load("resnet18.tsra")`` needs no service.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tessera import aio, errors
+from tessera._request import DimsLike, ModelLike, ShapesLike
+from tessera._version import __version__
+from tessera.client import Client, default_client
+from tessera.compilation import Artifact, Compilation
+from tessera.errors import TesseraError
+from tessera.inference_session import InferenceSession, NodeArg, SessionOptions
+from tessera.local import LocalService, local
+from tessera.model import Memory, Model, Step, Variant, load
+from tessera.session import Session, Tensor
+from tessera.table import Table
+from tessera.targets import TargetLike
+from tessera.views import Check, Explanation, Job, Profile, Progress
+
+
+def connect(address: str | None = None) -> Client:
+    """A client of the service at host:port or unix:/path; TESSERA_SERVER, else localhost:7400, without one."""
+    return Client(address)
+
+
+def compile(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+            dims: DimsLike | None = None, client: Client | None = None, **options: Any) -> Compilation:
+    """``Client.compile`` on the default service; `options` are its other ones."""
+    return (client or default_client()).compile(model, target, shapes=shapes, dims=dims, **options)
+
+
+def check(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+          dims: DimsLike | None = None, client: Client | None = None, **options: Any) -> Check:
+    """``Client.check`` on the default service."""
+    return (client or default_client()).check(model, target, shapes=shapes, dims=dims, **options)
+
+
+def explain(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+            dims: DimsLike | None = None, client: Client | None = None, **options: Any) -> Explanation:
+    """``Client.explain`` on the default service."""
+    return (client or default_client()).explain(model, target, shapes=shapes, dims=dims, **options)
+
+
+__all__ = [
+    "Artifact", "Check", "Client", "Compilation", "Explanation", "InferenceSession", "Job", "LocalService", "Memory",
+    "Model", "NodeArg", "Profile", "Progress", "Session", "SessionOptions", "Step", "Table", "Tensor", "TesseraError",
+    "Variant", "__version__", "aio", "check", "compile", "connect", "default_client", "errors", "explain", "load",
+    "local",
+]

@@ -1,0 +1,76 @@
+"""Channels to the service, blocking and asyncio, with the C++ client's settings."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from tessera.v1 import (artifact_pb2_grpc, blob_service_pb2_grpc, execution_service_pb2_grpc, job_pb2_grpc,
+                        operator_service_pb2_grpc, record_pb2_grpc, target_service_pb2_grpc, worker_service_pb2_grpc)
+
+DEFAULT_ADDRESS = "localhost:7400"
+
+_STUBS: dict[str, Any] = {
+    "ArtifactService": artifact_pb2_grpc.ArtifactServiceStub,
+    "BlobService": blob_service_pb2_grpc.BlobServiceStub,
+    "ExecutionService": execution_service_pb2_grpc.ExecutionServiceStub,
+    "FleetService": worker_service_pb2_grpc.FleetServiceStub,
+    "JobService": job_pb2_grpc.JobServiceStub,
+    "OperatorService": operator_service_pb2_grpc.OperatorServiceStub,
+    "RecordService": record_pb2_grpc.RecordServiceStub,
+    "TargetService": target_service_pb2_grpc.TargetServiceStub,
+}
+# Blob chunks are 1 MiB and inline tensors likewise; the rest is small. A machine or a wire that is gone sends no
+# reset: without pings a watch would wait for it.
+_OPTIONS = [
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.max_send_message_length", 64 << 20),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+def address_or_default(address: str | None) -> str:
+    """TESSERA_SERVER, as the command line client has it, where none is given."""
+    return address or os.environ.get("TESSERA_SERVER") or DEFAULT_ADDRESS
+
+
+class _Methods:
+    def __init__(self, channel: Any) -> None:
+        self._stubs = {name: stub(channel) for name, stub in _STUBS.items()}
+
+    def method(self, name: str) -> Any:
+        """The callable behind "JobService.GetJob"."""
+        service, _, method = name.partition(".")
+        return getattr(self._stubs[service], method)
+
+
+class Connection(_Methods):
+    """Thread-safe; connects lazily."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        super().__init__(self._channel)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class AsyncConnection(_Methods):
+    """Belongs to the event loop it is made in."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        super().__init__(self._channel)
+
+    async def close(self) -> None:
+        await self._channel.close()

@@ -1,0 +1,141 @@
+"""Conversations about jobs: create, follow, ask."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tessera import _digests, dtypes, errors
+from tessera._request import CompileRequest, tensor_value
+from tessera._steps import Pause, Receive, Steps, Work, call
+from tessera._transfer import download_bytes, upload, upload_missing
+from tessera.v1 import execution_service_pb2, job_pb2, tensor_pb2
+from tessera.views import TERMINAL, Progress
+
+_WATCH_S = 300.0  # of one stream of events; a stream that hangs, for whatever reason, costs this long at most
+_PATIENCE_S = 120.0  # how long the server may stay away
+_AGAIN_S = 0.2
+_INLINE_BYTES = 1 << 20  # TensorValue.data's limit
+_EXECUTE_S = 1800.0
+
+OnProgress = Callable[[Progress], None]
+
+
+def seconds_to_us(what: str, seconds: float | None) -> int:
+    """0, the server's default, for None."""
+    if seconds is None:
+        return 0
+    if not seconds > 0:
+        raise errors.InvalidInput(f"{what} is more than 0 seconds", attribute=what, found=repr(seconds))
+    return max(1, round(seconds * 1e6))
+
+
+def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnProgress,
+           question: Any = None) -> Steps[job_pb2.Job]:
+    """Uploads what the server lacks and creates the job. With a question, one about the model instead."""
+    spec, blobs = yield Work(request.prepare)
+    yield from upload_missing(blobs, lambda done, total: on_progress(Progress("upload", done, total)))
+    # A retried CreateJob must be recognised as the same request.
+    fields: dict[str, Any] = {"request_id": f"python-{secrets.token_hex(16)}", **options}
+    create = job_pb2.CreateJobRequest(**fields)
+    if question is None:
+        create.compile.CopyFrom(spec)
+    else:
+        create.analyze.compile.CopyFrom(spec)
+        create.analyze.question = question
+    return (yield from call("JobService.CreateJob", create)).job
+
+
+def get(job_id: str) -> Steps[job_pb2.Job]:
+    return (yield from call("JobService.GetJob", job_pb2.GetJobRequest(id=job_id))).job
+
+
+def cancel(job_id: str) -> Steps[job_pb2.Job]:
+    return (yield from call("JobService.CancelJob", job_pb2.CancelJobRequest(id=job_id))).job
+
+
+def follow(job_id: str, on_event: Callable[[job_pb2.JobEvent], None]) -> Steps[job_pb2.Job]:
+    """To the job's end; survives restarts of the server by resuming from the last event seen."""
+    cursor = 0
+    last_sign_of_life = time.monotonic()
+
+    def use(message: Any) -> None:
+        nonlocal cursor, last_sign_of_life
+        cursor = message.event.sequence
+        last_sign_of_life = time.monotonic()
+        on_event(message.event)
+
+    while True:
+        try:
+            yield Receive("JobService.WatchJob", job_pb2.WatchJobRequest(id=job_id, cursor=cursor), use, _WATCH_S)
+        except errors.TesseraError as error:
+            if error.code == "DEADLINE_EXCEEDED":
+                continue
+            if error.code not in ("UNAVAILABLE", "CANCELLED"):
+                raise
+            if time.monotonic() - last_sign_of_life > _PATIENCE_S:
+                raise errors.Unreachable("the server has been away for too long; the job goes on there",
+                                         job_id=job_id, code=error.code) from error
+        else:
+            job = yield from get(job_id)
+            if job.state in TERMINAL:
+                return job
+        yield Pause(_AGAIN_S)
+
+
+def finished(job: job_pb2.Job, on_event: Callable[[job_pb2.JobEvent], None]) -> Steps[job_pb2.Job]:
+    """The job SUCCEEDED; its failure as an exception where it did not."""
+    if job.state not in TERMINAL:
+        job = yield from follow(job.id, on_event)
+    if job.state != job_pb2.Job.SUCCEEDED:
+        raise errors.of_failure(job.failure, job_id=job.id)
+    return job
+
+
+def ask(request: CompileRequest, question: Any, report: Any, on_progress: OnProgress) -> Steps[Any]:
+    """Fills `report`, a message of analysis.proto, with the service's answer to a question about a model."""
+    job = yield from submit(request, {}, on_progress, question)
+    job = yield from finished(job, lambda event: None)
+    report.ParseFromString((yield from download_bytes(job.analyze_result.report)))
+    return report
+
+
+def _add_inputs(spec: Any, inputs: Mapping[str, Any]) -> Steps[None]:
+    """Small tensors travel inside the message, large ones as blobs."""
+    for name, given in inputs.items():
+        value = tensor_value(name, np.asarray(given))
+        if len(value.data) > _INLINE_BYTES:
+            data = value.data
+            digest = _digests.of_bytes(data)
+            yield from upload(data, digest)
+            value.blob.CopyFrom(digest)
+        spec.inputs.append(value)
+
+
+def execute(artifact_id: str, inputs: Mapping[str, Any], threads: int, deadlines: Mapping[str, int]) -> Steps[Any]:
+    """Runs an artifact once on a worker; its outputs by name."""
+    request = execution_service_pb2.ExecuteRequest(
+        spec=job_pb2.ExecuteSpec(artifact_id=artifact_id, threads=threads), **deadlines)
+    yield from _add_inputs(request.spec, inputs)
+    answer = yield from call("ExecutionService.Execute", request, _EXECUTE_S, attempts=1)
+    outputs = {}
+    for value in answer.result.outputs:
+        outputs[value.spec.name] = yield from _array_of(value)
+    return outputs
+
+
+def _array_of(value: tensor_pb2.TensorValue) -> Steps[np.ndarray[Any, Any]]:
+    data = (yield from download_bytes(value.blob)) if value.HasField("blob") else value.data
+    return np.frombuffer(bytearray(data), dtypes.of_number(value.spec.dtype).numpy).reshape(tuple(value.spec.shape))
+
+
+def profile(artifact_id: str, inputs: Mapping[str, Any], options: Mapping[str, int],
+            deadlines: Mapping[str, int]) -> Steps[Any]:
+    request = execution_service_pb2.ProfileRequest(
+        spec=job_pb2.ProfileSpec(artifact_id=artifact_id, **options), **deadlines)  # type: ignore[arg-type]
+    yield from _add_inputs(request.spec, inputs)
+    return (yield from call("ExecutionService.Profile", request, _EXECUTE_S, attempts=1))

@@ -1,0 +1,183 @@
+"""What to compile, from Python's values to a ``v1.CompileSpec``."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, Union, runtime_checkable
+
+import numpy as np
+
+from tessera import _digests, dtypes, errors, targets
+from tessera._transfer import Source
+from tessera.v1 import job_pb2, tensor_pb2
+
+MOST_VARIANTS = 64  # of one artifact, TESSERA_MAX_VARIANTS
+
+Shape = Sequence[int]
+
+
+@runtime_checkable
+class Serializable(Protocol):
+    """An ``onnx.ModelProto``, say."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
+#: A file's path, a model's bytes, or an ``onnx.ModelProto``.
+ModelLike = Union[str, "os.PathLike[str]", bytes, Serializable]
+#: Of each input one shape, or several, which make one variant each (the i-th of all inputs together).
+ShapesLike = Mapping[str, Union[Shape, Sequence[Shape]]]
+#: Of each symbolic dimension one size, or several: every combination is a variant.
+DimsLike = Mapping[str, Union[int, Iterable[int]]]
+
+_FORMATS = {"onnx": job_pb2.ONNX, "mlir": job_pb2.MLIR_TEXT, "te": job_pb2.TENSOR_EXPRESSION}
+
+
+@dataclasses.dataclass
+class CompileRequest:
+    """Everything that ``compile`` was given, before any of it was looked at."""
+    model: ModelLike
+    target: targets.TargetLike = "host"
+    shapes: ShapesLike | None = None
+    dims: DimsLike | None = None
+    fixed: Mapping[str, Any] | None = None
+    external_data: Mapping[str, str | os.PathLike[str]] | None = None
+    format: str | None = None
+    name: str | None = None
+    opt_level: int = 0
+    verify: bool = False
+
+    def prepare(self) -> tuple[job_pb2.CompileSpec, dict[str, tuple[Source, tensor_pb2.Digest]]]:
+        """The specification, and the blobs it names by their SHA-256. Reads files."""
+        spec = job_pb2.CompileSpec()
+        source, digest = _source(self.model)
+        blobs = {digest.sha256: (source, digest)}
+        spec.model.CopyFrom(digest)
+        spec.format = self._format(source)
+        spec.name = self.name or (source.stem if isinstance(source, pathlib.Path) else "model")
+        spec.target.CopyFrom(targets.resolve(self.target))
+        _bind(spec, self.shapes or {}, self.dims or {})
+        for name, value in (self.fixed or {}).items():
+            spec.fixed_inputs.append(tensor_value(name, np.asarray(value)))
+        for location, path in (self.external_data or {}).items():
+            outside, digest = _source(path)
+            blobs[digest.sha256] = (outside, digest)
+            spec.external_data[location].CopyFrom(digest)
+        spec.options.opt_level = self.opt_level
+        spec.options.verify = self.verify
+        return spec, blobs
+
+    def _format(self, source: Source) -> Any:
+        if self.format is not None:
+            if self.format not in _FORMATS:
+                raise errors.InvalidInput(f"format '{self.format}' is not known", attribute="format",
+                                          found=self.format, accepted=", ".join(_FORMATS))
+            return _FORMATS[self.format]
+        # A text may begin with a comment, which says nothing of its format.
+        ending = source.suffix if isinstance(source, pathlib.Path) else ""
+        return _FORMATS[ending[1:]] if ending in (".mlir", ".te") else job_pb2.MODEL_FORMAT_UNSPECIFIED
+
+
+def _source(model: ModelLike) -> tuple[Source, tensor_pb2.Digest]:
+    if isinstance(model, (str, os.PathLike)):
+        path = pathlib.Path(model)
+        try:
+            return path, _digests.of_file(path)
+        except OSError as error:
+            raise errors.of_os(error) from error
+    data = model if isinstance(model, bytes) else None
+    if data is None and isinstance(model, Serializable):
+        data = model.SerializeToString()
+    if data is None:
+        raise errors.InvalidInput("this is no model", found=type(model).__name__,
+                                  accepted="a path, bytes, or an onnx.ModelProto")
+    return data, _digests.of_bytes(data)
+
+
+def tensor_value(name: str, array: np.ndarray[Any, Any]) -> tensor_pb2.TensorValue:
+    """A tensor with its bytes inline."""
+    dtype = dtypes.of_array(array)
+    spec = tensor_pb2.TensorSpec(name=name, dtype=dtype.number, shape=array.shape)  # type: ignore[arg-type]
+    return tensor_pb2.TensorValue(spec=spec, data=np.ascontiguousarray(array, dtype.numpy).tobytes())
+
+
+def _extent(what: str, value: Any) -> int:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise errors.InvalidInput(f"{what}: an extent is a whole number of at least 0", attribute=what, found=repr(value))
+
+
+def _shapes_of(name: str, given: Any) -> list[list[int]]:
+    """The shapes of one input, outermost list: variants."""
+    items = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else None
+    if items is None:
+        raise errors.InvalidInput(f"the shape of input '{name}' is a list of extents", attribute=name,
+                                  found=repr(given), accepted="e.g. (1, 3, 224, 224), or several of them")
+    if items and all(isinstance(item, (list, tuple)) for item in items):
+        return [[_extent(name, extent) for extent in item] for item in items]
+    return [[_extent(name, extent) for extent in items]]
+
+
+def _sizes_of(name: str, given: Any) -> list[int]:
+    if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
+        sizes = [_extent(name, size) for size in itertools.islice(given, MOST_VARIANTS + 1)]
+    else:
+        sizes = [_extent(name, given)]
+    if not sizes or len(set(sizes)) < len(sizes):
+        raise errors.InvalidInput(f"dimension '{name}' takes at least one size, and each once", attribute=name,
+                                  found=repr(sizes))
+    return sizes
+
+
+def _bind(spec: job_pb2.CompileSpec, shapes: ShapesLike, dims: DimsLike) -> None:
+    """Single values go into the specification itself, several are multiplied into variants."""
+    variants = [job_pb2.Specialization()]
+    for name, given in dims.items():
+        sizes = _sizes_of(name, given)
+        if len(sizes) == 1:
+            spec.dimensions.add(name=name, size=sizes[0])
+            continue
+        _refuse_too_many(len(variants) * len(sizes))
+        variants = [_extended(variant, name, size) for variant in variants for size in sizes]
+    several: dict[str, list[list[int]]] = {}
+    for name, given_shapes in shapes.items():
+        each = _shapes_of(name, given_shapes)
+        if len(each) == 1:
+            spec.input_shapes.add(name=name, shape=each[0])
+        else:
+            several[name] = each
+    counts = {len(each) for each in several.values()}
+    if len(counts) > 1:
+        raise errors.InvalidInput(
+            "the i-th shapes of all inputs are one variant, so give as many for each", attribute="shapes",
+            found=", ".join(f"{name}: {len(each)}" for name, each in several.items()))
+    if counts:
+        count = counts.pop()
+        _refuse_too_many(len(variants) * count)
+        product = []
+        for variant, position in itertools.product(variants, range(count)):
+            extended = job_pb2.Specialization()
+            extended.CopyFrom(variant)
+            for name, each in several.items():
+                extended.input_shapes.add(name=name, shape=each[position])
+            product.append(extended)
+        variants = product
+    if len(variants) > 1:
+        spec.specializations.extend(variants)
+
+
+def _extended(variant: job_pb2.Specialization, name: str, size: int) -> job_pb2.Specialization:
+    extended = job_pb2.Specialization()
+    extended.CopyFrom(variant)
+    extended.dimensions.add(name=name, size=size)
+    return extended
+
+
+def _refuse_too_many(count: int) -> None:
+    if count > MOST_VARIANTS:
+        raise errors.InvalidInput(f"these make {count} variants; an artifact holds at most {MOST_VARIANTS}",
+                                  fix="compile the others into another artifact")

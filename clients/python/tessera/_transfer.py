@@ -1,0 +1,168 @@
+"""Blobs to and from the service, by digest; what was interrupted goes on where it stopped."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Union
+
+from tessera import _digests, errors
+from tessera._steps import Receive, Pause, Send, Steps, Work, call
+from tessera.v1 import blob_service_pb2 as blobs
+from tessera.v1 import tensor_pb2
+
+Progress = Callable[[int, int], None]  # bytes done, bytes in all
+Source = Union[pathlib.Path, bytes]
+
+_CHUNK = 1 << 20
+_ATTEMPTS = 5
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+_OTHERS_UPLOAD_S = 600.0  # how long an upload of the same blob by somebody else may take
+
+
+def _ignore(done: int, total: int) -> None:
+    pass
+
+
+def _worth_another_try(error: errors.TesseraError) -> bool:
+    return error.code in ("UNAVAILABLE", "ABORTED", "DEADLINE_EXCEEDED")
+
+
+def _chunks(source: Source, digest: tensor_pb2.Digest, offset: int, progress: Progress,
+            trouble: list[errors.TesseraError]) -> Iterator[Any]:
+    """The messages of an upload. gRPC swallows what an iterator raises: `trouble` gets it as well."""
+    yield blobs.UploadBlobRequest(digest=digest, offset=offset)
+    total = digest.size_bytes
+    file = None
+    try:
+        file = os.open(source, os.O_RDONLY | os.O_CLOEXEC) if isinstance(source, pathlib.Path) else None
+        done = offset
+        while done < total:
+            size = min(_CHUNK, total - done)
+            data = os.pread(file, size, done) if file is not None else source[done:done + size]  # type: ignore[index]
+            if not data:
+                raise errors.InvalidInput("the file became shorter while it was being sent; send it again")
+            yield blobs.UploadBlobRequest(data=data)
+            done += len(data)
+            progress(done, total)
+    except OSError as error:
+        trouble.append(errors.of_os(error))
+        raise
+    except errors.TesseraError as error:
+        trouble.append(error)
+        raise
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _ignore) -> Steps[None]:
+    """Sends a blob; does nothing when the server has it. `digest` must be the source's."""
+    pause = _FIRST_PAUSE_S
+    others_until = time.monotonic() + _OTHERS_UPLOAD_S
+    attempt = 0
+    trouble: list[errors.TesseraError] = []
+    while True:
+        try:
+            state = yield from call("BlobService.QueryUpload", blobs.QueryUploadRequest(digest=digest))
+            if not state.complete:
+                yield Send("BlobService.UploadBlob", _chunks(source, digest, state.committed_bytes, progress, trouble))
+            return
+        except errors.TesseraError as error:
+            if trouble:
+                raise trouble[0] from error
+            # ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
+            attempt += 0 if error.code == "ABORTED" and time.monotonic() < others_until else 1
+            if not _worth_another_try(error) or attempt >= _ATTEMPTS:
+                raise
+        yield Pause(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def upload_missing(sources: dict[str, tuple[Source, tensor_pb2.Digest]], progress: Progress = _ignore) -> Steps[None]:
+    """Sends those of some blobs (by SHA-256) that the server lacks."""
+    request = blobs.FindMissingBlobsRequest(digests=[digest for _, digest in sources.values()])
+    answer = yield from call("BlobService.FindMissingBlobs", request)
+    for digest in answer.missing:
+        yield from upload(sources[digest.sha256][0], digest, progress)
+
+
+def find(sha256: str) -> Steps[tensor_pb2.Digest]:
+    """The full digest, size included, of a blob that the server has."""
+    digest = tensor_pb2.Digest(sha256=sha256)
+
+    def use(message: Any) -> None:
+        digest.size_bytes = digest.size_bytes or message.total_bytes
+
+    yield Receive("BlobService.DownloadBlob", blobs.DownloadBlobRequest(sha256=sha256, limit=1), use, 30)
+    return digest
+
+
+def download(digest: tensor_pb2.Digest, file: int, have: int = 0, progress: Progress = _ignore) -> Steps[None]:
+    """Writes a blob to a descriptor whose first `have` bytes may be there already, and checks what came."""
+    attempt = 0
+    done = have
+
+    def use(message: Any) -> None:
+        nonlocal done
+        data = message.data
+        while data:
+            written = os.pwrite(file, data, done)
+            done += written
+            data = data[written:]
+        progress(done, digest.size_bytes)
+
+    while True:
+        attempt += 1
+        try:
+            if done < digest.size_bytes:
+                yield Receive("BlobService.DownloadBlob",
+                              blobs.DownloadBlobRequest(sha256=digest.sha256, offset=done), use)
+        except errors.TesseraError as error:
+            if not _worth_another_try(error) or attempt >= _ATTEMPTS:
+                raise
+            yield Pause(_FIRST_PAUSE_S * 2**attempt)
+            continue
+        got = yield Work(lambda: _digests.of_open_file(file))
+        if got.sha256 == digest.sha256:
+            return
+        if attempt >= _ATTEMPTS:
+            raise errors.InternalError(f"the downloaded blob {digest.sha256} does not match its digest", code="DATA_LOSS")
+        # What was there before was not a prefix of this blob: start over.
+        os.ftruncate(file, 0)
+        done = 0
+
+
+def download_file(digest: tensor_pb2.Digest, path: pathlib.Path, progress: Progress = _ignore) -> Steps[pathlib.Path]:
+    """Into `path`.part first (gone on with when present), verified, then renamed. Nothing when the file is there."""
+    if path.exists() and (yield Work(lambda: _digests.of_file(path))).sha256 == digest.sha256:
+        return path
+    part = path.with_name(path.name + ".part")
+    try:
+        file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise errors.of_os(error) from error
+    try:
+        have = os.fstat(file).st_size
+        if have > digest.size_bytes:
+            os.ftruncate(file, 0)
+            have = 0
+        yield from download(digest, file, have, progress)
+    finally:
+        os.close(file)
+    part.rename(path)
+    return path
+
+
+def download_bytes(digest: tensor_pb2.Digest) -> Steps[bytes]:
+    """A blob that fits into memory."""
+    file = os.memfd_create("tessera-blob", os.MFD_CLOEXEC)
+    try:
+        yield from download(digest, file)
+        with open(file, "rb", closefd=False) as whole:
+            whole.seek(0)
+            return whole.read()
+    finally:
+        os.close(file)

@@ -1,0 +1,226 @@
+"""The asyncio client: what :mod:`tessera.client` does, to be awaited.
+
+    async with tessera.aio.Client() as client:
+        artifact = await client.compile("resnet18.onnx", shapes={"x": (1, 3, 224, 224)})
+        model = await artifact.load()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+from collections.abc import AsyncIterator, Generator, Mapping
+from typing import Any, TypeVar
+
+from tessera import _jobs, _lists, _requests, _transfer, targets
+from tessera._connection import AsyncConnection, address_or_default
+from tessera._request import CompileRequest, DimsLike, ModelLike, ShapesLike
+from tessera._steps import Steps, drive_async
+from tessera.compilation import CompilationState, OnProgress, get_artifact
+from tessera.model import Model
+from tessera.table import Table
+from tessera.targets import TargetLike
+from tessera.v1 import (analysis_pb2, artifact_pb2, job_pb2, operator_service_pb2, record_pb2, target_pb2,
+                        target_service_pb2, tensor_pb2, worker_service_pb2)
+from tessera.views import Check, Explanation, Job, Profile, Progress
+
+T = TypeVar("T")
+
+
+class Client:
+    """A connection to a service, for the event loop it is made in. Arguments are those of :class:`tessera.Client`."""
+
+    def __init__(self, address: str | None = None) -> None:
+        self._connection = AsyncConnection(address_or_default(address))
+
+    @property
+    def address(self) -> str:
+        return self._connection.address
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<tessera.aio.Client of {self.address}>"
+
+    async def _drive(self, steps: Steps[T]) -> T:
+        return await drive_async(steps, self._connection)
+
+    def compile(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+                dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
+                external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
+                name: str | None = None, opt_level: int = 0, verify: bool = False, cache: bool = True,
+                priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
+                run_timeout: float | None = None, total_timeout: float | None = None,
+                on_progress: OnProgress | None = None) -> Compilation:
+        """Begins to compile; await what it returns for the artifact."""
+        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify)
+        options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
+        return Compilation(self, request, options, on_progress)
+
+    async def check(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+                    dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
+                    external_data: Mapping[str, str | os.PathLike[str]] | None = None,
+                    format: str | None = None) -> Check:
+        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format)
+        return Check(await self._drive(_jobs.ask(request, job_pb2.AnalyzeSpec.CHECK, analysis_pb2.CheckReport(),
+                                                 lambda progress: None)))
+
+    async def explain(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+                      dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
+                      external_data: Mapping[str, str | os.PathLike[str]] | None = None,
+                      format: str | None = None) -> Explanation:
+        return await self._explain(CompileRequest(model, target, shapes, dims, fixed, external_data, format))
+
+    async def _explain(self, request: CompileRequest) -> Explanation:
+        report = analysis_pb2.Explanation()
+        return Explanation(await self._drive(
+            _jobs.ask(request, job_pb2.AnalyzeSpec.EXPLAIN, report, lambda progress: None)))
+
+    async def explain_key(self, model: ModelLike, target: TargetLike = "host", *,
+                          shapes: ShapesLike | None = None, dims: DimsLike | None = None,
+                          fixed: Mapping[str, Any] | None = None) -> Any:
+        return await self._drive(_requests.explain_key(CompileRequest(model, target, shapes, dims, fixed)))
+
+    async def job(self, job_id: str) -> Job:
+        return Job(await self._drive(_jobs.get(job_id)))
+
+    async def jobs(self, filter: str = "", order_by: str = "create_time desc", limit: int = 50,
+                   page_token: str = "") -> Table[Job]:
+        return await self._drive(_lists.jobs(filter, order_by, limit, page_token))
+
+    async def wait(self, job_id: str, on_event: Any = None) -> Job:
+        return Job(await self._drive(_jobs.follow(job_id, on_event or (lambda event: None))))
+
+    async def cancel(self, job_id: str) -> Job:
+        return Job(await self._drive(_jobs.cancel(job_id)))
+
+    async def artifact(self, artifact_id: str) -> Artifact:
+        found = await self._drive(get_artifact(artifact_id))
+        return Artifact(self, found.id, found.blob)
+
+    async def artifacts(self, filter: str = "", order_by: str = "create_time desc", limit: int = 50,
+                        page_token: str = "") -> Table[artifact_pb2.Artifact]:
+        return await self._drive(_lists.artifacts(filter, order_by, limit, page_token))
+
+    async def execute(self, artifact: Artifact | str, inputs: Mapping[str, Any], *, threads: int = 1,
+                      queue_timeout: float | None = None, run_timeout: float | None = None) -> dict[str, Any]:
+        deadlines = _requests.deadlines(queue_timeout, run_timeout)
+        return await self._drive(_jobs.execute(_requests.id_of(artifact), inputs, threads, deadlines))
+
+    async def profile(self, artifact: Artifact | str, inputs: Mapping[str, Any] | None = None, *, threads: int = 1,
+                      warmup: int = 3, repeat: int = 10, seed: int = 1, queue_timeout: float | None = None,
+                      run_timeout: float | None = None) -> Profile:
+        options = {"threads": threads, "warmup": warmup, "repeat": repeat, "seed": seed}
+        deadlines = _requests.deadlines(queue_timeout, run_timeout)
+        return Profile.of(await self._drive(
+            _jobs.profile(_requests.id_of(artifact), inputs or {}, options, deadlines)))
+
+    async def records(self, filter: str = "", order_by: str = "create_time desc", limit: int = 50,
+                      page_token: str = "") -> Table[record_pb2.TuningRecord]:
+        return await self._drive(_lists.records(filter, order_by, limit, page_token))
+
+    async def targets(self, filter: str = "", order_by: str = "name", limit: int = 0,
+                      page_token: str = "") -> Table[target_service_pb2.GetTargetResponse]:
+        return await self._drive(_lists.targets(filter, order_by, limit, page_token))
+
+    async def target(self, name: str) -> target_pb2.Target:
+        if name == "host":
+            return await asyncio.to_thread(targets.host)
+        return await self._drive(_requests.get_target(name))
+
+    async def validate_target(self, target: TargetLike) -> list[tuple[str, str]]:
+        return await self._drive(_requests.validate_target(target))
+
+    async def register_target(self, target: TargetLike) -> bool:
+        return await self._drive(_requests.register_target(target))
+
+    async def workers(self, filter: str = "", order_by: str = "id", limit: int = 0,
+                      page_token: str = "") -> Table[worker_service_pb2.Worker]:
+        return await self._drive(_lists.workers(filter, order_by, limit, page_token))
+
+    async def operators(self, filter: str = "", order_by: str = "name", limit: int = 0,
+                        page_token: str = "") -> Table[operator_service_pb2.OperatorInfo]:
+        return await self._drive(_lists.operators(filter, order_by, limit, page_token))
+
+
+class Compilation(CompilationState):
+    """A compilation under way: ``await`` it for the artifact, ``async for`` for its progress until then."""
+
+    def __init__(self, client: Client, request: CompileRequest, options: dict[str, Any],
+                 on_progress: OnProgress | None) -> None:
+        super().__init__(request, options, on_progress)
+        self._client = client
+        self._changed = asyncio.Event()
+        self._task = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> Artifact:
+        job = await self._client._drive(self._conversation())
+        return Artifact(self._client, job.compile_result.artifact_id, job.compile_result.artifact)
+
+    def __await__(self) -> Generator[Any, None, Artifact]:
+        # Who gives up waiting (asyncio.wait_for) has not cancelled the job: cancel() does that.
+        return asyncio.shield(self._task).__await__()
+
+    async def __aiter__(self) -> AsyncIterator[Progress]:
+        self._task.add_done_callback(lambda _: self._changed.set())
+        seen = Progress()
+        while not self._task.done():
+            await self._changed.wait()
+            self._changed.clear()
+            if self.progress != seen:
+                seen = self.progress
+                yield seen
+
+    def _saw(self, progress: Progress) -> None:
+        super()._saw(progress)
+        self._changed.set()
+
+    def done(self) -> bool:
+        return self._task.done()
+
+    async def cancel(self) -> None:
+        """Cancels the job; awaiting this then raises Cancelled, unless it was done already."""
+        self._cancel_asked = True
+        if self._job and not self.done():
+            await self._client._drive(_jobs.cancel(self._job.id))
+
+    async def explain(self) -> Explanation:
+        return await self._client._explain(self._request)
+
+    def __repr__(self) -> str:
+        return self._describe("done" if self.done() else f"running, {self.progress}")
+
+
+class Artifact:
+    """An artifact on the service."""
+
+    def __init__(self, client: Client, artifact_id: str, digest: tensor_pb2.Digest) -> None:
+        self._client = client
+        self.id = artifact_id
+        self.size_bytes = digest.size_bytes
+        self._digest = digest
+
+    async def manifest(self) -> artifact_pb2.Manifest:
+        return (await self._client._drive(get_artifact(self.id))).manifest
+
+    async def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
+        return await self._client._drive(_transfer.download_file(self._digest, pathlib.Path(path)))
+
+    async def load(self, threads: int = 1) -> Model:
+        file = os.memfd_create("tessera-artifact", os.MFD_CLOEXEC)
+        try:
+            await self._client._drive(_transfer.download(self._digest, file))
+            return await asyncio.to_thread(Model.from_descriptor, file, threads)
+        finally:
+            os.close(file)
+
+    def __repr__(self) -> str:
+        return f"<tessera.aio.Artifact {self.id[:12]} of {self.size_bytes} bytes>"

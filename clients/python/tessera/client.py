@@ -1,0 +1,198 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from tessera import _jobs, _lists, _requests, targets
+from tessera._connection import Connection, address_or_default
+from tessera._request import CompileRequest, DimsLike, ModelLike, ShapesLike
+from tessera._steps import Steps, drive
+from tessera.compilation import Artifact, Compilation, OnProgress, get_artifact
+from tessera.table import Table
+from tessera.targets import TargetLike
+from tessera.v1 import (analysis_pb2, artifact_pb2, job_pb2, operator_service_pb2, record_pb2, target_pb2,
+                        target_service_pb2, worker_service_pb2)
+from tessera.views import Check, Explanation, Job, Profile
+
+T = TypeVar("T")
+
+
+class Client:
+    """A connection to a service. Thread-safe; connects when first used.
+
+    Every method raises a :class:`tessera.errors.TesseraError`; calls are tried again while the server does not answer.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        """`address` is host:port or unix:/path; TESSERA_SERVER, else localhost:7400, where it is left out."""
+        self._connection = Connection(address_or_default(address))
+
+    @property
+    def address(self) -> str:
+        return self._connection.address
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<tessera.Client of {self.address}>"
+
+    def _drive(self, steps: Steps[T]) -> T:
+        return drive(steps, self._connection)
+
+    # Models.
+
+    def compile(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+                dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
+                external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
+                name: str | None = None, opt_level: int = 0, verify: bool = False, cache: bool = True,
+                priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
+                run_timeout: float | None = None, total_timeout: float | None = None,
+                on_progress: OnProgress | None = None) -> Compilation:
+        """Uploads and compiles; returns at once with a future.
+
+        :param model: a path (ONNX, ``.mlir``, ``.te``), a model's bytes, or an ``onnx.ModelProto``.
+        :param target: "host", a name (see ``targets()``), the path of a ``.textproto``, or a ``v1.Target``.
+        :param shapes: of inputs, e.g. ``{"x": (1, 3, 224, 224)}``; a list of shapes makes a variant of each.
+        :param dims: of symbolic dimensions, e.g. ``{"N": 4}`` or ``{"N": (1, 4, 8), "seq": range(128, 513, 128)}``;
+            every combination becomes a variant of one artifact, at most 64.
+        :param fixed: values of inputs that decide shapes; they stay inputs, with this value.
+        :param external_data: files of tensors kept outside of an ONNX model, by their location in it.
+        :param format: "onnx", "mlir" or "te", whatever the model is called.
+        :param name: what to call it; the file's stem otherwise.
+        :param opt_level: 1 plain loops, for debugging; 2 (0) full.
+        :param verify: hold every step of the compiler against an interpreter.
+        :param cache: False compiles even when an equal request was answered before.
+        :param priority: higher goes first.
+        :param request_id: makes a repeated call the same job.
+        :param queue_timeout: seconds it may wait to start; `run_timeout`: one task may run; `total_timeout`: in all.
+        :param on_progress: called with each Progress, in the compilation's thread.
+        """
+        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify)
+        options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
+        return Compilation(self, request, options, on_progress)
+
+    def check(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+              dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
+              external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None) -> Check:
+        """Everything that would keep a model from compiling; compiles nothing."""
+        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format)
+        return Check(self._drive(_jobs.ask(request, job_pb2.AnalyzeSpec.CHECK, analysis_pb2.CheckReport(),
+                                           lambda progress: None)))
+
+    def explain(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+                dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
+                external_data: Mapping[str, str | os.PathLike[str]] | None = None,
+                format: str | None = None) -> Explanation:
+        """What the compiler makes of a model's graph; builds nothing."""
+        return self._explain(CompileRequest(model, target, shapes, dims, fixed, external_data, format))
+
+    def _explain(self, request: CompileRequest) -> Explanation:
+        return Explanation(self._drive(_jobs.ask(request, job_pb2.AnalyzeSpec.EXPLAIN, analysis_pb2.Explanation(),
+                                                 lambda progress: None)))
+
+    def explain_key(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+                    dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None) -> Any:
+        """Why such a compilation is, or is not, answered from the cache: a ``v1.ExplainKeyResponse``."""
+        return self._drive(_requests.explain_key(CompileRequest(model, target, shapes, dims, fixed)))
+
+    # Jobs.
+
+    def job(self, job_id: str) -> Job:
+        return Job(self._drive(_jobs.get(job_id)))
+
+    def jobs(self, filter: str = "", order_by: str = "create_time desc", limit: int = 50,
+             page_token: str = "") -> Table[Job]:
+        """Filters (AIP-160) over id, state, kind, target, name, request_id, create_time; `limit` 0 stands for all."""
+        return self._drive(_lists.jobs(filter, order_by, limit, page_token))
+
+    def wait(self, job_id: str, on_event: Any = None) -> Job:
+        """Follows a job to its end, through restarts of the server, and returns it however it ended."""
+        return Job(self._drive(_jobs.follow(job_id, on_event or (lambda event: None))))
+
+    def cancel(self, job_id: str) -> Job:
+        return Job(self._drive(_jobs.cancel(job_id)))
+
+    # Artifacts.
+
+    def artifact(self, artifact_id: str) -> Artifact:
+        found = self._drive(get_artifact(artifact_id))
+        artifact = Artifact(self, found.id, found.blob)
+        artifact._manifest = found.manifest
+        return artifact
+
+    def artifacts(self, filter: str = "", order_by: str = "create_time desc", limit: int = 50,
+                  page_token: str = "") -> Table[artifact_pb2.Artifact]:
+        """Filters over id, name, target, model, job, create_time."""
+        return self._drive(_lists.artifacts(filter, order_by, limit, page_token))
+
+    def execute(self, artifact: Artifact | str, inputs: Mapping[str, Any], *, threads: int = 1,
+                queue_timeout: float | None = None, run_timeout: float | None = None) -> dict[str, Any]:
+        """Runs an artifact once on one of the service's workers; outputs by name."""
+        deadlines = _requests.deadlines(queue_timeout, run_timeout)
+        return self._drive(_jobs.execute(_requests.id_of(artifact), inputs, threads, deadlines))
+
+    def profile(self, artifact: Artifact | str, inputs: Mapping[str, Any] | None = None, *, threads: int = 1,
+                warmup: int = 3, repeat: int = 10, seed: int = 1, queue_timeout: float | None = None,
+                run_timeout: float | None = None) -> Profile:
+        """Times an artifact and its kernels on a worker; the times become records. Missing inputs come of `seed`."""
+        options = {"threads": threads, "warmup": warmup, "repeat": repeat, "seed": seed}
+        deadlines = _requests.deadlines(queue_timeout, run_timeout)
+        return Profile.of(self._drive(_jobs.profile(_requests.id_of(artifact), inputs or {}, options, deadlines)))
+
+    # What the service knows.
+
+    def records(self, filter: str = "", order_by: str = "create_time desc", limit: int = 50,
+                page_token: str = "") -> Table[record_pb2.TuningRecord]:
+        """Measurements. Filters over workload, summary, target, host, job, mode, median_ms, create_time."""
+        return self._drive(_lists.records(filter, order_by, limit, page_token))
+
+    def targets(self, filter: str = "", order_by: str = "name", limit: int = 0,
+                page_token: str = "") -> Table[target_service_pb2.GetTargetResponse]:
+        """Filters over name, family and others, e.g. ``family = "X86_64"``."""
+        return self._drive(_lists.targets(filter, order_by, limit, page_token))
+
+    def target(self, name: str) -> target_pb2.Target:
+        """A description by its name; "host" is this machine's."""
+        return targets.host() if name == "host" else self._drive(_requests.get_target(name))
+
+    def validate_target(self, target: TargetLike) -> list[tuple[str, str]]:
+        """Every problem of a description as (field, message)."""
+        return self._drive(_requests.validate_target(target))
+
+    def register_target(self, target: TargetLike) -> bool:
+        """Registers a description under its name; False when it was there already."""
+        return self._drive(_requests.register_target(target))
+
+    def workers(self, filter: str = "", order_by: str = "id", limit: int = 0,
+                page_token: str = "") -> Table[worker_service_pb2.Worker]:
+        return self._drive(_lists.workers(filter, order_by, limit, page_token))
+
+    def operators(self, filter: str = "", order_by: str = "name", limit: int = 0,
+                  page_token: str = "") -> Table[operator_service_pb2.OperatorInfo]:
+        """What is compiled, in which versions."""
+        return self._drive(_lists.operators(filter, order_by, limit, page_token))
+
+
+_default: Client | None = None
+_default_lock = threading.Lock()
+
+
+def default_client() -> Client:
+    """The client of ``tessera.compile`` and the like: TESSERA_SERVER, else localhost:7400."""
+    global _default
+    with _default_lock:
+        address = address_or_default(None)
+        if _default is None or _default.address != address:
+            _default = Client(address)
+        return _default

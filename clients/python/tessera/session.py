@@ -1,0 +1,212 @@
+"""One run at a time of a loaded artifact: arrays are checked, their memory handed to the C interface."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import math
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tessera import _c_api, _fast_call, dtypes, errors
+
+Array = np.ndarray[Any, Any]
+
+_IN_PLACE = 0x101  # C_CONTIGUOUS and ALIGNED of ndarray.flags.num
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """An input or output."""
+    name: str
+    dtype: str  #: "float32"; "bfloat16" is held by arrays of uint16
+    shape: tuple[int, ...]
+    size_bytes: int
+    bounded_dims: tuple[int, ...] = ()  #: positions whose extent is known after a run; `shape` has their upper bound
+    numpy_dtype: np.dtype[Any] = dataclasses.field(default=np.dtype("f4"), repr=False)
+    value: Array | None = dataclasses.field(default=None, repr=False)
+    """What it was fixed to when the model was compiled: it may be left out, and takes no other one."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {dtypes.describe(self.dtype, self.shape)}"
+
+
+class Signature:
+    """Inputs and outputs of one variant, laid out for quick checks."""
+
+    def __init__(self, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], steps: int) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.steps = steps
+        self.input_names = tuple(tensor.name for tensor in inputs)
+        self.bounded = any(tensor.bounded_dims for tensor in outputs)
+        # What a run looks at, without attribute lookups.
+        self.checks = [(t.name, t.numpy_dtype, t.shape, t) for t in inputs]
+        self.results = [(t.name, t.numpy_dtype, t.shape) for t in outputs]
+
+
+class Session:
+    """Memory and threads for one run at a time; made by ``Model.session()``. Two threads need two of them."""
+
+    def __init__(self, handle: ctypes.c_void_p, signatures: list[Signature]) -> None:
+        self._api = _c_api.functions()
+        self._handle: int = handle.value or 0
+        self._finalizer = weakref.finalize(self, self._api.session_destroy, handle)
+        self._signatures = signatures
+        self._signature = signatures[0]
+
+    def __call__(self, *arrays: Any, **named: Any) -> dict[str, Array]:
+        if arrays:
+            if len(arrays) == 1 and isinstance(arrays[0], Mapping) and not named:
+                return self.run(arrays[0])
+            names = self._signature.input_names
+            if len(arrays) > len(names):
+                raise errors.InvalidInput(f"{len(arrays)} arrays were given", accepted=self._described())
+            for name, array in zip(names, arrays):
+                if name in named:
+                    raise errors.InvalidInput(f"input '{name}' is given twice", attribute=name)
+                named[name] = array
+        return self.run(named)
+
+    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        """Runs once; results by name. Arrays in `outputs` are written to instead of new ones."""
+        given = self._take(inputs)
+        signature = self._signature
+        if outputs is None:
+            results = {name: np.empty(shape, dtype) for name, dtype, shape in signature.results}
+        else:
+            results = _into(outputs, signature)
+        status = _fast_call.run(self._api.run_address, self._handle, given, list(results.values()))
+        if status:
+            _c_api.check(status)
+        if signature.bounded:
+            self._cut(results)
+        return results
+
+    def profile(self, inputs: Mapping[str, Any]) -> list[int]:
+        """Runs once; wall time of each step of the chosen variant in nanoseconds, as ``Variant.steps`` lists them."""
+        given = self._take(inputs)
+        results = [np.empty(shape, dtype) for _, dtype, shape in self._signature.results]
+        times = (ctypes.c_int64 * self._signature.steps)()
+        _c_api.check(self._api.session_profile(self._handle, _c_api.buffers(given), len(given),
+                                               _c_api.buffers(results), len(results), times, len(times)))
+        return list(times)
+
+    def _take(self, inputs: Mapping[str, Any]) -> list[Array]:
+        """The arrays in the order of the artifact's inputs, each of them fit to be read in place."""
+        taken = []
+        given = 0
+        for name, dtype, shape, tensor in self._signature.checks:
+            array = inputs.get(name)
+            if array is None:
+                if name in inputs or tensor.value is None:
+                    raise self._missing(name, inputs)
+                taken.append(tensor.value)
+                continue
+            given += 1
+            if type(array) is not np.ndarray:
+                array = as_array(array, name)
+            if array.shape != shape:
+                return self._take_variant(inputs, array, tensor)
+            if array.dtype is not dtype and array.dtype != dtype or array.flags.num & _IN_PLACE != _IN_PLACE:
+                raise _unfit(array, tensor)
+            taken.append(array)
+        if given != len(inputs):
+            _refuse_unknown(inputs, self._signature.input_names, "input")
+        return taken
+
+    def _take_variant(self, inputs: Mapping[str, Any], array: Array, tensor: Tensor) -> list[Array]:
+        """The shapes are not the current variant's: chooses theirs, if there is one."""
+        if len(self._signatures) == 1:
+            raise _unfit(array, tensor)
+        arrays = {name: as_array(value, name) for name, value in inputs.items()}
+        _refuse_unknown(arrays, self._signature.input_names, "input")
+        shapes = []
+        for each in self._signature.inputs:
+            if each.name not in arrays and each.value is None:
+                raise self._missing(each.name, inputs)
+            shapes.append(arrays[each.name].shape if each.name in arrays else each.shape)
+        _c_api.check(self._api.session_set_input_shapes(self._handle, _c_api.shape_array(shapes), len(shapes)))
+        self._signature = self._signatures[self._api.session_variant(self._handle)]
+        return self._take(arrays)
+
+    def _cut(self, results: dict[str, Array]) -> None:
+        """Results whose extents depend on the data, in the shape of this run; their elements lie densely."""
+        for index, tensor in enumerate(self._signature.outputs):
+            if not tensor.bounded_dims:
+                continue
+            extents = (ctypes.c_int64 * max(1, len(tensor.shape)))()
+            _c_api.check(self._api.session_output_shape(self._handle, index, extents))
+            shape = tuple(extents[:len(tensor.shape)])
+            results[tensor.name] = results[tensor.name].reshape(-1)[:math.prod(shape)].reshape(shape)
+
+    def _missing(self, name: str, inputs: Mapping[str, Any]) -> errors.InvalidInput:
+        return errors.InvalidInput(f"input '{name}' is missing", reason="INVALID_INPUT", attribute=name,
+                                   found=", ".join(inputs) or "none", accepted=self._described())
+
+    def _described(self) -> str:
+        return ", ".join(map(str, self._signature.inputs))
+
+
+def as_array(value: Any, name: str) -> Array:
+    """An array over the same memory."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (RuntimeError, TypeError, BufferError, AttributeError) as error:
+            raise errors.InvalidInput(f"input '{name}' cannot be read through DLPack: {error}", reason="INVALID_INPUT",
+                                      attribute=name, fix="give a NumPy array") from error
+    raise errors.InvalidInput(f"input '{name}' is no array", reason="INVALID_INPUT", attribute=name,
+                              found=type(value).__name__, accepted="a NumPy array, or anything with __dlpack__",
+                              fix=f"numpy.asarray({name}, dtype=...)")
+
+
+def _unfit(array: Array, tensor: Tensor) -> errors.InvalidInput:
+    accepted = dtypes.describe(tensor.dtype, tensor.shape)
+    found = dtypes.describe(str(array.dtype), array.shape)
+    fix = ""
+    if array.shape != tensor.shape:
+        what = "has another shape"
+    elif array.dtype != tensor.numpy_dtype:
+        what = "has another element type"
+        fix = "give the bits as uint16" if tensor.dtype == "bfloat16" else f"{tensor.name}.astype('{tensor.dtype}')"
+    else:
+        what = "does not lie densely in memory"
+        fix = f"numpy.ascontiguousarray({tensor.name})"
+    return errors.InvalidInput(f"'{tensor.name}' {what}", reason="INVALID_INPUT", attribute=tensor.name, found=found,
+                               accepted=accepted, fix=fix)
+
+
+def _into(outputs: Mapping[str, Array], signature: Signature) -> dict[str, Array]:
+    """Given arrays, and new ones where none is given."""
+    results = {}
+    for tensor in signature.outputs:
+        array: Any = outputs.get(tensor.name)
+        if array is None:
+            array = np.empty(tensor.shape, tensor.numpy_dtype)
+        elif not isinstance(array, np.ndarray):
+            raise errors.InvalidInput(f"output '{tensor.name}' is to be written to a NumPy array",
+                                      reason="INVALID_INPUT", attribute=tensor.name, found=type(array).__name__)
+        elif (array.shape != tensor.shape or array.dtype != tensor.numpy_dtype
+              or array.flags.num & _IN_PLACE != _IN_PLACE):
+            raise _unfit(array, tensor)
+        elif not array.flags.writeable:
+            raise errors.InvalidInput(f"the array for output '{tensor.name}' is read-only", reason="INVALID_INPUT",
+                                      attribute=tensor.name)
+        results[tensor.name] = array
+    _refuse_unknown(outputs, results, "output")
+    return results
+
+
+def _refuse_unknown(given: Any, known: Any, what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise errors.InvalidInput(f"there is no {what} '{name}'", reason="INVALID_INPUT", attribute=name,
+                                      accepted=", ".join(known) or "none")

@@ -1,0 +1,519 @@
+#!/usr/bin/python3
+"""The Python package against a service: compiling, watching, transfers that go on, lists, errors, asyncio, examples."""
+# suite: timeout=900
+
+import asyncio
+import hashlib
+import os
+import pathlib
+import sys
+import threading
+import time
+
+import numpy as np
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e import processes, python_package
+from e2e.tessera_e2e import PATIENCE_S, Service, model_inputs, model_path, wait_until
+from faults.fault_service import FaultService
+from suite import Skip, check, check_equal, run
+
+python_package.install()
+import tessera
+from tessera import _transfer, errors
+from tessera.v1 import blob_service_pb2, tensor_pb2
+
+GEMM = b"input A[M, K], B[K, N]: f32; C[i, j] += A[i, k] * B[k, j];"
+SHAPES = {"A": (7, 5), "B": (5, 3)}
+CHUNK = 1 << 20
+
+
+def raised(kind, function, *words, **fields):
+    """What `function` raises: of that kind, with these words and fields."""
+    try:
+        result = function()
+    except errors.TesseraError as error:
+        check(isinstance(error, kind), f"{type(error).__name__}, expected {kind.__name__}: {error}")
+        for word in words:
+            check(word in str(error), f"no '{word}' in: {error}")
+        for name, value in fields.items():
+            check_equal(getattr(error, name), value, f"field {name} of {error!r}")
+        return error
+    raise AssertionError(f"nothing was raised, but {result!r} answered")
+
+
+def connected(service):
+    return tessera.connect(service.address)
+
+
+def gemm_file(service):
+    path = service.scratch("gemm.te")
+    path.write_bytes(GEMM)
+    return path
+
+
+# Compiling.
+
+def a_future_with_progress(service):
+    client = connected(service)
+    seen, done = [], []
+    compilation = client.compile(gemm_file(service), shapes=SHAPES, cache=False, on_progress=seen.append)
+    compilation.add_done_callback(done.append)
+    artifact = compilation.result(PATIENCE_S)
+    check(compilation.done() and compilation.exception() is None, "it is not done")
+    phases = [progress.phase for progress in seen]
+    check(phases.index("upload") < phases.index("import") < phases.index("assemble"), f"phases: {phases}")
+    check_equal([event.sequence for event in compilation.events], list(range(1, len(compilation.events) + 1)), "events")
+    check_equal(compilation.job.state, "SUCCEEDED", "state")
+    check("assemble" in compilation.job.phases_ms, "no times of phases")
+    wait_until(lambda: done == [compilation], "the callback")
+    check_equal([tensor.name for tensor in artifact.manifest.inputs], ["A", "B"], "inputs")
+    check("done" in repr(compilation) and compilation.job_id in compilation._repr_html_(), "it does not describe itself")
+    check("float32 [7, 5]" in artifact._repr_html_(), "the artifact does not describe itself")
+    path = artifact.save(service.scratch("a.tsra"))
+    check_equal(hashlib.sha256(path.read_bytes()).hexdigest(), artifact.id, "digest of the file")
+    check_equal(client.artifact(artifact.id).size_bytes, path.stat().st_size, "size")
+
+
+def the_command_line_finds_it_in_the_cache(service):
+    """Equal requests of both clients have equal keys: nothing is described in another way."""
+    client = connected(service)
+    model = gemm_file(service)
+    mine = client.compile(model, shapes=SHAPES).result()
+    for spec, options, flags in (
+            (model, {"shapes": SHAPES}, ["--shape", "A=7x5", "--shape", "B=5x3"]),
+            (model_path("mlp"), {"dims": {"N": (1, 3)}}, ["--dim", "N=1,3"]),
+            (model_path("mlp"), {"dims": {"N": range(2, 7, 2)}}, ["--dim", "N=2..6:2"]),
+            (model_path("mlp"), {"dims": {"N": 5}, "target": "x86-64-v3"}, ["--dim", "N=5"]),
+            (model, {"shapes": {"A": [(2, 3), (4, 3)], "B": [(3, 5), (3, 6)]}},
+             ["--shape", "A=2x3", "--shape", "B=3x5", "--shape", "A=4x3", "--shape", "B=3x6"])):
+        first = client.compile(spec, **options)
+        first.result()
+        theirs = service.compile(spec, None, *flags, target=options.get("target", "host"))
+        check(theirs.job.get("cached"), f"{options}: compiled anew for `{flags}`")
+        check_equal(theirs.job["compile_result"]["artifact_id"], first.artifact.id, f"artifact of {options}")
+    again = client.compile(GEMM, format="te", name="other", shapes=SHAPES)  # neither path nor name are part of the key
+    check(again.artifact.id == mine.id and again.job.cached, "bytes are compiled anew")
+    answer = client.explain_key(model, shapes={"A": (8, 5), "B": (5, 3)})
+    check_equal((answer.hit, list(answer.differing)), (False, ["input_shapes"]), "what differs")
+
+
+def what_a_model_is(service):
+    import onnx
+    client = connected(service)
+    path = model_path("mlp")
+    wanted = client.compile(path, dims={"N": 1}).artifact.id
+    check_equal(client.compile(str(path), dims={"N": 1}).artifact.id, wanted, "by a text")
+    check_equal(client.compile(path.read_bytes(), dims={"N": 1}).artifact.id, wanted, "by bytes")
+    loaded = client.compile(onnx.load(path), dims={"N": 1}).artifact.load()
+    check_equal([tensor.name for tensor in loaded.inputs], list(model_inputs("mlp", 1)), "inputs")
+
+
+def explained_and_checked(service):
+    client = connected(service)
+    compilation = client.compile(model_path("mlp"), dims={"N": 3})
+    explanation = compilation.explain()
+    check(len(explanation.before) >= len(explanation.after) > 0, f"{explanation}")
+    check_equal(len(explanation.after), len(compilation.artifact.load().steps), "fused groups and steps")
+    check("<table>" in explanation._repr_html_() and explanation.to_dict()["plan"], "no table, no plan")
+    check_equal(bool(client.check(model_path("mlp"), dims={"N": 3})), True, "check")
+    report = client.check(model_path("mlp"))
+    check(not report and report.unbound_dimensions == ["N"], f"{report!r}")
+    check(isinstance(report.problems[0], errors.UnboundDimension), "kind of the problem")
+    check("Gemm" in report.operators["operator"] or "MatMul" in report.operators["operator"], f"{report.operators}")
+
+
+# Errors.
+
+def errors_have_their_fields(service):
+    import onnx
+    from onnx import TensorProto, helper
+    client = connected(service)
+    graph = helper.make_graph([helper.make_node("Frobnicate", ["x"], ["y"], name="it")], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    unknown = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    error = raised(errors.UnsupportedOperator, lambda: client.compile(unknown).result(), node="it", op_type="Frobnicate",
+                   reason="UNSUPPORTED_OPERATOR")
+    check(isinstance(error, NotImplementedError) and client.job(error.job_id).state == "FAILED", "its job is not named")
+    check_equal(client.job(error.job_id).error.node, "it", "the job's error")
+    raised(errors.InvalidModel, lambda: client.compile(b"input A[2];\nB[i] = C[i];", format="te").result(), "line 2, column 8")
+    raised(errors.InvalidModel, lambda: client.compile(b"").result())
+    raised(errors.UnboundDimension, lambda: client.compile(GEMM, format="te").result(), "'M'", reason="UNBOUND_DIMENSION")
+    raised(errors.NotFound, lambda: client.compile("/nowhere/m.onnx").result(), "/nowhere/m.onnx")
+    raised(errors.InvalidTarget, lambda: client.compile(GEMM, "no-such-chip", format="te", shapes=SHAPES).result(), "no-such-chip")
+    raised(errors.InvalidTarget, lambda: client.compile(GEMM, tessera.targets.parse('name: "x"'), format="te",
+                                                        shapes=SHAPES).result())
+    raised(errors.NotFound, lambda: client.job("job-x"), "job-x", code="NOT_FOUND")
+    raised(errors.NotFound, lambda: client.artifact("0" * 64))
+    raised(errors.InvalidInput, lambda: client.jobs(filter="colour = 1"), "colour")
+    raised(errors.InvalidInput, lambda: client.jobs(limit=-1), attribute="limit")
+    raised(errors.InvalidInput, lambda: client.compile(7).result(), "int")
+    raised(errors.InvalidInput, lambda: client.compile(GEMM, format="pt").result(), "onnx, mlir, te", attribute="format")
+
+
+def arguments_are_checked_before_anything_is_sent(service):
+    client = connected(service)
+    before = len(client.jobs(limit=0))
+    for options, words in (({"shapes": {"A": (7, -5)}}, "at least 0"), ({"shapes": {"A": 7}}, "list of extents"),
+                           ({"shapes": {"A": "7x5"}}, "list of extents"), ({"shapes": {"A": (7, 5.0)}}, "whole number"),
+                           ({"shapes": {"A": [(1, 2), (2, 2)], "B": [(2, 2)] * 3}}, "as many for each"),
+                           ({"dims": {"M": ()}}, "at least one size"), ({"dims": {"M": (3, 3)}}, "each once"),
+                           ({"dims": {"M": True}}, "whole number"), ({"dims": {"M": range(10**9)}}, "variants"),
+                           ({"dims": {"M": range(1, 10), "K": range(1, 10)}}, "81 variants"),
+                           ({"fixed": {"A": np.array(["a"])}}, "no tensor has")):
+        raised(errors.InvalidInput, lambda given=options: client.compile(GEMM, format="te", **given).result(), words)
+    raised(errors.InvalidInput, lambda: client.compile(GEMM, queue_timeout=0), attribute="queue_timeout")
+    check_equal(len(client.jobs(limit=0)), before, "jobs")
+
+
+def nobody_answers(service):
+    raised(errors.Unreachable, lambda: tessera.connect("127.0.0.1:1").jobs(), "127.0.0.1:1", code="UNAVAILABLE")
+    error = raised(errors.Unreachable, lambda: tessera.connect("127.0.0.1:1").compile(GEMM, format="te", shapes=SHAPES).result())
+    check(isinstance(error, ConnectionError) and "tesserad" in error.fix, f"no way out: {error}")
+
+
+# Jobs.
+
+def cancelled_and_late():
+    with Service(workers=0) as service:
+        client = connected(service)
+        compilation = client.compile(GEMM, format="te", shapes=SHAPES)
+        wait_until(lambda: compilation.job is not None, "the job")
+        try:
+            compilation.result(timeout=0.05)
+            raise AssertionError("there is an artifact without any worker")
+        except TimeoutError as error:
+            check(not isinstance(error, errors.TesseraError), "the wait ended, not the job")
+        check_equal(client.job(compilation.job_id).state, "QUEUED", "state")
+        compilation.cancel()
+        raised(errors.Cancelled, compilation.result, job_id=compilation.job_id)
+        check_equal(client.job(compilation.job_id).state, "CANCELLED", "state")
+        raised(errors.DeadlineExceeded,
+               lambda: client.compile(GEMM, format="te", shapes=SHAPES, queue_timeout=0.2).result(PATIENCE_S),
+               reason="QUEUE_DEADLINE_EXCEEDED")
+
+        async def both():
+            async with tessera.aio.Client(service.address) as aio:
+                waiting = aio.compile(GEMM, format="te", shapes=SHAPES)
+                while not waiting.job:
+                    await asyncio.sleep(0.01)
+                try:
+                    await asyncio.wait_for(waiting, 0.05)
+                    raise AssertionError("there is an artifact without any worker")
+                except asyncio.TimeoutError:
+                    check(not waiting.done(), "who gave up waiting has ended the job")
+                await waiting.cancel()
+                try:
+                    await waiting
+                except errors.Cancelled as error:
+                    return error.job_id
+        check(client.job(asyncio.run(both())).state == "CANCELLED", "state")
+
+
+def a_watch_goes_on_after_a_restart():
+    with FaultService(workers=0) as service:
+        client = connected(service)
+        compilation = client.compile(GEMM, format="te", shapes=SHAPES)
+        wait_until(lambda: len(compilation.events) >= 2, "events")
+        service.kill()
+        service._arguments[1] = "2"  # workers
+        service.start()
+        loaded = compilation.result(PATIENCE_S).load()
+        numbers = [event.sequence for event in compilation.events]
+        check_equal(numbers, list(range(1, len(numbers) + 1)), "events, none lost and none twice")
+        check_equal(loaded.outputs[0].shape, (7, 3), "shape")
+
+
+# Transfers.
+
+def random_blob(size):
+    data = np.random.default_rng(size).bytes(size)
+    return data, tensor_pb2.Digest(sha256=hashlib.sha256(data).hexdigest(), size_bytes=size)
+
+
+def transfers_of_every_size(service):
+    client = connected(service)
+    for size in (0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 17):
+        data, digest = random_blob(size)
+        path = service.scratch("blob")
+        path.write_bytes(data)
+        seen = []
+        client._drive(_transfer.upload(path, digest, lambda done, total: seen.append((done, total))))
+        check_equal(seen[-1:], [(size, size)] if size else [], "progress")
+        client._drive(_transfer.upload(path, digest, seen.append))  # it is there: no byte is sent
+        check(client._drive(_transfer.download_bytes(digest)) == data, f"another blob of {size} bytes came back")
+        check_equal(client._drive(_transfer.find(digest.sha256)).size_bytes, size, "size")
+
+
+def an_upload_goes_on_where_it_stopped():
+    """The server dies with half of it, the client's next attempt sends the other half."""
+    with FaultService(workers=0) as service:
+        client = connected(service)
+        data, digest = random_blob(4 * CHUNK + 5)
+        stopped = threading.Event()
+
+        def half():
+            yield blob_service_pb2.UploadBlobRequest(digest=digest)
+            yield blob_service_pb2.UploadBlobRequest(data=data[:CHUNK])
+            yield blob_service_pb2.UploadBlobRequest(data=data[CHUNK:2 * CHUNK])
+            stopped.wait()
+
+        call = client._connection.method("BlobService.UploadBlob").future(half())
+        query = client._connection.method("BlobService.QueryUpload")
+        wait_until(lambda: query(blob_service_pb2.QueryUploadRequest(digest=digest)).committed_bytes == 2 * CHUNK, "half")
+        service.kill()
+        stopped.set()
+        check(call.exception() is not None, "the upload outlived its server")
+        service.start()
+        seen = []
+        client._drive(_transfer.upload(data, digest, lambda done, total: seen.append(done)))
+        check_equal(seen, [3 * CHUNK, 4 * CHUNK, 4 * CHUNK + 5], "bytes that the server had, after each chunk")
+        check(client._drive(_transfer.download_bytes(digest)) == data, "another blob came back")
+
+
+def a_download_goes_on_where_it_stopped(service):
+    client = connected(service)
+    data, digest = random_blob(3 * CHUNK + 5)
+    client._drive(_transfer.upload(data, digest))
+    for name, part, first in (("half", data[:2 * CHUNK], 3 * CHUNK), ("wrong", b"x" * CHUNK, 2 * CHUNK),
+                              ("longer", data + b"x", CHUNK), ("all of it", data, None)):
+        path = service.scratch("blob")
+        path.with_name(path.name + ".part").write_bytes(part)
+        seen = []
+        client._drive(_transfer.download_file(digest, path, lambda done, total: seen.append(done)))
+        check(path.read_bytes() == data, f"{name}: another blob came")
+        check(not path.with_name(path.name + ".part").exists(), f"{name}: the part is left")
+        check_equal(seen[0] if seen else None, first, f"{name}: first bytes that came")
+        client._drive(_transfer.download_file(digest, path, lambda done, total: check(False, "it was there")))
+
+
+def a_file_that_shrinks_is_named(service):
+    client = connected(service)
+    data, digest = random_blob(3 * CHUNK)
+    path = service.scratch("blob")
+    path.write_bytes(data[:CHUNK])
+    raised(errors.InvalidInput, lambda: client._drive(_transfer.upload(path, digest)), "became shorter")
+    raised(errors.NotFound, lambda: client._drive(_transfer.upload(pathlib.Path("/nowhere/x"), random_blob(9)[1])), "/nowhere/x")
+
+
+def digests_are_remembered(service):
+    """In the command line's own cache: what one has read the other does not read again."""
+    folder = service.scratch("cache")
+    path = service.scratch("model.te")
+    path.write_bytes(GEMM)
+    os.utime(path, (time.time() - 100, time.time() - 100))
+    service.cli("compile", path, "--shape", "A=7x5", "--shape", "B=5x3", "--detach", env={"XDG_CACHE_HOME": str(folder)})
+    entries = list((folder / "tessera" / "digests").iterdir())
+    check_equal(len(entries), 1, "entries")
+    remembered = entries[0].read_text()
+    program = python_package.script(service.folder, "digest.py", f"""
+import pathlib
+from tessera import _digests
+print(_digests.of_file(pathlib.Path({str(path)!r})).sha256)
+""")
+    made_up = "f" * 64
+    entries[0].write_text(remembered.splitlines()[0] + f"\n{made_up}\n")
+    code, out, err = python_package.run(program, env={"XDG_CACHE_HOME": str(folder)})
+    check_equal((code, out.strip()), (0, made_up), f"what the command line remembered is not read: {err}")
+    path.write_bytes(GEMM + b" ")
+    code, out, err = python_package.run(program, env={"XDG_CACHE_HOME": str(folder)})
+    check_equal((code, out.strip()), (0, hashlib.sha256(GEMM + b" ").hexdigest()), f"a changed file: {err}")
+
+
+# Lists.
+
+def lists_are_tables(service):
+    client = connected(service)
+    for n in (3, 4, 5):
+        client.compile(GEMM, format="te", name=f"table {n}", shapes={"A": (n, n), "B": (n, n)}).result()
+    jobs = client.jobs('name = "table*"', "create_time")
+    check_equal(jobs["name"], ["table 3", "table 4", "table 5"], "names")
+    check_equal([job.name for job in jobs], jobs["name"], "names of the items")
+    first = client.jobs('name = "table*"', "create_time", limit=2)
+    rest = client.jobs('name = "table*"', "create_time", limit=2, page_token=first.next_page_token)
+    check_equal(first["name"] + rest["name"], jobs["name"], "two pages")
+    check(first.next_page_token and not rest.next_page_token and "more on the service" in repr(first), "tokens")
+    check_equal(jobs[1:]["name"], ["table 4", "table 5"], "a slice")
+    check_equal(jobs.rows()[0]["state"], "SUCCEEDED", "a row")
+    check("<table>" in jobs._repr_html_() and "table 4" in repr(jobs), "it does not show itself")
+    try:
+        jobs["colour"]
+        raise AssertionError("a column that is not there")
+    except KeyError as error:
+        check("create_time" in str(error), f"columns are not named: {error}")
+    check_equal(len(client.artifacts('name = "table*"')), 3, "artifacts")
+    check(len(client.operators()) > 150 and len(client.workers()) == 2, "operators and workers")
+    check_equal(len(client.jobs('name = "none"')), 0, "jobs of that name")
+    check("0 rows" in repr(client.jobs('name = "none"')), "an empty table")
+
+
+def execute_profile_and_records(service):
+    client = connected(service)
+    artifact = client.compile(GEMM, format="te", shapes={"A": (700, 500), "B": (500, 3)}).artifact  # A goes as a blob
+    random = np.random.default_rng(1)
+    a, b = random.standard_normal((700, 500)).astype(np.float32), random.standard_normal((500, 3)).astype(np.float32)
+    np.testing.assert_allclose(client.execute(artifact, {"A": a, "B": b})["C"], a @ b, rtol=1e-3, atol=1e-3)
+    raised(errors.InvalidInput, lambda: client.execute(artifact, {"A": a[1:], "B": b}), reason="INVALID_INPUT")
+    profile = client.profile(artifact.id, {"A": a}, repeat=7, warmup=1, threads=2)
+    check_equal(len(profile.latency_ms), 7, "runs")
+    check_equal(profile.kernels["flops"], [2 * 700 * 500 * 3], "operations")
+    records = wait_until(lambda: client.records(f'job = "{profile.job_id}"'), "records")
+    check_equal([len(times) for times in records["times_ms"]], [7], "times")
+    check_equal((records["threads"], records["artifact_id"]), ([2], [artifact.id]), "what was measured")
+    check(records.columns["median_ms"][0] > 0 and "median_ms" in repr(records), "a table of columns")
+
+
+def targets_are_data(service):
+    client = connected(service)
+    theirs = service.cli("targets", "--show", "host").out
+    check_equal(tessera.targets.parse(theirs), client.target("host"), "this machine, as the command line describes it")
+    check("x86-64-v3" in client.targets()["name"], "built-in targets")
+    own = client.target("x86-64-v3")
+    own.name = "our-chip"
+    check_equal(client.validate_target(own), [], "problems")
+    check_equal([client.register_target(own), client.register_target(own)], [True, False], "registered once")
+    check_equal(client.targets('name = "our-chip"')["builtin"], [False], "from")
+    check(client.compile(GEMM, "our-chip", format="te", shapes=SHAPES).artifact.manifest.target_name == "our-chip", "target")
+    own.registers.vector_bits = 7
+    problems = client.validate_target(own)
+    check(any("vector_bits" in field for field, _ in problems), f"problems: {problems}")
+    raised(errors.InvalidTarget, lambda: client.register_target(own))
+    raised(errors.NotFound, lambda: client.target("nothing"), "nothing")
+    path = service.scratch("bad.textproto")
+    path.write_text("name: 7")
+    raised(errors.InvalidTarget, lambda: client.compile(GEMM, path, format="te", shapes=SHAPES).result(), str(path))
+
+
+# asyncio, programs of their own.
+
+ASYNC = """
+import asyncio, tessera
+GEMM = {gemm!r}
+
+async def main():
+    tessera.connect({address!r}).jobs()              # a blocking client in the same process
+    async with tessera.aio.Client({address!r}) as client:
+        compilations = [client.compile(GEMM, format="te", shapes={{"A": (n, 3), "B": (3, n)}}) for n in (2, 3, 5, 7)]
+        artifacts = await asyncio.gather(*compilations)
+        for n, artifact in zip((2, 3, 5, 7), artifacts):
+            model = await artifact.load()
+            assert model.outputs[0].shape == (n, n), model
+            assert (await artifact.manifest()).kernels == 1
+        explanation = await compilations[0].explain()
+        assert len(explanation.after) == 1
+        assert [phase.phase async for phase in client.compile(GEMM, format="te", shapes={{"A": (2, 9), "B": (9, 2)}})]
+        assert len(await client.jobs(limit=3)) == 3 and await client.workers() and await client.operators(limit=5)
+        assert (await client.target("host")) == tessera.targets.host()
+        out = await client.execute(artifacts[0], {{"A": __import__("numpy").ones((2, 3), "f4"), "B": __import__("numpy").ones((3, 2), "f4")}})
+        assert (out["C"] == 3).all()
+        profile = await client.profile(artifacts[0], repeat=2)
+        assert len(await client.records('job = "' + profile.job_id + '"')) == 1
+        assert (await client.wait(compilations[0].job_id)).state == "SUCCEEDED"
+        assert bool(await client.check(GEMM, format="te", shapes={{"A": (2, 9), "B": (9, 2)}}))
+        try:
+            await client.compile(b"input", format="te")
+        except tessera.errors.InvalidModel as error:
+            print(error.reason)
+
+asyncio.run(main())
+"""
+
+
+def awaited(service):
+    program = python_package.script(service.folder, "awaited.py", ASYNC.format(gemm=GEMM, address=service.address))
+    code, out, err = python_package.run(program)
+    check_equal((code, out, err), (0, "INVALID_MODEL\n", ""), "asyncio")
+
+
+LOCAL = """
+import sys, tessera
+with tessera.local({folder!r}, workers=1) as client:
+    outer = client.address
+    with tessera.local({folder!r}) as second:        # the folder has one owner
+        assert second.address == outer
+        assert second.compile({gemm!r}, format="te", shapes={{"A": (2, 2), "B": (2, 2)}}).artifact.load()
+    assert client.workers()                          # still there
+    print(outer.partition(":")[0])
+try:
+    with tessera.local({folder!r}, binary="no-such-program"):
+        pass
+except tessera.errors.NotFound as error:
+    print(error.fix.split(",")[0])
+"""
+
+
+def services_of_their_own(service):
+    for folder, kind in ((service.scratch("data"), "unix"), (service.scratch("d" * 100), "127.0.0.1")):
+        program = python_package.script(service.folder, "local.py", LOCAL.format(folder=str(folder), gemm=GEMM))
+        mark = f"local-{folder.name[:5]}-{os.getpid()}"
+        code, out, err = python_package.run(program, env={processes.MARK: mark})
+        check_equal((code, out, err), (0, f"{kind}\nput the folder of tesserad into PATH\n", ""), "local")
+        check_equal(processes.marked(mark), [], "processes that are left")
+
+
+TYPED = """
+import numpy as np
+import tessera
+
+model: tessera.Model = tessera.load("m.tsra")
+result: dict[str, np.ndarray] = model(x=np.zeros(3))
+names: list[str] = [tensor.name for tensor in model.inputs]
+compilation: tessera.Compilation = tessera.compile("m.onnx", shapes={"x": (1, 3)}, dims={"N": (1, 4)})
+job: tessera.Job = tessera.connect().jobs()[0]
+state: int = job.state
+tessera.load(path="m.tsra")
+tessera.connect().jobs(limit="7")
+"""
+
+
+def typed(service):
+    """Type checkers know the package: mistakes on the last three lines are found, and nothing else."""
+    try:
+        import mypy
+    except ImportError as missing:
+        raise Skip(str(missing)) from None
+    program = python_package.script(service.folder, "typed.py", TYPED)
+    checker = python_package.script(service.folder, "mypy_of.py", "import sys\nfrom mypy.main import main\nmain(args=sys.argv[1:], clean_exit=True)")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    package = python_package.environment() / "lib" / version / "site-packages" / "tessera"
+    config = python_package.script(service.folder, "mypy.ini",
+                                   "[mypy]\n" + "".join(f"[mypy-{name}.*]\nignore_missing_imports = True\n"
+                                                       for name in ("google", "grpc", "pandas", "torch")))
+    settings = ("--python-version", "3.11", "--config-file", config, "--no-error-summary", "--cache-dir",
+                service.folder / "mypy")
+    code, out, err = python_package.run(checker, *settings, program, timeout=300)
+    lines = sorted({int(line.split(":")[1]) for line in out.splitlines() if ": error:" in line})
+    count = len(TYPED.splitlines())
+    check_equal((lines, err), ([count - 2, count - 1, count], ""), f"mistakes that were found\n{out}")
+    code, out, err = python_package.run(checker, "--strict", "--no-warn-return-any", "--follow-imports=silent", *settings,
+                                        *sorted(package.glob("*.py")), timeout=300)
+    check_equal((code, out), (0, ""), f"the package itself, --strict\n{err}")
+
+
+def examples(service):
+    found = sorted(python_package.EXAMPLES.glob("*.py"))
+    check(len(found) >= 3, f"examples: {found}")
+    for path in found:
+        words = [str(service.scratch("data"))] if "DATA_FOLDER" in path.read_text() else []
+        code, out, err = python_package.run(path, *words, env={"TESSERA_SERVER": service.address})
+        check_equal((code, err), (0, ""), f"{path.name}\n{out}")
+        check(out, f"{path.name} prints nothing")
+
+
+def main():
+    alone = (an_upload_goes_on_where_it_stopped, cancelled_and_late, a_watch_goes_on_after_a_restart)
+    shared = (a_future_with_progress, the_command_line_finds_it_in_the_cache, what_a_model_is, explained_and_checked,
+              errors_have_their_fields, arguments_are_checked_before_anything_is_sent, nobody_answers,
+              transfers_of_every_size, a_download_goes_on_where_it_stopped,
+              a_file_that_shrinks_is_named, digests_are_remembered, lists_are_tables, execute_profile_and_records,
+              targets_are_data, awaited, services_of_their_own, typed, examples)
+    with Service(workers=2) as service:
+        service.wait_for_workers(2)
+        cases = [(case.__name__, lambda c=case: c(service)) for case in shared]
+        return run("python_client", cases + [(case.__name__, case) for case in alone])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
