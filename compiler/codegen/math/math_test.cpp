@@ -330,6 +330,20 @@ TEST(MathTypes, NeedNoLibrary) {
     }
 }
 
+/// Edges of vectors, transposes and strides of a type that most chips cannot add: masked loads and stores, shuffles.
+TEST(MathTypes, MovesOfHalvesNeedNoLibrary) {
+  for (const char* type : {"f16", "bf16"}) {
+    WorkloadText text;
+    const std::string largest = std::string("%r = arith.maximumf %i0, %o : ") + type;
+    const Tensor reduced = text.generic({text.argument({4, 3, 13, 9, 31}, type)}, {"d0, d1, d2, d3, d4", "d1, d4, d3"},
+                                        text.fill({3, 31, 9}, "0.0", type), 5, "rprpp", largest);
+    const Tensor turned =
+        text.generic({reduced, text.argument({31, 9, 3}, type)}, {"d0, d1, d2", "d1, d2, d0", "d2, d0, d1"},
+                     text.empty({9, 3, 31}, type), 3, "", std::string("%r = arith.addf %i0, %i1 : ") + type);
+    checkWorkload(text.finish({turned}), {});
+  }
+}
+
 TEST(MathTypes, Remainder) {
   for (const char* type : {"f32", "f64"}) {
     WorkloadText text;

@@ -44,7 +44,7 @@ def gemm(c, x):
     return c.node("Gemm", *inputs, kind=x.type, **attributes)
 
 
-@operator("Einsum", ("f32",) * 4 + ("f64", "f16", "i32", "i64"), range(1, 5), since=12, exact="integers")
+@operator("Einsum", ("f32",) * 4 + ("f64", "f16", "bf16", "i32", "i64"), range(1, 5), since=12, exact="integers")
 def einsum(c, x):
     letters = string.ascii_lowercase
     subscripts = list(letters[:x.rank])
