@@ -118,6 +118,23 @@ Real erf(Real x) {
   return choose(x.isNan(), x, choose(a < 1, near, far).withSignOf(x));
 }
 
+/// Of |x|, so that nothing cancels; far out x^2 would overflow, and the logarithm alone is left.
+Real asinh(Real x) {
+  const Real a = x.abs();
+  const Real near = log1p(a + a * a / (1.0 + (a * a + 1).sqrt()));
+  return choose(a >= 1e8, log(a) + 0.69314718055994530942, near).withSignOf(x);
+}
+
+Real acosh(Real x) {
+  const Real t = x - 1;
+  return choose(x >= 1e8, log(x) + 0.69314718055994530942, log1p(t + (t * 2.0 + t * t).sqrt()));
+}
+
+Real atanh(Real x) {
+  const Real a = x.abs();
+  return (0.5 * log1p(2.0 * a / (1.0 - a))).withSignOf(x);
+}
+
 struct Turned {
   Real sine, cosine;
 };
@@ -152,6 +169,9 @@ Real formulaOf(mlir::Operation* op, Real x) {
       .Case<math::ErfOp>([&](auto) { return erf(x); })
       .Case<math::SinOp>([&](auto) { return sincos(x).sine; })
       .Case<math::CosOp>([&](auto) { return sincos(x).cosine; })
+      .Case<math::AsinhOp>([&](auto) { return asinh(x); })
+      .Case<math::AcoshOp>([&](auto) { return acosh(x); })
+      .Case<math::AtanhOp>([&](auto) { return atanh(x); })
       .Case<math::TanOp>([&](auto) {
         const Turned turned = sincos(x);
         return turned.sine / turned.cosine;

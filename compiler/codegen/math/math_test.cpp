@@ -111,6 +111,9 @@ const SingleFunction kSingleFunctions[] = {
     {"sin", "%r = math.sin %i0 : f32", std::sin, -1e6F, 1e6F, 1.5},
     {"cos", "%r = math.cos %i0 : f32", std::cos, -1e6F, 1e6F, 1.5},
     {"tan", "%r = math.tan %i0 : f32", std::tan, -1e6F, 1e6F, 3.5},
+    {"asinh", "%r = math.asinh %i0 : f32", std::asinh, -3.4e38F, 3.4e38F, 4},
+    {"acosh", "%r = math.acosh %i0 : f32", std::acosh, 1, 3.4e38F, 4},
+    {"atanh", "%r = math.atanh %i0 : f32", std::atanh, -0.99999994F, 0.99999994F, 4},
     {"sigmoid",
      "%one = arith.constant 1.0 : f32\n %n = arith.negf %i0 : f32\n %e = math.exp %n : f32\n"
      "%s = arith.addf %one, %e : f32\n %r = arith.divf %one, %s : f32",
