@@ -1,5 +1,6 @@
 #include "compiler/codegen/codegen.h"
 
+#include "compiler/codegen/access_check.h"
 #include "compiler/codegen/bufferize.h"
 #include "compiler/codegen/emit/phase_emitter.h"
 #include "compiler/codegen/native.h"
@@ -50,6 +51,7 @@ absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const
   if (!list.ok()) return list.status();
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(prepared.context.get()));
   planWorkspace(prepared.func, *list);
+  if (absl::Status status = checkAccesses(*list); !status.ok()) return status;
   if (absl::Status status = emitPhases(prepared.func, *list, unit.symbol(), prepared.machine, *module, info);
       !status.ok())
     return status;

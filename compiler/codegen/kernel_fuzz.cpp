@@ -1,8 +1,10 @@
 // Single kernels of random shapes and layouts against the oracle: kernel_fuzz --seed=N --count=N [--schedules].
-// Without flags 150, as the compiler would build them; --schedules changes fields of
-// its tile trees at random.
+// As the compiler would build them; --schedules changes fields of its tile trees at random.
+// Without flags a hundred each way, from seed TESSERA_FUZZ_SEED on, which tests/run sets for each commit to another
+// one.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -38,24 +40,38 @@ class KernelFuzz : public ::testing::Test {
 }  // namespace
 }  // namespace tessera::compiler::codegen::testing
 
-int main(int argc, char** argv) {
+namespace {
+
+void registerKernels(unsigned first_seed, unsigned count, bool schedules) {
   using tessera::compiler::codegen::testing::KernelFuzz;
-  unsigned first_seed = 1, count = 150;
+  std::printf("kernel_fuzz --seed=%u --count=%u%s\n", first_seed, count, schedules ? " --schedules" : "");
+  for (unsigned seed = first_seed; seed - first_seed < count; ++seed)
+    ::testing::RegisterTest(schedules ? "KernelFuzzSchedules" : "KernelFuzz", std::to_string(seed).c_str(), nullptr,
+                            nullptr, __FILE__, __LINE__,
+                            [=]() -> KernelFuzz* { return new KernelFuzz(seed, schedules); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  unsigned first_seed = 1, count = 100;
   bool schedules = false;
   ::testing::InitGoogleTest(&argc, argv);
+  const char* chosen = std::getenv("TESSERA_FUZZ_SEED");
+  if (chosen && !absl::SimpleAtoi(chosen, &first_seed)) return 2;
   for (int i = 1; i < argc; ++i) {
     absl::string_view word = argv[i];
     if (absl::ConsumePrefix(&word, "--seed=")) {
-      (void)absl::SimpleAtoi(word, &first_seed);
+      if (!absl::SimpleAtoi(word, &first_seed)) return 2;
     } else if (absl::ConsumePrefix(&word, "--count=")) {
-      (void)absl::SimpleAtoi(word, &count);
+      if (!absl::SimpleAtoi(word, &count)) return 2;
     } else if (word == "--schedules") {
       schedules = true;
+    } else {
+      return 2;
     }
   }
-  std::printf("kernel_fuzz --seed=%u --count=%u\n", first_seed, count);
-  for (unsigned seed = first_seed; seed - first_seed < count; ++seed)
-    ::testing::RegisterTest("KernelFuzz", std::to_string(seed).c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [=]() -> KernelFuzz* { return new KernelFuzz(seed, schedules); });
+  registerKernels(first_seed, count, schedules);
+  if (argc == 1) registerKernels(first_seed, count, true);
   return RUN_ALL_TESTS();
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
+#include "compiler/runtime/faults.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
@@ -68,7 +70,7 @@ absl::StatusOr<std::unique_ptr<LoadedUnit>> LoadedUnit::load(const v1::BuiltObje
   for (const auto& phase : built.info().phases()) {
     auto address = unit->jit_->jit->lookup(phase.symbol());
     if (!address) return failed(address.takeError());
-    unit->phases_.emplace_back(address->toPtr<tessera_kernel_fn>(), phase.grid());
+    unit->phases_.push_back({address->toPtr<tessera_kernel_fn>(), phase.grid(), phase.symbol()});
   }
   unit->workspace_bytes_ = built.info().workspace_bytes();
   unit->scratch_bytes_ = built.info().scratch_bytes();
@@ -88,11 +90,55 @@ void LoadedUnit::run(const std::vector<void*>& operands, int pieces) {
 }
 
 void LoadedUnit::runPhase(int phase, const std::vector<void*>& operands, int pieces) {
-  const auto [kernel, grid] = phases_[phase];
+  const LoadedPhase& each = phases_[phase];
   for (int piece = pieces - 1; piece >= 0; --piece) {
-    const int64_t lo = grid * piece / pieces, hi = grid * (piece + 1) / pieces;
-    if (lo < hi) kernel(operands.data(), lo, hi, workspace_.get(), scratch_.get());
+    const int64_t lo = each.grid * piece / pieces, hi = each.grid * (piece + 1) / pieces;
+    if (lo < hi) each.kernel(operands.data(), lo, hi, workspace_.get(), scratch_.get());
   }
+}
+
+std::string LoadedUnit::runGuarded(const std::vector<GuardedMemory>& operands, int pieces, GuardedMemory::End end) {
+  GuardedMemory workspace, scratch;
+  if (!workspace.allocate(workspace_bytes_, 64) || !scratch.allocate(scratch_bytes_, 64)) return "no guarded memory";
+  workspace.place(end);
+  scratch.place(end);
+  std::vector<const GuardedMemory*> parts;
+  std::vector<void*> pointers;
+  for (const GuardedMemory& operand : operands) {
+    parts.push_back(&operand);
+    pointers.push_back(operand.data());
+  }
+  parts.push_back(&workspace);
+  parts.push_back(&scratch);
+  for (int phase = 0; phase < phases(); ++phase) {
+    const LoadedPhase& each = phases_[phase];
+    for (int piece = pieces - 1; piece >= 0; --piece) {
+      RunningKernel kernel{"the unit",
+                           each.symbol.c_str(),
+                           0,
+                           phase,
+                           each.grid * piece / pieces,
+                           each.grid * (piece + 1) / pieces,
+                           parts.data(),
+                           static_cast<int32_t>(parts.size())};
+      if (kernel.low == kernel.high) continue;
+      const std::optional<Fault> fault =
+          catchFault([&] { each.kernel(pointers.data(), kernel.low, kernel.high, workspace.data(), scratch.data()); });
+      if (!fault) continue;
+      char sentence[512];
+      return {sentence, describeFault(*fault, kernel, sentence, sizeof(sentence))};
+    }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (const ptrdiff_t at = parts[i]->misplacedWrite(); at != 0) {
+        const std::string what = i < operands.size()    ? "operand " + std::to_string(i)
+                                 : i == operands.size() ? "the workspace"
+                                                        : "the scratch";
+        return each.symbol + " wrote " + std::to_string(std::abs(at)) + " bytes " + (at < 0 ? "before " : "behind ") +
+               what;
+      }
+    }
+  }
+  return "";
 }
 
 }  // namespace tessera::compiler::codegen

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/runtime/guarded_memory.h"
 #include "compiler/runtime/module_abi.h"
 #include "tessera/v1/plan.pb.h"
 
@@ -23,6 +24,10 @@ class LoadedUnit {
   /// Runs all phases; the grid of each is cut into `pieces` ranges, run last to first.
   void run(const std::vector<void*>& operands, int pieces);
 
+  /// The same between guard pages: workspace and scratch are guarded memory that touches `end`, as the operands should
+  /// be, and poisoned. Returns "", or which phase left its memory and where to, in a sentence.
+  std::string runGuarded(const std::vector<GuardedMemory>& operands, int pieces, GuardedMemory::End end);
+
   int phases() const { return static_cast<int>(phases_.size()); }
   void runPhase(int phase, const std::vector<void*>& operands, int pieces);
 
@@ -33,7 +38,12 @@ class LoadedUnit {
   struct Jit;
   LoadedUnit();
   std::unique_ptr<Jit> jit_;
-  std::vector<std::pair<tessera_kernel_fn, int64_t>> phases_;
+  struct LoadedPhase {
+    tessera_kernel_fn kernel;
+    int64_t grid;
+    std::string symbol;
+  };
+  std::vector<LoadedPhase> phases_;
   size_t workspace_bytes_ = 0, scratch_bytes_ = 0;
   std::unique_ptr<char, void (*)(void*)> workspace_, scratch_;
 };

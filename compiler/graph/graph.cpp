@@ -11,6 +11,7 @@
 #include "compiler/graph/rewrites/casts.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/fusion.h"
+#include "compiler/graph/rewrites/half_sums.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/share_pads.h"
@@ -63,6 +64,9 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
   const int64_t lanes = target.registers().vector_bits() / 32;
+  // Before constants are folded, which would double weights of halves.
+  count("sum-halves-in-single", sumHalvesInSingle(main));
+  count("widen-on-load", widenOnLoad(main));
   count("fold-constants", foldConstants(main, &model.weights));
   count("eliminate-casts", eliminateCasts(main));
   count("simplify-algebra", simplifyAlgebra(main));

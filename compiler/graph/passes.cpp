@@ -13,6 +13,7 @@
 #include "compiler/graph/rewrites/casts.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/fusion.h"
+#include "compiler/graph/rewrites/half_sums.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/share_pads.h"
@@ -91,6 +92,10 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return stackProducts(main); }},
     {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
      [](FuncOp main, int64_t) { return sharePads(main); }},
+    {"tessera-sum-halves-in-single", "Build up sums of f16 and bf16 in f32",
+     [](FuncOp main, int64_t) { return sumHalvesInSingle(main); }},
+    {"tessera-widen-on-load", "Widen f16 and bf16 operands of reductions where they are loaded",
+     [](FuncOp main, int64_t) { return widenOnLoad(main); }},
     {"tessera-fold-constants", "Evaluate what depends on constants alone",
      [](FuncOp main, int64_t) { return foldConstants(main, nullptr); }},
     {"tessera-fuse-elementwise", "Merge elementwise operations into their only reader",

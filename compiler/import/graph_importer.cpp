@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/import/evaluate.h"
 #include "compiler/import/graph_order.h"
+#include "compiler/import/half_precision.h"
 #include "compiler/import/limits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Verifier.h"
@@ -229,7 +230,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
   if (bounded && !op.extents) {
     TESSERA_RETURN_IF_ERROR(refuseExtents(node, absl::StrCat(op.name, " needs to know it")));
   }
-  TESSERA_ASSIGN_OR_RETURN(auto results, op.lower(node, e));
+  TESSERA_ASSIGN_OR_RETURN(auto results, lowerOperator(op, node, e));
   if (bounded) {
     TESSERA_RETURN_IF_ERROR(op.extents(node, e, results));
   }
@@ -255,7 +256,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
   mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(loc));
   b.setInsertionPointToEnd(scratch->getBody());
   Emitter e(b, loc, [](Emitter& emitter, const ConstantPtr& constant) { return inlineConstant(emitter, *constant); });
-  TESSERA_ASSIGN_OR_RETURN(std::vector<Tensor> results, op.lower(node, e));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<Tensor> results, lowerOperator(op, node, e));
   TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
   std::vector<mlir::Value> values;
   std::vector<v1::DataType> types;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -51,6 +52,7 @@ class Node {
   bool has(int index) const { return index < numInputs() && present(inputs_[index]); }
   const Tensor& in(int index) const { return inputs_[index]; }
   const std::vector<Tensor>& inputs() const { return inputs_; }
+  std::vector<Tensor> exchangeInputs(std::vector<Tensor> inputs) { return std::exchange(inputs_, std::move(inputs)); }
   int numOutputs() const;
   bool wants(int output) const;  ///< whether that output has a name
 

@@ -275,6 +275,23 @@ std::string unary(const std::string& body, const std::string& type = "f32", cons
          "linalg.yield %r : " + result + "\n} -> tensor<4x" + result + ">\nreturn %0 : tensor<4x" + result + "> }";
 }
 
+TEST_F(InterpreterTest, ASumThatIsExactInOneOrderIsNotSure) {
+  const std::string text = R"(func.func @f(%x: tensor<3xf32>, %z: tensor<f32>) -> tensor<f32> {
+    %0 = linalg.reduce ins(%x : tensor<3xf32>) outs(%z : tensor<f32>) dimensions = [0]
+      (%in: f32, %sum: f32) {
+        %s = arith.addf %in, %sum : f32
+        linalg.yield %s : f32
+      }
+    return %0 : tensor<f32> })";
+  constexpr double kLong = 1 - 0x1p-24, kSmall = 0x1p-26;
+  const Array sum = one(text, {reals(kF32, {3}, {kLong, -kLong, kSmall}), reals(kF32, {}, {0})});
+  EXPECT_EQ(sum.storage->real[0], kSmall);
+  // The other way round the small one is lost.
+  EXPECT_GE(kDeviations * sum.storage->error[0], kSmall);
+  const Array whole = one(text, {reals(kF32, {3}, {700, -700.25, 3}), reals(kF32, {}, {0})});
+  EXPECT_EQ(whole.storage->error[0], 0);
+}
+
 TEST_F(InterpreterTest, KnowsWhereRoundingDecides) {
   // 0.1 * 10 is 1 or a little off it; its floor may be 0, that of the others not.
   const std::string body = R"(

@@ -15,17 +15,30 @@ namespace {
 using Kind = Element::Kind;
 using Predicate = mlir::arith::CmpFPredicate;
 
+/// Bits of a type that the terms and partial sums of a sum leave unused where it counts as exact in any order.
+constexpr int kSpareBits = 4;
+
+/// Whether x has no more than 53 - k bits, split = 2^k + 1 (Veltkamp's splitting).
+bool fits(double x, double split) {
+  const double shifted = x * split;
+  return shifted - (shifted - x) == x;
+}
+
 struct Rounding {
   explicit Rounding(Element element)
-      : element(element), u(formatOf(element).unitRoundoff()), tiny(formatOf(element).smallest()) {}
+      : element(element),
+        u(formatOf(element).unitRoundoff()),
+        tiny(formatOf(element).smallest()),
+        split(std::ldexp(1.0, 53 - formatOf(element).precision + kSpareBits) + 1) {}
   double operator()(double x) const { return roundTo(element, x); }
   /// Of one rounding; none where the result is exact, which double precision cannot tell of its own results.
   double error(double result, double before, double of_operands) const {
     if (result == before && of_operands == 0 && element.kind != Kind::kF64) return 0;
     return u * std::fabs(result) + tiny;
   }
+  bool isShort(double x) const { return fits(x, split); }
   Element element;
-  double u, tiny;
+  double u, tiny, split;
 };
 
 /// Single precision, so that the loops that all time is spent in need no branch.
@@ -36,6 +49,7 @@ struct SingleRounding {
     const double error = 0x1p-24 * std::fabs(result) + 0x1p-149;
     return result == before && of_operands == 0 ? 0 : error;
   }
+  bool isShort(double x) const { return fits(x, 0x1p33 + 1); }
   static constexpr double u = 0x1p-24;
 };
 
@@ -57,8 +71,9 @@ struct Outcome {
 template <typename Round>
 Outcome accumulated(const Round& round, double sum, double sum_error, double term, double term_error) {
   const double value = sum + term;
-  // Sums of small whole numbers are exact in any order.
-  const bool exact = sum_error == 0 && term_error == 0 && round(value) == value;
+  // Sums of numbers of few bits are exact in any order. Those that use all bits of their type may be so in this order
+  // alone: a partial sum of another one is larger, or has a finer grid.
+  const bool exact = sum_error == 0 && term_error == 0 && round.isShort(value) && round.isShort(term);
   const double own = round.u * round.u * (value * value + term * term);
   const double error = exact ? 0 : __builtin_elementwise_sqrt(sum_error * sum_error + term_error * term_error + own);
   return {value, value, settled(value, error, sum_error + term_error)};

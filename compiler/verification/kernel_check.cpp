@@ -10,6 +10,7 @@
 #include "compiler/interpreter/compare.h"
 #include "compiler/interpreter/interpreter.h"
 #include "compiler/interpreter/random_array.h"
+#include "compiler/runtime/guarded_memory.h"
 #include "compiler/target/host.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "proto/failure.h"
@@ -22,48 +23,13 @@ using interpreter::Array;
 constexpr int64_t kBudget = 4'000'000'000;     // operations of one interpretation
 constexpr int64_t kPositiveToo = 200'000'000;  // what costs less is tried on a second set of inputs
 
-constexpr size_t kGuard = 256;  // bytes before and behind each operand
-constexpr char kGuardByte = 0x5b;
+using End = GuardedMemory::End;
 
-/// Memory of one operand, aligned to 64 bytes, between bytes that nobody may write to.
-class OperandMemory {
- public:
-  explicit OperandMemory(const std::string& content)
-      : size_(content.size()), storage_(size_ + 2 * kGuard + 64, kGuardByte) {
-    offset_ = (reinterpret_cast<uintptr_t>(storage_.data()) + kGuard + 63) / 64 * 64 -
-              reinterpret_cast<uintptr_t>(storage_.data());
-    std::memcpy(data(), content.data(), size_);
-  }
-  char* data() { return storage_.data() + offset_; }
-  std::string_view bytes() const { return {storage_.data() + offset_, size_}; }
-  bool isIntact() const {
-    const auto guards = [&](size_t from, size_t to) {
-      return std::all_of(storage_.data() + from, storage_.data() + to, [](char c) { return c == kGuardByte; });
-    };
-    return guards(0, offset_) && guards(offset_ + size_, storage_.size());
-  }
-
- private:
-  size_t size_;
-  std::vector<char> storage_;
-  size_t offset_ = 0;
-};
-
-/// Runs all phases once, each grid cut into `pieces`, on operands of these contents; poisoned workspace and scratch.
-/// Returns what they hold afterwards. `wrong` says which operand's surroundings were written to.
-std::vector<std::string> runKernel(codegen::LoadedUnit& unit, const std::vector<std::string>& contents, int pieces,
-                                   std::string& wrong) {
-  std::vector<OperandMemory> memory(contents.begin(), contents.end());
-  std::vector<void*> operands;
-  for (OperandMemory& operand : memory) operands.push_back(operand.data());
-  unit.poison();
-  unit.run(operands, pieces);
-  std::vector<std::string> result;
-  for (const OperandMemory& operand : memory) {
-    if (!operand.isIntact()) wrong = absl::StrCat("it wrote beside operand ", result.size());
-    result.emplace_back(operand.bytes());
-  }
-  return result;
+/// Memory of one operand as a caller may give it: aligned to its element, so that at the back nothing lies between it
+/// and what cannot be read.
+bool allocate(const Array& array, GuardedMemory& memory) {
+  const int64_t element = interpreter::elementBytes(array.storage->element);
+  return memory.allocate(array.elements() * element, element);
 }
 
 /// One set of inputs and what the workload makes of it.
@@ -243,26 +209,33 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
   auto loaded = codegen::LoadedUnit::load(built);
   if (!loaded.ok()) return loaded.status();
   for (const Trial& trial : trials_) {
-    for (const int pieces : {1, 3}) {
-      std::vector<std::string> contents;
-      for (const Array& argument : trial.arguments) contents.push_back(interpreter::toBytes(argument));
-      for (const Array& result : trial.results) {
-        contents.emplace_back(result.elements() * interpreter::elementBytes(result.storage->element), '\xff');
+    const size_t arguments = trial.arguments.size();
+    std::vector<GuardedMemory> operands(arguments + trial.results.size());
+    std::vector<std::string> contents;
+    for (const Array& argument : trial.arguments) contents.push_back(interpreter::toBytes(argument));
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!allocate(i < arguments ? trial.arguments[i] : trial.results[i - arguments], operands[i]))
+        return absl::ResourceExhaustedError("no guarded memory");
+    }
+    for (const auto& [pieces, end] : {std::pair(1, End::kBack), {3, End::kFront}}) {
+      for (size_t i = 0; i < operands.size(); ++i) {
+        operands[i].setWritable(true);
+        operands[i].place(end);
+        if (i >= arguments) continue;
+        std::memcpy(operands[i].data(), contents[i].data(), contents[i].size());
+        operands[i].setWritable(false);
       }
-      std::string wrong;
-      const std::vector<std::string> left = runKernel(**loaded, contents, pieces, wrong);
+      const std::string wrong = (*loaded)->runGuarded(operands, pieces, end);
       if (!wrong.empty()) return wrong;
       std::vector<Array> found;
       for (size_t r = 0; r < trial.results.size(); ++r) {
         const Array& expected = trial.results[r];
-        const std::string& bytes = left[trial.arguments.size() + r];
-        found.push_back(interpreter::fromBytes(expected.storage->element, expected.shape, bytes));
+        const GuardedMemory& operand = operands[arguments + r];
+        found.push_back(interpreter::fromBytes(expected.storage->element, expected.shape,
+                                               {reinterpret_cast<const char*>(operand.data()), operand.size()}));
       }
       const std::string text = compareAll(trial, found, report);
       if (!text.empty()) return absl::StrCat(text, ", grid in ", pieces, pieces == 1 ? " piece" : " pieces");
-      for (size_t i = 0; i < trial.arguments.size(); ++i) {
-        if (left[i] != contents[i]) return absl::StrCat("it wrote to argument ", i);
-      }
     }
   }
   return std::string();

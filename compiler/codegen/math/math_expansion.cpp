@@ -4,6 +4,7 @@
 #include "compiler/codegen/math/math_single.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -13,6 +14,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
+namespace LLVM = mlir::LLVM;
 namespace arith = mlir::arith;
 namespace math = mlir::math;
 using mlir::PatternRewriter;
@@ -76,27 +78,34 @@ struct FunctionInSinglePrecision : mlir::RewritePattern {
 };
 
 /// Moves of bf16 as moves of i16. LLVM moves lanes of a type that the chip lacks one by one, and each through f32 and
-/// a library.
+/// a library; masked loads and stores too.
 struct MoveAsIntegers : mlir::RewritePattern {
   explicit MoveAsIntegers(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
 
   mlir::LogicalResult matchAndRewrite(mlir::Operation* op, PatternRewriter& rewriter) const override {
     if (!llvm::isa<mlir::vector::ShuffleOp, mlir::vector::ExtractOp, mlir::vector::InsertOp, mlir::vector::BroadcastOp,
-                   arith::SelectOp>(op))
+                   mlir::vector::FromElementsOp, arith::SelectOp, LLVM::LoadOp, LLVM::StoreOp, LLVM::MaskedLoadOp,
+                   LLVM::MaskedStoreOp>(op))
       return mlir::failure();
-    const mlir::Type type = op->getResult(0).getType();
-    if (!mlir::getElementTypeOrSelf(type).isBF16()) return mlir::failure();
+    auto isBrain = [](mlir::Type type) { return mlir::getElementTypeOrSelf(type).isBF16(); };
+    const mlir::Type type = op->getNumResults() == 1 ? op->getResult(0).getType() : mlir::Type();
+    if (!llvm::any_of(op->getOperandTypes(), isBrain) && !(type && isBrain(type))) return mlir::failure();
     mlir::OperationState state(op->getLoc(), op->getName());
     for (Value operand : op->getOperands()) {
-      if (mlir::getElementTypeOrSelf(operand.getType()).isBF16())
+      if (isBrain(operand.getType()))
         operand = arith::BitcastOp::create(rewriter, op->getLoc(),
                                            withElement(operand.getType(), rewriter.getI16Type()), operand);
       state.operands.push_back(operand);
     }
-    state.types.push_back(withElement(type, rewriter.getI16Type()));
+    if (type) state.types.push_back(withElement(type, rewriter.getI16Type()));
     state.attributes = op->getDiscardableAttrDictionary().getValue();
     state.propertiesAttr = op->getPropertiesAsAttribute();
-    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, type, rewriter.create(state)->getResult(0));
+    mlir::Operation* moved = rewriter.create(state);
+    if (type) {
+      rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, type, moved->getResult(0));
+    } else {
+      rewriter.eraseOp(op);
+    }
     return mlir::success();
   }
 };

@@ -118,6 +118,47 @@ Real erf(Real x) {
   return choose(x.isNan(), x, choose(a < 1, near, far).withSignOf(x));
 }
 
+/// Of |x|, so that nothing cancels; far out x^2 would overflow, and the logarithm alone is left.
+Real asinh(Real x) {
+  const Real a = x.abs();
+  const Real near = log1p(a + a * a / (1.0 + (a * a + 1).sqrt()));
+  return choose(a >= 1e8, log(a) + 0.69314718055994530942, near).withSignOf(x);
+}
+
+Real acosh(Real x) {
+  const Real t = x - 1;
+  return choose(x >= 1e8, log(x) + 0.69314718055994530942, log1p(t + (t * 2.0 + t * t).sqrt()));
+}
+
+Real atanh(Real x) {
+  const Real a = x.abs();
+  return (0.5 * log1p(2.0 * a / (1.0 - a))).withSignOf(x);
+}
+
+struct Turned {
+  Real sine, cosine;
+};
+
+/// Sine and cosine of x: x minus the nearest multiple n of pi / 2, in double precision, since a float next to a
+/// multiple keeps few bits of its own there; then polynomials on [-pi / 4, pi / 4], exchanged and negated by quadrant.
+/// pi / 2 in two parts, the first of 33 bits: its products are exact for |n| < 2^20.
+Turned sincos(Real x) {
+  mlir::PatternRewriter& rewriter = x.in->rewriter;
+  const Reals wide{rewriter, x.in->loc, x.in->withElement(rewriter.getF64Type())};
+  auto narrowed = [&](Real y) {
+    return Real{x.in, mlir::arith::TruncFOp::create(rewriter, x.in->loc, x.in->type, y.value)};
+  };
+  const Real w{&wide, mlir::arith::ExtFOp::create(rewriter, x.in->loc, wide.type, x.value)};
+  const Real n = (w * 6.36619772367581382433e-01).rounded();
+  const Real r = narrowed((w - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11), z = r * r;
+  const Bits quadrant = (narrowed(n - (n * 0.25).rounded() * 4.0) + kShift).bits();
+  const Real s = r + r * z * z.polynomial({-1.666666666e-01, 8.333331864e-03, -1.984008108e-04, 2.724918508e-06});
+  const Real c = 1.0 - (z * 0.5 - z * z * z.polynomial({4.166666465e-02, -1.388830036e-03, 2.454734865e-05}));
+  const mlir::Value even = (quadrant & 1).isZero();
+  const Real sine = choose(even, s, c), cosine = choose(even, c, s);
+  return {choose((quadrant & 2).isZero(), sine, -sine), choose(((quadrant + 1) & 2).isZero(), cosine, -cosine)};
+}
+
 Real formulaOf(mlir::Operation* op, Real x) {
   return llvm::TypeSwitch<mlir::Operation*, Real>(op)
       .Case<math::ExpOp>([&](auto) { return op->hasAttr(kAtMostZero) ? expAtMostOne(x) : exp(x); })
@@ -126,6 +167,15 @@ Real formulaOf(mlir::Operation* op, Real x) {
       .Case<math::Log1pOp>([&](auto) { return log1p(x); })
       .Case<math::TanhOp>([&](auto) { return tanh(x); })
       .Case<math::ErfOp>([&](auto) { return erf(x); })
+      .Case<math::SinOp>([&](auto) { return sincos(x).sine; })
+      .Case<math::CosOp>([&](auto) { return sincos(x).cosine; })
+      .Case<math::AsinhOp>([&](auto) { return asinh(x); })
+      .Case<math::AcoshOp>([&](auto) { return acosh(x); })
+      .Case<math::AtanhOp>([&](auto) { return atanh(x); })
+      .Case<math::TanOp>([&](auto) {
+        const Turned turned = sincos(x);
+        return turned.sine / turned.cosine;
+      })
       .Default([&](auto) { return Real{x.in, nullptr}; });
 }
 

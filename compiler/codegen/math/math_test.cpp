@@ -27,8 +27,8 @@ double rsqrt(double x) { return 1 / std::sqrt(x); }
 
 const Function kFunctions[] = {{"sqrt", std::sqrt, 0, 1e6F, 2e-7, 0},
                                {"rsqrt", rsqrt, 1e-6F, 1e6F, 2e-6, 0},
-                               {"sin", std::sin, -20, 20, 2e-6, 1e-6},
-                               {"cos", std::cos, -20, 20, 2e-6, 1e-6},
+                               {"sin", std::sin, -20, 20, 2e-7, 0},
+                               {"cos", std::cos, -20, 20, 2e-7, 0},
                                {"floor", std::floor, -100, 100, 0, 0},
                                {"ceil", std::ceil, -100, 100, 0, 0},
                                {"round", std::round, -100, 100, 0, 0},
@@ -108,6 +108,12 @@ const SingleFunction kSingleFunctions[] = {
     {"log1p", "%r = math.log1p %i0 : f32", std::log1p, -0.9999999F, 3.4e38F, 1.5},
     {"tanh", "%r = math.tanh %i0 : f32", std::tanh, -3.4e38F, 3.4e38F, 1.5},
     {"erf", "%r = math.erf %i0 : f32", std::erf, -3.4e38F, 3.4e38F, 1.5},
+    {"sin", "%r = math.sin %i0 : f32", std::sin, -1e6F, 1e6F, 1.5},
+    {"cos", "%r = math.cos %i0 : f32", std::cos, -1e6F, 1e6F, 1.5},
+    {"tan", "%r = math.tan %i0 : f32", std::tan, -1e6F, 1e6F, 3.5},
+    {"asinh", "%r = math.asinh %i0 : f32", std::asinh, -3.4e38F, 3.4e38F, 4},
+    {"acosh", "%r = math.acosh %i0 : f32", std::acosh, 1, 3.4e38F, 4},
+    {"atanh", "%r = math.atanh %i0 : f32", std::atanh, -0.99999994F, 0.99999994F, 4},
     {"sigmoid",
      "%one = arith.constant 1.0 : f32\n %n = arith.negf %i0 : f32\n %e = math.exp %n : f32\n"
      "%s = arith.addf %one, %e : f32\n %r = arith.divf %one, %s : f32",
@@ -124,6 +130,10 @@ TEST_P(SingleMath, HoldsItsUlps) {
     const auto value = std::bit_cast<float>(static_cast<uint32_t>(bits));
     if (value >= f.low && value <= f.high) x.push_back(value);
   }
+  // And next to multiples of pi / 2, where sines vanish.
+  for (int n = -2000; n <= 2000; ++n)
+    if (const auto value = static_cast<float>(n * 1.57079632679489661923); value >= f.low && value <= f.high)
+      x.push_back(value);
   WorkloadText text;
   const auto n = static_cast<int64_t>(x.size());
   const Tensor result = text.generic({text.argument({n})}, {"d0", "d0"}, text.empty({n}), 1, "", f.body);
@@ -328,6 +338,20 @@ TEST(MathTypes, NeedNoLibrary) {
                                     std::string("%r = math.") + function.name + " %i0 : " + type);
       checkWorkload(text.finish({y}), {.low = 0.1, .high = 0.9});
     }
+}
+
+/// Edges of vectors, transposes and strides of a type that most chips cannot add: masked loads and stores, shuffles.
+TEST(MathTypes, MovesOfHalvesNeedNoLibrary) {
+  for (const char* type : {"f16", "bf16"}) {
+    WorkloadText text;
+    const std::string largest = std::string("%r = arith.maximumf %i0, %o : ") + type;
+    const Tensor reduced = text.generic({text.argument({4, 3, 13, 9, 31}, type)}, {"d0, d1, d2, d3, d4", "d1, d4, d3"},
+                                        text.fill({3, 31, 9}, "0.0", type), 5, "rprpp", largest);
+    const Tensor turned =
+        text.generic({reduced, text.argument({31, 9, 3}, type)}, {"d0, d1, d2", "d1, d2, d0", "d2, d0, d1"},
+                     text.empty({9, 3, 31}, type), 3, "", std::string("%r = arith.addf %i0, %i1 : ") + type);
+    checkWorkload(text.finish({turned}), {});
+  }
 }
 
 TEST(MathTypes, Remainder) {

@@ -10,31 +10,22 @@
 #include "compiler/interpreter/compare.h"
 #include "compiler/interpreter/interpreter.h"
 #include "compiler/interpreter/random_array.h"
+#include "compiler/runtime/guarded_memory.h"
 #include "compiler/schedule/text.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-constexpr size_t kGuard = 256;  // bytes before and after each operand
-constexpr char kGuardByte = 0x5b;
+using End = GuardedMemory::End;
 
-/// An operand between guard bytes, aligned to 64 bytes.
-struct Guarded {
-  explicit Guarded(const std::string& content) : size(content.size()), storage(size + 2 * kGuard + 64, kGuardByte) {
-    data = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(storage.data()) + kGuard + 63) / 64 * 64);
-    std::memcpy(data, content.data(), size);
-  }
-  bool intact() const {
-    for (const char* p = storage.data(); p < data; ++p)
-      if (*p != kGuardByte) return false;
-    for (const char* p = data + size; p < storage.data() + storage.size(); ++p)
-      if (*p != kGuardByte) return false;
-    return true;
-  }
-  size_t size;
-  std::vector<char> storage;
-  char* data = nullptr;
-};
+/// Memory of one operand as a caller may give it: aligned to its element, so that at the back nothing lies between it
+/// and what cannot be read.
+GuardedMemory memoryFor(const interpreter::Array& array, size_t bytes) {
+  GuardedMemory memory;
+  const size_t element = std::max(8U, array.storage->element.bits) / 8;
+  EXPECT_TRUE(memory.allocate(bytes, element));
+  return memory;
+}
 
 }  // namespace
 
@@ -47,11 +38,15 @@ absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const Schedul
 
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options) {
   v1::BuildUnit unit = hostUnit(ir);
-  // Every fourth seed compiles for the previous generation: half as wide vectors, half as many registers.
+  // Every fourth seed compiles for another generation: the one before with half as wide vectors and half as many
+  // registers, or the one after, whose vectors LLVM cuts in two here: its tiles and edges are the same.
   if (options.seed % 4 == 3 && unit.registers().vector_bits() == 512) {
     unit.mutable_code()->set_cpu("x86-64-v3");
     unit.mutable_registers()->set_vector_bits(256);
     unit.mutable_registers()->set_vector_count(16);
+  } else if (options.seed % 4 == 3 && unit.registers().vector_bits() == 256) {
+    unit.mutable_registers()->set_vector_bits(512);
+    unit.mutable_registers()->set_vector_count(32);
   }
   if (options.adjust) options.adjust(unit);
   auto schedule = defaultSchedule(unit, options.request);
@@ -75,41 +70,47 @@ v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options)
   interpreter::InputRange range{options.seed * 1000, options.low, options.high, -options.integer_range,
                                 options.integer_range - 1};
   std::vector<interpreter::Array> arguments;
-  std::vector<Guarded> operands;
+  std::vector<std::string> contents;
+  std::vector<GuardedMemory> operands;
   for (mlir::Type type : func.getArgumentTypes()) {
     auto tensor = llvm::cast<mlir::RankedTensorType>(type);
     ++range.seed;
     arguments.push_back(
         interpreter::randomArray(interpreter::elementOf(tensor.getElementType()), tensor.getShape(), range));
-    operands.emplace_back(interpreter::toBytes(arguments.back()));
+    contents.push_back(interpreter::toBytes(arguments.back()));
+    operands.push_back(memoryFor(arguments.back(), contents.back().size()));
   }
   const absl::StatusOr<std::vector<interpreter::Array>> expected = interpreter::interpret(func, arguments);
   EXPECT_TRUE(expected.ok()) << expected.status();
   if (!expected.ok()) return {};
-  for (const interpreter::Array& result : *expected) operands.emplace_back(interpreter::toBytes(result));
+  for (const interpreter::Array& result : *expected)
+    operands.push_back(memoryFor(result, interpreter::toBytes(result).size()));
 
   auto loaded = LoadedUnit::load(*built);
   EXPECT_TRUE(loaded.ok()) << loaded.status().message();
   if (!loaded.ok()) return {};
-  std::vector<void*> pointers;
-  for (Guarded& operand : operands) pointers.push_back(operand.data);
-  for (int pieces : {1, 3}) {
-    for (size_t i = arguments.size(); i < operands.size(); ++i) std::memset(operands[i].data, 0x7f, operands[i].size);
-    (*loaded)->poison();
-    (*loaded)->run(pointers, pieces);
+  for (const auto [pieces, end] : {std::pair(1, End::kBack), {3, End::kFront}, {3, End::kBack}, {1, End::kFront}}) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      operands[i].setWritable(true);
+      operands[i].place(end, end == End::kBack ? GuardedMemory::kPoison : 0x7f);
+      if (i >= arguments.size()) continue;
+      std::memcpy(operands[i].data(), contents[i].data(), contents[i].size());
+      operands[i].setWritable(false);
+    }
+    const std::string what = std::to_string(pieces) + " pieces, " + (end == End::kBack ? "back" : "front") + " guarded";
+    const std::string left = (*loaded)->runGuarded(operands, pieces, end);
+    EXPECT_EQ(left, "") << what;
+    if (!left.empty()) break;
     for (size_t i = 0; i < expected->size(); ++i) {
       const interpreter::Array& result = (*expected)[i];
-      const Guarded& operand = operands[arguments.size() + i];
+      const GuardedMemory& operand = operands[arguments.size() + i];
       const interpreter::Difference difference = interpreter::compare(
-          result, interpreter::fromBytes(result.storage->element, result.shape, {operand.data, operand.size}));
-      EXPECT_TRUE(difference.isWithin()) << "result " << i << " in " << pieces
-                                         << " pieces: " << interpreter::describe(difference, result.storage->element);
+          result, interpreter::fromBytes(result.storage->element, result.shape,
+                                         {reinterpret_cast<const char*>(operand.data()), operand.size()}));
+      EXPECT_TRUE(difference.isWithin()) << "result " << i << " in " << what << ": "
+                                         << interpreter::describe(difference, result.storage->element);
     }
   }
-  for (size_t i = 0; i < operands.size(); ++i) EXPECT_TRUE(operands[i].intact()) << "wrote outside operand " << i;
-  for (size_t i = 0; i < arguments.size(); ++i)
-    EXPECT_EQ(std::memcmp(operands[i].data, interpreter::toBytes(arguments[i]).data(), operands[i].size), 0)
-        << "argument " << i << " was overwritten";
   if (::testing::Test::HasFailure()) ADD_FAILURE() << "workload:\n" << ir;
   return built->info();
 }

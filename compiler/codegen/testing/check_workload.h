@@ -23,7 +23,8 @@ absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const Schedul
 
 /// Builds the workload for this machine, runs it on random inputs with its grids cut in several ways, and
 /// compares every result with the interpreted workload, within the bounds that its error estimates state
-/// (compiler/interpreter/element.h), and every guard byte around the results with itself.
+/// (compiler/interpreter/element.h). Operands, workspace and scratch stand between unreadable pages, at either end in
+/// turn; arguments are read-only. A kernel that leaves them is named, and the process goes on.
 /// Adds GoogleTest failures; returns what was built.
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options = {});
 

@@ -24,7 +24,7 @@ class Writer {
                                                 "elementwise", "elementwise", "rows"};
     workload_.family = kFamilies[random_() % std::size(kFamilies)];
     workload_.low = -1, workload_.high = 1;
-    element_ = pick<std::string>({"f32", "f32", "f32", "f32", "f64", "f16", "i32"});
+    element_ = pick<std::string>({"f32", "f32", "f32", "f32", "f64", "f16", "bf16", "i32"});
     Tensor result;
     if (workload_.family == "contraction") {
       result = contraction();

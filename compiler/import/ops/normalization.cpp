@@ -15,10 +15,13 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
+/// Halves in f32: what has several steps is rounded once, at the end.
+Tensor inWidest(Emitter& e, const Tensor& x) { return elementBytes(x.dtype) == 2 ? e.cast(x, v1::DATA_TYPE_F32) : x; }
+
 /// Training mode: y from the statistics of this batch, and the running mean and variance moved toward them.
 /// `aligned` is the shape in which a value per channel broadcasts against the input.
 Results normalizeBatch(Node& n, Emitter& e, double epsilon, double momentum, const Shape& aligned) {
-  const Tensor& x = n.in(0);
+  const Tensor x = inWidest(e, n.in(0));
   if (x.rank() < 2 || x.elements() == 0) {
     return n.invalid("a batch without elements per channel",
                      {.attribute = "X", .found = shapeText(x.shape), .accepted = "rank 2 or more, no empty dimension"});
@@ -42,7 +45,7 @@ Results normalizeBatch(Node& n, Emitter& e, double epsilon, double momentum, con
       return s.fma(v[0], s.constant(momentum), s.mul(v[1], s.constant(1 - momentum)));
     });
   };
-  return {{y, moved(n.in(3), mean), moved(n.in(4), variance)}};
+  return {{e.cast(y, n.in(0).dtype), moved(n.in(3), mean), moved(n.in(4), variance)}};
 }
 
 /// Inference: y = x * scale + shift per channel, where scale = gamma / sqrt(var + epsilon) and
@@ -54,7 +57,7 @@ Results lowerBatchNormalization(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool spatial, n.flag("spatial", true));
   TESSERA_ASSIGN_OR_RETURN(const bool training, n.flag("training_mode", false));
   if (!spatial) return n.unsupported("statistics per element", {.attribute = "spatial", .found = "0", .accepted = "1"});
-  const Tensor& x = n.in(0);
+  const Tensor x = inWidest(e, n.in(0));
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 1));
   const int64_t channels = x.rank() > 1 ? x.shape[1] : 1;
   bool constant = true;
@@ -73,10 +76,11 @@ Results lowerBatchNormalization(Node& n, Emitter& e) {
   if (!constant) {
     std::vector<Tensor> operands = {x};
     for (int i = 1; i < 5; ++i) operands.push_back(e.reshape(e.cast(n.in(i), x.dtype), aligned));
-    return {{e.elementwise(x.dtype, operands, [epsilon](const Scalars& s, ValueRange v) {
+    Tensor y = e.elementwise(x.dtype, operands, [epsilon](const Scalars& s, ValueRange v) {
       Value deviation = s.math<mlir::math::SqrtOp>(s.add(v[4], s.constant(epsilon)));
       return s.fma(s.div(s.sub(v[0], v[3]), deviation), v[1], v[2]);
-    })}};
+    });
+    return {{e.cast(y, n.in(0).dtype)}};
   }
   std::vector<double> scale(channels), shift(channels);
   for (int64_t c = 0; c < channels; ++c) {
@@ -85,8 +89,9 @@ Results lowerBatchNormalization(Node& n, Emitter& e) {
   }
   Tensor factor = Emitter::wrap(realConstant(x.dtype, aligned, scale));
   Tensor offset = Emitter::wrap(realConstant(x.dtype, aligned, shift));
-  return {{e.elementwise(x.dtype, {x, factor, offset},
-                         [](const Scalars& s, ValueRange v) { return s.fma(v[0], v[1], v[2]); })}};
+  Tensor y = e.elementwise(x.dtype, {x, factor, offset},
+                           [](const Scalars& s, ValueRange v) { return s.fma(v[0], v[1], v[2]); });
+  return {{e.cast(y, n.in(0).dtype)}};
 }
 
 struct SoftmaxParts {
@@ -200,9 +205,9 @@ Results lowerLayerNormalization(Node& n, Emitter& e) {
           {.attribute = i == 1 ? "Scale" : "B", .found = shapeText(n.in(i).shape), .accepted = shapeText(input.shape)});
     }
   }
-  // Statistics are computed in the stash type when it is wider than the input's.
+  // Statistics are computed in the stash type when it is wider than the input's, and never in halves.
   const bool widen = elementBytes(stash) > elementBytes(input.dtype);
-  const Tensor x = widen ? e.cast(input, stash) : input;
+  const Tensor x = inWidest(e, widen ? e.cast(input, stash) : input);
   std::vector<int64_t> dims(input.rank() - axis);
   std::iota(dims.begin(), dims.end(), axis);
   Moments m = moments(e, x, dims);
@@ -211,8 +216,9 @@ Results lowerLayerNormalization(Node& n, Emitter& e) {
   Tensor result = scaled(e, m.centered, inverse, e.cast(n.in(1), x.dtype), n.has(2) ? &bias : nullptr);
   std::vector<Tensor> results = {e.cast(result, input.dtype)};
   if (n.wants(1) || n.wants(2)) {
-    results.push_back(m.mean);
-    results.push_back(inverse);
+    const v1::DataType kept = widen ? stash : input.dtype;
+    results.push_back(e.cast(m.mean, kept));
+    results.push_back(e.cast(inverse, kept));
   }
   return results;
 }

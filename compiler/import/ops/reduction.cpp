@@ -71,10 +71,6 @@ Tensor logSumExp(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) 
 
 Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims, Reduction reduction) {
   if (reduction == Reduction::kLogSumExp) return logSumExp(e, x, dims);
-  // Sums of halves in f32: in their own type a sum of some hundred terms stands still.
-  const bool half = x.dtype == v1::DATA_TYPE_F16 || x.dtype == v1::DATA_TYPE_BF16;
-  if (half && reduction != Reduction::kMax && reduction != Reduction::kMin)
-    return e.cast(reduceKeepingDims(e, e.cast(x, v1::DATA_TYPE_F32), dims, reduction), x.dtype);
   Tensor result = accumulate(e, x, dims, reduction);
   double count = 1;
   for (int64_t dim : dims) count *= static_cast<double>(x.shape[dim]);

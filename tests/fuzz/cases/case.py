@@ -16,6 +16,10 @@ from models.builder import seeded
 
 EXTENTS = (1, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 8, 9, 13, 16, 17, 31, 32, 33, 64)
 TRIES = 60
+# What makes results as large as the data decide, and what takes them wherever they stand: the compiler refuses most others
+# behind such a value, and says which dimension it does not know.
+DATA_DECIDE = frozenset(("Compress", "NonZero", "NonMaxSuppression", "Unique"))
+TAKE_ANY_EXTENT = frozenset(("Abs", "Neg", "Cast", "Identity", "Not", "Relu", "Sign", "Ceil", "Floor", "Transpose"))
 
 
 @dataclasses.dataclass
@@ -25,6 +29,7 @@ class Value:
     type: str
     array: np.ndarray
     exact: bool = True
+    bounded: bool = False  # whether the data of a run decide an extent
 
     @property
     def shape(self):
@@ -130,8 +135,9 @@ class Case(Draw):
     def _take(self, step, arrays):
         self.steps.append(step)
         self._read.update(step.reads)
+        bounded = step.operator in DATA_DECIDE or any(self.known(name).bounded for name in step.reads)
         for (name, kind), array in zip(step.outputs, arrays):
-            self.values.append(Value(name, kind, types.stored(kind, array), step.exact))
+            self.values.append(Value(name, kind, types.stored(kind, array), step.exact, bounded))
 
     def _draw(self, first):
         """A Step of some operator, or None where what was drawn does not fit."""
@@ -153,6 +159,10 @@ class Case(Draw):
             value is None or value.exact for value in read)
         if spec.jumps and not all(value is None or value.exact for value in read) and not self.chance(0.05):
             self._forget()  # rounding alone would decide the result
+            return None
+        if any(value is not None and value.bounded for value in read) and (
+                spec.name not in TAKE_ANY_EXTENT or len(step.reads) > 1):
+            self._forget()
             return None
         return step
 

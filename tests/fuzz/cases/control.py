@@ -36,7 +36,8 @@ def closed(graph_name, nodes, inputs, outputs):
 
 @operator("If", NUMBERS, range(0, 5), since=1)
 def branch(c, x):
-    outer = [x.name, c.operand(x.type, c.pick((), (1,)), -1, 1)]
+    # Of a scalar: a branch may read this operand or not, and one shape must be that of both.
+    outer = [x.name, c.operand(x.type, c.pick((), (1,)) if x.rank else (), -1, 1)]
     graphs = {}
     for side in ("then_branch", "else_branch"):
         nodes, last = chain(c, x.type, x.name, outer)

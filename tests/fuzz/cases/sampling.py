@@ -67,7 +67,8 @@ def grid_sample(c, x):
 
 @operator("RoiAlign", ("f32",) * 3 + ("f64",), (4,), since=10)
 def roi_align(c, x):
-    """Without mode max, where the oracle takes the largest of weighted corners instead of interpolated values."""
+    """Without mode max, where the oracle takes the largest of weighted corners instead of interpolated values, and without
+    as many samples as the regions ask for, which is refused."""
     if 0 in x.shape:
         return None
     count = c.pick(1, 2, 3)
@@ -75,8 +76,9 @@ def roi_align(c, x):
     boxes = np.concatenate([corner, corner + c.random.uniform(0.5, 8, size=(count, 2))], axis=1)
     batches = c.operand("i64", (count,), 0, x.shape[0] - 1)
     attributes = {"mode": "avg", "output_height": c.pick(1, 2, 3), "output_width": c.pick(1, 2, 3),
-                  "sampling_ratio": c.pick(0, 1, 2, 3), "spatial_scale": c.pick(1.0, 0.5, 0.25)}
+                  "spatial_scale": c.pick(1.0, 0.5, 0.25)}
     attributes = {key: value for key, value in attributes.items() if c.chance(0.8)}
+    attributes["sampling_ratio"] = c.pick(1, 2, 3)
     attributes |= {"coordinate_transformation_mode": c.pick("half_pixel", "output_half_pixel")} if c.opset >= 16 else {}
     return c.node("RoiAlign", x.name, c.constant(boxes.astype("f8" if x.type == "f64" else "f4")), batches, kind=x.type,
                   **attributes)

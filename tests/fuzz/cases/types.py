@@ -14,8 +14,7 @@ ARRAYS = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.fl
           "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
           "bool": np.bool_}
 # Drawn as often as they stand here: f32 is what models are made of.
-# bf16 waits until chips without its conversions can move it in masked loads and stores; found/ has what works of it.
-FLOATS = ("f32",) * 7 + ("f16", "f16", "f64")
+FLOATS = ("f32",) * 7 + ("f16", "bf16", "f64")
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
 INTEGERS = ("i8", "u8", "i32", "i64") * 2 + ("i16", "u16", "u32", "u64")

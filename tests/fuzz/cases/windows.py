@@ -6,7 +6,7 @@ from fuzz.cases.table import operator
 from fuzz.cases.types import FLOATS
 
 IMAGES = (3, 4, 4, 4, 5)
-HEAVY = ("f32",) * 8 + ("f64", "f16")
+HEAVY = ("f32",) * 8 + ("f64", "f16", "bf16")
 
 
 def window(c, spatial, dilated=True, most=5, ceil=False):

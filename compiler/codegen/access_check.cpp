@@ -1,0 +1,144 @@
+#include "compiler/codegen/access_check.h"
+
+#include "absl/strings/str_cat.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+using SliceNumbers = llvm::SmallVector<std::pair<int64_t, int64_t>>;
+
+/// Where the buffers of one phase's scratch begin, in bytes, and where it ends.
+struct ScratchOfPhase {
+  llvm::ArrayRef<std::pair<mlir::Value, int64_t>> places;
+  int64_t bytes = 0;
+};
+
+/// Elements behind `access`.
+int64_t elementsOf(const Access& access, const ScratchOfPhase& scratch) {
+  for (const auto& [buffer, offset] : scratch.places) {
+    const int64_t bits = std::max<int64_t>(8, access.element.isIndex() ? 64 : access.element.getIntOrFloatBitWidth());
+    if (buffer == access.root) return (scratch.bytes - offset) * 8 / bits;
+  }
+  return llvm::cast<mlir::MemRefType>(access.root.getType()).getNumElements();
+}
+
+class PhaseCheck {
+ public:
+  PhaseCheck(size_t phase, const ScratchOfPhase& scratch) : phase_(phase), scratch_(scratch) {}
+
+  absl::Status nest(const Nest& nest, const TilePlan& plan, const SliceNumbers& slices, const std::string& what) const {
+    if (nest.iterations() == 0) return absl::OkStatus();
+    for (auto [s, statement] : llvm::enumerate(nest.statements)) {
+      for (auto [i, input] : llvm::enumerate(statement.inputs)) {
+        if (absl::Status status =
+                operand(nest, plan, input.access, slices, absl::StrCat(what, ", input ", i, " of statement ", s));
+            !status.ok())
+          return status;
+      }
+      for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+        if (absl::Status status =
+                operand(nest, plan, output.access, slices, absl::StrCat(what, ", output ", o, " of statement ", s));
+            !status.ok())
+          return status;
+      }
+    }
+    return copies(nest, plan, what);
+  }
+
+ private:
+  absl::Status operand(const Nest& nest, const TilePlan& plan, const Access& access, const SliceNumbers& slices,
+                       const std::string& what) const {
+    if (!access.root) return absl::OkStatus();
+    const TouchedBox box = touchedBox(access, nest.extents, plan.tile, slices);
+    const int64_t elements = elementsOf(access, scratch_);
+    if (box.first >= 0 && box.last < elements) return absl::OkStatus();
+    return failureStatus(v1::Failure::INTERNAL,
+                         absl::StrCat("a kernel would leave its memory: phase ", phase_, ", ", what,
+                                      ", walks elements ", box.first, " to ", box.last, " of a buffer of ", elements));
+  }
+
+  /// What is copied to panels block by block: the slice numbers of its nests are where the block begins.
+  absl::Status copies(const Nest& nest, const TilePlan& plan, const std::string& what) const {
+    for (const BlockCopy& copy : plan.copies) {
+      for (size_t n = 0; n < copy.nests.size(); ++n) {
+        SliceNumbers origins;
+        for (int loop : copy.moved) {
+          const int64_t extent = nest.extents[loop], block = plan.block[loop];
+          const auto* cut = llvm::find(copy.cut, loop);
+          const bool in_last = cut != copy.cut.end() && (n >> (cut - copy.cut.begin()) & 1);
+          const int64_t whole = block > 0 ? extent / block * block : 0;
+          if (block == 0) origins.emplace_back(0, extent - 1);
+          if (block > 0)
+            origins.emplace_back(in_last ? whole : 0, in_last ? whole : std::max<int64_t>(0, whole - block));
+        }
+        const std::string name = absl::StrCat(what, ", copy ", n, " of input ", copy.input);
+        if (absl::Status status = this->nest(copy.nests[n], copy.plans[n], origins, name); !status.ok()) return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  size_t phase_;
+  const ScratchOfPhase& scratch_;
+};
+
+absl::Status checkRegion(const Region& region, size_t phase) {
+  const ScratchOfPhase scratch{region.scratch, region.scratch_bytes};
+  const PhaseCheck check(phase, scratch);
+  for (auto [v, variant] : llvm::enumerate(region.variants)) {
+    SliceNumbers slices;
+    for (auto [loop, group] : llvm::enumerate(variant.group)) {
+      const Range& range = region.groups[loop][group];
+      slices.emplace_back(range.lo, std::max(range.lo, range.hi - 1));
+    }
+    for (const RegionStep& step : variant.steps) {
+      const std::string what = absl::StrCat("nest ", step.number, " of variant ", v);
+      if (absl::Status status = check.nest(step.nest, step.plan, slices, what); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TouchedBox touchedBox(const Access& access, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> tile,
+                      llvm::ArrayRef<std::pair<int64_t, int64_t>> slices) {
+  TouchedBox box{access.offset, access.offset};
+  const auto widen = [&](int64_t low, int64_t high) {
+    box.first += std::min(low, high);
+    box.last += std::max(low, high);
+  };
+  for (auto [loop, extent] : llvm::enumerate(extents)) {
+    const int64_t stride = access.strides[loop], between = access.between(static_cast<int>(loop));
+    if (between == stride) {
+      widen(0, (extent - 1) * stride);
+      continue;
+    }
+    // Panels of `width`: the last iteration, or the last one of the last whole panel.
+    const int64_t width = tile[loop];
+    const auto at = [&](int64_t i) { return i / width * width * between + i % width * stride; };
+    widen(0, std::max(at(extent - 1), extent >= width ? at(extent / width * width - 1) : 0));
+  }
+  for (size_t v = 0; v < std::min(access.slice.size(), slices.size()); ++v) {
+    widen(slices[v].first * access.slice[v], slices[v].second * access.slice[v]);
+  }
+  return box;
+}
+
+absl::Status checkAccesses(const PhaseList& list) {
+  for (auto [p, phase] : llvm::enumerate(list.phases)) {
+    const ScratchOfPhase scratch{phase.scratch, phase.scratch_bytes};
+    const PhaseCheck check(p, scratch);
+    for (size_t n = 0; n < phase.nests.size(); ++n) {
+      if (absl::Status status = check.nest(phase.nests[n], phase.plans[n], {}, absl::StrCat("nest ", n)); !status.ok())
+        return status;
+    }
+    if (!phase.region) continue;
+    if (absl::Status status = checkRegion(*phase.region, p); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,123 @@
+// Kernels that leave their memory: refused where their access functions say so, named where running them shows it.
+#include "compiler/codegen/access_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/codegen/bufferize.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/loaded_unit.h"
+#include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/workload_text.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace tessera::compiler::codegen::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Box = std::pair<int64_t, int64_t>;
+
+Box boxOf(const Access& access, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> tile = {},
+          llvm::ArrayRef<std::pair<int64_t, int64_t>> slices = {}) {
+  const TouchedBox box = touchedBox(access, extents, tile, slices);
+  return {box.first, box.last};
+}
+
+TEST(AccessCheck, BoxesAreTheLastIterations) {
+  Access access;
+  access.offset = 5;
+  access.strides = {10, 0, 1};
+  EXPECT_EQ(boxOf(access, {3, 7, 10}), Box(5, 34));
+  access.strides = {10, 0, -1};
+  EXPECT_EQ(boxOf(access, {3, 7, 6}), Box(0, 25));
+  access.strides = {10, 0, 1};
+  access.slice = {30, -2};
+  EXPECT_EQ(boxOf(access, {3, 1, 10}, {}, {{1, 4}, {0, 2}}), Box(5 + 30 - 4, 34 + 120));
+}
+
+TEST(AccessCheck, PanelsEndWithTheirLastTile) {
+  Access access;  // [ceil(n / 4)][k][4]
+  access.strides = {1, 4};
+  access.panel = {7, 4};  // k = 7
+  EXPECT_EQ(boxOf(access, {12, 7}, {4, 1}), Box(0, 3 * 7 * 4 - 1));
+  // Of the third panel two columns are read: its last row ends two short.
+  EXPECT_EQ(boxOf(access, {10, 7}, {4, 1}), Box(0, 3 * 7 * 4 - 1 - 2));
+  EXPECT_EQ(boxOf(access, {3, 7}, {4, 1}), Box(0, 7 * 4 - 1 - 1));
+}
+
+class BrokenNests : public ::testing::Test {
+ protected:
+  BrokenNests() {
+    mlir::DialectRegistry registry;
+    registerCodegenDialects(registry);
+    context_.appendDialectRegistry(registry);
+    context_.loadAllAvailableDialects();
+    mlir::OpBuilder builder(&context_);
+    module_ = mlir::ModuleOp::create(builder.getUnknownLoc());
+    builder.setInsertionPointToEnd(module_->getBody());
+    auto type = mlir::MemRefType::get({10, 10}, builder.getF32Type());
+    auto func = mlir::func::FuncOp::create(builder, builder.getUnknownLoc(), "w", builder.getFunctionType({type}, {}));
+    buffer_ = func.addEntryBlock()->getArgument(0);
+  }
+  /// Of a nest of 10 x 10 iterations that walks the buffer of 10 x 10.
+  absl::Status check(int64_t offset, llvm::ArrayRef<int64_t> strides, bool output = false) {
+    Operand operand;
+    operand.access.root = buffer_;
+    operand.access.element = mlir::Float32Type::get(&context_);
+    operand.access.offset = offset;
+    operand.access.strides.assign(strides.begin(), strides.end());
+    Statement statement;
+    (output ? statement.outputs : statement.inputs).push_back(operand);
+    Phase phase;
+    Nest nest;
+    nest.extents = {10, 10};
+    nest.reduction = {false, false};
+    nest.statements = {statement};
+    phase.nests.push_back(nest);
+    phase.plans.emplace_back();
+    phase.plans[0].tile = {1, 1};
+    PhaseList list;
+    list.phases.push_back(phase);
+    return checkAccesses(list);
+  }
+  mlir::MLIRContext context_{mlir::MLIRContext::Threading::DISABLED};
+  mlir::OwningOpRef<mlir::ModuleOp> module_;
+  mlir::Value buffer_;
+};
+
+TEST_F(BrokenNests, AreNamedWithTheirBox) {
+  EXPECT_TRUE(check(0, {10, 1}).ok());
+  EXPECT_TRUE(check(99, {-10, -1}).ok());
+  EXPECT_THAT(std::string(check(1, {10, 1}).message()),
+              HasSubstr("phase 0, nest 0, input 0 of statement 0, walks elements 1 to 100 of a buffer of 100"));
+  EXPECT_THAT(std::string(check(98, {-10, -1}, true).message()),
+              HasSubstr("output 0 of statement 0, walks elements -1 to 98 of a buffer of 100"));
+}
+
+/// A kernel that wants 100 elements, and gets what is missing of them cut off.
+std::string leftMemory(int64_t argument_bytes, int64_t result_bytes, GuardedMemory::End end) {
+  WorkloadText text;
+  const Tensor x = text.argument({10, 10});
+  const Tensor y = text.generic({x}, {"d0, d1", "d0, d1"}, text.empty({10, 10}), 2, "", "%r = math.absf %i0 : f32");
+  auto built = buildByDefault(hostUnit(text.finish({y})));
+  EXPECT_TRUE(built.ok()) << built.status().message();
+  auto loaded = LoadedUnit::load(*built);
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  std::vector<GuardedMemory> operands(2);
+  EXPECT_TRUE(operands[0].allocate(argument_bytes, 4) && operands[1].allocate(result_bytes, 4));
+  for (GuardedMemory& operand : operands) operand.place(end);
+  return (*loaded)->runGuarded(operands, 1, end);
+}
+
+TEST(GuardedUnit, NamesThePhaseThatLeavesItsMemory) {
+  EXPECT_EQ(leftMemory(400, 400, GuardedMemory::End::kBack), "");
+  EXPECT_EQ(leftMemory(400, 400, GuardedMemory::End::kFront), "");
+  EXPECT_THAT(leftMemory(396, 400, GuardedMemory::End::kBack), HasSubstr("SIGSEGV in kernel unit_p0"));
+  EXPECT_THAT(leftMemory(396, 400, GuardedMemory::End::kBack), HasSubstr("behind operand 0 of 396 bytes"));
+  EXPECT_THAT(leftMemory(400, 396, GuardedMemory::End::kBack), HasSubstr("behind operand 1 of 396 bytes"));
+  EXPECT_THAT(leftMemory(400, 396, GuardedMemory::End::kFront), HasSubstr("unit_p0 wrote 1 bytes behind operand 1"));
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen::testing

@@ -1,0 +1,12 @@
+// What libtessera_rt needs of zlib, so that no zlib for AArch64 has to be installed: CRC-32 as RFC 1952 defines it, bit
+// by bit. For small artifacts.
+#include <zlib.h>
+
+uLong crc32_z(uLong crc, const Bytef* data, z_size_t size) {
+  uLong rest = crc ^ 0xffffffff;
+  for (z_size_t i = 0; i < size; ++i) {
+    rest ^= data[i];
+    for (int bit = 0; bit < 8; ++bit) rest = rest & 1 ? rest >> 1 ^ 0xedb88320 : rest >> 1;
+  }
+  return rest ^ 0xffffffff;
+}
