@@ -34,6 +34,10 @@ struct Limits {
   static constexpr int kMaxFilterLength = 4096;
   static constexpr int kMaxWorkerIdLength = 128;
   static constexpr int kMaxTroubleLength = 1024;
+  static constexpr int kLeaseSecretBytes = 16;
+  static constexpr int kMaxOutputFiles = 100'000;
+  static constexpr int kMaxFailureTextBytes = 64 << 10;  ///< of each of a failure's texts
+  static constexpr int kMaxKernels = 100'000;            ///< of a profile
   static constexpr int kMaxClientLength = 128;
   static constexpr int kMaxSlots = 1024;
   static constexpr int kMaxOperators = 10'000;

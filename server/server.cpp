@@ -57,7 +57,7 @@ class GrpcServer : public Server {
         target_service_(targets_, control_),
         records_(store, control_),
         operator_service_(operators_, control_),
-        workers_(scheduler_, operators_, control_),
+        workers_(scheduler_, operators_, control_, options_.limits),
         fleet_(scheduler_, store, control_) {}
 
   ~GrpcServer() override { stop(0); }

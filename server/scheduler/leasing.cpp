@@ -63,6 +63,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lea
   task.set_end_time_us(0);
   task.set_run_start_us(0);
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+  task.set_lease_secret(step.ids.secret());
   TESSERA_TRY(step.tx.putTask(task));
   TESSERA_TRY(step.tx.turnServed(task.priority(), task.turn()));
   worker.add_task_ids(task.id());
@@ -73,6 +74,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lea
   lease.set_task_id(task.id());
   lease.set_job_id(actions.empty() ? "" : actions.front().job_id());
   lease.set_fencing_token(task.fencing_token());
+  lease.set_secret(task.lease_secret());
   lease.set_attempt(task.attempt());
   lease.set_lease_us(step.rules.lease_us);
   *lease.mutable_task() = task.spec();
@@ -81,7 +83,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lea
 
 /// What to tell a worker that says it runs this task under this token.
 v1::HeartbeatResponse::Verdict verdictFor(const absl::StatusOr<v1::Task>& task, const v1::HeartbeatRequest& request) {
-  if (!task.ok() || task->fencing_token() != request.fencing_token() || task->worker_id() != request.worker_id()) {
+  if (!task.ok() || !showsNewestLease(*task, request)) {
     return v1::HeartbeatResponse::ABORT_LOST;
   }
   switch (task->state()) {

@@ -93,6 +93,7 @@ void LeaseCall::giveBack() {
   report.set_worker_id(request_.worker_id());
   report.set_task_id(response_->lease().task_id());
   report.set_fencing_token(response_->lease().fencing_token());
+  report.set_secret(response_->lease().secret());
   report.mutable_result()->mutable_failure()->set_reason(v1::Failure::CANCELLED);
   report.mutable_result()->mutable_failure()->set_message("the worker left before it got the task");
   if (const absl::Status status = scheduler_.reportTask(report); !status.ok()) {

@@ -27,6 +27,7 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
                                                    const v1::HeartbeatRequest* request,
                                                    v1::HeartbeatResponse* response) {
   return answer(context, executor_, [this, request, response]() -> absl::Status {
+    TESSERA_TRY(checkHeartbeat(*request));
     TESSERA_ASSIGN(*response, scheduler_.heartbeat(*request));
     return absl::OkStatus();
   });
@@ -35,7 +36,10 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* WorkerService::ReportTask(grpc::CallbackServerContext* context,
                                                     const v1::ReportTaskRequest* request,
                                                     v1::ReportTaskResponse* response) {
-  return answer(context, executor_, [this, request]() { return scheduler_.reportTask(*request); });
+  return answer(context, executor_, [this, request]() -> absl::Status {
+    TESSERA_TRY(checkReport(*request, limits_));
+    return scheduler_.reportTask(*request);
+  });
 }
 
 }  // namespace tessera::server

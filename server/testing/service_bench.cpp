@@ -208,6 +208,7 @@ void FakeWorkerLoop::work(const v1::Lease& lease) {
   report.set_worker_id(id_);
   report.set_task_id(lease.task_id());
   report.set_fencing_token(lease.fencing_token());
+  report.set_secret(lease.secret());
   *report.mutable_result() = work.run(lease.task());
   while (!stopping_) {
     grpc::ClientContext context;
