@@ -20,6 +20,7 @@ enum ExitCode {
   kExitUnreachable = 8,   ///< no server answers, or no worker of its can do this
   kExitIncompatible = 9,  ///< the artifact cannot run on this host
   kExitCrashed = 10,      ///< the task crashed or ran out of memory; a reproducer is kept
+  kExitForbidden = 11,    ///< the server does not know who calls, or does not let them do that
 };
 
 enum class Fault {

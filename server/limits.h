@@ -5,6 +5,10 @@
 
 namespace tessera::server {
 
+/// Workers that the server itself started: their names, which nobody else can take, and whose credential they show.
+inline constexpr char kLocalWorkerPrefix[] = "local-";
+inline constexpr char kLocalWorkers[] = "this server's workers";
+
 /// What a request may ask for. Everything past a limit is answered with INVALID_ARGUMENT that names the
 /// field and the accepted range.
 struct Limits {
@@ -30,11 +34,17 @@ struct Limits {
   static constexpr int kMaxLocationLength = 1024;
   static constexpr int kMaxThreads = 1024;
   static constexpr int kMaxRepeat = 100'000;
-  static constexpr int kMaxPriority = 1000;
+  static constexpr int kMaxPriority = 1000;     ///< of an operator's jobs ...
+  static constexpr int kMaxClientPriority = 0;  ///< ... and of everybody else's, who may only step back
+  static constexpr int64_t kMaxTokenLifetimeUs = int64_t{10} * 366 * 24 * 3600 * 1'000'000;
   static constexpr int64_t kMaxTimeoutUs = int64_t{7} * 24 * 3600 * 1'000'000;  ///< a week
   static constexpr int kMaxFilterLength = 4096;
   static constexpr int kMaxWorkerIdLength = 128;
   static constexpr int kMaxTroubleLength = 1024;
+  static constexpr int kLeaseSecretBytes = 16;
+  static constexpr int kMaxOutputFiles = 100'000;
+  static constexpr int kMaxFailureTextBytes = 64 << 10;  ///< of each of a failure's texts
+  static constexpr int kMaxKernels = 100'000;            ///< of a profile
   static constexpr int kMaxClientLength = 128;
   static constexpr int kMaxSlots = 1024;
   static constexpr int kMaxOperators = 10'000;

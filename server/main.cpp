@@ -3,6 +3,7 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,12 +12,16 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/log_format.h"
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
+#include "server/access/exposure.h"
 #include "server/server.h"
 #include "server/status_macros.h"
 #include "server/supervisor/supervisor.h"
@@ -39,6 +44,14 @@ constexpr int kCallGraceMs = 300;
 struct Flags {
   std::string data_dir = "tessera-data";
   std::vector<std::string> listen = {"127.0.0.1:7400"};
+  std::vector<std::string> worker_listen;
+  std::string tls_certificate, tls_key, tls_client_authority;
+  bool need_certificate = false;
+  bool need_credential = false;
+  bool insecure = false;
+  int max_calls = GatePolicy().max_calls;
+  int max_calls_of_one = GatePolicy().max_calls_of_one;
+  uint64_t max_held_bytes = static_cast<uint64_t>(GatePolicy().max_held_bytes);
   int workers = 1;
   std::string worker_binary;
   std::vector<std::string> worker_arguments;
@@ -63,6 +76,28 @@ void addFlags(CLI::App& app, Flags& flags) {
                                                  ", LLVM ", llvmVersion(), ")"));
   app.add_option("--data-dir", flags.data_dir, "Database and blobs; made when absent")->capture_default_str();
   app.add_option("--listen", flags.listen, "host:port (port 0: any free one) or unix:/path; may be repeated")
+      ->capture_default_str();
+  app.add_option("--worker-listen", flags.worker_listen,
+                 "The same, where workers of other machines come in, each with a token; may be repeated");
+  app.add_option("--tls-cert", flags.tls_certificate, "Talk TLS: this server's certificates (PEM)")
+      ->check(CLI::ExistingFile);
+  app.add_option("--tls-key", flags.tls_key, "Their private key (PEM)")->check(CLI::ExistingFile);
+  app.add_option("--tls-client-ca", flags.tls_client_authority,
+                 "Who calls may show a certificate of this authority (PEM) instead of a token")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--require-certificates", flags.need_certificate, "Turn away who shows none, whatever token they have");
+  app.add_flag("--require-tokens", flags.need_credential,
+               "Let nobody in without a token or certificate; so it is anyway where --listen is more than loopback");
+  app.add_flag("--insecure-let-anyone-in", flags.insecure,
+               "Serve others than this machine in plain text, and let in whoever calls");
+  app.add_option("--max-calls", flags.max_calls, "Calls in progress at a time, of all callers")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--max-calls-of-one", flags.max_calls_of_one, "The same, of one token or, without, one machine")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--max-held-bytes", flags.max_held_bytes, "What requests may hold while they wait, all together")
+      ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("--workers", flags.workers, "Local workers to run; 0 for none")
       ->check(CLI::Range(0, 1024))
@@ -126,15 +161,62 @@ absl::Status setUpLog(const Flags& flags) {
   }
   auto log = std::make_shared<spdlog::logger>("tesserad", sinks.begin(), sinks.end());
   log->set_level(spdlog::level::from_str(flags.log_level));
+  log->set_formatter(logFormat(true));
   log->flush_on(spdlog::level::warn);
   spdlog::set_default_logger(log);
   spdlog::flush_every(std::chrono::seconds(1));
   return absl::OkStatus();
 }
 
-ServerOptions serverOptions(const Flags& flags) {
+absl::StatusOr<std::string> contentOf(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  return content.empty() ? absl::StatusOr<std::string>(absl::InvalidArgumentError(absl::StrCat("cannot read ", path)))
+                         : content;
+}
+
+absl::StatusOr<std::optional<Tls>> tlsOf(const Flags& flags) {
+  if (flags.tls_certificate.empty() != flags.tls_key.empty()) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key belong together");
+  }
+  const bool asks = !flags.tls_client_authority.empty();
+  if (flags.tls_certificate.empty() ? asks || flags.need_certificate : flags.need_certificate && !asks) {
+    return absl::InvalidArgumentError(
+        "--require-certificates needs --tls-client-ca, and that --tls-cert and --tls-key");
+  }
+  if (flags.tls_certificate.empty()) {
+    return std::nullopt;
+  }
+  Tls tls;
+  TESSERA_ASSIGN(tls.certificate, contentOf(flags.tls_certificate));
+  TESSERA_ASSIGN(tls.private_key, contentOf(flags.tls_key));
+  if (asks) {
+    TESSERA_ASSIGN(tls.client_authority, contentOf(flags.tls_client_authority));
+  }
+  tls.need_certificate = flags.need_certificate;
+  return tls;
+}
+
+/// In the data folder, whose owner alone may come in; a socket's path has a bound, and then any free port will do: a
+/// token is asked for here or there.
+std::string privateAddress(const fs::path& data) {
+  constexpr size_t kMaxSocketPath = 107;
+  const std::string path = fs::absolute(data / "private.sock").string();
+  return path.size() > kMaxSocketPath ? "127.0.0.1:0" : absl::StrCat("unix:", path);
+}
+
+absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   ServerOptions options;
   options.listen = flags.listen;
+  options.worker_listen = flags.worker_listen;
+  options.private_listen = privateAddress(flags.data_dir);
+  TESSERA_ASSIGN(options.tls, tlsOf(flags));
+  const Exposure exposure{flags.listen, flags.worker_listen, options.tls.has_value(), flags.insecure};
+  TESSERA_TRY(checkExposure(exposure));
+  options.gate.strangers = letsStrangersIn(exposure) && !flags.need_credential ? v1::CLIENT : v1::ROLE_UNSPECIFIED;
+  options.gate.max_calls = flags.max_calls;
+  options.gate.max_calls_of_one = flags.max_calls_of_one;
+  options.gate.max_held_bytes = static_cast<int64_t>(flags.max_held_bytes);
   options.limits.max_model_bytes = static_cast<int64_t>(flags.max_model_bytes);
   options.limits.max_blob_bytes = static_cast<int64_t>(flags.max_blob_bytes);
   options.rules.lease_us = static_cast<int64_t>(flags.lease_s * 1e6);
@@ -147,15 +229,16 @@ ServerOptions serverOptions(const Flags& flags) {
   return options;
 }
 
-SupervisorOptions supervisorOptions(const Flags& flags, const std::string& address) {
+SupervisorOptions supervisorOptions(const Flags& flags, const Server& server) {
   SupervisorOptions options;
+  options.credential = server.workerToken();
   options.workers = flags.workers;
   options.binary = flags.worker_binary;
   if (options.binary.empty()) {
     options.binary = (fs::read_symlink("/proc/self/exe").parent_path() / "tessera-worker").string();
   }
   options.arguments = {"--server",
-                       address,
+                       server.privateAddress(),
                        "--log-level",
                        flags.log_level,
                        "--die-with-parent",
@@ -177,7 +260,7 @@ std::string reachable(const std::string& address) {
   return address;
 }
 
-/// Written whole and then renamed: whoever waits for the file never reads half an address.
+/// Written whole and then renamed: whoever waits for the file never reads half a line.
 absl::Status announce(const fs::path& file, const std::string& address) {
   const fs::path fresh = file.string() + ".new";
   std::ofstream(fresh) << address << "\n";
@@ -213,6 +296,11 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot make ", flags.data_dir));
   }
+  fs::permissions(data, fs::perms::owner_all, error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot keep others out of ", flags.data_dir));
+  }
+  TESSERA_ASSIGN(const ServerOptions options, serverOptions(flags));
   TESSERA_ASSIGN(auto store, storage::openSqliteStore((data / "tessera.db").string()));
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
@@ -221,16 +309,24 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   const fs::path address_file = data / "tesserad.addr";
   fs::remove(address_file, error);
 
-  TESSERA_ASSIGN(const auto server, Server::start(*store, *blobs, serverOptions(flags)));
+  TESSERA_ASSIGN(const auto server, Server::start(*store, *blobs, options));
   for (const std::string& address : server->addresses()) {
-    spdlog::info("listening on {}", address);
+    spdlog::info("listening on {} ({}, {})", address, options.tls ? "TLS" : "plain text",
+                 options.gate.strangers == v1::ROLE_UNSPECIFIED ? "who calls shows a credential"
+                                                                : "anyone is let in as a client");
+  }
+  for (const std::string& address : server->workerAddresses()) {
+    spdlog::info("listening on {} for workers", address);
   }
   const std::string address = reachable(server->addresses().front());
-  Supervisor supervisor(supervisorOptions(flags, address), [&](const std::string& worker_id) {
+  Supervisor supervisor(supervisorOptions(flags, *server), [&](const std::string& worker_id) {
     if (const absl::Status status = server->scheduler().workerGone(worker_id); !status.ok()) {
       spdlog::error("worker {}: {}", worker_id, std::string(status.message()));
     }
   });
+  // What the operator on this machine needs (`tessera --operator-of`): whoever may read this folder is one.
+  TESSERA_TRY(announce(data / "operator.token", server->operatorToken()));
+  TESSERA_TRY(announce(data / "operator.addr", server->privateAddress()));
   TESSERA_TRY(announce(address_file, address));
   std::printf("tesserad ready on %s\n", address.c_str());
   std::fflush(stdout);
@@ -264,6 +360,7 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  umask(0077);  // models and artifacts are their owners'
 
   Flags flags;
   CLI::App app("The Tessera service: takes jobs, keeps what they made, gives work to workers.", "tesserad");

@@ -3,6 +3,7 @@
 #include <set>
 #include <type_traits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
 #include "server/status_macros.h"
@@ -113,6 +114,36 @@ absl::Status checkFixedInputs(const v1::CompileSpec& spec, const Limits& limits)
   return checkRange("compile.fixed_inputs (bytes of all)", bytes, 0, Limits::kMaxAllFixedInputBytes);
 }
 
+/// What heartbeats and reports say about the lease they are of.
+template <typename Request>
+absl::Status checkLease(const Request& request) {
+  TESSERA_TRY(checkText("worker_id", request.worker_id(), Limits::kMaxWorkerIdLength, false));
+  TESSERA_TRY(checkText("task_id", request.task_id(), Limits::kMaxNameLength, false));
+  TESSERA_TRY(checkRange("fencing_token", request.fencing_token(), 1, INT64_MAX));
+  return checkRange("secret (bytes)", static_cast<int64_t>(request.secret().size()), Limits::kLeaseSecretBytes,
+                    Limits::kLeaseSecretBytes);
+}
+
+absl::Status checkFileName(const std::string& field, std::string_view name) {
+  TESSERA_TRY(checkText(field, name, Limits::kMaxNameLength, false));
+  for (const char c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') {
+      return fieldError(field, absl::StrCat("the character '", std::string(1, c), "'"), "[A-Za-z0-9._-]+");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status checkFailure(const v1::Failure& failure) {
+  TESSERA_TRY(checkRange("result.failure.reason", failure.reason(), 0, v1::Failure::Reason_MAX));
+  for (const std::string* text : {&failure.message(), &failure.node(), &failure.op_type(), &failure.attribute(),
+                                  &failure.found(), &failure.accepted(), &failure.fix()}) {
+    TESSERA_TRY(checkRange("result.failure (bytes of a text)", static_cast<int64_t>(text->size()), 0,
+                           Limits::kMaxFailureTextBytes));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status fieldError(std::string_view field, std::string_view found, std::string_view accepted,
@@ -218,6 +249,37 @@ absl::Status checkWorker(const v1::RegisterWorkerRequest& request) {
     TESSERA_TRY(checkText("operators.family", info.family(), Limits::kMaxNameLength, true));
   }
   return checkText("compiler_version", request.compiler_version(), Limits::kMaxNameLength, false);
+}
+
+absl::Status checkHeartbeat(const v1::HeartbeatRequest& request) {
+  TESSERA_TRY(checkLease(request));
+  TESSERA_TRY(checkRange("run_us", request.run_us(), 0, Limits::kMaxTimeoutUs));
+  TESSERA_TRY(checkText("progress.phase", request.progress().phase(), Limits::kMaxNameLength, true));
+  TESSERA_TRY(checkText("progress.detail", request.progress().detail(), Limits::kMaxLocationLength, true));
+  TESSERA_TRY(checkRange("progress.total", request.progress().total(), 0, INT32_MAX));
+  return checkRange("progress.done", request.progress().done(), 0, INT32_MAX);
+}
+
+absl::Status checkReport(const v1::ReportTaskRequest& request, const Limits& limits) {
+  TESSERA_TRY(checkLease(request));
+  const v1::TaskResult& result = request.result();
+  if (result.has_failure()) {
+    TESSERA_TRY(checkFailure(result.failure()));
+  }
+  TESSERA_TRY(checkRange("result.files (count)", result.files_size(), 0, Limits::kMaxOutputFiles));
+  for (int i = 0; i < result.files_size(); ++i) {
+    const v1::OutputFile& file = result.files(i);
+    const std::string field = absl::StrCat("result.files[", i, "]");
+    TESSERA_TRY(checkFileName(absl::StrCat(field, ".name"), file.name()));
+    TESSERA_TRY(checkDigest(absl::StrCat(field, ".digest"), file.digest(), limits.max_blob_bytes));
+  }
+  TESSERA_TRY(checkRange("result.plan.units (count)", result.plan().units_size(), 0, Limits::kMaxOutputFiles));
+  TESSERA_TRY(checkRange("result.execute.outputs (count)", result.execute().outputs_size(), 0, Limits::kMaxTensors));
+  for (int i = 0; i < result.execute().outputs_size(); ++i) {
+    TESSERA_TRY(
+        checkTensor(absl::StrCat("result.execute.outputs[", i, "]"), result.execute().outputs(i), false, limits));
+  }
+  return checkRange("result.profile.kernels (count)", result.profile().kernels_size(), 0, Limits::kMaxKernels);
 }
 
 }  // namespace tessera::server

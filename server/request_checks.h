@@ -28,6 +28,9 @@ absl::Status checkSha256(std::string_view field, std::string_view sha256);
 absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& limits);
 absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits);
 absl::Status checkWorker(const v1::RegisterWorkerRequest& request);
+absl::Status checkHeartbeat(const v1::HeartbeatRequest& request);
+/// A worker's results are no more trusted than a client's requests: names, digests and counts within their bounds.
+absl::Status checkReport(const v1::ReportTaskRequest& request, const Limits& limits);
 
 /// The list fields of a request with a page: sizes here, the filter's grammar in the store.
 template <typename Request>

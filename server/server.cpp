@@ -1,44 +1,45 @@
 #include "server/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/resource_quota.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/version/version.h"
+#include "server/access/token_book.h"
 #include "server/executor.h"
+#include "server/front.h"
 #include "server/operator_catalog.h"
-#include "server/services/artifact_service.h"
-#include "server/services/blob_service.h"
-#include "server/services/execution_service.h"
-#include "server/services/fleet_service.h"
-#include "server/services/job_service.h"
-#include "server/services/operator_service.h"
-#include "server/services/record_service.h"
-#include "server/services/target_service.h"
-#include "server/services/worker_service.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
 
 constexpr auto kSweepInterval = std::chrono::milliseconds(200);
-/// What gRPC may hold in its buffers for all calls together.
-constexpr size_t kTransportMemory = size_t{512} << 20;
 
 Rules completed(Rules rules) {
   if (rules.compiler_version.empty()) {
     rules.compiler_version = compilerVersion();
   }
   return rules;
+}
+
+std::shared_ptr<grpc::ServerCredentials> credentialsOf(const std::optional<Tls>& tls) {
+  if (!tls) {
+    return grpc::InsecureServerCredentials();
+  }
+  grpc::SslServerCredentialsOptions options(tls->client_authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                            : tls->need_certificate
+                                                ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                                : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_key_cert_pairs.push_back({tls->private_key, tls->certificate});
+  options.pem_root_certs = tls->client_authority;
+  return grpc::SslServerCredentials(options);
 }
 
 class GrpcServer : public Server {
@@ -50,66 +51,39 @@ class GrpcServer : public Server {
         blob_io_(options.blob_threads),
         targets_(store),
         scheduler_(store, blobs, clock_, ids_, completed(options.rules)),
-        jobs_(scheduler_, store, targets_, control_, options_.limits),
-        blob_service_(store, blobs, blob_io_, options_.limits),
-        artifacts_(store, control_),
-        execution_(scheduler_, store, control_, options_.limits),
-        target_service_(targets_, control_),
-        records_(store, control_),
-        operator_service_(operators_, control_),
-        workers_(scheduler_, operators_, control_),
-        fleet_(scheduler_, store, control_) {}
+        tokens_(store, clock_, ids_),
+        backend_{store, blobs, scheduler_, targets_, operators_, tokens_, control_, blob_io_, options_.limits},
+        clients_(backend_, Front::For::kClients, options.gate),
+        insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)) {}
 
   ~GrpcServer() override { stop(0); }
 
   absl::Status open() {
     TESSERA_TRY(targets_.storeBuiltins());
-    TESSERA_TRY(scheduler_.recover(options_.local_worker_prefix));
-    grpc::EnableDefaultHealthCheckService(true);
-    static const bool reflection = [] {
-      grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-      return true;
-    }();
-    (void)reflection;
-    grpc::ServerBuilder builder;
-    std::vector<int> ports(options_.listen.size(), 0);
-    for (size_t i = 0; i < options_.listen.size(); ++i) {
-      builder.AddListeningPort(options_.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
-    }
-    builder.SetMaxReceiveMessageSize(options_.limits.max_message_bytes);
-    builder.SetMaxSendMessageSize(-1);
-    // Two servers on one port would share its clients; the second must fail instead.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    // A worker on a dead machine is noticed by its lease; idle connections of clients stay.
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
-    builder.SetResourceQuota(grpc::ResourceQuota("tesserad").Resize(kTransportMemory));
-    grpc::Service* const services[] = {&jobs_,    &blob_service_,     &artifacts_, &execution_, &target_service_,
-                                       &records_, &operator_service_, &workers_,   &fleet_};
-    for (grpc::Service* service : services) {
-      builder.RegisterService(service);
-    }
-    server_ = builder.BuildAndStart();
-    for (size_t i = 0; i < ports.size(); ++i) {
-      if (server_ == nullptr || ports[i] == 0) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("cannot listen on ", options_.listen[i], "; is the address right and the port free?"));
-      }
-      addresses_.push_back(withPort(options_.listen[i], ports[i]));
-    }
+    TESSERA_TRY(tokens_.load());
+    worker_token_ = tokens_.issueForThisProcess(kLocalWorkers, v1::WORKER);
+    operator_token_ = tokens_.issueForThisProcess("this machine's operator", v1::OPERATOR);
+    TESSERA_TRY(scheduler_.recover(kLocalWorkerPrefix));
+    TESSERA_TRY(openFront(clients_, {}, options_.listen, addresses_));
+    std::vector<std::string> inside;
+    TESSERA_TRY(openFront(insiders_, options_.private_listen, options_.worker_listen, inside));
+    private_address_ = inside.front();
+    worker_addresses_.assign(inside.begin() + 1, inside.end());
     sweeper_ = std::thread([this] { sweepUntilStopped(); });
     return absl::OkStatus();
   }
 
   const std::vector<std::string>& addresses() const override { return addresses_; }
+  const std::vector<std::string>& workerAddresses() const override { return worker_addresses_; }
+  const std::string& privateAddress() const override { return private_address_; }
+  const std::string& workerToken() const override { return worker_token_; }
+  const std::string& operatorToken() const override { return operator_token_; }
   Scheduler& scheduler() override { return scheduler_; }
 
   void drain() override {
     scheduler_.setDraining(true);
-    if (server_ != nullptr) {
-      server_->GetHealthCheckService()->SetServingStatus(false);
-    }
+    clients_.leave();
+    insiders_.leave();
   }
 
   bool busy() override {
@@ -123,11 +97,8 @@ class GrpcServer : public Server {
   }
 
   void stop(int grace_ms) override {
-    if (server_ != nullptr) {
-      server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));
-      server_->Wait();
-      server_.reset();
-    }
+    clients_.stop(grace_ms);
+    insiders_.stop(grace_ms);
     // What the last calls left behind still uses the scheduler.
     control_.stop();
     blob_io_.stop();
@@ -142,13 +113,27 @@ class GrpcServer : public Server {
   }
 
  private:
-  /// "host:0" with the port the kernel chose; a Unix path as it is.
-  static std::string withPort(const std::string& address, int port) {
-    const size_t colon = address.rfind(':');
-    if (absl::StartsWith(address, "unix:") || colon == std::string::npos) {
-      return address;
+  static GatePolicy withoutStrangers(GatePolicy policy) {
+    policy.strangers = v1::ROLE_UNSPECIFIED;
+    return policy;
+  }
+
+  /// `plain`: an address of this machine without TLS, before the others; empty: none.
+  absl::Status openFront(Front& front, const std::string& plain, const std::vector<std::string>& listen,
+                         std::vector<std::string>& opened) const {
+    std::vector<Front::Address> addresses;
+    if (!plain.empty()) {
+      addresses.push_back({plain, credentialsOf(std::nullopt)});
     }
-    return absl::StrCat(address.substr(0, colon), ":", port);
+    for (const std::string& address : listen) {
+      // Nobody but this machine hears what passes a Unix socket.
+      addresses.push_back({address, credentialsOf(absl::StartsWith(address, "unix:") ? std::nullopt : options_.tls)});
+    }
+    TESSERA_TRY(front.open(addresses));
+    for (const Front::Address& address : addresses) {
+      opened.push_back(address.listen);
+    }
+    return absl::OkStatus();
   }
 
   void sweepUntilStopped() {
@@ -170,18 +155,13 @@ class GrpcServer : public Server {
   Executor blob_io_;
   TargetCatalog targets_;
   Scheduler scheduler_;
-  JobService jobs_;
-  BlobService blob_service_;
-  ArtifactService artifacts_;
-  ExecutionService execution_;
-  TargetService target_service_;
-  RecordService records_;
+  TokenBook tokens_;
   OperatorCatalog operators_;
-  OperatorService operator_service_;
-  WorkerService workers_;
-  FleetService fleet_;
-  std::unique_ptr<grpc::Server> server_;
-  std::vector<std::string> addresses_;
+  const Backend backend_;
+  Front clients_;
+  Front insiders_;  ///< workers, and the operator on this machine
+  std::vector<std::string> addresses_, worker_addresses_;
+  std::string private_address_, worker_token_, operator_token_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;

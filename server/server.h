@@ -1,25 +1,40 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/access/gate.h"
 #include "server/limits.h"
 #include "server/scheduler/clock.h"
 #include "server/scheduler/scheduler.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
+#include "tessera/v1/admin_service.pb.h"
 
 namespace tessera::server {
 
+/// What a listener shows and asks for, as PEM text.
+struct Tls {
+  std::string certificate, private_key;
+  std::string client_authority;   ///< who vouches for clients' certificates; empty: they are asked for none
+  bool need_certificate = false;  ///< a client without one is turned away, whatever token it has
+};
+
 struct ServerOptions {
   std::vector<std::string> listen = {"127.0.0.1:7400"};  ///< host:port (port 0: any free one) or unix:/path
+  std::vector<std::string> worker_listen;                ///< the same, for workers: each shows a credential
+  /// Where the server's own workers and this machine's operator come in, in plain text.
+  std::string private_listen = "127.0.0.1:0";
+  std::optional<Tls> tls;  ///< of all but Unix sockets and the private address
+  /// Of `listen`; elsewhere a credential is always asked for.
+  GatePolicy gate{.strangers = v1::CLIENT};
   Limits limits;
   Rules rules;               ///< compiler_version empty: this build's
   int control_threads = 16;  ///< transactions; several share a commit
   int blob_threads = 4;      ///< reading and writing blobs
-  std::string local_worker_prefix = "local-";
 };
 
 /// The service without its processes: scheduler, gRPC services, health, reflection and the sweep, over a
@@ -33,6 +48,11 @@ class Server {
 
   /// Where it listens, ports filled in, in the order of `listen`.
   virtual const std::vector<std::string>& addresses() const = 0;
+  virtual const std::vector<std::string>& workerAddresses() const = 0;  ///< likewise of `worker_listen`
+  virtual const std::string& privateAddress() const = 0;
+  /// Tokens of this process alone, for its own workers and for whoever may read its data folder.
+  virtual const std::string& workerToken() const = 0;
+  virtual const std::string& operatorToken() const = 0;
   virtual Scheduler& scheduler() = 0;
 
   /// Gives no more tasks away, answers "not serving" to health checks, and goes on with all else.

@@ -85,7 +85,7 @@ class SystemFiles : public FileSystem {
     return unlink(path.c_str()) == 0 ? absl::OkStatus() : fileError("remove", path, errno);
   }
   absl::Status makeFolder(const std::string& path) override {
-    return mkdir(path.c_str(), 0750) == 0 || errno == EEXIST ? absl::OkStatus() : fileError("make", path, errno);
+    return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST ? absl::OkStatus() : fileError("make", path, errno);
   }
   absl::Status syncFolder(const std::string& path) override {
     absl::StatusOr<std::unique_ptr<File>> folder = openWith(path, O_RDONLY | O_DIRECTORY);

@@ -31,7 +31,7 @@ constexpr int kRestartFactor = 16;
 class FileLock {
  public:
   static absl::StatusOr<std::unique_ptr<FileLock>> take(const std::string& path) {
-    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0) {
       return absl::FailedPreconditionError(
           absl::StrCat(path, ": ", strerror(errno), "; check that the folder exists and is writable"));

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tessera/v1/admin_service.pb.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/record.pb.h"
@@ -33,6 +34,12 @@ template <typename T>
 struct Page {
   std::vector<T> items;
   std::string next_page_token;  ///< empty: the last page
+};
+
+/// A token, and what the service knows it by: the SHA-256 of its secret, in hexadecimal.
+struct StoredToken {
+  v1::AccessToken token;
+  std::string sha256;
 };
 
 /// Which READY task comes next: of the highest priority; there, the earliest turn; then the latest phase of a job
@@ -105,6 +112,8 @@ class Reader {
   virtual absl::StatusOr<v1::Worker> getWorker(const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) = 0;
   virtual absl::StatusOr<bool> hasBlob(const std::string& sha256) = 0;
+  /// All of them, by id: there are few.
+  virtual absl::StatusOr<std::vector<StoredToken>> tokens() = 0;
 };
 
 /// Reads and writes that become durable together, or not at all. `put` inserts or replaces by id.
@@ -135,6 +144,7 @@ class Transaction : public Reader {
   virtual absl::Status putWorker(const v1::Worker& worker) = 0;
   /// Only after the blob's file is durable.
   virtual absl::Status putBlob(const v1::Digest& digest) = 0;
+  virtual absl::Status putToken(const StoredToken& token) = 0;
 };
 
 /// Thread-safe. There is one writer; reads run beside it on their own snapshots.

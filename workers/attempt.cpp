@@ -80,6 +80,7 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
   request.set_worker_id(environment.worker_id);
   request.set_task_id(lease.task_id());
   request.set_fencing_token(lease.fencing_token());
+  request.set_secret(lease.secret());
   *request.mutable_result() = result;
   const Clock::time_point started = Clock::now();
   Backoff backoff;

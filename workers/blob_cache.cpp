@@ -130,7 +130,7 @@ absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source
   if (!status.ok()) return status;
   const std::string sha256 = hash.finish();
   if (total != digest.size_bytes() || sha256 != digest.sha256()) return mismatch(digest, sha256, total);
-  if (fchmod(file.get(), 0444) != 0 || rename(partial.c_str(), path.c_str()) != 0) {
+  if (fchmod(file.get(), 0400) != 0 || rename(partial.c_str(), path.c_str()) != 0) {
     return absl::ErrnoToStatus(errno, path);
   }
   return absl::OkStatus();
@@ -141,7 +141,7 @@ void BlobCache::add(const v1::Digest& digest, const std::string& file) {
   if (digest.size_bytes() > capacity_ || index_.contains(digest.sha256()) || in_flight_.contains(digest.sha256()))
     return;
   // Best effort: where it fails, the blob is fetched when it is wanted.
-  if (chmod(file.c_str(), 0444) != 0 || link(file.c_str(), pathOf(digest.sha256()).c_str()) != 0) return;
+  if (chmod(file.c_str(), 0400) != 0 || link(file.c_str(), pathOf(digest.sha256()).c_str()) != 0) return;
   insertLocked(digest);
   evictLocked();
 }

@@ -20,6 +20,7 @@ v1::HeartbeatRequest identity(const std::string& worker_id, const v1::Lease& lea
   request.set_worker_id(worker_id);
   request.set_task_id(lease.task_id());
   request.set_fencing_token(lease.fencing_token());
+  request.set_secret(lease.secret());
   return request;
 }
 

@@ -2,7 +2,7 @@
 
 namespace tessera::worker {
 
-std::shared_ptr<grpc::Channel> openChannel(const std::string& address) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity) {
   constexpr int kMaxMessageBytes = 256 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -15,7 +15,7 @@ std::shared_ptr<grpc::Channel> openChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   // Workers of one process (in tests) and of one host must not share a connection's fate.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return tessera::openChannel(address, identity, arguments);
 }
 
 }  // namespace tessera::worker

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/channel/identity.h"
 #include "workers/cancellation.h"
 
 namespace tessera::worker {
@@ -35,6 +37,6 @@ inline bool isTransient(const absl::Status& status) {
 }
 
 /// A channel that finds a restarted server quickly and takes results with many small tensors.
-std::shared_ptr<grpc::Channel> openChannel(const std::string& address);
+absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity);
 
 }  // namespace tessera::worker

@@ -25,6 +25,8 @@ absl::StatusOr<std::unique_ptr<Scratch>> Scratch::open(const std::string& root) 
   // Links in messages and Landlock's rules want one name for the folder, whatever the working folder is.
   std::unique_ptr<Scratch> scratch(new Scratch(fs::canonical(root, error).string()));
   const std::string lock = scratch->root_ + "/lock";
+  fs::permissions(root, fs::perms::owner_all, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot keep others out of ", root));
   scratch->lock_ = FileDescriptor(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!scratch->lock_.valid()) return absl::ErrnoToStatus(errno, lock);
   if (flock(scratch->lock_.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -29,7 +29,12 @@ int Worker::run() {
     spdlog::error("{}", std::string(cache.status().message()));
     return kWorkerScratchUnusable;
   }
-  const auto channel = openChannel(options_.server);
+  const auto opened = openChannel(options_.server, options_.credential);
+  if (!opened.ok()) {
+    spdlog::error("{}", std::string(opened.status().message()));
+    return kWorkerUsage;
+  }
+  const std::shared_ptr<grpc::Channel>& channel = *opened;
   const auto service = v1::WorkerService::NewStub(channel);
   Registration registration(*service, options_.identity);
   BlobClient blobs(channel);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/channel/identity.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
 #include "workers/attempt.h"
 #include "workers/backoff.h"
@@ -13,6 +14,7 @@ namespace tessera::worker {
 
 struct WorkerOptions {
   std::string server;
+  Identity credential;  ///< who this worker is to the server
   std::string scratch;
   int64_t cache_bytes = int64_t{8} << 30;
   int64_t min_free_bytes = int64_t{64} << 20;  ///< of the scratch folder's disk, below which it takes no task

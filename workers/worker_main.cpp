@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <thread>
 
+#include "proto/log_format.h"
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
 #include "workers/describe_host.h"
@@ -40,7 +42,17 @@ std::string binaryBesideThis() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "tessera-task";
 }
 
+/// What is written in a file that was inherited open, which is closed then: no task's process shall see it.
+std::string readInherited(int fd) {
+  std::string text(4096, '\0');
+  const ssize_t got = read(fd, text.data(), text.size());
+  close(fd);
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return text;
+}
+
 struct Flags {
+  int token_fd = -1;
   WorkerOptions options;
   std::string id = hostname() + "-" + std::to_string(getpid());
   std::vector<v1::TaskKind> kinds;
@@ -126,8 +138,19 @@ int main(int argc, char** argv) {
   flags.options.runner.binary = binaryBesideThis();
   CLI::App app("Leases tasks from a tesserad and runs each in a child process of its own.", "tessera-worker");
   app.set_version_flag("--version", releaseVersion());
-  app.add_option("--server", flags.options.server, "Address of tesserad, e.g. localhost:7400 or unix:/run/tessera.sock")
+  app.add_option("--server", flags.options.server,
+                 "Address of tesserad for workers (its --worker-listen), e.g. build-1:7401")
       ->required();
+  Identity& credential = flags.options.credential;
+  app.add_option(
+      "--token-file", credential.token_file,
+      "File with this worker's token (tessera admin token create --role worker); read again when it changes");
+  app.add_option("--token-fd", flags.token_fd, "The same, from a descriptor that tesserad left open");
+  app.add_option("--tls-ca", credential.ca_file, "Certificate authority of the server (PEM): talk TLS");
+  app.add_option("--tls-cert", credential.certificate_file, "Certificate to show to the server (PEM)");
+  app.add_option("--tls-key", credential.key_file, "Its private key (PEM)");
+  app.add_flag("--token-in-clear", credential.token_in_clear,
+               "Show the token even where others can read it on the way");
   app.add_option("--id", flags.id, "Name of this worker, stable across its restarts")->capture_default_str();
   app.add_option("--scratch", flags.options.scratch, "Folder for inputs, outputs and the blob cache; one per worker")
       ->required();
@@ -160,7 +183,14 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWorkerUsage;
   }
+  umask(0077);  // models and artifacts are their owners'
+  if (flags.token_fd >= 0) {
+    credential.token = readInherited(flags.token_fd);
+  } else {
+    credential = withEnvironment(credential);
+  }
   spdlog::set_level(spdlog::level::from_str(flags.log_level));
+  spdlog::set_formatter(logFormat(false));
   spdlog::flush_on(spdlog::level::info);
   return run(flags, signals);
 }

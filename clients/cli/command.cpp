@@ -1,5 +1,7 @@
 #include "clients/cli/command.h"
 
+#include <fstream>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
@@ -12,7 +14,20 @@ CLI::App* CommandLine::add(const std::string& name, const std::string& descripti
 }
 
 absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect() const {
-  auto channel = std::make_unique<Channel>(server);
+  std::string address = server;
+  Identity shown = withEnvironment(identity);
+  if (!data_folder.empty()) {
+    std::ifstream in(absl::StrCat(data_folder, "/operator.addr"));
+    if (!std::getline(in, address)) {
+      return absl::UnavailableError(
+          absl::StrCat("no tesserad runs on ", data_folder, ", or its folder is not yours to read"));
+    }
+    shown = Identity();
+    shown.token_file = absl::StrCat(data_folder, "/operator.token");
+  }
+  auto opened = Channel::open(address, shown);
+  if (!opened.ok()) return opened.status();
+  std::unique_ptr<Channel> channel = *std::move(opened);
   if (absl::Status status = channel->waitReady(std::chrono::seconds(5)); !status.ok()) return status;
   return channel;
 }

@@ -16,6 +16,8 @@ namespace tessera::client {
 struct CommandLine {
   CLI::App app{"Tessera: a compiler as a service for tensor programs", "tessera"};
   std::string server;
+  std::string data_folder;  ///< of a tesserad on this machine: calls go to it as its operator
+  Identity identity;
   bool json = false;
   bool quiet = false;
   std::function<int()> action;
@@ -39,6 +41,7 @@ void addExplainCommand(CommandLine& line);
 void addCheckCommand(CommandLine& line);
 void addTuneCommand(CommandLine& line);
 void addOperatorCommand(CommandLine& line);
+void addAdminCommand(CommandLine& line);
 
 /// "500ms", "30s", "5m", "1h30m" in microseconds. INVALID_ARGUMENT says what is accepted.
 absl::StatusOr<int64_t> parseDuration(const std::string& text);

@@ -35,6 +35,9 @@ ExitCode exitCodeOf(const absl::Status& status) {
       return kExitDeadline;
     case absl::StatusCode::kCancelled:
       return kExitCancelled;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return kExitForbidden;
     case absl::StatusCode::kUnavailable:
       return kExitUnreachable;
     default:

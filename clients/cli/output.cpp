@@ -15,6 +15,7 @@
 #include "clients/cli/exit_code.h"
 #include "clients/cli/npy.h"
 #include "proto/failure.h"
+#include "proto/printable.h"
 
 namespace tessera::client {
 
@@ -33,7 +34,10 @@ std::string jsonString(const std::string& text) {
   return toJson(value);
 }
 
-std::string table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows) {
+std::string table(const std::vector<std::string>& headings, std::vector<std::vector<std::string>> rows) {
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = printable(cell);
+  }
   std::vector<size_t> width;
   width.reserve(headings.size());
   for (const std::string& heading : headings) width.push_back(heading.size());
@@ -97,9 +101,7 @@ std::string modelSubject(const v1::CompileSpec& spec) {
                       target.has_inline_() ? target.inline_().name() : target.name());
 }
 
-}  // namespace
-
-std::string jobSubject(const v1::Job& job) {
+std::string subjectOf(const v1::Job& job) {
   switch (job.spec_case()) {
     case v1::Job::kCompile:
       return absl::StrCat("compile ", modelSubject(job.compile()));
@@ -115,10 +117,14 @@ std::string jobSubject(const v1::Job& job) {
   }
 }
 
+}  // namespace
+
+std::string jobSubject(const v1::Job& job) { return printable(subjectOf(job)); }
+
 std::string failureText(const v1::Failure& failure) {
-  std::string text = absl::StrCat(failure.message(), "\n");
+  std::string text = absl::StrCat(printable(failure.message(), true), "\n");
   const auto line = [&](const char* label, const std::string& value) {
-    if (!value.empty()) absl::StrAppend(&text, "  ", label, ": ", value, "\n");
+    if (!value.empty()) absl::StrAppend(&text, "  ", label, ": ", printable(value, true), "\n");
   };
   line("reason", v1::Failure::Reason_Name(failure.reason()));
   line("node", failure.node());
@@ -143,7 +149,8 @@ int reportError(const absl::Status& status, bool json) {
     std::cout << absl::StrCat("{\"error\":", toJson(failure), ",\"code\":\"", absl::StatusCodeToString(status.code()),
                               "\",\"exit_code\":", code, "}\n");
   } else if (failure.reason() == v1::Failure::INTERNAL && failure.fix().empty()) {
-    std::cerr << "tessera: " << status.message() << "\n";  // a plain status: its message says it all
+    std::cerr << "tessera: " << printable(std::string_view(status.message().data(), status.message().size()), true)
+              << "\n";  // a plain status: its message says it all
   } else {
     std::cerr << "tessera: " << failureText(failure);
   }

@@ -19,8 +19,9 @@ std::string toJson(const google::protobuf::Message& message);
 /// A string as a JSON string, quotes included.
 std::string jsonString(const std::string& text);
 
-/// Rows under headings, columns as wide as needed, two spaces between.
-std::string table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
+/// Rows under headings, columns as wide as needed, two spaces between. Control characters are shown, not obeyed,
+/// here and in all below.
+std::string table(const std::vector<std::string>& headings, std::vector<std::vector<std::string>> rows);
 
 /// "2026-03-01 12:00:05" in local time; "-" for 0.
 std::string timeText(int64_t time_us);

@@ -45,5 +45,16 @@ TEST(ExitCodeTest, ElseTheStatusCode) {
   EXPECT_EQ(exitCodeOf(absl::OkStatus()), kExitOk);
 }
 
+TEST(OutputTest, NobodysNameSteersTheTerminal) {
+  EXPECT_EQ(table({"NAME"}, {{"\x1b[2Jcalm"}}), "NAME\n\\x1b[2Jcalm\n");
+  v1::Job job;
+  job.mutable_compile()->set_name("net\x1b]0;x\x07");
+  job.mutable_compile()->mutable_target()->set_name("host");
+  EXPECT_EQ(jobSubject(job), "compile net\\x1b]0;x\\x07 for host");
+  v1::Failure failure;
+  failure.set_message("two\nlines \x1b[31m");
+  EXPECT_EQ(failureText(failure).substr(0, 20), "two\nlines \\x1b[31m\n ");
+}
+
 }  // namespace
 }  // namespace tessera::client

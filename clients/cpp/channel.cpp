@@ -18,7 +18,7 @@ absl::Status fromGrpc(const grpc::Status& status) {
 
 namespace {
 
-std::shared_ptr<grpc::Channel> openChannel(const std::string& address) {
+grpc::ChannelArguments channelArguments() {
   grpc::ChannelArguments arguments;
   // Blob chunks are 1 MiB and inline tensors likewise; the rest is small.
   arguments.SetMaxReceiveMessageSize(64 << 20);
@@ -30,14 +30,23 @@ std::shared_ptr<grpc::Channel> openChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return arguments;
 }
 
 }  // namespace
 
 Channel::Channel(const std::string& address)
+    : Channel(address, grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), channelArguments())) {}
+
+absl::StatusOr<std::unique_ptr<Channel>> Channel::open(const std::string& address, const Identity& identity) {
+  auto channel = openChannel(address, identity, channelArguments());
+  if (!channel.ok()) return channel.status();
+  return std::unique_ptr<Channel>(new Channel(address, *std::move(channel)));
+}
+
+Channel::Channel(const std::string& address, std::shared_ptr<grpc::Channel> channel)
     : address_(address),
-      channel_(openChannel(address)),
+      channel_(std::move(channel)),
       jobs_(v1::JobService::NewStub(channel_)),
       blobs_(v1::BlobService::NewStub(channel_)),
       artifacts_(v1::ArtifactService::NewStub(channel_)),
@@ -45,7 +54,8 @@ Channel::Channel(const std::string& address)
       targets_(v1::TargetService::NewStub(channel_)),
       records_(v1::RecordService::NewStub(channel_)),
       fleet_(v1::FleetService::NewStub(channel_)),
-      operators_(v1::OperatorService::NewStub(channel_)) {}
+      operators_(v1::OperatorService::NewStub(channel_)),
+      admin_(v1::AdminService::NewStub(channel_)) {}
 
 absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
   if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) return absl::OkStatus();

@@ -9,6 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/channel/identity.h"
+#include "tessera/v1/admin_service.grpc.pb.h"
 #include "tessera/v1/artifact.grpc.pb.h"
 #include "tessera/v1/blob_service.grpc.pb.h"
 #include "tessera/v1/execution_service.grpc.pb.h"
@@ -34,6 +36,8 @@ class Channel {
  public:
   /// `address` is host:port or unix:/path. Connects lazily.
   explicit Channel(const std::string& address);
+  /// The same, showing who calls. INVALID_ARGUMENT as openChannel's (proto/channel/identity.h).
+  static absl::StatusOr<std::unique_ptr<Channel>> open(const std::string& address, const Identity& identity);
 
   const std::string& address() const { return address_; }
 
@@ -48,6 +52,7 @@ class Channel {
   v1::RecordService::Stub& records() { return *records_; }
   v1::FleetService::Stub& fleet() { return *fleet_; }
   v1::OperatorService::Stub& operators() { return *operators_; }
+  v1::AdminService::Stub& admin() { return *admin_; }
 
   /// One unary call with a deadline; UNAVAILABLE is tried again with growing pauses.
   template <typename Stub, typename Request, typename Response>
@@ -64,6 +69,7 @@ class Channel {
   }
 
  private:
+  Channel(const std::string& address, std::shared_ptr<grpc::Channel> channel);
   absl::Status retry(const CallOptions& options,
                      const std::function<grpc::Status(grpc::ClientContext&)>& attempt) const;
 
@@ -77,6 +83,7 @@ class Channel {
   std::unique_ptr<v1::RecordService::Stub> records_;
   std::unique_ptr<v1::FleetService::Stub> fleet_;
   std::unique_ptr<v1::OperatorService::Stub> operators_;
+  std::unique_ptr<v1::AdminService::Stub> admin_;
 };
 
 }  // namespace tessera::client

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <random>
 #include <utility>
 
@@ -47,6 +48,15 @@ std::string RandomIds::next(std::string_view prefix) {
   }
   return absl::StrFormat("%s-%013x-%016x", prefix, static_cast<uint64_t>(microsOf<std::chrono::system_clock>()),
                          random);
+}
+
+std::string RandomIds::secret() {
+  std::string bytes(16, '\0');
+  // So few bytes come whole, or the machine has no randomness yet, and then nothing here is safe.
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    std::abort();
+  }
+  return bytes;
 }
 
 }  // namespace tessera::server

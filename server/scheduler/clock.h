@@ -20,6 +20,8 @@ class IdSource {
   virtual ~IdSource() = default;
   /// A name nobody has: "<prefix>-...". Thread-safe.
   virtual std::string next(std::string_view prefix) = 0;
+  /// 16 bytes that nobody can guess. Thread-safe.
+  virtual std::string secret() = 0;
 };
 
 /// The wall clock as it was at the start, carried on by the monotonic one and drawn to the present wall clock by at
@@ -43,6 +45,7 @@ class SystemClock : public Clock {
 class RandomIds : public IdSource {
  public:
   std::string next(std::string_view prefix) override;
+  std::string secret() override;
 };
 
 }  // namespace tessera::server

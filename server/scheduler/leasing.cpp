@@ -16,8 +16,16 @@ absl::Status notRegistered(const std::string& worker_id) {
   return absl::FailedPreconditionError(absl::StrCat("worker ", worker_id, " is not registered; call RegisterWorker"));
 }
 
-absl::StatusOr<v1::Worker> registeredWorker(storage::Reader& reader, const std::string& worker_id) {
+absl::Status ofAnother(const std::string& worker_id) {
+  return absl::PermissionDeniedError(absl::StrCat("worker ", worker_id, " is there with another credential"));
+}
+
+absl::StatusOr<v1::Worker> registeredWorker(storage::Reader& reader, const std::string& worker_id,
+                                            const std::string& owner) {
   auto worker = reader.getWorker(worker_id);
+  if (worker.ok() && worker->owner() != owner) {
+    return ofAnother(worker_id);
+  }
   return absl::IsNotFound(worker.status()) ? notRegistered(worker_id) : worker;
 }
 
@@ -63,6 +71,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lea
   task.set_end_time_us(0);
   task.set_run_start_us(0);
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+  task.set_lease_secret(step.ids.secret());
   TESSERA_TRY(step.tx.putTask(task));
   TESSERA_TRY(step.tx.turnServed(task.priority(), task.turn()));
   worker.add_task_ids(task.id());
@@ -73,6 +82,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lea
   lease.set_task_id(task.id());
   lease.set_job_id(actions.empty() ? "" : actions.front().job_id());
   lease.set_fencing_token(task.fencing_token());
+  lease.set_secret(task.lease_secret());
   lease.set_attempt(task.attempt());
   lease.set_lease_us(step.rules.lease_us);
   *lease.mutable_task() = task.spec();
@@ -81,7 +91,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lea
 
 /// What to tell a worker that says it runs this task under this token.
 v1::HeartbeatResponse::Verdict verdictFor(const absl::StatusOr<v1::Task>& task, const v1::HeartbeatRequest& request) {
-  if (!task.ok() || task->fencing_token() != request.fencing_token() || task->worker_id() != request.worker_id()) {
+  if (!task.ok() || !showsNewestLease(*task, request)) {
     return v1::HeartbeatResponse::ABORT_LOST;
   }
   switch (task->state()) {
@@ -140,7 +150,8 @@ absl::Status loseLeases(Step& step, const std::string& worker_id, const std::str
 
 }  // namespace
 
-absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::RegisterWorkerRequest& request) {
+absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::RegisterWorkerRequest& request,
+                                                                     const std::string& owner) {
   if (request.compiler_version() != rules_.compiler_version) {
     return absl::FailedPreconditionError(absl::StrCat("worker ", request.worker_id(), " has compiler ",
                                                       request.compiler_version(), ", this server ",
@@ -150,6 +161,10 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     v1::Worker worker;
     auto known = step.tx.getWorker(request.worker_id());
     if (known.ok()) {
+      const bool another = known->owner() != owner && !known->owner().empty();
+      if (another && known->state() != v1::Worker::LOST) {
+        return ofAnother(request.worker_id());
+      }
       const bool same_process = known->pid() == request.pid() && known->host().hostname() == request.host().hostname();
       if (!same_process) {
         TESSERA_TRY(loseLeases(step, request.worker_id(), absl::StrCat("worker ", request.worker_id(), " restarted")));
@@ -160,6 +175,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
       return known.status();
     }
     worker.set_id(request.worker_id());
+    worker.set_owner(owner);
     *worker.mutable_host() = request.host();
     worker.set_compiler_version(request.compiler_version());
     *worker.mutable_kinds() = request.kinds();
@@ -187,12 +203,13 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
   return response;
 }
 
-absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& worker_id, const std::string& trouble) {
+absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& worker_id, const std::string& trouble,
+                                                           const std::string& owner) {
   v1::LeaseTaskResponse response;
   // A look first: waiting workers ask often, and a look costs no commit.
   bool worth_a_try = false;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const v1::Worker known, registeredWorker(reader, worker_id));
+    TESSERA_ASSIGN(const v1::Worker known, registeredWorker(reader, worker_id, owner));
     const int64_t now_us = clock_.nowMicros();
     v1::Worker worker = known;
     noteSelfCheck(worker, trouble);
@@ -211,7 +228,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
   }
   TESSERA_TRY(transact([&](Step& step) -> absl::Status {
     response.Clear();
-    TESSERA_ASSIGN(v1::Worker worker, registeredWorker(step.tx, worker_id));
+    TESSERA_ASSIGN(v1::Worker worker, registeredWorker(step.tx, worker_id, owner));
     worker.set_last_seen_us(step.now_us);
     noteSelfCheck(worker, trouble);
     worker.set_state(stateOf(worker, step.now_us));

@@ -17,22 +17,27 @@
 namespace tessera::server {
 namespace {
 
-/// Every blob the result names must have been uploaded before.
+/// Every blob the result names must have been uploaded before, and be of the size it says.
 absl::Status requireOutputs(Step& step, const v1::TaskResult& result) {
-  std::vector<std::string> digests;
+  std::vector<v1::Digest> digests;
   for (const v1::OutputFile& file : result.files()) {
-    digests.push_back(file.digest().sha256());
+    digests.push_back(file.digest());
   }
   for (const v1::TensorValue& output : result.execute().outputs()) {
     if (output.has_blob()) {
-      digests.push_back(output.blob().sha256());
+      digests.push_back(output.blob());
     }
   }
-  for (const std::string& sha256 : digests) {
-    TESSERA_ASSIGN(const bool present, blobPresent(step.tx, step.blobs, sha256));
+  for (const v1::Digest& digest : digests) {
+    TESSERA_ASSIGN(const bool present, blobPresent(step.tx, step.blobs, digest.sha256()));
     if (!present) {
       return absl::FailedPreconditionError(
-          absl::StrCat("output blob ", sha256, " is not on the server; upload it, then report again"));
+          absl::StrCat("output blob ", digest.sha256(), " is not on the server; upload it, then report again"));
+    }
+    TESSERA_ASSIGN(const int64_t size, step.blobs.size(digest.sha256()));
+    if (size != digest.size_bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat("output blob ", digest.sha256(), " has ", size, " bytes, not ",
+                                                     digest.size_bytes(), " as the result says"));
     }
   }
   return absl::OkStatus();
@@ -126,8 +131,7 @@ absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::Ta
   if (task.last_report_hash() == hash) {
     return absl::OkStatus();
   }
-  if (task.state() != v1::Task::LEASED || task.fencing_token() != request.fencing_token() ||
-      task.worker_id() != request.worker_id()) {
+  if (task.state() != v1::Task::LEASED || !showsNewestLease(task, request)) {
     spdlog::warn("task {}: the report of worker {} under token {} comes too late, the newest is {}", task.id(),
                  request.worker_id(), request.fencing_token(), task.fencing_token());
     return absl::AbortedError(absl::StrCat("the lease of task ", task.id(), " under token ", request.fencing_token(),

@@ -40,12 +40,15 @@ class Scheduler {
   /// What the spec's key is made of and how it differs from the nearest earlier action.
   absl::StatusOr<v1::ExplainKeyResponse> explainKey(const v1::CompileSpec& spec, const v1::Target& target);
 
-  /// Announces a worker. A new process under a known id gives back what the old one held.
-  absl::StatusOr<v1::RegisterWorkerResponse> registerWorker(const v1::RegisterWorkerRequest& request);
+  /// Announces a worker. A new process under a known id gives back what the old one held. PERMISSION_DENIED when the id
+  /// is that of a worker that is there and registered with another credential than `owner`'s.
+  absl::StatusOr<v1::RegisterWorkerResponse> registerWorker(const v1::RegisterWorkerRequest& request,
+                                                            const std::string& owner = "");
 
   /// The next task for a worker, or an empty answer. FAILED_PRECONDITION: register first. `trouble`: what the worker's
   /// self-check found; with any, it gets nothing.
-  absl::StatusOr<v1::LeaseTaskResponse> leaseTask(const std::string& worker_id, const std::string& trouble = "");
+  absl::StatusOr<v1::LeaseTaskResponse> leaseTask(const std::string& worker_id, const std::string& trouble = "",
+                                                  const std::string& owner = "");
 
   /// Whether any task is ready.
   bool tasksWait();

@@ -51,6 +51,38 @@ TEST(Scheduler, CompilesThroughPlanBuildAssemble) {
   EXPECT_TRUE(events.back().has_state()) << "the terminal event is the last one";
 }
 
+TEST(Scheduler, ALeaseIsItsHoldersAlone) {
+  SchedulerBench bench;
+  bench.registerWorker("w");
+  bench.registerWorker("thief");
+  const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
+  const v1::Lease lease = bench.lease("w");
+  v1::Lease guessed = lease;
+  for (const std::string& secret : {std::string(), std::string(16, '\0'), lease.secret() + "x"}) {
+    guessed.set_secret(secret);
+    EXPECT_EQ(bench.beat("w", guessed), v1::HeartbeatResponse::ABORT_LOST);
+    EXPECT_TRUE(absl::IsAborted(bench.finish("w", guessed))) << "everything right but the secret";
+  }
+  EXPECT_TRUE(absl::IsAborted(bench.finish("thief", lease))) << "the right secret under another name";
+  EXPECT_EQ(bench.job(job.id()).state(), v1::Job::RUNNING);
+  EXPECT_EQ(bench.beat("w", lease), v1::HeartbeatResponse::GO_ON) << "the holder goes on undisturbed";
+  ASSERT_TRUE(bench.finish("w", lease).ok());
+  EXPECT_NE(bench.lease("w").secret(), lease.secret());
+}
+
+TEST(Scheduler, AResultIsOfTheSizeItSays) {
+  SchedulerBench bench;
+  bench.registerWorker("w");
+  const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
+  const v1::Lease lease = bench.lease("w");
+  v1::TaskResult result = bench.work.run(lease.task());
+  auto* digest = result.mutable_files(0)->mutable_digest();
+  digest->set_size_bytes(digest->size_bytes() + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(bench.report("w", lease, result)));
+  EXPECT_EQ(bench.job(job.id()).state(), v1::Job::RUNNING);
+  EXPECT_TRUE(bench.finish("w", lease).ok());
+}
+
 TEST(Scheduler, AnswersFromTheCacheAndSkipsItWhenTold) {
   SchedulerBench bench;
   bench.registerWorker("w");

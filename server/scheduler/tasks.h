@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/scheduler/secret.h"
 #include "server/scheduler/step.h"
 #include "tessera/v1/storage.pb.h"
 
@@ -23,6 +24,14 @@ absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task);
 
 /// Takes the lease from its holder: the worker's row no longer lists the task.
 absl::Status detachWorker(Step& step, const v1::Task& task);
+
+/// Whether a heartbeat or a report is of the task's newest lease: its token, its holder's name, and the secret that
+/// only the holder was told.
+template <typename Request>
+bool showsNewestLease(const v1::Task& task, const Request& request) {
+  return task.fencing_token() == request.fencing_token() && task.worker_id() == request.worker_id() &&
+         !task.lease_secret().empty() && equalSecrets(task.lease_secret(), request.secret());
+}
 
 /// LEASED -> READY, in its old place in the queue.
 absl::Status requeueTask(Step& step, v1::Task& task);

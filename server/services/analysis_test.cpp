@@ -35,7 +35,7 @@ TEST(Analysis, TheReportIsABlobThatClientsFetch) {
   const v1::Job created = bench.create(checkRequest(bench, "r1", "good bad fine bad"));
   EXPECT_EQ(created.state(), v1::Job::QUEUED);
   {
-    FakeWorkerLoop worker(bench.address(), "w");
+    FakeWorkerLoop worker(bench, "w");
     bench.watch(created.id());
   }
   const v1::Job job = bench.job(created.id());
@@ -54,7 +54,7 @@ TEST(Analysis, TheReportIsABlobThatClientsFetch) {
 
 TEST(Analysis, EveryQuestionIsAskedAnew) {
   ServiceBench bench;
-  FakeWorkerLoop worker(bench.address(), "w");
+  FakeWorkerLoop worker(bench, "w");
   for (const char* id : {"r1", "r2"}) {
     const v1::Job created = bench.create(checkRequest(bench, id, "a"));
     bench.watch(created.id());

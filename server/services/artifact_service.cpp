@@ -9,7 +9,7 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* ArtifactService::GetArtifact(grpc::CallbackServerContext* context,
                                                        const v1::GetArtifactRequest* request,
                                                        v1::GetArtifactResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkSha256("id", request->id()));
     return store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN(*response->mutable_artifact(), reader.getArtifact(request->id()));
@@ -21,7 +21,7 @@ grpc::ServerUnaryReactor* ArtifactService::GetArtifact(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerContext* context,
                                                          const v1::ListArtifactsRequest* request,
                                                          v1::ListArtifactsResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkList(*request));
     return store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN(const storage::Page<v1::Artifact> page, reader.listArtifacts(listQuery(*request)));
@@ -35,7 +35,7 @@ grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* ArtifactService::CheckArtifact(grpc::CallbackServerContext* context,
                                                          const v1::CheckArtifactRequest* request,
                                                          v1::CheckArtifactResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkSha256("id", request->id()));
     TESSERA_TRY(checkText("host.triple", request->host().triple(), Limits::kMaxNameLength, false));
     return store_.read([&](storage::Reader& reader) -> absl::Status {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "storage/store.h"
 #include "tessera/v1/artifact.grpc.pb.h"
@@ -8,7 +9,8 @@ namespace tessera::server {
 
 class ArtifactService : public v1::ArtifactService::CallbackService {
  public:
-  ArtifactService(storage::Store& store, Executor& executor) : store_(store), executor_(executor) {}
+  ArtifactService(storage::Store& store, Gate& gate, Executor& executor)
+      : store_(store), gate_(gate), executor_(executor) {}
 
   grpc::ServerUnaryReactor* GetArtifact(grpc::CallbackServerContext* context, const v1::GetArtifactRequest* request,
                                         v1::GetArtifactResponse* response) override;
@@ -19,6 +21,7 @@ class ArtifactService : public v1::ArtifactService::CallbackService {
 
  private:
   storage::Store& store_;
+  Gate& gate_;
   Executor& executor_;
 };
 

@@ -12,7 +12,7 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerContext* context,
                                                         const v1::FindMissingBlobsRequest* request,
                                                         v1::FindMissingBlobsResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kFetch, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkRange("digests (count)", request->digests_size(), 0, Limits::kMaxDigests));
     for (int i = 0; i < request->digests_size(); ++i) {
       TESSERA_TRY(checkDigest(absl::StrCat("digests[", i, "]"), request->digests(i), limits_.max_blob_bytes));
@@ -34,7 +34,7 @@ grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* BlobService::QueryUpload(grpc::CallbackServerContext* context,
                                                    const v1::QueryUploadRequest* request,
                                                    v1::QueryUploadResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kStore, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkDigest("digest", request->digest(), limits_.max_blob_bytes));
     TESSERA_ASSIGN(const int64_t committed, blobs_.committedBytes(request->digest()));
     response->set_committed_bytes(committed);
@@ -50,12 +50,21 @@ grpc::ServerUnaryReactor* BlobService::QueryUpload(grpc::CallbackServerContext* 
 
 grpc::ServerReadReactor<v1::UploadBlobRequest>* BlobService::UploadBlob(grpc::CallbackServerContext* context,
                                                                         v1::UploadBlobResponse* response) {
-  return UploadCall::start(store_, blobs_, executor_, limits_, response);
+  // A stream holds one chunk at a time.
+  auto admission = gate_.admit(*context, Right::kStore, 2 * Limits::kMaxChunkBytes);
+  if (!admission.ok()) {
+    return new Refusal<grpc::ServerReadReactor<v1::UploadBlobRequest>>(admission.status());
+  }
+  return UploadCall::start(std::move(admission->ticket), store_, blobs_, executor_, limits_, response);
 }
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* BlobService::DownloadBlob(grpc::CallbackServerContext* context,
                                                                               const v1::DownloadBlobRequest* request) {
-  return DownloadCall::start(blobs_, executor_, *request);
+  auto admission = gate_.admit(*context, Right::kFetch, 2 * Limits::kMaxChunkBytes);
+  if (!admission.ok()) {
+    return new Refusal<grpc::ServerWriteReactor<v1::DownloadBlobResponse>>(admission.status());
+  }
+  return DownloadCall::start(std::move(admission->ticket), blobs_, executor_, *request);
 }
 
 }  // namespace tessera::server

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/limits.h"
 #include "storage/blob_store.h"
@@ -10,8 +11,8 @@ namespace tessera::server {
 
 class BlobService : public v1::BlobService::CallbackService {
  public:
-  BlobService(storage::Store& store, storage::BlobStore& blobs, Executor& executor, const Limits& limits)
-      : store_(store), blobs_(blobs), executor_(executor), limits_(limits) {}
+  BlobService(storage::Store& store, storage::BlobStore& blobs, Gate& gate, Executor& executor, const Limits& limits)
+      : store_(store), blobs_(blobs), gate_(gate), executor_(executor), limits_(limits) {}
 
   grpc::ServerUnaryReactor* FindMissingBlobs(grpc::CallbackServerContext* context,
                                              const v1::FindMissingBlobsRequest* request,
@@ -26,6 +27,7 @@ class BlobService : public v1::BlobService::CallbackService {
  private:
   storage::Store& store_;
   storage::BlobStore& blobs_;
+  Gate& gate_;
   Executor& executor_;
   const Limits& limits_;
 };

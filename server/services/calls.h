@@ -6,29 +6,49 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/services/grpc_status.h"
 
 namespace tessera::server {
 
-/// Answers a unary call with what `body` returns, run on the executor. The request and the response live
-/// until then.
-template <typename Body>
-grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Executor& executor, Body body) {
+/// Answers a unary call with what `body` returns, run on the executor with the caller where it takes one. The request
+/// and the response live until then. A call that the gate refuses, or that was cancelled while it waited, has no
+/// effect.
+template <typename Request, typename Body>
+grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Gate& gate, Right right, Executor& executor,
+                                 const Request& request, Body body) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  executor.post([reactor, body = std::move(body)]() mutable { reactor->Finish(toGrpc(body())); });
+  auto admission = gate.admit(*context, right, request.ByteSizeLong());
+  if (!admission.ok()) {
+    reactor->Finish(toGrpc(admission.status()));
+    return reactor;
+  }
+  executor.post([context, reactor, admission = *std::move(admission), body = std::move(body)]() mutable {
+    if (context->IsCancelled()) {
+      reactor->Finish(toGrpc(absl::CancelledError("the client left")));
+      return;
+    }
+    if constexpr (std::is_invocable_v<Body, const Caller&>) {
+      reactor->Finish(toGrpc(body(admission.caller)));
+    } else {
+      reactor->Finish(toGrpc(body()));
+    }
+  });
   return reactor;
 }
 
-/// Whose share a request without a client's name counts on: the machine it comes from, "ipv4:10.0.0.7" or "unix:".
-inline std::string peerOf(const grpc::CallbackServerContext& context) {
-  const std::string peer = context.peer();
-  return peer.rfind("unix:", 0) == 0 ? "unix:" : peer.substr(0, peer.rfind(':'));
-}
+/// A call that ends with an error at once; `Reactor` is gRPC's of its kind.
+template <typename Reactor>
+class Refusal : public Reactor {
+ public:
+  explicit Refusal(const absl::Status& status) { this->Finish(toGrpc(status)); }
+  void OnDone() override { delete this; }
+};
 
 /// Runs `advance` on the executor after every poke(), never twice at a time; pokes during a run cause one
 /// more run. So a call's state needs no lock: everything that happens (a write finished, the job changed,
@@ -57,7 +77,11 @@ class PokedCall : public std::enable_shared_from_this<PokedCall> {
 
  protected:
   virtual void advance() = 0;
-  void keepAlive() { self_ = shared_from_this(); }
+  /// `ticket`: of the gate, given back with the call.
+  void keepAlive(std::shared_ptr<void> ticket) {
+    ticket_ = std::move(ticket);
+    self_ = shared_from_this();
+  }
   void release() { self_.reset(); }
 
  private:
@@ -71,6 +95,7 @@ class PokedCall : public std::enable_shared_from_this<PokedCall> {
 
   Executor& executor_;
   std::atomic<int> pokes_ = 0;
+  std::shared_ptr<void> ticket_;
   std::shared_ptr<PokedCall> self_;
 };
 

@@ -10,10 +10,11 @@
 
 namespace tessera::server {
 
-grpc::ServerWriteReactor<v1::DownloadBlobResponse>* DownloadCall::start(storage::BlobStore& blobs, Executor& executor,
+grpc::ServerWriteReactor<v1::DownloadBlobResponse>* DownloadCall::start(std::shared_ptr<void> ticket,
+                                                                        storage::BlobStore& blobs, Executor& executor,
                                                                         v1::DownloadBlobRequest request) {
   std::shared_ptr<DownloadCall> call(new DownloadCall(blobs, executor, std::move(request)));
-  call->keepAlive();
+  call->keepAlive(std::move(ticket));
   call->poke();
   return call.get();
 }

@@ -16,7 +16,8 @@ namespace tessera::server {
 /// and no thread. A download of the whole blob is hashed on the way and ends in DATA_LOSS on a mismatch.
 class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, public PokedCall {
  public:
-  static grpc::ServerWriteReactor<v1::DownloadBlobResponse>* start(storage::BlobStore& blobs, Executor& executor,
+  static grpc::ServerWriteReactor<v1::DownloadBlobResponse>* start(std::shared_ptr<void> ticket,
+                                                                   storage::BlobStore& blobs, Executor& executor,
                                                                    v1::DownloadBlobRequest request);
 
   void OnWriteDone(bool ok) override;

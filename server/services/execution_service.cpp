@@ -8,28 +8,38 @@ namespace tessera::server {
 
 grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext* context,
                                                     const v1::ExecuteRequest* request, v1::ExecuteResponse* response) {
+  auto admission = gate_.admit(*context, Right::kSubmit, request->ByteSizeLong());
+  if (!admission.ok()) {
+    return new Refusal<grpc::ServerUnaryReactor>(admission.status());
+  }
   v1::CreateJobRequest job;
   *job.mutable_execute() = request->spec();
-  job.set_client(peerOf(*context));
+  job.set_client(admission->caller.name);
   job.set_queue_timeout_us(request->queue_timeout_us());
   job.set_run_timeout_us(request->run_timeout_us());
-  return RunCall::start(scheduler_, store_, executor_, limits_, std::move(job), [response](const v1::Job& done) {
-    response->set_job_id(done.id());
-    *response->mutable_result() = done.execute_result();
-  });
+  return RunCall::start(std::move(admission->ticket), scheduler_, store_, executor_, limits_, std::move(job),
+                        [response](const v1::Job& done) {
+                          response->set_job_id(done.id());
+                          *response->mutable_result() = done.execute_result();
+                        });
 }
 
 grpc::ServerUnaryReactor* ExecutionService::Profile(grpc::CallbackServerContext* context,
                                                     const v1::ProfileRequest* request, v1::ProfileResponse* response) {
+  auto admission = gate_.admit(*context, Right::kSubmit, request->ByteSizeLong());
+  if (!admission.ok()) {
+    return new Refusal<grpc::ServerUnaryReactor>(admission.status());
+  }
   v1::CreateJobRequest job;
   *job.mutable_profile() = request->spec();
-  job.set_client(peerOf(*context));
+  job.set_client(admission->caller.name);
   job.set_queue_timeout_us(request->queue_timeout_us());
   job.set_run_timeout_us(request->run_timeout_us());
-  return RunCall::start(scheduler_, store_, executor_, limits_, std::move(job), [response](const v1::Job& done) {
-    response->set_job_id(done.id());
-    *response->mutable_result() = done.profile_result();
-  });
+  return RunCall::start(std::move(admission->ticket), scheduler_, store_, executor_, limits_, std::move(job),
+                        [response](const v1::Job& done) {
+                          response->set_job_id(done.id());
+                          *response->mutable_result() = done.profile_result();
+                        });
 }
 
 }  // namespace tessera::server

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/limits.h"
 #include "server/scheduler/scheduler.h"
@@ -10,8 +11,8 @@ namespace tessera::server {
 
 class ExecutionService : public v1::ExecutionService::CallbackService {
  public:
-  ExecutionService(Scheduler& scheduler, storage::Store& store, Executor& executor, const Limits& limits)
-      : scheduler_(scheduler), store_(store), executor_(executor), limits_(limits) {}
+  ExecutionService(Scheduler& scheduler, storage::Store& store, Gate& gate, Executor& executor, const Limits& limits)
+      : scheduler_(scheduler), store_(store), gate_(gate), executor_(executor), limits_(limits) {}
 
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context, const v1::ExecuteRequest* request,
                                     v1::ExecuteResponse* response) override;
@@ -21,6 +22,7 @@ class ExecutionService : public v1::ExecutionService::CallbackService {
  private:
   Scheduler& scheduler_;
   storage::Store& store_;
+  Gate& gate_;
   Executor& executor_;
   const Limits& limits_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/scheduler/scheduler.h"
 #include "storage/store.h"
@@ -9,8 +10,8 @@ namespace tessera::server {
 
 class FleetService : public v1::FleetService::CallbackService {
  public:
-  FleetService(Scheduler& scheduler, storage::Store& store, Executor& executor)
-      : scheduler_(scheduler), store_(store), executor_(executor) {}
+  FleetService(Scheduler& scheduler, storage::Store& store, Gate& gate, Executor& executor)
+      : scheduler_(scheduler), store_(store), gate_(gate), executor_(executor) {}
 
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
                                         v1::ListWorkersResponse* response) override;
@@ -20,6 +21,7 @@ class FleetService : public v1::FleetService::CallbackService {
  private:
   Scheduler& scheduler_;
   storage::Store& store_;
+  Gate& gate_;
   Executor& executor_;
 };
 

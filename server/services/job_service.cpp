@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/watch_call.h"
@@ -36,26 +37,33 @@ v1::Job forList(v1::Job job) {
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
-  return answer(context, executor_, [this, request, response, peer = peerOf(*context)]() -> absl::Status {
-    TESSERA_TRY(checkCreateJob(*request, limits_));
-    v1::Target target;
-    if (request->has_compile()) {
-      TESSERA_ASSIGN(target, targets_.resolve(request->compile().target()));
-    } else if (request->has_analyze()) {
-      TESSERA_ASSIGN(target, targets_.resolve(request->analyze().compile().target()));
-    }
-    v1::CreateJobRequest named = *request;
-    if (named.client().empty()) {
-      named.set_client(peer);
-    }
-    TESSERA_ASSIGN(*response->mutable_job(), scheduler_.createJob(std::move(named), target));
-    return absl::OkStatus();
-  });
+  return answer(
+      context, gate_, Right::kSubmit, executor_, *request,
+      [this, request, response](const Caller& caller) -> absl::Status {
+        TESSERA_TRY(checkCreateJob(*request, limits_));
+        TESSERA_TRY(checkRange("priority", request->priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
+        v1::Target target;
+        if (request->has_compile()) {
+          TESSERA_ASSIGN(target, targets_.resolve(request->compile().target()));
+        } else if (request->has_analyze()) {
+          TESSERA_ASSIGN(target, targets_.resolve(request->analyze().compile().target()));
+        }
+        v1::CreateJobRequest named = *request;
+        // Who is known has one share, however it calls itself.
+        if (!caller.stranger || named.client().empty()) {
+          named.set_client(caller.name);
+        } else if (tokens_.isHolder(named.client())) {
+          return absl::PermissionDeniedError(
+              absl::StrCat("client: ", named.client(), " is known here and shows a token"));
+        }
+        TESSERA_ASSIGN(*response->mutable_job(), scheduler_.createJob(std::move(named), target));
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                              v1::GetJobResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
     return store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN(*response->mutable_job(), reader.getJob(request->id()));
@@ -66,7 +74,7 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
 
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                                v1::ListJobsResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkList(*request));
     return store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN(storage::Page<v1::Job> page, reader.listJobs(listQuery(*request)));
@@ -81,22 +89,44 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::CallbackServerContext* context,
                                                                      const v1::WatchJobRequest* request) {
-  return WatchCall::start(scheduler_.wakeups(), store_, executor_, *request);
+  auto admission = gate_.admit(*context, Right::kLook);
+  if (!admission.ok()) {
+    return new Refusal<grpc::ServerWriteReactor<v1::WatchJobResponse>>(admission.status());
+  }
+  return WatchCall::start(std::move(admission->ticket), scheduler_.wakeups(), store_, executor_, *request);
+}
+
+/// Strangers cannot be told apart, so their jobs are all of theirs; nobody else's are.
+absl::Status JobService::checkOwner(const std::string& job_id, const Caller& caller) {
+  if (caller.role == v1::OPERATOR) {
+    return absl::OkStatus();
+  }
+  v1::Job job;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(job, reader.getJob(job_id));
+    return absl::OkStatus();
+  }));
+  if (caller.stranger ? !tokens_.isHolder(job.client()) : job.client() == caller.name) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat("job ", job_id, " is not ", caller.name, "'s"));
 }
 
 grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
                                                 const v1::CancelJobRequest* request, v1::CancelJobResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
-    TESSERA_ASSIGN(*response->mutable_job(), scheduler_.cancelJob(request->id()));
-    return absl::OkStatus();
-  });
+  return answer(context, gate_, Right::kSubmit, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
+                  TESSERA_TRY(checkOwner(request->id(), caller));
+                  TESSERA_ASSIGN(*response->mutable_job(), scheduler_.cancelJob(request->id()));
+                  return absl::OkStatus();
+                });
 }
 
 grpc::ServerUnaryReactor* JobService::ExplainKey(grpc::CallbackServerContext* context,
                                                  const v1::ExplainKeyRequest* request,
                                                  v1::ExplainKeyResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkCompileSpec(request->compile(), limits_));
     TESSERA_ASSIGN(const v1::Target target, targets_.resolve(request->compile().target()));
     TESSERA_ASSIGN(*response, scheduler_.explainKey(request->compile(), target));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/limits.h"
 #include "server/scheduler/scheduler.h"
@@ -11,9 +12,15 @@ namespace tessera::server {
 /// Lists leave out the bytes of inline tensors: a page of them would not fit a message. GetJob has them.
 class JobService : public v1::JobService::CallbackService {
  public:
-  JobService(Scheduler& scheduler, storage::Store& store, TargetCatalog& targets, Executor& executor,
-             const Limits& limits)
-      : scheduler_(scheduler), store_(store), targets_(targets), executor_(executor), limits_(limits) {}
+  JobService(Scheduler& scheduler, storage::Store& store, TargetCatalog& targets, Gate& gate, const TokenBook& tokens,
+             Executor& executor, const Limits& limits)
+      : scheduler_(scheduler),
+        store_(store),
+        targets_(targets),
+        gate_(gate),
+        tokens_(tokens),
+        executor_(executor),
+        limits_(limits) {}
 
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
                                       v1::CreateJobResponse* response) override;
@@ -29,9 +36,13 @@ class JobService : public v1::JobService::CallbackService {
                                        v1::ExplainKeyResponse* response) override;
 
  private:
+  absl::Status checkOwner(const std::string& job_id, const Caller& caller);
+
   Scheduler& scheduler_;
   storage::Store& store_;
   TargetCatalog& targets_;
+  Gate& gate_;
+  const TokenBook& tokens_;
   Executor& executor_;
   const Limits& limits_;
 };

@@ -34,7 +34,7 @@ TEST(Jobs, WatchFollowsAJobToItsEnd) {
   std::vector<v1::JobEvent> seen;
   std::thread watcher([&] { seen = bench.watch(created.id()); });
   {
-    FakeWorkerLoop worker(bench.address(), "w");
+    FakeWorkerLoop worker(bench, "w");
     watcher.join();
   }
   ASSERT_FALSE(seen.empty());
@@ -70,7 +70,7 @@ TEST(Jobs, WatchGoesOnAfterARestart) {
     }
     EXPECT_FALSE(reader->Finish().ok()) << "the stream breaks off, it does not end";
   }
-  FakeWorkerLoop worker(bench.address(), "w");
+  FakeWorkerLoop worker(bench, "w");
   const auto rest = bench.watch(created.id(), cursor);
   ASSERT_FALSE(rest.empty());
   EXPECT_EQ(rest.front().sequence(), cursor + 1);
@@ -110,7 +110,7 @@ TEST(Jobs, AWaitingWorkerIsWokenByANewTask) {
 
 TEST(Jobs, ExecuteIsAJobThatEndsWithTheCall) {
   ServiceBench bench;
-  auto worker = std::make_unique<FakeWorkerLoop>(bench.address(), "w");
+  auto worker = std::make_unique<FakeWorkerLoop>(bench, "w");
   const v1::Job compiled = bench.create(bench.compileRequest("r1", "net", "a"));
   (void)bench.watch(compiled.id());
   const std::string artifact = bench.job(compiled.id()).compile_result().artifact_id();
@@ -173,8 +173,8 @@ TEST(Jobs, ExecuteIsAJobThatEndsWithTheCall) {
 
 TEST(Jobs, ManyClientsShareEqualWork) {
   ServiceBench bench;
-  FakeWorkerLoop one(bench.address(), "w1");
-  FakeWorkerLoop two(bench.address(), "w2");
+  FakeWorkerLoop one(bench, "w1");
+  FakeWorkerLoop two(bench, "w2");
   constexpr int kClients = 16;
   constexpr int kEach = 12;  // half of them equal over all clients
   std::vector<std::string> states[kClients];
@@ -206,8 +206,8 @@ TEST(Jobs, ManyClientsShareEqualWork) {
 
 TEST(Jobs, RestartsLoseAndRepeatNothing) {
   ServiceBench bench;
-  FakeWorkerLoop one(bench.address(), "remote-1");
-  FakeWorkerLoop two(bench.address(), "remote-2");
+  FakeWorkerLoop one(bench, "remote-1");
+  FakeWorkerLoop two(bench, "remote-2");
   std::vector<v1::Job> jobs;
   for (int i = 0; i < 24; ++i) {
     const std::string name = "net" + std::to_string(i);

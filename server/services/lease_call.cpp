@@ -11,10 +11,11 @@
 
 namespace tessera::server {
 
-grpc::ServerUnaryReactor* LeaseCall::start(Scheduler& scheduler, Executor& executor, v1::LeaseTaskRequest request,
+grpc::ServerUnaryReactor* LeaseCall::start(std::shared_ptr<void> ticket, Scheduler& scheduler, Executor& executor,
+                                           v1::LeaseTaskRequest request, std::string owner,
                                            v1::LeaseTaskResponse* response) {
-  std::shared_ptr<LeaseCall> call(new LeaseCall(scheduler, executor, std::move(request), response));
-  call->keepAlive();
+  std::shared_ptr<LeaseCall> call(new LeaseCall(scheduler, executor, std::move(request), std::move(owner), response));
+  call->keepAlive(std::move(ticket));
   call->poke();
   return call.get();
 }
@@ -65,7 +66,7 @@ void LeaseCall::advance() {
   // Read before looking: a task that becomes ready in between wakes this call at once.
   const uint64_t generation = scheduler_.wakeups().taskGeneration();
   const bool last_look = expired_;
-  auto answer = scheduler_.leaseTask(request_.worker_id(), request_.trouble());
+  auto answer = scheduler_.leaseTask(request_.worker_id(), request_.trouble(), owner_);
   if (!answer.ok()) {
     return finish(answer.status());
   }
@@ -93,6 +94,7 @@ void LeaseCall::giveBack() {
   report.set_worker_id(request_.worker_id());
   report.set_task_id(response_->lease().task_id());
   report.set_fencing_token(response_->lease().fencing_token());
+  report.set_secret(response_->lease().secret());
   report.mutable_result()->mutable_failure()->set_reason(v1::Failure::CANCELLED);
   report.mutable_result()->mutable_failure()->set_message("the worker left before it got the task");
   if (const absl::Status status = scheduler_.reportTask(report); !status.ok()) {

@@ -16,15 +16,21 @@ namespace tessera::server {
 /// a task that becomes ready wakes it at once.
 class LeaseCall : public grpc::ServerUnaryReactor, public PokedCall {
  public:
-  static grpc::ServerUnaryReactor* start(Scheduler& scheduler, Executor& executor, v1::LeaseTaskRequest request,
+  static grpc::ServerUnaryReactor* start(std::shared_ptr<void> ticket, Scheduler& scheduler, Executor& executor,
+                                         v1::LeaseTaskRequest request, std::string owner,
                                          v1::LeaseTaskResponse* response);
 
   void OnCancel() override;
   void OnDone() override;
 
  private:
-  LeaseCall(Scheduler& scheduler, Executor& executor, v1::LeaseTaskRequest request, v1::LeaseTaskResponse* response)
-      : PokedCall(executor), scheduler_(scheduler), request_(std::move(request)), response_(response) {}
+  LeaseCall(Scheduler& scheduler, Executor& executor, v1::LeaseTaskRequest request, std::string owner,
+            v1::LeaseTaskResponse* response)
+      : PokedCall(executor),
+        scheduler_(scheduler),
+        request_(std::move(request)),
+        owner_(std::move(owner)),
+        response_(response) {}
   void advance() override;
   absl::Status begin();
   void giveBack();
@@ -32,6 +38,7 @@ class LeaseCall : public grpc::ServerUnaryReactor, public PokedCall {
 
   Scheduler& scheduler_;
   const v1::LeaseTaskRequest request_;
+  const std::string owner_;  ///< whose credential the worker shows
   v1::LeaseTaskResponse* response_;
   grpc::Alarm alarm_;
   Wakeups::Token waiting_ = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/operator_catalog.h"
 #include "tessera/v1/operator_service.grpc.pb.h"
@@ -8,13 +9,15 @@ namespace tessera::server {
 
 class OperatorService : public v1::OperatorService::CallbackService {
  public:
-  OperatorService(OperatorCatalog& operators, Executor& executor) : operators_(operators), executor_(executor) {}
+  OperatorService(OperatorCatalog& operators, Gate& gate, Executor& executor)
+      : operators_(operators), gate_(gate), executor_(executor) {}
 
   grpc::ServerUnaryReactor* ListOperators(grpc::CallbackServerContext* context, const v1::ListOperatorsRequest* request,
                                           v1::ListOperatorsResponse* response) override;
 
  private:
   OperatorCatalog& operators_;
+  Gate& gate_;
   Executor& executor_;
 };
 

@@ -12,10 +12,10 @@ namespace {
 /// One ExportRecords stream: a page of the store at a time.
 class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, public PokedCall {
  public:
-  static grpc::ServerWriteReactor<v1::ExportRecordsResponse>* start(storage::Store& store, Executor& executor,
-                                                                    const std::string& filter) {
+  static grpc::ServerWriteReactor<v1::ExportRecordsResponse>* start(std::shared_ptr<void> ticket, storage::Store& store,
+                                                                    Executor& executor, const std::string& filter) {
     std::shared_ptr<ExportCall> call(new ExportCall(store, executor, filter));
-    call->keepAlive();
+    call->keepAlive(std::move(ticket));
     call->poke();
     return call.get();
   }
@@ -94,7 +94,7 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
 grpc::ServerUnaryReactor* RecordService::ListRecords(grpc::CallbackServerContext* context,
                                                      const v1::ListRecordsRequest* request,
                                                      v1::ListRecordsResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkList(*request));
     return store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN(const storage::Page<v1::TuningRecord> page, reader.listRecords(listQuery(*request)));
@@ -107,7 +107,11 @@ grpc::ServerUnaryReactor* RecordService::ListRecords(grpc::CallbackServerContext
 
 grpc::ServerWriteReactor<v1::ExportRecordsResponse>* RecordService::ExportRecords(
     grpc::CallbackServerContext* context, const v1::ExportRecordsRequest* request) {
-  return ExportCall::start(store_, executor_, request->filter());
+  auto admission = gate_.admit(*context, Right::kLook);
+  if (!admission.ok()) {
+    return new Refusal<grpc::ServerWriteReactor<v1::ExportRecordsResponse>>(admission.status());
+  }
+  return ExportCall::start(std::move(admission->ticket), store_, executor_, request->filter());
 }
 
 }  // namespace tessera::server

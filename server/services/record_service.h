@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "storage/store.h"
 #include "tessera/v1/record.grpc.pb.h"
@@ -8,7 +9,8 @@ namespace tessera::server {
 
 class RecordService : public v1::RecordService::CallbackService {
  public:
-  RecordService(storage::Store& store, Executor& executor) : store_(store), executor_(executor) {}
+  RecordService(storage::Store& store, Gate& gate, Executor& executor)
+      : store_(store), gate_(gate), executor_(executor) {}
 
   grpc::ServerUnaryReactor* ListRecords(grpc::CallbackServerContext* context, const v1::ListRecordsRequest* request,
                                         v1::ListRecordsResponse* response) override;
@@ -17,6 +19,7 @@ class RecordService : public v1::RecordService::CallbackService {
 
  private:
   storage::Store& store_;
+  Gate& gate_;
   Executor& executor_;
 };
 

@@ -248,7 +248,7 @@ TEST(Targets, ListGetValidateRegister) {
 
 TEST(Fleet, ListsAndDrains) {
   ServiceBench bench;
-  FakeWorkerLoop worker(bench.address(), "w");
+  FakeWorkerLoop worker(bench, "w");
   (void)bench.watch(bench.create(bench.compileRequest("r1", "net", "a")).id());
   v1::DrainWorkerRequest drain;
   drain.set_worker_id("w");
@@ -272,7 +272,7 @@ TEST(Fleet, ListsAndDrains) {
 
 TEST(Artifacts, AreListedAndCheckedAgainstAHost) {
   ServiceBench bench;
-  FakeWorkerLoop worker(bench.address(), "w");
+  FakeWorkerLoop worker(bench, "w");
   const v1::Job job = bench.create(bench.compileRequest("r1", "net", "a"));
   (void)bench.watch(job.id());
   grpc::ClientContext context;

@@ -9,10 +9,11 @@
 
 namespace tessera::server {
 
-grpc::ServerUnaryReactor* RunCall::start(Scheduler& scheduler, storage::Store& store, Executor& executor,
-                                         const Limits& limits, v1::CreateJobRequest request, Answer answer) {
+grpc::ServerUnaryReactor* RunCall::start(std::shared_ptr<void> ticket, Scheduler& scheduler, storage::Store& store,
+                                         Executor& executor, const Limits& limits, v1::CreateJobRequest request,
+                                         Answer answer) {
   std::shared_ptr<RunCall> call(new RunCall(scheduler, store, executor, limits, std::move(request), std::move(answer)));
-  call->keepAlive();
+  call->keepAlive(std::move(ticket));
   call->poke();
   return call.get();
 }

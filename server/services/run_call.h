@@ -18,8 +18,9 @@ class RunCall : public grpc::ServerUnaryReactor, public PokedCall {
  public:
   using Answer = std::function<void(const v1::Job& job)>;  ///< fills the response from the finished job
 
-  static grpc::ServerUnaryReactor* start(Scheduler& scheduler, storage::Store& store, Executor& executor,
-                                         const Limits& limits, v1::CreateJobRequest request, Answer answer);
+  static grpc::ServerUnaryReactor* start(std::shared_ptr<void> ticket, Scheduler& scheduler, storage::Store& store,
+                                         Executor& executor, const Limits& limits, v1::CreateJobRequest request,
+                                         Answer answer);
 
   void OnCancel() override;
   void OnDone() override;

@@ -10,7 +10,7 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* TargetService::GetTarget(grpc::CallbackServerContext* context,
                                                    const v1::GetTargetRequest* request,
                                                    v1::GetTargetResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkText("name", request->name(), Limits::kMaxNameLength, false));
     TESSERA_ASSIGN(*response, targets_.get(request->name()));
     return absl::OkStatus();
@@ -20,7 +20,7 @@ grpc::ServerUnaryReactor* TargetService::GetTarget(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* TargetService::ListTargets(grpc::CallbackServerContext* context,
                                                      const v1::ListTargetsRequest* request,
                                                      v1::ListTargetsResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkList(*request));
     TESSERA_ASSIGN(*response, targets_.list(listQuery(*request)));
     return absl::OkStatus();
@@ -30,7 +30,7 @@ grpc::ServerUnaryReactor* TargetService::ListTargets(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* TargetService::ValidateTarget(grpc::CallbackServerContext* context,
                                                         const v1::ValidateTargetRequest* request,
                                                         v1::ValidateTargetResponse* response) {
-  return answer(context, executor_, [request, response]() {
+  return answer(context, gate_, Right::kLook, executor_, *request, [request, response]() {
     for (v1::TargetProblem& problem : compiler::validateTarget(request->target())) {
       *response->add_problems() = std::move(problem);
     }
@@ -42,7 +42,7 @@ grpc::ServerUnaryReactor* TargetService::ValidateTarget(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* TargetService::RegisterTarget(grpc::CallbackServerContext* context,
                                                         const v1::RegisterTargetRequest* request,
                                                         v1::RegisterTargetResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kSubmit, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_ASSIGN(*response, targets_.add(request->target()));
     return absl::OkStatus();
   });

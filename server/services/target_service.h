@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/target_catalog.h"
 #include "tessera/v1/target_service.grpc.pb.h"
@@ -8,7 +9,8 @@ namespace tessera::server {
 
 class TargetService : public v1::TargetService::CallbackService {
  public:
-  TargetService(TargetCatalog& targets, Executor& executor) : targets_(targets), executor_(executor) {}
+  TargetService(TargetCatalog& targets, Gate& gate, Executor& executor)
+      : targets_(targets), gate_(gate), executor_(executor) {}
 
   grpc::ServerUnaryReactor* GetTarget(grpc::CallbackServerContext* context, const v1::GetTargetRequest* request,
                                       v1::GetTargetResponse* response) override;
@@ -23,6 +25,7 @@ class TargetService : public v1::TargetService::CallbackService {
 
  private:
   TargetCatalog& targets_;
+  Gate& gate_;
   Executor& executor_;
 };
 

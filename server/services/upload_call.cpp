@@ -8,11 +8,12 @@
 
 namespace tessera::server {
 
-grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadCall::start(storage::Store& store, storage::BlobStore& blobs,
-                                                                  Executor& executor, const Limits& limits,
+grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadCall::start(std::shared_ptr<void> ticket, storage::Store& store,
+                                                                  storage::BlobStore& blobs, Executor& executor,
+                                                                  const Limits& limits,
                                                                   v1::UploadBlobResponse* response) {
   std::shared_ptr<UploadCall> call(new UploadCall(store, blobs, executor, limits, response));
-  call->keepAlive();
+  call->keepAlive(std::move(ticket));
   call->readNext();
   return call.get();
 }

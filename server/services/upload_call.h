@@ -18,9 +18,9 @@ namespace tessera::server {
 /// keeps what was written; the client resumes at what QueryUpload says.
 class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public PokedCall {
  public:
-  static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(storage::Store& store, storage::BlobStore& blobs,
-                                                               Executor& executor, const Limits& limits,
-                                                               v1::UploadBlobResponse* response);
+  static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(std::shared_ptr<void> ticket, storage::Store& store,
+                                                               storage::BlobStore& blobs, Executor& executor,
+                                                               const Limits& limits, v1::UploadBlobResponse* response);
 
   void OnReadDone(bool ok) override;
   void OnCancel() override;

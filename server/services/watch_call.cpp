@@ -11,10 +11,11 @@ namespace {
 constexpr int kBatch = 128;
 }  // namespace
 
-grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(Wakeups& wakeups, storage::Store& store,
-                                                                 Executor& executor, v1::WatchJobRequest request) {
+grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(std::shared_ptr<void> ticket, Wakeups& wakeups,
+                                                                 storage::Store& store, Executor& executor,
+                                                                 v1::WatchJobRequest request) {
   std::shared_ptr<WatchCall> call(new WatchCall(wakeups, store, executor, std::move(request)));
-  call->keepAlive();
+  call->keepAlive(std::move(ticket));
   // Subscribed before the first look, so that no change falls in between.
   call->subscription_ = wakeups.onJob(call->request_.id(), call->poker());
   call->poke();

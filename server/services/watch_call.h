@@ -16,8 +16,9 @@ namespace tessera::server {
 /// batch of them. It ends after the terminal event, or at once when that lies before the cursor.
 class WatchCall : public grpc::ServerWriteReactor<v1::WatchJobResponse>, public PokedCall {
  public:
-  static grpc::ServerWriteReactor<v1::WatchJobResponse>* start(Wakeups& wakeups, storage::Store& store,
-                                                               Executor& executor, v1::WatchJobRequest request);
+  static grpc::ServerWriteReactor<v1::WatchJobResponse>* start(std::shared_ptr<void> ticket, Wakeups& wakeups,
+                                                               storage::Store& store, Executor& executor,
+                                                               v1::WatchJobRequest request);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;

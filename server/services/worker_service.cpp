@@ -1,5 +1,7 @@
 #include "server/services/worker_service.h"
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/lease_call.h"
@@ -10,23 +12,35 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* WorkerService::RegisterWorker(grpc::CallbackServerContext* context,
                                                         const v1::RegisterWorkerRequest* request,
                                                         v1::RegisterWorkerResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkWorker(*request));
-    TESSERA_ASSIGN(*response, scheduler_.registerWorker(*request));
-    return operators_.announce(*request);
-  });
+  return answer(context, gate_, Right::kWork, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkWorker(*request));
+                  if (absl::StartsWith(request->worker_id(), kLocalWorkerPrefix) && caller.name != kLocalWorkers) {
+                    return absl::PermissionDeniedError(
+                        absl::StrCat("worker_id: names that begin with ", kLocalWorkerPrefix,
+                                     " are those of the server's own workers; name yours otherwise (--id)"));
+                  }
+                  TESSERA_ASSIGN(*response, scheduler_.registerWorker(*request, caller.name));
+                  return operators_.announce(*request);
+                });
 }
 
 grpc::ServerUnaryReactor* WorkerService::LeaseTask(grpc::CallbackServerContext* context,
                                                    const v1::LeaseTaskRequest* request,
                                                    v1::LeaseTaskResponse* response) {
-  return LeaseCall::start(scheduler_, executor_, *request, response);
+  auto admission = gate_.admit(*context, Right::kWork, request->ByteSizeLong());
+  if (!admission.ok()) {
+    return new Refusal<grpc::ServerUnaryReactor>(admission.status());
+  }
+  return LeaseCall::start(std::move(admission->ticket), scheduler_, executor_, *request, admission->caller.name,
+                          response);
 }
 
 grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* context,
                                                    const v1::HeartbeatRequest* request,
                                                    v1::HeartbeatResponse* response) {
-  return answer(context, executor_, [this, request, response]() -> absl::Status {
+  return answer(context, gate_, Right::kWork, executor_, *request, [this, request, response]() -> absl::Status {
+    TESSERA_TRY(checkHeartbeat(*request));
     TESSERA_ASSIGN(*response, scheduler_.heartbeat(*request));
     return absl::OkStatus();
   });
@@ -35,7 +49,10 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* WorkerService::ReportTask(grpc::CallbackServerContext* context,
                                                     const v1::ReportTaskRequest* request,
                                                     v1::ReportTaskResponse* response) {
-  return answer(context, executor_, [this, request]() { return scheduler_.reportTask(*request); });
+  return answer(context, gate_, Right::kWork, executor_, *request, [this, request]() -> absl::Status {
+    TESSERA_TRY(checkReport(*request, limits_));
+    return scheduler_.reportTask(*request);
+  });
 }
 
 }  // namespace tessera::server

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "server/access/gate.h"
 #include "server/executor.h"
+#include "server/limits.h"
 #include "server/operator_catalog.h"
 #include "server/scheduler/scheduler.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
@@ -9,8 +11,8 @@ namespace tessera::server {
 
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
-  WorkerService(Scheduler& scheduler, OperatorCatalog& operators, Executor& executor)
-      : scheduler_(scheduler), operators_(operators), executor_(executor) {}
+  WorkerService(Scheduler& scheduler, OperatorCatalog& operators, Gate& gate, Executor& executor, const Limits& limits)
+      : scheduler_(scheduler), operators_(operators), gate_(gate), executor_(executor), limits_(limits) {}
 
   grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext* context,
                                            const v1::RegisterWorkerRequest* request,
@@ -25,7 +27,9 @@ class WorkerService : public v1::WorkerService::CallbackService {
  private:
   Scheduler& scheduler_;
   OperatorCatalog& operators_;
+  Gate& gate_;
   Executor& executor_;
+  const Limits& limits_;
 };
 
 }  // namespace tessera::server

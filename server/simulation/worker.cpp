@@ -116,6 +116,7 @@ void Worker::beat() {
   request.set_worker_id(id_);
   request.set_task_id(attempt_.lease.task_id());
   request.set_fencing_token(attempt_.lease.fencing_token());
+  request.set_secret(attempt_.lease.secret());
   request.set_run_us(attempt_.ended ? 0 : world_.loop.now_us() - attempt_.begun_us);
   heart_.call<v1::HeartbeatResponse::Verdict>(
       [this, request] {
@@ -177,6 +178,7 @@ v1::ReportTaskRequest Worker::reportOf(const Attempt& attempt) const {
   request.set_worker_id(id_);
   request.set_task_id(attempt.lease.task_id());
   request.set_fencing_token(attempt.lease.fencing_token());
+  request.set_secret(attempt.lease.secret());
   *request.mutable_result() = attempt.result;
   return request;
 }

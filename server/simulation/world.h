@@ -30,6 +30,7 @@ class SimulatedClock : public Clock {
 class NumberedIds : public IdSource {
  public:
   std::string next(std::string_view prefix) override { return absl::StrCat(std::string(prefix), "-", ++last_); }
+  std::string secret() override { return absl::StrCat("secret ", ++last_); }
 
  private:
   int64_t last_ = 0;

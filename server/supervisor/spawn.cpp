@@ -9,13 +9,14 @@
 #include <csignal>
 #include <cstring>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 
 namespace tessera::server {
 namespace {
 
 /// After fork() of a process with threads: only async-signal-safe calls, no allocation.
-[[noreturn]] void becomeChild(char* const* argv, pid_t parent, int error_pipe) {
+[[noreturn]] void becomeChild(char* const* argv, pid_t parent, int secret_pipe, int error_pipe) {
   setpgid(0, 0);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -28,6 +29,9 @@ namespace {
   for (int signal : {SIGPIPE, SIGTERM, SIGINT, SIGCHLD}) {
     ::signal(signal, SIG_DFL);
   }
+  if (secret_pipe >= 0) {
+    fcntl(secret_pipe, F_SETFD, 0);
+  }
   execv(argv[0], argv);
   const int error = errno;
   (void)!write(error_pipe, &error, sizeof(error));
@@ -36,7 +40,23 @@ namespace {
 
 }  // namespace
 
-absl::StatusOr<pid_t> spawnBound(const std::vector<std::string>& command) {
+absl::StatusOr<pid_t> spawnBound(std::vector<std::string> command, const std::string& secret) {
+  int secret_pipe[2] = {-1, -1};
+  const absl::Cleanup close_secret = [&] {
+    for (const int end : secret_pipe) {
+      if (end >= 0) {
+        close(end);
+      }
+    }
+  };
+  if (!secret.empty()) {
+    // Far below a pipe's capacity: it is whole before the child begins.
+    if (pipe2(secret_pipe, O_CLOEXEC) != 0 ||
+        write(secret_pipe[1], secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
+      return absl::ErrnoToStatus(errno, "a pipe for the worker's credential");
+    }
+    command.insert(command.end(), {"--token-fd", std::to_string(secret_pipe[0])});
+  }
   std::vector<char*> argv;
   for (const std::string& word : command) {
     argv.push_back(const_cast<char*>(word.c_str()));
@@ -50,7 +70,7 @@ absl::StatusOr<pid_t> spawnBound(const std::vector<std::string>& command) {
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
-    becomeChild(argv.data(), parent, error_pipe[1]);
+    becomeChild(argv.data(), parent, secret_pipe[0], error_pipe[1]);
   }
   close(error_pipe[1]);
   int error = 0;

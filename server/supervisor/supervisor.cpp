@@ -122,7 +122,7 @@ class Supervisor::Impl {
     command.insert(command.end(),
                    {"--id", worker.id, "--scratch", absl::StrCat(options_.scratch_folder, "/", worker.id)});
     worker.started = SteadyClock::now();
-    auto pid = spawnBound(command);
+    auto pid = spawnBound(command, options_.credential);
     if (pid.ok()) {
       worker.pid = *pid;
       spdlog::info("worker {}: process {}", worker.id, worker.pid);

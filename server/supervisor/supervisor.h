@@ -14,6 +14,7 @@ struct SupervisorOptions {
   int workers = 1;
   std::string binary;                  ///< tessera-worker
   std::vector<std::string> arguments;  ///< given to each, before its id and scratch folder
+  std::string credential;              ///< each reads it from a pipe, named by --token-fd; empty: none
   std::string id_prefix = "local-";    ///< worker i is "<prefix><i>", the same after every restart
   std::string scratch_folder;          ///< worker i gets "<folder>/<id>"
   std::chrono::milliseconds first_backoff{100};

@@ -201,6 +201,7 @@ absl::Status FaultyService::workOnce(bool& idle) {
   report.set_worker_id(kWorker);
   report.set_task_id(lease_.task_id());
   report.set_fencing_token(lease_.fencing_token());
+  report.set_secret(lease_.secret());
   *report.mutable_result() = work.run(lease_.task());
   TESSERA_TRY(status);
   TESSERA_TRY(scheduler_->heartbeat({}).status());

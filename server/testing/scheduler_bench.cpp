@@ -91,6 +91,7 @@ absl::Status SchedulerBench::report(const std::string& worker, const v1::Lease& 
   request.set_worker_id(worker);
   request.set_task_id(lease.task_id());
   request.set_fencing_token(lease.fencing_token());
+  request.set_secret(lease.secret());
   *request.mutable_result() = result;
   return scheduler_->reportTask(request);
 }
@@ -174,6 +175,7 @@ v1::HeartbeatResponse::Verdict SchedulerBench::beat(const std::string& worker, c
   request.set_worker_id(worker);
   request.set_task_id(lease.task_id());
   request.set_fencing_token(lease.fencing_token());
+  request.set_secret(lease.secret());
   request.set_run_us(run_us);
   const auto response = scheduler_->heartbeat(request);
   EXPECT_TRUE(response.ok()) << response.status();

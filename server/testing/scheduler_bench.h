@@ -23,6 +23,7 @@ class FakeClock : public Clock {
 class CountingIds : public IdSource {
  public:
   std::string next(std::string_view prefix) override { return std::string(prefix) + "-" + std::to_string(++last_); }
+  std::string secret() override { return "secret " + std::to_string(++last_); }
 
  private:
   int last_ = 0;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "proto/channel/identity.h"
 #include "proto/version/version.h"
 #include "storage/digest.h"
 #include "storage/sqlite_store.h"
@@ -20,14 +21,18 @@ namespace {
 
 /// A connection of its own, quick to come back: by default all channels of a process to one address share
 /// one, with its pauses after a failure.
-std::shared_ptr<grpc::Channel> connect(const std::string& address) {
+std::shared_ptr<grpc::Channel> connect(const std::string& address, const std::string& token = "") {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  Identity identity;
+  identity.token = token;
+  return openChannel(address, identity, arguments).value();
 }
+
+int portOf(const std::string& address) { return std::stoi(address.substr(address.rfind(':') + 1)); }
 
 grpc::Status uploadOnce(v1::BlobService::Stub& stub, const std::string& bytes) {
   grpc::ClientContext context;
@@ -76,11 +81,13 @@ void ServiceBench::open() {
   store_ = storage::openSqliteStore(folder_.path() + "/tessera.db").value();
   blob_store_ = storage::openBlobStore(folder_.path() + "/blobs").value();
   options_.listen = {"127.0.0.1:" + std::to_string(port_)};
+  options_.private_listen = "127.0.0.1:" + std::to_string(private_port_);
   auto started = Server::start(*store_, *blob_store_, options_);
   ASSERT_TRUE(started.ok()) << started.status();
   server = *std::move(started);
   const std::string bound = server->addresses().front();
-  port_ = std::stoi(bound.substr(bound.rfind(':') + 1));
+  port_ = portOf(bound);
+  private_port_ = portOf(server->privateAddress());
   channel = connect(bound);
   jobs = v1::JobService::NewStub(channel);
   blobs = v1::BlobService::NewStub(channel);
@@ -89,8 +96,33 @@ void ServiceBench::open() {
   targets = v1::TargetService::NewStub(channel);
   records = v1::RecordService::NewStub(channel);
   operators = v1::OperatorService::NewStub(channel);
-  workers = v1::WorkerService::NewStub(channel);
-  fleet = v1::FleetService::NewStub(channel);
+  operator_channel = insideChannel(server->operatorToken());
+  fleet = v1::FleetService::NewStub(operator_channel);
+  admin = v1::AdminService::NewStub(operator_channel);
+  if (worker_token_.empty()) {
+    worker_token_ = newToken("the test's workers", v1::WORKER);
+  }
+  workers = v1::WorkerService::NewStub(insideChannel(worker_token_));
+}
+
+std::shared_ptr<grpc::Channel> ServiceBench::insideChannel(const std::string& token) const {
+  return connect("127.0.0.1:" + std::to_string(private_port_), token);
+}
+
+std::shared_ptr<grpc::Channel> ServiceBench::clientChannel(const std::string& token) const {
+  return connect(address(), token);
+}
+
+std::string ServiceBench::newToken(const std::string& name, v1::Role role, int64_t lifetime_us) {
+  grpc::ClientContext context;
+  v1::CreateTokenRequest request;
+  request.set_name(name);
+  request.set_role(role);
+  request.set_lifetime_us(lifetime_us);
+  v1::CreateTokenResponse response;
+  const grpc::Status status = admin->CreateToken(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response.secret();
 }
 
 void ServiceBench::restart() {
@@ -147,8 +179,8 @@ std::vector<v1::JobEvent> ServiceBench::watch(const std::string& id, int64_t cur
   return events;
 }
 
-FakeWorkerLoop::FakeWorkerLoop(const std::string& address, std::string id) : id_(std::move(id)) {
-  const auto channel = connect(address);
+FakeWorkerLoop::FakeWorkerLoop(const ServiceBench& bench, std::string id) : id_(std::move(id)) {
+  const auto channel = bench.insideChannel(bench.workerToken());
   stub_ = v1::WorkerService::NewStub(channel);
   blobs_ = v1::BlobService::NewStub(channel);
   thread_ = std::thread([this] { run(); });
@@ -208,6 +240,7 @@ void FakeWorkerLoop::work(const v1::Lease& lease) {
   report.set_worker_id(id_);
   report.set_task_id(lease.task_id());
   report.set_fencing_token(lease.fencing_token());
+  report.set_secret(lease.secret());
   *report.mutable_result() = work.run(lease.task());
   while (!stopping_) {
     grpc::ClientContext context;

@@ -12,6 +12,7 @@
 #include "server/server.h"
 #include "server/testing/fake_work.h"
 #include "server/testing/scheduler_bench.h"
+#include "tessera/v1/admin_service.grpc.pb.h"
 #include "tessera/v1/artifact.grpc.pb.h"
 #include "tessera/v1/blob_service.grpc.pb.h"
 #include "tessera/v1/execution_service.grpc.pb.h"
@@ -53,8 +54,18 @@ class ServiceBench {
   std::unique_ptr<v1::RecordService::Stub> records;
   std::unique_ptr<v1::OperatorService::Stub> operators;
   std::unique_ptr<v1::WorkerService::Stub> workers;
-  std::unique_ptr<v1::FleetService::Stub> fleet;
-  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::FleetService::Stub> fleet;  ///< as operator
+  std::unique_ptr<v1::AdminService::Stub> admin;  ///< as operator
+  std::shared_ptr<grpc::Channel> channel;         ///< a stranger's, to where clients come in
+  std::shared_ptr<grpc::Channel> operator_channel;
+  /// A new connection, to where workers come in, with this token; empty: without.
+  std::shared_ptr<grpc::Channel> insideChannel(const std::string& token) const;
+  /// The same to where clients come in.
+  std::shared_ptr<grpc::Channel> clientChannel(const std::string& token) const;
+  const std::string& folder() const { return folder_.path(); }
+  /// A token for workers, good across restarts.
+  const std::string& workerToken() const { return worker_token_; }
+  std::string newToken(const std::string& name, v1::Role role, int64_t lifetime_us = 0);
 
  private:
   void open();
@@ -62,6 +73,8 @@ class ServiceBench {
   ScratchFolder folder_;
   ServerOptions options_;
   int port_ = 0;
+  int private_port_ = 0;
+  std::string worker_token_;
   std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::BlobStore> blob_store_;
 };
@@ -70,7 +83,7 @@ class ServiceBench {
 /// its stride.
 class FakeWorkerLoop {
  public:
-  FakeWorkerLoop(const std::string& address, std::string id);
+  FakeWorkerLoop(const ServiceBench& bench, std::string id);
   ~FakeWorkerLoop();
 
   /// How many tasks of the kind were finished and accepted.

@@ -199,5 +199,36 @@ TEST_P(StoreConformance, PutsAreIdempotentAndReplace) {
       absl::IsFailedPrecondition(store_->transact([](Transaction& t) { return t.linkTask("a", "no such task"); })));
 }
 
+TEST_P(StoreConformance, TokensComeBackAsTheyWerePut) {
+  const auto token = [](const std::string& id, const std::string& hash, int64_t revoked_us) {
+    StoredToken stored;
+    stored.token.set_id(id);
+    stored.token.set_name("ada");
+    stored.token.set_role(v1::CLIENT);
+    stored.token.set_revoke_time_us(revoked_us);
+    stored.sha256 = hash;
+    return stored;
+  };
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putToken(token("t2", "second", 0)).ok());
+    EXPECT_TRUE(t.putToken(token("t1", "first", 0)).ok());
+    EXPECT_TRUE(t.putToken(token("t2", "second", 7)).ok());
+    EXPECT_TRUE(absl::IsInvalidArgument(t.putToken(token("", "third", 0))));
+    EXPECT_TRUE(absl::IsAlreadyExists(t.putToken(token("t3", "first", 0)))) << "a secret is one token's";
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    const auto tokens = r.tokens();
+    EXPECT_TRUE(tokens.ok());
+    if (!tokens.ok()) return tokens.status();
+    EXPECT_EQ(tokens->size(), 2u);
+    if (tokens->size() != 2) return absl::OkStatus();
+    EXPECT_TRUE(MessageDifferencer::Equals((*tokens)[0].token, token("t1", "first", 0).token));
+    EXPECT_TRUE(MessageDifferencer::Equals((*tokens)[1].token, token("t2", "second", 7).token));
+    EXPECT_EQ((*tokens)[1].sha256, "second");
+    return absl::OkStatus();
+  }));
+}
+
 }  // namespace
 }  // namespace tessera::storage

@@ -74,6 +74,7 @@ struct Tables {
   Table<Text, v1::Target> targets{undo};
   Table<Text, v1::Worker> workers{undo};
   Table<Text, int64_t> blobs{undo};  ///< sizes by SHA-256
+  Table<Text, StoredToken> tokens{undo};
 };
 
 }  // namespace tessera::storage

@@ -181,4 +181,15 @@ absl::Status MemoryTransaction::putBlob(const v1::Digest& digest) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryTransaction::putToken(const StoredToken& token) {
+  if (absl::Status status = needId(token.token.id(), "AccessToken.id"); !status.ok()) return status;
+  for (const auto& [id, other] : tables_.tokens.rows()) {
+    if (id != token.token.id() && other->sha256 == token.sha256) {
+      return absl::AlreadyExistsError(absl::StrCat("token ", id, " has this secret"));
+    }
+  }
+  tables_.tokens.put(token.token.id(), token);
+  return absl::OkStatus();
+}
+
 }  // namespace tessera::storage

@@ -46,6 +46,7 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
+  absl::StatusOr<std::vector<StoredToken>> tokens() override;
 
   absl::Status insertJob(const v1::Job& job, const std::string& request_hash, const std::string& action_id) override;
   absl::Status updateJob(const v1::Job& job) override;
@@ -62,6 +63,7 @@ class MemoryTransaction : public Transaction {
   absl::Status putTarget(const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest) override;
+  absl::Status putToken(const StoredToken& token) override;
 
  private:
   void indexJob(const Tables::JobRow& row, bool present);

@@ -59,6 +59,8 @@ inline constexpr char kTarget[] = "SELECT body FROM targets WHERE name = ?";
 inline constexpr char kWorker[] = "SELECT body FROM workers WHERE id = ?";
 inline constexpr char kBlob[] = "SELECT 1 FROM blobs WHERE sha256 = ?";
 
+inline constexpr char kTokens[] = "SELECT body, sha256 FROM tokens ORDER BY id";
+
 inline constexpr char kInsertJob[] =
     "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, action_key, cached, "
     "priority, create_time, end_time, queue_deadline, deadline, body) "
@@ -114,6 +116,9 @@ inline constexpr char kPutWorker[] =
     "compiler_version = excluded.compiler_version, last_seen_time = excluded.last_seen_time, body = excluded.body";
 inline constexpr char kPutBlob[] =
     "INSERT INTO blobs (sha256, size) VALUES (?, ?) ON CONFLICT (sha256) DO UPDATE SET size = excluded.size";
+inline constexpr char kPutToken[] =
+    "INSERT INTO tokens (id, sha256, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET sha256 = excluded.sha256, "
+    "body = excluded.body";
 
 /// The reads, for the test of their plans.
 inline constexpr const char* kReads[] = {kJob,

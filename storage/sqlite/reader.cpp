@@ -260,6 +260,20 @@ absl::StatusOr<bool> SqliteReader<Interface>::hasBlob(const std::string& sha256)
   return database_.prepare(sql::kBlob).bind(sha256).step();
 }
 
+template <typename Interface>
+absl::StatusOr<std::vector<StoredToken>> SqliteReader<Interface>::tokens() {
+  std::vector<StoredToken> found;
+  Statement statement = database_.prepare(sql::kTokens);
+  while (true) {
+    absl::StatusOr<bool> row = statement.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return found;
+    absl::StatusOr<v1::AccessToken> token = messageOf<v1::AccessToken>(statement);
+    if (!token.ok()) return token.status();
+    found.push_back({*std::move(token), std::string(statement.bytes(1))});
+  }
+}
+
 template class SqliteReader<Reader>;
 template class SqliteReader<Transaction>;
 

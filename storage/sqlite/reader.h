@@ -48,6 +48,7 @@ class SqliteReader : public Interface {
   absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
+  absl::StatusOr<std::vector<StoredToken>> tokens() override;
 
  protected:
   Database& database_;

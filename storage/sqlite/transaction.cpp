@@ -177,4 +177,9 @@ absl::Status SqliteTransaction::putBlob(const v1::Digest& digest) {
   return database_.prepare(sql::kPutBlob).bind(digest.sha256()).bind(digest.size_bytes()).run();
 }
 
+absl::Status SqliteTransaction::putToken(const StoredToken& token) {
+  if (absl::Status status = needId(token.token.id(), "AccessToken.id"); !status.ok()) return status;
+  return put(database_, sql::kPutToken, token.token, token.token.id(), token.sha256);
+}
+
 }  // namespace tessera::storage

@@ -23,6 +23,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status putTarget(const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest) override;
+  absl::Status putToken(const StoredToken& token) override;
 };
 
 }  // namespace tessera::storage

@@ -116,7 +116,7 @@ def every_list_is_json(service):
 
 def workers_drain(service):
     worker = service.wait_for_workers(2)[0]["id"]
-    service.cli("workers", "--drain", worker)
+    service.operator("workers", "--drain", worker)
 
     def state():
         return {w["id"]: w["state"] for w in service.cli("workers", "--json").json["workers"]}[worker]
@@ -126,7 +126,7 @@ def workers_drain(service):
     *events, _ = [json.loads(line) for line in service.cli("watch", job, "--json").out.splitlines()]
     ran = [event["attempt"]["worker"] for event in events if "attempt" in event]
     check(ran and worker not in ran, f"{worker} drains, and yet {ran} did the work")
-    service.cli("workers", "--undrain", worker)
+    service.operator("workers", "--undrain", worker)
     wait_until(lambda: state() in ("IDLE", "BUSY"), "the worker is back")
 
 
@@ -175,14 +175,14 @@ def interrupt_cancels(service):
 def queue_deadline(service):
     workers = [worker["id"] for worker in service.wait_for_workers(2)]
     for worker in workers:
-        service.cli("workers", "--drain", worker)
+        service.operator("workers", "--drain", worker)
     try:
         answer = service.cli("compile", model_path("tiny:seed=3"), "--target", "host", "--shape", "x=1x8", "--json",
                              "--queue-timeout", "1s", expect=6)
         check_equal(answer.failure["reason"], "QUEUE_DEADLINE_EXCEEDED", "reason")
     finally:
         for worker in workers:
-            service.cli("workers", "--undrain", worker)
+            service.operator("workers", "--undrain", worker)
 
 
 def run_deadline(service):

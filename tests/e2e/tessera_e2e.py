@@ -270,6 +270,10 @@ class Service:
             raise AssertionError(f"{answer}\nexpected exit code {expect}")
         return answer
 
+    def operator(self, *arguments, **options):
+        """The same as this machine's operator: through the data folder."""
+        return self.cli(*arguments, "--operator-of", self.data, **options)
+
     def spawn(self, *arguments):
         """Starts `tessera` in the background; the caller waits for it."""
         return subprocess.Popen([BIN / "tessera", *map(str, arguments)], stdin=subprocess.DEVNULL, text=True,

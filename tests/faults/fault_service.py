@@ -112,11 +112,11 @@ class FaultService(Service):
     @contextlib.contextmanager
     def drained(self, worker):
         """A worker that takes no task meanwhile."""
-        self.cli("workers", "--drain", worker)
+        self.operator("workers", "--drain", worker)
         try:
             yield
         finally:
-            self.cli("workers", "--undrain", worker)
+            self.operator("workers", "--undrain", worker)
 
     def submit(self, *arguments, model=WORKLOAD, shapes=SHAPES):
         """Acknowledged, not awaited. Returns the job's id."""

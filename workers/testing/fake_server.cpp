@@ -82,6 +82,7 @@ class FakeServer::Workers : public v1::WorkerService::Service {
     v1::Lease& lease = *response->mutable_lease();
     lease.set_task_id(id);
     lease.set_fencing_token(++task.token);
+    lease.set_secret("of task " + id);
     lease.set_attempt(static_cast<int32_t>(task.token));
     lease.set_lease_us(behaviour_.lease_us);
     *lease.mutable_task() = task.spec;

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace tessera::client {
+
+/// What a service needs to talk TLS: an authority, a certificate for the server, and one for each caller that shows
+/// one.
+struct CertificateRequest {
+  std::string folder;                ///< made when absent, for its owner alone
+  std::vector<std::string> hosts;    ///< names and addresses the server is called by
+  std::vector<std::string> callers;  ///< "role:name", e.g. "worker:build-1"
+  int days = 365;
+};
+
+/// Writes ca.pem and ca.key (kept when they are there, so that more can be made later), server.pem and server.key, and
+/// ROLE-NAME.pem and .key for each caller, whose role and name the server reads from the certificate's URI
+/// "tessera://ROLE/NAME". Elliptic curve P-256, SHA-256.
+absl::Status makeCertificates(const CertificateRequest& request);
+
+}  // namespace tessera::client

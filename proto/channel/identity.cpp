@@ -1,0 +1,171 @@
+#include "proto/channel/identity.h"
+
+#include <grpcpp/support/client_interceptor.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> contentOf(const std::string& path, const char* what) {
+  std::ifstream in(path, std::ios::binary);
+  std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (!in.good() && !in.eof()) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read ", what, " ", path));
+  }
+  if (content.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " ", path, " is empty or not there"));
+  }
+  return content;
+}
+
+std::string trimmed(const std::string& text) { return std::string(absl::StripAsciiWhitespace(text)); }
+
+/// The token to show now. Thread-safe.
+class TokenSource {
+ public:
+  TokenSource(std::string token, std::string file) : token_(std::move(token)), file_(std::move(file)) {}
+
+  std::string now() {
+    if (file_.empty()) {
+      return token_;
+    }
+    const std::lock_guard lock(mutex_);
+    std::error_code error;
+    const auto written = fs::last_write_time(file_, error);
+    if (!error && written != written_) {
+      if (const auto content = contentOf(file_, "token file"); content.ok()) {
+        token_ = trimmed(*content);
+        written_ = written;
+      }
+    }
+    return token_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string token_;
+  const std::string file_;
+  fs::file_time_type written_;
+};
+
+class ShowToken : public grpc::experimental::Interceptor {
+ public:
+  explicit ShowToken(std::shared_ptr<TokenSource> source) : source_(std::move(source)) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* call) override {
+    if (call->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      // gRPC sends what this points to after it has returned; it lives as long as the call.
+      header_ = absl::StrCat("Bearer ", source_->now());
+      call->GetSendInitialMetadata()->insert({"authorization", header_});
+    }
+    call->Proceed();
+  }
+
+ private:
+  const std::shared_ptr<TokenSource> source_;
+  std::string header_;
+};
+
+class ShowTokens : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit ShowTokens(std::shared_ptr<TokenSource> source) : source_(std::move(source)) {}
+  grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo*) override {
+    return new ShowToken(source_);
+  }
+
+ private:
+  const std::shared_ptr<TokenSource> source_;
+};
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentialsOf(const Identity& identity) {
+  if (!identity.tls()) {
+    return grpc::InsecureChannelCredentials();
+  }
+  grpc::SslCredentialsOptions options;
+  const std::pair<const std::string&, std::pair<const char*, std::string*>> files[] = {
+      {identity.ca_file, {"certificate authority", &options.pem_root_certs}},
+      {identity.certificate_file, {"certificate", &options.pem_cert_chain}},
+      {identity.key_file, {"private key", &options.pem_private_key}},
+  };
+  for (const auto& [path, use] : files) {
+    if (!path.empty()) {
+      auto content = contentOf(path, use.first);
+      if (!content.ok()) return content.status();
+      *use.second = *std::move(content);
+    }
+  }
+  if (options.pem_cert_chain.empty() != options.pem_private_key.empty()) {
+    return absl::InvalidArgumentError("a certificate needs its private key, and the key its certificate");
+  }
+  return grpc::SslCredentials(options);
+}
+
+}  // namespace
+
+Identity withEnvironment(Identity identity) {
+  const bool has_token = !identity.token.empty() || !identity.token_file.empty();
+  const std::pair<const char*, std::string*> variables[] = {
+      {"TESSERA_TLS_CA", &identity.ca_file},
+      {"TESSERA_TLS_CERT", &identity.certificate_file},
+      {"TESSERA_TLS_KEY", &identity.key_file},
+      {"TESSERA_TOKEN", has_token ? nullptr : &identity.token},
+      {"TESSERA_TOKEN_FILE", has_token ? nullptr : &identity.token_file},
+  };
+  for (const auto& [name, field] : variables) {
+    if (const char* value = std::getenv(name); value != nullptr && field != nullptr && field->empty()) {
+      *field = value;
+    }
+  }
+  return identity;
+}
+
+bool isLocalAddress(const std::string& address) {
+  for (const char* local : {"unix:", "unix-abstract:", "localhost:", "127.", "[::1]:", "ipv4:127.", "ipv6:[::1]:"}) {
+    if (absl::StartsWith(address, local)) {
+      return true;
+    }
+  }
+  return address == "localhost" || address == "[::1]" || address == "::1";
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity,
+                                                           const grpc::ChannelArguments& arguments) {
+  auto credentials = credentialsOf(identity);
+  if (!credentials.ok()) {
+    return credentials.status();
+  }
+  std::string token = trimmed(identity.token);
+  if (!identity.token_file.empty()) {
+    auto content = contentOf(identity.token_file, "token file");
+    if (!content.ok()) return content.status();
+    token = trimmed(*content);
+  }
+  if (token.empty()) {
+    return grpc::CreateCustomChannel(address, *credentials, arguments);
+  }
+  if (!identity.tls() && !isLocalAddress(address) && !identity.token_in_clear) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the token would go to ", address,
+                     " in plain text, for everybody on the way to read; name the server's certificate authority "
+                     "(--tls-ca, TESSERA_TLS_CA), or say --token-in-clear"));
+  }
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(
+      std::make_unique<ShowTokens>(std::make_shared<TokenSource>(std::move(token), identity.token_file)));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, *credentials, arguments,
+                                                                 std::move(interceptors));
+}
+
+}  // namespace tessera

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+
+#include "tessera/v1/admin_service.pb.h"
+
+/// Who may do what.
+namespace tessera::server {
+
+/// What a call does, as far as permission to do it goes.
+enum class Right {
+  kLook,       ///< at jobs, artifacts, records, targets, workers
+  kFetch,      ///< the content of blobs
+  kStore,      ///< blobs
+  kSubmit,     ///< jobs; and end one's own
+  kWork,       ///< lease tasks, report results
+  kAdminister  ///< everything that concerns others: their jobs, workers, tokens, what is kept
+};
+
+/// Whether whoever has this role may do that: the one table of it.
+bool may(v1::Role role, Right right);
+
+/// The highest priority a job of this role can have. A client may step back, but not before the others.
+int highestPriority(v1::Role role);
+
+/// Who makes a call.
+struct Caller {
+  std::string name;  ///< of the credential; of a stranger where the call comes from, "ipv4:10.0.0.7"
+  v1::Role role = v1::ROLE_UNSPECIFIED;
+  bool stranger = true;  ///< without any credential
+};
+
+/// "a client", for messages.
+std::string describe(v1::Role role);
+
+}  // namespace tessera::server

@@ -1,0 +1,37 @@
+#include "server/access/exposure.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera::server {
+namespace {
+
+TEST(Exposure, LoopbackIsWhatOnlyThisMachineReaches) {
+  for (const char* address :
+       {"127.0.0.1:7400", "127.9.9.9:0", "localhost:7400", "[::1]:7400", "unix:/run/tessera.sock"}) {
+    EXPECT_TRUE(isLoopback(address)) << address;
+  }
+  for (const char* address : {"0.0.0.0:7400", "[::]:7400", "10.0.0.7:7400", "127.example.com:7400", "build-1:7400",
+                              "localhost.example.com:7400", "*:7400"}) {
+    EXPECT_FALSE(isLoopback(address)) << address;
+  }
+}
+
+TEST(Exposure, OthersNeedTlsAndIdentityUnlessToldSo) {
+  const Exposure local{{"127.0.0.1:7400"}, {}, false, false};
+  EXPECT_TRUE(checkExposure(local).ok());
+  EXPECT_TRUE(letsStrangersIn(local));
+  for (Exposure open : {Exposure{{"127.0.0.1:7400", "0.0.0.0:7400"}, {}, false, false},
+                        Exposure{{"127.0.0.1:7400"}, {"0.0.0.0:7401"}, false, false}}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(checkExposure(open)));
+    open.tls = true;
+    EXPECT_TRUE(checkExposure(open).ok());
+    open.tls = false;
+    open.insecure = true;
+    EXPECT_TRUE(checkExposure(open).ok());
+  }
+  EXPECT_FALSE(letsStrangersIn({{"127.0.0.1:7400", "0.0.0.0:7400"}, {}, true, false}))
+      << "TLS hides what passes; it does not say who calls";
+}
+
+}  // namespace
+}  // namespace tessera::server

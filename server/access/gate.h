@@ -1,0 +1,58 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/access/access.h"
+#include "server/access/token_book.h"
+
+namespace tessera::server {
+
+/// What a listener lets in.
+struct GatePolicy {
+  /// The role of those who show no credential; ROLE_UNSPECIFIED: they are refused.
+  v1::Role strangers = v1::ROLE_UNSPECIFIED;
+  int max_calls = 4096;         ///< in progress, of all together ...
+  int max_calls_of_one = 1024;  ///< ... and of one caller (a credential, or a machine)
+  /// What requests may hold while they wait for their answer, all together: the store may be slow and senders many.
+  int64_t max_held_bytes = int64_t{256} << 20;
+};
+
+/// Every call passes here first: who is it, may they, is there room. Thread-safe.
+class Gate {
+ public:
+  Gate(const TokenBook& tokens, GatePolicy policy)
+      : tokens_(tokens), policy_(policy), load_(std::make_shared<Load>()) {}
+
+  /// A call that was let in; it counts until this goes.
+  struct Admission {
+    Caller caller;
+    std::shared_ptr<void> ticket;
+  };
+
+  /// UNAUTHENTICATED, PERMISSION_DENIED or RESOURCE_EXHAUSTED. `bytes`: what its request holds.
+  absl::StatusOr<Admission> admit(const grpc::CallbackServerContext& context, Right right, size_t bytes = 0);
+
+ private:
+  struct Load {
+    std::mutex mutex;
+    int calls = 0;
+    int64_t bytes = 0;
+    std::map<std::string, int> of_one;
+  };
+  absl::StatusOr<Caller> identify(const grpc::CallbackServerContext& context) const;
+
+  const TokenBook& tokens_;
+  const GatePolicy policy_;
+  const std::shared_ptr<Load> load_;  ///< tickets outlive the gate when the server stops
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,134 @@
+#include "server/front.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+
+#include <chrono>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/services/admin_service.h"
+#include "server/services/artifact_service.h"
+#include "server/services/blob_service.h"
+#include "server/services/execution_service.h"
+#include "server/services/fleet_service.h"
+#include "server/services/job_service.h"
+#include "server/services/operator_service.h"
+#include "server/services/record_service.h"
+#include "server/services/target_service.h"
+#include "server/services/worker_service.h"
+
+namespace tessera::server {
+namespace {
+
+/// What gRPC may hold in its buffers for all calls together.
+constexpr size_t kTransportMemory = size_t{512} << 20;
+/// Calls that one connection may have open: a peer without a name yet is bounded by this.
+constexpr int kStreamsPerConnection = 1024;
+
+/// "host:0" with the port the kernel chose; a Unix path as it is.
+std::string withPort(const std::string& address, int port) {
+  const size_t colon = address.rfind(':');
+  if (absl::StartsWith(address, "unix:") || colon == std::string::npos) {
+    return address;
+  }
+  return absl::StrCat(address.substr(0, colon), ":", port);
+}
+
+}  // namespace
+
+struct Front::Services {
+  Services(const Backend& backend, Gate& gate)
+      : jobs(backend.scheduler, backend.store, backend.targets, gate, backend.tokens, backend.control, backend.limits),
+        blobs(backend.store, backend.blobs, gate, backend.blob_io, backend.limits),
+        artifacts(backend.store, gate, backend.control),
+        execution(backend.scheduler, backend.store, gate, backend.control, backend.limits),
+        targets(backend.targets, gate, backend.control),
+        records(backend.store, gate, backend.control),
+        operators(backend.operators, gate, backend.control),
+        workers(backend.scheduler, backend.operators, gate, backend.control, backend.limits),
+        fleet(backend.scheduler, backend.store, gate, backend.control),
+        admin(backend.tokens, gate, backend.control) {}
+
+  JobService jobs;
+  BlobService blobs;
+  ArtifactService artifacts;
+  ExecutionService execution;
+  TargetService targets;
+  RecordService records;
+  OperatorService operators;
+  WorkerService workers;
+  FleetService fleet;
+  AdminService admin;
+};
+
+Front::Front(const Backend& backend, For whom, GatePolicy policy)
+    : backend_(backend),
+      whom_(whom),
+      gate_(backend.tokens, policy),
+      services_(std::make_unique<Services>(backend_, gate_)) {}
+
+Front::~Front() { stop(0); }
+
+absl::Status Front::open(std::vector<Address>& addresses) {
+  grpc::EnableDefaultHealthCheckService(true);
+  static const bool reflection = [] {
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  (void)reflection;
+  grpc::ServerBuilder builder;
+  std::vector<int> ports(addresses.size(), 0);
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    builder.AddListeningPort(addresses[i].listen, addresses[i].credentials, &ports[i]);
+  }
+  builder.SetMaxReceiveMessageSize(backend_.limits.max_message_bytes);
+  builder.SetMaxSendMessageSize(-1);
+  // A message is as large as it arrives: half a megabyte that unpacks to half a gigabyte is refused, packed as it is.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  for (const grpc_compression_algorithm packing : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(packing, false);
+  }
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
+  // Two servers on one port would share its clients; the second must fail instead.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A worker on a dead machine is noticed by its lease; idle connections of clients stay.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.SetResourceQuota(grpc::ResourceQuota("tesserad").Resize(kTransportMemory));
+  for (grpc::Service* service : std::initializer_list<grpc::Service*>{
+           &services_->jobs, &services_->blobs, &services_->artifacts, &services_->execution, &services_->targets,
+           &services_->records, &services_->operators, &services_->fleet, &services_->admin}) {
+    builder.RegisterService(service);
+  }
+  if (whom_ == For::kWorkersAndOperator) {
+    builder.RegisterService(&services_->workers);
+  }
+  server_ = builder.BuildAndStart();
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (server_ == nullptr || ports[i] == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot listen on ", addresses[i].listen, "; is the address right and the port free?"));
+    }
+    addresses[i].listen = withPort(addresses[i].listen, ports[i]);
+  }
+  return absl::OkStatus();
+}
+
+void Front::leave() {
+  if (server_ != nullptr) {
+    server_->GetHealthCheckService()->SetServingStatus(false);
+  }
+}
+
+void Front::stop(int grace_ms) {
+  if (server_ != nullptr) {
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));
+    server_->Wait();
+    server_.reset();
+  }
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/access/gate.h"
+#include "server/access/token_book.h"
+#include "server/executor.h"
+#include "server/limits.h"
+#include "server/operator_catalog.h"
+#include "server/scheduler/scheduler.h"
+#include "server/target_catalog.h"
+#include "storage/blob_store.h"
+#include "storage/store.h"
+
+namespace tessera::server {
+
+/// What the services do their work with.
+struct Backend {
+  storage::Store& store;
+  storage::BlobStore& blobs;
+  Scheduler& scheduler;
+  TargetCatalog& targets;
+  OperatorCatalog& operators;
+  TokenBook& tokens;
+  Executor& control;  ///< transactions
+  Executor& blob_io;
+  const Limits& limits;
+};
+
+/// The services behind one gate, on some addresses.
+class Front {
+ public:
+  enum class For {
+    kClients,
+    kWorkersAndOperator,  ///< the same and WorkerService
+  };
+  Front(const Backend& backend, For whom, GatePolicy policy);
+  ~Front();
+
+  struct Address {
+    std::string listen;  ///< host:port (port 0: any free one) or unix:/path
+    std::shared_ptr<grpc::ServerCredentials> credentials;
+  };
+  /// FAILED_PRECONDITION when an address cannot be listened on. Fills in the ports it got.
+  absl::Status open(std::vector<Address>& addresses);
+
+  /// Answers "not serving" to health checks from now on.
+  void leave();
+  void stop(int grace_ms);
+
+ private:
+  struct Services;
+  const Backend backend_;
+  const For whom_;
+  Gate gate_;
+  std::unique_ptr<Services> services_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace tessera::server

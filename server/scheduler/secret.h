@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string_view>
+
+namespace tessera::server {
+
+/// Whether two secrets are the same, in a time that does not tell how much of them is.
+inline bool equalSecrets(std::string_view one, std::string_view other) {
+  if (one.size() != other.size()) {
+    return false;
+  }
+  unsigned char differing = 0;
+  for (size_t i = 0; i < one.size(); ++i) {
+    differing |= static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(other[i]);
+  }
+  return differing == 0;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+"""Whoever reaches the port, and what they try: no forged work, no orders, no memory, no files, no words to a terminal."""
+# suite: timeout=600
+
+import concurrent.futures
+import os
+import pathlib
+import socket
+import stat
+import subprocess
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+import grpc
+from e2e import processes
+from e2e.tessera_e2e import BIN, ROOT, Service, model_path, wait_until
+from suite import check, check_equal, run
+
+FORBIDDEN = 11
+TINY = ("--target", "host", "--shape", "x=1x8")
+
+
+def call(channel, method, request=b"", timeout=30):
+    """A unary call with bytes for messages: (code, what it says)."""
+    stub = channel.unary_unary(f"/tessera.v1.{method}")
+    try:
+        stub(request, timeout=timeout)
+        return grpc.StatusCode.OK, ""
+    except grpc.RpcError as error:
+        return error.code(), error.details()
+
+
+def text_field(number, text):
+    """A field of a protobuf message, of bytes or text."""
+    data = text if isinstance(text, bytes) else text.encode()
+    length, size = len(data), b""
+    while length > 0x7f:
+        size += bytes([length & 0x7f | 0x80])
+        length >>= 7
+    return bytes([number << 3 | 2]) + size + bytes([length]) + data
+
+
+def listening_as_a_worker(service):
+    """What a peer says who registers, to whoever listens, as one of the server's own workers."""
+    request = text_field(1, "local-0") + text_field(3, "any compiler")
+    with grpc.insecure_channel(service.address) as channel:
+        check_equal(call(channel, "WorkerService/RegisterWorker", request)[0], grpc.StatusCode.UNIMPLEMENTED,
+                    "registering where clients come in")
+    private = (service.data / "operator.addr").read_text().strip()
+    with grpc.insecure_channel(private) as channel:
+        for method in ("RegisterWorker", "LeaseTask", "Heartbeat", "ReportTask"):
+            check_equal(call(channel, f"WorkerService/{method}", request)[0], grpc.StatusCode.UNAUTHENTICATED,
+                        f"{method} where the server's own workers come in")
+    check_equal({w["state"] for w in service.cli("workers", "--json").json["workers"]}, {"IDLE"}, "states of the workers")
+
+
+def orders(service):
+    answer = service.cli("workers", "--drain", "local-0", expect=FORBIDDEN)
+    check("--operator-of" in answer.err, f"the refusal does not say how: {answer}")
+    for words in (("token", "list"), ("token", "create", "--name", "me", "--role", "operator")):
+        service.cli("admin", *words, expect=FORBIDDEN)
+    answer = service.cli("compile", model_path("tiny:seed=5"), *TINY, "--priority", "1000", "--json", expect=3)
+    check_equal(answer.failure["attribute"], "priority", "the field that is refused")
+
+
+def memory_of_waiting_calls(service):
+    """200 requests of 8 MiB at a time: some are turned away, the server stays small."""
+    tensor = text_field(2, bytes(8 << 20))
+    request = text_field(3, text_field(1, "0" * 64) + text_field(2, tensor))
+    before = processes.peak_rss_bytes(service.process.pid)
+    channels = [grpc.insecure_channel(service.address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(20)]
+    with concurrent.futures.ThreadPoolExecutor(200) as pool:
+        calls = [pool.submit(call, channels[i % 20], "JobService/CreateJob", request, 120) for i in range(200)]
+        codes = {future.result()[0] for future in calls}
+    for channel in channels:
+        channel.close()
+    check(grpc.StatusCode.OK not in codes, f"an inline tensor of 8 MiB was taken: {codes}")
+    grown = processes.peak_rss_bytes(service.process.pid) - before
+    check(grown < 900 << 20, f"the server grew by {grown >> 20} MiB")
+    print(f"   200 calls of 8 MiB: {sorted(code.name for code in codes)}, {grown >> 20} MiB more at most")
+
+
+def words_to_a_terminal(service):
+    """A name with control characters is refused; what slipped in elsewhere is shown, not obeyed, and is one line of a log."""
+    answer = service.cli("compile", model_path("tiny:seed=6"), *TINY, "--name", "\x1b[2Jcalm", expect=3)
+    check("\x1b" not in answer.err, f"the terminal is told: {answer.err!r}")
+    target = service.scratch("loud.textproto")
+    known = (ROOT / "compiler" / "target" / "builtin" / "x86-64-v3.textproto").read_text()
+    target.write_text(known.replace('name: "x86-64-v3"', 'name: "loud"', 1)
+                      .replace('summary: "', 'summary: "\\033]0;owned\\007\\n', 1))
+    service.cli("targets", "register", target, expect=None)
+    shown = service.cli("targets").out
+    check("\x1b" not in shown and "\x07" not in shown, "a target's summary reaches the terminal")
+    check("\x1b" not in service.log, "control characters in the log")
+
+
+def long_echoes(service):
+    """A refusal that repeats a long input arrives with its type."""
+    answer = service.cli("jobs", "--filter", "name = " + "x" * 3000 + " AND AND", "--json", expect=3)
+    check(answer.failure.get("message"), f"no typed failure: {answer}")
+
+
+def files_are_their_owners(service):
+    service.cli("compile", model_path("tiny:seed=7"), *TINY)
+    open_to_others = [path for path in service.data.rglob("*") if path.lstat().st_mode & 0o077]
+    check_equal(stat.S_IMODE(service.data.stat().st_mode), 0o700, "mode of the data folder")
+    check_equal(open_to_others, [], "files of the data folder that others may read")
+
+
+def exposed_services_want_tls(service):
+    for words in (("--listen", "0.0.0.0:0"), ("--worker-listen", "0.0.0.0:0")):
+        folder = service.scratch("exposed")
+        done = subprocess.run([BIN / "tesserad", "--data-dir", folder, "--workers", "0", *words], capture_output=True,
+                              text=True, timeout=60, check=False)
+        check_equal(done.returncode, 1, f"exit code of tesserad {words}")
+        for way_out in ("--tls-cert", "admin certificates", "--insecure-let-anyone-in"):
+            check(way_out in done.stderr, f"{words}: it does not speak of {way_out}: {done.stderr}")
+
+
+def tokens(service):
+    """Made, shown once, kept as a hash, listed, revoked, all while the service runs."""
+    made = service.operator("admin", "token", "create", "--name", "ada", "--role", "client", "--json").json
+    token = {"TESSERA_TOKEN": made["secret"]}
+    job = service.cli("compile", model_path("tiny:seed=8"), *TINY, "--json", env=token).json["job"]
+    check_equal(job["client"], "ada", "whose job it is")
+    held = [path for path in service.data.rglob("*")
+            if path.is_file() and made["secret"].encode() in path.read_bytes()]
+    check_equal(held, [], "files that hold the token")
+    service.cli("cancel", job["id"], expect=FORBIDDEN)  # a stranger, the job of one who is known
+    listed = service.operator("admin", "token", "list", "--json").json["tokens"]
+    check(any(entry["name"] == "ada" for entry in listed), f"tokens: {listed}")
+    check("secret" not in str(listed) and made["secret"] not in str(listed), "a list with secrets")
+    service.operator("admin", "token", "revoke", made["token"]["id"])
+    service.cli("jobs", env=token, expect=FORBIDDEN)
+    service.cli("jobs")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def over_tls(service):
+    """An authority of our own, a server that wants credentials, a client with a token, one with a certificate, a worker
+    with a token on the workers' own address."""
+    keys = service.scratch("keys")
+    service.cli("admin", "certificates", keys, "--host", "localhost", "--host", "127.0.0.1", "--caller", "client:bob",
+                "--caller", "reader:eve")
+    check_equal([path.name for path in keys.iterdir() if path.stat().st_mode & 0o077], [], "keys that others may read")
+    port = free_port()
+    flags = ["--tls-cert", keys / "server.pem", "--tls-key", keys / "server.key", "--tls-client-ca", keys / "ca.pem",
+             "--require-tokens", "--worker-listen", f"127.0.0.1:{port}"]
+    ours = {"TESSERA_TLS_CA": str(keys / "ca.pem")}
+    with Guarded(flags, ours) as guarded:
+        check_equal(guarded.cli("jobs", expect=None).code, FORBIDDEN, "a stranger over TLS")
+        check(guarded.cli("jobs", env={"TESSERA_TLS_CA": ""}, expect=None).code != 0, "plain text to a TLS port")
+        token = guarded.operator("admin", "token", "create", "--name", "build-1", "--role", "worker", "--json").json
+        path = guarded.scratch("worker.token")
+        path.write_text(token["secret"] + "\n")
+        worker = subprocess.Popen(
+            [BIN / "tessera-worker", "--server", f"localhost:{port}", "--token-file", path, "--tls-ca", keys / "ca.pem",
+             "--id", "build-1", "--scratch", guarded.scratch("scratch"), "--log-level", "warn"],
+            stderr=open(guarded.scratch("worker.log"), "wb"), env={**os.environ, processes.MARK: guarded.mark})
+        try:
+            bob = {"TESSERA_TLS_CERT": str(keys / "client-bob.pem"), "TESSERA_TLS_KEY": str(keys / "client-bob.key")}
+            eve = {"TESSERA_TLS_CERT": str(keys / "reader-eve.pem"), "TESSERA_TLS_KEY": str(keys / "reader-eve.key")}
+            wait_until(lambda: any(w["id"] == "build-1" for w in
+                                   guarded.cli("workers", "--json", env=bob).json["workers"]), "the worker is there")
+            job = guarded.cli("compile", model_path("tiny:seed=9"), *TINY, "--json", env=bob).json["job"]
+            check_equal((job["state"], job["client"]), ("SUCCEEDED", "bob"), "the job of who shows a certificate")
+            guarded.cli("compile", model_path("tiny:seed=9"), *TINY, env=eve, expect=FORBIDDEN)
+            check_equal(guarded.cli("job", job["id"], "--json", env=eve).json["state"], "SUCCEEDED", "what a reader sees")
+        finally:
+            worker.terminate()
+            worker.wait()
+
+
+class Guarded(Service):
+    """A service that wants to know who calls, without workers of its own."""
+
+    def __init__(self, flags, env):
+        super().__init__(workers=0, arguments=flags, env=env)
+
+    def cli(self, *arguments, expect=0, **options):
+        # What start() asks to see whether it answers: a refusal is an answer.
+        answer = super().cli(*arguments, expect=None, **options)
+        if expect is None and arguments[:1] == ("workers",) and answer.code == FORBIDDEN:
+            answer.code = 0
+        check(expect is None or answer.code == expect, f"{answer}\nexpected exit code {expect}")
+        return answer
+
+
+def main():
+    with Service(workers=1) as service:
+        service.wait_for_workers(1)
+        cases = (listening_as_a_worker, orders, words_to_a_terminal, long_echoes, tokens, files_are_their_owners,
+                 exposed_services_want_tls, over_tls, memory_of_waiting_calls)
+        return run("strangers", [(case.__name__, lambda c=case: c(service)) for case in cases])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
