@@ -51,7 +51,9 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
                   .accepted = absl::StrCat("up to ", limits::kFixedInputBytes, " bytes, inline")});
   }
   const auto declared = elementType(info.type().tensor_type().elem_type());
-  if (declared && *declared != spec.dtype()) {
+  // NumPy has no bfloat16: its bits come as u16, as outputs of it are written.
+  const bool bits_of_bf16 = declared == v1::DATA_TYPE_BF16 && spec.dtype() == v1::DATA_TYPE_U16;
+  if (declared && *declared != spec.dtype() && !bits_of_bf16) {
     return invalid(absl::StrCat("is ", typeName(spec.dtype()), ", the model's input is ", typeName(*declared)),
                    typeName(spec.dtype()), typeName(*declared),
                    absl::StrCat("convert it: --fix ", printable(info.name()), "=", typeName(*declared), ":..."));
@@ -72,7 +74,7 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
       std::all_of(wanted->begin(), wanted->end(), [](int64_t extent) { return extent == 1; })) {
     shape = *wanted;
   }
-  return makeConstant(spec.dtype(), std::move(shape), given.data());
+  return makeConstant(bits_of_bf16 ? v1::DATA_TYPE_BF16 : spec.dtype(), std::move(shape), given.data());
 }
 
 absl::Status GraphImporter::readFixedInputs(const onnx::GraphProto& graph, const Scope& scope) {

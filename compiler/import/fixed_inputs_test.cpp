@@ -61,6 +61,25 @@ TEST_F(FixedInputs, DecideShapesAndStayInputs) {
   EXPECT_EQ((*results)[0], bytesOf<float>({1, 2, 3, 4, 5, 6}));
 }
 
+TEST_F(FixedInputs, BitsOfBfloat16ComeAsIntegers) {
+  ModelBuilder b;
+  for (const char* name : {"from", "to", "by"}) b.input(name, {}, onnx::TensorProto::BFLOAT16);
+  b.output("y");
+  b.node("Range", {"from", "to", "by"}, {"y"});
+  auto bits = [](const std::string& name, uint16_t value, v1::DataType type) {
+    v1::TensorValue given;
+    given.mutable_spec()->set_name(name);
+    given.mutable_spec()->set_dtype(type);
+    given.set_data(bytesOf<uint16_t>({value}));
+    return given;
+  };
+  const v1::TensorValue from = bits("from", 0x3f80, v1::DATA_TYPE_U16), by = bits("by", 0x4000, v1::DATA_TYPE_U16);
+  auto model = import(b, {from, bits("to", 0x40e0, v1::DATA_TYPE_U16), by});  // 1 to 7 in steps of 2
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->outputs[0].shape(), ElementsAre(3));
+  EXPECT_EQ(failure(b, {from, bits("to", 0x40e0, v1::DATA_TYPE_F16), by}).found(), "f16");
+}
+
 TEST_F(FixedInputs, WithoutThemTheErrorNamesWhatToFix) {
   EXPECT_EQ(failure(reshape(), {}).fix(), "give its value when compiling: --fix shape=...");
   // Through arithmetic as well; what comes from weights or shapes is not named.
