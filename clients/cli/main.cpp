@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
       "generated code crashed.");
   addCompileCommand(line);
   addRunCommand(line);
+  addVerifyCommand(line);
   addRemoteRunCommands(line);
   addJobCommands(line);
   addArtifactCommands(line);
