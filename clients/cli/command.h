@@ -31,6 +31,7 @@ struct CommandLine {
 
 void addCompileCommand(CommandLine& line);
 void addRunCommand(CommandLine& line);
+void addVerifyCommand(CommandLine& line);
 void addRemoteRunCommands(CommandLine& line);  // execute, profile
 void addJobCommands(CommandLine& line);        // jobs, job, watch, cancel
 void addArtifactCommands(CommandLine& line);   // artifacts, fetch, inspect

@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
       "generated code crashed, 11 the server does not let this caller do that.");
   addCompileCommand(line);
   addRunCommand(line);
+  addVerifyCommand(line);
   addRemoteRunCommands(line);
   addJobCommands(line);
   addArtifactCommands(line);

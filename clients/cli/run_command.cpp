@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -11,162 +10,23 @@
 #include "absl/strings/str_format.h"
 #include "clients/cli/command.h"
 #include "clients/cli/latency.h"
+#include "clients/cli/local_run.h"
 #include "clients/cli/output.h"
-#include "clients/cli/shape_flags.h"
 #include "clients/cli/tensor_flags.h"
 #include "compiler/runtime/tessera.h"
-#include "proto/failure.h"
 
 namespace tessera::client {
 namespace {
 
 struct RunFlags {
   std::string artifact;
-  std::vector<std::string> inputs;
-  ShapeFlags shapes;
+  RunInputs inputs;
   std::string output_folder;
   int repeat = 1, warmup = 0, threads = 1;
-  uint64_t seed = 0;
-  bool random = false, steps = false, verify = false, guard = false;
+  bool steps = false, verify = false, guard = false;
 };
 
-using Artifact = std::unique_ptr<tessera_artifact, decltype(&tessera_artifact_destroy)>;
-using Session = std::unique_ptr<tessera_session, decltype(&tessera_session_destroy)>;
-
-absl::Status crash(const std::string& sentence) {
-  v1::Failure failure;
-  failure.set_reason(v1::Failure::CRASHED);
-  failure.set_message(sentence);
-  failure.set_fix("this is a fault of the compiler: please report it with the model; --guard says more of where it is");
-  return failureStatus(failure);
-}
-
-absl::Status runtimeError(tessera_status status) {
-  switch (status) {
-    case TESSERA_OK:
-      return absl::OkStatus();
-    case TESSERA_INCOMPATIBLE:
-      return failureStatus(v1::Failure::INCOMPATIBLE_HOST, tessera_last_error());
-    case TESSERA_OUT_OF_MEMORY:
-      return failureStatus(v1::Failure::OUT_OF_MEMORY, tessera_last_error());
-    case TESSERA_OUT_OF_BOUNDS:
-      return crash(tessera_last_error());
-    case TESSERA_CORRUPT:
-    case TESSERA_INVALID_ARGUMENT:
-      return absl::InvalidArgumentError(tessera_last_error());
-    default:
-      return absl::InternalError(tessera_last_error());
-  }
-}
-
-v1::TensorSpec specOf(const tessera_tensor_info& info) {
-  v1::TensorSpec spec;
-  spec.set_name(info.name);
-  spec.set_dtype(static_cast<v1::DataType>(info.dtype));
-  for (int32_t d = 0; d < info.rank; ++d) spec.add_shape(info.shape[d]);
-  return spec;
-}
-
-// The tensors of one run in the artifact's order. Outputs lie at multiples of 64.
-struct Buffers {
-  size_t variant = 0;
-  std::vector<v1::TensorSpec> input_specs, output_specs;
-  std::map<std::string, Tensor> inputs;
-  std::vector<std::unique_ptr<char, decltype(&free)>> memory;
-  std::vector<tessera_const_buffer> in;
-  std::vector<tessera_buffer> out;
-  std::vector<int64_t> out_bytes;  // of the latest run's extents
-
-  char* allocate(size_t bytes) {
-    memory.emplace_back(static_cast<char*>(aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)), &free);
-    return memory.back().get();
-  }
-};
-
-// The variant that the given inputs, --dim and --shape ask for. Inputs the artifact lacks are checkInputs' to refuse.
-absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const RunFlags& flags, const Buffers& buffers) {
-  auto choice = flags.shapes.choice();
-  if (!choice.ok()) return choice.status();
-  const bool asked = choice->dimensions_size() > 0 || choice->input_shapes_size() > 0;
-  if (tessera_artifact_num_variants(artifact) == 1 && !asked) return 0;
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const auto& [name, tensor] : buffers.inputs) {
-    shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
-  }
-  for (const v1::InputShape& shape : choice->input_shapes()) {
-    shapes[shape.name()].assign(shape.shape().begin(), shape.shape().end());
-  }
-  std::vector<tessera_shape> inputs;
-  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
-    tessera_tensor_info info;
-    tessera_artifact_input(artifact, i, &info);
-    const auto known = shapes.find(info.name);
-    inputs.push_back(known == shapes.end()
-                         ? tessera_shape{nullptr, -1}
-                         : tessera_shape{known->second.data(), static_cast<int32_t>(known->second.size())});
-  }
-  std::vector<tessera_dimension> dimensions;
-  for (const v1::DimensionBinding& each : choice->dimensions())
-    dimensions.push_back({each.name().c_str(), each.size()});
-  size_t variant = 0;
-  if (tessera_artifact_find_variant(artifact, inputs.data(), inputs.size(), dimensions.data(), dimensions.size(),
-                                    &variant) == TESSERA_OK) {
-    return variant;
-  }
-  v1::Failure failure;
-  failure.set_reason(v1::Failure::INVALID_INPUT);
-  failure.set_message(tessera_last_error());
-  failure.set_fix("give inputs of one of these shapes; with --random, choose by --dim NAME=SIZE or --shape NAME=SHAPE");
-  return failureStatus(failure);
-}
-
-absl::Status prepare(const tessera_artifact* artifact, const RunFlags& flags, Buffers& buffers) {
-  auto given = readInputs(flags.inputs);
-  if (!given.ok()) return given.status();
-  buffers.inputs = std::move(*given);
-  auto variant = chooseVariant(artifact, flags, buffers);
-  if (!variant.ok()) return variant.status();
-  buffers.variant = *variant;
-  tessera_tensor_info info;
-  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
-    tessera_artifact_variant_input(artifact, buffers.variant, i, &info);
-    buffers.input_specs.push_back(specOf(info));
-    if (const void* fixed = tessera_artifact_fixed_input(artifact, i)) {  // may be left out: it has one value only
-      const std::string bytes(static_cast<const char*>(fixed), static_cast<size_t>(info.size_bytes));
-      buffers.inputs.try_emplace(info.name, Tensor{buffers.input_specs.back(), bytes});
-    }
-    if (flags.random) buffers.inputs.try_emplace(info.name, seededTensor(buffers.input_specs.back(), flags.seed + i));
-  }
-  if (absl::Status status = checkInputs(buffers.inputs, buffers.input_specs); !status.ok()) return status;
-  for (const v1::TensorSpec& spec : buffers.input_specs) {
-    const std::string& bytes = buffers.inputs.at(spec.name()).bytes;
-    char* data = buffers.allocate(bytes.size());
-    if (!data) return absl::ResourceExhaustedError("not enough memory for the inputs");
-    bytes.copy(data, bytes.size());
-    buffers.in.push_back({data, bytes.size()});
-  }
-  for (size_t i = 0; i < tessera_artifact_num_outputs(artifact); ++i) {
-    tessera_artifact_variant_output(artifact, buffers.variant, i, &info);
-    buffers.output_specs.push_back(specOf(info));
-    char* data = buffers.allocate(static_cast<size_t>(info.size_bytes));
-    if (!data) return absl::ResourceExhaustedError("not enough memory for the outputs");
-    buffers.out.push_back({data, static_cast<size_t>(info.size_bytes)});
-  }
-  return absl::OkStatus();
-}
-
-// Elements of each output for the extents that the latest run found.
-void takeExtents(tessera_session* session, Buffers& buffers) {
-  buffers.out_bytes.clear();
-  for (size_t i = 0; i < buffers.out.size(); ++i) {
-    v1::TensorSpec& spec = buffers.output_specs[i];
-    tessera_session_output_shape(session, i, spec.mutable_shape()->mutable_data());
-    buffers.out_bytes.push_back(dtypeBytes(spec.dtype()));
-    for (int64_t extent : spec.shape()) buffers.out_bytes.back() *= extent;
-  }
-}
-
-std::vector<std::string> outputBytes(const Buffers& buffers) {
+std::vector<std::string> outputBytes(const RunBuffers& buffers) {
   std::vector<std::string> bytes;
   for (size_t i = 0; i < buffers.out.size(); ++i) {
     bytes.emplace_back(static_cast<const char*>(buffers.out[i].data), static_cast<size_t>(buffers.out_bytes[i]));
@@ -175,7 +35,7 @@ std::vector<std::string> outputBytes(const Buffers& buffers) {
 }
 
 // Wall times in milliseconds of the runs that count; guarded runs take turns at both ends and must agree.
-absl::StatusOr<std::vector<double>> timeRuns(tessera_session* session, const RunFlags& flags, Buffers& buffers) {
+absl::StatusOr<std::vector<double>> timeRuns(tessera_session* session, const RunFlags& flags, RunBuffers& buffers) {
   std::vector<double> times_ms;
   std::vector<std::string> first_outputs;
   const int runs = flags.guard ? std::max(2, flags.repeat) : flags.repeat;
@@ -189,14 +49,14 @@ absl::StatusOr<std::vector<double>> timeRuns(tessera_session* session, const Run
                                   buffers.out.size());
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (code != TESSERA_OK) return runtimeError(code);
-    takeExtents(session, buffers);
+    buffers.takeExtents(session);
     if (r >= 0) times_ms.push_back(took.count());
     if (!flags.guard || r < 0) continue;
     std::vector<std::string> outputs = outputBytes(buffers);
     if (r == 0) first_outputs = outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i] == first_outputs[i]) continue;
-      return crash(absl::StrCat(
+      return generatedCodeCrashed(absl::StrCat(
           "output '", buffers.output_specs[i].name(),
           "' depends on memory that no kernel wrote: ", "guarded runs with other patterns in that memory differ"));
     }
@@ -206,7 +66,7 @@ absl::StatusOr<std::vector<double>> timeRuns(tessera_session* session, const Run
 
 // Median time of each step over `repeat` runs, in milliseconds.
 absl::StatusOr<std::vector<double>> timeSteps(const tessera_artifact* artifact, tessera_session* session,
-                                              Buffers& buffers, int repeat) {
+                                              RunBuffers& buffers, int repeat) {
   tessera_variant_info variant;
   tessera_artifact_variant(artifact, buffers.variant, &variant);
   const size_t steps = variant.num_steps;
@@ -250,30 +110,23 @@ std::string stepsJson(const tessera_artifact* artifact, size_t variant, const st
 // be entered again.
 template <bool json>
 void endByFault(const char* sentence) {
-  const int code = reportError(crash(sentence), json);
+  const int code = reportError(generatedCodeCrashed(sentence), json);
   std::cout.flush();
   _exit(code);
 }
 
 int run(const CommandLine& line, const RunFlags& flags) {
-  tessera_artifact* loaded = nullptr;
-  tessera_status code =
-      tessera_artifact_load(flags.artifact.c_str(), flags.verify ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
-  if (code == TESSERA_IO_ERROR && !std::filesystem::exists(flags.artifact)) {
-    return reportError(absl::NotFoundError(absl::StrCat("there is no file ", flags.artifact)), line.json);
-  }
-  if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
-  const Artifact artifact(loaded, &tessera_artifact_destroy);
+  auto loaded = loadArtifact(flags.artifact, flags.verify);
+  if (!loaded.ok()) return reportError(loaded.status(), line.json);
+  const LocalArtifact artifact = *std::move(loaded);
 
-  Buffers buffers;
-  if (absl::Status status = prepare(artifact.get(), flags, buffers); !status.ok())
+  RunBuffers buffers;
+  if (absl::Status status = buffers.prepare(artifact.get(), flags.inputs); !status.ok()) {
     return reportError(status, line.json);
-  tessera_session* created = nullptr;
-  code = tessera_session_create(artifact.get(), flags.threads, &created);
-  if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
-  const Session session(created, &tessera_session_destroy);
-  code = tessera_session_set_variant(session.get(), buffers.variant);
-  if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
+  }
+  auto created = createSession(artifact.get(), flags.threads, buffers.variant);
+  if (!created.ok()) return reportError(created.status(), line.json);
+  const LocalSession session = *std::move(created);
 
   tessera_report_faults(line.json ? endByFault<true> : endByFault<false>);
   auto times_ms = timeRuns(session.get(), flags, buffers);
@@ -320,8 +173,8 @@ void addRunCommand(CommandLine& line) {
   CLI::App* command = line.add("run", "Run an artifact file in this process");
   auto flags = std::make_shared<RunFlags>();
   command->add_option("ARTIFACT", flags->artifact, "a .tsra file")->required();
-  command->add_option("-i,--input", flags->inputs, "NAME=FILE.npy or FILE.npz; repeat for each input");
-  flags->shapes.addChoiceTo(command);
+  command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
+  flags->inputs.shapes.addChoiceTo(command);
   command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
   command->add_option("--repeat", flags->repeat, "timed runs")->capture_default_str()->check(CLI::Range(1, 10'000'000));
   command->add_option("--warmup", flags->warmup, "runs before them")
@@ -330,8 +183,9 @@ void addRunCommand(CommandLine& line) {
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
-  auto* random = command->add_flag("--random", flags->random, "fill inputs that are not given with seeded values");
-  command->add_option("--seed", flags->seed, "for --random")->capture_default_str()->needs(random);
+  auto* random =
+      command->add_flag("--random", flags->inputs.random, "fill inputs that are not given with seeded values");
+  command->add_option("--seed", flags->inputs.seed, "for --random")->capture_default_str()->needs(random);
   auto* steps = command->add_flag("--steps", flags->steps, "time each fused group as well");
   command
       ->add_flag("--guard", flags->guard,

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "clients/cli/npy.h"
+
+namespace tessera::client {
+
+/// How one output differs from its reference.
+struct Difference {
+  std::string name;
+  double absolute = 0;  ///< largest absolute difference
+  double relative = 0;  ///< the same, relative to the reference's largest magnitude
+  std::string why{};    ///< why it does not pass; empty: it does
+  bool passed() const { return why.empty(); }
+};
+
+/// Holds an output against its reference: shapes and types must be equal, integers and booleans exactly, floats within
+/// `tolerance` of the reference's largest magnitude, NaNs and infinities in the same places. A reference of uint16 is
+/// taken for bf16's bits, which NumPy lacks.
+Difference compare(const std::string& name, const Tensor& actual, const Tensor& reference, double tolerance);
+
+}  // namespace tessera::client

@@ -1,0 +1,157 @@
+#include "clients/cli/local_run.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "clients/cli/tensor_flags.h"
+#include "proto/failure.h"
+
+namespace tessera::client {
+
+absl::Status generatedCodeCrashed(const std::string& sentence) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::CRASHED);
+  failure.set_message(sentence);
+  failure.set_fix("this is a fault of the compiler: please report it with the model; --guard says more of where it is");
+  return failureStatus(failure);
+}
+
+absl::Status runtimeError(tessera_status status) {
+  switch (status) {
+    case TESSERA_OK:
+      return absl::OkStatus();
+    case TESSERA_INCOMPATIBLE:
+      return failureStatus(v1::Failure::INCOMPATIBLE_HOST, tessera_last_error());
+    case TESSERA_OUT_OF_MEMORY:
+      return failureStatus(v1::Failure::OUT_OF_MEMORY, tessera_last_error());
+    case TESSERA_OUT_OF_BOUNDS:
+      return generatedCodeCrashed(tessera_last_error());
+    case TESSERA_CORRUPT:
+    case TESSERA_INVALID_ARGUMENT:
+      return absl::InvalidArgumentError(tessera_last_error());
+    default:
+      return absl::InternalError(tessera_last_error());
+  }
+}
+
+absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, bool verify_weights) {
+  tessera_artifact* loaded = nullptr;
+  const tessera_status code = tessera_artifact_load(path.c_str(), verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
+  if (code == TESSERA_IO_ERROR && !std::filesystem::exists(path)) {
+    return absl::NotFoundError(absl::StrCat("there is no file ", path));
+  }
+  if (code != TESSERA_OK) return runtimeError(code);
+  return LocalArtifact(loaded, &tessera_artifact_destroy);
+}
+
+absl::StatusOr<LocalSession> createSession(const tessera_artifact* artifact, int threads, size_t variant) {
+  tessera_session* created = nullptr;
+  tessera_status code = tessera_session_create(artifact, threads, &created);
+  if (code != TESSERA_OK) return runtimeError(code);
+  LocalSession session(created, &tessera_session_destroy);
+  code = tessera_session_set_variant(created, variant);
+  if (code != TESSERA_OK) return runtimeError(code);
+  return session;
+}
+
+namespace {
+
+v1::TensorSpec specOf(const tessera_tensor_info& info) {
+  v1::TensorSpec spec;
+  spec.set_name(info.name);
+  spec.set_dtype(static_cast<v1::DataType>(info.dtype));
+  for (int32_t d = 0; d < info.rank; ++d) spec.add_shape(info.shape[d]);
+  return spec;
+}
+
+// The variant that the given inputs, --dim and --shape ask for. Inputs the artifact lacks are checkInputs' to refuse.
+absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const RunInputs& from,
+                                     const std::map<std::string, Tensor>& given) {
+  auto choice = from.shapes.choice();
+  if (!choice.ok()) return choice.status();
+  const bool asked = choice->dimensions_size() > 0 || choice->input_shapes_size() > 0;
+  if (tessera_artifact_num_variants(artifact) == 1 && !asked) return 0;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& [name, tensor] : given) {
+    shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
+  }
+  for (const v1::InputShape& shape : choice->input_shapes()) {
+    shapes[shape.name()].assign(shape.shape().begin(), shape.shape().end());
+  }
+  std::vector<tessera_shape> inputs;
+  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
+    tessera_tensor_info info;
+    tessera_artifact_input(artifact, i, &info);
+    const auto known = shapes.find(info.name);
+    inputs.push_back(known == shapes.end()
+                         ? tessera_shape{nullptr, -1}
+                         : tessera_shape{known->second.data(), static_cast<int32_t>(known->second.size())});
+  }
+  std::vector<tessera_dimension> dimensions;
+  for (const v1::DimensionBinding& each : choice->dimensions())
+    dimensions.push_back({each.name().c_str(), each.size()});
+  size_t variant = 0;
+  if (tessera_artifact_find_variant(artifact, inputs.data(), inputs.size(), dimensions.data(), dimensions.size(),
+                                    &variant) == TESSERA_OK) {
+    return variant;
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(tessera_last_error());
+  failure.set_fix("give inputs of one of these shapes; with --random, choose by --dim NAME=SIZE or --shape NAME=SHAPE");
+  return failureStatus(failure);
+}
+
+}  // namespace
+
+char* RunBuffers::allocate(size_t bytes) {
+  memory.emplace_back(static_cast<char*>(aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)), &free);
+  return memory.back().get();
+}
+
+absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInputs& from) {
+  auto given = readInputs(from.files);
+  if (!given.ok()) return given.status();
+  inputs = std::move(*given);
+  auto chosen = chooseVariant(artifact, from, inputs);
+  if (!chosen.ok()) return chosen.status();
+  variant = *chosen;
+  tessera_tensor_info info;
+  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
+    tessera_artifact_variant_input(artifact, variant, i, &info);
+    input_specs.push_back(specOf(info));
+    if (const void* fixed = tessera_artifact_fixed_input(artifact, i)) {  // may be left out: it has one value only
+      const std::string bytes(static_cast<const char*>(fixed), static_cast<size_t>(info.size_bytes));
+      inputs.try_emplace(info.name, Tensor{input_specs.back(), bytes});
+    }
+    if (from.random) inputs.try_emplace(info.name, seededTensor(input_specs.back(), from.seed + i));
+  }
+  if (absl::Status status = checkInputs(inputs, input_specs); !status.ok()) return status;
+  for (const v1::TensorSpec& spec : input_specs) {
+    const std::string& bytes = inputs.at(spec.name()).bytes;
+    char* data = allocate(bytes.size());
+    if (!data) return absl::ResourceExhaustedError("not enough memory for the inputs");
+    bytes.copy(data, bytes.size());
+    in.push_back({data, bytes.size()});
+  }
+  for (size_t i = 0; i < tessera_artifact_num_outputs(artifact); ++i) {
+    tessera_artifact_variant_output(artifact, variant, i, &info);
+    output_specs.push_back(specOf(info));
+    char* data = allocate(static_cast<size_t>(info.size_bytes));
+    if (!data) return absl::ResourceExhaustedError("not enough memory for the outputs");
+    out.push_back({data, static_cast<size_t>(info.size_bytes)});
+  }
+  return absl::OkStatus();
+}
+
+void RunBuffers::takeExtents(tessera_session* session) {
+  out_bytes.clear();
+  for (size_t i = 0; i < out.size(); ++i) {
+    v1::TensorSpec& spec = output_specs[i];
+    tessera_session_output_shape(session, i, spec.mutable_shape()->mutable_data());
+    out_bytes.push_back(dtypeBytes(spec.dtype()));
+    for (int64_t extent : spec.shape()) out_bytes.back() *= extent;
+  }
+}
+
+}  // namespace tessera::client

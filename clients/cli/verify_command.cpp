@@ -1,0 +1,156 @@
+// tessera verify: does an artifact compute what a reference says?
+
+#include <fstream>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "clients/cli/artifact_file.h"
+#include "clients/cli/command.h"
+#include "clients/cli/comparison.h"
+#include "clients/cli/exit_code.h"
+#include "clients/cli/local_run.h"
+#include "clients/cli/output.h"
+#include "clients/cli/tensor_flags.h"
+#include "clients/cpp/digest.h"
+#include "proto/failure.h"
+
+namespace tessera::client {
+namespace {
+
+struct VerifyFlags {
+  std::string model, artifact, junit;
+  std::vector<std::string> references;
+  RunInputs inputs;
+  double tolerance = 1e-4;
+  int threads = 1;
+};
+
+// A right result of the wrong model proves nothing.
+absl::Status checkModel(const VerifyFlags& flags) {
+  auto manifest = readManifest(flags.artifact);
+  if (!manifest.ok()) return manifest.status();
+  auto digest = cachedDigestOfFile(flags.model, defaultDigestCache());
+  if (!digest.ok()) return digest.status();
+  if (digest->sha256() == manifest->model_sha256()) return absl::OkStatus();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_MODEL);
+  failure.set_message(absl::StrCat(flags.artifact, " was compiled from another model than ", flags.model));
+  failure.set_found(digest->sha256());
+  failure.set_accepted(manifest->model_sha256());
+  failure.set_fix("compile the model again");
+  return failureStatus(failure);
+}
+
+absl::StatusOr<std::vector<Difference>> compareOutputs(const VerifyFlags& flags) {
+  auto references = readInputs(flags.references);
+  if (!references.ok()) return references.status();
+  auto artifact = loadArtifact(flags.artifact, /*verify_weights=*/true);
+  if (!artifact.ok()) return artifact.status();
+  RunBuffers buffers;
+  if (absl::Status status = buffers.prepare(artifact->get(), flags.inputs); !status.ok()) return status;
+  auto session = createSession(artifact->get(), flags.threads, buffers.variant);
+  if (!session.ok()) return session.status();
+  const tessera_status code =
+      tessera_session_run(session->get(), buffers.in.data(), buffers.in.size(), buffers.out.data(), buffers.out.size());
+  if (code != TESSERA_OK) return runtimeError(code);
+  buffers.takeExtents(session->get());
+
+  std::vector<Difference> differences;
+  for (size_t i = 0; i < buffers.out.size(); ++i) {
+    const v1::TensorSpec& spec = buffers.output_specs[i];
+    const auto reference = references->find(spec.name());
+    if (reference == references->end()) {
+      differences.push_back({.name = spec.name(), .why = "the reference has no array of that name"});
+      continue;
+    }
+    const Tensor actual{spec,
+                        {static_cast<const char*>(buffers.out[i].data), static_cast<size_t>(buffers.out_bytes[i])}};
+    differences.push_back(compare(spec.name(), actual, reference->second, flags.tolerance));
+    references->erase(reference);
+  }
+  for (const auto& [name, tensor] : *references) {
+    differences.push_back({.name = name, .why = "the artifact has no output of that name"});
+  }
+  return differences;
+}
+
+std::string xmlText(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+}
+
+// One test case for each output, as CI systems read them.
+absl::Status writeJunit(const VerifyFlags& flags, const std::vector<Difference>& differences, size_t failed) {
+  std::ofstream file(flags.junit, std::ios::binary);
+  const std::string head = absl::StrFormat("name=\"tessera verify %s\" tests=\"%d\" failures=\"%d\"",
+                                           xmlText(flags.model), differences.size(), failed);
+  file << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites " << head << ">\n  <testsuite " << head << ">\n";
+  for (const Difference& each : differences) {
+    file << "    <testcase classname=\"" << xmlText(flags.model) << "\" name=\"" << xmlText(each.name) << "\">\n";
+    if (!each.passed()) file << "      <failure message=\"" << xmlText(each.why) << "\"/>\n";
+    file << absl::StrFormat("      <system-out>largest error %.3g, relative %.3g</system-out>\n    </testcase>\n",
+                            each.absolute, each.relative);
+  }
+  file << "  </testsuite>\n</testsuites>\n";
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", flags.junit));
+}
+
+int verify(const CommandLine& line, const VerifyFlags& flags) {
+  if (absl::Status status = checkModel(flags); !status.ok()) return reportError(status, line.json);
+  auto differences = compareOutputs(flags);
+  if (!differences.ok()) return reportError(differences.status(), line.json);
+  size_t failed = 0;
+  std::vector<std::vector<std::string>> rows;
+  std::string json;
+  for (const Difference& each : *differences) {
+    failed += each.passed() ? 0 : 1;
+    rows.push_back({each.name, absl::StrFormat("%.3g", each.absolute), absl::StrFormat("%.3g", each.relative),
+                    each.passed() ? "ok" : each.why});
+    absl::StrAppend(&json, json.empty() ? "" : ",", "{\"name\":", jsonString(each.name),
+                    absl::StrFormat(",\"max_error\":%g,\"relative_error\":%g,\"passed\":%s", each.absolute,
+                                    each.relative, each.passed() ? "true" : "false"),
+                    ",\"why\":", jsonString(each.why), "}");
+  }
+  if (!flags.junit.empty()) {
+    if (absl::Status status = writeJunit(flags, *differences, failed); !status.ok()) {
+      return reportError(status, line.json);
+    }
+  }
+  if (line.json) {
+    std::cout << absl::StrFormat(R"({"passed":%s,"tolerance":%g,"outputs":[%s]})", failed ? "false" : "true",
+                                 flags.tolerance, json)
+              << "\n";
+  } else {
+    std::cout << table({"OUTPUT", "LARGEST ERROR", "RELATIVE", "VERDICT"}, rows)
+              << absl::StrFormat("%d of %d outputs within %g\n", rows.size() - failed, rows.size(), flags.tolerance);
+  }
+  return failed ? kExitInternal : kExitOk;
+}
+
+}  // namespace
+
+void addVerifyCommand(CommandLine& line) {
+  CLI::App* command = line.add("verify", "Hold an artifact's outputs against a reference's");
+  auto flags = std::make_shared<VerifyFlags>();
+  command->add_option("MODEL", flags->model, "the model's file, of which the artifact must be")->required();
+  command->add_option("ARTIFACT", flags->artifact, "a .tsra file")->required();
+  command->add_option("--reference", flags->references, "expected outputs: FILE.npz, or NAME=FILE.npy; repeat")
+      ->required();
+  command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
+  command->add_option("--tolerance", flags->tolerance, "of floats, relative to the reference's largest magnitude")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--threads", flags->threads)
+      ->capture_default_str()
+      ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
+  command->add_option("--junit", flags->junit, "also write a JUnit report, a test case for each output");
+  command->footer(
+      "Exit codes: 0 all outputs are right; 1 one is not; 3 the artifact is of another model, or the\n"
+      "inputs do not fit. Runs in this process: verify artifacts that you trust.");
+  command->callback([&line, flags] { line.action = [&line, flags] { return verify(line, *flags); }; });
+}
+
+}  // namespace tessera::client
