@@ -13,6 +13,7 @@
 #include "server/executor.h"
 #include "server/limits.h"
 #include "server/operator_catalog.h"
+#include "server/retention/collector.h"
 #include "server/scheduler/scheduler.h"
 #include "server/target_catalog.h"
 #include "storage/blob_store.h"
@@ -22,15 +23,18 @@ namespace tessera::server {
 
 /// What the services do their work with.
 struct Backend {
+  Clock& clock;
   storage::Store& store;
   storage::BlobStore& blobs;
   Scheduler& scheduler;
   TargetCatalog& targets;
   OperatorCatalog& operators;
   TokenBook& tokens;
+  Collector& collector;
   Executor& control;  ///< transactions
   Executor& blob_io;
   const Limits& limits;
+  const v1::RetentionPolicy& policy;
 };
 
 /// The services behind one gate, on some addresses.

@@ -25,6 +25,7 @@
 #include "server/server.h"
 #include "server/status_macros.h"
 #include "server/supervisor/supervisor.h"
+#include "storage/backup.h"
 #include "storage/sqlite_store.h"
 
 namespace {
@@ -49,6 +50,10 @@ struct Flags {
   bool need_certificate = false;
   bool need_credential = false;
   bool insecure = false;
+  std::string backup_to, restore_from;
+  double keep_jobs_h = 90 * 24, keep_events_h = 30 * 24, keep_artifacts_h = 180 * 24, keep_objects_h = 180 * 24;
+  double keep_records_h = 0, keep_blobs_h = 24, collect_every_h = 1;
+  uint64_t keep_artifact_bytes = 0, keep_object_bytes = 0;
   int max_calls = GatePolicy().max_calls;
   int max_calls_of_one = GatePolicy().max_calls_of_one;
   uint64_t max_held_bytes = static_cast<uint64_t>(GatePolicy().max_held_bytes);
@@ -102,6 +107,9 @@ void addFlags(CLI::App& app, Flags& flags) {
   app.add_option("--workers", flags.workers, "Local workers to run; 0 for none")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  auto* backup = app.add_option("--backup-to", flags.backup_to,
+                                "Copy the data folder there, a service may be working on it, and end");
+  app.add_option("--restore-from", flags.restore_from, "Make the data folder of a backup, and end")->excludes(backup);
   app.add_option("--worker-binary", flags.worker_binary, "Default: tessera-worker beside this program");
   app.add_option("--worker-arg", flags.worker_arguments, "Given to each local worker; may be repeated");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")
@@ -143,6 +151,23 @@ void addFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--disk-reserve", flags.disk_reserve_bytes,
                  "Kept free of blobs on the disk, so that the database can be written, e.g. 1GiB; 0: nothing")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  const auto keep = [&app](const char* name, double& hours, const char* what) {
+    app.add_option(name, hours, what)->check(CLI::Range(0.0, 1e6))->capture_default_str();
+  };
+  keep("--keep-jobs", flags.keep_jobs_h, "Hours that jobs are kept after their end; 0, here and below: for ever");
+  keep("--keep-events", flags.keep_events_h, "Hours that their events are kept");
+  keep("--keep-artifacts", flags.keep_artifacts_h, "Hours that artifacts are kept after their last use");
+  keep("--keep-objects", flags.keep_objects_h, "Hours that built objects are kept after their last use");
+  keep("--keep-records", flags.keep_records_h, "Hours that tuning records are kept");
+  keep("--keep-blobs", flags.keep_blobs_h, "Hours that blobs are kept that nothing names (at least one)");
+  keep("--collect-every", flags.collect_every_h, "Hours between collections; 0: only by `tessera admin gc`");
+  app.add_option("--keep-artifact-bytes", flags.keep_artifact_bytes,
+                 "All artifacts together; those used longest ago go first; 0: any")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option("--keep-object-bytes", flags.keep_object_bytes, "The same of built objects")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("--task-memory", flags.task_memory_bytes, "Address space of one task, e.g. 16GiB; 0: the worker's")
@@ -217,6 +242,16 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   options.gate.max_calls = flags.max_calls;
   options.gate.max_calls_of_one = flags.max_calls_of_one;
   options.gate.max_held_bytes = static_cast<int64_t>(flags.max_held_bytes);
+  const auto hours = [](double hours) { return static_cast<int64_t>(hours * 3600e6); };
+  options.policy.set_jobs_us(hours(flags.keep_jobs_h));
+  options.policy.set_events_us(hours(flags.keep_events_h));
+  options.policy.set_artifacts_us(hours(flags.keep_artifacts_h));
+  options.policy.set_objects_us(hours(flags.keep_objects_h));
+  options.policy.set_records_us(hours(flags.keep_records_h));
+  options.policy.set_blobs_us(hours(flags.keep_blobs_h));
+  options.policy.set_artifact_bytes(static_cast<int64_t>(flags.keep_artifact_bytes));
+  options.policy.set_object_bytes(static_cast<int64_t>(flags.keep_object_bytes));
+  options.collect_every = std::chrono::seconds(static_cast<int64_t>(flags.collect_every_h * 3600));
   options.limits.max_model_bytes = static_cast<int64_t>(flags.max_model_bytes);
   options.limits.max_blob_bytes = static_cast<int64_t>(flags.max_blob_bytes);
   options.rules.lease_us = static_cast<int64_t>(flags.lease_s * 1e6);
@@ -350,6 +385,15 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   return outcome;
 }
 
+absl::Status copyData(const Flags& flags) {
+  TESSERA_ASSIGN(const storage::BackupFacts facts, flags.backup_to.empty()
+                                                       ? storage::restore(flags.restore_from, flags.data_dir)
+                                                       : storage::backUp(flags.data_dir, flags.backup_to));
+  std::printf("copied %lld blobs, %lld bytes, and the database\n", static_cast<long long>(facts.blobs),
+              static_cast<long long>(facts.bytes));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -372,7 +416,8 @@ int main(int argc, char** argv) {
   }
   absl::Status status = setUpLog(flags);
   if (status.ok()) {
-    status = serve(flags, signals);
+    const bool copies = !flags.backup_to.empty() || !flags.restore_from.empty();
+    status = copies ? copyData(flags) : serve(flags, signals);
   }
   if (!status.ok()) {
     std::fprintf(stderr, "tesserad: %s\n", std::string(status.message()).c_str());

@@ -52,7 +52,9 @@ class GrpcServer : public Server {
         targets_(store),
         scheduler_(store, blobs, clock_, ids_, completed(options.rules)),
         tokens_(store, clock_, ids_),
-        backend_{store, blobs, scheduler_, targets_, operators_, tokens_, control_, blob_io_, options_.limits},
+        collector_(store, blobs, clock_),
+        backend_{clock_,  store,      blobs,    scheduler_, targets_,        operators_,
+                 tokens_, collector_, control_, blob_io_,   options_.limits, options_.policy},
         clients_(backend_, Front::For::kClients, options.gate),
         insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)) {}
 
@@ -70,6 +72,9 @@ class GrpcServer : public Server {
     private_address_ = inside.front();
     worker_addresses_.assign(inside.begin() + 1, inside.end());
     sweeper_ = std::thread([this] { sweepUntilStopped(); });
+    if (options_.collect_every.count() > 0) {
+      housekeeper_ = std::thread([this] { collectUntilStopped(); });
+    }
     return absl::OkStatus();
   }
 
@@ -97,6 +102,7 @@ class GrpcServer : public Server {
   }
 
   void stop(int grace_ms) override {
+    collector_.stop();
     clients_.stop(grace_ms);
     insiders_.stop(grace_ms);
     // What the last calls left behind still uses the scheduler.
@@ -107,8 +113,10 @@ class GrpcServer : public Server {
       stopping_ = true;
     }
     changed_.notify_all();
-    if (sweeper_.joinable()) {
-      sweeper_.join();
+    for (std::thread* thread : {&sweeper_, &housekeeper_}) {
+      if (thread->joinable()) {
+        thread->join();
+      }
     }
   }
 
@@ -147,6 +155,22 @@ class GrpcServer : public Server {
     }
   }
 
+  void collectUntilStopped() {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, options_.collect_every, [this] { return stopping_; })) {
+      lock.unlock();
+      if (const auto done = collector_.collect(options_.policy, /*dry_run=*/false); done.ok()) {
+        spdlog::info(
+            "collected {} jobs, {} artifacts, {} objects, {} records and {} blobs of {} bytes; kept {} of {} bytes",
+            done->jobs(), done->artifacts(), done->objects(), done->records(), done->blobs(), done->blob_bytes(),
+            done->kept_blobs(), done->kept_bytes());
+      } else if (!absl::IsAborted(done.status()) && !absl::IsCancelled(done.status())) {
+        spdlog::error("collection: {}", std::string(done.status().message()));
+      }
+      lock.lock();
+    }
+  }
+
   storage::Store& store_;
   const ServerOptions options_;
   SystemClock clock_;
@@ -157,6 +181,7 @@ class GrpcServer : public Server {
   Scheduler scheduler_;
   TokenBook tokens_;
   OperatorCatalog operators_;
+  Collector collector_;
   const Backend backend_;
   Front clients_;
   Front insiders_;  ///< workers, and the operator on this machine
@@ -166,6 +191,7 @@ class GrpcServer : public Server {
   std::condition_variable changed_;
   bool stopping_ = false;
   std::thread sweeper_;
+  std::thread housekeeper_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,9 +33,11 @@ struct ServerOptions {
   /// Of `listen`; elsewhere a credential is always asked for.
   GatePolicy gate{.strangers = v1::CLIENT};
   Limits limits;
-  Rules rules;               ///< compiler_version empty: this build's
-  int control_threads = 16;  ///< transactions; several share a commit
-  int blob_threads = 4;      ///< reading and writing blobs
+  v1::RetentionPolicy policy;             ///< what is kept for how long; all 0: everything for ever
+  std::chrono::seconds collect_every{0};  ///< 0: only when asked
+  Rules rules;                            ///< compiler_version empty: this build's
+  int control_threads = 16;               ///< transactions; several share a commit
+  int blob_threads = 4;                   ///< reading and writing blobs
 };
 
 /// The service without its processes: scheduler, gRPC services, health, reflection and the sweep, over a

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
 #include "tessera/v1/admin_service.pb.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/job.pb.h"
@@ -40,6 +41,29 @@ struct Page {
 struct StoredToken {
   v1::AccessToken token;
   std::string sha256;
+};
+
+/// What is kept, pinned and deleted one by one. The numbers are stored.
+enum class Kind {
+  kJob = 1,
+  kAction = 2,
+  kTask = 3,
+  kArtifact = 4,
+  kObject = 5,
+  kRecord = 6,
+  kBlob = 7,
+  kTarget = 8,
+  kWorker = 9
+};
+
+/// One of them, as a collection sees it.
+struct Stored {
+  Kind kind;
+  std::string id;  ///< of an object its build key, of a blob its SHA-256, of a target its name
+  /// Of a job its end (0: it lives), of a record when it was made, of artifacts, objects and blobs their last use.
+  int64_t time_us = 0;
+  /// The message; of objects and blobs the v1::Digest. Valid during the visit.
+  const google::protobuf::Message* message = nullptr;
 };
 
 /// Which READY task comes next: of the highest priority; there, the earliest turn; then the latest phase of a job
@@ -112,6 +136,13 @@ class Reader {
   virtual absl::StatusOr<v1::Worker> getWorker(const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) = 0;
   virtual absl::StatusOr<bool> hasBlob(const std::string& sha256) = 0;
+  /// Visits all of a kind (but targets and workers), in no order; ends with the first error.
+  virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
+  /// Stored::time_us of one artifact, object or blob.
+  virtual absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) = 0;
+  virtual absl::StatusOr<bool> isPinned(Kind kind, const std::string& id) = 0;
+  /// How many events a job has.
+  virtual absl::StatusOr<int64_t> eventCount(const std::string& job_id) = 0;
   /// All of them, by id: there are few.
   virtual absl::StatusOr<std::vector<StoredToken>> tokens() = 0;
 };
@@ -145,6 +176,15 @@ class Transaction : public Reader {
   /// Only after the blob's file is durable.
   virtual absl::Status putBlob(const v1::Digest& digest) = 0;
   virtual absl::Status putToken(const StoredToken& token) = 0;
+
+  /// Deletes one; nothing when it is not there. With a job go its events, and its action when no other job has it; with
+  /// the action its tasks when no other action has them. With an artifact goes what finds it by key.
+  /// FAILED_PRECONDITION for an action or a task by itself.
+  virtual absl::Status erase(Kind kind, const std::string& id) = 0;
+  virtual absl::Status eraseEvents(const std::string& job_id) = 0;
+  /// An artifact, object or blob is wanted now. Nothing when it is not there.
+  virtual absl::Status touch(Kind kind, const std::string& id, int64_t time_us) = 0;
+  virtual absl::Status setPin(Kind kind, const std::string& id, bool pinned) = 0;
 };
 
 /// Thread-safe. There is one writer; reads run beside it on their own snapshots.

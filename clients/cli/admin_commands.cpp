@@ -1,11 +1,16 @@
-// tessera admin: who may use a service. See server/README.md, "Who may do what".
+// tessera admin: who may use a service, and what it keeps. See server/README.md, "Who may do what" and "What is kept".
+#include <unistd.h>
+
+#include <cerrno>
 #include <iostream>
 
 #include "absl/strings/ascii.h"
 #include "clients/cli/certificates.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
+#include "clients/cli/local_service.h"
 #include "clients/cli/output.h"
+#include "proto/printable.h"
 
 namespace tessera::client {
 namespace {
@@ -120,13 +125,155 @@ void addCertificatesCommand(CommandLine& line, CLI::App* admin) {
   });
 }
 
+/// A call of the admin service that prints its answer by `show`, or as JSON. Collections and verifications take long.
+template <typename Request, typename Response>
+int callAdmin(const CommandLine& line,
+              grpc::Status (AdminStub::*method)(grpc::ClientContext*, const Request&, Response*),
+              const Request& request, const std::function<int(const Response&)>& show) {
+  auto channel = line.connect();
+  if (!channel.ok()) return reportError(channel.status(), line.json);
+  auto answer =
+      (*channel)->call((*channel)->admin(), method, request, {.timeout = std::chrono::hours(24), .attempts = 1});
+  if (!answer.ok()) return reportError(answer.status(), line.json);
+  if (line.json) std::cout << toJson(*answer) << "\n";
+  return show(*answer);
+}
+
+void addCollectCommand(CommandLine& line, CLI::App* admin) {
+  CLI::App* command = admin->add_subcommand("gc", "Delete what the service's policy no longer keeps")->fallthrough();
+  auto dry_run = std::make_shared<bool>(false);
+  command->add_flag("--dry-run", *dry_run, "only say what would go now; what then is named by nothing is not counted");
+  command->callback([&line, dry_run] {
+    line.action = [&line, dry_run] {
+      v1::CollectGarbageRequest request;
+      request.set_dry_run(*dry_run);
+      return callAdmin<v1::CollectGarbageRequest, v1::CollectGarbageResponse>(
+          line, &AdminStub::CollectGarbage, request, [&line, dry_run](const v1::CollectGarbageResponse& gone) {
+            if (line.json) return static_cast<int>(kExitOk);
+            std::cout << (*dry_run ? "would go: " : "gone: ") << gone.jobs() << " jobs, " << gone.events()
+                      << " events, " << gone.artifacts() << " artifacts, " << gone.objects() << " objects, "
+                      << gone.records() << " records, " << gone.blobs() << " blobs (" << bytesText(gone.blob_bytes())
+                      << ")\n"
+                      << "kept: " << gone.kept_blobs() << " blobs (" << bytesText(gone.kept_bytes()) << ")\n";
+            return static_cast<int>(kExitOk);
+          });
+    };
+  });
+}
+
+void addVerifyCommand(CommandLine& line, CLI::App* admin) {
+  CLI::App* command =
+      admin->add_subcommand("verify", "Whether all that the service keeps is there and whole")->fallthrough();
+  auto quick = std::make_shared<bool>(false);
+  command->add_flag("--quick", *quick, "look at sizes only, read no blob");
+  command->callback([&line, quick] {
+    line.action = [&line, quick] {
+      v1::VerifyStorageRequest request;
+      request.set_read_blobs(!*quick);
+      return callAdmin<v1::VerifyStorageRequest, v1::VerifyStorageResponse>(
+          line, &AdminStub::VerifyStorage, request, [&line](const v1::VerifyStorageResponse& found) {
+            if (!line.json) {
+              for (const std::string& problem : found.problems()) std::cout << printable(problem) << "\n";
+              std::cout << found.blobs() << " blobs (" << bytesText(found.bytes()) << "), " << found.problems_size()
+                        << " problems\n";
+            }
+            return static_cast<int>(found.problems().empty() ? kExitOk : kExitInternal);
+          });
+    };
+  });
+}
+
+/// tesserad knows the data folder, this program does not: it does the copying, beside a service or without one.
+int copyByServer(const CommandLine& line, const std::vector<std::string>& arguments) {
+  const std::string binary = serverBinary();
+  std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  return reportError(absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", binary)), line.json);
+}
+
+void addBackupCommands(CommandLine& line, CLI::App* admin) {
+  auto folder = std::make_shared<std::string>(), data = std::make_shared<std::string>();
+  CLI::App* backup = admin->add_subcommand("backup", "Copy what a service keeps (--operator-of), while it works");
+  backup->fallthrough();
+  backup->add_option("folder", *folder, "where to; over an earlier backup only what is new is copied")->required();
+  backup->callback([&line, folder] {
+    line.action = [&line, folder] {
+      if (line.data_folder.empty()) {
+        return reportError(absl::InvalidArgumentError("name the service's data folder with --operator-of"), line.json);
+      }
+      return copyByServer(line, {"--data-dir", line.data_folder, "--backup-to", *folder});
+    };
+  });
+  CLI::App* restore = admin->add_subcommand("restore", "Make a data folder of a backup")->fallthrough();
+  restore->add_option("folder", *folder, "the backup")->required();
+  restore->add_option("data", *data, "the data folder to be made")->required();
+  restore->callback([&line, folder, data] {
+    line.action = [&line, folder, data] {
+      return copyByServer(line, {"--data-dir", *data, "--restore-from", *folder});
+    };
+  });
+}
+
+void addDeleteCommand(CommandLine& line, CLI::App* admin) {
+  CLI::App* command = admin->add_subcommand("delete", "Delete one thing that nothing living needs")->fallthrough();
+  auto request = std::make_shared<v1::DeleteRequest>();
+  CLI::Option_group* one = command->add_option_group("what");
+  const auto option = [&](const char* name, const char* what, void (v1::DeleteRequest::*set)(const std::string&)) {
+    one->add_option_function<std::string>(name, [request, set](const std::string& id) { (*request.*set)(id); }, what);
+  };
+  option("--job", "a job that is over", &v1::DeleteRequest::set_job_id<const std::string&>);
+  option("--artifact", "an artifact", &v1::DeleteRequest::set_artifact_id<const std::string&>);
+  option("--record", "a tuning record", &v1::DeleteRequest::set_record_id<const std::string&>);
+  option("--target", "a registered target", &v1::DeleteRequest::set_target_name<const std::string&>);
+  option("--worker", "a worker that is lost", &v1::DeleteRequest::set_worker_id<const std::string&>);
+  one->require_option(1);
+  command->callback([&line, request] {
+    line.action = [&line, request] {
+      return callAdmin<v1::DeleteRequest, v1::DeleteResponse>(
+          line, &AdminStub::Delete, *request, [](const v1::DeleteResponse&) { return static_cast<int>(kExitOk); });
+    };
+  });
+}
+
+void addPinCommand(CommandLine& line, CLI::App* admin, const char* name, bool unpin) {
+  CLI::App* command =
+      admin->add_subcommand(name, unpin ? "Let the policy decide again" : "Keep something whatever the policy says");
+  command->fallthrough();
+  auto job = std::make_shared<std::string>(), artifact = std::make_shared<std::string>();
+  CLI::Option_group* one = command->add_option_group("what");
+  one->add_option("--job", *job, "a job, with all it names");
+  one->add_option("--artifact", *artifact, "an artifact");
+  one->require_option(1);
+  command->callback([&line, job, artifact, unpin] {
+    line.action = [&line, job, artifact, unpin] {
+      v1::PinRequest request;
+      if (artifact->empty()) {
+        request.set_job_id(*job);
+      } else {
+        request.set_artifact_id(*artifact);
+      }
+      request.set_unpin(unpin);
+      return callAdmin<v1::PinRequest, v1::PinResponse>(
+          line, &AdminStub::Pin, request, [](const v1::PinResponse&) { return static_cast<int>(kExitOk); });
+    };
+  });
+}
+
 }  // namespace
 
 void addAdminCommand(CommandLine& line) {
-  CLI::App* admin = line.add("admin", "Run a service: who may use it (as operator, see --operator-of)");
+  CLI::App* admin = line.add("admin", "Run a service: who may use it, what it keeps (as operator, see --operator-of)");
   admin->require_subcommand(1);
   addTokenCommands(line, admin);
   addCertificatesCommand(line, admin);
+  addCollectCommand(line, admin);
+  addVerifyCommand(line, admin);
+  addBackupCommands(line, admin);
+  addDeleteCommand(line, admin);
+  addPinCommand(line, admin, "pin", false);
+  addPinCommand(line, admin, "unpin", true);
 }
 
 }  // namespace tessera::client

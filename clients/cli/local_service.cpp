@@ -30,14 +30,6 @@ std::string defaultDataFolder() {
   return "tessera-data";
 }
 
-// tesserad stands beside this program, or in the PATH.
-std::string serverBinary() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = self.parent_path() / "tesserad";
-  return !error && fs::exists(beside) ? beside.string() : "tesserad";
-}
-
 // The address a tesserad announced in the folder, if one answers there.
 std::string runningServer(const fs::path& folder) {
   std::ifstream in(folder / "tesserad.addr");
@@ -47,6 +39,13 @@ std::string runningServer(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::string serverBinary() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path beside = self.parent_path() / "tesserad";
+  return !error && fs::exists(beside) ? beside.string() : "tesserad";
+}
 
 absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string data_folder, int workers) {
   if (data_folder.empty()) data_folder = defaultDataFolder();
@@ -74,7 +73,7 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

@@ -9,6 +9,9 @@
 
 namespace tessera::client {
 
+/// The tesserad beside this program, or "tesserad", to be found in the PATH.
+std::string serverBinary();
+
 /// A tesserad for `--local`. When one already serves the data folder it is used and left alone; otherwise
 /// one is started on a Unix socket within the folder and drained when this object goes away. What it stored
 /// stays, so the next command finds its cache warm.

@@ -10,6 +10,7 @@
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/uses.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -307,6 +308,7 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
   if (!absl::IsNotFound(earlier.status())) {
     return earlier.status();
   }
+  TESSERA_TRY(noteUses(step, admission.request));
   TESSERA_TRY(requireInputs(step.tx, step.blobs, admission.request));
   job = newJob(admission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
@@ -314,6 +316,7 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
     if (!admission.request.skip_cache()) {
       TESSERA_ASSIGN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, step.blobs, admission.key.key));
       if (hit) {
+        TESSERA_TRY(noteUses(step, *hit));
         return answerFromCache(step, admission, *hit, job);
       }
     }

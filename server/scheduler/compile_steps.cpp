@@ -8,6 +8,7 @@
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/uses.h"
 #include "server/status_macros.h"
 #include "storage/digest.h"
 
@@ -80,7 +81,8 @@ absl::StatusOr<bool> objectReady(Step& step, const v1::Action& action, const std
     return false;
   }
   TESSERA_TRY(object.status());
-  return blobPresent(step.tx, step.blobs, object->sha256());
+  TESSERA_TRY(noteUse(step.tx, storage::Kind::kObject, key, step.now_us));
+  return claimBlob(step, object->sha256());
 }
 
 /// Finds, joins or creates what builds one unit.
@@ -239,6 +241,7 @@ absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task) 
   artifact.set_action_key(action.key());
   artifact.set_create_time_us(step.now_us);
   TESSERA_TRY(step.tx.putArtifact(artifact));
+  TESSERA_TRY(step.tx.touch(storage::Kind::kArtifact, artifact.id(), step.now_us));
   v1::CompileResult* result = action.mutable_result();
   result->set_artifact_id(artifact.id());
   *result->mutable_artifact() = blob;

@@ -10,6 +10,7 @@
 #include "server/scheduler/records.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/uses.h"
 #include "server/scheduler/workers.h"
 #include "server/status_macros.h"
 #include "storage/digest.h"
@@ -29,7 +30,7 @@ absl::Status requireOutputs(Step& step, const v1::TaskResult& result) {
     }
   }
   for (const v1::Digest& digest : digests) {
-    TESSERA_ASSIGN(const bool present, blobPresent(step.tx, step.blobs, digest.sha256()));
+    TESSERA_ASSIGN(const bool present, claimBlob(step, digest.sha256()));
     if (!present) {
       return absl::FailedPreconditionError(
           absl::StrCat("output blob ", digest.sha256(), " is not on the server; upload it, then report again"));
@@ -101,6 +102,7 @@ absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& r
   TESSERA_TRY(step.tx.putTask(task));
   if (task.spec().kind() == v1::BUILD) {
     TESSERA_TRY(step.tx.putObject(task.key(), fileDigest(result, result.build().object_file())));
+    TESSERA_TRY(step.tx.touch(storage::Kind::kObject, task.key(), step.now_us));
   }
   TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {

@@ -221,8 +221,10 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   if (!final) {
     return requeueTask(step, task);
   }
-  if (wantsReproducer(final->reason()) && !reproducer.sha256().empty()) {
+  // Its file is asked for again: a collection may have taken one that was there before, of the same content.
+  if (wantsReproducer(final->reason()) && !reproducer.sha256().empty() && step.blobs.contains(reproducer.sha256())) {
     TESSERA_TRY(step.tx.putBlob(reproducer));
+    TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, reproducer.sha256(), step.now_us));
     *final->mutable_reproducer() = reproducer;
   }
   return failTask(step, std::move(task), *final);

@@ -38,4 +38,47 @@ grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext*
   });
 }
 
+grpc::ServerUnaryReactor* AdminService::CollectGarbage(grpc::CallbackServerContext* context,
+                                                       const v1::CollectGarbageRequest* request,
+                                                       v1::CollectGarbageResponse* response) {
+  return answer(context, gate_, Right::kAdminister, executor_, *request, [this, request, response]() -> absl::Status {
+    const v1::RetentionPolicy& policy = request->has_policy() ? request->policy() : policy_;
+    for (const int64_t keep_us :
+         {policy.jobs_us(), policy.events_us(), policy.artifacts_us(), policy.objects_us(), policy.records_us(),
+          policy.blobs_us(), policy.artifact_bytes(), policy.object_bytes()}) {
+      TESSERA_TRY(checkRange("policy", keep_us, 0, INT64_MAX));
+    }
+    TESSERA_ASSIGN(*response, collector_.collect(policy, request->dry_run()));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::VerifyStorage(grpc::CallbackServerContext* context,
+                                                      const v1::VerifyStorageRequest* request,
+                                                      v1::VerifyStorageResponse* response) {
+  return answer(context, gate_, Right::kAdminister, executor_, *request, [this, request, response]() -> absl::Status {
+    TESSERA_ASSIGN(*response, collector_.verify(request->read_blobs()));
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::Delete(grpc::CallbackServerContext* context, const v1::DeleteRequest* request,
+                                               v1::DeleteResponse* response) {
+  return answer(context, gate_, Right::kAdminister, executor_, *request,
+                [this, request]() { return collector_.erase(*request); });
+}
+
+grpc::ServerUnaryReactor* AdminService::Pin(grpc::CallbackServerContext* context, const v1::PinRequest* request,
+                                            v1::PinResponse* response) {
+  return answer(context, gate_, Right::kAdminister, executor_, *request, [this, request]() -> absl::Status {
+    const bool job = request->what_case() == v1::PinRequest::kJobId;
+    const std::string& id = job ? request->job_id() : request->artifact_id();
+    TESSERA_TRY(checkText(job ? "job_id" : "artifact_id", id, Limits::kMaxNameLength, false));
+    return store_.transact([&](storage::Transaction& tx) -> absl::Status {
+      TESSERA_TRY(job ? tx.getJob(id).status() : tx.getArtifact(id).status());
+      return tx.setPin(job ? storage::Kind::kJob : storage::Kind::kArtifact, id, !request->unpin());
+    });
+  });
+}
+
 }  // namespace tessera::server

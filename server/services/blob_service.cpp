@@ -2,12 +2,46 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/request_checks.h"
+#include "server/scheduler/uses.h"
 #include "server/services/calls.h"
 #include "server/services/download_call.h"
 #include "server/services/upload_call.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
+
+absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const std::vector<std::string>& sha256s) {
+  const int64_t now_us = clock_.nowMicros();
+  std::set<std::string> present, stale;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    for (const std::string& sha256 : sha256s) {
+      // A file without its row (a crash came between the two) counts as missing: uploading it again
+      // ends at once and files the row.
+      const auto used_us = reader.lastUse(storage::Kind::kBlob, sha256);
+      if (!used_us.ok() && !absl::IsNotFound(used_us.status())) {
+        return used_us.status();
+      }
+      if (used_us.ok() && blobs_.contains(sha256)) {
+        (now_us - *used_us > kUseGrainUs ? stale : present).insert(sha256);
+      }
+    }
+    return absl::OkStatus();
+  }));
+  if (!stale.empty()) {
+    // Seldom: of each blob once in a grain. Asked again, since one may have been collected in between.
+    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+      for (const std::string& sha256 : stale) {
+        TESSERA_TRY(noteUse(tx, storage::Kind::kBlob, sha256, now_us));
+        TESSERA_ASSIGN(const bool known, tx.hasBlob(sha256));
+        if (known && blobs_.contains(sha256)) {
+          present.insert(sha256);
+        }
+      }
+      return absl::OkStatus();
+    }));
+  }
+  return present;
+}
 
 grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerContext* context,
                                                         const v1::FindMissingBlobsRequest* request,
@@ -17,17 +51,17 @@ grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerCont
     for (int i = 0; i < request->digests_size(); ++i) {
       TESSERA_TRY(checkDigest(absl::StrCat("digests[", i, "]"), request->digests(i), limits_.max_blob_bytes));
     }
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      for (const v1::Digest& digest : request->digests()) {
-        // A file without its row (a crash came between the two) counts as missing: uploading it again
-        // ends at once and files the row.
-        TESSERA_ASSIGN(const bool known, reader.hasBlob(digest.sha256()));
-        if (!known || !blobs_.contains(digest.sha256())) {
-          *response->add_missing() = digest;
-        }
+    std::vector<std::string> asked;
+    for (const v1::Digest& digest : request->digests()) {
+      asked.push_back(digest.sha256());
+    }
+    TESSERA_ASSIGN(const std::set<std::string> present, claimPresent(asked));
+    for (const v1::Digest& digest : request->digests()) {
+      if (!present.contains(digest.sha256())) {
+        *response->add_missing() = digest;
       }
-      return absl::OkStatus();
-    });
+    }
+    return absl::OkStatus();
   });
 }
 
@@ -38,12 +72,8 @@ grpc::ServerUnaryReactor* BlobService::QueryUpload(grpc::CallbackServerContext* 
     TESSERA_TRY(checkDigest("digest", request->digest(), limits_.max_blob_bytes));
     TESSERA_ASSIGN(const int64_t committed, blobs_.committedBytes(request->digest()));
     response->set_committed_bytes(committed);
-    bool known = false;
-    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(known, reader.hasBlob(request->digest().sha256()));
-      return absl::OkStatus();
-    }));
-    response->set_complete(known && blobs_.contains(request->digest().sha256()));
+    TESSERA_ASSIGN(const std::set<std::string> present, claimPresent({request->digest().sha256()}));
+    response->set_complete(!present.empty());
     return absl::OkStatus();
   });
 }
@@ -55,7 +85,7 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* BlobService::UploadBlob(grpc::Ca
   if (!admission.ok()) {
     return new Refusal<grpc::ServerReadReactor<v1::UploadBlobRequest>>(admission.status());
   }
-  return UploadCall::start(std::move(admission->ticket), store_, blobs_, executor_, limits_, response);
+  return UploadCall::start(std::move(admission->ticket), clock_, store_, blobs_, executor_, limits_, response);
 }
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* BlobService::DownloadBlob(grpc::CallbackServerContext* context,

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/limits.h"
+#include "server/scheduler/clock.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 #include "tessera/v1/blob_service.grpc.pb.h"
@@ -11,8 +16,9 @@ namespace tessera::server {
 
 class BlobService : public v1::BlobService::CallbackService {
  public:
-  BlobService(storage::Store& store, storage::BlobStore& blobs, Gate& gate, Executor& executor, const Limits& limits)
-      : store_(store), blobs_(blobs), gate_(gate), executor_(executor), limits_(limits) {}
+  BlobService(Clock& clock, storage::Store& store, storage::BlobStore& blobs, Gate& gate, Executor& executor,
+              const Limits& limits)
+      : clock_(clock), store_(store), blobs_(blobs), gate_(gate), executor_(executor), limits_(limits) {}
 
   grpc::ServerUnaryReactor* FindMissingBlobs(grpc::CallbackServerContext* context,
                                              const v1::FindMissingBlobsRequest* request,
@@ -25,6 +31,10 @@ class BlobService : public v1::BlobService::CallbackService {
                                                                    const v1::DownloadBlobRequest* request) override;
 
  private:
+  /// Of these, those that are there with row and file; they will be named soon, so no collection takes them now.
+  absl::StatusOr<std::set<std::string>> claimPresent(const std::vector<std::string>& sha256s);
+
+  Clock& clock_;
   storage::Store& store_;
   storage::BlobStore& blobs_;
   Gate& gate_;

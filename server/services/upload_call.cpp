@@ -8,11 +8,11 @@
 
 namespace tessera::server {
 
-grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadCall::start(std::shared_ptr<void> ticket, storage::Store& store,
-                                                                  storage::BlobStore& blobs, Executor& executor,
-                                                                  const Limits& limits,
+grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadCall::start(std::shared_ptr<void> ticket, Clock& clock,
+                                                                  storage::Store& store, storage::BlobStore& blobs,
+                                                                  Executor& executor, const Limits& limits,
                                                                   v1::UploadBlobResponse* response) {
-  std::shared_ptr<UploadCall> call(new UploadCall(store, blobs, executor, limits, response));
+  std::shared_ptr<UploadCall> call(new UploadCall(clock, store, blobs, executor, limits, response));
   call->keepAlive(std::move(ticket));
   call->readNext();
   return call.get();
@@ -78,7 +78,14 @@ absl::Status UploadCall::complete() {
   // Of a blob that existed this makes sure that it stays: its writer may have ended before.
   TESSERA_TRY(upload_->commit());
   // The file is durable; only now may a row speak of it.
-  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) { return tx.putBlob(digest_); }));
+  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    if (!blobs_.contains(digest_.sha256())) {
+      return absl::AbortedError(
+          absl::StrCat("blob ", digest_.sha256(), " was there and is not any more; send it again"));
+    }
+    TESSERA_TRY(tx.putBlob(digest_));
+    return tx.touch(storage::Kind::kBlob, digest_.sha256(), clock_.nowMicros());
+  }));
   *response_->mutable_digest() = digest_;
   response_->set_existed(existed_);
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "server/limits.h"
+#include "server/scheduler/clock.h"
 #include "server/services/calls.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
@@ -18,9 +19,10 @@ namespace tessera::server {
 /// keeps what was written; the client resumes at what QueryUpload says.
 class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public PokedCall {
  public:
-  static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(std::shared_ptr<void> ticket, storage::Store& store,
-                                                               storage::BlobStore& blobs, Executor& executor,
-                                                               const Limits& limits, v1::UploadBlobResponse* response);
+  static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(std::shared_ptr<void> ticket, Clock& clock,
+                                                               storage::Store& store, storage::BlobStore& blobs,
+                                                               Executor& executor, const Limits& limits,
+                                                               v1::UploadBlobResponse* response);
 
   void OnReadDone(bool ok) override;
   void OnCancel() override;
@@ -29,9 +31,9 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
  private:
   enum class Read { kPending, kMessage, kEnd };
 
-  UploadCall(storage::Store& store, storage::BlobStore& blobs, Executor& executor, const Limits& limits,
+  UploadCall(Clock& clock, storage::Store& store, storage::BlobStore& blobs, Executor& executor, const Limits& limits,
              v1::UploadBlobResponse* response)
-      : PokedCall(executor), store_(store), blobs_(blobs), limits_(limits), response_(response) {}
+      : PokedCall(executor), clock_(clock), store_(store), blobs_(blobs), limits_(limits), response_(response) {}
   void advance() override;
   void readNext();
   absl::Status checkSizeOfStored(const v1::Digest& digest);
@@ -40,6 +42,7 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
   absl::Status complete();
   void finish(const absl::Status& status);
 
+  Clock& clock_;
   storage::Store& store_;
   storage::BlobStore& blobs_;
   const Limits& limits_;

@@ -115,6 +115,7 @@ std::shared_ptr<grpc::Channel> ServiceBench::clientChannel(const std::string& to
 
 std::string ServiceBench::newToken(const std::string& name, v1::Role role, int64_t lifetime_us) {
   grpc::ClientContext context;
+  context.set_wait_for_ready(true);  // a first try to connect has 20 ms, which a busy machine may need longer for
   v1::CreateTokenRequest request;
   request.set_name(name);
   request.set_role(role);

@@ -75,6 +75,8 @@ struct Tables {
   Table<Text, v1::Worker> workers{undo};
   Table<Text, int64_t> blobs{undo};  ///< sizes by SHA-256
   Table<Text, StoredToken> tokens{undo};
+  Table<std::pair<Kind, Text>, int64_t> last_use{undo};
+  Index<std::pair<Kind, Text>> pins{undo};
 };
 
 }  // namespace tessera::storage

@@ -47,6 +47,10 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
+  absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
+  absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;
+  absl::StatusOr<bool> isPinned(Kind kind, const std::string& id) override;
+  absl::StatusOr<int64_t> eventCount(const std::string& job_id) override;
 
   absl::Status insertJob(const v1::Job& job, const std::string& request_hash, const std::string& action_id) override;
   absl::Status updateJob(const v1::Job& job) override;
@@ -64,11 +68,18 @@ class MemoryTransaction : public Transaction {
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest) override;
   absl::Status putToken(const StoredToken& token) override;
+  absl::Status erase(Kind kind, const std::string& id) override;
+  absl::Status eraseEvents(const std::string& job_id) override;
+  absl::Status touch(Kind kind, const std::string& id, int64_t time_us) override;
+  absl::Status setPin(Kind kind, const std::string& id, bool pinned) override;
 
  private:
   void indexJob(const Tables::JobRow& row, bool present);
   void indexTask(const Tables::TaskRow& row, bool present);
   void indexAction(const Tables::ActionRow& row, bool present);
+  void eraseJob(const std::string& id);
+  void eraseAction(const std::string& id);
+  void eraseTask(const std::string& id);
 
   Tables& tables_;
 };

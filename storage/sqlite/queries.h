@@ -120,6 +120,39 @@ inline constexpr char kPutToken[] =
     "INSERT INTO tokens (id, sha256, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET sha256 = excluded.sha256, "
     "body = excluded.body";
 
+// A collection visits everything; what it deletes, it deletes by key.
+inline constexpr char kAllJobs[] = "SELECT id, end_time, body FROM jobs";
+inline constexpr char kAllActions[] = "SELECT id, create_time, body FROM actions";
+inline constexpr char kAllTasks[] = "SELECT id, ready_time, body FROM tasks";
+inline constexpr char kAllArtifacts[] = "SELECT id, last_use, body FROM artifacts";
+inline constexpr char kAllObjects[] = "SELECT build_key, last_use, sha256, size FROM objects";
+inline constexpr char kAllRecords[] = "SELECT id, create_time, body FROM records";
+inline constexpr char kAllBlobs[] = "SELECT sha256, last_use, sha256, size FROM blobs";
+inline constexpr char kArtifactUse[] = "SELECT last_use FROM artifacts WHERE id = ?";
+inline constexpr char kObjectUse[] = "SELECT last_use FROM objects WHERE build_key = ?";
+inline constexpr char kBlobUse[] = "SELECT last_use FROM blobs WHERE sha256 = ?";
+inline constexpr char kPin[] = "SELECT 1 FROM pins WHERE kind = ? AND id = ?";
+inline constexpr char kEventCount[] = "SELECT count(*) FROM events WHERE job_id = ?";
+inline constexpr char kAnyJobOfAction[] = "SELECT 1 FROM jobs INDEXED BY jobs_by_action WHERE action_id = ? LIMIT 1";
+inline constexpr char kTouchArtifact[] = "UPDATE artifacts SET last_use = ? WHERE id = ? AND last_use < ?";
+inline constexpr char kTouchObject[] = "UPDATE objects SET last_use = ? WHERE build_key = ? AND last_use < ?";
+inline constexpr char kTouchBlob[] = "UPDATE blobs SET last_use = ? WHERE sha256 = ? AND last_use < ?";
+inline constexpr char kEraseEvents[] = "DELETE FROM events WHERE job_id = ?";
+inline constexpr char kEraseJob[] = "DELETE FROM jobs WHERE id = ?";
+inline constexpr char kEraseLinks[] = "DELETE FROM action_tasks WHERE action_id = ?";
+inline constexpr char kEraseTask[] = "DELETE FROM tasks WHERE id = ?";
+inline constexpr char kEraseComponents[] = "DELETE FROM action_components WHERE action_id = ?";
+inline constexpr char kEraseAction[] = "DELETE FROM actions WHERE id = ?";
+inline constexpr char kEraseArtifactKeys[] = "DELETE FROM artifact_keys WHERE artifact_id = ?";
+inline constexpr char kEraseArtifact[] = "DELETE FROM artifacts WHERE id = ?";
+inline constexpr char kEraseObject[] = "DELETE FROM objects WHERE build_key = ?";
+inline constexpr char kEraseRecord[] = "DELETE FROM records WHERE id = ?";
+inline constexpr char kEraseBlob[] = "DELETE FROM blobs WHERE sha256 = ?";
+inline constexpr char kEraseTarget[] = "DELETE FROM targets WHERE name = ?";
+inline constexpr char kEraseWorker[] = "DELETE FROM workers WHERE id = ?";
+inline constexpr char kPutPin[] = "INSERT INTO pins (kind, id) VALUES (?, ?) ON CONFLICT DO NOTHING";
+inline constexpr char kErasePin[] = "DELETE FROM pins WHERE kind = ? AND id = ?";
+
 /// The reads, for the test of their plans.
 inline constexpr const char* kReads[] = {kJob,
                                          kJobByRequest,
@@ -150,6 +183,12 @@ inline constexpr const char* kReads[] = {kJob,
                                          kArtifact,
                                          kTarget,
                                          kWorker,
-                                         kBlob};
+                                         kBlob,
+                                         kArtifactUse,
+                                         kObjectUse,
+                                         kBlobUse,
+                                         kPin,
+                                         kEventCount,
+                                         kAnyJobOfAction};
 
 }  // namespace tessera::storage::sql

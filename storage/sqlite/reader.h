@@ -49,6 +49,10 @@ class SqliteReader : public Interface {
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
+  absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
+  absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;
+  absl::StatusOr<bool> isPinned(Kind kind, const std::string& id) override;
+  absl::StatusOr<int64_t> eventCount(const std::string& job_id) override;
 
  protected:
   Database& database_;

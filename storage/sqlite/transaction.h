@@ -24,6 +24,14 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest) override;
   absl::Status putToken(const StoredToken& token) override;
+  absl::Status erase(Kind kind, const std::string& id) override;
+  absl::Status eraseEvents(const std::string& job_id) override;
+  absl::Status touch(Kind kind, const std::string& id, int64_t time_us) override;
+  absl::Status setPin(Kind kind, const std::string& id, bool pinned) override;
+
+ private:
+  absl::Status eraseJob(const std::string& id);
+  absl::Status eraseAction(const std::string& id);
 };
 
 }  // namespace tessera::storage

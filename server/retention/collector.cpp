@@ -1,0 +1,397 @@
+#include "server/retention/collector.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/target/target.h"
+#include "server/retention/marks.h"
+#include "server/scheduler/jobs.h"
+#include "server/scheduler/uses.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+using storage::Kind;
+using storage::Stored;
+
+constexpr size_t kBatch = 64;       // deletions that share a transaction: the writer has others to serve
+constexpr size_t kBlobBatch = 8;    // each syncs a folder while the writer waits
+constexpr int kMaxProblems = 1000;  // of a verification
+constexpr int64_t kSecondUs = 1'000'000;
+
+/// What is older than this goes; nothing where the policy keeps for ever.
+int64_t cutoff(int64_t now_us, int64_t keep_us) {
+  return keep_us == 0 ? INT64_MIN : now_us - std::max(keep_us, kLeastKeepUs);
+}
+
+bool isOver(const Stored& stored) {
+  switch (stored.kind) {
+    case Kind::kJob:
+      return isTerminal(static_cast<const v1::Job*>(stored.message)->state());
+    case Kind::kAction:
+      return isTerminal(static_cast<const v1::Action*>(stored.message)->state());
+    case Kind::kTask: {
+      const v1::Task::State state = static_cast<const v1::Task*>(stored.message)->state();
+      return state != v1::Task::READY && state != v1::Task::LEASED;
+    }
+    default:
+      return true;
+  }
+}
+
+int64_t bytesOf(const Stored& stored) {
+  return stored.kind == Kind::kArtifact ? static_cast<const v1::Artifact*>(stored.message)->blob().size_bytes()
+                                        : static_cast<const v1::Digest*>(stored.message)->size_bytes();
+}
+
+}  // namespace
+
+absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names) const {
+  const auto note = [&](const Stored& stored) -> absl::Status {
+    bool counts = !living || !isOver(stored);
+    if (!counts && stored.kind == Kind::kJob) {
+      TESSERA_ASSIGN(counts, reader.isPinned(Kind::kJob, stored.id));
+    }
+    if (counts) {
+      forEachSha256(*stored.message, [&](const std::string& name) { names.insert(name); });
+    }
+    return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
+  };
+  for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask}) {
+    TESSERA_TRY(reader.forEach(kind, note));
+  }
+  if (!living) {
+    for (const Kind kind : {Kind::kArtifact, Kind::kObject, Kind::kRecord}) {
+      TESSERA_TRY(reader.forEach(kind, note));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collector::chooseJobs(storage::Reader& reader, const v1::RetentionPolicy& policy,
+                                   std::vector<Victim>& jobs, std::vector<Victim>& events) const {
+  const int64_t jobs_before = cutoff(clock_.nowMicros(), policy.jobs_us());
+  const int64_t events_before = cutoff(clock_.nowMicros(), policy.events_us());
+  return reader.forEach(Kind::kJob, [&](const Stored& stored) -> absl::Status {
+    if (!isOver(stored) || (stored.time_us >= jobs_before && stored.time_us >= events_before)) {
+      return absl::OkStatus();
+    }
+    TESSERA_ASSIGN(const bool pinned, reader.isPinned(Kind::kJob, stored.id));
+    if (pinned) {
+      return absl::OkStatus();
+    }
+    TESSERA_ASSIGN(const int64_t count, reader.eventCount(stored.id));
+    if (stored.time_us < jobs_before) {
+      jobs.push_back({Kind::kJob, stored.id, count});
+    } else if (count > 0) {
+      events.push_back({Kind::kJob, stored.id, count});
+    }
+    return absl::OkStatus();
+  });
+}
+
+/// Those used too long ago, and then, those used longest ago first, what is more than `keep_bytes`.
+absl::Status Collector::chooseByUse(storage::Reader& reader, Kind kind, int64_t keep_us, int64_t keep_bytes,
+                                    const Names& living, std::vector<Victim>& victims) const {
+  const int64_t now_us = clock_.nowMicros();
+  const int64_t before = cutoff(now_us, keep_us);
+  int64_t bytes = 0;
+  std::vector<std::pair<int64_t, Victim>> others;  // by last use
+  TESSERA_TRY(reader.forEach(kind, [&](const Stored& stored) -> absl::Status {
+    bytes += bytesOf(stored);
+    TESSERA_ASSIGN(const bool pinned, reader.isPinned(kind, stored.id));
+    bool wanted = pinned || living.contains(stored.id);
+    forEachSha256(*stored.message, [&](const std::string& name) { wanted = wanted || living.contains(name); });
+    Victim victim{kind, stored.id, bytesOf(stored)};
+    if (!wanted && stored.time_us < before) {
+      bytes -= victim.bytes;
+      victims.push_back(std::move(victim));
+    } else if (!wanted && stored.time_us < now_us - kLeastKeepUs) {
+      others.emplace_back(stored.time_us, std::move(victim));
+    }
+    return absl::OkStatus();
+  }));
+  if (keep_bytes > 0) {
+    std::sort(others.begin(), others.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
+    for (auto& [time_us, victim] : others) {
+      if (bytes <= keep_bytes) {
+        break;
+      }
+      bytes -= victim.bytes;
+      victims.push_back(std::move(victim));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, std::vector<Victim>& victims) const {
+  const int64_t before = cutoff(clock_.nowMicros(), keep_us);
+  if (keep_us == 0) {
+    return absl::OkStatus();
+  }
+  return reader.forEach(Kind::kRecord, [&](const Stored& stored) {
+    if (stored.time_us < before) {
+      victims.push_back({Kind::kRecord, stored.id});
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Collector::eraseAll(const std::vector<Victim>& victims, int64_t used_before_us) {
+  for (size_t first = 0; first < victims.size(); first += kBatch) {
+    if (stopping_) {
+      return absl::CancelledError("the server stops");
+    }
+    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+      for (size_t i = first; i < std::min(victims.size(), first + kBatch); ++i) {
+        const Victim& victim = victims[i];
+        TESSERA_ASSIGN(const bool pinned, tx.isPinned(victim.kind, victim.id));
+        bool wanted = pinned;
+        if (victim.kind == Kind::kArtifact || victim.kind == Kind::kObject) {
+          const auto used = tx.lastUse(victim.kind, victim.id);
+          wanted = wanted || (used.ok() && *used >= used_before_us);
+        }
+        if (!wanted) {
+          TESSERA_TRY(tx.erase(victim.kind, victim.id));
+        }
+      }
+      return absl::OkStatus();
+    }));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::CollectGarbageResponse> Collector::collect(const v1::RetentionPolicy& policy, bool dry_run) {
+  const std::unique_lock only_one(collecting_, std::try_to_lock);
+  if (!only_one.owns_lock()) {
+    return absl::AbortedError("a collection, a verification or a backup is going on; try again when it has ended");
+  }
+  const int64_t used_before_us = clock_.nowMicros() - kLeastKeepUs;
+  std::vector<Victim> jobs, events, artifacts, objects, records;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    Names living;
+    TESSERA_TRY(mark(reader, true, living));
+    TESSERA_TRY(chooseJobs(reader, policy, jobs, events));
+    TESSERA_TRY(
+        chooseByUse(reader, Kind::kArtifact, policy.artifacts_us(), policy.artifact_bytes(), living, artifacts));
+    TESSERA_TRY(chooseByUse(reader, Kind::kObject, policy.objects_us(), policy.object_bytes(), living, objects));
+    return chooseRecords(reader, policy.records_us(), records);
+  }));
+  v1::CollectGarbageResponse response;
+  response.set_jobs(static_cast<int64_t>(jobs.size()));
+  response.set_artifacts(static_cast<int64_t>(artifacts.size()));
+  response.set_objects(static_cast<int64_t>(objects.size()));
+  response.set_records(static_cast<int64_t>(records.size()));
+  for (const std::vector<Victim>& those : {jobs, events}) {
+    for (const Victim& victim : those) {
+      response.set_events(response.events() + victim.bytes);
+    }
+  }
+  if (!dry_run) {
+    for (const std::vector<Victim>& those : {jobs, artifacts, objects, records}) {
+      TESSERA_TRY(eraseAll(those, used_before_us));
+    }
+    for (size_t first = 0; first < events.size(); first += kBatch) {
+      TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+        for (size_t i = first; i < std::min(events.size(), first + kBatch); ++i) {
+          TESSERA_TRY(tx.eraseEvents(events[i].id));
+        }
+        return absl::OkStatus();
+      }));
+    }
+  }
+  TESSERA_TRY(sweepBlobs(policy, dry_run, response));
+  return response;
+}
+
+absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_run,
+                                   v1::CollectGarbageResponse& response) {
+  if (policy.blobs_us() == 0) {
+    return absl::OkStatus();
+  }
+  const int64_t used_before_us = cutoff(clock_.nowMicros(), policy.blobs_us());
+  std::vector<Victim> victims;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    Names named;
+    TESSERA_TRY(mark(reader, false, named));
+    TESSERA_TRY(reader.forEach(Kind::kBlob, [&](const Stored& stored) {
+      if (!named.contains(stored.id) && stored.time_us < used_before_us) {
+        victims.push_back({Kind::kBlob, stored.id, bytesOf(stored)});
+      } else {
+        response.set_kept_blobs(response.kept_blobs() + 1);
+        response.set_kept_bytes(response.kept_bytes() + bytesOf(stored));
+      }
+      return absl::OkStatus();
+    }));
+    // Files that no row speaks of: a crash came between the two.
+    const int64_t age_s = std::max(policy.blobs_us(), kLeastKeepUs) / kSecondUs;
+    return blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t file_age_s) -> absl::Status {
+      TESSERA_ASSIGN(const bool known, reader.hasBlob(sha256));
+      if (!known && !named.contains(sha256) && file_age_s > age_s) {
+        victims.push_back({Kind::kBlob, sha256, bytes});
+      }
+      return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
+    });
+  }));
+  if (dry_run) {
+    for (const Victim& victim : victims) {
+      response.set_blobs(response.blobs() + 1);
+      response.set_blob_bytes(response.blob_bytes() + victim.bytes);
+    }
+    return absl::OkStatus();
+  }
+  TESSERA_TRY(eraseBlobs(victims, used_before_us, response));
+  TESSERA_ASSIGN(const int partials, blobs_.removeStalePartials());
+  response.set_partials(partials);
+  return absl::OkStatus();
+}
+
+absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t used_before_us,
+                                   v1::CollectGarbageResponse& response) {
+  for (size_t first = 0; first < victims.size(); first += kBlobBatch) {
+    if (stopping_) {
+      return absl::CancelledError("the server stops");
+    }
+    int64_t count = 0, bytes = 0;
+    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+      count = bytes = 0;
+      for (size_t i = first; i < std::min(victims.size(), first + kBlobBatch); ++i) {
+        const Victim& victim = victims[i];
+        const auto used = tx.lastUse(Kind::kBlob, victim.id);
+        if (!used.ok() && !absl::IsNotFound(used.status())) {
+          return used.status();
+        }
+        if (used.ok() && *used >= used_before_us) {
+          continue;  // wanted since the snapshot
+        }
+        // The file first: a row without one counts as absent, whichever of the two a crash leaves behind.
+        const absl::Status removed = blobs_.remove(victim.id);
+        if (absl::IsAborted(removed)) {
+          continue;  // somebody sends it just now
+        }
+        TESSERA_TRY(removed);
+        TESSERA_TRY(tx.erase(Kind::kBlob, victim.id));
+        ++count;
+        bytes += victim.bytes;
+      }
+      return absl::OkStatus();
+    }));
+    response.set_blobs(response.blobs() + count);
+    response.set_blob_bytes(response.blob_bytes() + bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collector::erase(const v1::DeleteRequest& request) {
+  return store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    const auto needed = [](const std::string& why) { return absl::FailedPreconditionError(why); };
+    switch (request.what_case()) {
+      case v1::DeleteRequest::kJobId: {
+        TESSERA_ASSIGN(const v1::Job job, tx.getJob(request.job_id()));
+        if (!isTerminal(job.state())) {
+          return needed(absl::StrCat("job ", job.id(), " is ", v1::Job::State_Name(job.state()), "; cancel it first"));
+        }
+        TESSERA_TRY(tx.setPin(Kind::kJob, job.id(), false));
+        return tx.erase(Kind::kJob, job.id());
+      }
+      case v1::DeleteRequest::kArtifactId: {
+        TESSERA_TRY(tx.getArtifact(request.artifact_id()).status());
+        Names living;
+        TESSERA_TRY(mark(tx, true, living));
+        if (living.contains(request.artifact_id())) {
+          return needed(absl::StrCat("a living job needs artifact ", request.artifact_id()));
+        }
+        TESSERA_TRY(tx.setPin(Kind::kArtifact, request.artifact_id(), false));
+        return tx.erase(Kind::kArtifact, request.artifact_id());
+      }
+      case v1::DeleteRequest::kRecordId:
+        return tx.erase(Kind::kRecord, request.record_id());
+      case v1::DeleteRequest::kTargetName:
+        TESSERA_TRY(tx.getTarget(request.target_name()).status());
+        if (compiler::findBuiltinTarget(request.target_name()) != nullptr) {
+          return needed(absl::StrCat("target ", request.target_name(), " is part of this release"));
+        }
+        return tx.erase(Kind::kTarget, request.target_name());
+      case v1::DeleteRequest::kWorkerId: {
+        TESSERA_ASSIGN(const v1::Worker worker, tx.getWorker(request.worker_id()));
+        if (worker.state() != v1::Worker::LOST || worker.task_ids_size() > 0) {
+          return needed(absl::StrCat("worker ", worker.id(), " is ", v1::Worker::State_Name(worker.state())));
+        }
+        return tx.erase(Kind::kWorker, worker.id());
+      }
+      default:
+        return absl::InvalidArgumentError("nothing is named to be deleted");
+    }
+  });
+}
+
+absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
+  const std::unique_lock only_one(collecting_, std::try_to_lock);
+  if (!only_one.owns_lock()) {
+    return absl::AbortedError("a collection, a verification or a backup is going on; try again when it has ended");
+  }
+  v1::VerifyStorageResponse response;
+  const auto problem = [&](const std::string& text) {
+    if (response.problems_size() < kMaxProblems) {
+      response.add_problems(text);
+    }
+  };
+  std::vector<v1::Digest> rows;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask, Kind::kRecord}) {
+      TESSERA_TRY(reader.forEach(kind, [](const Stored&) { return absl::OkStatus(); }));  // that each can be read
+    }
+    Names named;
+    TESSERA_TRY(mark(reader, false, named));
+    const auto needs = [&](const Stored& stored) -> absl::Status {
+      const v1::Digest& digest = stored.kind == Kind::kArtifact
+                                     ? static_cast<const v1::Artifact*>(stored.message)->blob()
+                                     : *static_cast<const v1::Digest*>(stored.message);
+      const auto size = blobs_.size(digest.sha256());
+      const char* what = stored.kind == Kind::kArtifact ? "artifact "
+                         : stored.kind == Kind::kObject ? "object "
+                                                        : "blob ";
+      if (!size.ok() && !absl::IsNotFound(size.status())) {
+        return size.status();  // a disk that cannot say is no missing file
+      }
+      if (!size.ok()) {
+        // A collection that met its end between file and row leaves such a row; it misses nobody.
+        if (stored.kind == Kind::kBlob && !named.contains(stored.id)) {
+          return absl::OkStatus();
+        }
+        problem(absl::StrCat(what, stored.id, ": its file ", digest.sha256(), " is not there"));
+      } else if (*size != digest.size_bytes()) {
+        problem(absl::StrCat(what, stored.id, ": its file has ", *size, " bytes, not ", digest.size_bytes()));
+      } else if (stored.kind == Kind::kBlob) {
+        rows.push_back(digest);
+      }
+      return absl::OkStatus();
+    };
+    for (const Kind kind : {Kind::kArtifact, Kind::kObject, Kind::kBlob}) {
+      TESSERA_TRY(reader.forEach(kind, needs));
+    }
+    return absl::OkStatus();
+  }));
+  for (const v1::Digest& digest : rows) {
+    if (stopping_) {
+      return absl::CancelledError("the server stops");
+    }
+    if (read_blobs) {
+      const absl::Status whole = blobs_.get(digest.sha256(), 0, 0, [](std::string_view) { return absl::OkStatus(); });
+      if (!whole.ok() && !absl::IsNotFound(whole)) {
+        problem(std::string(whole.message()));
+      }
+    }
+    response.set_blobs(response.blobs() + 1);
+    response.set_bytes(response.bytes() + digest.size_bytes());
+  }
+  return response;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,238 @@
+#include "server/retention/collector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "server/testing/scheduler_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using storage::Kind;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr int64_t kHour = int64_t{3600} * 1'000'000;
+constexpr int64_t kDay = 24 * kHour;
+
+v1::RetentionPolicy keeping(int64_t us) {
+  v1::RetentionPolicy policy;
+  policy.set_jobs_us(us);
+  policy.set_events_us(us);
+  policy.set_artifacts_us(us);
+  policy.set_objects_us(us);
+  policy.set_records_us(us);
+  policy.set_blobs_us(us);
+  return policy;
+}
+
+class Collection : public testing::Test {
+ protected:
+  Collection() : collector_(*bench_.store, *bench_.blobs, bench_.clock) { bench_.registerWorker("w"); }
+
+  v1::CollectGarbageResponse collect(const v1::RetentionPolicy& policy, bool dry_run = false) {
+    auto response = collector_.collect(policy, dry_run);
+    EXPECT_TRUE(response.ok()) << response.status();
+    const auto verified = collector_.verify(true);
+    EXPECT_TRUE(verified.ok()) << verified.status();
+    if (verified.ok()) EXPECT_THAT(verified->problems(), IsEmpty());
+    return response.ok() ? *response : v1::CollectGarbageResponse();
+  }
+  int count(Kind kind) {
+    int count = 0;
+    const absl::Status status = bench_.store->read([&](storage::Reader& reader) {
+      return reader.forEach(kind, [&](const storage::Stored&) { return ++count, absl::OkStatus(); });
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    return count;
+  }
+  int files() {
+    int files = 0;
+    EXPECT_TRUE(
+        bench_.blobs->forEach([&](const std::string&, int64_t, int64_t) { return ++files, absl::OkStatus(); }).ok());
+    return files;
+  }
+  v1::Job compiled(const std::string& request, const std::string& name, const std::string& units) {
+    const v1::Job job = *bench_.create(bench_.request(request, name, units));
+    bench_.runAll("w");
+    EXPECT_EQ(bench_.job(job.id()).state(), v1::Job::SUCCEEDED);
+    return bench_.job(job.id());
+  }
+
+  SchedulerBench bench_;
+  Collector collector_;
+};
+
+TEST_F(Collection, TakesNothingThatIsYoungOrForEver) {
+  compiled("r1", "net", "a b");
+  const int blobs = count(Kind::kBlob);
+  bench_.clock.advance(kDay);
+  EXPECT_EQ(collect(v1::RetentionPolicy()).jobs(), 0) << "no policy";
+  EXPECT_EQ(collect(keeping(2 * kDay)).jobs(), 0);
+  EXPECT_EQ(count(Kind::kBlob), blobs);
+  EXPECT_EQ(count(Kind::kJob), 1);
+}
+
+TEST_F(Collection, TakesEverythingThatIsOver) {
+  compiled("r1", "net", "a b");
+  bench_.clock.advance(2 * kDay);
+  const auto dry = collect(keeping(kDay), true);
+  EXPECT_EQ(dry.jobs(), 1);
+  EXPECT_EQ(count(Kind::kJob), 1) << "only said";
+  const auto done = collect(keeping(kDay));
+  EXPECT_EQ(done.jobs(), 1);
+  EXPECT_EQ(done.artifacts(), 1);
+  EXPECT_EQ(done.objects(), 2);
+  EXPECT_GT(done.blobs(), 5);
+  for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask, Kind::kArtifact, Kind::kObject, Kind::kBlob}) {
+    EXPECT_EQ(count(kind), 0) << static_cast<int>(kind);
+  }
+  EXPECT_EQ(files(), 0);
+  compiled("r2", "net", "a b");  // all of it can be made again
+}
+
+TEST_F(Collection, KeepsWhatALivingJobNeeds) {
+  const v1::Job old = compiled("r1", "net", "a b");
+  bench_.clock.advance(kDay + kHour);
+  const v1::Job waiting = *bench_.create(bench_.request("r2", "other", "a b c"));
+  const v1::Lease plan = bench_.lease("w");
+  ASSERT_TRUE(bench_.finish("w", plan).ok());  // a and b are there already, c is to be built
+  bench_.clock.advance(20 * kHour);            // the job waits for a worker
+  const auto done = collect(keeping(kDay));
+  EXPECT_EQ(done.jobs(), 1);
+  EXPECT_EQ(bench_.runAll("w"), 2) << "c and the assembly; no object has gone";
+  EXPECT_EQ(bench_.job(waiting.id()).state(), v1::Job::SUCCEEDED) << bench_.job(waiting.id()).failure().DebugString();
+}
+
+TEST_F(Collection, WhatIsAskedForAgainStays) {
+  const v1::Job first = compiled("r1", "net", "a");
+  for (int day = 0; day < 4; ++day) {
+    bench_.clock.advance(20 * kHour);
+    EXPECT_TRUE(bench_.create(bench_.request("again" + std::to_string(day), "net", "a"))->cached()) << day;
+    collect(keeping(kDay));
+  }
+  EXPECT_EQ(bench_.get(first.compile_result().artifact()).substr(0, 8), "artifact");
+  EXPECT_EQ(count(Kind::kArtifact), 1);
+}
+
+TEST_F(Collection, PinsKeepAJobAndAnArtifactWithAllTheyName) {
+  const v1::Job job = compiled("r1", "net", "a");
+  const v1::Job other = compiled("r2", "other", "b");
+  ASSERT_TRUE(bench_.store
+                  ->transact([&](storage::Transaction& tx) {
+                    EXPECT_TRUE(tx.setPin(Kind::kJob, job.id(), true).ok());
+                    return tx.setPin(Kind::kArtifact, other.compile_result().artifact_id(), true);
+                  })
+                  .ok());
+  bench_.clock.advance(10 * kDay);
+  collect(keeping(kDay));
+  EXPECT_EQ(bench_.job(job.id()).id(), job.id());
+  EXPECT_TRUE(bench_.blobs->contains(job.compile().model().sha256()));
+  EXPECT_EQ(count(Kind::kArtifact), 2) << "the job's too";
+  EXPECT_TRUE(bench_.blobs->contains(other.compile_result().artifact().sha256()));
+  EXPECT_FALSE(bench_.blobs->contains(other.compile().model().sha256()));
+}
+
+TEST_F(Collection, BytesAreKeptToABoundByLastUse) {
+  const v1::Job first = compiled("r1", "one", "a");
+  bench_.clock.advance(kDay);
+  const v1::Job second = compiled("r2", "two", "b");
+  bench_.clock.advance(kDay);
+  v1::RetentionPolicy policy;
+  policy.set_blobs_us(kHour);
+  policy.set_jobs_us(kHour);
+  policy.set_artifact_bytes(second.compile_result().artifact().size_bytes());
+  EXPECT_EQ(collect(policy).artifacts(), 1);
+  EXPECT_FALSE(bench_.blobs->contains(first.compile_result().artifact().sha256()));
+  EXPECT_TRUE(bench_.blobs->contains(second.compile_result().artifact().sha256()));
+}
+
+/// A store in which something happens between the choice and each deletion.
+class Interrupted : public storage::Store {
+ public:
+  Interrupted(storage::Store& store, std::function<void()> meanwhile)
+      : store_(store), meanwhile_(std::move(meanwhile)) {}
+  absl::Status transact(const std::function<absl::Status(storage::Transaction&)>& body) override {
+    std::exchange(meanwhile_, [] {})();
+    return store_.transact(body);
+  }
+  absl::Status read(const std::function<absl::Status(storage::Reader&)>& body) override { return store_.read(body); }
+
+ private:
+  storage::Store& store_;
+  std::function<void()> meanwhile_;
+};
+
+TEST_F(Collection, WhatIsClaimedAfterTheChoiceStays) {
+  const v1::Job first = compiled("r1", "net", "a b");
+  const v1::Digest unnamed = bench_.put("model late: a");
+  bench_.clock.advance(10 * kDay);
+  v1::Job cached, late;
+  Interrupted store(*bench_.store, [&] {
+    cached = *bench_.create(bench_.request("r2", "net", "a b"));
+    v1::CreateJobRequest request = bench_.request("r3", "net", "a b");
+    *request.mutable_compile()->mutable_model() = unnamed;
+    late = *bench_.create(request);
+    ASSERT_TRUE(bench_.finish("w", bench_.lease("w")).ok()) << "its plan finds the object of a";
+  });
+  const auto done = Collector(store, *bench_.blobs, bench_.clock).collect(keeping(kDay), false);
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_TRUE(cached.cached());
+  EXPECT_EQ(bench_.get(cached.compile_result().artifact()).substr(0, 8), "artifact");
+  EXPECT_EQ(bench_.runAll("w"), 1) << "the assembly, of the object that was there";
+  EXPECT_EQ(bench_.job(late.id()).state(), v1::Job::SUCCEEDED) << bench_.job(late.id()).failure().DebugString();
+  const auto verified = collector_.verify(true);
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_THAT(verified->problems(), IsEmpty());
+}
+
+TEST_F(Collection, FilesWithoutARowGoWhenTheyAreOld) {
+  const auto orphan = bench_.blobs->put("nobody speaks of this");
+  ASSERT_TRUE(orphan.ok());
+  EXPECT_EQ(collect(keeping(kHour)).blobs(), 0) << "its upload may be about to end";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(bench_.folder.path() + "/blobs")) {
+    if (entry.is_regular_file()) {
+      std::filesystem::last_write_time(entry, std::filesystem::file_time_type::clock::now() - std::chrono::hours(30));
+    }
+  }
+  EXPECT_EQ(collect(keeping(kHour)).blobs(), 1);
+  EXPECT_FALSE(bench_.blobs->contains(orphan->sha256()));
+}
+
+TEST_F(Collection, DeletesAtTheOperatorsWord) {
+  const v1::Job job = *bench_.create(bench_.request("r1", "net", "a"));
+  v1::DeleteRequest request;
+  request.set_job_id(job.id());
+  EXPECT_TRUE(absl::IsFailedPrecondition(collector_.erase(request))) << "it lives";
+  bench_.runAll("w");
+  const std::string artifact = bench_.job(job.id()).compile_result().artifact_id();
+  EXPECT_TRUE(collector_.erase(request).ok());
+  EXPECT_TRUE(absl::IsNotFound(collector_.erase(request)));
+  request.set_artifact_id(artifact);
+  EXPECT_TRUE(collector_.erase(request).ok());
+  EXPECT_TRUE(absl::IsNotFound(collector_.erase(request)));
+  request.set_worker_id("w");
+  EXPECT_TRUE(absl::IsFailedPrecondition(collector_.erase(request))) << "it is there";
+  EXPECT_TRUE(absl::IsInvalidArgument(collector_.erase(v1::DeleteRequest())));
+}
+
+TEST_F(Collection, VerificationNamesWhatIsMissingAndDamaged) {
+  const v1::Job job = compiled("r1", "net", "a");
+  const std::string artifact = job.compile_result().artifact_id();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(bench_.folder.path() + "/blobs")) {
+    const std::string path = entry.path().string();
+    if (entry.is_regular_file() && path.find(artifact.substr(8)) != std::string::npos) {
+      std::filesystem::remove(entry.path());
+      break;
+    }
+  }
+  const auto found = collector_.verify(false);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->problems(), Contains(HasSubstr(artifact)));
+}
+
+}  // namespace
+}  // namespace tessera::server

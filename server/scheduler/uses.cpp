@@ -1,0 +1,34 @@
+#include "server/scheduler/uses.h"
+
+#include <set>
+
+#include "server/retention/marks.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+
+absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us) {
+  const auto before = tx.lastUse(kind, id);
+  if (absl::IsNotFound(before.status())) {
+    return absl::OkStatus();
+  }
+  TESSERA_TRY(before.status());
+  return now_us - *before > kUseGrainUs ? tx.touch(kind, id, now_us) : absl::OkStatus();
+}
+
+absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256) {
+  TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, sha256, step.now_us));
+  return blobPresent(step.tx, step.blobs, sha256);
+}
+
+absl::Status noteUses(Step& step, const google::protobuf::Message& message) {
+  std::set<std::string> names;
+  forEachSha256(message, [&](const std::string& name) { names.insert(name); });
+  for (const std::string& name : names) {
+    TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, name, step.now_us));
+    TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, name, step.now_us));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::server

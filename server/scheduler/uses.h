@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+#include "server/scheduler/step.h"
+#include "storage/store.h"
+
+/// Notes of what is wanted. A collection (server/retention) deletes what nothing names and nobody wanted of late; what
+/// is chosen for it can be claimed until the transaction that deletes it. So whoever builds on an artifact, an object
+/// or a blob that is there notes its use in the same transaction in which it looks whether it is there.
+namespace tessera::server {
+
+/// Uses are noted this coarsely: what is wanted all the time is not written all the time.
+inline constexpr int64_t kUseGrainUs = int64_t{600} * 1'000'000;
+/// So long after its last use nothing is deleted, whatever the policy says. Much longer than the grain.
+inline constexpr int64_t kLeastKeepUs = int64_t{3600} * 1'000'000;
+
+absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us);
+
+/// blobPresent(), and its use is noted.
+absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256);
+
+/// Notes the use of every blob and artifact that a message names.
+absl::Status noteUses(Step& step, const google::protobuf::Message& message);
+
+}  // namespace tessera::server

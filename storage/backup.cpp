@@ -1,0 +1,162 @@
+#include "storage/backup.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "storage/digest.h"
+#include "storage/sqlite/database.h"
+
+namespace tessera::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status failed(const std::error_code& error, const std::string& what, const fs::path& path) {
+  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path.string()));
+}
+
+absl::Status makeFolder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) fs::permissions(folder, fs::perms::owner_all, error);
+  return error ? failed(error, "make", folder) : absl::OkStatus();
+}
+
+/// Everything written below a folder's file system is on the disk when this is OK.
+absl::Status flush(const fs::path& folder) {
+  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", folder.string()));
+  const bool good = syncfs(file) == 0;
+  const int error = errno;
+  close(file);
+  return good ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("cannot flush ", folder.string()));
+}
+
+/// Where a blob lies below either folder.
+fs::path placeOf(const std::string& sha256) { return fs::path(sha256.substr(0, 2)) / sha256.substr(2, 2) / sha256; }
+
+/// Whole or not at all.
+absl::Status copyBlob(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_directories(to.parent_path(), error);
+  if (error) return failed(error, "make", to.parent_path());
+  const fs::path fresh = to.string() + ".new";
+  fs::copy_file(from, fresh, fs::copy_options::overwrite_existing, error);
+  if (error) return failed(error, "copy", from);
+  fs::rename(fresh, to, error);
+  return error ? failed(error, "name", to) : absl::OkStatus();
+}
+
+/// Those that are not there yet.
+absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupFacts& facts) {
+  std::error_code error;
+  if (!fs::exists(from, error)) return absl::OkStatus();
+  for (auto entry = fs::recursive_directory_iterator(from, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    // Not what is unfinished or set aside.
+    if (!isSha256(name) || entry->path() != from / placeOf(name)) continue;
+    std::error_code gone;
+    const auto size = entry->file_size(gone);
+    const fs::path place = to / placeOf(name);
+    if (gone || fs::exists(place, gone)) continue;
+    absl::Status status = copyBlob(entry->path(), place);
+    if (absl::IsNotFound(status)) continue;  // collected meanwhile
+    if (!status.ok()) return status;
+    ++facts.blobs;
+    facts.bytes += static_cast<int64_t>(size);
+  }
+  return error ? failed(error, "read", from) : absl::OkStatus();
+}
+
+/// The database as of one moment.
+absl::Status copyDatabase(const fs::path& from, const fs::path& to) {
+  absl::StatusOr<std::unique_ptr<Database>> source = Database::open(from.string(), Database::Mode::kReadOnly);
+  if (!source.ok()) return source.status();
+  std::error_code error;
+  fs::remove(to, error);
+  absl::StatusOr<std::unique_ptr<Database>> copy = Database::open(to.string(), Database::Mode::kReadWriteCreate);
+  if (!copy.ok()) return copy.status();
+  sqlite3_backup* backup = sqlite3_backup_init((*copy)->handle(), "main", (*source)->handle(), "main");
+  if (backup == nullptr) return (*copy)->error(sqlite3_errcode((*copy)->handle()));
+  const int result = sqlite3_backup_step(backup, -1);
+  sqlite3_backup_finish(backup);
+  return result == SQLITE_DONE ? absl::OkStatus() : (*copy)->error(result);
+}
+
+/// Every blob that the copied database names and the service has is in the backup.
+absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const fs::path& origin) {
+  absl::StatusOr<std::unique_ptr<Database>> copy = Database::open(database.string(), Database::Mode::kReadOnly);
+  if (!copy.ok()) return copy.status();
+  Statement rows = (*copy)->prepareOnce("SELECT sha256, size FROM blobs");
+  while (true) {
+    absl::StatusOr<bool> row = rows.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    const fs::path place = placeOf(std::string(rows.bytes(0)));
+    std::error_code absent, gone;
+    const auto size = fs::file_size(blobs / place, absent);
+    if (absent ? fs::exists(origin / place, gone) : static_cast<int64_t>(size) != rows.integer(1)) {
+      return absl::AbortedError(absl::StrCat("blob ", std::string(rows.bytes(0)),
+                                             " is not whole in the backup; start it again, it goes on from here"));
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::string& folder) {
+  const fs::path data(data_folder), to(folder);
+  if (!fs::exists(data / "tessera.db")) {
+    return absl::NotFoundError(absl::StrCat("there is no ", (data / "tessera.db").string()));
+  }
+  if (absl::Status status = makeFolder(to); !status.ok()) return status;
+  BackupFacts facts;
+  const fs::path fresh = to / "tessera.db.new";
+  absl::Status status = copyBlobs(data / "blobs", to / "blobs", facts);
+  if (status.ok()) status = copyDatabase(data / "tessera.db", fresh);
+  if (status.ok()) status = copyBlobs(data / "blobs", to / "blobs", facts);
+  if (status.ok()) status = checkBlobs(fresh, to / "blobs", data / "blobs");
+  if (status.ok()) status = flush(to);
+  if (!status.ok()) return status;
+  std::error_code error;
+  fs::rename(fresh, to / "tessera.db", error);
+  if (error) return failed(error, "name", to / "tessera.db");
+  for (const char* log : {"tessera.db.new-wal", "tessera.db.new-shm"}) fs::remove(to / log, error);
+  if (status = flush(to); !status.ok()) return status;
+  return facts;
+}
+
+absl::StatusOr<BackupFacts> restore(const std::string& folder, const std::string& data_folder) {
+  const fs::path from(folder), data(data_folder);
+  if (!fs::exists(from / "tessera.db")) {
+    return absl::NotFoundError(absl::StrCat(folder, " is no backup: it has no tessera.db"));
+  }
+  if (fs::exists(data / "tessera.db")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(data_folder, " has a database already; move it away, or name another folder"));
+  }
+  if (absl::Status status = makeFolder(data); !status.ok()) return status;
+  BackupFacts facts;
+  const fs::path fresh = data / "tessera.db.new";
+  absl::Status status = copyBlobs(from / "blobs", data / "blobs", facts);
+  if (status.ok()) status = copyDatabase(from / "tessera.db", fresh);
+  if (status.ok()) status = checkBlobs(fresh, data / "blobs", from / "blobs");
+  if (status.ok()) status = flush(data);
+  if (!status.ok()) return status;
+  std::error_code error;
+  fs::rename(fresh, data / "tessera.db", error);
+  if (error) return failed(error, "name", data / "tessera.db");
+  for (const char* log : {"tessera.db.new-wal", "tessera.db.new-shm"}) fs::remove(data / log, error);
+  if (status = flush(data); !status.ok()) return status;
+  return facts;
+}
+
+}  // namespace tessera::storage

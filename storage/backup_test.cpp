@@ -1,0 +1,110 @@
+#include "storage/backup.h"
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "storage/blob_store.h"
+#include "storage/conformance/samples.h"
+#include "storage/scratch_folder.h"
+#include "storage/sqlite_store.h"
+
+namespace tessera::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A data folder with a service on it.
+struct Data {
+  explicit Data(const std::string& folder)
+      : store(openSqliteStore(folder + "/tessera.db").value()), blobs(openBlobStore(folder + "/blobs").value()) {}
+  void add(const std::string& text) {
+    const v1::Digest digest = blobs->put(text).value();
+    ASSERT_OK(store->transact([&](Transaction& t) {
+      absl::Status status = t.putBlob(digest);
+      return status.ok() ? t.insertJob(sampleJob("job of " + digest.sha256()), "h", "") : status;
+    }));
+  }
+  /// Whether every blob that a row names is there and whole; how many rows.
+  int check() {
+    int rows = 0;
+    EXPECT_TRUE(store
+                    ->read([&](Reader& reader) {
+                      return reader.forEach(Kind::kBlob, [&](const Stored& stored) {
+                        ++rows;
+                        EXPECT_TRUE(reader.getJob("job of " + stored.id).ok())
+                            << "what was one transaction is one in the backup";
+                        return blobs->get(stored.id, 0, 0, [](std::string_view) { return absl::OkStatus(); });
+                      });
+                    })
+                    .ok());
+    return rows;
+  }
+
+  std::unique_ptr<Store> store;
+  std::unique_ptr<BlobStore> blobs;
+};
+
+TEST(Backup, OfAFolderInUseIsOneMomentOfIt) {
+  ScratchFolder scratch;
+  fs::create_directories(scratch.file("data"));
+  Data data(scratch.file("data"));
+  for (int i = 0; i < 100; ++i) data.add("before " + std::to_string(i));
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int i = 0; !stop; ++i) data.add("during " + std::to_string(i));
+  });
+  const auto made = backUp(scratch.file("data"), scratch.file("backup"));
+  stop = true;
+  writer.join();
+  ASSERT_OK(made.status());
+  EXPECT_GE(made->blobs, 100);
+
+  ASSERT_OK(restore(scratch.file("backup"), scratch.file("restored")).status());
+  Data restored(scratch.file("restored"));
+  EXPECT_GE(restored.check(), 100);
+  restored.add("afterwards");
+  EXPECT_EQ(fs::status(scratch.file("backup")).permissions(), fs::perms::owner_all);
+}
+
+TEST(Backup, CopiesOnlyWhatIsNew) {
+  ScratchFolder scratch;
+  fs::create_directories(scratch.file("data"));
+  Data data(scratch.file("data"));
+  data.add("one");
+  data.add("two");
+  EXPECT_EQ(backUp(scratch.file("data"), scratch.file("backup"))->blobs, 2);
+  data.add("three");
+  EXPECT_EQ(backUp(scratch.file("data"), scratch.file("backup"))->blobs, 1);
+  ASSERT_OK(restore(scratch.file("backup"), scratch.file("restored")).status());
+  EXPECT_EQ(Data(scratch.file("restored")).check(), 3);
+}
+
+TEST(Backup, RestoresOverNothingThatIsThere) {
+  ScratchFolder scratch;
+  fs::create_directories(scratch.file("data"));
+  Data data(scratch.file("data"));
+  data.add("one");
+  EXPECT_TRUE(absl::IsNotFound(restore(scratch.file("no backup"), scratch.file("x")).status()));
+  EXPECT_TRUE(absl::IsNotFound(backUp(scratch.file("no data"), scratch.file("x")).status()));
+  ASSERT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());
+  EXPECT_TRUE(absl::IsFailedPrecondition(restore(scratch.file("backup"), scratch.file("data")).status()));
+}
+
+TEST(Backup, NoticesABlobThatIsNotWhole) {
+  ScratchFolder scratch;
+  fs::create_directories(scratch.file("data"));
+  Data data(scratch.file("data"));
+  data.add("a blob of some length");
+  ASSERT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());
+  for (const auto& entry : fs::recursive_directory_iterator(scratch.file("backup") + "/blobs")) {
+    if (entry.is_regular_file()) fs::resize_file(entry.path(), 3);
+  }
+  EXPECT_TRUE(absl::IsAborted(backUp(scratch.file("data"), scratch.file("backup")).status()));
+  EXPECT_TRUE(absl::IsAborted(restore(scratch.file("backup"), scratch.file("restored")).status()));
+  EXPECT_FALSE(fs::exists(scratch.file("restored") + "/tessera.db"));
+}
+
+}  // namespace
+}  // namespace tessera::storage

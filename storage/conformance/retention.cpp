@@ -1,0 +1,149 @@
+// What is deleted goes with all that was its alone, and nothing else; last uses only rise; pins stay.
+#include "gmock/gmock.h"
+#include "storage/conformance/samples.h"
+
+namespace tessera::storage {
+namespace {
+
+using testing::UnorderedElementsAre;
+
+std::vector<std::string> idsOf(Reader& reader, Kind kind) {
+  std::vector<std::string> ids;
+  const absl::Status status = reader.forEach(kind, [&](const Stored& stored) {
+    EXPECT_NE(stored.message, nullptr);
+    ids.push_back(stored.id);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return ids;
+}
+
+TEST_P(StoreConformance, AJobTakesAlongWhatWasItsAlone) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    for (const char* action : {"own", "shared"}) EXPECT_TRUE(t.putAction(sampleAction(action, action)).ok());
+    EXPECT_TRUE(t.insertJob(sampleJob("j1"), "h", "own").ok());
+    EXPECT_TRUE(t.insertJob(sampleJob("j2"), "h", "shared").ok());
+    EXPECT_TRUE(t.insertJob(sampleJob("j3"), "h", "shared").ok());
+    for (const char* task : {"t1", "t2"}) EXPECT_TRUE(t.putTask(sampleTask(task, v1::BUILD)).ok());
+    EXPECT_TRUE(t.linkTask("own", "t1").ok());
+    EXPECT_TRUE(t.linkTask("own", "t2").ok());
+    EXPECT_TRUE(t.linkTask("shared", "t2").ok());
+    v1::JobEvent event;
+    for (const char* job : {"j1", "j1", "j2"}) {
+      event.set_job_id(job);
+      EXPECT_TRUE(t.appendEvent(event).ok());
+    }
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_EQ(*t.eventCount("j1"), 2);
+    EXPECT_TRUE(t.erase(Kind::kJob, "j1").ok());
+    EXPECT_TRUE(t.erase(Kind::kJob, "j2").ok());
+    EXPECT_TRUE(t.erase(Kind::kJob, "no such job").ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition(t.erase(Kind::kTask, "t2"))) << "it goes with its job";
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    EXPECT_THAT(idsOf(r, Kind::kJob), UnorderedElementsAre("j3"));
+    EXPECT_THAT(idsOf(r, Kind::kAction), UnorderedElementsAre("shared"));
+    EXPECT_THAT(idsOf(r, Kind::kTask), UnorderedElementsAre("t2"));
+    EXPECT_EQ(*r.eventCount("j1"), 0);
+    EXPECT_TRUE(absl::IsNotFound(r.getJobByRequestId("request-j1").status()));
+    EXPECT_TRUE(r.livingActionsByKey("own")->empty());
+    EXPECT_EQ(r.livingActionsByKey("shared")->size(), 1u);
+    EXPECT_EQ(*r.queueLength(), 1);
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.insertJob(sampleJob("j1"), "h", "shared"); }));
+}
+
+TEST_P(StoreConformance, WhatIsErasedIsGoneAndCanComeAgain) {
+  const std::string sha256(64, 'a');
+  v1::Digest digest;
+  digest.set_sha256(sha256);
+  digest.set_size_bytes(7);
+  v1::Artifact artifact;
+  artifact.set_id("a1");
+  artifact.set_action_key("k1");
+  v1::TuningRecord record;
+  record.set_id("r1");
+  v1::Target target;
+  target.set_name("chip");
+  v1::Worker worker;
+  worker.set_id("w1");
+  for (int times = 0; times < 2; ++times) {
+    ASSERT_OK(store_->transact([&](Transaction& t) {
+      EXPECT_TRUE(t.putBlob(digest).ok());
+      EXPECT_TRUE(t.putObject("b1", digest).ok());
+      EXPECT_TRUE(t.putArtifact(artifact).ok());
+      EXPECT_TRUE(t.putRecord(record).ok());
+      EXPECT_TRUE(t.putTarget(target).ok());
+      EXPECT_TRUE(t.putWorker(worker).ok());
+      EXPECT_THAT(idsOf(t, Kind::kBlob), UnorderedElementsAre(sha256));
+      EXPECT_THAT(idsOf(t, Kind::kObject), UnorderedElementsAre("b1"));
+      EXPECT_THAT(idsOf(t, Kind::kArtifact), UnorderedElementsAre("a1"));
+      EXPECT_THAT(idsOf(t, Kind::kRecord), UnorderedElementsAre("r1"));
+      return absl::OkStatus();
+    }));
+    ASSERT_OK(store_->transact([&](Transaction& t) {
+      const std::pair<Kind, std::string> all[] = {{Kind::kBlob, sha256},   {Kind::kObject, "b1"},
+                                                  {Kind::kArtifact, "a1"}, {Kind::kRecord, "r1"},
+                                                  {Kind::kTarget, "chip"}, {Kind::kWorker, "w1"}};
+      for (const auto& [kind, id] : all) EXPECT_TRUE(t.erase(kind, id).ok());
+      return absl::OkStatus();
+    }));
+    ASSERT_OK(store_->read([&](Reader& r) {
+      EXPECT_FALSE(*r.hasBlob(sha256));
+      for (const absl::Status& status :
+           {r.getObject("b1").status(), r.getArtifact("a1").status(), r.artifactByKey("k1").status(),
+            r.getTarget("chip").status(), r.getWorker("w1").status()}) {
+        EXPECT_TRUE(absl::IsNotFound(status)) << status;
+      }
+      return absl::OkStatus();
+    }));
+  }
+}
+
+TEST_P(StoreConformance, LastUsesOnlyRise) {
+  v1::Digest digest;
+  digest.set_sha256(std::string(64, 'b'));
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putBlob(digest).ok());
+    EXPECT_TRUE(t.touch(Kind::kBlob, digest.sha256(), 50).ok());
+    EXPECT_TRUE(t.touch(Kind::kBlob, digest.sha256(), 40).ok());
+    EXPECT_TRUE(t.touch(Kind::kBlob, std::string(64, 'c'), 40).ok()) << "of what is not there";
+    EXPECT_TRUE(t.putBlob(digest).ok());
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_EQ(*t.lastUse(Kind::kBlob, digest.sha256()), 50) << "putting it again forgets nothing";
+    EXPECT_TRUE(absl::IsNotFound(t.lastUse(Kind::kBlob, std::string(64, 'c')).status()));
+    EXPECT_TRUE(absl::IsFailedPrecondition(t.lastUse(Kind::kJob, "j1").status()));
+    return t.erase(Kind::kBlob, digest.sha256());
+  }));
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putBlob(digest).ok());
+    EXPECT_EQ(*t.lastUse(Kind::kBlob, digest.sha256()), 0) << "another one of this name";
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(StoreConformance, PinsStayUntilTheyAreTaken) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.setPin(Kind::kJob, "j1", true).ok());
+    return t.setPin(Kind::kJob, "j1", true);
+  }));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    EXPECT_TRUE(*r.isPinned(Kind::kJob, "j1"));
+    EXPECT_FALSE(*r.isPinned(Kind::kArtifact, "j1"));
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.setPin(Kind::kJob, "j1", false); }));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    EXPECT_FALSE(*r.isPinned(Kind::kJob, "j1"));
+    return absl::OkStatus();
+  }));
+}
+
+}  // namespace
+}  // namespace tessera::storage

@@ -1,0 +1,201 @@
+// What a collection asks and deletes.
+#include "absl/strings/str_cat.h"
+#include "storage/memory/transaction.h"
+
+namespace tessera::storage {
+namespace {
+
+absl::Status notOf(Kind kind, const char* what) {
+  return absl::FailedPreconditionError(absl::StrCat("things of kind ", static_cast<int>(kind), " have no ", what));
+}
+
+bool hasUse(Kind kind) { return kind == Kind::kArtifact || kind == Kind::kObject || kind == Kind::kBlob; }
+
+/// `factsOf` answers a row's time and message.
+template <typename Row, typename FactsOf>
+absl::Status visitAll(const Table<std::string, Row>& table, Kind kind, FactsOf&& factsOf,
+                      const std::function<absl::Status(const Stored&)>& visit) {
+  for (const auto& [id, row] : table.rows()) {
+    const std::pair<int64_t, const google::protobuf::Message*> facts = factsOf(id, *row);
+    if (absl::Status status = visit({kind, id, facts.first, facts.second}); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status MemoryTransaction::forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) {
+  using Facts = std::pair<int64_t, const google::protobuf::Message*>;
+  const auto use = [&](const std::string& id) {
+    const int64_t* time = tables_.last_use.find({kind, id});
+    return time == nullptr ? 0 : *time;
+  };
+  v1::Digest digest;
+  switch (kind) {
+    case Kind::kJob:
+      return visitAll(
+          tables_.jobs, kind, [](const auto&, const auto& row) { return Facts(row.job.end_time_us(), &row.job); },
+          visit);
+    case Kind::kAction:
+      return visitAll(
+          tables_.actions, kind,
+          [](const auto&, const auto& row) { return Facts(row.action.create_time_us(), &row.action); }, visit);
+    case Kind::kTask:
+      return visitAll(
+          tables_.tasks, kind, [](const auto&, const auto& row) { return Facts(row.task.ready_time_us(), &row.task); },
+          visit);
+    case Kind::kArtifact:
+      return visitAll(
+          tables_.artifacts, kind, [&](const auto& id, const auto& row) { return Facts(use(id), &row); }, visit);
+    case Kind::kObject:
+      return visitAll(
+          tables_.objects, kind, [&](const auto& id, const auto& row) { return Facts(use(id), &row); }, visit);
+    case Kind::kRecord:
+      return visitAll(
+          tables_.records, kind, [](const auto&, const auto& row) { return Facts(row.create_time_us(), &row); }, visit);
+    case Kind::kBlob:
+      return visitAll(
+          tables_.blobs, kind,
+          [&](const auto& id, int64_t size) {
+            digest.set_sha256(id);
+            digest.set_size_bytes(size);
+            return Facts(use(id), &digest);
+          },
+          visit);
+    default:
+      return notOf(kind, "order to be visited in");
+  }
+}
+
+absl::StatusOr<int64_t> MemoryTransaction::lastUse(Kind kind, const std::string& id) {
+  if (!hasUse(kind)) return notOf(kind, "last use");
+  const bool present = kind == Kind::kArtifact ? tables_.artifacts.contains(id)
+                       : kind == Kind::kObject ? tables_.objects.contains(id)
+                                               : tables_.blobs.contains(id);
+  if (!present) return absl::NotFoundError(absl::StrCat("there is no \"", id, "\""));
+  const int64_t* time = tables_.last_use.find({kind, id});
+  return time == nullptr ? 0 : *time;
+}
+
+absl::StatusOr<bool> MemoryTransaction::isPinned(Kind kind, const std::string& id) {
+  return tables_.pins.contains({kind, id});
+}
+
+absl::StatusOr<int64_t> MemoryTransaction::eventCount(const std::string& job_id) {
+  int64_t count = 0;
+  for (auto event = tables_.events.from({job_id, 0});
+       event != tables_.events.rows().end() && event->first.first == job_id; ++event) {
+    ++count;
+  }
+  return count;
+}
+
+absl::Status MemoryTransaction::eraseEvents(const std::string& job_id) {
+  std::vector<int64_t> sequences;
+  for (auto event = tables_.events.from({job_id, 0});
+       event != tables_.events.rows().end() && event->first.first == job_id; ++event) {
+    sequences.push_back(event->first.second);
+  }
+  for (const int64_t sequence : sequences) tables_.events.erase({job_id, sequence});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
+  switch (kind) {
+    case Kind::kJob:
+      eraseJob(id);
+      break;
+    case Kind::kArtifact: {
+      std::vector<std::string> keys;
+      for (const auto& [key, entry] : tables_.artifact_keys.rows()) {
+        if (entry->artifact_id == id) keys.push_back(key);
+      }
+      for (const std::string& key : keys) tables_.artifact_keys.erase(key);
+      tables_.artifacts.erase(id);
+      break;
+    }
+    case Kind::kObject:
+      tables_.objects.erase(id);
+      break;
+    case Kind::kRecord:
+      tables_.records.erase(id);
+      break;
+    case Kind::kBlob:
+      tables_.blobs.erase(id);
+      break;
+    case Kind::kTarget:
+      tables_.targets.erase(id);
+      break;
+    case Kind::kWorker:
+      tables_.workers.erase(id);
+      break;
+    default:
+      return notOf(kind, "end of their own: they go with their job");
+  }
+  tables_.last_use.erase({kind, id});
+  return absl::OkStatus();
+}
+
+void MemoryTransaction::eraseJob(const std::string& id) {
+  const Tables::JobRow* known = tables_.jobs.find(id);
+  if (known == nullptr) return;
+  const std::string action_id = known->action_id;
+  (void)eraseEvents(id);
+  indexJob(*known, false);
+  if (!known->job.request_id().empty()) tables_.job_by_request.erase(known->job.request_id());
+  tables_.jobs.erase(id);
+  if (action_id.empty()) return;
+  for (const auto& [other, row] : tables_.jobs.rows()) {
+    if (row->action_id == action_id) return;
+  }
+  eraseAction(action_id);
+}
+
+void MemoryTransaction::eraseAction(const std::string& id) {
+  std::vector<std::pair<std::string, int64_t>> tasks;
+  for (auto link = tables_.links.from({id, ""}); link != tables_.links.rows().end() && link->first.first == id;
+       ++link) {
+    tasks.emplace_back(link->first.second, *link->second);
+  }
+  for (const auto& [task, position] : tasks) {
+    tables_.links.erase({id, task});
+    tables_.tasks_of_action.set({id, position, task}, false);
+    tables_.actions_of_task.set({task, position, id}, false);
+    const auto other = tables_.actions_of_task.from({task, 0, ""});
+    if (other == tables_.actions_of_task.rows().end() || std::get<0>(other->first) != task) eraseTask(task);
+  }
+  const Tables::ActionRow* known = tables_.actions.find(id);
+  if (known == nullptr) return;
+  std::vector<std::string> names;
+  for (auto entry = tables_.components.from({id, ""});
+       entry != tables_.components.rows().end() && entry->first.first == id; ++entry) {
+    tables_.by_component.set({entry->second->name(), entry->second->hash(), -known->action.create_time_us(), id},
+                             false);
+    names.push_back(entry->first.second);
+  }
+  for (const std::string& name : names) tables_.components.erase({id, name});
+  indexAction(*known, false);
+  tables_.actions.erase(id);
+}
+
+void MemoryTransaction::eraseTask(const std::string& id) {
+  const Tables::TaskRow* known = tables_.tasks.find(id);
+  if (known == nullptr) return;
+  indexTask(*known, false);
+  tables_.tasks.erase(id);
+}
+
+absl::Status MemoryTransaction::touch(Kind kind, const std::string& id, int64_t time_us) {
+  absl::StatusOr<int64_t> before = lastUse(kind, id);
+  if (absl::IsNotFound(before.status())) return absl::OkStatus();
+  if (!before.ok()) return before.status();
+  if (*before < time_us) tables_.last_use.put({kind, id}, time_us);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::setPin(Kind kind, const std::string& id, bool pinned) {
+  tables_.pins.set({kind, id}, pinned);
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::storage

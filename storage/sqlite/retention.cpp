@@ -1,0 +1,169 @@
+// What a collection asks and deletes.
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "storage/sqlite/queries.h"
+#include "storage/sqlite/rows.h"
+#include "storage/sqlite/transaction.h"
+
+namespace tessera::storage {
+namespace {
+
+struct KindQueries {
+  const char* all;       ///< id, time, then the body, or SHA-256 and size
+  const char* last_use;  ///< null: it has none
+  const char* touch;
+  const char* erase;  ///< null: not so simple
+};
+
+const KindQueries* queriesOf(Kind kind) {
+  static const std::map<Kind, KindQueries> kQueries = {
+      {Kind::kJob, {sql::kAllJobs, nullptr, nullptr, nullptr}},
+      {Kind::kAction, {sql::kAllActions, nullptr, nullptr, nullptr}},
+      {Kind::kTask, {sql::kAllTasks, nullptr, nullptr, nullptr}},
+      {Kind::kArtifact, {sql::kAllArtifacts, sql::kArtifactUse, sql::kTouchArtifact, nullptr}},
+      {Kind::kObject, {sql::kAllObjects, sql::kObjectUse, sql::kTouchObject, sql::kEraseObject}},
+      {Kind::kRecord, {sql::kAllRecords, nullptr, nullptr, sql::kEraseRecord}},
+      {Kind::kBlob, {sql::kAllBlobs, sql::kBlobUse, sql::kTouchBlob, sql::kEraseBlob}},
+      {Kind::kTarget, {nullptr, nullptr, nullptr, sql::kEraseTarget}},
+      {Kind::kWorker, {nullptr, nullptr, nullptr, sql::kEraseWorker}},
+  };
+  const auto found = kQueries.find(kind);
+  return found == kQueries.end() ? nullptr : &found->second;
+}
+
+absl::Status notOf(Kind kind, const char* what) {
+  return absl::FailedPreconditionError(absl::StrCat("things of kind ", static_cast<int>(kind), " have no ", what));
+}
+
+template <typename Message>
+absl::Status visitAll(Statement rows, Kind kind, const std::function<absl::Status(const Stored&)>& visit) {
+  Message message;
+  while (true) {
+    absl::StatusOr<bool> row = rows.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    Stored stored{kind, std::string(rows.bytes(0)), rows.integer(1), &message};
+    if constexpr (std::is_same_v<Message, v1::Digest>) {
+      message.set_sha256(std::string(rows.bytes(2)));
+      message.set_size_bytes(rows.integer(3));
+    } else {
+      const std::string_view body = rows.bytes(2);
+      if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+        return absl::DataLossError(
+            absl::StrCat("the stored ", message.GetTypeName(), " ", stored.id, " cannot be read; restore a backup"));
+      }
+    }
+    if (absl::Status status = visit(stored); !status.ok()) return status;
+  }
+}
+
+}  // namespace
+
+template <typename Interface>
+absl::Status SqliteReader<Interface>::forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) {
+  const KindQueries* queries = queriesOf(kind);
+  if (queries == nullptr || queries->all == nullptr) return notOf(kind, "order to be visited in");
+  Statement rows = database_.prepareOnce(queries->all);
+  switch (kind) {
+    case Kind::kJob:
+      return visitAll<v1::Job>(std::move(rows), kind, visit);
+    case Kind::kAction:
+      return visitAll<v1::Action>(std::move(rows), kind, visit);
+    case Kind::kTask:
+      return visitAll<v1::Task>(std::move(rows), kind, visit);
+    case Kind::kArtifact:
+      return visitAll<v1::Artifact>(std::move(rows), kind, visit);
+    case Kind::kRecord:
+      return visitAll<v1::TuningRecord>(std::move(rows), kind, visit);
+    default:
+      return visitAll<v1::Digest>(std::move(rows), kind, visit);
+  }
+}
+
+template <typename Interface>
+absl::StatusOr<int64_t> SqliteReader<Interface>::lastUse(Kind kind, const std::string& id) {
+  const KindQueries* queries = queriesOf(kind);
+  if (queries == nullptr || queries->last_use == nullptr) return notOf(kind, "last use");
+  Statement row = database_.prepare(queries->last_use);
+  absl::StatusOr<bool> found = row.bind(id).step();
+  if (!found.ok()) return found.status();
+  if (!*found) return absl::NotFoundError(absl::StrCat("there is no \"", id, "\""));
+  return row.integer(0);
+}
+
+template <typename Interface>
+absl::StatusOr<bool> SqliteReader<Interface>::isPinned(Kind kind, const std::string& id) {
+  return database_.prepare(sql::kPin).bind(static_cast<int>(kind)).bind(id).step();
+}
+
+template <typename Interface>
+absl::StatusOr<int64_t> SqliteReader<Interface>::eventCount(const std::string& job_id) {
+  Statement row = database_.prepare(sql::kEventCount);
+  absl::StatusOr<bool> found = row.bind(job_id).step();
+  if (!found.ok()) return found.status();
+  return row.integer(0);
+}
+
+absl::Status SqliteTransaction::erase(Kind kind, const std::string& id) {
+  if (kind == Kind::kJob) return eraseJob(id);
+  if (kind == Kind::kArtifact) {
+    absl::Status status = database_.prepare(sql::kEraseArtifactKeys).bind(id).run();
+    return status.ok() ? database_.prepare(sql::kEraseArtifact).bind(id).run() : status;
+  }
+  const KindQueries* queries = queriesOf(kind);
+  if (queries == nullptr || queries->erase == nullptr) return notOf(kind, "end of their own: they go with their job");
+  return database_.prepare(queries->erase).bind(id).run();
+}
+
+absl::Status SqliteTransaction::eraseEvents(const std::string& job_id) {
+  return database_.prepare(sql::kEraseEvents).bind(job_id).run();
+}
+
+absl::Status SqliteTransaction::eraseJob(const std::string& id) {
+  absl::StatusOr<std::string> action = getActionOfJob(id);
+  if (absl::IsNotFound(action.status())) return absl::OkStatus();
+  if (!action.ok()) return action.status();
+  absl::Status status = eraseEvents(id);
+  if (status.ok()) status = database_.prepare(sql::kEraseJob).bind(id).run();
+  if (!status.ok() || action->empty()) return status;
+  Statement other = database_.prepare(sql::kAnyJobOfAction);
+  absl::StatusOr<bool> wanted = other.bind(*action).step();
+  if (!wanted.ok()) return wanted.status();
+  return *wanted ? absl::OkStatus() : eraseAction(*action);
+}
+
+absl::Status SqliteTransaction::eraseAction(const std::string& id) {
+  absl::StatusOr<std::vector<v1::Task>> tasks = tasksOfAction(id);
+  if (!tasks.ok()) return tasks.status();
+  absl::Status status = database_.prepare(sql::kEraseLinks).bind(id).run();
+  for (const v1::Task& task : *tasks) {
+    if (!status.ok()) return status;
+    absl::StatusOr<std::vector<std::string>> others = actionsOfTask(task.id());
+    if (!others.ok()) return others.status();
+    if (others->empty()) status = database_.prepare(sql::kEraseTask).bind(task.id()).run();
+  }
+  if (status.ok()) status = database_.prepare(sql::kEraseComponents).bind(id).run();
+  return status.ok() ? database_.prepare(sql::kEraseAction).bind(id).run() : status;
+}
+
+absl::Status SqliteTransaction::touch(Kind kind, const std::string& id, int64_t time_us) {
+  const KindQueries* queries = queriesOf(kind);
+  if (queries == nullptr || queries->touch == nullptr) return notOf(kind, "last use");
+  return database_.prepare(queries->touch).bind(time_us).bind(id).bind(time_us).run();
+}
+
+absl::Status SqliteTransaction::setPin(Kind kind, const std::string& id, bool pinned) {
+  return database_.prepare(pinned ? sql::kPutPin : sql::kErasePin).bind(static_cast<int>(kind)).bind(id).run();
+}
+
+template absl::Status SqliteReader<Reader>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
+template absl::Status SqliteReader<Transaction>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
+template absl::StatusOr<int64_t> SqliteReader<Reader>::lastUse(Kind, const std::string&);
+template absl::StatusOr<int64_t> SqliteReader<Transaction>::lastUse(Kind, const std::string&);
+template absl::StatusOr<bool> SqliteReader<Reader>::isPinned(Kind, const std::string&);
+template absl::StatusOr<bool> SqliteReader<Transaction>::isPinned(Kind, const std::string&);
+template absl::StatusOr<int64_t> SqliteReader<Reader>::eventCount(const std::string&);
+template absl::StatusOr<int64_t> SqliteReader<Transaction>::eventCount(const std::string&);
+
+}  // namespace tessera::storage
