@@ -52,7 +52,7 @@ struct Flags {
   bool insecure = false;
   std::string backup_to, restore_from;
   double keep_jobs_h = 90 * 24, keep_events_h = 30 * 24, keep_artifacts_h = 180 * 24, keep_objects_h = 180 * 24;
-  double keep_records_h = 0, keep_blobs_h = 24, collect_every_h = 1;
+  double keep_records_h = 0, keep_blobs_h = 24, collect_every_h = 0;
   uint64_t keep_artifact_bytes = 0, keep_object_bytes = 0;
   int max_calls = GatePolicy().max_calls;
   int max_calls_of_one = GatePolicy().max_calls_of_one;
