@@ -110,14 +110,6 @@ def lint(context):
     return _reported(result)
 
 
-def _fuzz_seed():
-    """Where random tests begin: another place with every commit, unless TESSERA_FUZZ_SEED says where."""
-    if "TESSERA_FUZZ_SEED" in os.environ:
-        return os.environ["TESSERA_FUZZ_SEED"]
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return str(int(head[:6], 16) * 100)
-
-
 def unit_tests(context):
     """unit tests (GoogleTest through CTest)"""
     listing = subprocess.run(["ctest", "--test-dir", context.build, "--show-only"], capture_output=True, text=True,
@@ -133,7 +125,7 @@ def unit_tests(context):
     run_logged(["ctest", "--test-dir", str(context.build), "--parallel", str(context.jobs), "--output-on-failure",
                 "--timeout", "600", "--output-junit", str(junit), "-R", f"^({'|'.join(map(re.escape, names))})$"],
                context.logs / "ctest.log", 3000, cwd=ROOT,
-               env={"GTEST_OUTPUT": f"json:{reports}/", "TESSERA_FUZZ_SEED": _fuzz_seed()})
+               env={"GTEST_OUTPUT": f"json:{reports}/"})
     return _reported(results.ctest(junit, reports)) if junit.exists() else _lost("ctest", context.logs / "ctest.log")
 
 

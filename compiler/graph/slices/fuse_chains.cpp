@@ -103,6 +103,9 @@ class ChainFuser {
     size_t decision;
   };
   std::vector<Taken> taken_;
+  void settle(size_t decision, const Candidate& candidate, const char* choice);
+  void leaveApart(const Taken& taken, const char* why);
+  std::map<size_t, v1::Choice> settled_;  // by position among the decisions, whose order pins do not change
   std::vector<v1::Decision> decisions_;
 };
 
@@ -304,7 +307,7 @@ void ChainFuser::refuse(const Candidate& candidate, const std::string& why) {
 }
 
 bool ChainFuser::takes(const Candidate& candidate, const fusion::ChainDecision& decision) const {
-  if (!isSliced(decision) || candidate.pinned == kApart || !candidate.refusal.empty()) return false;
+  if (!isSliced(decision) || !candidate.refusal.empty()) return false;
   return decision.fuse || merging_ == fusion::Merging::kWhereverItCan || candidate.pinned == kFused;
 }
 
@@ -348,7 +351,7 @@ void ChainFuser::decide(Candidate candidate) {
   shown.set_cost(fuse ? fused : apart);
   shown.set_alternative_cost(fuse ? apart : fused);
   decisions_.push_back(std::move(shown));
-  if (!fuse) choices_.made(kChainChoice, chosen.place, kApart, chosen.refusal);
+  if (!fuse) settle(decisions_.size() - 1, chosen, kApart);
   if (fuse) taken_.push_back({std::move(chosen), *std::move(best), decisions_.size() - 1});
 }
 
@@ -372,6 +375,24 @@ v1::ChainTiling tilingOf(const Decided& decided) {
   return tiling;
 }
 
+void ChainFuser::settle(size_t decision, const Candidate& candidate, const char* choice) {
+  v1::Choice& settled = settled_[decision];
+  settled.set_kind(kChainChoice);
+  settled.set_place(candidate.place);
+  settled.set_choice(choice);
+  settled.set_refusal(candidate.refusal);
+}
+
+void ChainFuser::leaveApart(const Taken& taken, const char* why) {
+  v1::Decision& decision = decisions_[taken.decision];
+  decision.set_taken(false);
+  const double fused = decision.cost();
+  decision.set_cost(decision.alternative_cost());
+  decision.set_alternative_cost(fused);
+  decision.set_reason(absl::StrCat(decision.reason(), why));
+  settle(taken.decision, taken.candidate, kApart);
+}
+
 void ChainFuser::merge() {
   // The largest gain first; the earlier one of equal ones.
   std::ranges::sort(taken_, [](const Taken& a, const Taken& b) {
@@ -384,17 +405,15 @@ void ChainFuser::merge() {
   for (Taken& taken : taken_) {
     const std::vector<int>& members = taken.candidate.groups;
     if (std::ranges::any_of(members, [&](int group) { return used[group]; })) {
-      v1::Decision& decision = decisions_[taken.decision];
-      decision.set_taken(false);
-      const double fused = decision.cost();
-      decision.set_cost(decision.alternative_cost());
-      decision.set_alternative_cost(fused);
-      decision.set_reason(absl::StrCat(decision.reason(), ": a part of it belongs to a chain that gains more"));
-      choices_.made(kChainChoice, taken.candidate.place, kApart);
+      leaveApart(taken, ": a part of it belongs to a chain that gains more");
       if (taken.candidate.pinned == kFused) refuse(taken.candidate, "a part of it belongs to another pinned chain");
       continue;
     }
-    choices_.made(kChainChoice, taken.candidate.place, kFused);
+    if (taken.candidate.pinned == kApart) {
+      leaveApart(taken, "; pinned");
+      continue;
+    }
+    settle(taken.decision, taken.candidate, kFused);
     for (int group : members) used[group] = true;
     // The last one's place: by then all that the others read has been written.
     Group& last = groups_[members.back()];
@@ -403,7 +422,7 @@ void ChainFuser::merge() {
     }
     last.ops = std::move(taken.decided.chain.ops);
     last.chain = tilingOf(taken.decided);
-    last.choice = choices_.all().back();
+    last.choice = settled_[taken.decision];
   }
   std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
 }
@@ -413,6 +432,8 @@ std::vector<v1::Decision> ChainFuser::run() {
     if (heavy(group)) find(group);
   }
   merge();
+  for (const auto& [decision, choice] : settled_)
+    choices_.made(choice.kind(), choice.place(), choice.choice(), choice.refusal());
   return std::move(decisions_);
 }
 
