@@ -1,7 +1,6 @@
 // Single kernels of random shapes and layouts against the oracle: kernel_fuzz --seed=N --count=N [--schedules].
 // As the compiler would build them; --schedules changes fields of its tile trees at random.
-// Without flags a hundred each way, from seed TESSERA_FUZZ_SEED on
-// one.
+// Without flags a hundred each way, from seed TESSERA_FUZZ_SEED on; from 1 without it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,7 +1,6 @@
 """The steps of tests/run. Each takes a Context and returns a Result; its docstring's first line is its title."""
 
 import dataclasses
-import os
 import pathlib
 import re
 import shutil
