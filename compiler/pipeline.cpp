@@ -159,10 +159,10 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   });
   for (v1::Workload& workload : *result.plan.mutable_workloads()) {
     v1::BuildUnit& unit = result.units.emplace_back(schedules.unitOf(workload));
-    absl::StatusOr<v1::Schedule> schedule = schedules.of(workload);
+    const absl::StatusOr<v1::Schedule>& schedule = schedules.of(workload);
     if (!schedule.ok()) return inWorkload(workload, schedule.status());
     *unit.mutable_schedule() = *schedule;
-    *workload.mutable_schedule() = *std::move(schedule);
+    *workload.mutable_schedule() = *schedule;
   }
 
   if (absl::Status status = schedules.finish(*result.plan.mutable_report()); !status.ok()) return status;

@@ -63,12 +63,8 @@ absl::StatusOr<v1::Schedule> Schedules::decide(const v1::Workload& workload, std
   return schedule;
 }
 
-absl::StatusOr<v1::Schedule> Schedules::of(const v1::Workload& workload) {
-  if (auto known = known_.find(workload.hash()); known != known_.end()) return known->second.schedule;
-  std::string refusal;
-  absl::StatusOr<v1::Schedule> schedule = decide(workload, refusal);
-  return known_.try_emplace(workload.hash(), Known{std::move(schedule), workload.summary(), refusal})
-      .first->second.schedule;
+const absl::StatusOr<v1::Schedule>& Schedules::of(const v1::Workload& workload) const {
+  return known_.at(workload.hash()).schedule;
 }
 
 void Schedules::decideAll(const std::vector<const v1::Workload*>& workloads,
@@ -104,15 +100,17 @@ void Schedules::decideAll(const std::vector<const v1::Workload*>& workloads,
 absl::Status Schedules::finish(v1::GraphReport& report) const {
   for (const auto& [hash, schedule] : pins_) {
     const auto known = known_.find(hash);
-    if (suggests() && known != known_.end()) {
+    if (suggests()) {
+      if (known == known_.end()) continue;
       v1::Decision& decision = *report.add_decisions();
       decision.set_kind("schedule");
       decision.set_place(hash);
       decision.set_taken(known->second.refusal.empty());
       decision.set_reason(
           absl::StrCat(known->second.summary, ": ", decision.taken() ? "the suggested tree" : known->second.refusal));
+      continue;
     }
-    if (suggests() || known != known_.end()) continue;
+    if (known != known_.end()) continue;
     return fault(absl::StrCat("pinned workload ", hash, ": the model has no such workload for this target and shapes"),
                  hash,
                  "remove it; `tessera explain MODEL --plan-out FILE` writes those that there are. Another choice of "

@@ -22,10 +22,11 @@ class Schedules {
   void decideAll(const std::vector<const v1::Workload*>& workloads,
                  const std::function<void(int done, int total, const v1::Workload&)>& done);
 
-  /// The pinned tree; else the default in the slices that are proposed. Those of a rewritten convolution are a wish: a
-  /// result that cannot be cut so is computed stage by stage. Errors: as defaultSchedule; INVALID_SCHEDULE with the
-  /// path for a pinned tree that the workload cannot follow, and for a workload that a whole plan leaves out.
-  absl::StatusOr<v1::Schedule> of(const v1::Workload& workload);
+  /// What was decided of one of those: the pinned tree; else the default in the slices that are proposed. Those of a
+  /// rewritten convolution are a wish: a result that cannot be cut so is computed stage by stage. Errors: as
+  /// defaultSchedule; INVALID_SCHEDULE with the path for a pinned tree that the workload cannot follow, and for a
+  /// workload that a whole plan leaves out.
+  const absl::StatusOr<v1::Schedule>& of(const v1::Workload& workload) const;
 
   bool isPinned(const v1::Workload& workload) const { return !suggests() && pins_.contains(workload.hash()); }
 

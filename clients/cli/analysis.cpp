@@ -6,7 +6,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cli/interrupt.h"
-#include "clients/cli/local_service.h"
 #include "clients/cli/progress.h"
 #include "clients/cpp/compile.h"
 #include "clients/cpp/transfer.h"
@@ -43,19 +42,12 @@ void AnalysisFlags::addTo(CLI::App* command) {
   command->add_option("--queue-timeout", queue_timeout, "how long the question may wait for a worker, e.g. 30s");
   command->add_option("--timeout", run_timeout, "how long the answer may take, e.g. 5m");
   command->add_option("--priority", priority, "higher goes first")->capture_default_str();
-  command->add_flag("--local", local, "start tesserad here for this command");
-  command->add_option("--data-dir", data_folder, "with --local: its data folder")->needs("--local");
-  command->add_option("--workers", workers, "with --local: number of workers (0: one a core)")->needs("--local");
+  service.addTo(command);
 }
 
 absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v1::AnalyzeSpec::Question question) {
-  std::unique_ptr<LocalService> service;
-  if (flags.local) {
-    auto started = LocalService::start(flags.data_folder, flags.workers);
-    if (!started.ok()) return started.status();
-    service = std::move(*started);
-    line.server = service->address();
-  }
+  const auto service = flags.service.start(line);
+  if (!service.ok()) return service.status();
   // Before the first connection, whose threads inherit its signal mask.
   auto interrupts = std::make_unique<InterruptWatch>();
   auto connected = line.connect();

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "clients/cli/command.h"
+#include "clients/cli/local_flags.h"
 #include "clients/cli/model_flags.h"
 
 namespace tessera::client {
@@ -14,9 +15,7 @@ struct AnalysisFlags {
   ModelFlags model;
   std::string queue_timeout, run_timeout;
   int priority = 0;
-  bool local = false;
-  std::string data_folder;
-  int workers = 0;
+  LocalFlags service;
 
   void addTo(CLI::App* command);
 };

@@ -55,7 +55,6 @@ bool sameShape(const v1::TensorSpec& a, const v1::TensorSpec& b) {
 
 void compareFloats(v1::DataType type, const std::string& actual, const std::string& reference, Difference& found) {
   const auto size = static_cast<size_t>(dtypeBytes(type));
-  double largest = 0;
   size_t elsewhere = 0;  // NaNs and infinities that the other side has not
   for (size_t at = 0; at < reference.size(); at += size) {
     const double ours = valueAt(type, actual.data() + at), wanted = valueAt(type, reference.data() + at);
@@ -63,10 +62,10 @@ void compareFloats(v1::DataType type, const std::string& actual, const std::stri
       elsewhere += ours != wanted && !(std::isnan(ours) && std::isnan(wanted));
       continue;
     }
-    largest = std::max(largest, std::abs(wanted));
+    found.largest = std::max(found.largest, std::abs(wanted));
     found.absolute = std::max(found.absolute, std::abs(ours - wanted));
   }
-  found.relative = largest > 0 ? found.absolute / largest : found.absolute;
+  found.relative = found.largest > 0 ? found.absolute / found.largest : found.absolute;
   if (elsewhere > 0) found.why = absl::StrCat(elsewhere, " elements are NaN or infinite on one side, or differ in it");
 }
 

@@ -10,7 +10,8 @@ namespace tessera::client {
 struct Difference {
   std::string name;
   double absolute = 0;  ///< largest absolute difference
-  double relative = 0;  ///< the same, relative to the reference's largest magnitude
+  double largest = 0;   ///< the reference's largest finite magnitude, of floats
+  double relative = 0;  ///< the difference, relative to the reference's largest magnitude
   std::string why{};    ///< why it does not pass; empty: it does
   bool passed() const { return why.empty(); }
 };

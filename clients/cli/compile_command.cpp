@@ -13,7 +13,7 @@
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/interrupt.h"
-#include "clients/cli/local_service.h"
+#include "clients/cli/local_flags.h"
 #include "clients/cli/model_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
@@ -34,9 +34,8 @@ struct CompileFlags {
   std::string queue_timeout, run_timeout, request_id;
   int priority = 0;
   bool no_cache = false, validate_only = false, detach = false;
-  bool local = false, verify = false;
-  std::string data_folder;
-  int workers = 0;
+  bool verify = false;
+  LocalFlags service;
 };
 
 std::string phaseText(const v1::Job& job, const CompileTimes& times, double download_ms) {
@@ -74,13 +73,8 @@ void cancelJob(Channel& channel, const std::string& id) {
 }
 
 int compile(CommandLine& line, const CompileFlags& flags) {
-  std::unique_ptr<LocalService> service;
-  if (flags.local) {
-    auto started = LocalService::start(flags.data_folder, flags.workers);
-    if (!started.ok()) return reportError(started.status(), line.json);
-    service = std::move(*started);
-    line.server = service->address();
-  }
+  const auto service = flags.service.start(line);
+  if (!service.ok()) return reportError(service.status(), line.json);
   std::unique_ptr<InterruptWatch> interrupts;  // before the first connection, whose threads inherit its signal mask
   if (!flags.detach && !flags.validate_only) interrupts = std::make_unique<InterruptWatch>();
   auto connected = line.connect();
@@ -185,9 +179,7 @@ void addCompileCommand(CommandLine& line) {
   command->add_flag("--no-cache", flags->no_cache, "compile even when an equal request was answered before");
   command->add_flag("--validate-only", flags->validate_only, "check the request, compile nothing");
   command->add_flag("--detach", flags->detach, "print the job's id and leave");
-  command->add_flag("--local", flags->local, "start tesserad here for this command");
-  command->add_option("--data-dir", flags->data_folder, "with --local: its data folder")->needs("--local");
-  command->add_option("--workers", flags->workers, "with --local: number of workers (0: one a core)")->needs("--local");
+  flags->service.addTo(command);
   command->callback([&line, flags] { line.action = [&line, flags] { return compile(line, *flags); }; });
 }
 

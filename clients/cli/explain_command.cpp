@@ -1,7 +1,5 @@
 // tessera explain: what becomes of a model's graph; why a request is, or is not, answered from the cache.
 
-#include <cerrno>
-#include <fstream>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -24,14 +22,6 @@ struct ExplainFlags {
   std::string dot, svg, plan_out;
   bool key = false, nodes = false;
 };
-
-absl::Status writeText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-}
 
 // The Plan within an artifact file; the model's own nodes are no longer known there.
 absl::StatusOr<v1::Explanation> explainArtifact(const std::string& path) {

@@ -1,7 +1,5 @@
 // tessera records | workers | ops
 
-#include <cerrno>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -80,16 +78,10 @@ int writeBest(const CommandLine& line, Channel& channel, const std::string& filt
     return reportError(failureStatus(failure), line.json);
   }
   v1::Pins pins;
-  for (const auto& [hash, record] : best) {
-    v1::Pins::PinnedWorkload& pin = *pins.add_workloads();
-    pin.set_hash(hash);
-    pin.set_summary(record.workload_summary());
-    *pin.mutable_schedule() = record.schedule();
-  }
-  std::ofstream file(path, std::ios::binary);
-  file << compiler::printPins(pins);
-  file.close();
-  if (!file) return reportError(absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path)), line.json);
+  for (const auto& [hash, record] : best)
+    compiler::pinWorkload(pins, hash, record.workload_summary(), record.schedule());
+  if (absl::Status written = writeText(path, compiler::printPins(pins)); !written.ok())
+    return reportError(written, line.json);
   std::cout << (line.json ? absl::StrCat("{\"output\":", jsonString(path), ",\"workloads\":", pins.workloads_size(),
                                          ",\"records\":", records, "}")
                           : absl::StrCat(path, ": the fastest schedules of ", pins.workloads_size(), " workloads, of ",

@@ -4,7 +4,9 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 
 #include "absl/strings/ascii.h"
@@ -26,6 +28,13 @@ std::string toJson(const google::protobuf::Message& message) {
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
   return status.ok() ? json : "{}";
+}
+
+absl::Status writeText(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
 }
 
 std::string jsonString(const std::string& text) {

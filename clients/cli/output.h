@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,6 +16,9 @@ namespace tessera::client {
 /// A message as one line of JSON: field names as in the proto, fields without presence included,
 /// 64-bit integers as strings (protobuf's JSON mapping).
 std::string toJson(const google::protobuf::Message& message);
+
+/// Writes a file as it is; an error names it.
+absl::Status writeText(const std::string& path, std::string_view text);
 
 /// A string as a JSON string, quotes included.
 std::string jsonString(const std::string& text);

@@ -17,7 +17,6 @@
 namespace tessera::client {
 namespace {
 
-constexpr size_t kInlineBytes = 1 << 20;  // TensorValue.data's limit
 constexpr auto kPatience = std::chrono::minutes(30);
 
 struct RemoteFlags {
@@ -29,7 +28,6 @@ struct RemoteFlags {
   uint64_t seed = 1;
 };
 
-// Small tensors travel inside the message, large ones as blobs.
 template <typename Spec>
 absl::Status addInputs(Channel& channel, const std::vector<std::string>& flags, Spec& spec) {
   auto inputs = readInputs(flags);
@@ -37,12 +35,7 @@ absl::Status addInputs(Channel& channel, const std::vector<std::string>& flags, 
   for (auto& [name, tensor] : *inputs) {
     v1::TensorValue* value = spec.add_inputs();
     *value->mutable_spec() = tensor.spec;
-    if (tensor.bytes.size() <= kInlineBytes) {
-      value->set_data(std::move(tensor.bytes));
-      continue;
-    }
-    *value->mutable_blob() = digestOf(tensor.bytes);
-    if (absl::Status status = uploadBytes(channel, tensor.bytes, value->blob()); !status.ok()) return status;
+    if (absl::Status status = attachBytes(channel, std::move(tensor.bytes), *value); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -76,14 +69,10 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
                              {.timeout = kPatience, .attempts = 1});
   if (!answer.ok()) return reportError(answer.status(), line.json);
   for (v1::TensorValue& output : *answer->mutable_result()->mutable_outputs()) {
-    std::string bytes = output.data();
-    if (output.has_blob()) {
-      auto fetched = downloadBytes(channel, output.blob());
-      if (!fetched.ok()) return reportError(fetched.status(), line.json);
-      bytes = std::move(*fetched);
-    }
+    auto bytes = bytesOf(channel, output);
+    if (!bytes.ok()) return reportError(bytes.status(), line.json);
     if (!flags.output_folder.empty()) {
-      status = writeOutput(flags.output_folder, output.spec(), bytes);
+      status = writeOutput(flags.output_folder, output.spec(), *bytes);
       if (!status.ok()) return reportError(status, line.json);
       output.clear_value();  // it is in the file now
     }

@@ -1,9 +1,7 @@
 // tessera tune: search schedules for a model's workloads by measuring.
 
 #include <atomic>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -13,11 +11,11 @@
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/interrupt.h"
-#include "clients/cli/local_service.h"
+#include "clients/cli/local_flags.h"
 #include "clients/cli/model_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
-#include "clients/cpp/tuning.h"
+#include "clients/cli/tuning.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/schedule/summary.h"
 #include "proto/failure.h"
@@ -30,9 +28,9 @@ namespace fs = std::filesystem;
 struct TuneFlags {
   ModelFlags model;
   TuningOptions options;
-  std::string budget = "5m", output, data_folder;
-  bool no_records = false, local = false;
-  int workers = 0;
+  LocalFlags service;
+  std::string budget = "5m", output;
+  bool no_records = false;
 };
 
 std::string tableOf(const TuningOutcome& outcome) {
@@ -68,22 +66,14 @@ std::string jsonOf(const TuningOutcome& outcome, const std::string& output) {
 }
 
 absl::Status writePins(const std::string& path, const TuningOutcome& outcome, const std::string& model) {
-  std::ofstream file(path, std::ios::binary);
-  file << "# tessera tune " << model << "\n"
-       << absl::StrFormat("# %.4f ms instead of %.4f ms on %s\n", outcome.best_ms, outcome.default_ms, outcome.host)
-       << compiler::printPins(outcome.pins);
-  file.close();
-  return file ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  const std::string head = absl::StrFormat("# tessera tune %s\n# %.4f ms instead of %.4f ms on %s\n", model,
+                                           outcome.best_ms, outcome.default_ms, outcome.host);
+  return writeText(path, head + compiler::printPins(outcome.pins));
 }
 
 int tune(CommandLine& line, const TuneFlags& flags) {
-  std::unique_ptr<LocalService> service;
-  if (flags.local) {
-    auto started = LocalService::start(flags.data_folder, flags.workers);
-    if (!started.ok()) return reportError(started.status(), line.json);
-    service = std::move(*started);
-    line.server = service->address();
-  }
+  const auto service = flags.service.start(line);
+  if (!service.ok()) return reportError(service.status(), line.json);
   auto interrupts = std::make_unique<InterruptWatch>();  // before the first connection
   auto connected = line.connect();
   if (!connected.ok()) return reportError(connected.status(), line.json);
@@ -159,9 +149,7 @@ void addTuneCommand(CommandLine& line) {
       ->check(CLI::IsMember({"walk", "random"}));
   command->add_option("--seed", flags->options.seed, "of proposals and inputs")->capture_default_str();
   command->add_flag("--no-records", flags->no_records, "do not begin with the best that the service has measured");
-  command->add_flag("--local", flags->local, "start tesserad here for this command");
-  command->add_option("--data-dir", flags->data_folder, "with --local: its data folder")->needs("--local");
-  command->add_option("--workers", flags->workers, "with --local: number of workers (0: one a core)")->needs("--local");
+  flags->service.addTo(command);
   command->footer(
       "Every trial is a record (`tessera records`): a later search begins with the best of them. A candidate that is\n"
       "wrong, crashes or cannot be built is told in the table, and never ends the search. Ctrl-C ends it with what "

@@ -1,6 +1,5 @@
 // tessera verify: does an artifact compute what a reference says?
 
-#include <fstream>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -82,20 +81,20 @@ std::string xmlText(const std::string& text) {
 
 // One test case for each output, as CI systems read them.
 absl::Status writeJunit(const VerifyFlags& flags, const std::vector<Difference>& differences, size_t failed) {
-  std::ofstream file(flags.junit, std::ios::binary);
+  std::string text;
   const std::string head = absl::StrFormat("name=\"tessera verify %s\" tests=\"%d\" failures=\"%d\"",
                                            xmlText(flags.model), differences.size(), failed);
-  file << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites " << head << ">\n  <testsuite " << head << ">\n";
+  absl::StrAppend(&text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites ", head, ">\n  <testsuite ", head,
+                  ">\n");
   for (const Difference& each : differences) {
-    file << "    <testcase classname=\"" << xmlText(flags.model) << "\" name=\"" << xmlText(each.name) << "\">\n";
-    if (!each.passed()) file << "      <failure message=\"" << xmlText(each.why) << "\"/>\n";
-    file << absl::StrFormat("      <system-out>largest error %.3g, relative %.3g</system-out>\n    </testcase>\n",
-                            each.absolute, each.relative);
+    absl::StrAppend(&text, "    <testcase classname=\"", xmlText(flags.model), "\" name=\"", xmlText(each.name),
+                    "\">\n");
+    if (!each.passed()) absl::StrAppend(&text, "      <failure message=\"", xmlText(each.why), "\"/>\n");
+    absl::StrAppendFormat(&text, "      <system-out>largest error %.3g, relative %.3g</system-out>\n    </testcase>\n",
+                          each.absolute, each.relative);
   }
-  file << "  </testsuite>\n</testsuites>\n";
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", flags.junit));
+  absl::StrAppend(&text, "  </testsuite>\n</testsuites>\n");
+  return writeText(flags.junit, text);
 }
 
 int verify(const CommandLine& line, const VerifyFlags& flags) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/digest.h"
@@ -185,6 +186,21 @@ absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& di
     return absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
   }
   return bytes;
+}
+
+absl::Status attachBytes(Channel& channel, std::string bytes, v1::TensorValue& value) {
+  constexpr size_t kInlineBytes = 1 << 20;  // TensorValue.data's limit
+  if (bytes.size() <= kInlineBytes) {
+    value.set_data(std::move(bytes));
+    return absl::OkStatus();
+  }
+  *value.mutable_blob() = digestOf(bytes);
+  return uploadBytes(channel, bytes, value.blob());
+}
+
+absl::StatusOr<std::string> bytesOf(Channel& channel, const v1::TensorValue& value) {
+  if (!value.has_blob()) return value.data();
+  return downloadBytes(channel, value.blob());
 }
 
 }  // namespace tessera::client

@@ -20,6 +20,12 @@ absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Dig
 /// Sends bytes at hand as a blob.
 absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Digest& digest);
 
+/// Gives a tensor its bytes: small ones inside the message, others as a blob that is sent now.
+absl::Status attachBytes(Channel& channel, std::string bytes, v1::TensorValue& value);
+
+/// The bytes of a tensor, fetched where they are a blob.
+absl::StatusOr<std::string> bytesOf(Channel& channel, const v1::TensorValue& value);
+
 /// The full digest, size included, of a blob that the server has. NOT_FOUND when it has none.
 absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256);
 

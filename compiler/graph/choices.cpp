@@ -42,6 +42,13 @@ std::string GraphChoices::pinned(const std::string& kind, const std::string& pla
   return pin->second;
 }
 
+std::string GraphChoices::pinnedFusion(const std::string& kind, const std::string& place) {
+  const std::string choice = pinned(kind, place);
+  if (!choice.empty() && choice != kFused && choice != kApart)
+    refuse(kind, place, "no such choice", absl::StrCat(kFused, ", ", kApart));
+  return choice;
+}
+
 std::string GraphChoices::refusal(const std::string& kind, const std::string& place) const {
   const auto refused = refused_.find({kind, place});
   return refused == refused_.end() ? std::string() : refused->second;

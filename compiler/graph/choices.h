@@ -31,6 +31,8 @@ class GraphChoices {
 
   /// The pinned choice, or empty. From then on the pin has been met or refused.
   std::string pinned(const std::string& kind, const std::string& place);
+  /// The same of what is "fused" or "apart"; another word is refused.
+  std::string pinnedFusion(const std::string& kind, const std::string& place);
   /// Why code generation refused to fuse here, now or for the plan that the pin is from; empty where it was not asked
   /// or can.
   std::string refusal(const std::string& kind, const std::string& place) const;

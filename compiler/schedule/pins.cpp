@@ -111,6 +111,13 @@ std::string variantText(const std::vector<v1::TensorSpec>& inputs) {
   });
 }
 
+void pinWorkload(v1::Pins& pins, const std::string& hash, const std::string& summary, const v1::Schedule& schedule) {
+  v1::Pins::PinnedWorkload& pin = *pins.add_workloads();
+  pin.set_hash(hash);
+  pin.set_summary(summary);
+  *pin.mutable_schedule() = schedule;
+}
+
 v1::Pins pinsOf(const v1::Plan& plan) {
   v1::Pins pins;
   auto addChoices = [&](const v1::Plan& variant) {
@@ -122,12 +129,8 @@ v1::Pins pinsOf(const v1::Plan& plan) {
   };
   addChoices(plan);
   for (const v1::Plan& variant : plan.variants()) addChoices(variant);
-  for (const v1::Workload& workload : plan.workloads()) {
-    v1::Pins::PinnedWorkload& pin = *pins.add_workloads();
-    pin.set_hash(workload.hash());
-    pin.set_summary(workload.summary());
-    *pin.mutable_schedule() = workload.schedule();
-  }
+  for (const v1::Workload& workload : plan.workloads())
+    pinWorkload(pins, workload.hash(), workload.summary(), workload.schedule());
   return pins;
 }
 

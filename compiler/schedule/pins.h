@@ -17,6 +17,9 @@
 ///       [i1:Tp/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32 sums r2
 namespace tessera::compiler {
 
+/// Adds a workload's tree; `summary` is for people.
+void pinWorkload(v1::Pins& pins, const std::string& hash, const std::string& summary, const v1::Schedule& schedule);
+
 /// All that `plan` decides that pins can hold, its variants' choices included.
 v1::Pins pinsOf(const v1::Plan& plan);
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "compiler/codegen/math/formula_pattern.h"
+#include "compiler/codegen/math/inverse_hyperbolic.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -118,22 +119,9 @@ Real erf(Real x) {
   return choose(x.isNan(), x, choose(a < 1, near, far).withSignOf(x));
 }
 
-/// Of |x|, so that nothing cancels; far out x^2 would overflow, and the logarithm alone is left.
-Real asinh(Real x) {
-  const Real a = x.abs();
-  const Real near = log1p(a + a * a / (1.0 + (a * a + 1).sqrt()));
-  return choose(a >= 1e8, log(a) + 0.69314718055994530942, near).withSignOf(x);
-}
-
-Real acosh(Real x) {
-  const Real t = x - 1;
-  return choose(x >= 1e8, log(x) + 0.69314718055994530942, log1p(t + (t * 2.0 + t * t).sqrt()));
-}
-
-Real atanh(Real x) {
-  const Real a = x.abs();
-  return (0.5 * log1p(2.0 * a / (1.0 - a))).withSignOf(x);
-}
+Real asinh(Real x) { return asinhBy(log, log1p, x); }
+Real acosh(Real x) { return acoshBy(log, log1p, x); }
+Real atanh(Real x) { return atanhBy(log1p, x); }
 
 struct Turned {
   Real sine, cosine;

@@ -23,6 +23,7 @@ using mlir::Operation;
 
 constexpr int kMostRowGroups = 2;
 constexpr char kChainChoice[] = "fuse-chain";
+constexpr char kOneSlice[] = "one slice would run on one core";
 
 /// A product, or a convolution; a pool is neither.
 bool multiplies(Operation* op) {
@@ -293,12 +294,15 @@ absl::StatusOr<Decided> ChainFuser::price(const Candidate& candidate) {
 bool isSliced(const fusion::ChainDecision& decision) { return decision.slices && decision.slices->slices > 1; }
 double gainOf(const fusion::ChainDecision& decision) { return decision.unfused_seconds - decision.fused_seconds; }
 
+/// Why a chain that is wanted cannot be.
+std::string whyApart(const absl::StatusOr<Decided>& decided) {
+  return decided.ok() ? kOneSlice : std::string(decided.status().message());
+}
+
 void ChainFuser::ask(Candidate& candidate) {
   candidate.place = choices_.place(kChainChoice, record(candidate).place());
-  candidate.pinned = choices_.pinned(kChainChoice, candidate.place);
+  candidate.pinned = choices_.pinnedFusion(kChainChoice, candidate.place);
   candidate.refusal = choices_.refusal(kChainChoice, candidate.place);
-  if (!candidate.pinned.empty() && candidate.pinned != kFused && candidate.pinned != kApart)
-    choices_.refuse(kChainChoice, candidate.place, "no such choice", absl::StrCat(kFused, ", ", kApart));
   if (candidate.pinned == kFused && !candidate.refusal.empty()) refuse(candidate, candidate.refusal);
 }
 
@@ -320,8 +324,7 @@ void ChainFuser::decide(Candidate candidate) {
     if (candidate.pinned == kApart && longer.pinned.empty()) continue;
     absl::StatusOr<Decided> other = price(longer);
     if (!other.ok() || !takes(longer, other->decision)) {
-      if (longer.pinned == kFused)
-        refuse(longer, other.ok() ? "one slice would run on one core" : std::string(other.status().message()));
+      if (longer.pinned == kFused) refuse(longer, whyApart(other));
       continue;
     }
     const bool better =
@@ -330,8 +333,7 @@ void ChainFuser::decide(Candidate candidate) {
     best = std::move(other);
     chosen = longer;
   }
-  if (candidate.pinned == kFused && !(best.ok() && takes(chosen, best->decision)))
-    refuse(candidate, best.ok() ? "one slice would run on one core" : std::string(best.status().message()));
+  if (candidate.pinned == kFused && !(best.ok() && takes(chosen, best->decision))) refuse(candidate, whyApart(best));
   if (!best.ok()) return decline(candidate, std::string(best.status().message()));
   const fusion::ChainDecision& decision = best->decision;
   v1::Decision shown = record(chosen);
@@ -343,7 +345,7 @@ void ChainFuser::decide(Candidate candidate) {
   } else if (!chosen.pinned.empty() && fuse != (decision.fuse && isSliced(decision))) {
     shown.set_reason(absl::StrCat(decision.reason, "; pinned"));
   } else if (decision.fuse && !fuse) {
-    shown.set_reason(absl::StrCat(decision.reason, ": one slice would run on one core"));
+    shown.set_reason(absl::StrCat(decision.reason, ": ", kOneSlice));
   }
   const bool priced = decision.slices.has_value();
   shown.set_taken(fuse);

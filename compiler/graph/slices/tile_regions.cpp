@@ -159,7 +159,7 @@ void RegionMerger::consider(const fusion::Region& region) {
   v1::Decision decision;
   decision.set_kind(kRegionChoice);
   decision.set_place(choices_.place(kRegionChoice, nodeNames(locations)));
-  const std::string pinned = choices_.pinned(kRegionChoice, decision.place());
+  const std::string pinned = choices_.pinnedFusion(kRegionChoice, decision.place());
   const std::string refusal = choices_.refusal(kRegionChoice, decision.place());
   decision.set_unit("us");
   const auto [apart, bytes] = alone(region);
@@ -172,8 +172,6 @@ void RegionMerger::consider(const fusion::Region& region) {
   const bool pays = gain >= kLeastRegionGain && region.traffic_bytes < bytes;
   const bool wanted = pinned.empty() ? pays || merging_ == fusion::Merging::kWhereverItCan : pinned == kFused;
   decision.set_taken(group.ok() && wanted && refusal.empty());
-  if (!pinned.empty() && pinned != kFused && pinned != kApart)
-    choices_.refuse(kRegionChoice, decision.place(), "no such choice", absl::StrCat(kFused, ", ", kApart));
   if (!group.ok()) {
     absl::StrAppend(&reason, ": ", group.status().message());
     if (pinned == kFused)

@@ -1,4 +1,4 @@
-#include "clients/cpp/tuning.h"
+#include "clients/cli/tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,10 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "clients/cli/comparison.h"
+#include "clients/cli/latency.h"
+#include "clients/cli/tensor_flags.h"
 #include "clients/cpp/digest.h"
-#include "clients/cpp/sample_tensors.h"
 #include "clients/cpp/transfer.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/schedule/text.h"
@@ -27,15 +29,22 @@ constexpr double kHalfTolerance = 2e-2;  // the same where an output is f16 or b
 constexpr double kLeastShare = 0.005;    // of the model's time: below, a workload is left as it is
 constexpr double kLeastGain = 1.01;      // at the end: below, a tree is left out
 constexpr int kWarmup = 2, kRepeat = 7, kFinalRepeat = 15, kFinalRounds = 5;
-constexpr int kMostRecords = 4;  // of each workload that are tried first
-constexpr size_t kInlineBytes = 1 << 20;
+constexpr int kMostRecords = 4;      // of each workload that are tried first
 constexpr size_t kMostFailures = 5;  // that are kept of each workload
 
-double medianOf(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+double medianOf(std::vector<double> values) { return summarize(std::move(values)).median; }
+
+bool isHalf(v1::DataType type) { return type == v1::DATA_TYPE_F16 || type == v1::DATA_TYPE_BF16; }
+bool isFloat(v1::DataType type) { return isHalf(type) || type == v1::DATA_TYPE_F32 || type == v1::DATA_TYPE_F64; }
+
+/// Floats as seeded tensors have them; all others 0 or 1, which are positions, lengths and truth values wherever a
+/// model reads such.
+std::string sampleOf(const v1::TensorSpec& spec, uint64_t seed) {
+  std::string bytes = seededTensor(spec, seed).bytes;
+  if (isFloat(spec.dtype())) return bytes;
+  const auto width = static_cast<size_t>(dtypeBytes(spec.dtype()));
+  for (size_t at = 0; at < bytes.size(); ++at) bytes[at] = static_cast<char>(at % width == 0 ? bytes[at] & 1 : 0);
+  return bytes;
 }
 
 /// Times of one profile, a workload's steps added up.
@@ -90,7 +99,7 @@ class Tuner {
   std::string default_artifact_;
   v1::Manifest manifest_;
   std::vector<v1::TensorValue> inputs_;
-  std::map<std::string, std::string> wanted_;  ///< output -> bytes
+  std::map<std::string, Tensor> wanted_;  ///< by output
   std::vector<Work> works_;
   double default_sum_ms_ = 0;
   int rounds_ = 0, done_ = 0;
@@ -102,11 +111,7 @@ absl::StatusOr<std::string> Tuner::compile(const Trees& trees) {
   v1::CreateJobRequest& create = uploaded->create;
   if (!trees.empty()) {
     v1::Pins pins;
-    for (const auto& [hash, schedule] : trees) {
-      v1::Pins::PinnedWorkload& pin = *pins.add_workloads();
-      pin.set_hash(hash);
-      *pin.mutable_schedule() = *schedule;
-    }
+    for (const auto& [hash, schedule] : trees) compiler::pinWorkload(pins, hash, "", *schedule);
     const std::string text = compiler::printPins(pins);
     v1::CompileSpec& spec = *create.mutable_compile();
     *spec.mutable_pins() = digestOf(text);
@@ -130,8 +135,7 @@ absl::StatusOr<v1::ExecuteResult> Tuner::execute(const std::string& artifact) {
                               {.timeout = kRunPatience, .attempts = 1});
   if (!answer.ok()) return answer.status();
   for (v1::TensorValue& output : *answer->mutable_result()->mutable_outputs()) {
-    if (!output.has_blob()) continue;
-    auto bytes = downloadBytes(channel_, output.blob());
+    auto bytes = bytesOf(channel_, output);
     if (!bytes.ok()) return bytes.status();
     output.set_data(*std::move(bytes));
   }
@@ -199,17 +203,13 @@ absl::Status Tuner::begin() {
       continue;
     }
     *value.mutable_spec() = spec;
-    std::string bytes = sampleTensor(spec, options_.seed + ++number);
-    if (bytes.size() <= kInlineBytes) {
-      value.set_data(std::move(bytes));
-      continue;
-    }
-    *value.mutable_blob() = digestOf(bytes);
-    if (absl::Status status = uploadBytes(channel_, bytes, value.blob()); !status.ok()) return status;
+    absl::Status status = attachBytes(channel_, sampleOf(spec, options_.seed + ++number), value);
+    if (!status.ok()) return status;
   }
   auto wanted = execute(default_artifact_);
   if (!wanted.ok()) return wanted.status();
-  for (const v1::TensorValue& output : wanted->outputs()) wanted_[output.spec().name()] = output.data();
+  for (const v1::TensorValue& output : wanted->outputs())
+    wanted_[output.spec().name()] = {output.spec(), output.data()};
   auto times = profile(default_artifact_, kFinalRepeat);
   if (!times.ok()) return times.status();
   for (const auto& [hash, workload] : times->workloads) default_sum_ms_ += workload.ms;
@@ -239,12 +239,15 @@ absl::Status Tuner::compareWithDefault(const std::string& artifact) {
   auto found = execute(artifact);
   if (!found.ok()) return found.status();
   for (const v1::TensorValue& output : found->outputs()) {
-    const bool half = output.spec().dtype() == v1::DATA_TYPE_F16 || output.spec().dtype() == v1::DATA_TYPE_BF16;
-    const std::string difference =
-        differenceOf(output.spec(), wanted_[output.spec().name()], output.data(), half ? kHalfTolerance : kTolerance);
-    if (!difference.empty())
-      return failureStatus(v1::Failure::INTERNAL, absl::StrCat("output '", output.spec().name(),
-                                                               "' differs from the default's: ", difference));
+    const std::string& name = output.spec().name();
+    const double tolerance = isHalf(output.spec().dtype()) ? kHalfTolerance : kTolerance;
+    const Difference difference = compare(name, {output.spec(), output.data()}, wanted_[name], tolerance);
+    // Where the default says zero everywhere, so must the candidate.
+    if (!difference.passed() || difference.absolute > tolerance * difference.largest)
+      return failureStatus(v1::Failure::INTERNAL,
+                           absl::StrCat("output '", name, "' differs from the default's: ",
+                                        difference.passed() ? absl::StrCat("off by ", difference.absolute, " from zero")
+                                                            : difference.why));
   }
   return absl::OkStatus();
 }
@@ -365,10 +368,7 @@ absl::StatusOr<TuningOutcome> Tuner::run() {
   for (Work& work : works_) {
     if (work.told.improved) {
       work.told.schedule = work.search->best();
-      v1::Pins::PinnedWorkload& pin = *outcome.pins.add_workloads();
-      pin.set_hash(work.told.hash);
-      pin.set_summary(work.told.summary);
-      *pin.mutable_schedule() = work.told.schedule;
+      compiler::pinWorkload(outcome.pins, work.told.hash, work.told.summary, work.told.schedule);
     }
     outcome.workloads.push_back(work.told);
   }
