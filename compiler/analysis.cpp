@@ -81,6 +81,7 @@ absl::StatusOr<v1::Explanation> explain(const PlanRequest& request) {
   if (!planned.ok()) return planned.status();
   v1::Explanation explanation;
   *explanation.mutable_before() = std::move(planned->model);
+  explanation.mutable_operators()->Assign(planned->operators.begin(), planned->operators.end());
   *explanation.mutable_after() = viewPlan(planned->plan);
   *explanation.mutable_plan() = std::move(planned->plan);
   for (v1::Workload& workload : *explanation.mutable_plan()->mutable_workloads()) workload.clear_ir();

@@ -10,6 +10,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/merge_variants.h"
 #include "compiler/model_format.h"
+#include "compiler/model_operators.h"
 #include "compiler/model_view.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/schedules.h"
@@ -87,11 +88,29 @@ absl::Status inVariant(const Bindings& bindings, int variants, const absl::Statu
   return failureStatus(failure);
 }
 
+/// Chips of other families are described, mapped and priced (compiler/intrinsic), but no code is made for them.
+absl::Status codeIsGeneratedFor(const v1::Target& target) {
+  if (target.family() == v1::Target::X86_64 || target.family() == v1::Target::AARCH64) return absl::OkStatus();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  failure.set_message(absl::StrCat("target ", target.name(), " is of family ", v1::Target::Family_Name(target.family()),
+                                   ", for which no code is generated"));
+  failure.set_attribute("family");
+  failure.set_found(v1::Target::Family_Name(target.family()));
+  failure.set_accepted("X86_64, AARCH64");
+  failure.set_fix(absl::StrCat("name a target of these families; `tessera mappings --target ", target.name(),
+                               "` shows what its instructions could compute"));
+  return failureStatus(failure);
+}
+
 }  // namespace
 
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress) {
   PlanResult result;
   const v1::Target target = canonicalTarget(request.target);
+  // Explaining what becomes of the graph needs no code: then there are no schedules either.
+  const absl::Status coded = codeIsGeneratedFor(target);
+  if (!coded.ok() && !request.describe_model) return coded;
   absl::StatusOr<std::vector<Bindings>> variants = variantsOf(request.spec);
   if (!variants.ok()) return variants.status();
   const int count = static_cast<int>(variants->size());
@@ -109,7 +128,10 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     absl::StatusOr<ImportedModel> model = importModel(context, request, bindings, identity->first_bytes);
     if (!model.ok()) return inVariant(bindings, count, model.status());
-    if (request.describe_model && result.model.nodes().empty()) result.model = viewModel(*model);
+    if (request.describe_model && result.model.nodes().empty()) {
+      result.model = viewModel(*model);
+      result.operators = operatorsOf(*model);
+    }
     result.import_ms += import_time.ms();
     const std::string nodes = absl::StrCat(model->nodes, " nodes");
 
@@ -119,7 +141,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     std::optional<verification::GraphCheck> check;
     if (request.spec.options().verify()) check.emplace();
     GraphOptions options{.winograd = optimized,
-                         .chains = optimized ? request.merging : fusion::Merging::kNever,
+                         .chains = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
                          .observer = check ? &*check : nullptr,
                          .pins = choicesOf(request.pins, variantText(model->inputs))};
     absl::StatusOr<PlannedGraph> graph;
@@ -153,11 +175,13 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // 3. Loops: a schedule for each distinct workload.
   const int total = result.plan.workloads_size();
   std::vector<const v1::Workload*> workloads;
-  for (const v1::Workload& workload : result.plan.workloads()) workloads.push_back(&workload);
+  for (const v1::Workload& workload : result.plan.workloads())
+    if (coded.ok()) workloads.push_back(&workload);
   schedules.decideAll(workloads, [&](int done, int open, const v1::Workload& workload) {
     report(progress, "plan", total - open + done, total, workload.summary());
   });
   for (v1::Workload& workload : *result.plan.mutable_workloads()) {
+    if (!coded.ok()) break;
     v1::BuildUnit& unit = result.units.emplace_back(schedules.unitOf(workload));
     const absl::StatusOr<v1::Schedule>& schedule = schedules.of(workload);
     if (!schedule.ok()) return inWorkload(workload, schedule.status());

@@ -29,16 +29,17 @@ struct PlanRequest {
   v1::Target target;                                        ///< resolved and validated
   std::map<std::string, std::string> external_data;         ///< external-data location -> local file
   std::string weights_path;                                 ///< where the weights section is written; empty: nowhere
-  bool describe_model = false;                              ///< whether PlanResult.model is wanted
+  bool describe_model = false;                              ///< whether PlanResult.model and operators are wanted
   fusion::Merging merging = fusion::Merging::kWhereItPays;  ///< of chains and regions
   v1::Pins pins = {};  ///< decisions to take over; spec.pin_use says what is made of them
 };
 
 struct PlanResult {
   v1::Plan plan;
-  std::vector<v1::BuildUnit> units;  ///< one per distinct workload, in Plan.workloads' order
-  bool has_weights = false;          ///< whether weights_path was written
-  v1::GraphView model;               ///< the model's own nodes, as the first variant has them
+  std::vector<v1::BuildUnit> units;         ///< one per distinct workload, in Plan.workloads' order
+  bool has_weights = false;                 ///< whether weights_path was written
+  v1::GraphView model;                      ///< the model's own nodes, as the first variant has them
+  std::vector<v1::OperatorNest> operators;  ///< loop nests of `model`, likewise
   double import_ms = 0;
   double plan_ms = 0;
 };

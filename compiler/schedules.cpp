@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/target/dot_product.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -40,6 +41,7 @@ v1::BuildUnit Schedules::unitOf(const v1::Workload& workload) const {
   *unit.mutable_code() = target_.code();
   *unit.mutable_registers() = target_.registers();
   *unit.mutable_memory() = target_.memory();
+  *unit.mutable_intrinsics() = usableInstructions(target_);
   unit.set_verify(spec_.options().verify());
   return unit;
 }

@@ -1,6 +1,7 @@
 #include "compiler/warm_up.h"
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/target/dot_product.h"
 #include "compiler/target/host.h"
 
 namespace tessera::compiler {
@@ -25,6 +26,7 @@ absl::Status warmUp() {
   *unit.mutable_code() = target->code();
   *unit.mutable_registers() = target->registers();
   *unit.mutable_memory() = target->memory();
+  *unit.mutable_intrinsics() = usableInstructions(*target);
   absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit);
   if (!schedule.ok()) return schedule.status();
   *unit.mutable_schedule() = *std::move(schedule);

@@ -87,10 +87,19 @@ class View {
   }
   static std::pair<int64_t, int64_t> rangeOf(const v1::Buffer& buffer) {
     const int64_t begin = buffer.kind() == v1::Buffer::ARENA ? buffer.offset() : 0;
-    return {begin, begin + std::max<int64_t>(1, buffer.size_bytes())};
+    const int64_t size = std::max<int64_t>(1, buffer.size_bytes());
+    return {begin, begin > INT64_MAX - size ? INT64_MAX : begin + size};
+  }
+
+  /// Whether so much more may be copied; notes that it is.
+  bool copies(size_t bytes) {
+    if (bytes > kMostCopiedBytes - copied_) return false;
+    copied_ += bytes;
+    return true;
   }
 
   void addEdge(int from, int to, const v1::TensorSpec& tensor, const std::string& layout) {
+    if (view_.edges_size() >= kMostEdges || !copies(tensor.ByteSizeLong() + layout.size())) return;
     GraphView::Edge* edge = view_.add_edges();
     edge->set_from(from);
     edge->set_to(to);
@@ -104,12 +113,16 @@ class View {
     const v1::Workload& workload = plan_.workloads(step.workload());
     GraphView::Node* node = view_.add_nodes();
     node->set_id(index);
-    node->set_name(step.name());
-    node->set_op(workload.summary());
+    if (copies(step.name().size() + workload.summary().size())) {
+      node->set_name(step.name());
+      node->set_op(workload.summary());
+    }
     node->set_flops(workload.flops());
     node->set_bytes(workload.bytes());
     node->set_kernel(step.workload());
-    const int arguments = std::min(argumentsOf(workload.ir()), step.operands_size());
+    const auto [known, unseen] = arguments_.try_emplace(step.workload(), 0);
+    if (unseen) known->second = argumentsOf(workload.ir());
+    const int arguments = std::min(known->second, step.operands_size());
     std::string same_shape;  // layout of an operand with the result's shape: elementwise work keeps it
     const v1::Buffer* result = arguments < step.operands_size() ? bufferAt(step.operands(arguments)) : nullptr;
     for (int i = 0; i < arguments; ++i) {
@@ -136,6 +149,7 @@ class View {
       return "";
     }
     std::string layout;
+    if (view_.edges_size() >= kMostEdges) return layout;
     const auto [begin, end] = rangeOf(buffer);
     for (int writer : writers_[spaceOf(buffer)].of(begin, end)) {
       layout = layouts_[writer];
@@ -161,12 +175,16 @@ class View {
 
   const v1::Plan& plan_;
   GraphView view_;
+  size_t copied_ = 0;             // bytes
+  std::map<int, int> arguments_;  // of a workload: many steps may share a long text
   std::map<std::pair<int, int>, LastWriters> writers_;
   std::map<int, std::string> layouts_;  // of a step's first result
 };
 
 /// "conv2d 3x3 s1 64->128 56x56 + relu": image dimensions and channels of the result. False: not such a workload.
 bool parseWindowed(const std::string& summary, int& image_rank, int64_t& channels) {
+  constexpr size_t kLongest = 4096;  // ours have no more; a stranger's is split for each step that uses it
+  if (summary.size() > kLongest) return false;
   const std::vector<std::string> words = absl::StrSplit(summary, ' ');
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string& kind = words[i];

@@ -123,5 +123,28 @@ TEST(PlanView, DamagedPlansDoNoHarm) {
   EXPECT_EQ(viewPlan(plan).nodes_size(), 1);
 }
 
+TEST(PlanView, EdgesOfAPlanMadeToHaveThemWithoutEndAreBounded) {
+  PlanBuilder builder;
+  const int all = builder.buffer(v1::Buffer::ARENA, 0, 64 * 600, {4});
+  for (int i = 0; i < 600; ++i) builder.step("relu", {}, {builder.buffer(v1::Buffer::ARENA, 64 * i, 64, {4})});
+  const int end = builder.buffer(v1::Buffer::OUTPUT, 0, 64, {4});
+  for (int i = 0; i < 600; ++i) builder.step("add", {all}, {end});
+  builder.buffer(v1::Buffer::ARENA, INT64_MAX, INT64_MAX, {4});
+  builder.step("far", {}, {end + 1});
+  const v1::GraphView view = viewPlan(builder.plan);
+  EXPECT_EQ(view.edges_size(), kMostEdges);
+  EXPECT_EQ(view.nodes_size(), 1201);
+}
+
+TEST(PlanView, ALongTextThatManyStepsShareIsNotCopiedWithoutEnd) {
+  v1::Plan plan;
+  plan.add_workloads()->set_summary(std::string(1 << 20, 's'));
+  for (int i = 0; i < 1000; ++i) plan.add_steps()->set_name("step");
+  const v1::GraphView view = viewPlan(plan);
+  EXPECT_EQ(view.nodes_size(), 1000);
+  EXPECT_EQ(view.nodes(0).op().size(), 1 << 20);
+  EXPECT_LE(view.ByteSizeLong(), kMostCopiedBytes + 1000 * 100);
+}
+
 }  // namespace
 }  // namespace tessera

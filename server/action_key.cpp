@@ -143,8 +143,13 @@ v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
   if (options.opt_level() == 0) {
     options.set_opt_level(2);  // the default, spelled out: both spellings are one key
   }
+  const v1::Knowledge::Mode mode = options.knowledge().mode();
+  if (mode != v1::Knowledge::NEWEST && mode != v1::Knowledge::SNAPSHOT) {
+    options.clear_knowledge();
+  }
   return component("options", canonicalBytes(options),
-                   absl::StrCat("opt_level=", options.opt_level(), options.verify() ? " verify" : ""));
+                   absl::StrCat("opt_level=", options.opt_level(), options.verify() ? " verify" : "",
+                                options.has_knowledge() ? " knowledge=" + v1::Knowledge::Mode_Name(mode) : ""));
 }
 
 }  // namespace

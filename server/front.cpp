@@ -117,6 +117,12 @@ absl::Status Front::open(std::vector<Address>& addresses) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<grpc::Channel> Front::channel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  return server_->InProcessChannel(arguments);
+}
+
 void Front::leave() {
   if (server_ != nullptr) {
     server_->GetHealthCheckService()->SetServingStatus(false);

@@ -34,8 +34,12 @@ struct Limits {
   static constexpr int kMaxLocationLength = 1024;
   static constexpr int kMaxThreads = 1024;
   static constexpr int kMaxRepeat = 100'000;
-  static constexpr int kMaxPriority = 1000;     ///< of an operator's jobs ...
-  static constexpr int kMaxClientPriority = 0;  ///< ... and of everybody else's, who may only step back
+  static constexpr int kMaxTrials = 10'000;         ///< of a workload
+  static constexpr int kMaxProposals = 10'000;      ///< of one batch of a search
+  static constexpr int kMaxMeasuredRuns = 100'000;  ///< of a measurement
+  static constexpr int kMaxTrialRuns = 10'000;      ///< of a trial; what confirms it has six times as many, at most
+  static constexpr int kMaxPriority = 1000;         ///< of an operator's jobs ...
+  static constexpr int kMaxClientPriority = 0;      ///< ... and of everybody else's, who may only step back
   static constexpr int64_t kMaxTokenLifetimeUs = int64_t{10} * 366 * 24 * 3600 * 1'000'000;
   static constexpr int64_t kMaxTimeoutUs = int64_t{7} * 24 * 3600 * 1'000'000;  ///< a week
   static constexpr int kMaxFilterLength = 4096;
@@ -48,6 +52,9 @@ struct Limits {
   static constexpr int kMaxClientLength = 128;
   static constexpr int kMaxSlots = 1024;
   static constexpr int kMaxOperators = 10'000;
+  static constexpr int kMaxRecords = 1000;               ///< of one message of an import, and hashes of a query
+  static constexpr int64_t kMaxRecordBytes = 256 << 10;  ///< of one of them
+  static constexpr int kMaxTop = 100;                    ///< records of each group
 };
 
 }  // namespace tessera::server

@@ -46,6 +46,7 @@ struct Flags {
   std::string data_dir = "tessera-data";
   std::vector<std::string> listen = {"127.0.0.1:7400"};
   std::vector<std::string> worker_listen;
+  std::vector<std::string> web_listen, web_hosts;
   std::string tls_certificate, tls_key, tls_client_authority;
   bool need_certificate = false;
   bool need_credential = false;
@@ -84,6 +85,10 @@ void addFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--worker-listen", flags.worker_listen,
                  "The same, where workers of other machines come in, each with a token; may be repeated");
+  app.add_option("--web-listen", flags.web_listen,
+                 "host:port of the web page and the API as JSON, e.g. 127.0.0.1:7480; may be repeated; default: none");
+  app.add_option("--web-host", flags.web_hosts,
+                 "A name that browsers know this machine by, beside its own; may be repeated");
   app.add_option("--tls-cert", flags.tls_certificate, "Talk TLS: this server's certificates (PEM)")
       ->check(CLI::ExistingFile);
   app.add_option("--tls-key", flags.tls_key, "Their private key (PEM)")->check(CLI::ExistingFile);
@@ -160,7 +165,8 @@ void addFlags(CLI::App& app, Flags& flags) {
   keep("--keep-events", flags.keep_events_h, "Hours that their events are kept");
   keep("--keep-artifacts", flags.keep_artifacts_h, "Hours that artifacts are kept after their last use");
   keep("--keep-objects", flags.keep_objects_h, "Hours that built objects are kept after their last use");
-  keep("--keep-records", flags.keep_records_h, "Hours that tuning records are kept");
+  keep("--keep-records", flags.keep_records_h,
+       "Hours that tuning records are kept; the four fastest of each workload and chip stay");
   keep("--keep-blobs", flags.keep_blobs_h, "Hours that blobs are kept that nothing names (at least one)");
   keep("--collect-every", flags.collect_every_h, "Hours between collections; 0: only by `tessera admin gc`");
   app.add_option("--keep-artifact-bytes", flags.keep_artifact_bytes,
@@ -234,9 +240,11 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   ServerOptions options;
   options.listen = flags.listen;
   options.worker_listen = flags.worker_listen;
+  options.web_listen = flags.web_listen;
+  options.web_hosts = flags.web_hosts;
   options.private_listen = privateAddress(flags.data_dir);
   TESSERA_ASSIGN(options.tls, tlsOf(flags));
-  const Exposure exposure{flags.listen, flags.worker_listen, options.tls.has_value(), flags.insecure};
+  const Exposure exposure{flags.listen, flags.worker_listen, flags.web_listen, options.tls.has_value(), flags.insecure};
   TESSERA_TRY(checkExposure(exposure));
   options.gate.strangers = letsStrangersIn(exposure) && !flags.need_credential ? v1::CLIENT : v1::ROLE_UNSPECIFIED;
   options.gate.max_calls = flags.max_calls;
@@ -343,6 +351,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   TESSERA_ASSIGN(auto blobs, storage::openBlobStore((data / "blobs").string(), blob_options));
   const fs::path address_file = data / "tesserad.addr";
   fs::remove(address_file, error);
+  fs::remove(data / "web.addr", error);
 
   TESSERA_ASSIGN(const auto server, Server::start(*store, *blobs, options));
   for (const std::string& address : server->addresses()) {
@@ -353,6 +362,9 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   for (const std::string& address : server->workerAddresses()) {
     spdlog::info("listening on {} for workers", address);
   }
+  for (const std::string& address : server->webAddresses()) {
+    spdlog::info("web page on {}://{}/", options.tls ? "https" : "http", address);
+  }
   const std::string address = reachable(server->addresses().front());
   Supervisor supervisor(supervisorOptions(flags, *server), [&](const std::string& worker_id) {
     if (const absl::Status status = server->scheduler().workerGone(worker_id); !status.ok()) {
@@ -362,6 +374,9 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   // What the operator on this machine needs (`tessera --operator-of`): whoever may read this folder is one.
   TESSERA_TRY(announce(data / "operator.token", server->operatorToken()));
   TESSERA_TRY(announce(data / "operator.addr", server->privateAddress()));
+  if (!server->webAddresses().empty()) {
+    TESSERA_TRY(announce(data / "web.addr", reachable(server->webAddresses().front())));
+  }
   TESSERA_TRY(announce(address_file, address));
   std::printf("tesserad ready on %s\n", address.c_str());
   std::fflush(stdout);

@@ -124,12 +124,29 @@ absl::Status checkLease(const Request& request) {
                     Limits::kLeaseSecretBytes);
 }
 
+absl::Status checkShare(const std::string& field, double value, double least, double most) {
+  return value >= least && value <= most ? absl::OkStatus()
+                                         : fieldError(field, absl::StrCat(value), absl::StrCat(least, " to ", most));
+}
+
 absl::Status checkFileName(const std::string& field, std::string_view name) {
   TESSERA_TRY(checkText(field, name, Limits::kMaxNameLength, false));
   for (const char c : name) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-') {
       return fieldError(field, absl::StrCat("the character '", std::string(1, c), "'"), "[A-Za-z0-9._-]+");
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status checkTime(const std::string& field, double ms) {
+  return ms >= 0 && ms < 1e12 ? absl::OkStatus() : fieldError(field, absl::StrCat(ms), "milliseconds that passed");
+}
+
+absl::Status checkTimes(const std::string& field, const google::protobuf::RepeatedField<double>& times_ms) {
+  TESSERA_TRY(checkRange(absl::StrCat(field, " (count)"), times_ms.size(), 0, Limits::kMaxMeasuredRuns));
+  for (const double ms : times_ms) {
+    TESSERA_TRY(checkTime(field, ms));
   }
   return absl::OkStatus();
 }
@@ -192,11 +209,24 @@ absl::Status checkDigest(std::string_view field, const v1::Digest& digest, int64
   return checkRange(absl::StrCat(std::string(field), ".size_bytes"), digest.size_bytes(), 0, max_bytes);
 }
 
+absl::Status checkKnowledge(const v1::CompileSpec& spec) {
+  const std::string field = "compile.options.knowledge";
+  const v1::Knowledge& knowledge = spec.options().knowledge();
+  TESSERA_TRY(checkRange(field + ".mode", knowledge.mode(), 0, v1::Knowledge::Mode_MAX));
+  TESSERA_TRY(checkRange(field + ".threads", knowledge.threads(), 0, Limits::kMaxThreads));
+  const bool snapshot = knowledge.mode() == v1::Knowledge::SNAPSHOT;
+  TESSERA_TRY(checkRange(field + ".until_us", knowledge.until_us(), snapshot ? 1 : 0, snapshot ? INT64_MAX : 0));
+  return spec.has_pins() && (snapshot || knowledge.mode() == v1::Knowledge::NEWEST)
+             ? fieldError(field, "trees of tuning records beside compile.pins", "one of the two")
+             : absl::OkStatus();
+}
+
 absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits) {
   TESSERA_TRY(checkDigest("compile.model", spec.model(), limits.max_model_bytes));
   TESSERA_TRY(checkRange("compile.format", spec.format(), 0, v1::ModelFormat_MAX));
   TESSERA_TRY(checkText("compile.name", spec.name(), Limits::kMaxNameLength, true));
   TESSERA_TRY(checkRange("compile.options.opt_level", spec.options().opt_level(), 0, 2));
+  TESSERA_TRY(checkKnowledge(spec));
   TESSERA_TRY(checkSpecializations(spec));
   TESSERA_TRY(checkFixedInputs(spec, limits));
   if (spec.has_pins()) {
@@ -212,6 +242,39 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
     TESSERA_TRY(checkDigest(absl::StrCat("compile.external_data[", location, "]"), digest, limits.max_blob_bytes));
   }
   return absl::OkStatus();
+}
+
+absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits) {
+  TESSERA_TRY(checkCompileSpec(spec.compile(), limits));
+  if (spec.compile().has_pins()) {
+    return fieldError("tune.compile.pins", "a text of pins", "none: tuning finds the schedules itself");
+  }
+  if (spec.compile().specializations_size() > 0) {
+    return fieldError("tune.compile.specializations", "several variants of the code",
+                      "none: bind the dimensions of the variant to tune");
+  }
+  if (spec.compile().options().has_knowledge()) {
+    return fieldError("tune.compile.options.knowledge", "tuning records to take over",
+                      "none: what was measured before is tried first");
+  }
+  TESSERA_TRY(checkText("tune.method", spec.method(), Limits::kMaxNameLength, true));
+  TESSERA_TRY(checkRange("tune.trials", spec.trials(), 0, Limits::kMaxTrials));
+  TESSERA_TRY(checkRange("tune.budget_us", spec.budget_us(), 0, Limits::kMaxTimeoutUs));
+  TESSERA_TRY(checkRange("tune.threads", spec.threads(), 0, Limits::kMaxThreads));
+  TESSERA_TRY(checkRange("tune.top", spec.top(), 0, Limits::kMaxKernels));
+  TESSERA_TRY(checkShare("tune.least_share", spec.least_share(), 0, 1));
+  TESSERA_TRY(checkRange("tune.workloads (count)", spec.workloads_size(), 0, Limits::kMaxTensors));
+  for (int i = 0; i < spec.workloads_size(); ++i) {
+    TESSERA_TRY(checkText(absl::StrCat("tune.workloads[", i, "]"), spec.workloads(i), Limits::kMaxNameLength, false));
+  }
+  const v1::MeasuringRules& rules = spec.measuring();
+  TESSERA_TRY(checkRange("tune.measuring.repeat", rules.repeat(), 0, Limits::kMaxTrialRuns));
+  TESSERA_TRY(checkRange("tune.measuring.most", rules.most(), 0, Limits::kMaxTrialRuns));
+  TESSERA_TRY(checkShare("tune.measuring.stable", rules.stable(), 0, 1));
+  TESSERA_TRY(checkRange("tune.measuring.trial_timeout_us", rules.trial_timeout_us(), 0, Limits::kMaxTimeoutUs));
+  TESSERA_TRY(checkShare("tune.measuring.tolerance", rules.tolerance(), 0, 1));
+  return rules.least_gain() == 0 ? absl::OkStatus()
+                                 : checkShare("tune.measuring.least_gain", rules.least_gain(), 1, 100);
 }
 
 absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& limits) {
@@ -232,15 +295,22 @@ absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& l
       return checkRun("profile", request.profile(), limits);
     case v1::CreateJobRequest::kAnalyze:
       TESSERA_TRY(checkRange("analyze.question", request.analyze().question(), 1, v1::AnalyzeSpec::Question_MAX));
+      if (request.analyze().compile().options().has_knowledge()) {
+        return fieldError("analyze.compile.options.knowledge", "tuning records to take over",
+                          "none: compile with them, the artifact's plan says what they decided");
+      }
       return checkCompileSpec(request.analyze().compile(), limits);
+    case v1::CreateJobRequest::kTune:
+      return checkTuneSpec(request.tune(), limits);
     default:
-      return fieldError("spec", "nothing", "compile, execute, profile or analyze");
+      return fieldError("spec", "nothing", "compile, execute, profile, analyze or tune");
   }
 }
 
 absl::Status checkWorker(const v1::RegisterWorkerRequest& request) {
   TESSERA_TRY(checkText("worker_id", request.worker_id(), Limits::kMaxWorkerIdLength, false));
   TESSERA_TRY(checkRange("slots", request.slots(), 0, Limits::kMaxSlots));
+  TESSERA_TRY(checkRange("measuring_cores", request.measuring_cores(), 0, Limits::kMaxThreads));
   TESSERA_TRY(checkText("host.hostname", request.host().hostname(), Limits::kMaxNameLength, true));
   TESSERA_TRY(checkRange("operators (count)", request.operators_size(), 0, Limits::kMaxOperators));
   for (const v1::OperatorInfo& info : request.operators()) {
@@ -279,6 +349,20 @@ absl::Status checkReport(const v1::ReportTaskRequest& request, const Limits& lim
     TESSERA_TRY(
         checkTensor(absl::StrCat("result.execute.outputs[", i, "]"), result.execute().outputs(i), false, limits));
   }
+  TESSERA_TRY(
+      checkRange("result.search.proposals (count)", result.search().proposals_size(), 0, Limits::kMaxProposals));
+  TESSERA_TRY(checkRange("result.search.batch.refused (count)", result.search().batch().refused_size(), 0,
+                         Limits::kMaxOutputFiles));
+  // What came of the trees is the server's to say.
+  TESSERA_TRY(checkRange("result.search.batch.speeds (count)", result.search().batch().speeds_size(), 0, 0));
+  TESSERA_TRY(checkRange("result.measure.steps (count)", result.measure().steps_size(), 0, Limits::kMaxKernels));
+  for (const v1::MeasureTaskResult::StepTime& step : result.measure().steps()) {
+    TESSERA_TRY(checkText("result.measure.steps.workload_hash", step.workload_hash(), Limits::kMaxNameLength, true));
+    TESSERA_TRY(checkTime("result.measure.steps.median_ms", step.median_ms()));
+  }
+  TESSERA_TRY(checkText("result.measure.wrong", result.measure().wrong(), Limits::kMaxFailureTextBytes, true));
+  TESSERA_TRY(checkTimes("result.measure.baseline_ms", result.measure().baseline_ms()));
+  TESSERA_TRY(checkTimes("result.measure.candidate_ms", result.measure().candidate_ms()));
   return checkRange("result.profile.kernels (count)", result.profile().kernels_size(), 0, Limits::kMaxKernels);
 }
 

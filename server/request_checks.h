@@ -27,6 +27,7 @@ absl::Status checkSha256(std::string_view field, std::string_view sha256);
 /// All of a CreateJob request but its target, which the catalog resolves.
 absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& limits);
 absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits);
+absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits);
 absl::Status checkWorker(const v1::RegisterWorkerRequest& request);
 absl::Status checkHeartbeat(const v1::HeartbeatRequest& request);
 /// A worker's results are no more trusted than a client's requests: names, digests and counts within their bounds.

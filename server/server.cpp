@@ -14,6 +14,7 @@
 #include "server/access/token_book.h"
 #include "server/executor.h"
 #include "server/front.h"
+#include "server/gateway/gateway.h"
 #include "server/operator_catalog.h"
 #include "server/status_macros.h"
 
@@ -56,7 +57,8 @@ class GrpcServer : public Server {
         backend_{clock_,  store,      blobs,    scheduler_, targets_,        operators_,
                  tokens_, collector_, control_, blob_io_,   options_.limits, options_.policy},
         clients_(backend_, Front::For::kClients, options.gate),
-        insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)) {}
+        insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)),
+        browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {}
 
   ~GrpcServer() override { stop(0); }
 
@@ -71,6 +73,7 @@ class GrpcServer : public Server {
     TESSERA_TRY(openFront(insiders_, options_.private_listen, options_.worker_listen, inside));
     private_address_ = inside.front();
     worker_addresses_.assign(inside.begin() + 1, inside.end());
+    TESSERA_TRY(openWeb());
     sweeper_ = std::thread([this] { sweepUntilStopped(); });
     if (options_.collect_every.count() > 0) {
       housekeeper_ = std::thread([this] { collectUntilStopped(); });
@@ -80,6 +83,7 @@ class GrpcServer : public Server {
 
   const std::vector<std::string>& addresses() const override { return addresses_; }
   const std::vector<std::string>& workerAddresses() const override { return worker_addresses_; }
+  const std::vector<std::string>& webAddresses() const override { return web_addresses_; }
   const std::string& privateAddress() const override { return private_address_; }
   const std::string& workerToken() const override { return worker_token_; }
   const std::string& operatorToken() const override { return operator_token_; }
@@ -103,6 +107,14 @@ class GrpcServer : public Server {
 
   void stop(int grace_ms) override {
     collector_.stop();
+    // What connections wait for ends with the services behind them.
+    std::thread web_ends([this] {
+      if (web_) {
+        web_->stop();
+      }
+    });
+    browsers_.stop(grace_ms);
+    web_ends.join();
     clients_.stop(grace_ms);
     insiders_.stop(grace_ms);
     // What the last calls left behind still uses the scheduler.
@@ -124,6 +136,26 @@ class GrpcServer : public Server {
   static GatePolicy withoutStrangers(GatePolicy policy) {
     policy.strangers = v1::ROLE_UNSPECIFIED;
     return policy;
+  }
+
+  static GatePolicy behindWeb(GatePolicy policy) {
+    policy.behind_web = true;
+    return policy;
+  }
+
+  absl::Status openWeb() {
+    if (options_.web_listen.empty()) {
+      return absl::OkStatus();
+    }
+    std::vector<Front::Address> nowhere;  // reached from within this process alone
+    TESSERA_TRY(browsers_.open(nowhere));
+    gateway::WebOptions options;
+    options.listen = options_.web_listen;
+    options.hosts = options_.web_hosts;
+    options.tls = options_.tls;
+    TESSERA_ASSIGN(web_, gateway::Gateway::start(options, browsers_.channel()));
+    web_addresses_ = web_->addresses();
+    return absl::OkStatus();
   }
 
   /// `plain`: an address of this machine without TLS, before the others; empty: none.
@@ -185,7 +217,9 @@ class GrpcServer : public Server {
   const Backend backend_;
   Front clients_;
   Front insiders_;  ///< workers, and the operator on this machine
-  std::vector<std::string> addresses_, worker_addresses_;
+  Front browsers_;  ///< who calls through the web gateway
+  std::unique_ptr<gateway::Gateway> web_;
+  std::vector<std::string> addresses_, worker_addresses_, web_addresses_;
   std::string private_address_, worker_token_, operator_token_;
   std::mutex mutex_;
   std::condition_variable changed_;

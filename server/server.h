@@ -27,6 +27,8 @@ struct Tls {
 struct ServerOptions {
   std::vector<std::string> listen = {"127.0.0.1:7400"};  ///< host:port (port 0: any free one) or unix:/path
   std::vector<std::string> worker_listen;                ///< the same, for workers: each shows a credential
+  std::vector<std::string> web_listen;                   ///< host:port of the web page and the JSON API; empty: none
+  std::vector<std::string> web_hosts;                    ///< names that it goes by there
   /// Where the server's own workers and this machine's operator come in, in plain text.
   std::string private_listen = "127.0.0.1:0";
   std::optional<Tls> tls;  ///< of all but Unix sockets and the private address
@@ -52,6 +54,7 @@ class Server {
   /// Where it listens, ports filled in, in the order of `listen`.
   virtual const std::vector<std::string>& addresses() const = 0;
   virtual const std::vector<std::string>& workerAddresses() const = 0;  ///< likewise of `worker_listen`
+  virtual const std::vector<std::string>& webAddresses() const = 0;     ///< likewise of `web_listen`
   virtual const std::string& privateAddress() const = 0;
   /// Tokens of this process alone, for its own workers and for whoever may read its data folder.
   virtual const std::string& workerToken() const = 0;

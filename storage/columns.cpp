@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "storage/record_facts.h"
+
 namespace tessera::storage {
 namespace {
 
@@ -11,7 +13,7 @@ Value whole(int64_t number) { return Value(number); }
 }  // namespace
 
 const v1::CompileSpec& modelOf(const v1::Job& job) {
-  return job.has_analyze() ? job.analyze().compile() : job.compile();
+  return job.has_analyze() ? job.analyze().compile() : job.has_tune() ? job.tune().compile() : job.compile();
 }
 
 std::string targetNameOf(const v1::Job& job) {
@@ -45,9 +47,23 @@ std::vector<Value> columnsOf(const v1::Artifact& artifact) {
 }
 
 std::vector<Value> columnsOf(const v1::TuningRecord& record) {
-  return {record.id(),         record.workload_hash(),  record.workload_summary(),      record.target_name(),
-          record.hostname(),   record.job_id(),         record.artifact_id(),           record.mode(),
-          record.validation(), whole(record.threads()), comparable(record.median_ms()), whole(record.create_time_us())};
+  return {record.id(),
+          record.workload_hash(),
+          record.workload_summary(),
+          record.target_name(),
+          record.target_hash(),
+          record.hostname(),
+          record.job_id(),
+          record.artifact_id(),
+          record.mode(),
+          record.method(),
+          whole(record.outcome()),
+          record.validation(),
+          whole(record.threads()),
+          whole(record.trial()),
+          comparable(record.median_ms()),
+          speedOf(record),
+          whole(record.create_time_us())};
 }
 
 std::vector<Value> columnsOf(const v1::Target& target) {

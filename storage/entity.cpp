@@ -3,6 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
 #include "tessera/v1/job.pb.h"
+#include "tessera/v1/record.pb.h"
 #include "tessera/v1/target.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
@@ -44,7 +45,8 @@ const Entity& jobEntity() {
                                      {{"COMPILE", kCompileKind},
                                       {"EXECUTE", kExecuteKind},
                                       {"PROFILE", kProfileKind},
-                                      {"ANALYZE", kAnalyzeKind}}},
+                                      {"ANALYZE", kAnalyzeKind},
+                                      {"TUNE", kTuneKind}}},
                                     {"target", kText},
                                     {"name", kText},
                                     {"request_id", kText},
@@ -74,13 +76,18 @@ const Entity& recordEntity() {
                                  {"workload", kText},
                                  {"summary", kText},
                                  {"target", kText},
+                                 {"chip", kText},
                                  {"host", kText},
                                  {"job", kText},
                                  {"artifact", kText},
                                  {"mode", kText},
+                                 {"method", kText},
+                                 {"outcome", kEnum, valuesOf(v1::TuningRecord::Outcome_descriptor())},
                                  {"validation", kText},
                                  {"threads", kInteger},
+                                 {"trial", kInteger},
                                  {"median_ms", kReal},
+                                 {"speed", kReal},
                                  {"create_time", kTime}}};
   return entity;
 }

@@ -46,5 +46,6 @@ inline constexpr int64_t kCompileKind = 5;
 inline constexpr int64_t kExecuteKind = 6;
 inline constexpr int64_t kProfileKind = 7;
 inline constexpr int64_t kAnalyzeKind = 22;
+inline constexpr int64_t kTuneKind = 26;
 
 }  // namespace tessera::storage

@@ -92,6 +92,42 @@ TEST_F(SqliteStoreTest, RefusesTheSchemaOfANewerRelease) {
   EXPECT_OK(openStatus());
 }
 
+TEST_F(SqliteStoreTest, RecordsOfTheFirstSchemaGetTheirColumns) {
+  {
+    auto store = openSqliteStore(path_);
+    ASSERT_OK(store.status());
+    ASSERT_OK((*store)->transact([&](Transaction& t) {
+      for (int i = 0; i < 1500; ++i) {
+        v1::TuningRecord record = sampleRecord(std::to_string(i), 1 + i, i);
+        record.set_workload_hash("w");
+        record.set_target_hash("c");
+        record.set_validation(i % 2 ? "passed" : "failed: wrong");
+        EXPECT_TRUE(t.putRecord(record).ok());
+      }
+      return absl::OkStatus();
+    }));
+  }
+  std::string undo = "DELETE FROM schema_version WHERE version >= 5; DROP TABLE sqlite_stat1;";
+  for (const char* index :
+       {"best", "by_content", "by_summary", "by_target", "by_chip", "by_host", "by_artifact", "by_mode", "by_method",
+        "by_outcome", "by_validation", "by_threads", "by_trial", "by_speed"})
+    undo += std::string("DROP INDEX records_") + index + ";";
+  for (const char* column : {"chip", "method", "outcome", "trial", "speed", "failed", "content"})
+    undo += std::string("ALTER TABLE records DROP COLUMN ") + column + ";";
+  execute(undo);
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  auto best = readOne(**store, [](Reader& r) { return r.bestRecords({.chip = "c", .top = 2}); });
+  ASSERT_OK(best.status());
+  ASSERT_EQ(best->items.size(), 1u);
+  EXPECT_EQ(best->items[0].records[0].id(), "1") << "0 failed";
+  EXPECT_EQ(best->items[0].records[1].id(), "3");
+  auto all = readOne(**store, [](Reader& r) { return r.recordStatistics("", "", 1); });
+  ASSERT_OK(all.status());
+  EXPECT_EQ((*all)[0].records, 1500);
+  EXPECT_EQ((*all)[0].failed, 750);
+}
+
 TEST_F(SqliteStoreTest, RefusesAnotherProgramsDatabase) {
   execute("CREATE TABLE bookmarks (url TEXT)");
   absl::Status status = openStatus();

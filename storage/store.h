@@ -66,6 +66,34 @@ struct Stored {
   const google::protobuf::Message* message = nullptr;
 };
 
+/// Which records are the fastest: those of one workload on one chip with one number of threads are a group.
+struct BestQuery {
+  std::vector<std::string> workloads = {};  ///< hashes; empty: all, by hash
+  std::string target = {};                  ///< its name; empty: any
+  std::string chip = {};                    ///< hash of its description; empty: any
+  int threads = 0;                          ///< 0: any
+  int top = 1;                              ///< records of each group, at most
+  int page_size = 0;                        ///< groups; 0 = 50; more than 1000 counts as 1000
+  std::string page_token = {};
+};
+struct BestGroup {
+  std::string workload, target, chip;
+  int64_t threads = 0;
+  std::vector<v1::TuningRecord> records;  ///< the fastest first
+};
+
+/// Counts and extremes of records.
+struct RecordGroup {
+  std::string value;  ///< of the field they were grouped by; of an enum its name
+  int64_t records = 0;
+  int64_t failed = 0;
+  int64_t workloads = 0;
+  double best_ms = 0;     ///< of those that did not fail; 0: none
+  double best_speed = 0;  ///< 0: none was compared with its default
+  int64_t first_time_us = 0;
+  int64_t last_time_us = 0;
+};
+
 /// Which READY task comes next: of the highest priority; there, the earliest turn; then the latest phase of a job
 /// (ASSEMBLE before BUILD before PLAN, so that what was begun is finished first), the earliest ready time, and the one
 /// that was put first.
@@ -131,6 +159,14 @@ class Reader {
   virtual absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) = 0;
   virtual absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) = 0;
+  virtual absl::StatusOr<v1::TuningRecord> getRecord(const std::string& id) = 0;
+  /// The fastest records of each group, those that failed or were not timed left out (storage/record_facts.h). Pages
+  /// end early at 2 MiB. A page costs by what it shows, not by what is stored.
+  virtual absl::StatusOr<Page<BestGroup>> bestRecords(const BestQuery& query) = 0;
+  /// Of the records that `filter` selects, by a field of text, number or enum (empty: all in one group), the most
+  /// frequent value first, at most `limit`. Reads all that the filter selects.
+  virtual absl::StatusOr<std::vector<RecordGroup>> recordStatistics(const std::string& filter,
+                                                                    const std::string& group_by, int limit) = 0;
   virtual absl::StatusOr<v1::Target> getTarget(const std::string& name) = 0;
   virtual absl::StatusOr<Page<v1::Target>> listTargets(const ListQuery& query) = 0;
   virtual absl::StatusOr<v1::Worker> getWorker(const std::string& id) = 0;
@@ -171,6 +207,9 @@ class Transaction : public Reader {
   virtual absl::Status putObject(const std::string& build_key, const v1::Digest& object) = 0;
   virtual absl::Status putArtifact(const v1::Artifact& artifact) = 0;
   virtual absl::Status putRecord(const v1::TuningRecord& record) = 0;
+  /// Takes a record of another database in. False: a record with this content is there, under whatever id, and nothing
+  /// was done. Under an id that is taken or empty it gets a new one, made of its content.
+  virtual absl::StatusOr<bool> mergeRecord(v1::TuningRecord record) = 0;
   virtual absl::Status putTarget(const v1::Target& target) = 0;
   virtual absl::Status putWorker(const v1::Worker& worker) = 0;
   /// Only after the blob's file is durable.
@@ -179,7 +218,7 @@ class Transaction : public Reader {
 
   /// Deletes one; nothing when it is not there. With a job go its events, and its action when no other job has it; with
   /// the action its tasks when no other action has them. With an artifact goes what finds it by key.
-  /// FAILED_PRECONDITION for an action or a task by itself.
+  /// FAILED_PRECONDITION for a task by itself, and for an action that a job has.
   virtual absl::Status erase(Kind kind, const std::string& id) = 0;
   virtual absl::Status eraseEvents(const std::string& job_id) = 0;
   /// An artifact, object or blob is wanted now. Nothing when it is not there.

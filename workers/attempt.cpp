@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
 #include "workers/backoff.h"
+#include "workers/cores.h"
 #include "workers/heartbeat.h"
 #include "workers/output_files.h"
 #include "workers/rpc.h"
@@ -52,6 +53,15 @@ absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSp
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+/// The task as its process is given it: on the processors that its lease allows.
+v1::TaskSpec placed(const v1::Lease& lease, int measuring_cores) {
+  v1::TaskSpec task = lease.task();
+  const std::vector<int> cpus =
+      cpusFor(lease.cores(), lease.first_core(), std::max(1, task.measure().threads()), measuring_cores, allowedCpus());
+  task.mutable_cpus()->Assign(cpus.begin(), cpus.end());
+  return task;
 }
 
 /// Everything between lease and report. An empty result: the attempt was cancelled on the way.
@@ -122,7 +132,7 @@ void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, c
   Cancellation attempt;
   const OnCancel stop(environment.stopping, [&](StopReason reason) { attempt.cancel(reason); });
   Heartbeat heartbeat(environment.service, environment.registration, session, environment.worker_id, lease, attempt);
-  const v1::TaskResult result = work(environment, lease.task(), heartbeat, attempt);
+  const v1::TaskResult result = work(environment, placed(lease, environment.measuring_cores), heartbeat, attempt);
   const auto lease_length = Milliseconds(lease.lease_us() > 0 ? lease.lease_us() / 1000 : session.lease.count());
 
   switch (attempt.reason()) {

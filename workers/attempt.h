@@ -21,6 +21,7 @@ struct AttemptEnvironment {
   Scratch& scratch;
   const TaskRunner& runner;
   std::string worker_id;
+  int measuring_cores;     ///< of this machine, lent to what is timed
   Cancellation& draining;  ///< the worker wants to leave: do not wait for a server that is away
   Cancellation& stopping;  ///< the worker leaves now
 };

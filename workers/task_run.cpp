@@ -20,7 +20,7 @@ constexpr int64_t kOpenFiles = 256;
 constexpr int64_t kResultBytes = 64 << 20;
 constexpr int64_t kSpareCpuSeconds = 10;  // the wall clock is the deadline; this bounds a clock that fails
 
-bool runsGeneratedCode(v1::TaskKind kind) { return kind == v1::EXECUTE || kind == v1::PROFILE; }
+bool runsGeneratedCode(v1::TaskKind kind) { return kind == v1::EXECUTE || kind == v1::PROFILE || kind == v1::MEASURE; }
 
 v1::TaskResult failed(v1::Failure failure) {
   v1::TaskResult result;

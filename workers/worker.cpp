@@ -38,9 +38,16 @@ int Worker::run() {
   const auto service = v1::WorkerService::NewStub(channel);
   Registration registration(*service, options_.identity);
   BlobClient blobs(channel);
-  const AttemptEnvironment environment{
-      *service,  registration, blobs, **cache, **scratch, options_.runner, options_.identity.worker_id(),
-      draining_, stopping_};
+  const AttemptEnvironment environment{*service,
+                                       registration,
+                                       blobs,
+                                       **cache,
+                                       **scratch,
+                                       options_.runner,
+                                       options_.identity.worker_id(),
+                                       options_.identity.measuring_cores(),
+                                       draining_,
+                                       stopping_};
 
   std::vector<std::thread> slots;
   for (int i = 0; i < std::max(1, options_.identity.slots()); ++i) {

@@ -27,8 +27,8 @@ using namespace tessera::worker;
 constexpr int64_t kLeastMemory = int64_t{4} << 30;
 
 std::map<std::string, v1::TaskKind> taskKinds() {
-  return {{"plan", v1::PLAN},       {"build", v1::BUILD},     {"assemble", v1::ASSEMBLE},
-          {"execute", v1::EXECUTE}, {"profile", v1::PROFILE}, {"analyze", v1::ANALYZE}};
+  return {{"plan", v1::PLAN},       {"build", v1::BUILD},     {"assemble", v1::ASSEMBLE}, {"execute", v1::EXECUTE},
+          {"profile", v1::PROFILE}, {"analyze", v1::ANALYZE}, {"search", v1::SEARCH},     {"measure", v1::MEASURE}};
 }
 
 std::string hostname() {
@@ -58,6 +58,7 @@ struct Flags {
   std::vector<v1::TaskKind> kinds;
   int slots = 1;
   int sharing = 1;
+  int measuring_cores = 1;
   std::string log_level = "info";
   bool die_with_parent = false;
   bool execute_tasks = false;
@@ -95,6 +96,7 @@ int run(Flags& flags, const sigset_t& signals) {
   }
   identity->set_worker_id(flags.id);
   identity->set_slots(flags.slots);
+  identity->set_measuring_cores(flags.measuring_cores);
   identity->set_pid(getpid());
   for (v1::TaskKind kind : flags.kinds) identity->add_kinds(kind);
   if (flags.options.runner.default_memory_bytes <= 0) {
@@ -160,6 +162,11 @@ int main(int argc, char** argv) {
   app.add_option("--slots", flags.slots, "Tasks at a time")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--sharing", flags.sharing, "Workers that share this machine's memory")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--measuring-cores", flags.measuring_cores,
+                 "Of this machine's cores, how many are lent to what is timed in tuning, where nothing else of the "
+                 "service runs meanwhile; 0: nothing is timed here")
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--min-free", flags.options.min_free_bytes, "Take no task with less room on the scratch folder's disk")
       ->transform(CLI::AsSizeValue(false))

@@ -32,17 +32,23 @@ struct CommandLine {
 void addCompileCommand(CommandLine& line);
 void addRunCommand(CommandLine& line);
 void addVerifyCommand(CommandLine& line);
+void addCompareCommand(CommandLine& line);
 void addRemoteRunCommands(CommandLine& line);  // execute, profile
 void addJobCommands(CommandLine& line);        // jobs, job, watch, cancel
 void addArtifactCommands(CommandLine& line);   // artifacts, fetch, inspect
 void addRecordCommand(CommandLine& line);
 void addTargetCommands(CommandLine& line);
+void addTargetFileCommands(CommandLine& line);  // target check, show, diff
+void addMappingsCommand(CommandLine& line);
+void addCoverageCommand(CommandLine& line);
 void addWorkerCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);
 void addCheckCommand(CommandLine& line);
 void addTuneCommand(CommandLine& line);
+void addSpaceCommand(CommandLine& line);
 void addOperatorCommand(CommandLine& line);
 void addAdminCommand(CommandLine& line);
+void addWatchingCommands(CommandLine& line);  // curve, trace
 
 /// "500ms", "30s", "5m", "1h30m" in microseconds. INVALID_ARGUMENT says what is accepted.
 absl::StatusOr<int64_t> parseDuration(const std::string& text);

@@ -2,51 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cli/output.h"
+#include "proto/float_value.h"
 
 namespace tessera::client {
 namespace {
 
-template <typename T>
-T load(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
-/// IEEE 754 binary16: sign, 5 bits of exponent, 10 of fraction.
-double halfValue(uint16_t bits) {
-  const double sign = bits >> 15 ? -1 : 1;
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  if (exponent == 31) {
-    return fraction ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
-  }
-  return sign * (exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24));
-}
-
 bool isFloat(v1::DataType type) {
   return type == v1::DATA_TYPE_F32 || type == v1::DATA_TYPE_F64 || type == v1::DATA_TYPE_F16 ||
          type == v1::DATA_TYPE_BF16;
-}
-
-double valueAt(v1::DataType type, const char* from) {
-  switch (type) {
-    case v1::DATA_TYPE_F64:
-      return load<double>(from);
-    case v1::DATA_TYPE_F16:
-      return halfValue(load<uint16_t>(from));
-    case v1::DATA_TYPE_BF16: {  // the upper half of a float
-      const uint32_t bits = uint32_t{load<uint16_t>(from)} << 16;
-      return load<float>(reinterpret_cast<const char*>(&bits));
-    }
-    default:
-      return load<float>(from);
-  }
 }
 
 bool sameShape(const v1::TensorSpec& a, const v1::TensorSpec& b) {
@@ -57,7 +24,7 @@ void compareFloats(v1::DataType type, const std::string& actual, const std::stri
   const auto size = static_cast<size_t>(dtypeBytes(type));
   size_t elsewhere = 0;  // NaNs and infinities that the other side has not
   for (size_t at = 0; at < reference.size(); at += size) {
-    const double ours = valueAt(type, actual.data() + at), wanted = valueAt(type, reference.data() + at);
+    const double ours = floatValue(type, actual.data() + at), wanted = floatValue(type, reference.data() + at);
     if (!std::isfinite(wanted) || !std::isfinite(ours)) {
       elsewhere += ours != wanted && !(std::isnan(ours) && std::isnan(wanted));
       continue;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "clients/cli/artifact_file.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
@@ -17,10 +18,12 @@
 #include "clients/cli/model_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
+#include "clients/cli/tuning.h"
 #include "clients/cli/verification_text.h"
 #include "clients/cpp/compile.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/transfer.h"
+#include "proto/failure.h"
 
 namespace tessera::client {
 namespace {
@@ -35,6 +38,7 @@ struct CompileFlags {
   int priority = 0;
   bool no_cache = false, validate_only = false, detach = false;
   bool verify = false;
+  std::string knowledge = "none", tune;
   LocalFlags service;
 };
 
@@ -72,6 +76,36 @@ void cancelJob(Channel& channel, const std::string& id) {
   (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
 }
 
+/// "none", "newest", or the time of a snapshot.
+absl::Status readKnowledge(const std::string& text, v1::CompileOptions& options) {
+  if (text == "none") return absl::OkStatus();
+  v1::Knowledge& knowledge = *options.mutable_knowledge();
+  if (text == "newest") {
+    knowledge.set_mode(v1::Knowledge::NEWEST);
+    return absl::OkStatus();
+  }
+  absl::Time time;
+  std::string error;
+  if (!absl::ParseTime(absl::RFC3339_full, text, &time, &error))
+    return failureStatus(v1::Failure::INVALID_INPUT, absl::StrCat("--knowledge: found '", text,
+                                                                  "', accepted: none, newest, or a time such as "
+                                                                  "2026-11-23T06:00:00Z, for what was known then"));
+  knowledge.set_mode(v1::Knowledge::SNAPSHOT);
+  knowledge.set_until_us(absl::ToUnixMicros(time));
+  return absl::OkStatus();
+}
+
+/// What a job compiled, also where it tuned first.
+absl::StatusOr<v1::CompileResult> resultOf(Channel& channel, const v1::Job& job) {
+  if (!job.has_tune_result()) return job.compile_result();
+  auto artifact = findBlob(channel, job.tune_result().artifact_id());
+  if (!artifact.ok()) return artifact.status();
+  v1::CompileResult result;
+  result.set_artifact_id(artifact->sha256());
+  *result.mutable_artifact() = *artifact;
+  return result;
+}
+
 int compile(CommandLine& line, const CompileFlags& flags) {
   const auto service = flags.service.start(line);
   if (!service.ok()) return reportError(service.status(), line.json);
@@ -85,6 +119,8 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   CompileRequest request;
   if (absl::Status status = flags.model.fill(request); !status.ok()) return reportError(status, line.json);
   request.spec.mutable_options()->set_verify(flags.verify);
+  if (absl::Status status = readKnowledge(flags.knowledge, *request.spec.mutable_options()); !status.ok())
+    return reportError(status, line.json);
   request.request_id = flags.request_id;
   request.priority = flags.priority;
   request.skip_cache = flags.no_cache;
@@ -101,6 +137,13 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   auto uploaded =
       uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
   if (!uploaded.ok()) return reportError(uploaded.status(), line.json);
+  if (!flags.tune.empty()) {
+    TuneFlags tune;
+    tune.budget = flags.tune;
+    v1::TuneSpec spec;
+    if (absl::Status status = tune.fill(spec); !status.ok()) return reportError(status, line.json);
+    tuneInstead(*uploaded, std::move(spec));
+  }
   if (interrupts) interrupts->jobMayExist();
   auto outcome = createCompile(channel, *uploaded);
   if (!outcome.ok()) return reportError(outcome.status(), line.json);
@@ -137,7 +180,9 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   const std::string output =
       flags.output.empty() ? fs::path(request.model_path).stem().string() + ".tsra" : flags.output;
   const auto start = Clock::now();
-  const v1::CompileResult& result = job.compile_result();
+  const auto compiled = resultOf(channel, job);
+  if (!compiled.ok()) return reportError(compiled.status(), line.json);
+  const v1::CompileResult& result = *compiled;
   if (absl::Status status = fetchArtifact(channel, result.artifact(), output, view); !status.ok()) {
     return reportError(status, line.json);
   }
@@ -155,9 +200,11 @@ int compile(CommandLine& line, const CompileFlags& flags) {
                               flags.verify ? ",\"verified\":" + verificationJson(plan) : "", "}\n");
     return 0;
   }
+  if (job.has_tune_result()) std::cout << tuneText(job);
   std::cout << jobSubject(job) << ": "
-            << (job.cached() ? "from the cache"
-                             : absl::StrCat(result.workloads(), " workloads, ", result.workloads_reused(), " reused"))
+            << (job.has_tune_result() ? absl::StrCat(job.tune_result().trials(), " trials")
+                : job.cached() ? "from the cache"
+                               : absl::StrCat(result.workloads(), " workloads, ", result.workloads_reused(), " reused"))
             << "\n  " << phaseText(job, outcome->times, download_ms) << "\n  artifact " << result.artifact_id()
             << "\n  " << output << " (" << bytesText(result.artifact().size_bytes()) << ")\n";
   if (flags.verify) std::cout << verificationText(plan);
@@ -176,6 +223,12 @@ void addCompileCommand(CommandLine& line) {
   command->add_option("--priority", flags->priority, "higher goes first")->capture_default_str();
   command->add_option("--request-id", flags->request_id, "makes a repeated command the same job");
   command->add_flag("--verify", flags->verify, "hold every step of the compiler against an interpreter");
+  command
+      ->add_option("--knowledge", flags->knowledge,
+                   "which tuning records decide schedules: none, newest, or those until a time "
+                   "(2026-11-23T06:00:00Z), which makes equal artifacts for ever")
+      ->capture_default_str();
+  command->add_option("--tune", flags->tune, "first search schedules for so long, e.g. 5m (see `tessera tune`)");
   command->add_flag("--no-cache", flags->no_cache, "compile even when an equal request was answered before");
   command->add_flag("--validate-only", flags->validate_only, "check the request, compile nothing");
   command->add_flag("--detach", flags->detach, "print the job's id and leave");

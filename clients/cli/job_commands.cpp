@@ -8,6 +8,7 @@
 #include "clients/cli/list_output.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
+#include "clients/cli/tuning.h"
 #include "clients/cpp/compile.h"
 #include "proto/failure.h"
 
@@ -41,6 +42,9 @@ std::string describe(const v1::Job& job) {
   if (job.has_compile_result()) {
     absl::StrAppend(&text, "  artifact ", job.compile_result().artifact_id(), " (",
                     bytesText(job.compile_result().artifact().size_bytes()), ")\n");
+  }
+  if (job.has_tune_result()) {
+    absl::StrAppend(&text, tuneText(job), "  artifact ", job.tune_result().artifact_id(), "\n");
   }
   if (job.has_analyze_result()) {
     const v1::Digest& report = job.analyze_result().report();

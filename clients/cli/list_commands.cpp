@@ -1,94 +1,20 @@
-// tessera records | workers | ops
+// tessera workers | ops
 
-#include <functional>
 #include <iostream>
-#include <map>
-#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
 #include "clients/cli/list_output.h"
 #include "clients/cli/npy.h"
 #include "clients/cli/output.h"
-#include "compiler/schedule/pins.h"
-#include "proto/failure.h"
 
 namespace tessera::client {
 namespace {
 
-using RecordStub = v1::RecordService::Stub;
 using FleetStub = v1::FleetService::Stub;
 using OperatorStub = v1::OperatorService::Stub;
-
-std::vector<std::string> recordRow(const v1::TuningRecord& record) {
-  const double gflops = record.median_ms() > 0 ? static_cast<double>(record.flops()) / record.median_ms() / 1e6 : 0;
-  return {record.workload_hash().substr(0, 12),
-          record.workload_summary(),
-          record.target_name(),
-          absl::StrFormat("%.4f", record.median_ms()),
-          absl::StrFormat("%.1f", gflops),
-          absl::StrCat(record.times_ms_size()),
-          record.mode(),
-          record.hostname(),
-          timeText(record.create_time_us())};
-}
-
-absl::Status forEachRecord(Channel& channel, const std::string& filter,
-                           const std::function<void(const v1::TuningRecord&)>& use) {
-  grpc::ClientContext context;
-  v1::ExportRecordsRequest request;
-  request.set_filter(filter);
-  auto reader = channel.records().ExportRecords(&context, request);
-  v1::ExportRecordsResponse response;
-  while (reader->Read(&response)) use(response.record());
-  const grpc::Status status = reader->Finish();
-  return status.ok() ? absl::OkStatus() : fromGrpc(status);
-}
-
-// Every matching record as one JSON object a line.
-int exportRecords(const CommandLine& line, Channel& channel, const std::string& filter) {
-  const absl::Status status =
-      forEachRecord(channel, filter, [](const v1::TuningRecord& record) { std::cout << toJson(record) << "\n"; });
-  return status.ok() ? 0 : reportError(status, line.json);
-}
-
-// The fastest schedule of each workload, for `compile --suggest`. Times of different chips do not compare.
-int writeBest(const CommandLine& line, Channel& channel, const std::string& filter, const std::string& path) {
-  std::map<std::string, v1::TuningRecord> best;
-  std::set<std::string> kinds;
-  int records = 0;
-  const absl::Status status = forEachRecord(channel, filter, [&](const v1::TuningRecord& record) {
-    ++records;
-    kinds.insert(absl::StrCat("target ", record.target_name(), ", ", record.threads(), " threads"));
-    v1::TuningRecord& known = best[record.workload_hash()];
-    if (known.workload_hash().empty() || record.median_ms() < known.median_ms()) known = record;
-  });
-  if (!status.ok()) return reportError(status, line.json);
-  if (kinds.size() > 1) {
-    v1::Failure failure;
-    failure.set_reason(v1::Failure::INVALID_INPUT);
-    failure.set_message("records of different chips or numbers of threads do not compare");
-    failure.set_attribute("--filter");
-    failure.set_found(absl::StrJoin(kinds, "; "));
-    failure.set_accepted("one target and one number of threads");
-    failure.set_fix("--filter 'target = \"NAME\" AND threads = 1'");
-    return reportError(failureStatus(failure), line.json);
-  }
-  v1::Pins pins;
-  for (const auto& [hash, record] : best)
-    compiler::pinWorkload(pins, hash, record.workload_summary(), record.schedule());
-  if (absl::Status written = writeText(path, compiler::printPins(pins)); !written.ok())
-    return reportError(written, line.json);
-  std::cout << (line.json ? absl::StrCat("{\"output\":", jsonString(path), ",\"workloads\":", pins.workloads_size(),
-                                         ",\"records\":", records, "}")
-                          : absl::StrCat(path, ": the fastest schedules of ", pins.workloads_size(), " workloads, of ",
-                                         records, " records"))
-            << "\n";
-  return 0;
-}
 
 std::vector<std::string> workerRow(const v1::Worker& worker) {
   return {
@@ -131,32 +57,6 @@ void addOperatorCommand(CommandLine& line) {
             return (*channel)->call((*channel)->operators(), &OperatorStub::ListOperators, request);
           },
           [](const auto& page) -> const auto& { return page.operators(); }, operatorRow);
-    };
-  });
-}
-
-void addRecordCommand(CommandLine& line) {
-  CLI::App* command = line.add("records", "Query the tuning database");
-  auto flags = std::make_shared<ListFlags>();
-  auto all = std::make_shared<bool>(false);
-  flags->addTo(command, "workload, summary, target, threads, host, job, mode, median_ms, create_time",
-               "create_time desc");
-  command->add_flag("--export", *all, "every matching record as JSON, one a line, oldest first");
-  auto best = std::make_shared<std::string>();
-  command->add_option("--best-out", *best, "write the fastest schedule of each workload here, for compile --suggest");
-  command->callback([&line, flags, all, best] {
-    line.action = [&line, flags, all, best] {
-      auto channel = line.connect();
-      if (!channel.ok()) return reportError(channel.status(), line.json);
-      if (!best->empty()) return writeBest(line, **channel, flags->filter, *best);
-      if (*all) return exportRecords(line, **channel, flags->filter);
-      return printList<v1::ListRecordsRequest>(
-          line, *flags, "records",
-          {"WORKLOAD", "WHAT", "TARGET", "MEDIAN MS", "GFLOP/S", "RUNS", "MODE", "HOST", "MEASURED"},
-          [&](const auto& request) {
-            return (*channel)->call((*channel)->records(), &RecordStub::ListRecords, request);
-          },
-          [](const auto& page) -> const auto& { return page.records(); }, recordRow);
     };
   });
 }

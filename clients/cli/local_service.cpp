@@ -40,12 +40,14 @@ std::string runningServer(const fs::path& folder) {
 
 }  // namespace
 
-std::string serverBinary() {
+std::string binaryBeside(const std::string& name) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = self.parent_path() / "tesserad";
-  return !error && fs::exists(beside) ? beside.string() : "tesserad";
+  const fs::path beside = self.parent_path() / name;
+  return !error && fs::exists(beside) ? beside.string() : name;
 }
+
+std::string serverBinary() { return binaryBeside("tesserad"); }
 
 absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string data_folder, int workers) {
   if (data_folder.empty()) data_folder = defaultDataFolder();

@@ -9,6 +9,8 @@
 
 namespace tessera::client {
 
+/// One of our programs: that beside this one, or its name, to be found in the PATH.
+std::string binaryBeside(const std::string& name);
 /// The tesserad beside this program, or "tesserad", to be found in the PATH.
 std::string serverBinary();
 

@@ -117,6 +117,8 @@ std::string subjectOf(const v1::Job& job) {
     case v1::Job::kAnalyze:
       return absl::StrCat(job.analyze().question() == v1::AnalyzeSpec::CHECK ? "check " : "explain ",
                           modelSubject(job.analyze().compile()));
+    case v1::Job::kTune:
+      return absl::StrCat("tune ", modelSubject(job.tune().compile()));
     case v1::Job::kExecute:
       return absl::StrCat("execute ", job.execute().artifact_id().substr(0, 12));
     case v1::Job::kProfile:

@@ -70,6 +70,19 @@ void ProgressView::event(const v1::JobEvent& event) {
       show(progress.phase(), progress.done(), progress.total(), text + progress.detail());
       break;
     }
+    case v1::JobEvent::kTune: {
+      const v1::JobEvent::TuneProgress& tune = event.tune();
+      std::string text = absl::StrFormat("%d/%d trials, %.4f -> %.4f ms", tune.done(), tune.total(), tune.model_ms(),
+                                         tune.model_best_ms());
+      if (tune.expected_end_us() > event.time_us())
+        absl::StrAppendFormat(&text, ", %s left",
+                              durationText(static_cast<double>(tune.expected_end_us() - event.time_us()) / 1000));
+      absl::StrAppendFormat(&text, "; %s: %.2f times as fast, %.1f GFLOP/s", tune.summary(),
+                            tune.default_ms() / std::max(1e-9, tune.best_ms()), tune.gflops());
+      if (tune.share_of_peak() > 0) absl::StrAppendFormat(&text, " (%.0f %% of the peak)", 100 * tune.share_of_peak());
+      show("search", tune.done(), tune.total(), text);
+      break;
+    }
     case v1::JobEvent::kAttempt:
       if (event.attempt().has_failure() && style_ != Style::kSilent) {
         finish();

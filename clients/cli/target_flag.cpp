@@ -37,4 +37,22 @@ absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag) {
   return ref;
 }
 
+absl::StatusOr<v1::Target> describedTarget(const CommandLine& line, const std::string& flag) {
+  if (const v1::Target* builtin = compiler::findBuiltinTarget(flag)) return *builtin;
+  absl::StatusOr<v1::TargetRef> ref = resolveTarget(flag);
+  if (!ref.ok()) return ref.status();
+  if (ref->has_inline_()) {
+    const absl::Status status =
+        compiler::problemStatus(ref->inline_().name(), compiler::validateTarget(ref->inline_()));
+    return status.ok() ? absl::StatusOr<v1::Target>(std::move(*ref->mutable_inline_())) : status;
+  }
+  auto channel = line.connect();
+  if (!channel.ok()) return channel.status();
+  v1::GetTargetRequest request;
+  request.set_name(flag);
+  auto answer = (*channel)->call((*channel)->targets(), &v1::TargetService::Stub::GetTarget, request);
+  if (!answer.ok()) return answer.status();
+  return std::move(*answer->mutable_target());
+}
+
 }  // namespace tessera::client

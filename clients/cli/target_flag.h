@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "clients/cli/command.h"
 #include "tessera/v1/target.pb.h"
 
 namespace tessera::client {
@@ -13,5 +14,9 @@ absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag);
 
 /// A target's description from a file, parsed; whether it is usable is for the server to say.
 absl::StatusOr<v1::Target> readTargetFile(const std::string& path);
+
+/// The description itself, validated, by the same rules: built-in ones, this machine and files are read here, other
+/// names asked of the server.
+absl::StatusOr<v1::Target> describedTarget(const CommandLine& line, const std::string& flag);
 
 }  // namespace tessera::client

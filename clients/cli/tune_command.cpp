@@ -1,13 +1,11 @@
 // tessera tune: search schedules for a model's workloads by measuring.
 
-#include <atomic>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/interrupt.h"
@@ -16,8 +14,6 @@
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
 #include "clients/cli/tuning.h"
-#include "compiler/schedule/pins.h"
-#include "compiler/schedule/summary.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
@@ -25,136 +21,102 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct TuneFlags {
+struct Flags {
   ModelFlags model;
-  TuningOptions options;
+  TuneFlags tune;
   LocalFlags service;
-  std::string budget = "5m", output;
-  bool no_records = false;
+  std::string output;
+  bool detach = false;
 };
 
-std::string tableOf(const TuningOutcome& outcome) {
-  std::vector<std::vector<std::string>> rows;
-  for (const TunedWorkload& workload : outcome.workloads) {
-    rows.push_back({absl::StrFormat("%.4f", workload.default_ms), absl::StrFormat("%.4f", workload.best_ms),
-                    workload.improved ? absl::StrFormat("%.2f", workload.default_ms / workload.best_ms) : "-",
-                    absl::StrCat(workload.steps), absl::StrCat(workload.trials), absl::StrCat(workload.refused),
-                    absl::StrCat(workload.failed), workload.hash.substr(0, 12),
-                    absl::StrCat(workload.summary, "  ", compiler::summarizeSchedule(workload.schedule))});
-  }
-  return table({"DEFAULT ms", "BEST ms", "GAIN", "STEPS", "TRIALS", "REFUSED", "FAILED", "HASH", "WORKLOAD"}, rows);
+void cancelJob(Channel& channel, const std::string& id) {
+  std::cerr << "\ntessera: ending " << id << " with what was found (once more to leave at once)\n";
+  v1::CancelJobRequest request;
+  request.set_id(id);
+  (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
 }
 
-std::string jsonOf(const TuningOutcome& outcome, const std::string& output) {
-  std::string text = absl::StrFormat(
-      R"({"default_ms":%.6f,"best_ms":%.6f,"noise":%.6f,"rounds":%d,"artifact_id":%s,"host":%s,"output":%s,"workloads":[)",
-      outcome.default_ms, outcome.best_ms, outcome.noise, outcome.rounds, jsonString(outcome.artifact_id),
-      jsonString(outcome.host), jsonString(output));
-  for (size_t i = 0; i < outcome.workloads.size(); ++i) {
-    const TunedWorkload& workload = outcome.workloads[i];
-    absl::StrAppend(&text, i > 0 ? "," : "", "{\"hash\":", jsonString(workload.hash),
-                    ",\"summary\":", jsonString(workload.summary), ",\"steps\":", workload.steps,
-                    ",\"trials\":", workload.trials, ",\"refused\":", workload.refused, ",\"failed\":", workload.failed,
-                    ",\"default_ms\":", workload.default_ms, ",\"best_ms\":", workload.best_ms,
-                    ",\"improved\":", workload.improved ? "true" : "false",
-                    ",\"untuned\":", jsonString(workload.untuned), ",\"failures\":[");
-    for (size_t f = 0; f < workload.failures.size(); ++f)
-      absl::StrAppend(&text, f > 0 ? "," : "", jsonString(workload.failures[f]));
-    text += "]}";
-  }
-  return text + "]}\n";
-}
-
-absl::Status writePins(const std::string& path, const TuningOutcome& outcome, const std::string& model) {
-  const std::string head = absl::StrFormat("# tessera tune %s\n# %.4f ms instead of %.4f ms on %s\n", model,
-                                           outcome.best_ms, outcome.default_ms, outcome.host);
-  return writeText(path, head + compiler::printPins(outcome.pins));
-}
-
-int tune(CommandLine& line, const TuneFlags& flags) {
+int tune(CommandLine& line, const Flags& flags) {
   const auto service = flags.service.start(line);
   if (!service.ok()) return reportError(service.status(), line.json);
-  auto interrupts = std::make_unique<InterruptWatch>();  // before the first connection
+  std::unique_ptr<InterruptWatch> interrupts;  // before the first connection
+  if (!flags.detach) interrupts = std::make_unique<InterruptWatch>();
   auto connected = line.connect();
   if (!connected.ok()) return reportError(connected.status(), line.json);
   Channel& channel = **connected;
   const absl::Cleanup unwatch = [&interrupts] { interrupts.reset(); };
 
   CompileRequest request;
-  TuningOptions options = flags.options;
-  options.records = !flags.no_records;
+  v1::TuneSpec spec;
   absl::Status status = flags.model.fill(request);
+  if (status.ok()) status = flags.tune.fill(spec);
   if (status.ok() && !request.pins_path.empty())
     status = failureStatus(v1::Failure::INVALID_INPUT,
                            "tune finds the schedules itself: leave out --pin, --plan, --suggest");
-  auto budget = parseDuration(flags.budget);
-  if (status.ok()) status = budget.status();
   if (!status.ok()) return reportError(status, line.json);
-  options.budget = std::chrono::seconds((*budget + 999'999) / 1'000'000);
 
-  std::atomic<bool> stop = false;
-  options.stop = [&stop] { return stop.load(); };
-  interrupts->jobMayExist();
-  interrupts->cancels([&stop] {
-    std::cerr << "\ntessera: ending with what was found (once more to leave at once)\n";
-    stop = true;
-  });
   ProgressView view(line.quiet || line.json);
-  auto outcome = client::tune(channel, request, options, [&view](int done, int total, const std::string& what) {
-    v1::JobEvent event;
-    v1::Progress& progress = *event.mutable_progress();
-    progress.set_phase("tune");
-    progress.set_done(done);
-    progress.set_total(total);
-    progress.set_detail(what);
-    view.event(event);
-  });
-  view.finish();
-  if (!outcome.ok()) return reportError(outcome.status(), line.json);
-  const std::string output =
-      flags.output.empty() ? fs::path(request.model_path).stem().string() + ".pins" : flags.output;
-  if (absl::Status written = writePins(output, *outcome, request.spec.name()); !written.ok())
-    return reportError(written, line.json);
-  if (line.json) {
-    std::cout << jsonOf(*outcome, output);
+  auto uploaded =
+      uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
+  if (!uploaded.ok()) return reportError(uploaded.status(), line.json);
+  tuneInstead(*uploaded, std::move(spec));
+  if (interrupts) interrupts->jobMayExist();
+  auto created = createCompile(channel, *uploaded);
+  if (!created.ok()) return reportError(created.status(), line.json);
+  const std::string id = created->job.id();
+  if (flags.detach) {
+    view.finish();
+    std::cout << (line.json ? toJson(created->job) : id) << "\n";
     return 0;
   }
-  std::cout << tableOf(*outcome)
-            << absl::StrFormat("%s: %.4f ms by default, %.4f ms tuned (%.2f times as fast; noise %.1f %%) on %s\n",
-                               request.spec.name(), outcome->default_ms, outcome->best_ms,
-                               outcome->default_ms / outcome->best_ms, 100 * outcome->noise, outcome->host)
-            << "  " << outcome->rounds << " rounds, " << outcome->pins.workloads_size()
-            << " schedules changed: " << output << "\n  `tessera compile MODEL --pin " << output
-            << "` compiles with them\n";
+  interrupts->cancels([&channel, id] { cancelJob(channel, id); });
+  auto job = awaitJob(channel, id, [&](const v1::JobEvent& event) { view.event(event); });
+  view.finish();
+  if (!job.ok()) return reportError(job.status(), line.json);
+  const bool ended_early = job->state() == v1::Job::CANCELLED && job->tune_result().workloads_size() > 0;
+  if (job->state() != v1::Job::SUCCEEDED && !ended_early) {
+    if (line.json) {
+      std::cout << absl::StrCat("{\"job\":", toJson(*job), "}\n");
+    } else {
+      std::cerr << "tessera: job " << id << " " << stateText(job->state()) << ": " << failureText(job->failure());
+    }
+    return exitCodeOf(job->failure());
+  }
+  const std::string output =
+      flags.output.empty() ? fs::path(request.model_path).stem().string() + ".pins" : flags.output;
+  auto pins = tunedPins(channel, *job);
+  status = pins.ok() ? writeText(output, *pins) : pins.status();
+  if (!status.ok()) return reportError(status, line.json);
+  if (line.json) {
+    std::cout << absl::StrCat("{\"job\":", toJson(*job), ",\"output\":", jsonString(output), "}\n");
+    return 0;
+  }
+  std::cout << tuneText(*job);
+  if (ended_early) std::cout << "  ended early: the best trees were neither confirmed nor run together\n";
+  std::cout << "  " << output << ": `tessera compile MODEL --pin " << output << "` compiles with them";
+  const v1::TuneResult& result = job->tune_result();
+  const bool of_these = !result.has_pins() || result.artifact_id() != result.default_artifact_id();
+  if (!result.artifact_id().empty() && !ended_early && of_these)
+    std::cout << "; artifact " << result.artifact_id() << " is that";
+  std::cout << "\n";
   return 0;
 }
 
 }  // namespace
 
 void addTuneCommand(CommandLine& line) {
-  CLI::App* command = line.add(
-      "tune", "Search schedules for a model's workloads: candidates are compiled, checked and timed on workers");
-  auto flags = std::make_shared<TuneFlags>();
+  CLI::App* command =
+      line.add("tune", "Search schedules for a model's workloads: candidates are built, checked and timed on workers");
+  auto flags = std::make_shared<Flags>();
   flags->model.addTo(command);
   command->add_option("-o,--output", flags->output, "where the best schedules go (MODEL's stem + .pins)");
-  command->add_option("--trials", flags->options.trials, "measured candidates of each workload, at most")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--budget", flags->budget, "no trial is begun after so long, e.g. 10m")->capture_default_str();
-  command->add_option("--threads", flags->options.threads, "of the runs that are timed")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  command->add_option("--method", flags->options.method, "walk (learns directions that gain), random")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"walk", "random"}));
-  command->add_option("--seed", flags->options.seed, "of proposals and inputs")->capture_default_str();
-  command->add_flag("--no-records", flags->no_records, "do not begin with the best that the service has measured");
+  flags->tune.addTo(command);
+  command->add_flag("--detach", flags->detach, "print the job's id and leave; `tessera job ID` tells what came of it");
   flags->service.addTo(command);
   command->footer(
-      "Every trial is a record (`tessera records`): a later search begins with the best of them. A candidate that is\n"
-      "wrong, crashes or cannot be built is told in the table, and never ends the search. Ctrl-C ends it with what "
-      "was\n"
-      "found so far.");
+      "The service does the work: a job that goes on when this command is killed. Every trial is a record\n"
+      "(`tessera records`), and a later search begins with the best of them. A candidate that is wrong, crashes or\n"
+      "hangs is told in the table and never ends the search. Ctrl-C ends it with what was found so far.");
   command->callback([&line, flags] { line.action = [&line, flags] { return tune(line, *flags); }; });
 }
 

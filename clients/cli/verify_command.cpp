@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "clients/cli/artifact_file.h"
 #include "clients/cli/command.h"
 #include "clients/cli/comparison.h"
 #include "clients/cli/exit_code.h"
+#include "clients/cli/junit.h"
 #include "clients/cli/local_run.h"
 #include "clients/cli/output.h"
 #include "clients/cli/tensor_flags.h"
@@ -75,26 +75,14 @@ absl::StatusOr<std::vector<Difference>> compareOutputs(const VerifyFlags& flags)
   return differences;
 }
 
-std::string xmlText(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
-}
-
-// One test case for each output, as CI systems read them.
-absl::Status writeJunit(const VerifyFlags& flags, const std::vector<Difference>& differences, size_t failed) {
-  std::string text;
-  const std::string head = absl::StrFormat("name=\"tessera verify %s\" tests=\"%d\" failures=\"%d\"",
-                                           xmlText(flags.model), differences.size(), failed);
-  absl::StrAppend(&text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites ", head, ">\n  <testsuite ", head,
-                  ">\n");
+// One test case for each output.
+absl::Status writeReport(const VerifyFlags& flags, const std::vector<Difference>& differences) {
+  std::vector<JunitCase> cases;
   for (const Difference& each : differences) {
-    absl::StrAppend(&text, "    <testcase classname=\"", xmlText(flags.model), "\" name=\"", xmlText(each.name),
-                    "\">\n");
-    if (!each.passed()) absl::StrAppend(&text, "      <failure message=\"", xmlText(each.why), "\"/>\n");
-    absl::StrAppendFormat(&text, "      <system-out>largest error %.3g, relative %.3g</system-out>\n    </testcase>\n",
-                          each.absolute, each.relative);
+    cases.push_back({flags.model, each.name, each.why,
+                     absl::StrFormat("largest error %.3g, relative %.3g", each.absolute, each.relative)});
   }
-  absl::StrAppend(&text, "  </testsuite>\n</testsuites>\n");
-  return writeText(flags.junit, text);
+  return writeJunit(flags.junit, absl::StrCat("tessera verify ", flags.model), cases);
 }
 
 int verify(const CommandLine& line, const VerifyFlags& flags) {
@@ -114,7 +102,7 @@ int verify(const CommandLine& line, const VerifyFlags& flags) {
                     ",\"why\":", jsonString(each.why), "}");
   }
   if (!flags.junit.empty()) {
-    if (absl::Status status = writeJunit(flags, *differences, failed); !status.ok()) {
+    if (absl::Status status = writeReport(flags, *differences); !status.ok()) {
       return reportError(status, line.json);
     }
   }

@@ -1,6 +1,7 @@
 #include "compiler/codegen/access_check.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/tiling/loop_order.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "proto/failure.h"
 
@@ -15,13 +16,13 @@ struct ScratchOfPhase {
   int64_t bytes = 0;
 };
 
-/// Elements behind `access`.
+/// Elements behind `access`, which may be groups of the buffer's own.
 int64_t elementsOf(const Access& access, const ScratchOfPhase& scratch) {
-  for (const auto& [buffer, offset] : scratch.places) {
-    const int64_t bits = std::max<int64_t>(8, access.element.isIndex() ? 64 : access.element.getIntOrFloatBitWidth());
+  const int64_t bits = elementBits(access.element);
+  for (const auto& [buffer, offset] : scratch.places)
     if (buffer == access.root) return (scratch.bytes - offset) * 8 / bits;
-  }
-  return llvm::cast<mlir::MemRefType>(access.root.getType()).getNumElements();
+  const auto type = llvm::cast<mlir::MemRefType>(access.root.getType());
+  return type.getNumElements() * elementBits(type.getElementType()) / bits;
 }
 
 class PhaseCheck {

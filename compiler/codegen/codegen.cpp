@@ -3,7 +3,9 @@
 #include "compiler/codegen/access_check.h"
 #include "compiler/codegen/bufferize.h"
 #include "compiler/codegen/emit/phase_emitter.h"
+#include "compiler/codegen/instruction/grouped_product.h"
 #include "compiler/codegen/native.h"
+#include "compiler/codegen/static_nodes.h"
 #include "compiler/codegen/tree/decide.h"
 #include "compiler/codegen/tree/record.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -25,7 +27,7 @@ struct Prepared {
 
 absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
   Prepared prepared;
-  auto machine = machineOf(unit.code(), unit.registers(), unit.memory());
+  auto machine = machineOf(unit);
   if (!machine.ok()) return machine.status();
   prepared.machine = *machine;
   mlir::DialectRegistry registry;
@@ -68,6 +70,21 @@ absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const Sc
   auto list = choosePhases(prepared->func, prepared->machine, request);
   if (!list.ok()) return list.status();
   return scheduleOf(*list, prepared->machine, unit.memory());
+}
+
+absl::StatusOr<StaticAnalysis> analyzeWorkload(const v1::BuildUnit& unit) {
+  auto prepared = bufferize(unit);
+  if (!prepared.ok()) return prepared.status();
+  StaticAnalysis analysis;
+  analysis.nodes = nodesOf(prepared->func);
+  auto list = splitPhases(prepared->func, prepared->machine.vector_registers, nullptr);
+  if (!list.ok()) return list.status();
+  // Where an instruction adds up groups, trees name loops over groups.
+  for (auto& phase : list->phases)
+    for (auto& nest : phase.nests) mergeLoops(nest);
+  chooseDotProducts(prepared->func, *list, prepared->machine);
+  analysis.extents = extentsOf(*list);
+  return analysis;
 }
 
 absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {

@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "compiler/runtime/faults.h"
+#include "compiler/target/dot_product.h"
+#include "compiler/target/host.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
@@ -50,6 +52,7 @@ v1::BuildUnit hostUnit(const std::string& ir) {
     unit.mutable_registers()->set_vector_bits(512);
     unit.mutable_registers()->set_vector_count(32);
   }
+  if (const auto target = detectHostTarget(); target.ok()) *unit.mutable_intrinsics() = usableInstructions(*target);
   return unit;
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/codegen/emit/phase_emitter.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
@@ -110,11 +111,23 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   }
 }
 
+/// The unit's dot products whose intrinsics LLVM has for this architecture.
+std::vector<DotProduct> emittable(const v1::BuildUnit& unit, const llvm::Triple& triple) {
+  const std::string prefix = "llvm." + llvm::Triple::getArchTypePrefix(triple.getArch()).str() + ".";
+  std::vector<DotProduct> found = dotProducts(unit.intrinsics());
+  std::erase_if(found, [&](const DotProduct& product) {
+    return !product.emit.starts_with(prefix) ||
+           llvm::Intrinsic::lookupIntrinsicID(product.emit) == llvm::Intrinsic::not_intrinsic;
+  });
+  return found;
+}
+
 }  // namespace
 
-absl::StatusOr<Machine> machineOf(const v1::CodeForm& code, const v1::RegisterFile& registers,
-                                  const google::protobuf::RepeatedPtrField<v1::MemoryLevel>& memory) {
-  auto target = targetMachineOf(code);
+absl::StatusOr<Machine> machineOf(const v1::BuildUnit& unit) {
+  const v1::RegisterFile& registers = unit.registers();
+  const auto& memory = unit.memory();
+  auto target = targetMachineOf(unit.code());
   if (!target.ok()) return target.status();
   Machine machine;
   if (registers.vector_bits() > 0) machine.vector_bits = registers.vector_bits();
@@ -125,6 +138,7 @@ absl::StatusOr<Machine> machineOf(const v1::CodeForm& code, const v1::RegisterFi
   if (memory.size() > 2 && memory[2].capacity_bytes() > 0)
     machine.l3_bytes = std::max(2 * machine.l2_bytes, memory[2].capacity_bytes() / kSharers);
   const bool x86 = (*target)->getTargetTriple().isX86();
+  machine.dot_products = emittable(unit, (*target)->getTargetTriple());
   machine.has_fma = !x86 || (*target)->getMCSubtargetInfo()->checkFeatures("+fma");
   return machine;
 }

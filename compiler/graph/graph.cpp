@@ -2,6 +2,7 @@
 
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/constants/fold_scales.h"
+#include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/layout/layout.h"
 #include "compiler/graph/layout/matmul_layout.h"
 #include "compiler/graph/plan/groups.h"
@@ -14,6 +15,7 @@
 #include "compiler/graph/rewrites/half_sums.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
+#include "compiler/graph/rewrites/narrow_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/stack_products.h"
@@ -64,9 +66,11 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
   const int64_t lanes = target.registers().vector_bits() / 32;
-  // Before constants are folded, which would double weights of halves.
+  // Before constants are folded, which would double weights of halves and quadruple those of 8 bits.
   count("sum-halves-in-single", sumHalvesInSingle(main));
   count("widen-on-load", widenOnLoad(main));
+  count("narrow-products", narrowProducts(main, target, &model.weights));
+  if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
   count("eliminate-casts", eliminateCasts(main));
   count("simplify-algebra", simplifyAlgebra(main));
@@ -98,6 +102,9 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("fold-constants", foldConstants(main, &model.weights));
   count("pack-matmuls", packMatmuls(main, lanes));
+  count("fold-constants", foldConstants(main, &model.weights));
+  count("interleave-products", interleaveProducts(main, target));
+  count("multiply-exactly-in-single", multiplyExactlyInSingle(main));
   count("sink-views", sinkViews(main));
   count("fold-constants", foldConstants(main, &model.weights));
   count("fuse-elementwise", fuseElementwise(main));

@@ -4,6 +4,7 @@
 
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/constants/fold_scales.h"
+#include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/layout/layout.h"
 #include "compiler/graph/layout/matmul_layout.h"
 #include "compiler/graph/plan/groups.h"
@@ -16,10 +17,12 @@
 #include "compiler/graph/rewrites/half_sums.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
+#include "compiler/graph/rewrites/narrow_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/winograd/winograd.h"
+#include "compiler/target/target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -96,6 +99,12 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return sumHalvesInSingle(main); }},
     {"tessera-widen-on-load", "Widen f16 and bf16 operands of reductions where they are loaded",
      [](FuncOp main, int64_t) { return widenOnLoad(main); }},
+    {"tessera-narrow-products", "Let products of quantized operands read 8 bits, signed as a Cascade Lake wants them",
+     [](FuncOp main, int64_t) { return narrowProducts(main, *findBuiltinTarget("cascadelake"), nullptr); }},
+    {"tessera-interleave-products", "Interleave constant operands of 8-bit products by four, for a Cascade Lake",
+     [](FuncOp main, int64_t) { return interleaveProducts(main, *findBuiltinTarget("cascadelake")); }},
+    {"tessera-multiply-exactly-in-single", "Compute small sums of 8-bit products in single precision",
+     [](FuncOp main, int64_t) { return multiplyExactlyInSingle(main); }},
     {"tessera-fold-constants", "Evaluate what depends on constants alone",
      [](FuncOp main, int64_t) { return foldConstants(main, nullptr); }},
     {"tessera-fuse-elementwise", "Merge elementwise operations into their only reader",

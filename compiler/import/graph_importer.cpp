@@ -241,11 +241,12 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
 absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const Operator& op, Node& node) {
   // A subgraph's nodes fold one by one where they are inlined.
   if (node.hasSubgraph()) return std::nullopt;
-  int64_t elements = 0;
+  int64_t elements = 0, bytes = 0;
   for (const Tensor& input : node.inputs()) {
     const std::optional<int64_t> known = knownElements(input);
     if (!known) return std::nullopt;
     elements += *known;
+    if (!input.sequence && *known > 0) bytes += *known * elementBytes(input.dtype);
   }
   // What decides shapes is small, and has steps of its own: no large table can use them up.
   int64_t& budget = elements <= limits::kSmallFold ? small_fold_steps_ : fold_steps_;
@@ -268,6 +269,11 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
     if (result.sequence && !knownElements(result)) return std::nullopt;
     if (!result.value) continue;
     if (result.elements() > limits::kFoldedElements) return std::nullopt;
+    // Weights that would grow stay as they are stored: dequantized, they need not be made at all. Integers may decide
+    // shapes, and so may how many of them there are.
+    if (elements > limits::kSmallFold && isFloat(result.dtype) && result.extents.empty() &&
+        result.elements() * elementBytes(result.dtype) > bytes)
+      return std::nullopt;
     evaluated(result.value, result.dtype);
     for (const auto& [dim, extent] : result.extents) evaluated(extent, v1::DATA_TYPE_I64);
   }

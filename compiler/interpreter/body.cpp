@@ -16,7 +16,7 @@ namespace arith = mlir::arith;
 
 /// The operand that a sum in the making comes in by, or -1.
 int sumOperand(mlir::Operation* op, const llvm::DenseSet<mlir::Value>& sums) {
-  if (llvm::isa<arith::AddFOp>(op)) {
+  if (llvm::isa<arith::AddFOp, arith::AddIOp>(op)) {
     if (sums.contains(op->getOperand(0)) == sums.contains(op->getOperand(1))) return -1;
     return sums.contains(op->getOperand(0)) ? 0 : 1;
   }

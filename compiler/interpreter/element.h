@@ -65,6 +65,7 @@ inline uint64_t zeroExtended(unsigned bits, int64_t value) {
 /// terms add up like sqrt(n) and not like n, except with a probability of 2 exp(-kDeviations^2 / 2)).
 ///   x op y, an operation of a type with unit roundoff u:  e = |d op/dx| e_x + |d op/dy| e_y + u |result|
 ///   s + x, where s is a sum that a reduction builds up:   e^2 = e_s^2 + e_x^2 + u^2 ((s + x)^2 + x^2)
+///   the same of integers, which round nothing:        e^2 = e_s^2 + e_x^2
 ///   a function of the library:                            derivative by its values at x +- kDeviations e_x, and 4 u
 ///   a comparison, rounding to an integer, selection:      0 when both ends of x +- kDeviations e_x agree, else what
 ///                                                         the other answer would change

@@ -60,7 +60,8 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
     const double ea = in[0]->error[i], eb = in[1]->error[i];
     double error = 0;
     if (ea > 0 || eb > 0) {
-      if (kSpread == Spread::kSum) error = ea + eb;
+      // Terms of a sum in the making are off independently of each other.
+      if (kSpread == Spread::kSum) error = c.accumulates ? std::hypot(ea, eb) : ea + eb;
       if (kSpread == Spread::kProduct) {
         error = std::fabs(static_cast<double>(a)) * eb + (std::fabs(static_cast<double>(b)) + eb * kDeviations) * ea;
       }
@@ -70,6 +71,9 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
         const bool decided = c.type.bits == 1 && ((kApply == bitAnd && ((ea == 0 && a == 0) || (eb == 0 && b == 0))) ||
                                                   (kApply == bitOr && ((ea == 0 && a != 0) || (eb == 0 && b != 0))));
         error = decided ? 0 : c.type.bits == 1 ? reaching(1) : kUndecidable;
+        // A turned sign bit moves every value by the same amount.
+        if (kApply == bitXor && c.type.bits > 1 && eb == 0 && b == wrapTo(c.type.bits, int64_t{1} << (c.type.bits - 1)))
+          error = ea;
       }
     }
     out.error[i] = std::min(error, kUndecidable);

@@ -158,7 +158,7 @@ absl::Status Walk::load(const Access& access, Lanes& lanes, int64_t first, int c
 absl::Status Walk::store(const Access& access, unsigned result, int64_t first, int count, bool last) {
   Storage& storage = *access.array->storage;
   const Lanes& lanes = body_->yielded(result);
-  const bool round = last && body_->isSum(result);
+  const bool round = last && storage.element.isReal() && body_->isSum(result);
   if (lane_loop_ >= 0) point_[lane_loop_] = first;
   const int64_t start = access.position(point_);
   if (start < 0) return absl::OutOfRangeError("an access leaves its array");

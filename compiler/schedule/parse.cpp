@@ -187,6 +187,8 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
       int32_t operand = 0;
       status = takeNumber(line, operand);
       kernel.set_operand(operand);
+    } else if (line.take("with")) {
+      kernel.set_instruction(std::string(line.take()));
     } else if (line.take("vectors")) {
       kernel.set_vector_loop(std::string(line.take()));
     } else if (absl::StartsWith(line.peek(), "x")) {
@@ -214,7 +216,7 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
       status = readFetch(line, *kernel.mutable_fetch());
     } else {
       return line.faultAhead("nothing that a kernel says",
-                             "operand, vectors, xLANES, tile, points, sums, turned, fetch");
+                             "operand, with INSTRUCTION, vectors, xLANES, tile, points, sums, turned, fetch");
     }
     if (!status.ok()) return status;
   }

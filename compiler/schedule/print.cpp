@@ -37,6 +37,7 @@ std::string fetchText(const v1::Fetch& fetch) {
 std::string kernelText(const v1::Kernel& kernel) {
   std::string text = absl::StrCat(kernel.variant(), " nest ", kernel.nest());
   if (kernel.operand() != 0) absl::StrAppend(&text, " operand ", kernel.operand());
+  if (!kernel.instruction().empty()) absl::StrAppend(&text, " with ", kernel.instruction());
   if (!kernel.vector_loop().empty()) absl::StrAppend(&text, " vectors ", kernel.vector_loop());
   if (kernel.lanes() != 0) absl::StrAppend(&text, " x", kernel.lanes());
   if (!kernel.tile().empty())

@@ -66,7 +66,7 @@ TEST(ScheduleText, FaultsNameLineColumnAndWhatIsAccepted) {
         Case{"[] scalar nest 0 points i0,,i1", "an empty value in a list"},
         Case{"[] scalar nest 0 fetch soon", "nothing that a kernel fetches"},
         Case{"[] scalar nest 0 fetch next 1.in0", "no operand of a sibling"},
-        Case{"[] scalar nest 0 quickly", "accepted: operand, vectors"},
+        Case{"[] scalar nest 0 quickly", "accepted: operand, with INSTRUCTION, vectors"},
         Case{"    [] Shar", "line 1, column 5: indented too far"}, Case{"stage panels operand 0", "a stage of nothing"},
         Case{"[] Shar\n  stage panels operand 0 below", "nothing that a stage says"}}) {
     auto schedule = parseSchedule(each.text);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "compiler/schedule/words.h"
 
 namespace tessera::compiler::search {
@@ -11,27 +12,10 @@ namespace {
 
 bool sums(const std::string& dimension) { return dimension.starts_with("r"); }
 
-int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent) {
-  if (extent.dimension() != kernel.vector_loop()) return extent.size();
-  return (extent.size() + kernel.lanes() - 1) / std::max(1, kernel.lanes());
-}
-
 /// Position of "i12" among the loops: tiles name them in that order.
-int numberOf(const std::string& dimension) { return std::atoi(dimension.c_str() + 1); }
-
-void orderPoints(v1::Kernel& kernel) {
-  std::vector<std::string> several;
-  for (const v1::Extent& extent : kernel.tile())
-    if (!sums(extent.dimension()) && pointsAlong(kernel, extent) > 1) several.push_back(extent.dimension());
-  std::vector<std::string> points;
-  for (const std::string& point : kernel.points())
-    if (std::ranges::find(several, point) != several.end()) points.push_back(point);
-  for (const std::string& point : several)
-    if (std::ranges::find(points, point) == points.end())
-      points.insert(!points.empty() && points.back() == kernel.vector_loop() ? points.end() - 1 : points.end(), point);
-  kernel.clear_points();
-  if (points.size() < 2) return;
-  for (const std::string& point : points) kernel.add_points(point);
+int numberOf(const std::string& dimension) {
+  int number = -1;
+  return !dimension.empty() && absl::SimpleAtoi(dimension.substr(1), &number) ? number : -1;
 }
 
 void setExtent(v1::Kernel& kernel, const std::string& dimension, int64_t size) {
@@ -73,6 +57,42 @@ void dropPacks(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, int nest, in
 }
 
 }  // namespace
+
+int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent) {
+  if (extent.dimension() != kernel.vector_loop()) return extent.size();
+  return (extent.size() + kernel.lanes() - 1) / std::max(1, kernel.lanes());
+}
+
+void orderPoints(v1::Kernel& kernel) {
+  std::vector<std::string> several;
+  for (const v1::Extent& extent : kernel.tile())
+    if (!sums(extent.dimension()) && pointsAlong(kernel, extent) > 1) several.push_back(extent.dimension());
+  std::vector<std::string> points;
+  for (const std::string& point : kernel.points())
+    if (std::ranges::find(several, point) != several.end()) points.push_back(point);
+  for (const std::string& point : several)
+    if (std::ranges::find(points, point) == points.end())
+      points.insert(!points.empty() && points.back() == kernel.vector_loop() ? points.end() - 1 : points.end(), point);
+  kernel.clear_points();
+  for (const std::string& point : points) kernel.add_points(point);
+}
+
+void dropWholeLoops(v1::Tile& leaf, const std::string& dimension, int64_t extent) {
+  auto& loops = *leaf.mutable_loops();
+  for (int at = loops.size() - 1; at >= 0; --at)
+    if (loops[at].dimension() == dimension && loops[at].step() >= extent) loops.erase(loops.begin() + at);
+}
+
+bool setVariant(v1::Tile& leaf, std::string_view variant) {
+  v1::Kernel& kernel = *leaf.mutable_kernel();
+  if (kernel.variant() == variant) return false;
+  kernel.set_variant(std::string(variant));
+  if (variant != words::kSliding || !kernel.has_fetch()) return true;
+  // A window that slides fetches nothing ahead.
+  kernel.mutable_fetch()->set_ahead(0);
+  if (kernel.fetch().ByteSizeLong() == 0) kernel.clear_fetch();
+  return true;
+}
 
 int64_t tileAlong(const v1::Kernel& kernel, const std::string& dimension) {
   const auto at = std::ranges::find(kernel.tile(), dimension, &v1::Extent::dimension);

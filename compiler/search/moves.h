@@ -2,12 +2,26 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "tessera/v1/schedule.pb.h"
 
 /// Changes of one tile of a tree that keep what depends on it consistent. Each returns whether there was anything to
 /// change; a tile is left in no defined state otherwise.
 namespace tessera::compiler::search {
+
+/// Points of a register tile along a loop: vectors along the vector loop, iterations along others.
+int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent);
+
+/// Names the loops of which the tile holds several points: those that did stay in their order, others come behind them,
+/// before the vector loop.
+void orderPoints(v1::Kernel& kernel);
+
+/// Leaves out loops of the leaf that go round once: steps as long as the loop, or longer.
+void dropWholeLoops(v1::Tile& leaf, const std::string& dimension, int64_t extent);
+
+/// Another kernel for the same nest; what it cannot fetch is left out.
+bool setVariant(v1::Tile& leaf, std::string_view variant);
 
 /// Iterations of the register tile along a loop; 1 where it is not named.
 int64_t tileAlong(const v1::Kernel& kernel, const std::string& dimension);

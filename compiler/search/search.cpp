@@ -1,121 +1,159 @@
 #include "compiler/search/search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/schedule/text.h"
+#include "compiler/search/draw.h"
+#include "compiler/search/methods.h"
 
 namespace tessera::compiler::search {
 namespace {
 
-constexpr double kGamma = 8;          // of the walk's starts: one that takes 10 % longer is half as likely
-constexpr double kAnywhere = 0.15;    // share of the walk's steps that do not ask what was learned
-constexpr double kUnknownGain = 0.1;  // expected of a direction that nobody has tried: it is tried early
-constexpr double kRefused = -1;       // reward of a tree that could not be built or was wrong
+constexpr double kGamma = 8;         // a start that takes 10 % longer than the best is half as likely
+constexpr double kFirstGain = 0.05;  // expected of a trial before anything was tried
+constexpr double kForgets = 0.9;     // of the expectation, what a trial leaves
 
-size_t below(std::mt19937_64& random, size_t count) { return random() % count; }
-double share(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
-
-class RandomSearch final : public Search {
- public:
-  RandomSearch(const v1::Schedule& start, uint64_t seed) : Search(start, seed) {}
-
- private:
-  std::pair<size_t, size_t> choose(const std::vector<size_t>& points) override {
-    const size_t point = points[below(random_, points.size())];
-    return {point, below(random_, points_[point].open.size())};
-  }
+struct Method {
+  const char* name;
+  std::unique_ptr<Search> (*make)(const v1::Schedule&, const SearchOptions&);
 };
-
-class Walk final : public Search {
- public:
-  Walk(const v1::Schedule& start, uint64_t seed) : Search(start, seed) {}
-
- private:
-  std::pair<size_t, size_t> choose(const std::vector<size_t>& points) override {
-    std::vector<double> weights;
-    double sum = 0;
-    for (const size_t point : points) {
-      weights.push_back(std::exp(-kGamma * (speed() - points_[point].speed) / speed()));
-      sum += weights.back();
-    }
-    double left = share(random_) * sum;
-    size_t at = 0;
-    while (at + 1 < points.size() && left >= weights[at]) left -= weights[at++];
-    const std::vector<Neighbour>& open = points_[points[at]].open;
-    if (share(random_) < kAnywhere) return {points[at], below(random_, open.size())};
-    // The best expectation; any of those that share it.
-    double best = -HUGE_VAL;
-    std::vector<size_t> ties;
-    for (size_t n = 0; n < open.size(); ++n) {
-      const auto known = gains_.find(open[n].direction.type());
-      const double gain = known == gains_.end() ? kUnknownGain : known->second.mean;
-      if (gain > best) ties.clear();
-      best = std::max(best, gain);
-      if (gain == best) ties.push_back(n);
-    }
-    return {points[at], ties[below(random_, ties.size())]};
-  }
-
-  void learn(const Direction& direction, double reward) override {
-    Gain& gain = gains_[direction.type()];
-    gain.mean += (reward - gain.mean) / ++gain.count;
-  }
-
-  struct Gain {
-    double mean = 0;
-    int count = 0;
-  };
-  std::map<std::string, Gain> gains_;
-};
+constexpr std::array kMethods = {Method{"walk", &makeWalk},
+                                 Method{"q", &makeQLearning},
+                                 Method{"p", &makeEveryDirection},
+                                 Method{"random", &makeRandom},
+                                 Method{"evolutionary", &makeEvolutionary},
+                                 Method{"model", &makeModelGuided}};
 
 }  // namespace
 
-Search::Search(const v1::Schedule& start, uint64_t seed) : random_(seed) {
+Search::Search(const v1::Schedule& start, const SearchOptions& options)
+    : random_(options.seed),
+      legality_(start, options.extents, options.vector_registers),
+      least_gain_(options.least_gain),
+      expected_gain_(kFirstGain) {
   visited_.insert(printSchedule(start));
   addPoint(start, 1);
 }
 
+std::vector<Neighbour> Search::legalNeighbours(const v1::Schedule& schedule) const {
+  std::vector<Neighbour> neighbours = neighboursOf(schedule, legality_.extents());
+  std::erase_if(neighbours, [&](const Neighbour& each) {
+    return legality_.hopeless(each.direction) || !legality_.refusal(each.schedule).empty();
+  });
+  return neighbours;
+}
+
+const std::vector<Neighbour>& Search::openOf(size_t point) {
+  Point& at = points_[point];
+  if (!at.expanded) {
+    at.expanded = true;
+    at.open = legalNeighbours(at.schedule);
+  }
+  std::erase_if(at.open,
+                [&](const Neighbour& each) { return visited(each.text) || legality_.hopeless(each.direction); });
+  return at.open;
+}
+
 void Search::addPoint(const v1::Schedule& schedule, double speed) {
-  points_.push_back({schedule, speed, neighboursOf(schedule)});
+  points_.push_back({schedule, speed, featuresOf(schedule)});
   if (speed > points_[best_].speed) best_ = points_.size() - 1;
 }
 
 void Search::suggest(const v1::Schedule& schedule) { suggested_.push_back(schedule); }
 
+size_t Search::drawStart(const std::vector<size_t>& points) {
+  std::vector<double> weights;
+  double sum = 0;
+  for (const size_t point : points) {
+    weights.push_back(std::exp(-kGamma * (speed() - points_[point].speed) / speed()));
+    sum += weights.back();
+  }
+  double left = share(random_) * sum;
+  size_t at = 0;
+  while (at + 1 < points.size() && left >= weights[at]) left -= weights[at++];
+  return points[at];
+}
+
+std::optional<Candidate> Search::take(Candidate candidate, const std::string& text) {
+  if (!visited_.insert(text).second) return std::nullopt;
+  return candidate;
+}
+
 std::optional<Candidate> Search::propose() {
   while (!suggested_.empty()) {
     v1::Schedule next = std::move(suggested_.front());
     suggested_.erase(suggested_.begin());
-    if (visited_.insert(printSchedule(next)).second) return Candidate{std::move(next), {}, 0};
+    const std::string text = printSchedule(next);
+    if (auto taken = take({std::move(next), {}, 0}, text)) return taken;
   }
+  if (expected_gain_ < least_gain_) return std::nullopt;
   while (true) {
     std::vector<size_t> points;
     for (size_t point = 0; point < points_.size(); ++point)
-      if (!points_[point].open.empty()) points.push_back(point);
+      if (!points_[point].expanded || !points_[point].open.empty()) points.push_back(point);
+    if (auto invented = invent()) {
+      const std::string text = printSchedule(invented->schedule);
+      if (auto taken = take(*std::move(invented), text)) return taken;
+    }
     if (points.empty()) return std::nullopt;
-    const auto [point, neighbour] = choose(points);
+    const size_t point = chooseStart(points);
+    if (openOf(point).empty()) continue;
+    const size_t neighbour = chooseNeighbour(point, points_[point].open);
     std::vector<Neighbour>& open = points_[point].open;
     Neighbour next = std::move(open[neighbour]);
     open.erase(open.begin() + static_cast<std::ptrdiff_t>(neighbour));
-    if (visited_.insert(printSchedule(next.schedule)).second)
-      return Candidate{std::move(next.schedule), next.direction, point};
+    if (auto taken = take({std::move(next.schedule), next.direction, point}, next.text)) return taken;
   }
 }
 
+std::vector<Candidate> Search::proposeBatch(int count) {
+  std::vector<Candidate> batch;
+  while (static_cast<int>(batch.size()) < count) {
+    auto next = propose();
+    if (!next) break;
+    batch.push_back(*std::move(next));
+  }
+  return batch;
+}
+
 void Search::observe(const Candidate& candidate, Outcome outcome) {
-  const double from = points_[candidate.start].speed;
-  if (!candidate.direction.kind.empty())
-    learn(candidate.direction, outcome.speed > 0 ? (outcome.speed - from) / from : kRefused);
+  ++trials_;
+  const double from = points_[candidate.start].speed, best = speed();
+  const double reward = outcome.speed > 0 ? (outcome.speed - from) / from : kRefused;
+  if (!candidate.direction.kind.empty()) legality_.note(candidate.direction, outcome.speed > 0);
   if (outcome.speed > 0) addPoint(candidate.schedule, outcome.speed);
+  const double gained = std::max(0.0, outcome.speed / best - 1);
+  expected_gain_ = kForgets * expected_gain_ + (1 - kForgets) * gained;
+  learn(candidate, reward);
+}
+
+const std::vector<std::string>& searchMethods() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Method& method : kMethods) all.emplace_back(method.name);
+    return all;
+  }();
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start,
+                                                   const SearchOptions& options) {
+  for (const Method& each : kMethods)
+    if (method == each.name) return each.make(start, options);
+  return absl::InvalidArgumentError(
+      absl::StrCat("search method '", method, "' is unknown; accepted: ", absl::StrJoin(searchMethods(), ", ")));
 }
 
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start,
                                                    uint64_t seed) {
-  if (method == "walk") return std::make_unique<Walk>(start, seed);
-  if (method == "random") return std::make_unique<RandomSearch>(start, seed);
-  return absl::InvalidArgumentError(absl::StrCat("search method '", method, "' is unknown; accepted: walk, random"));
+  SearchOptions options;
+  options.seed = seed;
+  return makeSearch(method, start, options);
 }
 
 }  // namespace tessera::compiler::search

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/search/features.h"
+#include "compiler/search/legality.h"
 #include "compiler/search/space.h"
 
 namespace tessera::compiler::search {
@@ -17,7 +19,7 @@ namespace tessera::compiler::search {
 /// A tree to try, and where it came from.
 struct Candidate {
   v1::Schedule schedule;
-  Direction direction;  ///< from the point `start`; empty kind: given from outside
+  Direction direction;  ///< from the point `start`; empty kind: given from outside, or several steps away
   size_t start = 0;
 };
 
@@ -25,6 +27,20 @@ struct Candidate {
 /// crashed.
 struct Outcome {
   double speed = 0;
+};
+
+/// A measurement of another search, of this workload or of another one: what the cost model begins with.
+struct Sample {
+  v1::Schedule schedule;
+  double speed = 0;  ///< against that workload's default; 0: it failed
+};
+
+struct SearchOptions {
+  uint64_t seed = 0;
+  Extents extents = {};            ///< of the workload's loops, where they are known
+  int vector_registers = 0;        ///< of the chip; 0: not known
+  std::vector<Sample> known = {};  ///< for "model"
+  double least_gain = 0;           ///< ends when the next trial is expected to gain less, 0.001 = 0.1 %; 0: never
 };
 
 /// The search for one workload's best tree: proposes, hears of the outcome, proposes again. Same seed, same answers,
@@ -36,42 +52,82 @@ class Search {
   /// Tries these before anything else: records of earlier searches, of this workload or of similar ones.
   void suggest(const v1::Schedule& schedule);
 
-  /// The next tree that was not proposed before; none when everything around what works has been.
+  /// The next tree that was not proposed before; none when everything around what works has been, or when no more is
+  /// expected of another trial (SearchOptions.least_gain).
   std::optional<Candidate> propose();
+  /// Up to `count` of them, to be built side by side, before anything is heard of the first.
+  std::vector<Candidate> proposeBatch(int count);
   void observe(const Candidate& candidate, Outcome outcome);
 
   /// The fastest tree seen: the default, unless something beat it.
   const v1::Schedule& best() const { return points_[best_].schedule; }
   double speed() const { return points_[best_].speed; }
+  int trials() const { return trials_; }
+
+  /// By how much the next trial is expected to make the best one faster, 0.01 = 1 %: what recent trials gained, the
+  /// newest counting most. Begins high. Also what to share time between workloads by: times the share of the model's
+  /// time that this one takes.
+  double expectedGain() const { return expected_gain_; }
 
  protected:
-  Search(const v1::Schedule& start, uint64_t seed);
+  Search(const v1::Schedule& start, const SearchOptions& options);
 
   struct Point {
     v1::Schedule schedule;
     double speed = 1;
-    std::vector<Neighbour> open;  ///< neighbours that nobody has tried
+    Features features;
+    bool expanded = false;
+    std::vector<Neighbour> open = {};  ///< neighbours that nobody has tried, once it is expanded
   };
-  /// A point with open neighbours, and which of them.
-  virtual std::pair<size_t, size_t> choose(const std::vector<size_t>& points) = 0;
-  virtual void learn(const Direction&, double) {}
+  /// The point to go on from: one of `points`, which are those that may have open neighbours, at least one.
+  virtual size_t chooseStart(const std::vector<size_t>& points) { return drawStart(points); }
+  /// Which of the open neighbours of `point` to try, at least one.
+  virtual size_t chooseNeighbour(size_t point, const std::vector<Neighbour>& open) = 0;
+  /// A tree beyond the neighbours of points; asked before a start is chosen.
+  virtual std::optional<Candidate> invent() { return std::nullopt; }
+  /// What was gained along the candidate's direction: (E_e - E_p) / E_p; kRefused where nothing ran. The new point,
+  /// where there is one, is the last.
+  virtual void learn(const Candidate& candidate, double reward) {}
+
+  /// Starts as the thesis draws them: E* the best speed, with probability exp(-gamma (E* - E_p) / E*).
+  size_t drawStart(const std::vector<size_t>& points);
+  /// Neighbours that nothing speaks against.
+  std::vector<Neighbour> legalNeighbours(const v1::Schedule& schedule) const;
+  /// Those of a point that nobody has tried; they are found when they are first asked for.
+  const std::vector<Neighbour>& openOf(size_t point);
+  bool visited(const std::string& text) const { return visited_.contains(text); }
+
+  static constexpr double kRefused = -1;
 
   std::vector<Point> points_;
   size_t best_ = 0;
   std::mt19937_64 random_;
+  Legality legality_;
 
  private:
   void addPoint(const v1::Schedule& schedule, double speed);
+  std::optional<Candidate> take(Candidate candidate, const std::string& text);
 
   std::vector<v1::Schedule> suggested_;
   std::set<std::string> visited_;  ///< printed
+  double least_gain_;
+  double expected_gain_;
+  int trials_ = 0;
 };
 
-/// Methods:
-///   walk    starts at a point p with probability exp(-gamma (E* - E_p) / E*), goes where directions of the same type
-///           have gained most on average, now and then anywhere
-///   random  any point, any direction
+/// Names of the methods:
+///   walk          starts drawn by their speed; goes where directions of the same type have gained most on average, now
+///                 and then anywhere
+///   q             the same starts; the direction with the highest Q value of a network that learns while it searches
+///   p             the same starts; every direction of each
+///   random        any point, any direction
+///   evolutionary  offspring of the fastest: one to three steps from one parent, or a step that another one took
+///   model         what a cost model expects most of, learned from SearchOptions.known and from the trials
+const std::vector<std::string>& searchMethods();
+
 /// INVALID_ARGUMENT with those there are for any other name.
+absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start,
+                                                   const SearchOptions& options);
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start, uint64_t seed);
 
 }  // namespace tessera::compiler::search

@@ -50,7 +50,8 @@ TEST(Space, NeighboursDifferFromTheTreeAndFromEachOther) {
     EXPECT_EQ(printSchedule(parsed(text)), text);
     kinds.insert(each.direction.kind);
   }
-  EXPECT_EQ(kinds, (std::set<std::string>{"tile", "block", "order", "bind", "fetch", "stage", "slices", "vectors"}));
+  EXPECT_EQ(kinds, (std::set<std::string>{"tile", "pair", "block", "order", "bind", "fetch", "stage", "slices",
+                                          "variant", "vectors"}));
 }
 
 TEST(Space, ATileTakesItsLoopsBlocksAndPanelsAlong) {
@@ -59,7 +60,7 @@ TEST(Space, ATileTakesItsLoopsBlocksAndPanelsAlong) {
   ASSERT_NE(wider, nullptr);
   EXPECT_EQ(printSchedule(wider->schedule),
             "vectors 256\n"
-            "[i0:Sp(core)/1 i1:Tp/24] pack nest 0 operand 1 vectors i1 x8 tile i1:24\n"
+            "[i0:Sp(core)/1 i1:Tp/24] pack nest 0 operand 1 vectors i1 x8 tile i1:24 points i1\n"
             "[i1:Sp(core)/48 i0:Tp/4 i1:Tp/24] outer-product nest 0 vectors i1 x8 tile i0:4,i1:24,r2:2 points i0,i1 "
             "sums r2 fetch ahead 4\n"
             "  stage panels operand 1 along i1 order i1,r2\n"
@@ -69,7 +70,8 @@ TEST(Space, ATileTakesItsLoopsBlocksAndPanelsAlong) {
   ASSERT_NE(narrow, nullptr);
   // One vector wide: no longer a loop of several points; the block stays a multiple of it.
   const v1::Tile& leaf = narrow->schedule.phases(1);
-  EXPECT_EQ(leaf.kernel().points_size(), 0);
+  ASSERT_EQ(leaf.kernel().points_size(), 1);
+  EXPECT_EQ(leaf.kernel().points(0), "i0");
   EXPECT_EQ(leaf.loops(0).step() % 8, 0);
   EXPECT_EQ(tileAlong(narrow->schedule.phases(0).kernel(), "i1"), 8);
 }

@@ -1,5 +1,6 @@
 #include "compiler/search/space.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -23,12 +24,14 @@ v1::Tile& tileAt(v1::Schedule& schedule, const Position& position) {
 
 class Neighbourhood {
  public:
-  explicit Neighbourhood(const v1::Schedule& schedule) : schedule_(schedule), seen_{printSchedule(schedule)} {}
+  Neighbourhood(const v1::Schedule& schedule, const Extents& extents)
+      : schedule_(schedule), extents_(extents), seen_{printSchedule(schedule)} {}
 
   std::vector<Neighbour> run() {
     for (int phase = 0; phase < schedule_.phases_size(); ++phase)
       visit(schedule_.phases(phase), {phase}, childPath("", phase));
-    halveVectors();
+    if (schedule_.vector_bits() > 128) scaleVectors("/2", schedule_.vector_bits() / 2);
+    scaleVectors("x2", schedule_.vector_bits() * 2);
     return std::move(found_);
   }
 
@@ -37,8 +40,9 @@ class Neighbourhood {
   void add(const Direction& direction, const Position& position,
            const std::function<bool(v1::Schedule&, v1::Tile&)>& move) {
     v1::Schedule changed = schedule_;
-    if (!move(changed, tileAt(changed, position)) || !seen_.insert(printSchedule(changed)).second) return;
-    found_.push_back({direction, std::move(changed)});
+    if (!move(changed, tileAt(changed, position))) return;
+    const auto [text, added] = seen_.insert(printSchedule(changed));
+    if (added) found_.push_back({direction, std::move(changed), *text});
   }
 
   void visit(const v1::Tile& tile, const Position& position, const std::string& path) {
@@ -53,10 +57,14 @@ class Neighbourhood {
     std::set<std::string> dimensions(tile.kernel().reductions().begin(), tile.kernel().reductions().end());
     for (const v1::Loop& loop : tile.loops()) dimensions.insert(loop.dimension());
     for (const v1::Extent& extent : tile.kernel().tile()) dimensions.insert(extent.dimension());
+    // The tile of a transform is one whole block.
+    const bool resizable = variant != words::kTransform;
     for (const std::string& dimension : dimensions) {
-      tiles(tile, dimension, position, path);
+      if (resizable) tiles(tile, dimension, position, path);
       blocks(tile, dimension, position, path);
     }
+    if (resizable) pairs(tile, dimensions, position, path);
+    variants(tile, position, path);
     orders(tile, position, path);
     binding(tile, position, path);
     fetches(tile, position, path);
@@ -68,13 +76,61 @@ class Neighbourhood {
   void tiles(const v1::Tile& tile, const std::string& dimension, const Position& position, const std::string& path) {
     const int64_t old = tileAlong(tile.kernel(), dimension);
     const int64_t unit = dimension == tile.kernel().vector_loop() ? std::max(1, tile.kernel().lanes()) : 1;
-    for (const auto& [change, size] :
-         {std::pair{"x2", old * 2}, {"/2", old / 2}, {"+1", old + unit}, {"-1", old - unit}})
-      add({"tile", path, dimension, change}, position, [&, size = size](v1::Schedule& schedule, v1::Tile& leaf) {
-        if (!setTile(leaf, dimension, size)) return false;
-        setPanels(schedule, leaf, dimension, old, size);
-        return true;
-      });
+    std::vector<std::pair<std::string, int64_t>> changes = {
+        {"x2", old * 2}, {"/2", old / 2}, {"+1", old + unit}, {"-1", old - unit}};
+    if (const int64_t extent = extentOf(tile, dimension); extent > 0) {
+      // Only what divides the loop leaves no remainder (thesis, 4.3.2).
+      for (int64_t size = old + 1; size <= extent && size <= 8 * old; ++size)
+        if (extent % size == 0) {
+          changes.emplace_back("next divisor", size);
+          break;
+        }
+      for (int64_t size = old - 1; size > 1; --size)
+        if (extent % size == 0) {
+          changes.emplace_back("last divisor", size);
+          break;
+        }
+      changes.emplace_back("whole", extent);
+    }
+    for (const auto& [change, size] : changes)
+      add({"tile", path, dimension, change}, position,
+          [&, size = size](v1::Schedule& schedule, v1::Tile& leaf) { return resize(schedule, leaf, dimension, size); });
+  }
+
+  /// 0: not known.
+  int64_t extentOf(const v1::Tile& tile, const std::string& dimension) const {
+    const auto known = extents_.find({tile.kernel().nest(), dimension});
+    return known == extents_.end() ? 0 : known->second;
+  }
+
+  /// The tile along a loop with all that hangs on it; no longer than the loop.
+  bool resize(v1::Schedule& schedule, v1::Tile& leaf, const std::string& dimension, int64_t size) const {
+    const int64_t old = tileAlong(leaf.kernel(), dimension), extent = extentOf(leaf, dimension);
+    const int64_t wanted = extent > 0 ? std::min(size, extent) : size;
+    if (!setTile(leaf, dimension, wanted)) return false;
+    if (extent > 0) dropWholeLoops(leaf, dimension, extent);
+    setPanels(schedule, leaf, dimension, old, wanted);
+    return true;
+  }
+
+  void pairs(const v1::Tile& tile, const std::set<std::string>& dimensions, const Position& position,
+             const std::string& path) {
+    for (const std::string& grows : dimensions)
+      for (const std::string& shrinks : dimensions) {
+        const int64_t more = tileAlong(tile.kernel(), grows) * 2, less = tileAlong(tile.kernel(), shrinks) / 2;
+        if (grows == shrinks || less < 1) continue;
+        add({"pair", path, grows + " " + shrinks, "x2 /2"}, position, [&](v1::Schedule& schedule, v1::Tile& leaf) {
+          return resize(schedule, leaf, grows, more) && resize(schedule, leaf, shrinks, less);
+        });
+      }
+  }
+
+  void variants(const v1::Tile& tile, const Position& position, const std::string& path) {
+    for (const auto& [from, to] :
+         {std::pair{words::kOuterProduct, words::kSliding}, {words::kSliding, words::kOuterProduct}})
+      if (tile.kernel().variant() == from)
+        add({"variant", path, std::string(from), std::string(to)}, position,
+            [to = to](v1::Schedule&, v1::Tile& leaf) { return setVariant(leaf, to); });
   }
 
   void blocks(const v1::Tile& tile, const std::string& dimension, const Position& position, const std::string& path) {
@@ -153,28 +209,35 @@ class Neighbourhood {
             });
   }
 
-  void halveVectors() {
-    if (schedule_.vector_bits() <= 128 || schedule_.phases().empty()) return;
-    add({"vectors", "", "bits", "/2"}, {0}, [](v1::Schedule& schedule, v1::Tile&) {
-      schedule.set_vector_bits(schedule.vector_bits() / 2);
-      std::function<void(v1::Tile&)> halve = [&](v1::Tile& tile) {
-        if (tile.kernel().lanes() > 1) tile.mutable_kernel()->set_lanes(tile.kernel().lanes() / 2);
-        for (v1::Tile& child : *tile.mutable_children()) halve(child);
+  void scaleVectors(const char* change, int bits) {
+    if (schedule_.phases().empty()) return;
+    const int64_t before = schedule_.vector_bits();
+    add({"vectors", "", "bits", change}, {0}, [&](v1::Schedule& schedule, v1::Tile&) {
+      schedule.set_vector_bits(bits);
+      std::function<void(v1::Tile&)> scale = [&](v1::Tile& tile) {
+        if (tile.kernel().lanes() > 1) {
+          tile.mutable_kernel()->set_lanes(static_cast<int32_t>(tile.kernel().lanes() * int64_t{bits} / before));
+          orderPoints(*tile.mutable_kernel());
+        }
+        for (v1::Tile& child : *tile.mutable_children()) scale(child);
         for (v1::Stage& stage : *tile.mutable_stages())
-          for (v1::Tile& copy : *stage.mutable_copies()) halve(copy);
+          for (v1::Tile& copy : *stage.mutable_copies()) scale(copy);
       };
-      for (v1::Tile& phase : *schedule.mutable_phases()) halve(phase);
+      for (v1::Tile& phase : *schedule.mutable_phases()) scale(phase);
       return true;
     });
   }
 
   const v1::Schedule& schedule_;
+  const Extents& extents_;
   std::set<std::string> seen_;
   std::vector<Neighbour> found_;
 };
 
 }  // namespace
 
-std::vector<Neighbour> neighboursOf(const v1::Schedule& schedule) { return Neighbourhood(schedule).run(); }
+std::vector<Neighbour> neighboursOf(const v1::Schedule& schedule, const Extents& extents) {
+  return Neighbourhood(schedule, extents).run();
+}
 
 }  // namespace tessera::compiler::search

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/v1/schedule.pb.h"
@@ -10,13 +13,15 @@ namespace tessera::compiler::search {
 /// One decision changed by one step (thesis, 4.3: neighbours lie along typed directions).
 struct Direction {
   /// tile    iterations in the register tile along `dimension`; its loops, and panels of that width, follow
+  /// pair    the thesis's direction (i, j): the tile grows along the first of two loops and shrinks along the second
   /// block   steps of a loop in blocks around the tiles; made, scaled, or left out
   /// order   two neighbouring loops, points or sums change places
   /// bind    the outermost loop in time becomes spatial, or the innermost spatial one temporal
   /// fetch   what is asked for ahead
   /// stage   a copy to panels is left out
   /// slices  extent of a region's slices
-  /// vectors half as wide vectors everywhere
+  /// vectors half or twice as wide vectors everywhere
+  /// variant another kernel for the nest
   std::string kind;
   std::string path;       ///< of the tile, "0.2.1"
   std::string dimension;  ///< or what else the kind is about
@@ -29,10 +34,15 @@ struct Direction {
 struct Neighbour {
   Direction direction;
   v1::Schedule schedule;
+  std::string text;  ///< the schedule, printed
 };
 
-/// Trees one step from `schedule`, in a fixed order, each different from it. Extents of loops are not known here, so
-/// some cannot be followed.
-std::vector<Neighbour> neighboursOf(const v1::Schedule& schedule);
+/// Extents of loops by nest and name: "i0", "r2".
+using Extents = std::map<std::pair<int, std::string>, int64_t>;
+
+/// Trees one step from `schedule`, in a fixed order, each different from it. Where `extents` says how long a loop is,
+/// tiles grow to all of it, and to its next divisors. Whether a tree can be followed is Legality's to say, as far as
+/// anybody can who does not know the nests.
+std::vector<Neighbour> neighboursOf(const v1::Schedule& schedule, const Extents& extents = {});
 
 }  // namespace tessera::compiler::search

@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/target/text_parser.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -40,7 +41,9 @@ absl::Status invalidTarget(const std::string& message, const std::string& fix) {
 
 }  // namespace
 
-absl::StatusOr<v1::Target> parseTargetText(const std::string& text) {
+absl::StatusOr<v1::Target> parseTargetText(const std::string& text) { return parseTargetText(text, nullptr); }
+
+absl::StatusOr<v1::Target> parseTargetText(const std::string& text, google::protobuf::TextFormat::ParseInfoTree* tree) {
   if (text.size() > kMaxTargetBytes) {
     return invalidTarget(
         absl::StrCat("the target description has ", text.size(), " bytes; at most ", kMaxTargetBytes, " are accepted"),
@@ -52,11 +55,12 @@ absl::StatusOr<v1::Target> parseTargetText(const std::string& text) {
   Complaints complaints;
   parser.RecordErrorsTo(&complaints);
   parser.SetRecursionLimit(kMaxDepth);
+  if (tree) parser.WriteLocationsTo(tree);
   v1::Target target;
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&stream, &target)) {
     return invalidTarget(absl::StrCat("the target description does not parse:\n", complaints.text()),
-                         "correct the lines named, or start from a built-in target: `tessera targets --show NAME`");
+                         "correct the lines named, or start from a built-in target: `tessera target show NAME`");
   }
   return target;
 }
@@ -79,7 +83,7 @@ absl::Status problemStatus(const std::string& target_name, const std::vector<v1:
   }
   failure.set_message(message);
   failure.set_attribute(problems.front().field());
-  failure.set_fix("correct the fields named; `tessera targets validate FILE` checks again");
+  failure.set_fix("correct the fields named; `tessera target check FILE` checks again");
   return failureStatus(failure);
 }
 

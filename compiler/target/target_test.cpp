@@ -27,6 +27,7 @@ TEST(Target, EveryBuiltinIsValidAndFoundByItsName) {
     EXPECT_EQ(findBuiltinTarget(target.name()), &target);
     EXPECT_FALSE(target.summary().empty()) << target.name();
   }
+  EXPECT_EQ(builtinTargets().size(), 22u);
   EXPECT_EQ(findBuiltinTarget("host"), nullptr);
   EXPECT_EQ(findBuiltinTarget("no-such-chip"), nullptr);
 }
@@ -75,6 +76,16 @@ TEST(Target, EveryProblemIsReportedByItsField) {
                           "units[0].ops_per_cycle", "intrinsics[0].operands[1].subscripts[0]"));
 }
 
+// Instructions described in sets change no chip's identity: tuning records stay with their chips.
+TEST(Target, HashesOfChipsAreThoseOfEarlierReleases) {
+  EXPECT_EQ(targetHash(*findBuiltinTarget("cascadelake")),
+            "b5a36e7fee70a8fa61a6abec08d1fe376e9e320d677483f288fd8d489bf0f017");
+  EXPECT_EQ(targetHash(*findBuiltinTarget("haswell")),
+            "55fd9310febba2163d8f5c430df365d71e78d0fd8b5ed349f21491e46c70603e");
+  EXPECT_EQ(targetHash(*findBuiltinTarget("x86-64-v3")),
+            "4e0a33b26d0003879875d1defbfd1b27e242f25ad13c7d294c4d1c58ece3f4b1");
+}
+
 TEST(Target, EmptyDescriptionNamesWhatIsMissing) {
   EXPECT_THAT(fields(v1::Target()), IsSupersetOf({"name", "family", "memory", "units"}));
 }
@@ -92,6 +103,17 @@ TEST(Target, ParseErrorsNameLineAndColumn) {
   EXPECT_EQ(failureOf(status).reason(), v1::Failure::INVALID_TARGET);
   EXPECT_THAT(std::string(status.message()), HasSubstr("line 2:"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("famlily"));
+}
+
+// A megabyte of faults, each of which lists what is accepted, would be a gigabyte of complaints.
+TEST(Target, OnlyTheFirstHundredProblemsAreKept) {
+  v1::Target target = *findBuiltinTarget("skylake-avx512");
+  for (int i = 0; i < 100; ++i) target.add_instruction_sets("none");
+  EXPECT_EQ(validateTarget(target).size(), 100U);
+  for (int i = 0; i < 100; ++i) target.add_instruction_sets("none");
+  const std::vector<v1::TargetProblem> problems = validateTarget(target);
+  ASSERT_EQ(problems.size(), 101U);
+  EXPECT_THAT(problems.back().message(), HasSubstr("not listed"));
 }
 
 TEST(Target, OversizedTextIsRefusedBeforeParsing) {

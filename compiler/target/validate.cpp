@@ -1,20 +1,19 @@
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/target/instruction_sets.h"
+#include "compiler/target/problems.h"
 #include "compiler/target/target.h"
+#include "compiler/target/validate_intrinsic.h"
 
 namespace tessera::compiler {
 namespace {
 
-constexpr int kMaxNameLength = 63;
-constexpr int kMaxEntries = 256;  // of any repeated field
 constexpr int64_t kMaxCapacityBytes = int64_t{1} << 50;
-constexpr int64_t kMaxExtent = int64_t{1} << 24;
 
 /// What a family asks of a description.
 struct FamilyRules {
@@ -28,9 +27,7 @@ constexpr FamilyRules kFamilies[] = {
     {v1::Target::HLS, nullptr, false},
 };
 
-bool isPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
-
-class Validator {
+class Validator : Problems {
  public:
   explicit Validator(const v1::Target& target) : target_(target) {}
 
@@ -48,53 +45,11 @@ class Validator {
     memory();
     units();
     intrinsics();
-    return std::move(problems_);
+    instructionSets();
+    return take();
   }
 
  private:
-  void add(std::string field, std::string message) {
-    v1::TargetProblem& problem = problems_.emplace_back();
-    problem.set_field(std::move(field));
-    problem.set_message(std::move(message));
-  }
-
-  template <typename Predicate>
-  void checkName(const std::string& field, const std::string& name, const char* accepted, Predicate legal) {
-    if (name.empty()) return add(field, "is empty");
-    if (name.size() > kMaxNameLength) {
-      return add(field, absl::StrCat("has ", name.size(), " characters; at most ", kMaxNameLength, " are accepted"));
-    }
-    if (!std::all_of(name.begin(), name.end(), legal) || !absl::ascii_isalnum(name[0])) {
-      add(field, absl::StrCat("'", absl::CHexEscape(name), "' is not accepted: use ", accepted));
-    }
-  }
-
-  /// Names that end up in LLVM's options: a stray ',' or ' ' there would change their meaning.
-  void checkToken(const std::string& field, const std::string& name) {
-    checkName(field, name, "letters, digits, '-', '.' and '_'",
-              [](char c) { return absl::ascii_isalnum(c) || absl::StrContains("-._", c); });
-  }
-
-  void checkRange(const std::string& field, int64_t value, int64_t low, int64_t high) {
-    if (value < low || value > high) {
-      add(field, absl::StrCat("is ", value, "; accepted: ", low, " to ", high));
-    }
-  }
-  void checkPositive(const std::string& field, double value) {
-    if (!std::isfinite(value) || value <= 0) add(field, absl::StrCat("is ", value, "; it must be above 0"));
-  }
-  void checkNonNegative(const std::string& field, double value) {
-    if (!std::isfinite(value) || value < 0) add(field, absl::StrCat("is ", value, "; it must be 0 (unknown) or above"));
-  }
-  void checkPowerOfTwo(const std::string& field, int64_t value) {
-    if (!isPowerOfTwo(value)) add(field, absl::StrCat("is ", value, "; it must be a power of two"));
-  }
-  bool checkCount(const std::string& field, int count) {
-    if (count <= kMaxEntries) return true;
-    add(field, absl::StrCat("has ", count, " entries; at most ", kMaxEntries, " are accepted"));
-    return false;
-  }
-
   void code(const FamilyRules& rules) {
     const v1::CodeForm& code = target_.code();
     if (!rules.triple_prefix) return;
@@ -134,12 +89,14 @@ class Validator {
       // The outermost level may be as large as the machine has it.
       const bool outermost = i + 1 == target_.memory_size();
       checkRange(at + "capacity_bytes", level.capacity_bytes(), outermost ? 0 : 1, kMaxCapacityBytes);
-      if (level.capacity_bytes() > 0 && level.capacity_bytes() <= inner) {
+      if (level.beside_inner() && i == 0) add(at + "beside_inner", "is set, but no level is before it");
+      if (!level.beside_inner() && level.capacity_bytes() > 0 && level.capacity_bytes() <= inner) {
         add(at + "capacity_bytes", absl::StrCat("is ", level.capacity_bytes(), ", no more than the inner level's ",
                                                 inner, "; levels are listed innermost first"));
       }
       inner = std::max(inner, level.capacity_bytes());
       checkPositive(at + "bandwidth_bytes_per_cycle", level.bandwidth_bytes_per_cycle());
+      checkNonNegative(at + "write_bandwidth_bytes_per_cycle", level.write_bandwidth_bytes_per_cycle());
       if (level.line_bytes() != 0) checkPowerOfTwo(at + "line_bytes", level.line_bytes());
       if (level.alignment_bytes() != 0) checkPowerOfTwo(at + "alignment_bytes", level.alignment_bytes());
       checkRange(at + "associativity", level.associativity(), 0, 1024);
@@ -165,44 +122,55 @@ class Validator {
 
   void intrinsics() {
     if (!checkCount("intrinsics", target_.intrinsics_size())) return;
+    std::set<std::string> known;
     for (int i = 0; i < target_.intrinsics_size(); ++i) {
-      intrinsic(absl::StrCat("intrinsics[", i, "]."), target_.intrinsics(i));
+      const v1::Intrinsic& intrinsic = target_.intrinsics(i);
+      const std::string at = absl::StrCat("intrinsics[", i, "].");
+      if (!known.insert(intrinsic.name()).second) {
+        add(at + "name", absl::StrCat("'", absl::CHexEscape(intrinsic.name()), "' is the name of an earlier one too"));
+      }
+      const v1::Intrinsic* described = describedIn(intrinsic.name());
+      if (described) validateOverride(at, intrinsic, *described, *this);
+      validateIntrinsic(at, described ? completed(*described, intrinsic) : intrinsic, memories(), *this);
     }
   }
 
-  void intrinsic(const std::string& at, const v1::Intrinsic& intrinsic) {
-    checkToken(at + "name", intrinsic.name());
-    if (intrinsic.emit().empty()) add(at + "emit", "is empty; name an LLVM intrinsic or an MLIR operation");
-    checkRange(at + "latency_cycles", intrinsic.latency_cycles(), 0, 1 << 20);
-    if (!checkCount(at + "iterations", intrinsic.iterations_size())) return;
-    if (!checkCount(at + "operands", intrinsic.operands_size())) return;
-    std::set<std::string> iterations;
-    for (int i = 0; i < intrinsic.iterations_size(); ++i) {
-      const std::string here = absl::StrCat(at, "iterations[", i, "].");
-      checkToken(here + "name", intrinsic.iterations(i).name());
-      checkRange(here + "extent", intrinsic.iterations(i).extent(), 1, kMaxExtent);
-      if (!iterations.insert(intrinsic.iterations(i).name()).second) add(here + "name", "is used twice");
-    }
-    if (intrinsic.operands_size() < 2) add(at + "operands", "needs a destination and at least one source");
-    for (int i = 0; i < intrinsic.operands_size(); ++i) {
-      const v1::Intrinsic::Operand& operand = intrinsic.operands(i);
-      const std::string here = absl::StrCat(at, "operands[", i, "].");
-      checkToken(here + "name", operand.name());
-      if (!v1::DataType_IsValid(operand.dtype()) || operand.dtype() == v1::DATA_TYPE_UNSPECIFIED) {
-        add(here + "dtype", "is not a known element type");
+  // What the named sets put where must be there.
+  void instructionSets() {
+    if (!checkCount("instruction_sets", target_.instruction_sets_size())) return;
+    for (int i = 0; i < target_.instruction_sets_size(); ++i) {
+      const std::string at = absl::StrCat("instruction_sets[", i, "]");
+      const v1::InstructionSet* set = findInstructionSet(target_.instruction_sets(i));
+      if (!set) {
+        add(at, absl::StrCat("'", absl::CHexEscape(target_.instruction_sets(i)),
+                             "' is none; accepted: ", instructionSetNames()));
+        continue;
       }
-      if (!checkCount(here + "subscripts", operand.subscripts_size())) continue;
-      for (int s = 0; s < operand.subscripts_size(); ++s) {
-        if (!iterations.contains(operand.subscripts(s))) {
-          add(absl::StrCat(here, "subscripts[", s, "]"),
-              absl::StrCat("'", absl::CHexEscape(operand.subscripts(s)), "' is no iteration of this intrinsic"));
+      for (const v1::Intrinsic& intrinsic : set->intrinsics()) {
+        for (const std::string& name : memoriesOf(intrinsic)) {
+          if (memories().contains(name)) continue;
+          add(at, absl::StrCat("'", set->name(), "' has operands in '", name, "', which is no memory of this target"));
         }
       }
     }
   }
 
+  const v1::Intrinsic* describedIn(const std::string& name) const {
+    for (const v1::InstructionSet* set : instructionSetsOf(target_)) {
+      for (const v1::Intrinsic& intrinsic : set->intrinsics()) {
+        if (intrinsic.name() == name) return &intrinsic;
+      }
+    }
+    return nullptr;
+  }
+
+  std::set<std::string> memories() const {
+    std::set<std::string> names = {kRegisters, kAnyMemory};
+    for (const v1::MemoryLevel& level : target_.memory()) names.insert(level.name());
+    return names;
+  }
+
   const v1::Target& target_;
-  std::vector<v1::TargetProblem> problems_;
 };
 
 }  // namespace

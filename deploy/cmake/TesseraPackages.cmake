@@ -12,8 +12,14 @@ find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
 find_package(LLD REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/lld)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
-# The CLI reads npz files and artifacts with libzip; its CMake file wants tools we do not need.
+# The CLI and the web gateway read npz files and artifacts with libzip; its CMake file wants tools we do not need.
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
+# The searches' network and cost model.
+pkg_check_modules(EIGEN3 REQUIRED eigen3)
+find_path(XGBOOST_INCLUDE_DIR xgboost/c_api.h REQUIRED)
+find_library(XGBOOST_LIBRARY xgboost REQUIRED)
+# HTTP/1.1 for the web page; compiled with what Debian built it with, or its types would differ.
+pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 find_path(ONNX_PROTO_DIR onnx/onnx.proto PATHS /usr/include REQUIRED)
 

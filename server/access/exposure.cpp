@@ -21,14 +21,17 @@ bool isLoopback(const std::string& address) {
 }
 
 bool letsStrangersIn(const Exposure& exposure) {
-  return exposure.insecure || std::all_of(exposure.listen.begin(), exposure.listen.end(), isLoopback);
+  const auto local = [](const std::vector<std::string>& addresses) {
+    return std::all_of(addresses.begin(), addresses.end(), isLoopback);
+  };
+  return exposure.insecure || (local(exposure.listen) && local(exposure.web_listen));
 }
 
 absl::Status checkExposure(const Exposure& exposure) {
   if (exposure.tls || exposure.insecure) {
     return absl::OkStatus();
   }
-  for (const auto* addresses : {&exposure.listen, &exposure.worker_listen}) {
+  for (const auto* addresses : {&exposure.listen, &exposure.worker_listen, &exposure.web_listen}) {
     for (const std::string& address : *addresses) {
       if (!isLoopback(address)) {
         return absl::FailedPreconditionError(absl::StrCat(

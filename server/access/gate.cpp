@@ -17,8 +17,18 @@ constexpr char kBearer[] = "bearer ";
 /// What `tessera admin certificates` writes into a certificate: "tessera://client/ada".
 constexpr char kUriScheme[] = "tessera://";
 
+std::string metadataOf(const grpc::CallbackServerContext& context, const char* name) {
+  const auto found = context.client_metadata().find(name);
+  return found == context.client_metadata().end() ? std::string()
+                                                  : std::string(found->second.data(), found->second.size());
+}
+
 /// The machine a call comes from, "ipv4:10.0.0.7" or "unix:": the port is another one with every connection.
-std::string machineOf(const grpc::CallbackServerContext& context) {
+std::string machineOf(const grpc::CallbackServerContext& context, bool behind_web) {
+  if (behind_web) {
+    const std::string address = metadataOf(context, kWebAddress);
+    return absl::StrCat(absl::StrContains(address, ":") ? "ipv6:" : "ipv4:", address);
+  }
   const std::string peer = context.peer();
   return peer.rfind("unix:", 0) == 0 ? "unix:" : peer.substr(0, peer.rfind(':'));
 }
@@ -32,19 +42,29 @@ std::optional<std::string> bearerOf(const grpc::CallbackServerContext& context) 
   return absl::StartsWithIgnoreCase(value, kBearer) ? std::string(value.substr(sizeof(kBearer) - 1)) : std::string();
 }
 
+/// Whom the URI in a certificate names.
+std::optional<Caller> namedBy(absl::string_view uri) {
+  const size_t slash = absl::ConsumePrefix(&uri, kUriScheme) ? uri.find('/') : absl::string_view::npos;
+  v1::Role role = v1::ROLE_UNSPECIFIED;
+  if (slash != absl::string_view::npos && v1::Role_Parse(absl::AsciiStrToUpper(uri.substr(0, slash)), &role) &&
+      slash + 1 < uri.size()) {
+    return Caller{std::string(uri.substr(slash + 1)), role, false};
+  }
+  return std::nullopt;
+}
+
 /// The identity in the client's certificate, where it showed one that the listener's authority signed.
-std::optional<Caller> certified(const grpc::CallbackServerContext& context) {
+std::optional<Caller> certified(const grpc::CallbackServerContext& context, bool behind_web) {
+  if (behind_web) {
+    return namedBy(metadataOf(context, kWebCertificate));
+  }
   const auto authenticated = context.auth_context();
   if (authenticated == nullptr || !authenticated->IsPeerAuthenticated()) {
     return std::nullopt;
   }
   for (const grpc::string_ref& property : authenticated->FindPropertyValues("peer_uri")) {
-    absl::string_view uri(property.data(), property.size());
-    const size_t slash = absl::ConsumePrefix(&uri, kUriScheme) ? uri.find('/') : absl::string_view::npos;
-    v1::Role role = v1::ROLE_UNSPECIFIED;
-    if (slash != absl::string_view::npos && v1::Role_Parse(absl::AsciiStrToUpper(uri.substr(0, slash)), &role) &&
-        slash + 1 < uri.size()) {
-      return Caller{std::string(uri.substr(slash + 1)), role, false};
+    if (auto caller = namedBy(absl::string_view(property.data(), property.size()))) {
+      return caller;
     }
   }
   return std::nullopt;
@@ -57,7 +77,7 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
   if (const auto secret = bearerOf(context)) {
     return tokens_.find(*secret);
   }
-  if (auto caller = certified(context)) {
+  if (auto caller = certified(context, policy_.behind_web)) {
     return *std::move(caller);
   }
   if (policy_.strangers == v1::ROLE_UNSPECIFIED) {
@@ -65,7 +85,7 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
         "this service wants to know who calls: send a token (`tessera --token-file`, TESSERA_TOKEN) that "
         "`tessera admin token create` made, or a certificate");
   }
-  return Caller{machineOf(context), policy_.strangers, true};
+  return Caller{machineOf(context, policy_.behind_web), policy_.strangers, true};
 }
 
 absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& context, Right right, size_t bytes) {

@@ -16,6 +16,10 @@
 
 namespace tessera::server {
 
+/// Metadata of calls that the web gateway makes for others, and which nobody else can make: see `behind_web`.
+inline constexpr char kWebAddress[] = "tessera-web-address";          ///< of the caller's machine, "10.0.0.7"
+inline constexpr char kWebCertificate[] = "tessera-web-certificate";  ///< the URI in its certificate, verified
+
 /// What a listener lets in.
 struct GatePolicy {
   /// The role of those who show no credential; ROLE_UNSPECIFIED: they are refused.
@@ -24,6 +28,8 @@ struct GatePolicy {
   int max_calls_of_one = 1024;  ///< ... and of one caller (a credential, or a machine)
   /// What requests may hold while they wait for their answer, all together: the store may be slow and senders many.
   int64_t max_held_bytes = int64_t{256} << 20;
+  /// Calls come over a channel within this process, from the web gateway alone, which says whom it speaks for.
+  bool behind_web = false;
 };
 
 /// Every call passes here first: who is it, may they, is there room. Thread-safe.

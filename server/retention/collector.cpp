@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -11,6 +12,7 @@
 #include "compiler/target/target.h"
 #include "server/retention/marks.h"
 #include "server/scheduler/jobs.h"
+#include "server/scheduler/trial_records.h"
 #include "server/scheduler/uses.h"
 #include "server/status_macros.h"
 
@@ -23,6 +25,7 @@ using storage::Stored;
 constexpr size_t kBatch = 64;       // deletions that share a transaction: the writer has others to serve
 constexpr size_t kBlobBatch = 8;    // each syncs a folder while the writer waits
 constexpr int kMaxProblems = 1000;  // of a verification
+constexpr int kFastestKept = 4;     // records of a workload, chip and number of threads, whatever their age
 constexpr int64_t kSecondUs = 1'000'000;
 
 /// What is older than this goes; nothing where the policy keeps for ever.
@@ -135,8 +138,24 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
   if (keep_us == 0) {
     return absl::OkStatus();
   }
+  // What was learned stays: the fastest of each group, which searches begin with, and what was confirmed, which
+  // compilations take before all others.
+  std::set<std::string> fastest;
+  storage::BestQuery query;
+  query.top = kFastestKept;
+  query.page_size = 1000;
+  do {
+    TESSERA_ASSIGN(const storage::Page<storage::BestGroup> page, reader.bestRecords(query));
+    for (const storage::BestGroup& group : page.items) {
+      for (const v1::TuningRecord& record : group.records) {
+        fastest.insert(record.id());
+      }
+    }
+    query.page_token = page.next_page_token;
+  } while (!query.page_token.empty());
   return reader.forEach(Kind::kRecord, [&](const Stored& stored) {
-    if (stored.time_us < before) {
+    const auto& record = static_cast<const v1::TuningRecord&>(*stored.message);
+    if (stored.time_us < before && !fastest.contains(stored.id) && record.mode() != kConfirmedMode) {
       victims.push_back({Kind::kRecord, stored.id});
     }
     return absl::OkStatus();

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
+#include "server/status_macros.h"
 #include "server/testing/scheduler_bench.h"
 
 namespace tessera::server {
@@ -200,6 +202,37 @@ TEST_F(Collection, FilesWithoutARowGoWhenTheyAreOld) {
   }
   EXPECT_EQ(collect(keeping(kHour)).blobs(), 1);
   EXPECT_FALSE(bench_.blobs->contains(orphan->sha256()));
+}
+
+TEST_F(Collection, TheFastestRecordsOfEachGroupStay) {
+  ASSERT_TRUE(bench_.store
+                  ->transact([&](storage::Transaction& tx) -> absl::Status {
+                    v1::TuningRecord record;
+                    record.set_target_name("chip");
+                    record.set_create_time_us(bench_.clock.nowMicros());
+                    for (int i = 0; i < 12; ++i) {
+                      record.set_id(std::to_string(i));
+                      record.set_workload_hash(i < 10 ? "often" : "seldom");
+                      record.set_median_ms(20 - i);
+                      record.set_outcome(i == 9 ? v1::TuningRecord::WRONG_RESULT : v1::TuningRecord::PASSED);
+                      TESSERA_TRY(tx.putRecord(record));
+                    }
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  bench_.clock.advance(2 * kDay);
+  EXPECT_EQ(collect(keeping(kDay), true).records(), 6) << "of the first workload all but four";
+  EXPECT_EQ(collect(keeping(kDay)).records(), 6);
+  std::set<std::string> kept;
+  ASSERT_TRUE(bench_.store
+                  ->read([&](storage::Reader& reader) {
+                    return reader.forEach(Kind::kRecord, [&](const storage::Stored& stored) {
+                      kept.insert(stored.id);
+                      return absl::OkStatus();
+                    });
+                  })
+                  .ok());
+  EXPECT_EQ(kept, (std::set<std::string>{"5", "6", "7", "8", "10", "11"}));
 }
 
 TEST_F(Collection, DeletesAtTheOperatorsWord) {

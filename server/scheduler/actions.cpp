@@ -5,6 +5,7 @@
 
 #include "google/protobuf/util/message_differencer.h"
 #include "server/scheduler/jobs.h"
+#include "server/scheduler/searches.h"
 #include "server/scheduler/tasks.h"
 #include "server/status_macros.h"
 
@@ -17,7 +18,11 @@ void copyProgress(const v1::Action& action, v1::Job& job) {
 }
 
 /// Cancels what is still to do or running for this action alone. The action's own end is stored already.
-absl::Status releaseTasks(Step& step, const std::string& action_id) {
+absl::Status releaseTasks(Step& step, const v1::Action& action) {
+  const std::string& action_id = action.id();
+  for (const std::string& search : action.tune().searches()) {
+    TESSERA_TRY(leaveSearch(step, search, action_id));
+  }
   TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.tasksOfAction(action_id));
   for (v1::Task& task : tasks) {
     if (task.state() != v1::Task::READY && task.state() != v1::Task::LEASED) {
@@ -109,7 +114,7 @@ absl::Status failAction(Step& step, v1::Action& action, const v1::Failure& failu
     copyProgress(action, job);
     return changeState(step, job, v1::Job::FAILED, &failure);
   }));
-  return releaseTasks(step, action.id());
+  return releaseTasks(step, action);
 }
 
 absl::Status failJobs(Step& step, v1::Action& action, const v1::Failure& failure,
@@ -138,7 +143,7 @@ absl::Status cancelActionIfUnwanted(Step& step, const std::string& action_id) {
   action.set_state(v1::Job::CANCELLED);
   action.set_end_time_us(step.now_us);
   TESSERA_TRY(step.tx.putAction(action));
-  return releaseTasks(step, action_id);
+  return releaseTasks(step, action);
 }
 
 }  // namespace tessera::server

@@ -10,6 +10,7 @@
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
 #include "server/status_macros.h"
 
@@ -88,6 +89,9 @@ absl::Status requireInputs(storage::Reader& reader, storage::BlobStore& blobs, c
   if (request.has_analyze()) {
     return requireModel(reader, blobs, request.analyze().compile());
   }
+  if (request.has_tune()) {
+    return requireModel(reader, blobs, request.tune().compile());
+  }
   return request.has_execute() ? requireArtifact(reader, blobs, request.execute(), "execute").status()
                                : requireArtifact(reader, blobs, request.profile(), "profile").status();
 }
@@ -117,6 +121,8 @@ v1::Job newJob(const Admission& admission, int64_t now_us, const Rules& rules) {
     *job.mutable_execute() = request.execute();
   } else if (request.has_analyze()) {
     *job.mutable_analyze() = request.analyze();
+  } else if (request.has_tune()) {
+    *job.mutable_tune() = request.tune();
   } else {
     *job.mutable_profile() = request.profile();
   }
@@ -260,11 +266,18 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
     *action.mutable_target() = admission.target;
     action.mutable_components()->Assign(admission.key.components.begin(), admission.key.components.end());
   }
+  if (job.has_tune()) {
+    *action.mutable_compile() = job.tune().compile();
+    *action.mutable_target() = admission.target;
+  }
   TESSERA_TRY(step.tx.putAction(action));
   TESSERA_TRY(insertJob(step, admission, job, action.id()));
   v1::TaskSpec spec;
   if (job.has_compile()) {
     return beginCompile(step, action);
+  }
+  if (job.has_tune()) {
+    return beginTuning(step, std::move(action), job);
   }
   if (job.has_analyze()) {
     return beginAnalysis(step, action, job.analyze(), admission.target);

@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/schedule/pins.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
+#include "server/scheduler/knowledge.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
 #include "server/status_macros.h"
 #include "storage/digest.h"
@@ -113,6 +116,48 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
   return absl::OkStatus();
 }
 
+/// Puts what the records say about the plan's workloads into the action: trees are suggestions to a plan of its own.
+/// Whether the action goes on with this plan; else it has begun another, or was answered by an artifact that was made
+/// of the same request and the same records.
+absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::PlanTaskResult& plan) {
+  v1::CompileSpec& compile = *action.mutable_compile();
+  TESSERA_ASSIGN(const v1::Pins pins, knownTrees(step.tx, compile.options().knowledge(), action.target(), plan));
+  action.set_knows(true);
+  compile.mutable_options()->clear_knowledge();
+  if (!pins.workloads().empty()) {
+    TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
+    TESSERA_TRY(step.tx.putBlob(text));
+    TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
+    *compile.mutable_pins() = text;
+    compile.set_pin_use(v1::SUGGESTIONS);
+  }
+  if (!action.skip_cache()) {
+    const std::string key = actionKey(compile, action.target(), step.rules.compiler_version).key;
+    auto artifact = step.tx.artifactByKey(key);
+    if (artifact.ok()) {
+      TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, artifact->id(), step.now_us));
+      TESSERA_ASSIGN(const bool whole, claimBlob(step, artifact->blob().sha256()));
+      if (whole) {
+        action.mutable_result()->set_artifact_id(artifact->id());
+        *action.mutable_result()->mutable_artifact() = artifact->blob();
+        action.mutable_result()->set_workloads(plan.units_size());
+        action.mutable_result()->set_workloads_reused(plan.units_size());
+        TESSERA_TRY(
+            succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); }));
+        return false;
+      }
+    } else if (!absl::IsNotFound(artifact.status())) {
+      return artifact.status();
+    }
+  }
+  if (pins.workloads().empty()) {
+    return true;
+  }
+  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_TRY(beginCompile(step, action));
+  return false;
+}
+
 }  // namespace
 
 v1::Digest fileDigest(const v1::TaskResult& result, const std::string& name) {
@@ -129,6 +174,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
       {v1::PLAN, v1::TaskResult::kPlan},         {v1::BUILD, v1::TaskResult::kBuild},
       {v1::ASSEMBLE, v1::TaskResult::kAssemble}, {v1::EXECUTE, v1::TaskResult::kExecute},
       {v1::PROFILE, v1::TaskResult::kProfile},   {v1::ANALYZE, v1::TaskResult::kAnalyze},
+      {v1::SEARCH, v1::TaskResult::kSearch},     {v1::MEASURE, v1::TaskResult::kMeasure},
   };
   const auto payload = kPayloads.find(kind);
   if (payload == kPayloads.end() || payload->second != result.payload_case()) {
@@ -153,6 +199,10 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
     names.push_back(result.build().object_file());
   } else if (kind == v1::ASSEMBLE) {
     names.push_back(result.assemble().artifact_file());
+  } else if (kind == v1::SEARCH) {
+    for (const auto& proposal : result.search().proposals()) {
+      names.push_back(proposal.unit_file());
+    }
   } else if (kind == v1::ANALYZE) {
     names.push_back(result.analyze().report_file());
   }
@@ -191,6 +241,12 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
 
 absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
   const v1::PlanTaskResult& plan = task.result().plan();
+  if (wantsKnowledge(action.compile())) {
+    TESSERA_ASSIGN(const bool goes_on, takeKnowledge(step, action, plan));
+    if (!goes_on) {
+      return absl::OkStatus();
+    }
+  }
   // One process does both; its CPU time is filed under "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());
   notePhase(action, "import", plan.import_ms(), 0, 1);
@@ -206,6 +262,7 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     build.set_build_key(buildKey(digest.sha256(), step.rules.compiler_version));
     build.set_workload_hash(unit.workload_hash());
     build.set_summary(unit.summary());
+    *build.mutable_unit() = digest;
     if (units.emplace(build.build_key(), digest).second) {
       TESSERA_TRY(requestObject(step, action, std::move(build), digest));
     }
@@ -233,12 +290,16 @@ absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task) {
 absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task) {
   const v1::AssembleTaskResult& assembled = task.result().assemble();
   const v1::Digest blob = fileDigest(task.result(), assembled.artifact_file());
+  const bool tunes = action.has_tune();
   v1::Artifact artifact;
   artifact.set_id(blob.sha256());
   *artifact.mutable_blob() = blob;
   *artifact.mutable_manifest() = assembled.manifest();
   artifact.set_job_id(action.job_id());
-  artifact.set_action_key(action.key());
+  artifact.set_action_key(tunes ? tunedKey(action)
+                          : action.knows()
+                              ? actionKey(action.compile(), action.target(), step.rules.compiler_version).key
+                              : action.key());
   artifact.set_create_time_us(step.now_us);
   TESSERA_TRY(step.tx.putArtifact(artifact));
   TESSERA_TRY(step.tx.touch(storage::Kind::kArtifact, artifact.id(), step.now_us));
@@ -249,6 +310,9 @@ absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task) 
   result->set_workloads_reused(action.builds_reused());
   notePhase(action, "assemble", millis(task.end_time_us() - task.first_start_us()), task.cpu_ms(), 1);
   *action.mutable_progress() = progressOf("assemble", 1, 1);
+  if (tunes) {
+    return tuneAssembled(step, action);
+  }
   return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
 }
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "server/scheduler/actions.h"
+#include "server/scheduler/cores.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/workers.h"
@@ -38,18 +39,26 @@ std::vector<v1::TaskKind> kindsOf(const v1::Worker& worker) {
 }
 
 /// The next task for this worker. An error of a look at the other workers ends the search as "none".
-storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, const Rules& rules, int64_t now_us) {
-  const auto accept = [&reader, &worker](const v1::Task& task) {
+storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, HostCores& cores, const Rules& rules,
+                             int64_t now_us) {
+  const auto accept = [&reader, &worker, &cores](const v1::Task& task) {
     const absl::StatusOr<bool> good = suits(reader, worker, task);
-    return good.ok() && *good;
+    if (!good.ok() || !*good) {
+      return false;
+    }
+    const auto placed = cores.place(task);
+    return placed.ok() && placed->has_value();
   };
   return {kindsOf(worker), accept, now_us, rules.ageing_us};
 }
 
 /// What a job shows while the first attempt of a phase runs. Building is told by the objects finished.
 absl::Status noteStart(Step& step, v1::Action& action, v1::TaskKind kind) {
+  if (action.has_search()) {
+    return absl::OkStatus();
+  }
   TESSERA_TRY(startAction(step, action));
-  if (kind == v1::BUILD || kind == v1::ASSEMBLE) {
+  if (kind == v1::BUILD || kind == v1::ASSEMBLE || kind == v1::MEASURE) {
     return absl::OkStatus();
   }
   v1::Progress progress;
@@ -59,7 +68,16 @@ absl::Status noteStart(Step& step, v1::Action& action, v1::TaskKind kind) {
 }
 
 /// Leases `task` to `worker`; both are stored, and the jobs behind the task learn of it.
-absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, v1::Lease& lease) {
+absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cores, v1::Lease& lease) {
+  TESSERA_ASSIGN(const std::optional<CoreGrant> placed, cores.place(task));
+  if (!placed) {
+    return absl::InternalError(absl::StrCat("task ", task.id(), " was chosen for a host that has no cores for it"));
+  }
+  task.set_cores(placed->use);
+  task.set_first_core(placed->first);
+  task.set_host(hostOf(worker));
+  lease.set_cores(placed->use);
+  lease.set_first_core(placed->first);
   task.set_state(v1::Task::LEASED);
   task.set_fencing_token(task.fencing_token() + 1);
   task.set_attempt(task.attempt() + 1);
@@ -107,7 +125,8 @@ v1::HeartbeatResponse::Verdict verdictFor(const absl::StatusOr<v1::Task>& task, 
 
 /// Progress within a BUILD is not the job's: the job counts finished objects.
 bool carriesProgress(const v1::Task& task, const v1::HeartbeatRequest& request) {
-  return request.has_progress() && task.spec().kind() != v1::BUILD;
+  const v1::TaskKind kind = task.spec().kind();
+  return request.has_progress() && kind != v1::BUILD && kind != v1::SEARCH && kind != v1::MEASURE;
 }
 
 bool beginsToRun(const v1::Task& task, const v1::HeartbeatRequest& request) {
@@ -180,6 +199,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     worker.set_compiler_version(request.compiler_version());
     *worker.mutable_kinds() = request.kinds();
     worker.set_slots(std::max(1, request.slots()));
+    worker.set_measuring_cores(request.measuring_cores());
     worker.set_pid(request.pid());
     worker.set_last_seen_us(step.now_us);
     // Somebody may have mended it: one task will tell.
@@ -194,6 +214,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     v1::Worker worker;
     *worker.mutable_kinds() = request.kinds();
     *worker.mutable_host() = request.host();
+    worker.set_measuring_cores(request.measuring_cores());
     const std::lock_guard lock(sweeping_);
     std::erase_if(stranded_, [&](const auto& entry) { return canRun(worker, entry.second.task); });
   }
@@ -216,11 +237,12 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     worker.set_state(stateOf(worker, now_us));
     const bool draining = worker.state() == v1::Worker::DRAINING || draining_;
     response.set_draining(draining);
+    HostCores cores(reader, worker, now_us);
     const bool row_is_old = now_us - known.last_seen_us() > rules_.lease_us / 3;
     const bool news = worker.state() != known.state() || worker.trouble() != known.trouble();
     worth_a_try = row_is_old || news ||
                   (!draining && mayLease(worker, rules_, now_us) &&
-                   reader.nextReadyTask(tasksFor(reader, worker, rules_, now_us)).ok());
+                   reader.nextReadyTask(tasksFor(reader, worker, cores, rules_, now_us)).ok());
     return absl::OkStatus();
   }));
   if (!worth_a_try) {
@@ -234,9 +256,10 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     worker.set_state(stateOf(worker, step.now_us));
     response.set_draining(worker.state() == v1::Worker::DRAINING || draining_);
     if (!response.draining() && mayLease(worker, rules_, step.now_us)) {
-      auto task = step.tx.nextReadyTask(tasksFor(step.tx, worker, rules_, step.now_us));
+      HostCores cores(step.tx, worker, step.now_us);
+      auto task = step.tx.nextReadyTask(tasksFor(step.tx, worker, cores, rules_, step.now_us));
       if (task.ok()) {
-        TESSERA_TRY(grant(step, *std::move(task), worker, *response.mutable_lease()));
+        TESSERA_TRY(grant(step, *std::move(task), worker, cores, *response.mutable_lease()));
       } else if (!absl::IsNotFound(task.status())) {
         return task.status();
       }

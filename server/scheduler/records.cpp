@@ -1,5 +1,9 @@
 #include "server/scheduler/records.h"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
 #include "server/status_macros.h"
@@ -17,6 +21,20 @@ std::string targetHashOf(storage::Reader& reader, const v1::Artifact& artifact) 
   return action.ok() && action->has_target() ? compiler::targetHash(action->target()) : "";
 }
 
+/// Median of the distances of a kernel's times from their median.
+double deviationOf(const v1::ProfileResult::KernelTime& kernel) {
+  std::vector<double> distances;
+  for (const double time : kernel.times_ms()) {
+    distances.push_back(std::fabs(time - kernel.median_ms()));
+  }
+  if (distances.empty()) {
+    return 0;
+  }
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::nth_element(distances.begin(), middle, distances.end());
+  return *middle;
+}
+
 }  // namespace
 
 absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::Task& task) {
@@ -27,6 +45,9 @@ absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::
   record.set_target_name(artifact.manifest().target_name());
   record.set_target_hash(targetHashOf(step.tx, artifact));
   record.set_validation("unchecked");
+  record.set_outcome(v1::TuningRecord::UNCHECKED);
+  record.set_caches(v1::TuningRecord::WARM);
+  record.set_worker(task.worker_id());
   record.set_hostname(profile.host().hostname());
   record.set_cpu_model(profile.host().cpu_model());
   record.set_compiler_version(artifact.manifest().compiler_version());
@@ -44,6 +65,7 @@ absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::
     *record.mutable_schedule() = kernel.schedule();
     *record.mutable_times_ms() = kernel.times_ms();
     record.set_median_ms(kernel.median_ms());
+    record.set_mad_ms(deviationOf(kernel));
     record.set_flops(kernel.flops());
     TESSERA_TRY(step.tx.putRecord(record));
   }

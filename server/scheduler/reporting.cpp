@@ -9,7 +9,9 @@
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/records.h"
 #include "server/scheduler/scheduler.h"
+#include "server/scheduler/searches.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
 #include "server/scheduler/workers.h"
 #include "server/status_macros.h"
@@ -66,6 +68,9 @@ absl::Status runDone(Step& step, v1::Action& action, const v1::Task& task) {
 }
 
 absl::Status advance(Step& step, v1::Action& action, const v1::Task& task) {
+  if (action.has_search()) {
+    return searchTaskDone(step, action, task);
+  }
   switch (task.spec().kind()) {
     case v1::PLAN:
       return planDone(step, action, task);
@@ -73,6 +78,8 @@ absl::Status advance(Step& step, v1::Action& action, const v1::Task& task) {
       return buildDone(step, action, task);
     case v1::ASSEMBLE:
       return assembleDone(step, action, task);
+    case v1::MEASURE:
+      return tuneMeasured(step, action, task);
     default:
       return runDone(step, action, task);
   }
@@ -100,7 +107,7 @@ absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& r
   task.clear_failure();
   *task.mutable_result() = result;
   TESSERA_TRY(step.tx.putTask(task));
-  if (task.spec().kind() == v1::BUILD) {
+  if (task.spec().kind() == v1::BUILD && !task.key().empty()) {
     TESSERA_TRY(step.tx.putObject(task.key(), fileDigest(result, result.build().object_file())));
     TESSERA_TRY(step.tx.touch(storage::Kind::kObject, task.key(), step.now_us));
   }
@@ -152,19 +159,30 @@ absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::Ta
 absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
   v1::Task task;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(task, reader.getTask(request.task_id()));
+    auto known = reader.getTask(request.task_id());
+    if (absl::IsNotFound(known.status())) {
+      return absl::AbortedError(absl::StrCat("there is no task ", request.task_id(),
+                                             " any more: what it was for has ended; the result is discarded"));
+    }
+    TESSERA_TRY(known.status());
+    task = *std::move(known);
     return absl::OkStatus();
   }));
   v1::TaskResult result = request.result();
   if (!result.has_failure()) {
-    if (const std::string problem = resultProblem(task.spec().kind(), result); !problem.empty()) {
+    std::string problem = resultProblem(task.spec().kind(), result);
+    const int proposed = result.search().proposals_size(), wanted = task.spec().search().wanted();
+    if (problem.empty() && proposed > wanted) {
+      problem = absl::StrCat("it proposes ", proposed, " trees, ", wanted, " were wanted");
+    }
+    if (!problem.empty()) {
       result.mutable_failure()->set_reason(v1::Failure::INTERNAL);
       result.mutable_failure()->set_message(
           absl::StrCat("the task process left a result that does not fit: ", problem));
     }
   }
   v1::Digest reproducer;
-  if (result.has_failure() && wantsReproducer(result.failure().reason())) {
+  if (result.has_failure() && wantsReproducer(result.failure().reason()) && !isOfTrial(task.spec())) {
     reproducer = storeReproducer(task.spec());
   }
   return transact([&](Step& step) { return file(step, request, result, reproducer); });

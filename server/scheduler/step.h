@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/scheduler/clock.h"
@@ -12,10 +13,11 @@
 
 namespace tessera::server {
 
-/// Whom to wake once the transaction is durable.
+/// What follows once the transaction is durable: whom to wake, and files that no row speaks of any more.
 struct Effects {
   std::set<std::string> changed_jobs;
-  int tasks_ready = 0;  ///< how many more workers have something to do
+  int tasks_ready = 0;                     ///< how many more workers have something to do
+  std::vector<std::string> dropped_blobs;  ///< by SHA-256
 };
 
 /// One transaction of the scheduler: the functions of this folder take it and change the state within.

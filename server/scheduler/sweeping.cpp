@@ -8,6 +8,7 @@
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
+#include "server/scheduler/tuning.h"
 #include "server/scheduler/workers.h"
 #include "server/status_macros.h"
 
@@ -73,12 +74,23 @@ absl::Status endLateJob(Step& step, const std::string& id) {
     return absl::OkStatus();
   }
   v1::Failure failure;
+  TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(id));
+  if (job.has_tune()) {
+    TESSERA_ASSIGN(const v1::Action action, step.tx.getAction(action_id));
+    if (!action.tune().default_artifact_id().empty()) {
+      *job.mutable_tune_result() = tuneResult(action);
+      // What was compiled with the best trees may be wrong or slower: nobody has compared it.
+      job.mutable_tune_result()->set_artifact_id(action.tune().default_artifact_id());
+      job.mutable_tune_result()->set_note("the job's deadline came before what was found could be compared");
+      TESSERA_TRY(changeState(step, std::move(job), v1::Job::SUCCEEDED, nullptr));
+      return cancelActionIfUnwanted(step, action_id);
+    }
+  }
   failure.set_reason(v1::Failure::JOB_DEADLINE_EXCEEDED);
   failure.set_message(absl::StrCat("did not end within ", (job.deadline_us() - job.create_time_us()) / 1000,
                                    " ms, waiting and running"));
   failure.set_fix("raise total_timeout_us, or add workers");
   TESSERA_TRY(changeState(step, std::move(job), v1::Job::FAILED, &failure));
-  TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(id));
   return cancelActionIfUnwanted(step, action_id);
 }
 
@@ -96,10 +108,32 @@ absl::Status endStrandedTask(Step& step, const std::string& id) {
   const std::string kind = v1::TaskKind_Name(task.spec().kind());
   failure.set_message(
       absl::StrCat("no live worker takes this ", kind, " task, for ", step.rules.no_worker_us / 1'000'000, " s now"));
-  failure.set_accepted(task.has_needs() ? "a worker whose processor can run the artifact"
-                                        : absl::StrCat("a worker that takes ", kind, " tasks"));
+  failure.set_accepted(task.spec().kind() == v1::MEASURE
+                           ? "a worker whose processor can run the artifact and that lends cores to what is timed "
+                             "(--measuring-cores)"
+                       : task.has_needs() ? "a worker whose processor can run the artifact"
+                                          : absl::StrCat("a worker that takes ", kind, " tasks"));
   failure.set_fix("`tessera workers` lists those there are; start one with `tessera-worker --server`");
   return failTask(step, std::move(task), failure);
+}
+
+/// Tune jobs that run: their actions are asked whether the budget is used up.
+absl::Status tunings(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids) {
+  storage::ListQuery query;
+  query.page_size = 1000;
+  query.filter = "state = RUNNING AND kind = TUNE";
+  do {
+    TESSERA_ASSIGN(const storage::Page<v1::Job> page, reader.listJobs(query));
+    for (const v1::Job& job : page.items) {
+      TESSERA_ASSIGN(const std::string action_id, reader.getActionOfJob(job.id()));
+      TESSERA_ASSIGN(const v1::Action action, reader.getAction(action_id));
+      if (action.tune().stage() == v1::TuneState::SEARCHING && action.tune().budget_end_us() <= now_us) {
+        ids.push_back(action_id);
+      }
+    }
+    query.page_token = page.next_page_token;
+  } while (!query.page_token.empty());
+  return absl::OkStatus();
 }
 
 absl::Status loseWorker(Step& step, const std::string& id) {
@@ -175,6 +209,7 @@ absl::Status Scheduler::sweep() {
   Overdue unstarted{&endUnstartedJob, {}};
   Overdue late{&endLateJob, {}};
   Overdue stranded{&endStrandedTask, {}};
+  Overdue budgets{&endBudget, {}};
   Overdue workers{&loseWorker, {}};
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN(const std::vector<v1::Task> leased, reader.leasedTasks());
@@ -187,10 +222,11 @@ absl::Status Scheduler::sweep() {
     TESSERA_ASSIGN(unstarted.ids, reader.jobsPastQueueDeadline(now_us));
     TESSERA_ASSIGN(late.ids, reader.jobsPastDeadline(now_us));
     TESSERA_TRY(findStranded(reader, now_us, stranded.ids));
+    TESSERA_TRY(tunings(reader, now_us, budgets.ids));
     return now_us >= leases_stand_until_us_ ? silentWorkers(reader, rules_, now_us, workers.ids) : absl::OkStatus();
   }));
   absl::Status outcome;
-  for (const Overdue& overdue : {tasks, unstarted, late, stranded, workers}) {
+  for (const Overdue& overdue : {tasks, unstarted, late, stranded, budgets, workers}) {
     for (size_t first = 0; first < overdue.ids.size(); first += kSweepBatch) {
       const size_t last = std::min(overdue.ids.size(), first + kSweepBatch);
       const std::vector<std::string> batch(overdue.ids.begin() + static_cast<std::ptrdiff_t>(first),
@@ -232,8 +268,12 @@ absl::StatusOr<v1::Job> Scheduler::cancelJob(const std::string& job_id) {
     v1::Failure failure;
     failure.set_reason(v1::Failure::CANCELLED);
     failure.set_message("cancelled on request");
-    TESSERA_TRY(changeState(step, job, v1::Job::CANCELLED, &failure));
     TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(job_id));
+    if (job.has_tune()) {
+      TESSERA_ASSIGN(const v1::Action action, step.tx.getAction(action_id));
+      *job.mutable_tune_result() = tuneResult(action);
+    }
+    TESSERA_TRY(changeState(step, job, v1::Job::CANCELLED, &failure));
     TESSERA_TRY(cancelActionIfUnwanted(step, action_id));
     TESSERA_ASSIGN(job, step.tx.getJob(job_id));
     return absl::OkStatus();

@@ -9,11 +9,15 @@
 #include "proto/failure_class.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/jobs.h"
+#include "server/scheduler/searches.h"
+#include "server/scheduler/tuning.h"
 #include "server/scheduler/workers.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
+
+constexpr int kWaitersOfHost = 16;  // that are woken when a host is free again
 
 /// LEASED -> `state`, off its worker.
 absl::Status endLease(Step& step, v1::Task& task, v1::Task::State state) {
@@ -64,6 +68,9 @@ std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1:
     case Attempts::kLast:
       return failure;
     case Attempts::kCrash:
+      if (isOfTrial(task.spec())) {
+        return failure;  // that is the trial's outcome
+      }
       task.set_crashes(task.crashes() + 1);
       return task.crashes() < rules.crashes_before_quarantine ? std::nullopt
                                                               : std::optional(quarantined(task, failure));
@@ -123,6 +130,8 @@ absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& fa
 
 std::string phaseOf(v1::TaskKind kind) { return absl::AsciiStrToLower(v1::TaskKind_Name(kind)); }
 
+bool isOfTrial(const v1::TaskSpec& spec) { return spec.kind() == v1::MEASURE || spec.build().candidate(); }
+
 bool wantsReproducer(v1::Failure::Reason reason) { return classOf(reason).reproducer; }
 
 absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
@@ -170,6 +179,10 @@ absl::Status detachWorker(Step& step, const v1::Task& task) {
     return absl::OkStatus();
   }
   TESSERA_TRY(worker.status());
+  if (task.cores() != v1::CORE_USE_UNSPECIFIED) {
+    // Something may have waited for these cores; for a whole host, each of its workers.
+    step.effects.tasks_ready += task.cores() == v1::WHOLE_HOST ? kWaitersOfHost : 1;
+  }
   auto* tasks = worker->mutable_task_ids();
   tasks->erase(std::remove(tasks->begin(), tasks->end(), task.id()), tasks->end());
   if (worker->state() != v1::Worker::LOST) {
@@ -235,7 +248,13 @@ absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure) {
   TESSERA_TRY(endLease(step, task, v1::Task::FAILED));
   TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {
-    TESSERA_TRY(failAction(step, action, failure));
+    if (action.has_search()) {
+      TESSERA_TRY(searchTaskFailed(step, std::move(action), task, failure));
+    } else if (action.has_tune()) {
+      TESSERA_TRY(tuneTaskFailed(step, std::move(action), task, failure));
+    } else {
+      TESSERA_TRY(failAction(step, action, failure));
+    }
   }
   return absl::OkStatus();
 }

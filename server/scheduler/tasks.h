@@ -11,7 +11,8 @@
 /// Transitions of single tasks and of the workers that hold them.
 namespace tessera::server {
 
-/// The phase of a job in which tasks of this kind run: "plan", "build", "assemble", "execute", "profile", "analyze".
+/// The phase of a job in which tasks of this kind run: "plan", "build", "assemble", "execute", "profile", "analyze",
+/// "search", "measure".
 std::string phaseOf(v1::TaskKind kind);
 
 /// Stores a READY task for the action and links them. `key` only for BUILD; `needs` where its host must be able to run
@@ -47,6 +48,9 @@ absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure);
 
 /// Tells the jobs behind a task how an attempt ended; `failure` null: well.
 absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure* failure);
+
+/// Whether it builds or measures a candidate: its failure is an outcome, and nothing of it is kept.
+bool isOfTrial(const v1::TaskSpec& spec);
 
 /// Whether a failure of this reason comes with a reproducer if it is the task's last.
 bool wantsReproducer(v1::Failure::Reason reason);

@@ -132,6 +132,9 @@ bool canRun(const v1::Worker& worker, const v1::Task& task) {
   if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), task.spec().kind()) == kinds.end()) {
     return false;
   }
+  if (task.spec().kind() == v1::MEASURE && worker.measuring_cores() == 0) {
+    return false;
+  }
   return !task.has_needs() || compiler::hostProblems(task.needs(), worker.host()).empty();
 }
 

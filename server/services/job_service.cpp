@@ -47,6 +47,8 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
           TESSERA_ASSIGN(target, targets_.resolve(request->compile().target()));
         } else if (request->has_analyze()) {
           TESSERA_ASSIGN(target, targets_.resolve(request->analyze().compile().target()));
+        } else if (request->has_tune()) {
+          TESSERA_ASSIGN(target, targets_.resolve(request->tune().compile().target()));
         }
         v1::CreateJobRequest named = *request;
         // Who is known has one share, however it calls itself.

@@ -14,6 +14,15 @@ class RecordService : public v1::RecordService::CallbackService {
 
   grpc::ServerUnaryReactor* ListRecords(grpc::CallbackServerContext* context, const v1::ListRecordsRequest* request,
                                         v1::ListRecordsResponse* response) override;
+  grpc::ServerUnaryReactor* GetRecord(grpc::CallbackServerContext* context, const v1::GetRecordRequest* request,
+                                      v1::GetRecordResponse* response) override;
+  grpc::ServerUnaryReactor* BestRecords(grpc::CallbackServerContext* context, const v1::BestRecordsRequest* request,
+                                        v1::BestRecordsResponse* response) override;
+  grpc::ServerUnaryReactor* RecordStatistics(grpc::CallbackServerContext* context,
+                                             const v1::RecordStatisticsRequest* request,
+                                             v1::RecordStatisticsResponse* response) override;
+  grpc::ServerReadReactor<v1::ImportRecordsRequest>* ImportRecords(grpc::CallbackServerContext* context,
+                                                                   v1::ImportRecordsResponse* response) override;
   grpc::ServerWriteReactor<v1::ExportRecordsResponse>* ExportRecords(grpc::CallbackServerContext* context,
                                                                      const v1::ExportRecordsRequest* request) override;
 

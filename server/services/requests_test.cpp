@@ -20,6 +20,13 @@ v1::Failure detailsOf(const grpc::Status& status) {
   return failure;
 }
 
+/// The same model, to be tuned.
+v1::TuneSpec& tuneInstead(v1::CreateJobRequest& request) {
+  const v1::CompileSpec compile = request.compile();
+  *request.mutable_tune()->mutable_compile() = compile;
+  return *request.mutable_tune();
+}
+
 TEST(Requests, RefusalsNameTheField) {
   ServiceBench bench;
   const v1::CreateJobRequest good = bench.compileRequest("r1", "net", "a");
@@ -39,6 +46,28 @@ TEST(Requests, RefusalsNameTheField) {
       {"compile.name", [](auto& r) { r.mutable_compile()->set_name(std::string(257, 'n')); }},
       {"compile.name", [](auto& r) { r.mutable_compile()->set_name("line\nbreak"); }},
       {"compile.options.opt_level", [](auto& r) { r.mutable_compile()->mutable_options()->set_opt_level(9); }},
+      {"compile.options.knowledge.mode",
+       [](auto& r) {
+         r.mutable_compile()->mutable_options()->mutable_knowledge()->set_mode(static_cast<v1::Knowledge::Mode>(9));
+       }},
+      {"compile.options.knowledge.until_us",
+       [](auto& r) { r.mutable_compile()->mutable_options()->mutable_knowledge()->set_mode(v1::Knowledge::SNAPSHOT); }},
+      {"tune.trials", [](auto& r) { tuneInstead(r).set_trials(-1); }},
+      {"tune.budget_us", [](auto& r) { tuneInstead(r).set_budget_us(-1); }},
+      {"tune.threads", [](auto& r) { tuneInstead(r).set_threads(100'000); }},
+      {"tune.top", [](auto& r) { tuneInstead(r).set_top(-1); }},
+      {"tune.least_share", [](auto& r) { tuneInstead(r).set_least_share(1.5); }},
+      {"tune.method", [](auto& r) { tuneInstead(r).set_method("a\nb"); }},
+      {"tune.workloads[0]", [](auto& r) { tuneInstead(r).add_workloads(); }},
+      {"tune.measuring.repeat", [](auto& r) { tuneInstead(r).mutable_measuring()->set_repeat(-1); }},
+      {"tune.measuring.most", [](auto& r) { tuneInstead(r).mutable_measuring()->set_most(1'000'000); }},
+      {"tune.measuring.stable", [](auto& r) { tuneInstead(r).mutable_measuring()->set_stable(-1); }},
+      {"tune.measuring.tolerance", [](auto& r) { tuneInstead(r).mutable_measuring()->set_tolerance(2); }},
+      {"tune.measuring.trial_timeout_us",
+       [](auto& r) { tuneInstead(r).mutable_measuring()->set_trial_timeout_us(-1); }},
+      {"tune.measuring.least_gain", [](auto& r) { tuneInstead(r).mutable_measuring()->set_least_gain(0.5); }},
+      {"tune.compile.pins", [](auto& r) { *tuneInstead(r).mutable_compile()->mutable_pins() = digestOf("pins"); }},
+      {"tune.compile.specializations", [](auto& r) { tuneInstead(r).mutable_compile()->add_specializations(); }},
       {"compile.input_shapes[0].shape[1]",
        [](auto& r) {
          auto* shape = r.mutable_compile()->add_input_shapes();

@@ -21,7 +21,7 @@ v1::TaskResult FakeWork::plan(const v1::PlanTask& task) const {
   plan->set_plan_ms(2);
   plan->set_plan_file("plan.pb");
   plan->set_weights_file("weights.bin");
-  addFile(result, "plan.pb", "plan of " + model + task.target().name());
+  addFile(result, "plan.pb", "plan of " + model + "\n" + task.target().name() + " " + task.spec().pins().sha256());
   addFile(result, "weights.bin", "weights of " + model);
   std::string unit;
   while (units >> unit) {
@@ -61,6 +61,48 @@ v1::TaskResult FakeWork::analyze(const v1::AnalyzeTask& task) const {
   return result;
 }
 
+v1::TaskResult FakeWork::search(const v1::SearchTask& task) const {
+  v1::TaskResult result;
+  int tried = 0;
+  for (const v1::SearchLog::Batch& batch : task.log().batches()) {
+    tried += batch.speeds_size();
+  }
+  result.mutable_search();
+  for (int i = 0; i < task.wanted(); ++i) {
+    auto* proposal = result.mutable_search()->add_proposals();
+    proposal->mutable_schedule()->set_vector_bits(++tried);
+    proposal->set_unit_file("unit-" + std::to_string(i));
+    addFile(result, proposal->unit_file(), "candidate of " + task.search() + " " + std::to_string(tried));
+    result.mutable_search()->mutable_batch()->add_refused(false);
+  }
+  return result;
+}
+
+v1::TaskResult FakeWork::measure(const v1::MeasureTask& task) const {
+  v1::TaskResult result;
+  v1::MeasureTaskResult& measured = *result.mutable_measure();
+  measured.add_baseline_ms(1);
+  if (task.workload_hash().empty()) {
+    const std::string plan = get_(task.plan());
+    std::istringstream units(plan.substr(0, plan.find('\n')));
+    std::string word;
+    units >> word >> word >> word >> word;  // "plan of model <name>:"
+    while (task.candidate().sha256().empty() && units >> word) {
+      auto* step = measured.add_steps();
+      step->set_workload_hash(word);
+      step->set_median_ms(1);
+    }
+    measured.add_candidate_ms(0.5);
+    return result;
+  }
+  measured.add_candidate_ms(1);
+  const std::string object = get_(task.candidate());
+  if (trial) {
+    trial(task.workload_hash(), std::stoi(object.substr(object.rfind(' '))), measured);
+  }
+  return result;
+}
+
 v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
   v1::TaskResult result;
   switch (task.kind()) {
@@ -73,6 +115,12 @@ v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
       break;
     case v1::ASSEMBLE:
       result = assemble(task.assemble());
+      break;
+    case v1::SEARCH:
+      result = search(task.search());
+      break;
+    case v1::MEASURE:
+      result = measure(task.measure());
       break;
     case v1::ANALYZE:
       result = analyze(task.analyze());

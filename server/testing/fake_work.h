@@ -9,7 +9,8 @@ namespace tessera::server {
 
 /// Does a task without a compiler, for tests. A model is the text "model <name>: <unit> <unit> ..."; its
 /// plan names those units, an object is made of its unit, an artifact of its objects. Like the real steps,
-/// equal inputs give equal bytes. An analysis reports one problem for each unit named "bad".
+/// equal inputs give equal bytes. An analysis reports one problem for each unit named "bad". A search proposes trees
+/// that are told apart by their `vector_bits`, 1, 2, 3 and so on; `trial` says what measuring one finds.
 class FakeWork {
  public:
   using Get = std::function<std::string(const v1::Digest&)>;
@@ -18,10 +19,16 @@ class FakeWork {
 
   v1::TaskResult run(const v1::TaskSpec& task) const;
 
+  /// Fills the result of measuring tree `number` of a workload, whose default takes 1 ms; unless set, it takes 1 ms
+  /// too.
+  std::function<void(const std::string& workload, int number, v1::MeasureTaskResult& result)> trial;
+
  private:
   v1::TaskResult plan(const v1::PlanTask& task) const;
   v1::TaskResult assemble(const v1::AssembleTask& task) const;
   v1::TaskResult analyze(const v1::AnalyzeTask& task) const;
+  v1::TaskResult search(const v1::SearchTask& task) const;
+  v1::TaskResult measure(const v1::MeasureTask& task) const;
   /// Puts `bytes` and lists them as an output file of that name.
   void addFile(v1::TaskResult& result, const std::string& name, const std::string& bytes) const;
 

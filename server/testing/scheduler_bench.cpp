@@ -75,6 +75,7 @@ void SchedulerBench::registerWorker(const std::string& id, int64_t pid, const st
   request.set_compiler_version(rules_.compiler_version);
   request.set_pid(pid);
   request.mutable_kinds()->Assign(kinds.begin(), kinds.end());
+  request.set_measuring_cores(1);
   *request.mutable_host() = host;
   const auto response = scheduler_->registerWorker(request);
   EXPECT_TRUE(response.ok()) << response.status();

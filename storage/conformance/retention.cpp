@@ -41,6 +41,7 @@ TEST_P(StoreConformance, AJobTakesAlongWhatWasItsAlone) {
     EXPECT_TRUE(t.erase(Kind::kJob, "j2").ok());
     EXPECT_TRUE(t.erase(Kind::kJob, "no such job").ok());
     EXPECT_TRUE(absl::IsFailedPrecondition(t.erase(Kind::kTask, "t2"))) << "it goes with its job";
+    EXPECT_TRUE(absl::IsFailedPrecondition(t.erase(Kind::kAction, "shared"))) << "so does the action of one";
     return absl::OkStatus();
   }));
   ASSERT_OK(store_->read([&](Reader& r) {

@@ -18,7 +18,7 @@ constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kAnyPriority = std::numeric_limits<int>::max();
 
 /// How near its job's end a task of this kind is: 0 is nearest.
-int stepsLeft(int kind) { return kind == v1::PLAN ? 2 : kind == v1::BUILD ? 1 : 0; }
+int stepsLeft(int kind) { return kind == v1::PLAN || kind == v1::SEARCH ? 2 : kind == v1::BUILD ? 1 : 0; }
 
 /// Smaller is sooner: -priority, turn, steps left, ready time, row.
 using Rank = std::tuple<int64_t, int64_t, int, int64_t, int64_t>;

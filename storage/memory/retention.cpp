@@ -129,6 +129,12 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
     case Kind::kWorker:
       tables_.workers.erase(id);
       break;
+    case Kind::kAction:
+      for (const auto& [job, row] : tables_.jobs.rows()) {
+        if (row->action_id == id) return notOf(kind, "end of their own: they go with their job");
+      }
+      eraseAction(id);
+      break;
     default:
       return notOf(kind, "end of their own: they go with their job");
   }

@@ -154,12 +154,6 @@ absl::Status MemoryTransaction::putArtifact(const v1::Artifact& artifact) {
   return absl::OkStatus();
 }
 
-absl::Status MemoryTransaction::putRecord(const v1::TuningRecord& record) {
-  if (absl::Status status = needId(record.id(), "TuningRecord.id"); !status.ok()) return status;
-  tables_.records.put(record.id(), record);
-  return absl::OkStatus();
-}
-
 absl::Status MemoryTransaction::putTarget(const v1::Target& target) {
   if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
   tables_.targets.put(target.name(), target);

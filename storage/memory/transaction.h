@@ -41,6 +41,10 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) override;
   absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) override;
   absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) override;
+  absl::StatusOr<v1::TuningRecord> getRecord(const std::string& id) override;
+  absl::StatusOr<Page<BestGroup>> bestRecords(const BestQuery& query) override;
+  absl::StatusOr<std::vector<RecordGroup>> recordStatistics(const std::string& filter, const std::string& group_by,
+                                                            int limit) override;
   absl::StatusOr<v1::Target> getTarget(const std::string& name) override;
   absl::StatusOr<Page<v1::Target>> listTargets(const ListQuery& query) override;
   absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;
@@ -64,6 +68,7 @@ class MemoryTransaction : public Transaction {
   absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
   absl::Status putArtifact(const v1::Artifact& artifact) override;
   absl::Status putRecord(const v1::TuningRecord& record) override;
+  absl::StatusOr<bool> mergeRecord(v1::TuningRecord record) override;
   absl::Status putTarget(const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest) override;

@@ -1,9 +1,12 @@
 #include "storage/sqlite/migrate.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "storage/sqlite/migrations.h"
+#include "storage/sqlite/rows.h"
+#include "storage/sqlite/transaction.h"
 
 namespace tessera::storage {
 namespace {
@@ -18,9 +21,33 @@ absl::StatusOr<int64_t> number(Database& database, const char* sql) {
   return *row ? statement.integer(0) : 0;
 }
 
+/// Fills in the columns of records that their table did not have before.
+absl::Status refileRecords(Database& database) {
+  constexpr int kAtOnce = 1000;
+  const std::string token_key;
+  SqliteTransaction transaction(database, token_key);
+  std::vector<v1::TuningRecord> records;
+  do {
+    // What was filed has its content's hash and is not found again.
+    absl::StatusOr<std::vector<v1::TuningRecord>> found = allMessages<v1::TuningRecord>(
+        std::move(database.prepareOnce("SELECT body FROM records WHERE content = '' LIMIT ?").bind(kAtOnce)));
+    if (!found.ok()) return found.status();
+    records = *std::move(found);
+    for (const v1::TuningRecord& record : records)
+      if (absl::Status status = transaction.putRecord(record); !status.ok()) return status;
+  } while (!records.empty());
+  return absl::OkStatus();
+}
+
+/// What a migration does behind its SQL, in the same transaction.
+absl::Status runCode(Database& database, const Migration& migration) {
+  return migration.version == 5 ? refileRecords(database) : absl::OkStatus();
+}
+
 absl::Status apply(Database& database, const Migration& migration) {
   if (absl::Status status = database.execute("BEGIN IMMEDIATE"); !status.ok()) return status;
   absl::Status status = database.execute(migration.sql);
+  if (status.ok()) status = runCode(database, migration);
   if (status.ok()) {
     status = database
                  .prepareOnce(

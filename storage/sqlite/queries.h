@@ -55,6 +55,16 @@ inline constexpr char kLeasedTasks[] = "SELECT body FROM tasks WHERE state = 2 O
 
 inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";
 inline constexpr char kArtifact[] = "SELECT body FROM artifacts WHERE id = ?";
+inline constexpr char kRecord[] = "SELECT body FROM records WHERE id = ?";
+inline constexpr char kRecordByContent[] = "SELECT 1 FROM records WHERE content = ? LIMIT 1";
+// A walk from group to group: of the workload's (or all workloads') groups, the next one behind.
+inline constexpr char kNextRecordGroup[] =
+    "SELECT workload, target, chip, threads FROM records INDEXED BY records_best WHERE failed = 0 AND median_ms > 0 "
+    "AND "
+    "(workload, target, chip, threads) > (?, ?, ?, ?) ORDER BY workload, target, chip, threads LIMIT 1";
+inline constexpr char kBestRecords[] =
+    "SELECT body FROM records INDEXED BY records_best WHERE failed = 0 AND median_ms > 0 AND workload = ? AND "
+    "target = ? AND chip = ? AND threads = ? ORDER BY median_ms, id LIMIT ?";
 inline constexpr char kTarget[] = "SELECT body FROM targets WHERE name = ?";
 inline constexpr char kWorker[] = "SELECT body FROM workers WHERE id = ?";
 inline constexpr char kBlob[] = "SELECT 1 FROM blobs WHERE sha256 = ?";
@@ -101,12 +111,14 @@ inline constexpr char kPutArtifactKey[] =
     "ON CONFLICT (action_key) DO UPDATE SET artifact_id = excluded.artifact_id, create_time = excluded.create_time "
     "WHERE excluded.create_time >= create_time";
 inline constexpr char kPutRecord[] =
-    "INSERT INTO records (id, workload, summary, target, host, job, artifact, mode, validation, threads, median_ms, "
-    "create_time, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-    "workload = excluded.workload, summary = excluded.summary, target = excluded.target, host = excluded.host, "
-    "job = excluded.job, artifact = excluded.artifact, mode = excluded.mode, validation = excluded.validation, "
-    "threads = excluded.threads, median_ms = excluded.median_ms, create_time = excluded.create_time, "
-    "body = excluded.body";
+    "INSERT INTO records (id, workload, summary, target, chip, host, job, artifact, mode, method, outcome, validation, "
+    "threads, trial, median_ms, speed, create_time, failed, content, body) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+    "workload = excluded.workload, summary = excluded.summary, target = excluded.target, chip = excluded.chip, "
+    "host = excluded.host, job = excluded.job, artifact = excluded.artifact, mode = excluded.mode, "
+    "method = excluded.method, outcome = excluded.outcome, validation = excluded.validation, "
+    "threads = excluded.threads, trial = excluded.trial, median_ms = excluded.median_ms, speed = excluded.speed, "
+    "create_time = excluded.create_time, failed = excluded.failed, content = excluded.content, body = excluded.body";
 inline constexpr char kPutTarget[] =
     "INSERT INTO targets (name, summary, family, body) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
     "summary = excluded.summary, family = excluded.family, body = excluded.body";
@@ -181,6 +193,10 @@ inline constexpr const char* kReads[] = {kJob,
                                          kLeasedTasks,
                                          kObject,
                                          kArtifact,
+                                         kRecord,
+                                         kRecordByContent,
+                                         kNextRecordGroup,
+                                         kBestRecords,
                                          kTarget,
                                          kWorker,
                                          kBlob,

@@ -27,7 +27,7 @@ const std::vector<v1::TaskKind>& everyKind() {
 }
 
 /// How near its job's end a task of this kind is: 0 is nearest.
-int stepsLeft(v1::TaskKind kind) { return kind == v1::PLAN ? 2 : kind == v1::BUILD ? 1 : 0; }
+int stepsLeft(v1::TaskKind kind) { return kind == v1::PLAN || kind == v1::SEARCH ? 2 : kind == v1::BUILD ? 1 : 0; }
 
 /// One kind's queue, at the row that comes next.
 struct Queue {

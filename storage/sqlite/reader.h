@@ -43,6 +43,10 @@ class SqliteReader : public Interface {
   absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) override;
   absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) override;
   absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) override;
+  absl::StatusOr<v1::TuningRecord> getRecord(const std::string& id) override;
+  absl::StatusOr<Page<BestGroup>> bestRecords(const BestQuery& query) override;
+  absl::StatusOr<std::vector<RecordGroup>> recordStatistics(const std::string& filter, const std::string& group_by,
+                                                            int limit) override;
   absl::StatusOr<v1::Target> getTarget(const std::string& name) override;
   absl::StatusOr<Page<v1::Target>> listTargets(const ListQuery& query) override;
   absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;

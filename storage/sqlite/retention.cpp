@@ -107,6 +107,12 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::eventCount(const std::string& j
 
 absl::Status SqliteTransaction::erase(Kind kind, const std::string& id) {
   if (kind == Kind::kJob) return eraseJob(id);
+  if (kind == Kind::kAction) {
+    Statement job = database_.prepare(sql::kAnyJobOfAction);
+    absl::StatusOr<bool> wanted = job.bind(id).step();
+    if (!wanted.ok()) return wanted.status();
+    return *wanted ? notOf(kind, "end of their own: they go with their job") : eraseAction(id);
+  }
   if (kind == Kind::kArtifact) {
     absl::Status status = database_.prepare(sql::kEraseArtifactKeys).bind(id).run();
     return status.ok() ? database_.prepare(sql::kEraseArtifact).bind(id).run() : status;

@@ -151,13 +151,6 @@ absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
       .run();
 }
 
-absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
-  if (absl::Status status = needId(record.id(), "TuningRecord.id"); !status.ok()) return status;
-  return put(database_, sql::kPutRecord, record, record.id(), record.workload_hash(), record.workload_summary(),
-             record.target_name(), record.hostname(), record.job_id(), record.artifact_id(), record.mode(),
-             record.validation(), record.threads(), comparable(record.median_ms()), record.create_time_us());
-}
-
 absl::Status SqliteTransaction::putTarget(const v1::Target& target) {
   if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
   return put(database_, sql::kPutTarget, target, target.name(), target.summary(), target.family());

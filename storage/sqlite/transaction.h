@@ -20,6 +20,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
   absl::Status putArtifact(const v1::Artifact& artifact) override;
   absl::Status putRecord(const v1::TuningRecord& record) override;
+  absl::StatusOr<bool> mergeRecord(v1::TuningRecord record) override;
   absl::Status putTarget(const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest) override;

@@ -307,6 +307,70 @@ def profile_leaves_records(service):
     check_equal({r["id"] for r in exported}, {r["id"] for r in records}, "exported records")
 
 
+def records_are_asked_and_travel(service):
+    compiled = service.compile(model_path("mlp"), {"x": [5, 784]})
+    identity = compiled.job["compile_result"]["artifact_id"]
+    profiled = service.cli("profile", identity, "--repeat", "5", "--json").json["job_id"]
+    mine = f'job = "{profiled}"'
+    records = service.cli("records", "--json", "--filter", mine, "--order-by", "median_ms").json["records"]
+    fastest = records[0]
+    check_equal(fastest["outcome"], "UNCHECKED", "outcome of a profile")
+    shown = service.cli("records", "show", fastest["id"])
+    check(fastest["workload_hash"] in shown.out and "vectors " in shown.out, f"no tree: {shown.out}")
+    service.cli("records", "show", "none", expect=5)
+    groups = service.cli("records", "best", "--workload", fastest["workload_hash"], "--top", "2", "--json").json["groups"]
+    check(any(group["records"][0]["median_ms"] <= fastest["median_ms"] for group in groups), f"best: {groups}")
+    pins = service.scratch("best.pins")
+    service.cli("records", "best", "--target", fastest["target_name"], "--threads", fastest["threads"], "-o", pins)
+    check(f"workload {fastest['workload_hash']}" in pins.read_text(), "no schedule of the fastest record")
+    counts = service.cli("records", "stats", "--by", "mode", "--filter", mine, "--json").json["groups"]
+    check_equal([(group["value"], int(group["records"])) for group in counts], [("profile", len(records))], "counts")
+    check("mode, method" in service.cli("records", "stats", "--by", "times", expect=3).err, "accepted columns")
+
+    lines = service.scratch("records.jsonl")
+    service.cli("records", "export", lines, "--filter", mine)
+    moved = lines.read_text().replace(fastest["hostname"], "elsewhere")
+    service.cli("records", "import", lines, expect=11)
+    again = json.loads(service.operator("records", "import", lines, "--json").out)
+    check_equal((int(again["imported"]), int(again["known"])), (0, len(records)), "what is there already")
+    lines.write_text(moved)
+    for imported in (len(records), 0):
+        answer = json.loads(service.operator("records", "import", lines, "--json").out)
+        check_equal(int(answer["imported"]), imported, "records of another host")
+    there = service.cli("records", "--json", "--filter", f'host = elsewhere AND {mine}').json["records"]
+    check_equal(sorted(r["median_ms"] for r in there), sorted(r["median_ms"] for r in records), "what came over")
+    lines.write_text("no record\n")
+    check("records.jsonl:1" in service.operator("records", "import", lines, expect=3).err, "the line at fault")
+
+
+def searches_and_jobs_are_drawn(service):
+    compiled = service.compile(model_path("mlp"), {"x": [6, 784]})
+    job = compiled.job["id"]
+    picture, trace = service.scratch("job.svg"), service.scratch("job.trace.json")
+    table = service.cli("trace", job, "-o", trace, "--svg", picture).out
+    check("build" in table and "assemble" in table, f"who did what: {table}")
+    events = json.loads(trace.read_text())["traceEvents"]
+    check({"plan", "build", "assemble"} <= {event["name"] for event in events if event["ph"] == "X"}, f"trace: {events}")
+    check(picture.read_text().count("<title>") >= 3, "bars in the chart")
+    identity = compiled.job["compile_result"]["artifact_id"]
+    profiled = service.cli("profile", identity, "--repeat", "5", "--json").json["job_id"]
+    curve = service.scratch("curve.svg")
+    drawn = service.cli("curve", "--job", profiled, "-o", curve, "--json").json["curves"]
+    check(drawn and all(each["points"][0]["best_ms"] > 0 for each in drawn), f"curves: {drawn}")
+    check("</svg>" in curve.read_text(), "no picture")
+    service.cli("curve", "--job", "none", "-o", curve, expect=3)
+
+
+def spaces_are_analysed(service):
+    expression = service.scratch("gemm.te")
+    expression.write_text("input A[64, 96], B[96, 48]: f32; C[i, j] += A[i, k] * B[k, j];")
+    printed = service.cli("space", expression).out
+    check("#sl/#rl 2/1, #node 1" in printed and "stc 64x48, rtc 96" in printed, printed)
+    refused = service.cli("space", expression, "--refusals", "40").out.splitlines()[-1]
+    before, after = (int(share) for share in re.findall(r"(\d+) %", refused))
+    check(after < before and after <= 20, f"what is proposed is refused too often: {refused}")
+
+
 # Targets.
 
 def targets_are_described(service):
@@ -371,7 +435,8 @@ CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target
          detached_jobs_are_watched, cancelled_jobs_end, interrupt_cancels, queue_deadline, run_deadline,
          artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, wrong_inputs_are_named,
          broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,
-         remote_execution_agrees, profile_leaves_records, targets_are_described, runnable_targets_run_here,
+         remote_execution_agrees, profile_leaves_records, records_are_asked_and_travel,
+         searches_and_jobs_are_drawn, spaces_are_analysed, targets_are_described, runnable_targets_run_here,
          host_target_runs_here, progress_is_plain_in_a_pipe, local_needs_no_server)
 
 

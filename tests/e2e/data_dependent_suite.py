@@ -18,7 +18,8 @@ from suite import check, check_equal, run
 random = np.random.default_rng(20260)
 node = helper.make_node
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-TYPES = {np.dtype(np.float32): F32, np.dtype(np.int64): I64, np.dtype(np.bool_): BOOL}
+TYPES = {np.dtype(np.float32): F32, np.dtype(np.int64): I64, np.dtype(np.bool_): BOOL,
+         np.dtype(np.uint8): TensorProto.UINT8, np.dtype(np.int8): TensorProto.INT8}
 
 
 def model_of(service, name, nodes, inputs, outputs, constants=None):

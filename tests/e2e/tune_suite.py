@@ -2,21 +2,22 @@
 """`tessera tune`: schedules are searched by measuring, right answers only, and used by later compilations."""
 # suite: timeout=900
 
+import datetime
+import hashlib
 import pathlib
 import re
 import signal
 import sys
-import time
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.matching import matches
-from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of
+from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of, wait_until
 from oracle.oracle import Oracle
 from suite import check, check_equal, run
 
 GEMM = "gemm:m=61,k=67,n=131"
-MODELS = (GEMM, "conv:h=17,w=19,stride=2", "mlp", "bert_tiny")
+MODELS = (GEMM, "conv:h=17,w=19,stride=2", "bert_tiny")
 EXIT_INVALID = 3
 
 
@@ -25,16 +26,38 @@ def shape_flags(spec):
             for word in ("--shape", f"{name}={'x'.join(map(str, shape))}")]
 
 
-def tune(service, spec, *arguments, trials=6, method="walk"):
-    """What tuning printed, and the file of schedules."""
+def tune(service, spec, *arguments, trials=5, method="walk"):
+    """The result of a TUNE job, and the file of schedules."""
     pins = service.scratch("best.pins")
-    printed = service.cli("tune", model_path(spec), "--target", "host", "--json", "--trials", trials, "--budget", "60s",
-                          "--method", method, "-o", pins, *shape_flags(spec), *arguments, timeout=600).json
-    return printed, pins
+    job = service.cli("tune", model_path(spec), "--target", "host", "--json", "--trials", trials, "--budget", "60s",
+                      "--method", method, "-o", pins, *shape_flags(spec), *arguments, timeout=600).json["job"]
+    check_equal(job["state"], "SUCCEEDED", job)
+    return job["tune_result"], pins
 
 
-def records(service, workload):
-    return service.cli("records", "--json", "--limit", "0", "--filter", f'workload = "{workload}"').json["records"]
+def begin(service, spec, trials, *arguments):
+    """The name of a TUNE job that goes on by itself."""
+    return service.cli("tune", model_path(spec), "--target", "host", "--detach", "--trials", trials, "--budget", "5m",
+                       *shape_flags(spec), *arguments).out.strip()
+
+
+def job(service, name):
+    return service.cli("job", name, "--json").json
+
+
+def ended(service, name):
+    """The job, once it has ended."""
+    return wait_until(lambda: (found := job(service, name))["end_time_us"] != "0" and found, f"{name} ends", 300)
+
+
+def records(service, filter_):
+    return service.cli("records", "--json", "--limit", "0", "--filter", filter_).json["records"]
+
+
+def trials_of(service, name):
+    """(workload, trial) of every trial of a job's searches, in order."""
+    return sorted((each["workload_hash"], each["trial"]) for each in records(service, f'job = "{name}"')
+                  if each["mode"] == "search")
 
 
 def explained(service, spec, *arguments):
@@ -42,31 +65,82 @@ def explained(service, spec, *arguments):
 
 
 def tuned_is_right(service, oracle, spec, method):
-    printed, pins = tune(service, spec, method=method)
-    measured = sum(each["trials"] for each in printed["workloads"])
-    refused = sum(each["refused"] for each in printed["workloads"])
-    failures = [text for each in printed["workloads"] for text in each["failures"]]
-    print(f"   {spec}: {measured} measured, {refused} refused, {printed['rounds']} rounds, "
-          f"{printed['default_ms']:.4f} -> {printed['best_ms']:.4f} ms")
-    check(measured >= 4, f"only {measured} candidates were measured: {printed}")
-    check_equal(failures, [], "candidates that were wrong, crashed or could not be built")
+    result, pins = tune(service, spec, method=method)
+    failed = [text for each in result["workloads"] for text in each["failures"]]
+    print(f"   {spec}: {result['trials']} trials, {sum(each['refused'] for each in result['workloads'])} refused, "
+          f"{len(pins.read_text().splitlines())} lines of pins; {result['note']}")
+    check(result["trials"] >= 4, f"only {result['trials']} candidates were measured: {result}")
+    check_equal(failed, [], "candidates that were wrong, crashed or could not be built")
     matches(service, oracle, spec, 1, flags=("--pin", pins))
-    # Each trial is a record with the tree it was.
-    main = max(printed["workloads"], key=lambda each: each["default_ms"])
-    trees = {str(each["schedule"]) for each in records(service, main["hash"])}
+    pinned = ["--pin", pins] if result.get("pins") else []
+    again = service.compile(model_path(spec), shapes_of(model_inputs(spec, 1)), *pinned)
+    check_equal(again.job["compile_result"]["artifact_id"], result["artifact_id"], "the artifact of its pins")
+    main = max(result["workloads"], key=lambda each: each["share"])
+    trees = {str(each["schedule"]) for each in records(service, f'workload = "{main["hash"]}"')}
     check(len(trees) > main["trials"] / 2, f"{len(trees)} trees on record after {main['trials']} trials")
 
 
 def earlier_records_are_tried_first(service):
-    printed, _ = tune(service, GEMM, trials=4)
-    workload = printed["workloads"][0]["hash"]
+    result, _ = tune(service, GEMM, trials=4)
+    workload = f'workload = "{result["workloads"][0]["hash"]}"'
     before = records(service, workload)
-    best = str(min(before, key=lambda each: each["median_ms"])["schedule"])
-    default = str(next(each for each in explained(service, GEMM)["plan"]["workloads"] if each["hash"] == workload)["schedule"])
+    right = [each for each in before if each["outcome"] == "PASSED"]
+    # Medians of a few microseconds may be equal: any of the fastest will do.
+    fastest = [str(each["schedule"]) for each in sorted(right, key=lambda each: each["median_ms"])[:3]]
     tune(service, GEMM, "--seed", "77", trials=1)
-    after = records(service, workload)
-    trees = [str(each["schedule"]) for each in after[len(before):]]
-    check(best == default or best in trees, "the best record was not among the first candidates")
+    known = {each["id"] for each in before}
+    trees = [str(each["schedule"]) for each in records(service, workload) if each["id"] not in known]
+    check(any(tree in fastest for tree in trees), "none of the fastest records was the first candidate")
+
+
+def a_killed_service_goes_on_from_the_last_trial(service):
+    name = begin(service, GEMM, 25)
+    killed_at = []
+    for least in (3, 11):
+        wait_until(lambda least=least: len(trials_of(service, name)) >= least, f"{least} trials")
+        service.kill()
+        service.start()
+        killed_at.append(len(trials_of(service, name)))
+    result = ended(service, name)["tune_result"]
+    trials = [trial for _, trial in trials_of(service, name)]
+    check_equal(trials, list(range(1, result["trials"] + 1)), f"trials, after kills at {killed_at}")
+    check(result["trials"] == 25 or "no tree" in result["note"] or result["note"] == "", result)
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def blobs(service):
+    return {path.name for path in (service.data / "blobs").rglob("*") if path.is_file()}
+
+
+def a_cancelled_job_leaves_nothing(service):
+    spec = "gemm:m=35,k=41,n=59"
+    service.compile(model_path(spec), shapes_of(model_inputs(spec, 1)))
+    before = blobs(service)
+    name = begin(service, spec, 10000)
+    wait_until(lambda: len(trials_of(service, name)) >= 20, "20 trials")
+    service.cli("cancel", name)
+    found = job(service, name)
+    check_equal(found["state"], "CANCELLED", found)
+    check(found["tune_result"]["trials"] >= 20, "what was found is told")
+    wait_until(lambda: all(worker["state"] == "IDLE" for worker in service.cli("workers", "--json").json["workers"]),
+               "workers let go")
+    # What two workers had sent and not yet reported stays until a collection: one object each, or a batch of trees.
+    left = blobs(service) - before
+    check(len(left) <= 6, f"{len(left)} blobs are left of {found['tune_result']['trials']} trials")
+
+
+def equal_workloads_are_searched_once(service):
+    spec = "gemm:m=47,k=53,n=71"
+    first = begin(service, spec, 40)
+    wait_until(lambda: trials_of(service, first), "a trial")
+    second = begin(service, spec, 2)
+    results = [ended(service, name)["tune_result"] for name in (first, second)]
+    check_equal([each["shared"] for each in results[1]["workloads"]], [True], "whose search it was")
+    check_equal(trials_of(service, second), [], "trials of its own")
+    check_equal(*[each["workloads"][0]["best_ms"] for each in results], "what came of it")
 
 
 def suggestions_are_followed_where_they_can_be(service, oracle):
@@ -96,33 +170,61 @@ def what_cannot_be_tuned_is_refused(service):
     check("leave out --pin" in answer.failure["message"], answer)
     answer = service.cli("tune", model_path("tiny"), "--json", "--dim", "N=1,3", expect=EXIT_INVALID)
     check("several variants" in answer.failure["message"], answer)
+    answer = service.cli("tune", model_path("tiny"), "--json", "--method", "guess", *shape_flags("tiny"),
+                         expect=EXIT_INVALID)
+    check("'guess' is unknown" in answer.failure["message"], answer)
 
 
 def interrupted_search_keeps_what_it_found(service):
     pins = service.scratch("best.pins")
-    started = service.spawn("tune", model_path(GEMM), "--target", "host", "--trials", "100000", "--budget", "1h", "-o",
+    started = service.spawn("tune", model_path(GEMM), "--target", "host", "--trials", "10000", "--budget", "1h", "-o",
                             pins, *shape_flags(GEMM))
-    jobs = len(service.cli("jobs", "--json", "--limit", "0").json["jobs"])
-    for _ in range(600):
-        if len(service.cli("jobs", "--json", "--limit", "0").json["jobs"]) > jobs + 12:
-            break
-        time.sleep(0.1)
+    before = len(records(service, 'mode = "search"'))
+    wait_until(lambda: len(records(service, 'mode = "search"')) > before + 6, "some trials")
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=300)
     check_equal(started.returncode, 0, f"exit code\n{out}\n{err}")
-    check(pins.exists() and "times as fast" in out, out)
+    check(pins.exists() and "ended early" in out, out)
+    service.compile(model_path(GEMM), shapes_of(model_inputs(GEMM, 1)), "--pin", pins)
+
+
+def compilations_take_records_over(service, oracle):
+    spec = "conv:h=17,w=19,stride=2"
+    model, shapes = model_path(spec), shapes_of(model_inputs(spec, 1))
+    result, _ = tune(service, spec, trials=6)
+    faster = {each["hash"] for each in result["workloads"] if each["improved"]}
+    newest = service.compile(model, shapes, "--knowledge", "newest")
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    before = service.compile(model, shapes, "--knowledge", now).job["compile_result"]["artifact_id"]
+    check_equal(before, newest.job["compile_result"]["artifact_id"], "what is known now is the newest")
+    default = service.compile(model, shapes).job["compile_result"]["artifact_id"]
+    check(not faster or before != default, f"{faster} are faster, and compiled as by default")
+    tune(service, spec, "--seed", "5", trials=4)
+    again = service.compile(model, shapes, "--knowledge", now, "--no-cache").job["compile_result"]["artifact_id"]
+    check_equal(again, before, "a snapshot is the same for ever")
+    matches(service, oracle, spec, 1, flags=("--knowledge", "newest"))
+    answer = service.cli("compile", model, "--json", "--knowledge", "yesterday", *shape_flags(spec), expect=None)
+    check(answer.code != 0 and "accepted: none, newest" in answer.failure["message"], answer)
+    tuned = service.compile(model, shapes, "--tune", "1s")
+    check_equal(tuned.job["tune_result"]["artifact_id"], digest(tuned.artifact), "what was fetched is what was tuned")
 
 
 def main():
     with Service(workers=2) as service, Oracle() as oracle:
-        cases = [(f"{spec}: what tuning finds is right", lambda spec=spec: tuned_is_right(service, oracle, spec, "walk"))
-                 for spec in MODELS]
+        cases = [(f"{spec}: what tuning finds is right",
+                  lambda spec=spec: tuned_is_right(service, oracle, spec, "walk")) for spec in MODELS]
         cases += [("the same by chance", lambda: tuned_is_right(service, oracle, "conv:h=7,w=5", "random")),
                   ("earlier records are tried first", lambda: earlier_records_are_tried_first(service)),
                   ("suggestions are followed where they can be",
                    lambda: suggestions_are_followed_where_they_can_be(service, oracle)),
                   ("what cannot be tuned is refused", lambda: what_cannot_be_tuned_is_refused(service)),
-                  ("an interrupted search keeps what it found", lambda: interrupted_search_keeps_what_it_found(service))]
+                  ("an interrupted search keeps what it found",
+                   lambda: interrupted_search_keeps_what_it_found(service)),
+                  ("a killed service goes on from the last trial",
+                   lambda: a_killed_service_goes_on_from_the_last_trial(service)),
+                  ("a cancelled job leaves nothing", lambda: a_cancelled_job_leaves_nothing(service)),
+                  ("compilations take records over", lambda: compilations_take_records_over(service, oracle)),
+                  ("equal workloads are searched once", lambda: equal_workloads_are_searched_once(service))]
         return run("tune", cases)
 
 

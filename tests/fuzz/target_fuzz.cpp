@@ -1,23 +1,57 @@
-// Bytes of strangers as a target description: parsing never crashes, and what is accepted has a canonical form.
+// Bytes of strangers as a target description: parsing never crashes, every fault has a place, what is accepted has a
+// canonical form, and its instructions can be looked through and mapped.
 #include <google/protobuf/text_format.h>
 
 #include <string>
 
+#include "compiler/intrinsic/layout.h"
+#include "compiler/intrinsic/matching.h"
+#include "compiler/target/difference.h"
+#include "compiler/target/instruction_sets.h"
+#include "compiler/target/positions.h"
 #include "compiler/target/target.h"
 
 using namespace tessera;            // NOLINT: a fuzzer of one function
 using namespace tessera::compiler;  // NOLINT
+
+namespace {
+
+void mapOnto(const v1::Target& target) {
+  static const intrinsic::Nest product =
+      intrinsic::parseNest("p", "O[n, i, j] += A[n, i + k, l] * B[l, k, j]", {2, 100, 7, 3, 30}).value();
+  for (const v1::Intrinsic& described : instructionsOf(target)) {
+    // What validation accepts is a nest.
+    const auto instruction = intrinsic::nestOf(described);
+    if (!instruction.ok()) __builtin_trap();
+    const auto mappings = intrinsic::enumerateMappings(product, *instruction, {.any_order = true, .most = 8});
+    for (const auto& matching : mappings.matchings) {
+      const auto mapping = intrinsic::physicalMapping(mappings.software, described, matching, target);
+      if (!mapping.ok()) continue;
+      (void)intrinsic::print(intrinsic::layoutsOf(mappings.software, described, matching, *mapping));
+      (void)intrinsic::print(intrinsic::paddingOf(mappings.software, described, *mapping, target));
+    }
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   // Faulty descriptions reach the validator by another way as well: over the wire, without the text parser.
   v1::Target unchecked;
   if (unchecked.ParseFromString(text)) (void)problemStatus(unchecked.name(), validateTarget(unchecked));
+  if (const auto positioned = parseTargetWithPositions(text); positioned.ok()) {
+    for (const auto& problem : validateTarget(positioned->target)) {
+      if (positioned->at(problem.field()).line < 1) __builtin_trap();
+    }
+  }
   const auto target = parseTarget(text);
   if (!target.ok()) return 0;
   std::string printed;
   if (!google::protobuf::TextFormat::PrintToString(canonicalTarget(*target), &printed)) __builtin_trap();
   const auto again = parseTarget(printed);
   if (!again.ok() || targetHash(*again) != targetHash(*target)) __builtin_trap();
+  if (!differencesOf(canonicalTarget(*target), *again).empty()) __builtin_trap();
+  mapOnto(*target);
   return 0;
 }

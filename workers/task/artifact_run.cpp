@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/element_size.h"
 #include "proto/failure.h"
 #include "workers/task/seeded_tensor.h"
 #include "workers/task/tensor_check.h"
@@ -70,12 +71,18 @@ absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepare(
     const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill) {
   auto path = task.input(artifact_id);
   if (!path.ok()) return path.status();
+  return prepareFile(task, *path, artifact_id, inputs, threads, fill);
+}
+
+absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepareFile(
+    const TaskContext& task, const std::string& path, const std::string& name,
+    const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill) {
   auto run = std::make_unique<ArtifactRun>();
   tessera_report_faults(nullptr);  // the worker passes on what the process printed last
   tessera_artifact* artifact = nullptr;
   // The weights' checksum is left out: the worker verified the whole file.
-  if (tessera_status status = tessera_artifact_load(path->c_str(), 0, &artifact); status != TESSERA_OK) {
-    return runtimeFailure(status, absl::StrCat("artifact ", artifact_id));
+  if (tessera_status status = tessera_artifact_load(path.c_str(), 0, &artifact); status != TESSERA_OK) {
+    return runtimeFailure(status, absl::StrCat("artifact ", name));
   }
   run->artifact_.reset(artifact);
   if (absl::Status status = run->chooseVariant(inputs); !status.ok()) return status;
@@ -161,6 +168,7 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
                              describeTensor(spec));
       }
       fillSeeded(spec.dtype(), fill.seed + i, *bytes, sizes[i]);
+      fillable_.push_back({i, spec.dtype(), *bytes});
       continue;
     }
     if (absl::Status status = checkTensor(*value, spec, sizes[i]); !status.ok()) return status;
@@ -198,6 +206,28 @@ absl::StatusOr<void*> ArtifactRun::allocate(int64_t bytes) {
   }
   memory_.emplace_back(memory);
   return memory;
+}
+
+void ArtifactRun::refill(uint64_t seed, bool positive) {
+  for (const auto& [input, dtype, data] : fillable_) {
+    const auto bytes = static_cast<int64_t>(inputs_[input].size_bytes);
+    fillSeeded(dtype, seed + input, data, bytes);
+    auto* at = static_cast<unsigned char*>(data);
+    const int64_t width = elementBytes(dtype);
+    const bool floats = dtype == v1::DATA_TYPE_F64 || dtype == v1::DATA_TYPE_F32 || dtype == v1::DATA_TYPE_F16 ||
+                        dtype == v1::DATA_TYPE_BF16;
+    if (floats && !positive) continue;
+    // Elements of 8 bits are quantized values: all of them occur. Wider integers count or point at something.
+    if (dtype == v1::DATA_TYPE_I8 || dtype == v1::DATA_TYPE_U8) continue;
+    for (int64_t byte = 0; byte < bytes; ++byte) {
+      const int64_t place = byte % width;  // little-endian: the sign is the last byte's highest bit
+      if (floats) {
+        if (place == width - 1) at[byte] &= 0x7f;
+      } else {
+        at[byte] = place == 0 ? at[byte] & 1 : 0;
+      }
+    }
+  }
 }
 
 absl::StatusOr<double> ArtifactRun::run(std::vector<int64_t>* step_ns) {

@@ -32,6 +32,15 @@ class ArtifactRun {
       const TaskContext& task, const std::string& artifact_id,
       const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill);
 
+  /// The same of an artifact that lies at `path`; `name` is for errors.
+  static absl::StatusOr<std::unique_ptr<ArtifactRun>> prepareFile(
+      const TaskContext& task, const std::string& path, const std::string& name,
+      const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill);
+
+  /// Gives every input that is not fixed another value: floating-point elements from [-1, 1), or from [0, 1) where
+  /// `positive`; all others 0 or 1, which are positions, lengths and truth values wherever a kernel reads such.
+  void refill(uint64_t seed, bool positive);
+
   /// One run; returns its wall time in milliseconds. `step_ns`, unless null, gets one entry per step.
   absl::StatusOr<double> run(std::vector<int64_t>* step_ns = nullptr);
 
@@ -61,6 +70,12 @@ class ArtifactRun {
   size_t variant_ = 0;
   std::vector<Bytes> memory_;
   std::vector<tessera_const_buffer> inputs_;
+  struct Fillable {
+    size_t input;
+    v1::DataType dtype;
+    void* bytes;
+  };
+  std::vector<Fillable> fillable_;
   std::vector<tessera_buffer> outputs_;
   std::vector<v1::TensorSpec> output_specs_;
 };

@@ -6,14 +6,24 @@ namespace tessera::worker {
 absl::StatusOr<v1::TaskResult> runBuildTask(const TaskContext& task) {
   auto path = task.input(task.spec().build().unit().sha256());
   if (!path.ok()) return path.status();
-  v1::BuildUnit unit;
-  if (absl::Status status = readMessage(*path, unit); !status.ok()) return status;
+  const bool candidate = task.spec().build().candidate();
+  v1::CandidateUnit tried;
+  v1::BuildUnit& unit = *tried.mutable_unit();
+  if (absl::Status status = readMessage(*path, candidate ? static_cast<google::protobuf::Message&>(tried) : unit);
+      !status.ok())
+    return status;
   auto built = compiler::build(unit);
   if (!built.ok()) return built.status();
 
   v1::TaskResult result;
   result.mutable_build()->set_object_file("object.pb");
-  if (absl::Status status = writeOutput(task, "object.pb", *built, result); !status.ok()) return status;
+  v1::CandidateObject object;
+  if (candidate) {
+    *object.mutable_object() = *std::move(built);
+    object.set_trial(tried.trial());
+  }
+  const google::protobuf::Message& file = candidate ? static_cast<const google::protobuf::Message&>(object) : *built;
+  if (absl::Status status = writeOutput(task, "object.pb", file, result); !status.ok()) return status;
   return result;
 }
 

@@ -10,6 +10,8 @@ constexpr TaskKindEntry kKinds[] = {
     {v1::EXECUTE, Profile::kExecute, v1::TaskSpec::kExecute, runExecuteTask},
     {v1::PROFILE, Profile::kExecute, v1::TaskSpec::kProfile, runProfileTask},
     {v1::ANALYZE, Profile::kCompile, v1::TaskSpec::kAnalyze, runAnalyzeTask},
+    {v1::SEARCH, Profile::kCompile, v1::TaskSpec::kSearch, runSearchTask},
+    {v1::MEASURE, Profile::kExecute, v1::TaskSpec::kMeasure, runMeasureTask},
 };
 
 }  // namespace

@@ -24,6 +24,11 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task);
 /// Model -> report.pb: a CheckReport or an Explanation.
 absl::StatusOr<v1::TaskResult> runAnalyzeTask(const TaskContext& task);
 
+/// Build unit with the default tree, and what came of earlier proposals -> unit-N.pb for each tree to try next.
+absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task);
+/// Two objects of a workload, or two artifacts -> times in turns, once their results agree.
+absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task);
+
 struct TaskKindEntry {
   v1::TaskKind kind;
   Profile profile;

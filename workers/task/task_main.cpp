@@ -1,5 +1,6 @@
 // tessera-task: does one task in one process, started by tessera-worker.
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -48,6 +49,17 @@ void enterCompileProfile(const std::string& scratch) {
   if (!filtered.ok()) leave(kTaskCannotStart, filtered.message());
 }
 
+// Keeps the process, and every thread that it makes, on these processors.
+void stayOn(const v1::TaskSpec& spec) {
+  if (spec.cpus().empty()) return;
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  for (const int cpu : spec.cpus()) {
+    if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<size_t>(cpu), &cpus);
+  }
+  if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0) leave(kTaskCannotStart, "cannot stay on the processors given");
+}
+
 void run(const std::string& scratch, const std::string& profile_name) {
   const auto profile = parseProfile(profile_name);
   if (!profile.ok()) leave(kTaskCannotStart, profile.status().message());
@@ -59,6 +71,7 @@ void run(const std::string& scratch, const std::string& profile_name) {
     leave(kTaskCannotStart, absl::StrCat("a task of kind ", spec.kind(), " with payload ", spec.payload_case(),
                                          " under profile ", profile_name, " is not accepted"));
   }
+  stayOn(spec);
   enterCompileProfile(scratch);
 
   absl::StatusOr<v1::TaskResult> result = kind->run(**task);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "clients/cli/drawing/chart.h"
 #include "clients/cli/drawing/layered_layout.h"
 #include "clients/cli/drawing/picture.h"
 
@@ -14,26 +15,6 @@ constexpr double kLineHeight = 14;
 constexpr double kLetterWidth = 6.4;  // of an 11 pixel sans-serif, on the wide side
 constexpr double kBoxPadding = 8;
 
-/// Text as XML: markup escaped, what XML 1.0 does not allow replaced.
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '&') {
-      result += "&amp;";
-    } else if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else if (c == '"') {
-      result += "&quot;";
-    } else {
-      result += byte < 0x20 && c != '\n' && c != '\t' ? '?' : c;
-    }
-  }
-  return result;
-}
-
 void drawArrow(std::string& svg, const std::vector<Point>& route, const std::string& label) {
   if (route.empty()) return;
   absl::StrAppendFormat(&svg, "<path class=\"a\" d=\"M%.1f %.1f", route.front().x, route.front().y);
@@ -42,7 +23,7 @@ void drawArrow(std::string& svg, const std::vector<Point>& route, const std::str
     absl::StrAppendFormat(&svg, "C%.1f %.1f %.1f %.1f %.1f %.1f", route[i - 1].x, middle, route[i].x, middle,
                           route[i].x, route[i].y);
   }
-  absl::StrAppend(&svg, "\"><title>", escaped(label), "</title></path>\n");
+  absl::StrAppend(&svg, "\"><title>", xmlEscaped(label), "</title></path>\n");
 }
 
 void drawBox(std::string& svg, const Panel::Box& box, const BoxGraph::Box& size, Point center) {
@@ -51,10 +32,10 @@ void drawBox(std::string& svg, const Panel::Box& box, const BoxGraph::Box& size,
   absl::StrAppendFormat(&svg,
                         "<g><title>%s</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
                         "fill=\"%s\"/>",
-                        escaped(box.tooltip), left, top, size.width, size.height, box.border ? 12 : 3, box.color);
+                        xmlEscaped(box.tooltip), left, top, size.width, size.height, box.border ? 12 : 3, box.color);
   for (size_t i = 0; i < box.lines.size(); ++i) {
     absl::StrAppendFormat(&svg, "<text%s x=\"%.1f\" y=\"%.1f\">%s</text>", i == 0 ? " class=\"h\"" : "", center.x,
-                          top + kBoxPadding + kLineHeight * (static_cast<double>(i) + 0.75), escaped(box.lines[i]));
+                          top + kBoxPadding + kLineHeight * (static_cast<double>(i) + 0.75), xmlEscaped(box.lines[i]));
   }
   svg += "</g>\n";
 }
@@ -77,7 +58,7 @@ std::string svgText(const v1::Explanation& explanation) {
     const Placement placement = placeLayers(graph);
     absl::StrAppendFormat(&body,
                           "<g transform=\"translate(%.1f %.1f)\">\n<text class=\"t\" x=\"0\" y=\"-14\">%s</text>\n", x,
-                          kMargin + kTitleHeight, escaped(panel.title));
+                          kMargin + kTitleHeight, xmlEscaped(panel.title));
     for (size_t i = 0; i < panel.arrows.size(); ++i) drawArrow(body, placement.routes[i], panel.arrows[i].label);
     for (size_t i = 0; i < panel.boxes.size(); ++i) drawBox(body, panel.boxes[i], graph.boxes[i], placement.centers[i]);
     body += "</g>\n";

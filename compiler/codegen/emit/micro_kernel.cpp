@@ -8,6 +8,7 @@
 #include "compiler/codegen/emit/side_by_side.h"
 #include "compiler/codegen/emit/tile_fetch.h"
 #include "compiler/codegen/emit/tile_memory.h"
+#include "compiler/codegen/instruction/grouped_product.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -264,6 +265,8 @@ class TileEmitter {
     Values arguments;
     for (size_t i = 0; i < s.inputs.size(); ++i) arguments.push_back(input(statement, i, p, lanes));
     arguments.append(old.begin(), old.end());
+    if (s.grouped && lanes == s.grouped->instruction.lanes)
+      return {emitDotProduct(b_, *s.grouped, arguments[0], arguments[1], arguments[2])};
     return emitBody(bodyContext(statement, points_[p], lanes), *s.body(), arguments);
   }
 

@@ -133,15 +133,33 @@ struct MaximumOfNumbers : mlir::OpRewritePattern<arith::MaximumFOp> {
   }
 };
 
-/// f64 -> f16 has no instruction; through f32 it has (rounded twice).
+/// f64 -> f16 and bf16 have no instruction; through f32 they have. On the way what is not exact is rounded to odd,
+/// which no later rounding to a type of two bits less can tell from the value itself (Boldo and Melquiond, "When double
+/// rounding is odd", 2005): once in all.
 struct TruncateInTwoSteps : mlir::OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
   mlir::LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter& rewriter) const override {
     const mlir::Type from = op.getIn().getType();
     if (!mlir::getElementTypeOrSelf(from).isF64() || mlir::getElementTypeOrSelf(op.getType()).isF32())
       return mlir::failure();
-    Value single = arith::TruncFOp::create(rewriter, op.getLoc(), withElement(from, rewriter.getF32Type()), op.getIn());
-    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), single);
+    const mlir::Location loc = op.getLoc();
+    const mlir::Type f32 = withElement(from, rewriter.getF32Type()), i32 = withElement(from, rewriter.getI32Type());
+    Value x = op.getIn();
+    Value single = arith::TruncFOp::create(rewriter, loc, f32, x);
+    Value back = arith::ExtFOp::create(rewriter, loc, from, single);
+    Value inexact = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::ONE, back, x);
+    Value away =
+        arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, math::AbsFOp::create(rewriter, loc, back),
+                              math::AbsFOp::create(rewriter, loc, x));
+    Value bits = arith::BitcastOp::create(rewriter, loc, i32, single);
+    Value towards_zero = arith::SubIOp::create(rewriter, loc, bits, arith::ExtUIOp::create(rewriter, loc, i32, away));
+    mlir::TypedAttr one = rewriter.getI32IntegerAttr(1);
+    if (auto vector = llvm::dyn_cast<mlir::VectorType>(i32))
+      one = mlir::DenseElementsAttr::get(vector, mlir::Attribute(one));
+    Value odd = arith::OrIOp::create(rewriter, loc, towards_zero, arith::ConstantOp::create(rewriter, loc, one));
+    Value chosen = arith::SelectOp::create(rewriter, loc, inexact, odd, bits);
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(),
+                                                 arith::BitcastOp::create(rewriter, loc, f32, chosen));
     return mlir::success();
   }
 };

@@ -354,6 +354,23 @@ TEST(MathTypes, MovesOfHalvesNeedNoLibrary) {
   }
 }
 
+// What lies a little above or below the middle of two halves is in the middle of two floats' rounding errors: rounded
+// twice, it would go to the even one.
+TEST(MathTypes, DoublesAreRoundedToHalvesOnce) {
+  for (const char* element : {"f16", "bf16"})
+    for (const char* value : {"1.00048828125000000001e+00", "1.000488281251", "1.000488281249", "-1.001464843749",
+                              "1.00390625000001", "1.00390624999999", "65519.999", "65520.0001", "1.0e-300", "5.97e-8"})
+      for (const int64_t count : {1, 3, 40}) {
+        WorkloadText text;
+        const Tensor x = text.argument({count}, "f64");
+        const std::string body = std::string("%zero = arith.constant 0.0 : f64\n    %c = arith.constant ") + value +
+                                 " : f64\n    %n = arith.mulf %i0, %zero : f64\n    %s = arith.addf %n, %c : f64\n"
+                                 "    %r = arith.truncf %s : f64 to " +
+                                 element;
+        checkWorkload(text.finish({text.generic({x}, {"d0", "d0"}, text.empty({count}, element), 1, "", body)}));
+      }
+}
+
 TEST(MathTypes, Remainder) {
   for (const char* type : {"f32", "f64"}) {
     WorkloadText text;

@@ -12,6 +12,8 @@
 #include "compiler/interpreter/random_array.h"
 #include "compiler/runtime/guarded_memory.h"
 #include "compiler/schedule/text.h"
+#include "compiler/target/dot_product.h"
+#include "compiler/target/target.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -42,6 +44,7 @@ v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options)
   // registers, or the one after, whose vectors LLVM cuts in two here: its tiles and edges are the same.
   if (options.seed % 4 == 3 && unit.registers().vector_bits() == 512) {
     unit.mutable_code()->set_cpu("x86-64-v3");
+    *unit.mutable_intrinsics() = usableInstructions(*findBuiltinTarget("x86-64-v3"));
     unit.mutable_registers()->set_vector_bits(256);
     unit.mutable_registers()->set_vector_count(16);
   } else if (options.seed % 4 == 3 && unit.registers().vector_bits() == 256) {

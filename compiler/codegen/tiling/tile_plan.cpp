@@ -275,6 +275,7 @@ void TilePlan::orderLevels(int first_blocked) {
 bool isContraction(const Nest& nest) {
   const Statement& main = nest.statements[0];
   if (!nest.hasReduction() || main.outputs.size() != 1 || main.inputs.size() != 2) return false;
+  if (main.grouped) return true;
   mlir::Value yielded = main.body()->getTerminator()->getOperand(0);
   mlir::Operation* sum = yielded.getDefiningOp();
   if (!sum || !llvm::isa<arith::AddFOp, arith::AddIOp>(sum)) return false;

@@ -14,6 +14,7 @@ struct Machine {
   int64_t l2_bytes = 1 << 20;
   int64_t l3_bytes = 4 << 20;  ///< what one core may count on of a cache that many share
   bool has_fma = false;
+  std::vector<DotProduct> dot_products;  ///< most products first
 };
 
 inline constexpr char kScalarStrategy[] = "scalar-loops";

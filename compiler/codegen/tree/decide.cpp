@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit/sequential.h"
+#include "compiler/codegen/instruction/grouped_product.h"
 #include "compiler/codegen/region/region_chain.h"
 #include "compiler/codegen/tiling/packing.h"
 #include "compiler/codegen/tree/record.h"
@@ -69,6 +70,7 @@ absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Machine& m
     formRowRegion(func, *list, machine);
   }
   mergeAllLoops(*list);
+  if (!request.scalar) chooseDotProducts(func, *list, machine);
   planPhases(*list, machine, request.scalar);
   if (absl::Status status = packOperands(func, *list, machine, nullptr); !status.ok()) return status;
   splitGrids(*list);
@@ -96,7 +98,8 @@ absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Machine& machi
     status = followRegionOf(func, *list, machine, memory, *tree->region);
   } else {
     mergeAllLoops(*list);
-    status = followPhases(*list, machine, *tree);
+    status = followDotProducts(func, *list, machine, *tree);
+    if (status.ok()) status = followPhases(*list, machine, *tree);
   }
   if (status.ok()) status = packOperands(func, *list, machine, &*tree);
   if (!status.ok()) return status;

@@ -44,6 +44,9 @@ class LeafReader {
   }
 
   absl::Status vectors() {
+    const auto& grouped = nest_.statements[0].grouped;
+    if (const std::string fitting = grouped ? grouped->instruction.name : ""; kernel_.instruction() != fitting)
+      return fault("instruction of a leaf that is no product", kernel_.instruction(), "none");
     plan_.lanes = kernel_.lanes();
     const bool scalar = kernel_.lanes() == 1;
     if (scalar != kernel_.vector_loop().empty())

@@ -63,6 +63,7 @@ v1::Tile leafCalled(std::string_view variant, const Nest& nest, const TilePlan& 
   v1::Kernel& kernel = *leaf.mutable_kernel();
   kernel.set_variant(std::string(variant));
   kernel.set_nest(number);
+  if (const auto& grouped = nest.statements[0].grouped) kernel.set_instruction(grouped->instruction.name);
   kernel.set_lanes(plan.lanes);
   if (plan.lanes > 1) kernel.set_vector_loop(loopName(nest, plan.vector_loop));
   for (int loop = 0; loop < nest.loops(); ++loop)

@@ -134,6 +134,12 @@ void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, 
 
 }  // namespace
 
+ConstantEvaluator knownWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights) {
+  ConstantEvaluator evaluator;
+  defineWeights(main, weights, evaluator);
+  return evaluator;
+}
+
 bool isKnownAtCompileTime(Value value) {
   while (value.getDefiningOp() && kindOf(value.getDefiningOp()) == OpKind::kView) {
     value = value.getDefiningOp()->getOperand(0);

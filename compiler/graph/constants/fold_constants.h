@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compiler/graph/constants/constant_evaluator.h"
 #include "compiler/import/import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -15,6 +16,9 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights);
 
 /// Moves constants that are not uniform into weights, so that layers which differ only in them share a workload.
 void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights);
+
+/// What evaluates values of `main` that depend on its weights.
+ConstantEvaluator knownWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights);
 
 /// Whether `value` is a weight, a constant, or a view of one: what foldConstants leaves of weight-only parts.
 bool isKnownAtCompileTime(mlir::Value value);

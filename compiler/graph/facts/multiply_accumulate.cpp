@@ -1,25 +1,87 @@
 #include "compiler/graph/facts/multiply_accumulate.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 namespace tessera::compiler {
+namespace {
 
-bool isMultiplyAccumulate(mlir::linalg::GenericOp op) {
-  if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1) return false;
+namespace arith = mlir::arith;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+
+/// What the body multiplies, when it adds up products of two values.
+std::optional<std::pair<Value, Value>> factorsOf(GenericOp op) {
+  if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1) return std::nullopt;
   mlir::Block* body = op.getBody();
-  if (body->getOperations().size() != 3) return false;
-  mlir::Operation* product = &body->front();
-  mlir::Operation* sum = product->getNextNode();
-  mlir::Operation* yield = body->getTerminator();
-  const bool kinds = (mlir::isa<mlir::arith::MulFOp>(product) && mlir::isa<mlir::arith::AddFOp>(sum)) ||
-                     (mlir::isa<mlir::arith::MulIOp>(product) && mlir::isa<mlir::arith::AddIOp>(sum));
-  if (!kinds || yield->getOperand(0) != sum->getResult(0)) return false;
-  auto reads = [](mlir::Operation* inner, mlir::Value a, mlir::Value b) {
-    return (inner->getOperand(0) == a && inner->getOperand(1) == b) ||
-           (inner->getOperand(0) == b && inner->getOperand(1) == a);
-  };
-  return reads(product, body->getArgument(0), body->getArgument(1)) &&
-         reads(sum, product->getResult(0), body->getArgument(2));
+  const Value out = body->getArgument(2);
+  mlir::Operation* sum = body->getTerminator()->getOperand(0).getDefiningOp();
+  if (!sum || !mlir::isa<arith::AddFOp, arith::AddIOp>(sum) || !out.hasOneUse() || *out.user_begin() != sum)
+    return std::nullopt;
+  mlir::Operation* product = sum->getOperand(sum->getOperand(0) == out ? 1 : 0).getDefiningOp();
+  if (!product || product->getNumOperands() != 2 ||
+      !(mlir::isa<arith::AddFOp>(sum) ? mlir::isa<arith::MulFOp>(product) : mlir::isa<arith::MulIOp>(product)))
+    return std::nullopt;
+  return std::pair(product->getOperand(0), product->getOperand(1));
+}
+
+/// The argument of the body that `value` widens, its sign bit turned or not.
+mlir::BlockArgument widenedArgument(Value value, bool* flipped) {
+  *flipped = false;
+  mlir::Operation* op = value.getDefiningOp();
+  if (op && mlir::isa<arith::ExtFOp, arith::ExtSIOp, arith::ExtUIOp>(op)) value = op->getOperand(0);
+  if (auto flip = value.getDefiningOp<arith::XOrIOp>()) {
+    mlir::APInt bits;
+    if (!mlir::matchPattern(flip.getRhs(), mlir::m_ConstantInt(&bits)) || !bits.isSignMask()) return {};
+    *flipped = true;
+    value = flip.getLhs();
+  }
+  return mlir::dyn_cast<mlir::BlockArgument>(value);
+}
+
+bool inputsOf(const std::pair<Value, Value>& factors, mlir::Block* body) {
+  bool flipped = false;
+  auto a = widenedArgument(factors.first, &flipped), b = widenedArgument(factors.second, &flipped);
+  return a && b && a.getOwner() == body && b.getOwner() == body && a != b && a.getArgNumber() < 2 &&
+         b.getArgNumber() < 2;
+}
+
+}  // namespace
+
+bool isMultiplyAccumulate(GenericOp op) {
+  const auto factors = factorsOf(op);
+  if (!factors || op.getBody()->getOperations().size() != 3) return false;
+  const Value a = op.getBody()->getArgument(0), b = op.getBody()->getArgument(1);
+  return (factors->first == a && factors->second == b) || (factors->first == b && factors->second == a);
+}
+
+bool isProduct(GenericOp op) {
+  const auto factors = factorsOf(op);
+  return factors && inputsOf(*factors, op.getBody());
+}
+
+bool turnsSign(GenericOp op, unsigned input) {
+  const auto factors = factorsOf(op);
+  if (!factors) return false;
+  for (Value factor : {factors->first, factors->second}) {
+    bool flipped = false;
+    const auto argument = widenedArgument(factor, &flipped);
+    if (argument && argument.getOwner() == op.getBody() && argument.getArgNumber() == input) return flipped;
+  }
+  return false;
+}
+
+std::optional<std::pair<NarrowInput, NarrowInput>> narrowProduct(GenericOp op) {
+  const auto factors = factorsOf(op);
+  if (!factors || !inputsOf(*factors, op.getBody()) || !factors->first.getType().isInteger(32)) return std::nullopt;
+  NarrowInput inputs[2];
+  for (Value factor : {factors->first, factors->second}) {
+    bool flipped = false;
+    const auto argument = widenedArgument(factor, &flipped);
+    if (!argument.getType().isInteger(8)) return std::nullopt;
+    inputs[argument.getArgNumber()] = {factor.getDefiningOp<arith::ExtSIOp>() != nullptr, flipped};
+  }
+  return std::pair(inputs[0], inputs[1]);
 }
 
 }  // namespace tessera::compiler

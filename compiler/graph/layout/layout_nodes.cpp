@@ -116,7 +116,7 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
     auto type = tensorType(node.value(index));
     const int64_t channels = channelCount(type, form.channels);
     if (isChannelwiseWindow(op) && index >= result) {
-      return prices_.window(pointsOf(op) * (isMultiplyAccumulate(op) ? 2 : 1), channels,
+      return prices_.window(pointsOf(op) * (isProduct(op) ? 2 : 1), channels,
                             physicalShape(type, form.channels, kChannelsFirst).back(), layout);
     }
     // Filled blocks are computed and moved too.
@@ -273,7 +273,7 @@ bool LayoutGraph::addFlatten(mlir::tensor::CollapseShapeOp op) {
   if (!channels || groups.size() != 2 || groups[0].size() != 1 || op->use_empty()) return false;
   for (mlir::OpOperand& use : op->getUses()) {
     auto product = mlir::dyn_cast<GenericOp>(use.getOwner());
-    if (!product || !isMultiplyAccumulate(product) || product.isDpsInit(&use)) return false;
+    if (!product || !isProduct(product) || product.isDpsInit(&use)) return false;
     const unsigned other = 1 - use.getOperandNumber();
     if (!isKnownAtCompileTime(product->getOperand(other))) return false;
     auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(product.getMatchingIndexingMap(&use).getResult(1));

@@ -118,12 +118,13 @@ bool Splitter::fillingIsSafe() {
     }
     if (op_.getIteratorTypesArray()[loop] != IteratorType::reduction) continue;
     // What is added up must be zero: a constant factor is.
-    const bool zero = isMultiplyAccumulate(op_) && llvm::any_of(llvm::seq<size_t>(0, 2), [&](size_t input) {
-                        return forms_[input].kind == OperandForm::kConstant && maps[input].isFunctionOfDim(loop);
+    const bool zero = isProduct(op_) && llvm::any_of(llvm::seq<size_t>(0, 2), [&](size_t input) {
+                        return forms_[input].kind == OperandForm::kConstant && maps[input].isFunctionOfDim(loop) &&
+                               !turnsSign(op_, static_cast<unsigned>(input));
                       });
     if (!zero) return false;
   }
-  return !any || isMultiplyAccumulate(op_) || staysFinite(op_);
+  return !any || isProduct(op_) || staysFinite(op_);
 }
 
 std::optional<LoopSplits> Splitter::run() {
@@ -207,8 +208,7 @@ std::pair<llvm::SmallVector<Rewriter::Part>, llvm::SmallVector<Rewriter::Part>> 
 /// A product that writes channels last reads its constant in panels of one vector.
 void Rewriter::splitPanels(int64_t lanes) {
   const unsigned result = op_.getNumDpsInputs();
-  if (!isMultiplyAccumulate(op_) || forms_[result].kind != OperandForm::kActivation ||
-      !(forms_[result].layout == kChannelsLast)) {
+  if (!isProduct(op_) || forms_[result].kind != OperandForm::kActivation || !(forms_[result].layout == kChannelsLast)) {
     return;
   }
   const unsigned loop = channelLoops(op_.getIndexingMapsArray()[result], forms_[result].channels).back();

@@ -80,7 +80,7 @@ struct View {
 
 std::optional<Convolution> asConvolution(GenericOp op) {
   auto dims = mlir::linalg::inferConvolutionDims(op);
-  if (mlir::failed(dims) || !isMultiplyAccumulate(op)) return std::nullopt;
+  if (mlir::failed(dims) || !isProduct(op)) return std::nullopt;
   if (dims->batch.size() != 1 || dims->outputImage.empty() || dims->outputChannel.size() != 1 ||
       dims->inputChannel.size() != 1 || dims->depth.size() > 1) {
     return std::nullopt;

@@ -34,7 +34,7 @@ bool paysToFillUp(GenericOp op, int64_t columns, int64_t lanes) {
 
 bool packMatmul(GenericOp op, int64_t lanes) {
   auto dims = mlir::linalg::inferContractionDims(op);
-  if (mlir::failed(dims) || !isMultiplyAccumulate(op)) return false;
+  if (mlir::failed(dims) || !isProduct(op)) return false;
   if (!dims->batch.empty() || dims->n.size() != 1 || dims->k.size() != 1) return false;
   const unsigned n = dims->n[0], k = dims->k[0];
   llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();

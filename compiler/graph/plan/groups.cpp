@@ -111,7 +111,7 @@ llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind 
 llvm::SmallSetVector<int, 4> GroupBuilder::packsFor(mlir::Operation* product, std::vector<mlir::Operation*>& views) {
   llvm::SmallSetVector<int, 4> packs;
   auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(product);
-  if (!generic || !isMultiplyAccumulate(generic)) return packs;
+  if (!generic || !isProduct(generic)) return packs;
   for (mlir::Value operand : generic.getDpsInputs()) {
     std::vector<mlir::Operation*> between;
     mlir::Operation* producer = operand.getDefiningOp();

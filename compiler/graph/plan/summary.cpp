@@ -83,7 +83,7 @@ std::string convolutionName(LinalgOp op, const mlir::linalg::ConvolutionDimensio
 
 bool isConvolution(LinalgOp op) {
   auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op.getOperation());
-  if (!generic || !isMultiplyAccumulate(generic)) return false;
+  if (!generic || !isProduct(generic)) return false;
   auto dims = mlir::linalg::inferConvolutionDims(op);
   return mlir::succeeded(dims) && !dims->outputImage.empty() && !dims->filterLoop.empty();
 }

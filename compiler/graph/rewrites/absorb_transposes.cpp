@@ -67,7 +67,7 @@ bool absorbResult(GenericOp product) {
 bool mergesTransposed(mlir::OpOperand* operand) {
   auto product = mlir::dyn_cast<GenericOp>(operand->getOwner());
   auto merge = operand->get().getDefiningOp<mlir::tensor::CollapseShapeOp>();
-  if (!product || !merge || product.isDpsInit(operand) || !isMultiplyAccumulate(product)) return false;
+  if (!product || !merge || product.isDpsInit(operand) || !isProduct(product)) return false;
   mlir::Operation* producer = merge.getSrc().getDefiningOp();
   llvm::SmallVector<int64_t> permutation = producer ? permutationOf(producer) : llvm::SmallVector<int64_t>();
   return !permutation.empty() && (keepsInnermost(permutation) || readsAnyOrder(product)) &&
@@ -105,7 +105,7 @@ int absorbTransposes(mlir::func::FuncOp main) {
   splitMergedLoops(main);
   llvm::SmallVector<GenericOp> products;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
-    if (isMultiplyAccumulate(op)) products.push_back(op);
+    if (isProduct(op)) products.push_back(op);
   }
   int count = 0;
   for (GenericOp product : products) {

@@ -1,6 +1,7 @@
 #include "compiler/graph/rewrites/half_sums.h"
 
 #include "compiler/graph/facts/counted_pattern.h"
+#include "compiler/graph/facts/each_element.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/rewrites/absorb_transposes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -30,15 +31,9 @@ Type elementOf(Value value) { return mlir::getElementTypeOrSelf(value.getType())
 /// One conversion instruction applied to each element.
 template <typename Op>
 Value convert(OpBuilder& b, mlir::Location loc, Value value, Type to) {
-  auto type = mlir::cast<RankedTensorType>(value.getType()).clone(to);
-  Value empty = mlir::tensor::EmptyOp::create(b, loc, type.getShape(), to);
-  const llvm::SmallVector<AffineMap> maps(2, b.getMultiDimIdentityMap(type.getRank()));
-  const llvm::SmallVector<IteratorType> loops(type.getRank(), IteratorType::parallel);
-  return GenericOp::create(b, loc, mlir::TypeRange{type}, mlir::ValueRange{value}, mlir::ValueRange{empty}, maps, loops,
-                           [&](OpBuilder& inner, mlir::Location at, mlir::ValueRange v) {
-                             mlir::linalg::YieldOp::create(inner, at, Op::create(inner, at, to, v[0]).getResult());
-                           })
-      .getResult(0);
+  return eachElement(b, loc, value, to, [to](OpBuilder& inner, mlir::Location at, Value element) -> Value {
+    return Op::create(inner, at, to, element);
+  });
 }
 
 /// Whether some half result of the reduction is made by more than choosing among its terms.

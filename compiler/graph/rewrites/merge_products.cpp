@@ -51,7 +51,7 @@ bool sameBut(mlir::Type a, mlir::Type b, int64_t dim) {
 /// The column loop of a product [.., columns] = left [.., k] x right: in the right operand and the result, not in
 /// the left operand; or -1.
 int columnLoop(GenericOp product) {
-  if (!isMultiplyAccumulate(product) || mlir::failed(mlir::linalg::inferContractionDims(product))) return -1;
+  if (!isProduct(product) || mlir::failed(mlir::linalg::inferContractionDims(product))) return -1;
   // A convolution has such dimensions too, but reads neighbours, and its channels have a layout of their own.
   if (!llvm::all_of(product.getIndexingMapsArray(), [](AffineMap map) { return map.isProjectedPermutation(); })) {
     return -1;

@@ -48,7 +48,7 @@ std::optional<int64_t> dimensionCut(ExtractSliceOp slice) {
 
 /// Whether the operands are [m, k] and the result [m, n], in this order; the weights may lie either way.
 bool isPlainProduct(GenericOp op) {
-  if (!isMultiplyAccumulate(op)) return false;
+  if (!isProduct(op)) return false;
   auto dims = mlir::linalg::inferContractionDims(op);
   if (mlir::failed(dims) || !dims->batch.empty() || dims->m.size() != 1 || dims->n.size() != 1 || dims->k.size() != 1 ||
       op.getNumLoops() != 3)

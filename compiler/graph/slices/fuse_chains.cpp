@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/plan/node_names.h"
 #include "compiler/graph/slices/chain_of_groups.h"
@@ -25,9 +26,11 @@ constexpr int kMostRowGroups = 2;
 constexpr char kChainChoice[] = "fuse-chain";
 constexpr char kOneSlice[] = "one slice would run on one core";
 
-/// A product, or a convolution; a pool is neither.
+/// A product, or a convolution; a pool is neither. Products of 8-bit integers are left to their instructions, which
+/// slices do not know.
 bool multiplies(Operation* op) {
   if (kindOf(op) != OpKind::kHeavy) return false;
+  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op); generic && narrowProduct(generic)) return false;
   return llvm::any_of(mlir::cast<mlir::linalg::LinalgOp>(op).getBlock()->getOperations(),
                       [](Operation& inner) { return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner); });
 }

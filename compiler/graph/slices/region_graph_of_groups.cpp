@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/facts/bytes_behind.h"
 #include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/plan/node_names.h"
 #include "compiler/graph/plan/summary.h"
@@ -113,6 +114,12 @@ class GraphWriter {
   bool follow(const Group& group, fusion::GraphNode& node) {
     if (group.results.size() != 1 || group.chain || llvm::any_of(group.ops, reducesMaps)) return false;
     if (llvm::any_of(group.ops, [](Operation* op) { return op->hasAttr(kAlgorithm); })) return false;
+    // Left to their instructions, which slices do not know.
+    if (llvm::any_of(group.ops, [](Operation* op) {
+          auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
+          return generic && narrowProduct(generic);
+        }))
+      return false;
     std::vector<Operation*> ops = viewsBefore(group);
     ops.insert(ops.end(), group.ops.begin(), group.ops.end());
     auto trace = AccessTrace::of(inProgramOrder(std::move(ops)));

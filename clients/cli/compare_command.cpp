@@ -1,0 +1,258 @@
+// tessera compare: is one artifact faster than another, where, and is that more than chance?
+
+#include <chrono>
+#include <iostream>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "clients/cli/artifact_comparison.h"
+#include "clients/cli/artifact_file.h"
+#include "clients/cli/command.h"
+#include "clients/cli/exit_code.h"
+#include "clients/cli/junit.h"
+#include "clients/cli/local_run.h"
+#include "clients/cli/output.h"
+
+namespace tessera::client {
+namespace {
+
+struct CompareFlags {
+  std::string before, after, fail_above, junit;
+  RunInputs inputs;
+  int rounds = 20, warmup = 3, threads = 1;
+};
+
+/// One of the two: loaded, with its own memory and all the times it took.
+struct Side {
+  v1::Manifest manifest;
+  v1::Plan plan;
+  LocalArtifact artifact{nullptr, &tessera_artifact_destroy};
+  LocalSession session{nullptr, &tessera_session_destroy};
+  RunBuffers buffers;
+  std::vector<double> total_ms;
+  std::vector<std::vector<double>> steps_ms;  ///< of each step, in the order of total_ms
+
+  absl::Status open(const std::string& path, const CompareFlags& flags);
+  absl::Status run(bool counts);
+  absl::Status profile();
+};
+
+absl::Status Side::open(const std::string& path, const CompareFlags& flags) {
+  auto loaded = loadArtifact(path, /*verify_weights=*/false);
+  if (!loaded.ok()) return loaded.status();
+  artifact = *std::move(loaded);
+  auto head = readManifest(path);
+  if (!head.ok()) return head.status();
+  manifest = *std::move(head);
+  auto decisions = readPlan(path);
+  if (!decisions.ok()) return decisions.status();
+  plan = *std::move(decisions);
+  if (absl::Status status = buffers.prepare(artifact.get(), flags.inputs); !status.ok()) return status;
+  auto created = createSession(artifact.get(), flags.threads, buffers.variant);
+  if (!created.ok()) return created.status();
+  session = *std::move(created);
+  tessera_variant_info variant;
+  tessera_artifact_variant(artifact.get(), buffers.variant, &variant);
+  steps_ms.resize(variant.num_steps);
+  return absl::OkStatus();
+}
+
+absl::Status Side::run(bool counts) {
+  const auto start = std::chrono::steady_clock::now();
+  const tessera_status code =
+      tessera_session_run(session.get(), buffers.in.data(), buffers.in.size(), buffers.out.data(), buffers.out.size());
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  if (counts) total_ms.push_back(took.count());
+  return runtimeError(code);
+}
+
+absl::Status Side::profile() {
+  std::vector<int64_t> ns(steps_ms.size());
+  const tessera_status code = tessera_session_profile(session.get(), buffers.in.data(), buffers.in.size(),
+                                                      buffers.out.data(), buffers.out.size(), ns.data(), ns.size());
+  for (size_t i = 0; i < ns.size(); ++i) steps_ms[i].push_back(static_cast<double>(ns[i]) / 1e6);
+  return runtimeError(code);
+}
+
+/// Both in turns; who begins changes with every round, so that neither always finds the other's caches.
+absl::Status measure(Side& before, Side& after, const CompareFlags& flags) {
+  for (int round = -flags.warmup; round < flags.rounds; ++round) {
+    Side* turn[] = {&before, &after};
+    if (round % 2 != 0) std::swap(turn[0], turn[1]);
+    for (Side* side : turn) {
+      if (absl::Status status = side->run(round >= 0); !status.ok()) return status;
+    }
+    for (Side* side : turn) {
+      if (round < 0) continue;
+      if (absl::Status status = side->profile(); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// "5%" or "5" as 0.05.
+absl::StatusOr<std::optional<double>> shareOf(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  double percent = 0;
+  if (!absl::SimpleAtod(absl::StripSuffix(text, "%"), &percent) || !(percent >= 0 && percent <= 1e6)) {
+    return absl::InvalidArgumentError(absl::StrCat("--fail-above: \"", text, "\"; accepted: a percentage, as in 5%"));
+  }
+  return percent / 100;
+}
+
+struct Row {
+  StepPair step;
+  std::optional<TimeChange> times;  ///< unset: only one of them has it
+  double alone_ms = 0;
+};
+
+std::vector<Row> rowsOf(const Side& before, const Side& after) {
+  std::vector<Row> rows;
+  for (StepPair& pair : pairSteps(before.plan, before.buffers.variant, after.plan, after.buffers.variant)) {
+    Row row{std::move(pair), std::nullopt, 0};
+    if (row.step.before >= 0 && row.step.after >= 0) {
+      row.times = changeOf(before.steps_ms[static_cast<size_t>(row.step.before)],
+                           after.steps_ms[static_cast<size_t>(row.step.after)]);
+    } else {
+      const std::vector<double>& alone = row.step.before >= 0 ? before.steps_ms[static_cast<size_t>(row.step.before)]
+                                                              : after.steps_ms[static_cast<size_t>(row.step.after)];
+      row.alone_ms = changeOf(alone, alone).before_ms;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string verdict(const TimeChange& times) {
+  return !times.sure() ? "within the noise" : times.change < 0 ? "faster" : "slower";
+}
+
+std::vector<std::string> cells(const std::string& name, const std::string& code, const TimeChange& times) {
+  return {name,
+          code,
+          absl::StrFormat("%.4f", times.before_ms),
+          absl::StrFormat("%.4f", times.after_ms),
+          absl::StrFormat("%+.1f %%", times.change * 100),
+          absl::StrFormat("%.1f %%", times.noise * 100),
+          verdict(times)};
+}
+
+std::string timesJson(const TimeChange& times) {
+  return absl::StrFormat(R"("before_ms":%.6f,"after_ms":%.6f,"change":%.6f,"noise":%.6f,"verdict":"%s")",
+                         times.before_ms, times.after_ms, times.change, times.noise, verdict(times));
+}
+
+void printText(const TimeChange& total, const std::vector<Row>& rows, const CompareFlags& flags, bool one_model) {
+  std::vector<std::vector<std::string>> lines = {cells("total", "", total)};
+  int others = 0;
+  for (const Row& row : rows) {
+    others += row.step.code == CodeChange::kSame ? 0 : 1;
+    if (row.times) {
+      lines.push_back(cells(row.step.name, describe(row.step.code), *row.times));
+      continue;
+    }
+    const std::string time = absl::StrFormat("%.4f", row.alone_ms);
+    lines.push_back({row.step.name, describe(row.step.code), row.step.before >= 0 ? time : "-",
+                     row.step.after >= 0 ? time : "-", "", "", ""});
+  }
+  std::cout << table({"STEP", "CODE", "BEFORE MS", "AFTER MS", "CHANGE", "NOISE", "VERDICT"}, lines)
+            << absl::StrFormat("%d of %d steps have other code; medians of %d rounds in turns, %d %s%s\n", others,
+                               rows.size(), flags.rounds, flags.threads, flags.threads == 1 ? "thread" : "threads",
+                               one_model ? "" : "; they are of different models");
+}
+
+void printJson(const TimeChange& total, const std::vector<Row>& rows, const CompareFlags& flags, bool one_model,
+               bool failed) {
+  std::string steps;
+  for (const Row& row : rows) {
+    absl::StrAppend(
+        &steps, steps.empty() ? "" : ",", "{\"name\":", jsonString(row.step.name),
+        ",\"code\":", jsonString(describe(row.step.code)), ",",
+        row.times ? timesJson(*row.times)
+                  : absl::StrFormat(R"("%s":%.6f)", row.step.before >= 0 ? "before_ms" : "after_ms", row.alone_ms),
+        "}");
+  }
+  std::cout << absl::StrFormat(R"({"passed":%s,"same_model":%s,"rounds":%d,"threads":%d,"total":{%s},"steps":[%s]})",
+                               failed ? "false" : "true", one_model ? "true" : "false", flags.rounds, flags.threads,
+                               timesJson(total), steps)
+            << "\n";
+}
+
+absl::Status writeReport(const CompareFlags& flags, const TimeChange& total, const std::vector<Row>& rows,
+                         bool failed) {
+  const std::string suite = absl::StrCat("tessera compare ", flags.before, " ", flags.after);
+  const auto told = [](const TimeChange& times) {
+    return absl::StrFormat("%.4f ms before, %.4f ms after: %+.1f %%, noise %.1f %%, %s", times.before_ms,
+                           times.after_ms, times.change * 100, times.noise * 100, verdict(times));
+  };
+  std::vector<JunitCase> cases = {{flags.after, "total", failed ? told(total) : "", told(total)}};
+  for (const Row& row : rows) {
+    cases.push_back({flags.after, row.step.name, "",
+                     absl::StrCat(describe(row.step.code), row.times ? absl::StrCat(", ", told(*row.times)) : "")});
+  }
+  return writeJunit(flags.junit, suite, cases);
+}
+
+int compareArtifacts(const CommandLine& line, CompareFlags flags) {
+  const auto limit = shareOf(flags.fail_above);
+  if (!limit.ok()) {
+    (void)reportError(limit.status(), line.json);
+    return kExitUsage;
+  }
+  // What the files lack, all of it where there are none, is seeded: both get the same.
+  flags.inputs.random = true;
+  Side before, after;
+  if (absl::Status status = before.open(flags.before, flags); !status.ok()) return reportError(status, line.json);
+  if (absl::Status status = after.open(flags.after, flags); !status.ok()) return reportError(status, line.json);
+  if (absl::Status status = measure(before, after, flags); !status.ok()) return reportError(status, line.json);
+  const TimeChange total = changeOf(before.total_ms, after.total_ms);
+  const std::vector<Row> rows = rowsOf(before, after);
+  const bool failed = limit->has_value() && total.sure() && total.change > **limit;
+  if (!flags.junit.empty()) {
+    if (absl::Status status = writeReport(flags, total, rows, failed); !status.ok()) {
+      return reportError(status, line.json);
+    }
+  }
+  const bool one_model = before.manifest.model_sha256() == after.manifest.model_sha256();
+  if (line.json) {
+    printJson(total, rows, flags, one_model, failed);
+  } else {
+    printText(total, rows, flags, one_model);
+    if (failed) std::cout << "slower by more than " << flags.fail_above << ", and by more than the noise\n";
+  }
+  return failed ? kExitInternal : kExitOk;
+}
+
+}  // namespace
+
+void addCompareCommand(CommandLine& line) {
+  CLI::App* command = line.add("compare", "Time two artifacts in turns and say which steps changed");
+  auto flags = std::make_shared<CompareFlags>();
+  command->add_option("BEFORE", flags->before, "a .tsra file")->required();
+  command->add_option("AFTER", flags->after, "another one")->required();
+  command->add_option("-i,--input", flags->inputs.files,
+                      "NAME=FILE.npy or FILE.npz; repeat for each input; the rest is filled with seeded values");
+  flags->inputs.shapes.addChoiceTo(command);
+  command->add_option("--seed", flags->inputs.seed, "of the values that are filled in")->capture_default_str();
+  command->add_option("--rounds", flags->rounds, "runs of each that count")
+      ->capture_default_str()
+      ->check(CLI::Range(5, 1'000'000));
+  command->add_option("--warmup", flags->warmup, "runs of each before them")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--threads", flags->threads)
+      ->capture_default_str()
+      ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
+  command->add_option("--fail-above", flags->fail_above,
+                      "end with 1 when AFTER is slower by more than this, as in 5%, and by more than the noise");
+  command->add_option("--junit", flags->junit, "also write a JUnit report: the total, and each step");
+  command->footer(
+      "Exit codes: 0 compared; 1 slower than --fail-above allows; 3 the inputs do not fit; 9 one needs\n"
+      "another machine. Runs in this process: compare artifacts that you trust.");
+  command->callback([&line, flags] { line.action = [&line, flags] { return compareArtifacts(line, *flags); }; });
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,28 @@
+// tessera space: the compiler analyses, this program links none of it: tessera-space, beside it, does.
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "clients/cli/command.h"
+#include "clients/cli/local_service.h"
+#include "clients/cli/output.h"
+
+namespace tessera::client {
+
+void addSpaceCommand(CommandLine& line) {
+  CLI::App* command = line.add("space", "Analyse a model's workloads as a search sees them; table 4.2 with --table");
+  command->fallthrough(false)->prefix_command()->set_help_flag();  // all words behind it are its own
+  command->callback([&line, command] {
+    line.action = [&line, words = command->remaining()] {
+      const std::string binary = binaryBeside("tessera-space");
+      std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
+      for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+      argv.push_back(nullptr);
+      execvp(argv[0], argv.data());
+      return reportError(absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", binary)), line.json);
+    };
+  });
+}
+
+}  // namespace tessera::client

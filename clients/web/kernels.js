@@ -1,0 +1,80 @@
+// Times of kernels, from profiles and from records.
+
+import {get} from "/web/api.js";
+import {h, table} from "/web/dom.js";
+import {median, ms, number, percent, scaled, short, spread} from "/web/format.js";
+import {bar} from "/web/parts.js";
+import {peakOf, roofsOf} from "/web/targets.js";
+import {roofline} from "/web/charts.js";
+
+/** An artifact's newest profile that has ended: its job, or undefined. */
+export async function newestProfile(artifact, signal) {
+  let pageToken = "";
+  for (let page = 0; page < 4; ++page) {
+    const answer = await get(
+      "/v1/jobs",
+      {filter: "kind = PROFILE AND state = SUCCEEDED", pageSize: 250, pageToken},
+      signal,
+    );
+    const found = (answer.jobs ?? []).find((job) => job.profile?.artifactId === artifact);
+    if (found || !answer.nextPageToken) return found;
+    pageToken = answer.nextPageToken;
+  }
+  return undefined;
+}
+
+/** What a profile says of each step: name, times, and by the plan its traffic. */
+export function kernelsOf(profile, plan) {
+  const workloads = new Map((plan?.workloads ?? []).map((workload) => [workload.hash, workload]));
+  return (profile.kernels ?? []).map((kernel, step) => {
+    const times = (kernel.timesMs ?? []).map(Number);
+    const workload = workloads.get(kernel.workloadHash);
+    return {
+      step,
+      name: kernel.name || kernel.summary || kernel.symbol,
+      summary: kernel.summary ?? "",
+      hash: kernel.workloadHash ?? "",
+      ms: number(kernel.medianMs),
+      mad: times.length > 1 ? spread(times) : NaN,
+      flops: number(kernel.flops),
+      bytes: number(workload?.bytes),
+    };
+  });
+}
+
+export function kernelTable(kernels) {
+  const all = kernels.reduce((sum, kernel) => sum + kernel.ms, 0) || 1;
+  return table(
+    "Kernels, slowest first",
+    [
+      {title: "Step", class: "step", cell: ({step, name}) => h("div", {class: "step"}, `${step} · ${name}`)},
+      {title: "Time", num: true, cell: (kernel) => ms(kernel.ms)},
+      {title: "±", num: true, cell: ({mad}) => (Number.isFinite(mad) ? ms(mad) : "")},
+      {title: "Share", num: true, cell: (kernel) => percent(kernel.ms / all)},
+      {title: "", cell: (kernel) => bar(kernel.ms / all)},
+      {
+        title: "Speed",
+        num: true,
+        cell: (kernel) => (kernel.flops && kernel.ms ? scaled((kernel.flops / kernel.ms) * 1000, "FLOP/s") : ""),
+      },
+      {
+        title: "Workload",
+        cell: ({hash, summary}) =>
+          hash ? h("a", {href: `/records?workload=${hash}`, title: summary}, short(hash, 8)) : "",
+      },
+    ],
+    [...kernels].sort((one, other) => other.ms - one.ms),
+  );
+}
+
+export const latencyOf = (profile) => (profile.latencyMs ?? []).map(Number);
+export const latencyText = (times) => (times.length ? `${ms(median(times))} ± ${ms(spread(times))}` : "");
+
+export function roofOf(kernels, chip, threads) {
+  return roofline(
+    kernels,
+    chip ? peakOf(chip) : 0,
+    chip ? roofsOf(chip) : [],
+    `this ran on ${threads} thread${threads === 1 ? "" : "s"}`,
+  );
+}

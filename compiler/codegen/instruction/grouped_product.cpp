@@ -1,0 +1,252 @@
+#include "compiler/codegen/instruction/grouped_product.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/codegen/emit/body_op.h"
+#include "compiler/schedule/fault.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Matchers.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::OpBuilder;
+using mlir::Value;
+
+constexpr int kGroup = 4;  ///< elements of 8 bits in a sum's 32
+
+/// How a body reads one of its arguments: with every bit of `flipped` turned, then extended.
+struct Reading {
+  int argument = -1;
+  bool is_signed = false;
+  uint8_t flipped = 0;
+};
+
+std::optional<Reading> readingOf(Value value, mlir::Block* body) {
+  Reading reading;
+  Value narrow;
+  if (auto wide = value.getDefiningOp<arith::ExtSIOp>()) {
+    reading.is_signed = true;
+    narrow = wide.getIn();
+  } else if (auto zero = value.getDefiningOp<arith::ExtUIOp>()) {
+    narrow = zero.getIn();
+  } else {
+    return std::nullopt;
+  }
+  if (auto flip = narrow.getDefiningOp<arith::XOrIOp>()) {
+    mlir::APInt bits;
+    if (!mlir::matchPattern(flip.getRhs(), mlir::m_ConstantInt(&bits)) || bits.getBitWidth() != 8) return std::nullopt;
+    reading.flipped = static_cast<uint8_t>(bits.getZExtValue());
+    narrow = flip.getLhs();
+  }
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(narrow);
+  if (!argument || argument.getOwner() != body || !argument.getType().isInteger(8)) return std::nullopt;
+  reading.argument = static_cast<int>(argument.getArgNumber());
+  return reading;
+}
+
+/// Both readings of a body sum + x * y; nothing for another body.
+std::optional<std::pair<Reading, Reading>> productOf(const Statement& statement) {
+  mlir::Block* body = statement.body();
+  if (statement.inputs.size() != 2 || statement.outputs.size() != 1) return std::nullopt;
+  const Value accumulator = body->getArgument(2);
+  auto sum = body->getTerminator()->getOperand(0).getDefiningOp<arith::AddIOp>();
+  if (!sum || !accumulator.getType().isInteger(32) || !accumulator.hasOneUse()) return std::nullopt;
+  if (sum.getLhs() != accumulator && sum.getRhs() != accumulator) return std::nullopt;
+  auto product = (sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs()).getDefiningOp<arith::MulIOp>();
+  if (!product) return std::nullopt;
+  const auto x = readingOf(product.getLhs(), body), y = readingOf(product.getRhs(), body);
+  if (!x || !y || x->argument == y->argument) return std::nullopt;
+  return std::pair(*x, *y);
+}
+
+/// A reduction that both operands walk element by element, in whole groups; everything else they walk by groups. The
+/// longest of several.
+std::optional<int> groupedLoop(const Nest& nest) {
+  std::optional<int> found;
+  const auto& inputs = nest.statements[0].inputs;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (!nest.reduction[loop] || nest.extents[loop] % kGroup != 0) continue;
+    const bool fits = llvm::all_of(inputs, [&](const Operand& input) {
+      const Access& access = input.access;
+      if (!access.root || input.from || !access.panel.empty() || !access.slice.empty()) return false;
+      if (access.strides[loop] != 1 || access.offset % kGroup != 0) return false;
+      for (int other = 0; other < nest.loops(); ++other)
+        if (other != loop && access.strides[other] % kGroup != 0) return false;
+      return true;
+    });
+    if (fits && (!found || nest.extents[loop] > nest.extents[*found])) found = loop;
+  }
+  return found;
+}
+
+void countGroups(Access& access, int loop, mlir::Type group) {
+  access.element = group;
+  access.offset /= kGroup;
+  for (auto [other, stride] : llvm::enumerate(access.strides))
+    if (static_cast<int>(other) != loop) stride /= kGroup;
+}
+
+/// Drops a loop of one step.
+void dropLoop(Nest& nest, int loop) {
+  auto drop = [loop](auto& list) { list.erase(list.begin() + loop); };
+  drop(nest.extents);
+  drop(nest.reduction);
+  for (Statement& statement : nest.statements) {
+    for (Operand& input : statement.inputs)
+      if (!input.access.strides.empty()) drop(input.access.strides);
+    for (Operand& output : statement.outputs) drop(output.access.strides);
+    for (auto& weights : statement.index_weights) drop(weights);
+  }
+}
+
+/// Element `i` of a group, in 32 bits, whole vectors or single ones alike.
+Value elementOf(OpBuilder& b, mlir::Location loc, Value group, int i, bool is_signed, uint8_t flipped) {
+  auto constant = [&](uint32_t value) -> Value {
+    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+  };
+  if (flipped != 0) group = arith::XOrIOp::create(b, loc, group, constant(flipped * 0x01010101U));
+  Value up = i == kGroup - 1 ? group : arith::ShLIOp::create(b, loc, group, constant(8U * (kGroup - 1 - i)));
+  if (is_signed) return arith::ShRSIOp::create(b, loc, up, constant(24));
+  return arith::ShRUIOp::create(b, loc, up, constant(24));
+}
+
+/// What the instruction computes, for one sum: for lanes that are no whole vector of it.
+mlir::linalg::LinalgOp groupBody(OpBuilder& builder, const GroupedProduct& product) {
+  return bodyOp(builder, builder.getI32Type(), 2, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
+    Value all;
+    for (int i = 0; i < kGroup; ++i) {
+      Value x = elementOf(b, loc, v[0], i, product.first_signed, product.first_flipped);
+      Value y = elementOf(b, loc, v[1], i, product.second_signed, product.second_flipped);
+      Value term = arith::MulIOp::create(b, loc, x, y);
+      all = all ? arith::AddIOp::create(b, loc, all, term).getResult() : term;
+    }
+    return arith::AddIOp::create(b, loc, v[2], all);
+  });
+}
+
+/// Turned, as vectors of 32 bits that hold groups.
+Value flip(OpBuilder& b, Value groups, uint8_t flipped) {
+  if (flipped == 0) return groups;
+  auto type = llvm::cast<mlir::VectorType>(groups.getType());
+  Value bits = arith::ConstantOp::create(
+      b, groups.getLoc(),
+      mlir::DenseElementsAttr::get(type, llvm::APInt(32, static_cast<uint64_t>(flipped) * 0x01010101U)));
+  return arith::XOrIOp::create(b, groups.getLoc(), groups, bits);
+}
+
+/// Elements 0 and 2, or 1 and 3, of each group as neighbours of 16 bits.
+Value everySecond(OpBuilder& b, Value groups, bool odd, bool is_signed) {
+  const mlir::Location loc = groups.getLoc();
+  const int64_t lanes = llvm::cast<mlir::VectorType>(groups.getType()).getNumElements();
+  auto type = mlir::VectorType::get({2 * lanes}, b.getI16Type());
+  Value pairs = mlir::LLVM::BitcastOp::create(b, loc, type, groups);
+  auto splat = [&](uint64_t value) -> Value {
+    return arith::ConstantOp::create(b, loc, mlir::DenseElementsAttr::get(type, llvm::APInt(16, value)));
+  };
+  if (!odd && !is_signed) return arith::AndIOp::create(b, loc, pairs, splat(0xff));
+  if (!odd) pairs = arith::ShLIOp::create(b, loc, pairs, splat(8));
+  if (is_signed) return arith::ShRSIOp::create(b, loc, pairs, splat(8));
+  return arith::ShRUIOp::create(b, loc, pairs, splat(8));
+}
+
+Value call(OpBuilder& b, const DotProduct& instruction, Value first, Value second, Value sum) {
+  const mlir::Location loc = sum.getLoc();
+  const Value given[] = {sum, first, second};
+  llvm::SmallVector<Value> operands;
+  for (int operand : instruction.operands) operands.push_back(given[operand]);
+  Value result = mlir::LLVM::CallIntrinsicOp::create(b, loc, sum.getType(), b.getStringAttr(instruction.emit), operands)
+                     .getResults();
+  return instruction.accumulates ? result : arith::AddIOp::create(b, loc, sum, result).getResult();
+}
+
+}  // namespace
+
+std::string useDotProduct(OpBuilder& builder, Nest& nest, const DotProduct& instruction) {
+  Statement& main = nest.statements[0];
+  const auto readings = productOf(main);
+  if (!readings) return "the nest does not add up products of 8-bit integers in 32 bits";
+  const auto loop = groupedLoop(nest);
+  if (!loop) return absl::StrCat("no sum of a multiple of ", kGroup, " steps walks both operands element by element");
+  auto [x, y] = *readings;
+  // Elements of 16 bits are made of those of 8: signed ones hold both kinds, unsigned ones nothing below zero.
+  const bool narrow = instruction.bits == 8;
+  auto holds = [&](bool element_signed, bool operand_signed) {
+    return narrow ? element_signed == operand_signed : operand_signed || !element_signed;
+  };
+  auto fits = [&](const Reading& first, const Reading& second) {
+    return holds(first.is_signed, instruction.first_signed) && holds(second.is_signed, instruction.second_signed);
+  };
+  const bool swapped = !fits(x, y);
+  if (swapped) std::swap(x, y);
+  if (!fits(x, y)) return "the instruction takes operands of other signs";
+  GroupedProduct product{.instruction = instruction,
+                         .first_signed = x.is_signed,
+                         .second_signed = y.is_signed,
+                         .first_flipped = x.flipped,
+                         .second_flipped = y.flipped};
+  if (x.argument == 1) std::swap(main.inputs[0], main.inputs[1]);
+  nest.extents[*loop] /= kGroup;
+  for (Operand& input : main.inputs) countGroups(input.access, *loop, builder.getI32Type());
+  main.op = groupBody(builder, product);
+  main.grouped = std::move(product);
+  if (nest.extents[*loop] == 1 && llvm::count(nest.reduction, true) > 1) dropLoop(nest, *loop);
+  return "";
+}
+
+void chooseDotProducts(mlir::func::FuncOp func, PhaseList& list, const Machine& machine) {
+  OpBuilder builder(func.getContext());
+  builder.setInsertionPointToStart(&func.getBody().front());
+  for (Phase& phase : list.phases) {
+    if (!phase.plans.empty()) continue;  // panels of a region
+    for (Nest& nest : phase.nests)
+      for (const DotProduct& instruction : machine.dot_products)
+        if (instruction.lanes == lanesOf(nest, machine) && useDotProduct(builder, nest, instruction).empty()) break;
+  }
+}
+
+absl::Status followDotProducts(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
+                               const FollowedTree& tree) {
+  OpBuilder builder(func.getContext());
+  builder.setInsertionPointToStart(&func.getBody().front());
+  for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
+    if (followed.sequential) continue;
+    for (auto [nest, leaf] : llvm::zip_equal(phase.nests, followed.leaves)) {
+      const std::string& name = leaf.tile->kernel().instruction();
+      if (name.empty()) continue;
+      const auto found = llvm::find_if(machine.dot_products, [&](const DotProduct& each) { return each.name == name; });
+      if (found == machine.dot_products.end()) {
+        const std::string all = absl::StrJoin(machine.dot_products, ", ", [](std::string* out, const DotProduct& each) {
+          absl::StrAppend(out, each.name);
+        });
+        return scheduleFault(leaf.path, "the target has no such instruction for products", name,
+                             all.empty() ? "none" : all);
+      }
+      std::string reason = found->lanes == lanesOf(nest, machine) ? useDotProduct(builder, nest, *found)
+                                                                  : "its vectors are not those of the schedule";
+      if (!reason.empty())
+        return scheduleFault(leaf.path, absl::StrCat("an instruction that the nest cannot use: ", reason), name,
+                             "no instruction");
+    }
+  }
+  return absl::OkStatus();
+}
+
+Value emitDotProduct(OpBuilder& b, const GroupedProduct& product, Value first, Value second, Value sum) {
+  const DotProduct& instruction = product.instruction;
+  first = flip(b, first, product.first_flipped);
+  second = flip(b, second, product.second_flipped);
+  if (instruction.bits == 16) {
+    for (bool odd : {false, true})
+      sum = call(b, instruction, everySecond(b, first, odd, product.first_signed),
+                 everySecond(b, second, odd, product.second_signed), sum);
+    return sum;
+  }
+  auto bytes = mlir::VectorType::get({static_cast<int64_t>(instruction.lanes) * kGroup}, b.getI8Type());
+  return call(b, instruction, mlir::LLVM::BitcastOp::create(b, sum.getLoc(), bytes, first),
+              mlir::LLVM::BitcastOp::create(b, sum.getLoc(), bytes, second), sum);
+}
+
+}  // namespace tessera::compiler::codegen

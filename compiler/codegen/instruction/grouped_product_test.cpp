@@ -1,0 +1,132 @@
+// Products of 8-bit integers, whose sums are exact on every instruction that adds up groups of them.
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/loaded_unit.h"
+#include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/product_tree.h"
+#include "compiler/codegen/testing/workload_text.h"
+#include "compiler/schedule/text.h"
+#include "compiler/target/dot_product.h"
+#include "compiler/target/target.h"
+
+namespace tessera::compiler::codegen::testing {
+namespace {
+
+/// sum + read(a) * read(b), where `flip` turns the sign bit of the first operand before.
+std::string body(const std::string& first, const std::string& second, bool flip = false) {
+  return absl::StrCat(flip ? "%bit = arith.constant -128 : i8\n    %f = arith.xori %i0, %bit : i8\n    " : "",
+                      "%a = arith.", first, flip ? " %f" : " %i0", " : i8 to i32\n    %b = arith.", second,
+                      " %i1 : i8 to i32\n    %m = arith.muli %a, %b : i32\n    %r = arith.addi %o, %m : i32");
+}
+
+enum Form { kRows, kInterleaved };  ///< of the right side: [n, k], or [k / 4, n, 4]
+
+std::string product(int64_t m, int64_t n, int64_t k, const std::string& body, Form form) {
+  WorkloadText text;
+  const Tensor a = text.argument(form == kRows ? std::vector<int64_t>{m, k} : std::vector<int64_t>{m, k / 4, 4}, "i8");
+  const Tensor b = text.argument(form == kRows ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k / 4, n, 4}, "i8");
+  const Tensor c = text.fill({m, n}, "0", "i32");
+  return text.finish({form == kRows
+                          ? text.generic({a, b}, {"d0, d2", "d1, d2", "d0, d1"}, c, 3, "ppr", body)
+                          : text.generic({a, b}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, c, 4, "pprr", body)});
+}
+
+std::string instructionOf(const std::string& ir, const std::function<void(v1::BuildUnit&)>& adjust = nullptr) {
+  v1::BuildUnit unit = hostUnit(ir);
+  if (adjust) adjust(unit);
+  auto schedule = defaultSchedule(unit);
+  EXPECT_TRUE(schedule.ok()) << schedule.status().message();
+  return schedule.ok() ? productLeaf(*schedule).kernel().instruction() : "";
+}
+
+/// Compiles for `target` as this machine can run it.
+std::function<void(v1::BuildUnit&)> forTarget(const std::string& name) {
+  return [name](v1::BuildUnit& unit) {
+    const v1::Target* target = findBuiltinTarget(name);
+    ASSERT_NE(target, nullptr);
+    *unit.mutable_code() = target->code();
+    *unit.mutable_registers() = target->registers();
+    *unit.mutable_memory() = target->memory();
+    *unit.mutable_intrinsics() = usableInstructions(*target);
+  };
+}
+
+TEST(GroupedProduct, IsExactForEverySignShapeAndLayout) {
+  unsigned seed = 0;
+  for (const Form form : {kRows, kInterleaved})
+    for (auto [m, n, k] : {std::tuple(1, 1, 4), {1, 33, 8}, {5, 16, 12}, {7, 50, 64}, {33, 64, 36}, {40, 7, 256}})
+      for (const auto& [first, second] :
+           {std::pair("extui", "extsi"), {"extsi", "extui"}, {"extsi", "extsi"}, {"extui", "extui"}})
+        checkWorkload(product(m, n, k, body(first, second), form), {.seed = ++seed, .integer_range = 128});
+  checkWorkload(product(9, 48, 128, body("extui", "extsi", true), kInterleaved), {.seed = 1, .integer_range = 128});
+  checkWorkload(product(9, 48, 126, body("extui", "extsi"), kRows), {.seed = 1, .integer_range = 128});
+}
+
+// 255 * -128 twice is less than any 16-bit integer: instructions that saturate pairs would show.
+TEST(GroupedProduct, SumsOfExtremesAreExact) {
+  for (const char* target : {"", "x86-64-v3"}) {
+    WorkloadText text;
+    const Tensor a = text.fill({4, 16, 4}, "-1", "i8"), b = text.fill({16, 32, 4}, "-128", "i8");
+    const Tensor x = text.generic({text.argument({4, 16, 4}, "i8"), a}, {"d0, d1, d2", "d0, d1, d2", "d0, d1, d2"},
+                                  text.empty({4, 16, 4}, "i8"), 3, "", "%r = arith.ori %i0, %i1 : i8");
+    const Tensor c = text.generic({x, b}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, text.fill({4, 32}, "0", "i32"), 4,
+                                  "pprr", body("extui", "extsi"));
+    CheckOptions options{.seed = 1, .integer_range = 128};
+    if (*target) options.adjust = forTarget(target);
+    checkWorkload(text.finish({c}), options);
+  }
+}
+
+TEST(GroupedProduct, UsesWhatTheTargetHas) {
+  const std::string ir = product(64, 64, 64, body("extui", "extsi"), kInterleaved);
+  EXPECT_EQ(instructionOf(ir, forTarget("cascadelake")), "vpdpbusd.512");
+  EXPECT_EQ(instructionOf(ir, forTarget("x86-64-v3")), "vpmaddwd.256");
+  EXPECT_EQ(instructionOf(ir, [](v1::BuildUnit& unit) { unit.clear_intrinsics(); }), "");
+  // Both signed: no instruction of 8 bits takes them as they are; in 16 bits signs are all the same.
+  EXPECT_EQ(instructionOf(product(64, 64, 64, body("extsi", "extsi"), kInterleaved), forTarget("cascadelake")),
+            "vpdpwssd.512");
+}
+
+TEST(GroupedProduct, UnsignedOperandsOf16BitsGetNoSignedElements) {
+  const auto unsignedFirst = [](v1::BuildUnit& unit) {
+    forTarget("x86-64-v3")(unit);
+    for (v1::Intrinsic& each : *unit.mutable_intrinsics()) each.mutable_operands(1)->set_dtype(v1::DATA_TYPE_U16);
+  };
+  EXPECT_EQ(instructionOf(product(64, 64, 64, body("extsi", "extui"), kInterleaved), unsignedFirst), "vpmaddwd.256");
+  EXPECT_EQ(instructionOf(product(64, 64, 64, body("extsi", "extsi"), kInterleaved), unsignedFirst), "");
+}
+
+// A chip's new instruction is text: another name for the same intrinsic is all that code generation is told.
+TEST(GroupedProduct, NeedsNoCodeForAnInstructionThatATargetDescribes) {
+  const std::string ir = product(16, 32, 64, body("extui", "extsi"), kInterleaved);
+  EXPECT_EQ(instructionOf(ir,
+                          [](v1::BuildUnit& unit) {
+                            forTarget("cascadelake")(unit);
+                            for (v1::Intrinsic& each : *unit.mutable_intrinsics()) each.set_name("mine." + each.name());
+                          }),
+            "mine.vpdpbusd.512");
+}
+
+TEST(GroupedProduct, TreesThatNameNoSuchInstructionAreRefused) {
+  v1::BuildUnit unit = hostUnit(product(16, 32, 64, body("extui", "extsi"), kInterleaved));
+  forTarget("cascadelake")(unit);
+  auto schedule = defaultSchedule(unit);
+  ASSERT_TRUE(schedule.ok());
+  auto again = parseSchedule(printSchedule(*schedule));
+  ASSERT_TRUE(again.ok()) << again.status();
+  *unit.mutable_schedule() = *again;
+  EXPECT_TRUE(checkSchedule(unit).ok());
+  std::string text = printSchedule(*schedule);
+  text.replace(text.find("vpdpbusd.512"), 12, "vpdpbusd.513");
+  auto wrong = parseSchedule(text);
+  ASSERT_TRUE(wrong.ok());
+  *unit.mutable_schedule() = *wrong;
+  const absl::Status status = checkSchedule(unit);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("vpdpbusd.513"), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen::testing

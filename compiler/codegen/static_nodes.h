@@ -1,0 +1,14 @@
+#pragma once
+
+#include "compiler/codegen/phases.h"
+#include "compiler/codegen/static_analysis.h"
+
+namespace tessera::compiler::codegen {
+
+/// The nodes of a bufferized workload.
+std::vector<StaticAnalysis::Node> nodesOf(mlir::func::FuncOp func);
+
+/// Extents of all nests' loops, merged as those of a tree are.
+std::map<std::pair<int, std::string>, int64_t> extentsOf(const PhaseList& list);
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,193 @@
+#include "compiler/graph/layout/interleave_products.h"
+
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/facts/channel_block.h"
+#include "compiler/graph/facts/each_element.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/target/dot_product.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+
+namespace tessera::compiler {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::AffineMap;
+using mlir::OpBuilder;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+using mlir::utils::IteratorType;
+
+constexpr int64_t kGroup = 4;
+
+/// The loop that walks dimension `d` of an operand alone, and nothing else of it.
+std::optional<unsigned> onlyLoop(AffineMap map, unsigned d) {
+  auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(d));
+  if (!dim) return std::nullopt;
+  for (unsigned other = 0; other < map.getNumResults(); ++other)
+    if (other != d && map.getResult(other).isFunctionOfDim(dim.getPosition())) return std::nullopt;
+  return dim.getPosition();
+}
+
+/// How a product is regrouped: along `loop`, which is the last dimension of operand 1 - `constant`.
+struct Regrouping {
+  unsigned constant = 1, loop = 0, dimension = 0;  ///< dimension: of the constant
+};
+
+std::optional<Regrouping> regroupingOf(GenericOp op) {
+  if (!narrowProduct(op)) return std::nullopt;
+  Regrouping found;
+  found.constant = isKnownAtCompileTime(op.getDpsInputs()[1]) ? 1 : 0;
+  if (!isKnownAtCompileTime(op.getDpsInputs()[found.constant])) return std::nullopt;
+  const auto maps = op.getIndexingMapsArray();
+  const AffineMap other = maps[1 - found.constant], constant = maps[found.constant];
+  if (other.getNumResults() == 0) return std::nullopt;
+  const auto loop = onlyLoop(other, other.getNumResults() - 1);
+  if (!loop || op.getIteratorTypesArray()[*loop] != IteratorType::reduction) return std::nullopt;
+  // What fills up the last group must add nothing.
+  if (op.getStaticLoopRanges()[*loop] % kGroup != 0 && turnsSign(op, 0) && turnsSign(op, 1)) return std::nullopt;
+  for (unsigned d = 0; d < constant.getNumResults(); ++d)
+    if (onlyLoop(constant, d) == loop) {
+      found.loop = *loop;
+      found.dimension = d;
+      return found;
+    }
+  return std::nullopt;
+}
+
+/// [.., K, ..] -> [.., K / 4, .., 4]
+Value interleaved(OpBuilder& b, mlir::Location loc, Value constant, unsigned dimension) {
+  Value split = splitDimension(b, loc, constant, dimension, kGroup);
+  const auto rank = mlir::cast<mlir::RankedTensorType>(split.getType()).getRank();
+  llvm::SmallVector<int64_t> order;
+  for (int64_t d = 0; d < rank; ++d)
+    if (d != static_cast<int64_t>(dimension) + 1) order.push_back(d);
+  order.push_back(dimension + 1);
+  return transpose(b, loc, split, order);
+}
+
+void regroup(GenericOp op, const Regrouping& by) {
+  OpBuilder b(op);
+  auto maps = op.getIndexingMapsArray();
+  const unsigned loops = maps[0].getNumDims(), other = 1 - by.constant;
+  const int64_t steps = op.getStaticLoopRanges()[by.loop];
+  const int64_t filled = (steps + kGroup - 1) / kGroup * kGroup;
+  llvm::SmallVector<Value> inputs(op.getDpsInputs());
+  const auto rank = static_cast<int64_t>(maps[other].getNumResults());
+  if (filled != steps) {
+    inputs[by.constant] = padDimension(b, op.getLoc(), inputs[by.constant], by.dimension, filled);
+    inputs[other] = padDimension(b, op.getLoc(), inputs[other], rank - 1, filled);
+  }
+  inputs[by.constant] = interleaved(b, op.getLoc(), inputs[by.constant], by.dimension);
+  inputs[other] = splitDimension(b, op.getLoc(), inputs[other], rank - 1, kGroup);
+  // The loop goes from group to group, a new one within.
+  llvm::SmallVector<AffineMap> grouped;
+  for (auto [i, map] : llvm::enumerate(maps)) {
+    llvm::SmallVector<mlir::AffineExpr> results(map.getResults());
+    if (i < 2) results.push_back(b.getAffineDimExpr(loops));
+    grouped.push_back(AffineMap::get(loops + 1, 0, results, b.getContext()));
+  }
+  llvm::SmallVector<IteratorType> kinds = op.getIteratorTypesArray();
+  kinds.push_back(IteratorType::reduction);
+  auto written = GenericOp::create(b, op.getLoc(), op->getResultTypes(), inputs, op.getDpsInits(), grouped, kinds);
+  written.getRegion().takeBody(op.getRegion());
+  op.getResult(0).replaceAllUsesWith(written.getResult(0));
+  op.erase();
+}
+
+/// The value of each element of `tensor` in single precision, its sign bit turned first where the product does so.
+Value inSingle(OpBuilder& b, mlir::Location loc, Value element, const NarrowInput& input) {
+  if (input.flipped) element = turnedSign(b, loc, element);
+  if (input.is_signed) return arith::SIToFPOp::create(b, loc, b.getF32Type(), element);
+  return arith::UIToFPOp::create(b, loc, b.getF32Type(), element);
+}
+
+void multiplyInSingle(GenericOp op) {
+  OpBuilder b(op);
+  const mlir::Location loc = op.getLoc();
+  const auto [x, w] = *narrowProduct(op);
+  const NarrowInput narrow[] = {x, w};
+  llvm::SmallVector<Value> inputs(op.getDpsInputs());
+  bool converted[2] = {};
+  for (int i : {0, 1}) {
+    // Weights are converted now.
+    converted[i] = isKnownAtCompileTime(inputs[i]);
+    if (converted[i])
+      inputs[i] = eachElement(
+          b, loc, inputs[i], b.getF32Type(),
+          [&](OpBuilder& inner, mlir::Location at, Value v) -> Value { return inSingle(inner, at, v, narrow[i]); });
+  }
+  auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType()).clone(b.getF32Type());
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  Value empty = mlir::tensor::EmptyOp::create(b, loc, type.getShape(), b.getF32Type());
+  Value init = mlir::linalg::FillOp::create(b, loc, zero, empty).getResult(0);
+  Value sum = GenericOp::create(b, loc, mlir::TypeRange{type}, inputs, mlir::ValueRange{init},
+                                op.getIndexingMapsArray(), op.getIteratorTypesArray(),
+                                [&](OpBuilder& inner, mlir::Location at, mlir::ValueRange v) {
+                                  Value factors[2];
+                                  for (int i : {0, 1})
+                                    factors[i] = converted[i] ? v[i] : inSingle(inner, at, v[i], narrow[i]);
+                                  Value term = arith::MulFOp::create(inner, at, factors[0], factors[1]);
+                                  mlir::linalg::YieldOp::create(
+                                      inner, at, arith::AddFOp::create(inner, at, v[2], term).getResult());
+                                })
+                  .getResult(0);
+  Value whole = eachElement(b, loc, sum, b.getI32Type(), [](OpBuilder& inner, mlir::Location at, Value v) -> Value {
+    return arith::FPToSIOp::create(inner, at, inner.getI32Type(), v);
+  });
+  op.getResult(0).replaceAllUsesWith(whole);
+  op.erase();
+}
+
+/// Whether no sum of the product, nor a part of it, leaves the integers that single precision holds.
+bool staysExact(GenericOp op) {
+  constexpr int64_t kExact = int64_t{1} << 24;
+  const auto [x, w] = *narrowProduct(op);
+  auto largest = [](const NarrowInput& input) -> int64_t { return input.is_signed ? 128 : 255; };
+  auto fill = op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>();
+  if (!fill || !mlir::matchPattern(fill.getInputs()[0], mlir::m_Zero())) return false;
+  int64_t most = largest(x) * largest(w);
+  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+    if (kind != IteratorType::reduction) continue;
+    if (op.getStaticLoopRanges()[loop] > kExact) return false;
+    most *= op.getStaticLoopRanges()[loop];
+    if (most > kExact) return false;
+  }
+  return true;
+}
+
+/// Whether the sum's last loop is walked in groups by both operands: the instruction's.
+bool isGrouped(GenericOp op) {
+  const auto maps = op.getIndexingMapsArray();
+  if (maps[0].getNumResults() == 0 || maps[1].getNumResults() == 0) return false;
+  const auto x = onlyLoop(maps[0], maps[0].getNumResults() - 1), w = onlyLoop(maps[1], maps[1].getNumResults() - 1);
+  return x && x == w && op.getStaticLoopRanges()[*x] % kGroup == 0;
+}
+
+}  // namespace
+
+int interleaveProducts(mlir::func::FuncOp main, const v1::Target& target) {
+  if (dotProducts(usableInstructions(target)).empty()) return 0;
+  int count = 0;
+  for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
+    const auto by = regroupingOf(op);
+    if (!by || op.getStaticLoopRanges()[by->loop] < kGroup) continue;
+    regroup(op, *by);
+    ++count;
+  }
+  return count;
+}
+
+int multiplyExactlyInSingle(mlir::func::FuncOp main) {
+  int count = 0;
+  for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
+    if (!narrowProduct(op) || isGrouped(op) || !staysExact(op)) continue;
+    multiplyInSingle(op);
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,364 @@
+#include "compiler/graph/rewrites/narrow_products.h"
+
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/facts/each_element.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/rewrites/shifted_operand.h"
+#include "compiler/target/dot_product.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+
+namespace tessera::compiler {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::AffineMap;
+using mlir::OpBuilder;
+using mlir::RankedTensorType;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+using mlir::utils::IteratorType;
+
+/// The loop that a dimension of an operand walks by itself, or nothing.
+std::optional<unsigned> loopOf(mlir::AffineExpr expression) {
+  auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(expression);
+  return dim ? std::optional(dim.getPosition()) : std::nullopt;
+}
+
+/// Whether `value` depends on weights and constants alone. An operation in `seen` is not asked again.
+bool isKnown(Value value, llvm::SmallPtrSetImpl<mlir::Operation*>& seen) {
+  mlir::Operation* op = value.getDefiningOp();
+  if (!op || isKnownAtCompileTime(value)) return isKnownAtCompileTime(value);
+  if (!seen.insert(op).second) return true;  // what is not known has ended the search
+  return op->getNumOperands() > 0 && op->getNumRegions() <= 1 && llvm::all_of(op->getOperands(), [&](Value operand) {
+           auto* producer = operand.getDefiningOp();
+           return (producer && mlir::isa<mlir::tensor::EmptyOp>(producer)) || isKnown(operand, seen);
+         });
+}
+bool isKnown(Value value) {
+  llvm::SmallPtrSet<mlir::Operation*, 8> seen;
+  return isKnown(value, seen);
+}
+
+/// Signs in which an instruction takes the operands of a product.
+struct Signs {
+  bool first = false, second = false;
+};
+
+class Narrower {
+ public:
+  Narrower(GenericOp op, ShiftedOperand x, ShiftedOperand w)
+      : op_(op),
+        b_(op),
+        maps_(op.getIndexingMapsArray()),
+        kinds_(op.getIteratorTypesArray()),
+        extents_(op.getStaticLoopRanges()),
+        operands_{std::move(x), std::move(w)} {}
+
+  /// Turns sign bits so that the operands are `signs`, in their order or the other; the fewest that matter.
+  bool adopt(llvm::ArrayRef<Signs> wanted) {
+    std::optional<std::pair<int, Signs>> best;
+    if (wanted.empty()) best = {0, {operands_[0].is_signed, operands_[1].is_signed}};
+    for (const Signs& each : wanted)
+      for (const Signs& signs : {each, Signs{each.second, each.first}}) {
+        const auto price = priceOf(signs);
+        if (price && (!best || *price < best->first)) best = {*price, signs};
+      }
+    if (!best || !priceOf(best->second)) return false;
+    // In floats the exact sum is scaled once.
+    for (int i : {0, 1})
+      if (operands_[i].scale && operands_[i].scale->tensor && !isParallel(i, operands_[i].scale->map)) return false;
+    signs_ = best->second;
+    return true;
+  }
+
+  void run() {
+    const bool turn[] = {turned(0, signs_), turned(1, signs_)};
+    for (int i : {0, 1}) {
+      if (!turn[i]) continue;
+      operands_[i].zero.constant += operands_[i].is_signed ? 128 : -128;
+      operands_[i].is_signed = !operands_[i].is_signed;
+      // Weights are turned now, activations where they are loaded.
+      flipped_[i] = !isKnown(operands_[i].elements);
+      if (!flipped_[i])
+        operands_[i].elements = eachElement(b_, op_.getLoc(), operands_[i].elements, b_.getI8Type(), turnedSign);
+    }
+    Value product = product8();
+    if (!operands_[0].zero.isZero() || !operands_[1].zero.isZero()) product = corrected(product);
+    if (operands_[0].scale) product = scaled(product);
+    op_.getResult(0).replaceAllUsesWith(product);
+    op_.erase();
+  }
+
+ private:
+  bool turned(int i, const Signs& signs) const {
+    return operands_[i].is_signed != (i == 0 ? signs.first : signs.second);
+  }
+
+  bool zeroWith(int i, const Signs& signs) const {
+    const ZeroPoint& zero = operands_[i].zero;
+    const int64_t by = !turned(i, signs) ? 0 : operands_[i].is_signed ? 128 : -128;
+    return !zero.tensor && zero.constant + by == 0;
+  }
+
+  /// How much work the corrections are; nothing where they cannot be.
+  std::optional<int> priceOf(const Signs& signs) const {
+    int price = 0;
+    for (int i : {0, 1}) {
+      const bool known = isKnown(operands_[i].elements);
+      if (turned(i, signs) && !known) ++price;
+      if (zeroWith(i, signs)) continue;
+      if (!canSum(1 - i) || !zeroIsParallel(i)) return std::nullopt;
+      // The other operand is summed up, at run time where it is not known.
+      price += isKnown(operands_[1 - i].elements) ? 1 : 4;
+    }
+    return price;
+  }
+
+  /// Whether the sum over all steps of operand `i` is one over its own dimensions.
+  bool canSum(int i) const {
+    if (!maps_[i].isProjectedPermutation()) return false;
+    for (auto [loop, kind] : llvm::enumerate(kinds_))
+      if (kind == IteratorType::reduction && extents_[loop] != 1 &&
+          !maps_[i].isFunctionOfDim(static_cast<unsigned>(loop)))
+        return false;
+    return true;
+  }
+
+  /// Whether the zero point of operand `i` is one for all steps of a sum.
+  bool zeroIsParallel(int i) const { return !operands_[i].zero.tensor || isParallel(i, operands_[i].zero.map); }
+
+  bool isParallel(int i, AffineMap map) const {
+    return llvm::all_of(map.getResults(), [&](mlir::AffineExpr expression) {
+      if (mlir::isa<mlir::AffineConstantExpr>(expression)) return true;
+      const auto dimension = loopOf(expression);
+      const auto loop = dimension ? loopOf(maps_[i].getResult(*dimension)) : std::nullopt;
+      return loop && placeOf(*loop);
+    });
+  }
+
+  /// The dimension of the result that a loop walks.
+  std::optional<unsigned> placeOf(unsigned loop) const {
+    for (auto [d, expression] : llvm::enumerate(maps_[2].getResults()))
+      if (loopOf(expression) == loop) return static_cast<unsigned>(d);
+    return std::nullopt;
+  }
+
+  /// Element of operand `i` in 32 bits.
+  Value widened(OpBuilder& b, mlir::Location at, int i, Value element) const {
+    if (flipped_[i]) element = turnedSign(b, at, element);
+    return extended(b, at, element, operands_[i].is_signed);
+  }
+  static Value extended(OpBuilder& b, mlir::Location at, Value element, bool is_signed) {
+    if (is_signed) return arith::ExtSIOp::create(b, at, b.getI32Type(), element);
+    return arith::ExtUIOp::create(b, at, b.getI32Type(), element);
+  }
+
+  Value product8() {
+    Value init = op_.getDpsInits()[0];
+    auto type = mlir::cast<RankedTensorType>(init.getType());
+    if (operands_[0].scale) {
+      Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getI32IntegerAttr(0));
+      Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), type.getShape(), b_.getI32Type());
+      init = mlir::linalg::FillOp::create(b_, op_.getLoc(), zero, empty).getResult(0);
+    }
+    return GenericOp::create(
+               b_, op_.getLoc(), mlir::TypeRange{init.getType()},
+               mlir::ValueRange{operands_[0].elements, operands_[1].elements}, mlir::ValueRange{init}, maps_, kinds_,
+               [&](OpBuilder& b, mlir::Location at, mlir::ValueRange v) {
+                 Value x = widened(b, at, 0, v[0]), w = widened(b, at, 1, v[1]);
+                 Value term = arith::MulIOp::create(b, at, x, w);
+                 mlir::linalg::YieldOp::create(b, at, arith::AddIOp::create(b, at, v[2], term).getResult());
+               })
+        .getResult(0);
+  }
+
+  /// A tensor and the map from the result's dimensions to its own.
+  using Placed = std::pair<Value, AffineMap>;
+
+  AffineMap resultMap(llvm::ArrayRef<unsigned> loops) {
+    llvm::SmallVector<mlir::AffineExpr> places;
+    for (unsigned loop : loops) places.push_back(b_.getAffineDimExpr(*placeOf(loop)));
+    return AffineMap::get(maps_[2].getNumResults(), 0, places, b_.getContext());
+  }
+
+  /// Operand `i` added up over the steps of a sum.
+  Placed sumOf(int i) {
+    llvm::SmallVector<IteratorType> kinds;
+    llvm::SmallVector<unsigned> kept;
+    llvm::SmallVector<mlir::AffineExpr> results;
+    llvm::SmallVector<int64_t> shape;
+    for (auto [d, expression] : llvm::enumerate(maps_[i].getResults())) {
+      const unsigned loop = *loopOf(expression);
+      kinds.push_back(kinds_[loop]);
+      if (kinds.back() == IteratorType::reduction) continue;
+      kept.push_back(loop);
+      results.push_back(b_.getAffineDimExpr(d));
+      shape.push_back(extents_[loop]);
+    }
+    const auto rank = static_cast<unsigned>(kinds.size());
+    Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getI32IntegerAttr(0));
+    Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), shape, b_.getI32Type());
+    Value init = mlir::linalg::FillOp::create(b_, op_.getLoc(), zero, empty).getResult(0);
+    auto sum = GenericOp::create(
+        b_, op_.getLoc(), mlir::TypeRange{init.getType()}, mlir::ValueRange{operands_[i].elements},
+        mlir::ValueRange{init}, {b_.getMultiDimIdentityMap(rank), AffineMap::get(rank, 0, results, b_.getContext())},
+        kinds, [&](OpBuilder& b, mlir::Location at, mlir::ValueRange v) {
+          Value wide = widened(b, at, i, v[0]);
+          mlir::linalg::YieldOp::create(b, at, arith::AddIOp::create(b, at, v[1], wide).getResult());
+        });
+    return {sum.getResult(0), resultMap(kept)};
+  }
+
+  /// A tensor over dimensions of operand `i`.
+  Placed placed(int i, Value tensor, AffineMap map) {
+    llvm::SmallVector<mlir::AffineExpr> places;
+    for (mlir::AffineExpr expression : map.getResults()) {
+      const auto dimension = loopOf(expression);
+      places.push_back(dimension ? b_.getAffineDimExpr(*placeOf(*loopOf(maps_[i].getResult(*dimension)))) : expression);
+    }
+    return {tensor, AffineMap::get(maps_[2].getNumResults(), 0, places, b_.getContext())};
+  }
+
+  /// The exact sum times both scales.
+  Value scaled(Value sum) {
+    auto type = mlir::RankedTensorType::get(mlir::cast<RankedTensorType>(sum.getType()).getShape(), b_.getF32Type());
+    llvm::SmallVector<Value> inputs = {sum};
+    llvm::SmallVector<AffineMap> maps = {b_.getMultiDimIdentityMap(type.getRank())};
+    for (int i : {0, 1}) {
+      if (!operands_[i].scale->tensor) continue;
+      const auto [tensor, map] = placed(i, operands_[i].scale->tensor, operands_[i].scale->map);
+      inputs.push_back(tensor);
+      maps.push_back(map);
+    }
+    maps.push_back(maps[0]);
+    Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), type.getShape(), type.getElementType());
+    return GenericOp::create(b_, op_.getLoc(), mlir::TypeRange{type}, inputs, mlir::ValueRange{empty}, maps,
+                             llvm::SmallVector<IteratorType>(type.getRank(), IteratorType::parallel),
+                             [&](OpBuilder& b, mlir::Location at, mlir::ValueRange v) {
+                               Value real = arith::SIToFPOp::create(b, at, b.getF32Type(), v[0]);
+                               unsigned next = 1;
+                               // One after the other: the product of two small scales could be none.
+                               for (int i : {0, 1}) {
+                                 Value scale = operands_[i].scale->tensor ? v[next++] : constantScale(b, at, i);
+                                 real = arith::MulFOp::create(b, at, real, scale);
+                               }
+                               mlir::linalg::YieldOp::create(b, at, real);
+                             })
+        .getResult(0);
+  }
+  Value constantScale(OpBuilder& b, mlir::Location at, int i) const {
+    return arith::ConstantOp::create(b, at, b.getF32FloatAttr(operands_[i].scale->constant));
+  }
+
+  /// The product less what the zero points added to it.
+  Value corrected(Value product) {
+    auto type = mlir::cast<RankedTensorType>(product.getType());
+    llvm::SmallVector<Value> inputs = {product};
+    llvm::SmallVector<AffineMap> maps = {b_.getMultiDimIdentityMap(type.getRank())};
+    auto add = [&](const Placed& placed) {
+      inputs.push_back(placed.first);
+      maps.push_back(placed.second);
+      return static_cast<int>(inputs.size()) - 1;
+    };
+    int zero[] = {-1, -1}, sum[] = {-1, -1};  // of operand i: its zero point, the other's sum
+    for (int i : {0, 1}) {
+      if (operands_[i].zero.isZero()) continue;
+      sum[i] = add(sumOf(1 - i));
+      if (operands_[i].zero.tensor) zero[i] = add(placed(i, operands_[i].zero.tensor, operands_[i].zero.map));
+    }
+    int64_t steps = 1;
+    for (auto [loop, kind] : llvm::enumerate(kinds_))
+      if (kind == IteratorType::reduction) steps *= extents_[loop];
+    maps.push_back(b_.getMultiDimIdentityMap(type.getRank()));
+    Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), type.getShape(), type.getElementType());
+    return GenericOp::create(
+               b_, op_.getLoc(), mlir::TypeRange{type}, inputs, mlir::ValueRange{empty}, maps,
+               llvm::SmallVector<IteratorType>(type.getRank(), IteratorType::parallel),
+               [&](OpBuilder& b, mlir::Location at, mlir::ValueRange v) {
+                 auto constant = [&](int64_t value) -> Value {
+                   return arith::ConstantOp::create(b, at, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+                 };
+                 Value points[2];
+                 Value all = v[0];
+                 for (int i : {0, 1}) {
+                   const ZeroPoint& point = operands_[i].zero;
+                   if (point.isZero()) continue;
+                   points[i] = constant(point.constant);
+                   if (point.tensor) {
+                     Value element = extended(b, at, v[zero[i]], point.is_signed);
+                     points[i] =
+                         point.constant == 0 ? element : arith::AddIOp::create(b, at, element, points[i]).getResult();
+                   }
+                   Value term = arith::MulIOp::create(b, at, v[sum[i]], points[i]);
+                   all = arith::SubIOp::create(b, at, all, term);
+                 }
+                 if (points[0] && points[1]) {
+                   Value both = arith::MulIOp::create(b, at, points[0], points[1]);
+                   both = arith::MulIOp::create(b, at, both, constant(steps));
+                   all = arith::AddIOp::create(b, at, all, both);
+                 }
+                 mlir::linalg::YieldOp::create(b, at, all);
+               })
+        .getResult(0);
+  }
+
+  GenericOp op_;
+  OpBuilder b_;
+  llvm::SmallVector<AffineMap> maps_;
+  llvm::SmallVector<IteratorType> kinds_;
+  llvm::SmallVector<int64_t> extents_;
+  ShiftedOperand operands_[2];
+  bool flipped_[2] = {false, false};
+  Signs signs_;
+};
+
+/// Whether an exact sum takes its place: it starts from zero and cannot leave 32 bits.
+bool startsFromZero(GenericOp op) {
+  auto fill = op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>();
+  return fill && mlir::matchPattern(fill.getInputs()[0], mlir::m_AnyZeroFloat());
+}
+bool fitsIn32Bits(GenericOp op) {
+  constexpr double kMost = 2147483648.0, kLargestProduct = 255.0 * 255.0;
+  double most = kLargestProduct;
+  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray()))
+    if (kind == IteratorType::reduction) most *= static_cast<double>(op.getStaticLoopRanges()[loop]);
+  return most < kMost;
+}
+
+bool writesEachOnce(GenericOp op) {
+  const AffineMap out = op.getIndexingMapsArray()[2];
+  return out.isProjectedPermutation() && out.getNumResults() == op.getNumParallelLoops();
+}
+
+}  // namespace
+
+int narrowProducts(mlir::func::FuncOp main, const v1::Target& target, const std::vector<Weight>* weights) {
+  llvm::SmallVector<GenericOp> products;
+  for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
+    if (!isMultiplyAccumulate(op) || !writesEachOnce(op)) continue;
+    const mlir::Type sum = op.getBody()->getArgument(2).getType();
+    if (sum.isInteger(32) || (sum.isF32() && startsFromZero(op) && fitsIn32Bits(op))) products.push_back(op);
+  }
+  if (products.empty()) return 0;
+  ConstantEvaluator constants = knownWeights(main, weights);
+  llvm::SmallVector<Signs> signs;
+  for (const DotProduct& each : dotProducts(usableInstructions(target)))
+    if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
+  int count = 0;
+  for (GenericOp op : products) {
+    OpBuilder builder(op);
+    auto x = shiftedOperand(builder, op.getDpsInputs()[0], constants);
+    auto w = x ? shiftedOperand(builder, op.getDpsInputs()[1], constants) : std::nullopt;
+    if (!x || !w || x->scale.has_value() != w->scale.has_value()) continue;
+    Narrower narrower(op, std::move(*x), std::move(*w));
+    if (!narrower.adopt(signs)) continue;
+    narrower.run();
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera::compiler::intrinsic {
+
+/// A matrix over {0, 1} with named rows and columns (thesis, figure 5.3).
+struct BooleanMatrix {
+  BooleanMatrix(std::vector<std::string> row_names, std::vector<std::string> column_names);
+
+  std::vector<std::string> rows, columns;
+  std::vector<std::vector<bool>> at;  ///< [row][column]
+
+  bool operator==(const BooleanMatrix& other) const { return at == other.at; }  // names are for people
+};
+
+/// The boolean product: "or" of "and"s. left has as many columns as right has rows.
+BooleanMatrix star(const BooleanMatrix& left, const BooleanMatrix& right);
+BooleanMatrix transposed(const BooleanMatrix& matrix);
+
+/// Rows and columns under their names, several lines.
+std::string print(const BooleanMatrix& matrix);
+
+}  // namespace tessera::compiler::intrinsic

@@ -1,0 +1,77 @@
+#include "compiler/intrinsic/choice.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "compiler/target/instruction_sets.h"
+
+namespace tessera::compiler::intrinsic {
+namespace {
+
+/// `tiling` with twice the blocks of dimension `d` at level `l`, and as many further out as that asks for.
+Tiling doubled(Tiling tiling, size_t l, size_t d, int64_t extent) {
+  const int64_t wanted = std::min(2 * tiling[l][d], extent);
+  for (size_t outer = l; outer + 1 < tiling.size(); ++outer) tiling[outer][d] = std::max(tiling[outer][d], wanted);
+  return tiling;
+}
+
+}  // namespace
+
+absl::StatusOr<Choice> tiled(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
+                             const v1::Target& target) {
+  absl::StatusOr<PhysicalMapping> mapping = physicalMapping(software, intrinsic, matching, target);
+  if (!mapping.ok()) return mapping.status();
+  const std::vector<int64_t> extents = dimensionsOf(software, *mapping);
+  Tiling tiling(stagesOf(intrinsic, target).size(), std::vector<int64_t>(extents.size(), 1));
+  tiling.back() = extents;
+  absl::StatusOr<Price> best = priceOf(software, intrinsic, matching, *mapping, target, tiling);
+  if (!best.ok()) return best.status();
+  constexpr int kMostSteps = 512;
+  bool better = true;
+  for (int step = 0; better && step < kMostSteps; ++step) {
+    better = false;
+    Tiling next;
+    for (size_t l = 0; l + 1 < tiling.size(); ++l) {
+      for (size_t d = 0; d < extents.size(); ++d) {
+        if (tiling[l][d] >= extents[d]) continue;
+        Tiling candidate = doubled(tiling, l, d, extents[d]);
+        absl::StatusOr<Price> price = priceOf(software, intrinsic, matching, *mapping, target, candidate);
+        if (!price.ok() || price->cycles >= best->cycles) continue;
+        best = std::move(price);
+        next = std::move(candidate);
+        better = true;
+      }
+    }
+    if (better) tiling = std::move(next);
+  }
+  return Choice{intrinsic, software, matching, *std::move(mapping), std::move(tiling), *std::move(best)};
+}
+
+void sortByPrice(std::vector<Choice>& choices) {
+  std::vector<size_t> order(choices.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tie(choices[a].price.cycles, a) < std::tie(choices[b].price.cycles, b);
+  });
+  std::vector<Choice> sorted;
+  for (size_t position : order) sorted.push_back(std::move(choices[position]));
+  choices = std::move(sorted);
+}
+
+std::vector<Choice> choicesOf(const Nest& software, const v1::Target& target, const MatchOptions& options) {
+  std::vector<Choice> choices;
+  for (const v1::Intrinsic& intrinsic : instructionsOf(target)) {
+    const absl::StatusOr<Nest> instruction = nestOf(intrinsic);
+    if (!instruction.ok()) continue;
+    const Mappings mappings = enumerateMappings(software, *instruction, options);
+    for (const Matching& matching : mappings.matchings) {
+      absl::StatusOr<Choice> choice = tiled(mappings.software, intrinsic, matching, target);
+      if (choice.ok()) choices.push_back(*std::move(choice));
+    }
+  }
+  sortByPrice(choices);
+  return choices;
+}
+
+}  // namespace tessera::compiler::intrinsic

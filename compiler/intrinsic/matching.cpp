@@ -1,0 +1,216 @@
+#include "compiler/intrinsic/matching.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/intrinsic/verify.h"
+
+namespace tessera::compiler::intrinsic {
+namespace {
+
+/// Whether `loop` occurs in the arrays in which `iteration` occurs, and in no other.
+bool sameColumn(const Nest& software, int loop, const Nest& instruction, int iteration, const Matching& order) {
+  for (size_t operand = 0; operand < instruction.accesses.size(); ++operand) {
+    if (software.accesses[arrayOf(order, operand)].uses(loop) != instruction.accesses[operand].uses(iteration)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The iterations that a subscript of the software holds with `point`, loops outside of it at 0; false in `forward`
+/// where one is walked backwards.
+std::vector<int> iterationsOf(const Subscript& subscript, const std::vector<int>& point, bool& forward) {
+  std::vector<int> iterations;
+  for (const Subscript::Term& term : subscript.terms) {
+    if (point[term.loop] < 0) continue;
+    if (term.coefficient < 0) forward = false;
+    iterations.push_back(point[term.loop]);
+  }
+  std::sort(iterations.begin(), iterations.end());
+  return iterations;
+}
+
+bool isMatchPoint(const Nest& software, const Nest& instruction, const Matching& point) {
+  for (size_t operand = 0; operand < instruction.accesses.size(); ++operand) {
+    bool forward = true;
+    std::multiset<std::vector<int>> ours, theirs;
+    for (const Subscript& subscript : software.accesses[arrayOf(point, operand)].subscripts) {
+      std::vector<int> iterations = iterationsOf(subscript, point.iteration, forward);
+      if (!iterations.empty()) ours.insert(std::move(iterations));
+    }
+    for (const Subscript& subscript : instruction.accesses[operand].subscripts) {
+      std::vector<int> iterations;
+      for (const Subscript::Term& term : subscript.terms) iterations.push_back(term.loop);
+      std::sort(iterations.begin(), iterations.end());
+      if (!iterations.empty()) theirs.insert(std::move(iterations));
+    }
+    if (!forward || ours != theirs) return false;
+  }
+  return verify(software, instruction, point).correct;
+}
+
+/// Every match point: one loop for each iteration, chosen among those in the same arrays.
+void collectPoints(const Nest& software, const Nest& instruction, size_t iteration, Matching& point,
+                   std::vector<Matching>& points) {
+  if (iteration == instruction.loops.size()) {
+    if (isMatchPoint(software, instruction, point)) points.push_back(point);
+    return;
+  }
+  for (size_t loop = 0; loop < software.loops.size(); ++loop) {
+    if (point.iteration[loop] >= 0) continue;
+    if (!sameColumn(software, static_cast<int>(loop), instruction, static_cast<int>(iteration), point)) continue;
+    point.iteration[loop] = static_cast<int>(iteration);
+    collectPoints(software, instruction, iteration + 1, point, points);
+    point.iteration[loop] = -1;
+  }
+}
+
+/// The union of two mappings; nothing where a loop would have two iterations.
+bool unite(const Matching& left, const Matching& right, Matching& both) {
+  both = left;
+  for (size_t loop = 0; loop < both.iteration.size(); ++loop) {
+    if (right.iteration[loop] < 0) continue;
+    if (both.iteration[loop] >= 0 && both.iteration[loop] != right.iteration[loop]) return false;
+    both.iteration[loop] = right.iteration[loop];
+  }
+  return true;
+}
+
+std::set<Matching> unionsOf(const std::vector<Matching>& points, size_t most, bool& complete) {
+  std::set<Matching> found(points.begin(), points.end());
+  std::vector<Matching> fresh(found.begin(), found.end());
+  while (!fresh.empty()) {
+    std::vector<Matching> next;
+    for (const Matching& mapping : fresh) {
+      for (const Matching& point : points) {
+        Matching both;
+        if (!unite(mapping, point, both)) continue;
+        if (found.size() >= most) {
+          complete = false;
+          return found;
+        }
+        if (found.insert(both).second) next.push_back(std::move(both));
+      }
+    }
+    fresh = std::move(next);
+  }
+  return found;
+}
+
+/// How an instruction may be renamed without becoming another one.
+struct Automorphism {
+  std::vector<int> iteration;  ///< old -> new
+  std::vector<int> source;     ///< new -> old, from 0
+};
+
+bool isAutomorphism(const Nest& nest, const Automorphism& change) {
+  for (size_t i = 0; i < nest.loops.size(); ++i) {
+    const Loop &from = nest.loops[i], &to = nest.loops[change.iteration[i]];
+    if (from.extent != to.extent || from.reduction != to.reduction) return false;
+  }
+  for (size_t operand = 0; operand < nest.accesses.size(); ++operand) {
+    const Access& to = nest.accesses[operand];
+    const Access& from = nest.accesses[operand == 0 ? 0 : 1 + change.source[operand - 1]];
+    if (from.dtype != to.dtype || from.subscripts.size() != to.subscripts.size()) return false;
+    for (size_t i = 0; i < nest.loops.size(); ++i) {
+      if (from.uses(static_cast<int>(i)) != to.uses(change.iteration[i])) return false;
+    }
+    for (const Subscript& subscript : from.subscripts) {
+      if (subscript.terms.size() > 1) return false;  // sums of iterations: only the identity is looked for
+    }
+  }
+  return nest.bounds.empty();
+}
+
+std::vector<Automorphism> automorphismsOf(const Nest& nest) {
+  std::vector<Automorphism> found;
+  Automorphism change;
+  change.source.resize(nest.accesses.size() - 1);
+  std::iota(change.source.begin(), change.source.end(), 0);
+  do {
+    change.iteration.resize(nest.loops.size());
+    std::iota(change.iteration.begin(), change.iteration.end(), 0);
+    do {
+      if (isAutomorphism(nest, change)) found.push_back(change);
+    } while (std::next_permutation(change.iteration.begin(), change.iteration.end()));
+  } while (std::next_permutation(change.source.begin(), change.source.end()));
+  return found;
+}
+
+Matching canonical(const Matching& matching, const std::vector<Automorphism>& automorphisms) {
+  Matching smallest = matching;
+  for (const Automorphism& change : automorphisms) {
+    Matching renamed = matching;
+    for (int& iteration : renamed.iteration) {
+      if (iteration >= 0) iteration = change.iteration[iteration];
+    }
+    for (size_t i = 0; i < renamed.source.size(); ++i) renamed.source[i] = matching.source[change.source[i]];
+    smallest = std::min(smallest, renamed);
+  }
+  return smallest;
+}
+
+bool typesFit(const Nest& software, const Nest& instruction, const Matching& order) {
+  for (size_t operand = 0; operand < instruction.accesses.size(); ++operand) {
+    if (software.accesses[arrayOf(order, operand)].dtype != instruction.accesses[operand].dtype) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Nest withStandIns(const Nest& software, const Nest& instruction, const std::vector<int>& source) {
+  Nest whole = software;
+  const Matching order{{}, source};
+  for (size_t iteration = 0; iteration < instruction.loops.size(); ++iteration) {
+    bool filled = instruction.loops[iteration].reduction;
+    for (size_t loop = 0; loop < software.loops.size() && !filled; ++loop) {
+      filled = sameColumn(software, static_cast<int>(loop), instruction, static_cast<int>(iteration), order);
+    }
+    if (filled) continue;
+    const int loop = static_cast<int>(whole.loops.size());
+    whole.loops.push_back({absl::StrCat("one.", instruction.loops[iteration].name), 1, false});
+    for (size_t operand = 0; operand < instruction.accesses.size(); ++operand) {
+      if (!instruction.accesses[operand].uses(static_cast<int>(iteration))) continue;
+      whole.accesses[arrayOf(order, operand)].subscripts.push_back({{{loop, 1}}, 0});
+    }
+  }
+  return whole;
+}
+
+Mappings enumerateMappings(const Nest& software, const Nest& instruction, const MatchOptions& options) {
+  Mappings result;
+  result.software = software;
+  if (software.form != instruction.form || software.accesses.size() != instruction.accesses.size()) return result;
+  if (instruction.loops.size() > kMostIterations || instruction.accesses.size() > 1 + kMostSources) return result;
+  const std::vector<Automorphism> automorphisms =
+      options.any_order ? automorphismsOf(instruction) : std::vector<Automorphism>();
+  std::set<Matching> seen;
+  Matching order;
+  order.source.resize(instruction.accesses.size() - 1);
+  std::iota(order.source.begin(), order.source.end(), 1);
+  do {
+    if (options.same_types && !typesFit(software, instruction, order)) continue;
+    Nest whole = withStandIns(software, instruction, order.source);
+    // Mappings of one result share a nest: another order counts where it needs the same stand-ins.
+    if (!result.matchings.empty() && whole.loops.size() != result.software.loops.size()) continue;
+    Matching point{std::vector<int>(whole.loops.size(), -1), order.source};
+    std::vector<Matching> points;
+    collectPoints(whole, instruction, 0, point, points);
+    const std::set<Matching> unions = unionsOf(points, options.most, result.complete);
+    const bool first = result.matchings.empty();
+    for (const Matching& matching : unions) {
+      if (!verify(whole, instruction, matching).correct) continue;
+      if (options.any_order && !seen.insert(canonical(matching, automorphisms)).second) continue;
+      result.matchings.push_back(matching);
+      if (first) result.software = whole;
+    }
+    result.points += points.size();
+  } while (options.any_order && std::next_permutation(order.source.begin(), order.source.end()));
+  return result;
+}
+
+}  // namespace tessera::compiler::intrinsic

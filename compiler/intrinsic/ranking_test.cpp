@@ -1,0 +1,24 @@
+#include "compiler/intrinsic/ranking.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera::compiler::intrinsic {
+namespace {
+
+TEST(Ranking, PairsCountOnceAndTiesHalf) {
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({1, 2, 3}, {10, 20, 30}), 1);
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({3, 2, 1}, {10, 20, 30}), 0);
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({1, 1, 2}, {10, 20, 30}), 2.5 / 3);
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({1, 2}, {10, 10}), 1);  // no order to find
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({}, {}), 1);
+}
+
+TEST(Ranking, RecallIsOfTheBestMeasured) {
+  EXPECT_DOUBLE_EQ(recallOfBest({1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}, 0.4), 1);
+  EXPECT_DOUBLE_EQ(recallOfBest({5, 2, 3, 4, 1}, {1, 2, 3, 4, 5}, 0.4), 0.5);
+  EXPECT_DOUBLE_EQ(recallOfBest({5, 4, 3, 2, 1}, {1, 2, 3, 4, 5}, 0.2), 0);
+  EXPECT_DOUBLE_EQ(recallOfBest({}, {}, 0.4), 1);
+}
+
+}  // namespace
+}  // namespace tessera::compiler::intrinsic

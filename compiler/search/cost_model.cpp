@@ -1,0 +1,90 @@
+#include "compiler/search/cost_model.h"
+
+#include <xgboost/c_api.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+
+namespace tessera::compiler::search {
+namespace {
+
+constexpr int kRounds = 40;
+constexpr std::array<std::pair<const char*, const char*>, 9> kParameters = {{{"objective", "reg:squarederror"},
+                                                                             {"tree_method", "exact"},
+                                                                             {"max_depth", "4"},
+                                                                             {"eta", "0.2"},
+                                                                             {"min_child_weight", "1"},
+                                                                             {"base_score", "0"},
+                                                                             {"nthread", "1"},
+                                                                             {"seed", "1"},
+                                                                             {"verbosity", "0"}}};
+
+absl::Status check(int result) {
+  if (result == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the cost model (XGBoost): ", XGBGetLastError()));
+}
+
+absl::StatusOr<DMatrixHandle> matrixOf(const std::vector<const Features*>& rows) {
+  std::vector<float> values;
+  for (const Features* row : rows) values.insert(values.end(), row->begin(), row->end());
+  DMatrixHandle matrix = nullptr;
+  absl::Status status = check(XGDMatrixCreateFromMat(values.data(), rows.size(), featureCount(),
+                                                     std::numeric_limits<float>::quiet_NaN(), &matrix));
+  if (!status.ok()) return status;
+  return matrix;
+}
+
+}  // namespace
+
+absl::StatusOr<CostModel> CostModel::fit(const std::vector<Example>& examples) {
+  if (examples.empty()) return absl::InvalidArgumentError("a cost model needs examples to learn from");
+  std::vector<const Features*> rows;
+  std::vector<float> labels;
+  for (const Example& example : examples) {
+    rows.push_back(&example.features);
+    labels.push_back(static_cast<float>(example.log_speed));
+  }
+  auto matrix = matrixOf(rows);
+  if (!matrix.ok()) return matrix.status();
+  const absl::Cleanup free = [&] { XGDMatrixFree(*matrix); };
+  absl::Status status = check(XGDMatrixSetFloatInfo(*matrix, "label", labels.data(), labels.size()));
+  BoosterHandle booster = nullptr;
+  if (status.ok()) status = check(XGBoosterCreate(&*matrix, 1, &booster));
+  if (!status.ok()) return status;
+  CostModel model(booster);
+  for (const auto& [name, value] : kParameters)
+    if (status = check(XGBoosterSetParam(booster, name, value)); !status.ok()) return status;
+  for (int round = 0; round < kRounds; ++round)
+    if (status = check(XGBoosterUpdateOneIter(booster, round, *matrix)); !status.ok()) return status;
+  return model;
+}
+
+CostModel::CostModel(CostModel&& other) noexcept : booster_(std::exchange(other.booster_, nullptr)) {}
+
+CostModel& CostModel::operator=(CostModel&& other) noexcept {
+  std::swap(booster_, other.booster_);
+  return *this;
+}
+
+CostModel::~CostModel() {
+  if (booster_ != nullptr) XGBoosterFree(booster_);
+}
+
+absl::StatusOr<std::vector<float>> CostModel::predict(const std::vector<const Features*>& trees) const {
+  if (trees.empty()) return std::vector<float>();
+  auto matrix = matrixOf(trees);
+  if (!matrix.ok()) return matrix.status();
+  const absl::Cleanup free = [&] { XGDMatrixFree(*matrix); };
+  bst_ulong count = 0;
+  const float* answer = nullptr;
+  absl::Status status = check(XGBoosterPredict(booster_, *matrix, 0, 0, 0, &count, &answer));
+  if (!status.ok()) return status;
+  return std::vector<float>(answer, answer + count);
+}
+
+}  // namespace tessera::compiler::search

@@ -1,0 +1,195 @@
+#include "compiler/search/legality.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/schedule/summary.h"
+#include "compiler/schedule/words.h"
+#include "compiler/search/moves.h"
+
+namespace tessera::compiler::search {
+namespace {
+
+constexpr int64_t kMostInTile = 2048;  // what code generation takes: points of a tile times its steps
+constexpr int kSeveral = 2;            // refusals after which a direction that never worked is given up
+
+bool sums(const std::string& dimension) { return dimension.starts_with("r"); }
+bool multiplies(const std::string& variant) { return variant == words::kOuterProduct || variant == words::kSliding; }
+bool copies(const std::string& variant) { return variant == words::kPack || variant == words::kSharedPack; }
+
+/// Registers that the tile's results are summed in.
+int64_t accumulators(const v1::Kernel& kernel) {
+  int64_t points = 1;
+  for (const v1::Extent& extent : kernel.tile())
+    if (!sums(extent.dimension())) points *= pointsAlong(kernel, extent);
+  return points;
+}
+
+std::string badLoops(const v1::Tile& leaf, const Extents& extents) {
+  const v1::Kernel& kernel = leaf.kernel();
+  bool in_grid = true;
+  std::map<std::string, std::vector<int64_t>> steps;
+  for (const v1::Loop& loop : leaf.loops()) {
+    const std::string& dimension = loop.dimension();
+    const int64_t tile = tileAlong(kernel, dimension);
+    const auto extent = extents.find({kernel.nest(), dimension});
+    if (loop.step() < 1 || loop.step() % tile != 0) return "a step is no multiple of the tile";
+    if (extent != extents.end() && loop.step() >= extent->second) return "a step is the whole loop, or more";
+    if (sums(dimension) && loop.step() <= tile) return "a sum is walked in blocks only";
+    steps[dimension].push_back(loop.step());
+    if (loop.unit().empty()) {
+      in_grid = false;
+    } else if (!in_grid || sums(dimension)) {
+      return "a spatial loop sums, or runs inside of one in time";
+    }
+  }
+  for (const auto& [dimension, sizes] : steps) {
+    const int64_t tile = tileAlong(kernel, dimension);
+    const size_t most = sums(dimension) ? 1 : 2;
+    if (sizes.size() > most) return "a loop goes round in blocks once, and then in tiles";
+    if (!sums(dimension) && sizes.back() != tile) return "no loop goes over all tiles";
+    if (sizes.size() == 2 && sizes[0] <= sizes[1]) return "blocks are no larger than tiles";
+    const bool may_block = multiplies(kernel.variant()) && !kernel.reductions().empty();
+    if (sums(dimension) && (!may_block || dimension != kernel.reductions(0)))
+      return "a sum is cut into blocks where it is a product's, and its outermost";
+  }
+  return "";
+}
+
+/// A copy within blocks holds whole tiles of what its operand walks.
+std::string badStages(const v1::Tile& leaf) {
+  int spatial = 0;
+  for (const v1::Loop& loop : leaf.loops()) spatial += loop.unit().empty() ? 0 : 1;
+  for (const v1::Stage& stage : leaf.stages()) {
+    if (!stage.within()) continue;
+    if (stage.outside() < std::max(1, spatial) || stage.outside() > leaf.loops_size())
+      return "a copy within blocks stands outside of them";
+    for (int at = 0; at < stage.outside(); ++at) {
+      const v1::Loop& loop = leaf.loops(at);
+      const bool walks = std::ranges::find(stage.order(), loop.dimension()) != stage.order().end();
+      if (walks && loop.step() > 1 && loop.step() == tileAlong(leaf.kernel(), loop.dimension()))
+        return "tiles of a loop that the operand walks go round outside of its copy";
+    }
+  }
+  return "";
+}
+
+std::string badFetch(const v1::Kernel& kernel) {
+  const v1::Fetch& fetch = kernel.fetch();
+  if (!kernel.has_fetch()) return "";
+  if (kernel.reductions().empty() || kernel.lanes() == 1 || kernel.variant() == words::kTransform)
+    return "only sums of vectors fetch anything";
+  if (fetch.rows() && kernel.reductions_size() < 2) return "rows are fetched an iteration of an outer sum ahead";
+  if (fetch.ahead() > 0 && kernel.variant() == words::kSliding) return "a window that slides fetches nothing ahead";
+  return "";
+}
+
+/// Whether a leaf that can be followed says that this loop of its nest is not so long.
+bool contradicts(const v1::Tile& leaf, const std::pair<int, std::string>& loop, int64_t extent) {
+  const v1::Kernel& kernel = leaf.kernel();
+  if (kernel.nest() != loop.first || copies(kernel.variant())) return false;
+  const int64_t tile = tileAlong(kernel, loop.second);
+  bool walked = false;
+  for (const v1::Loop& each : leaf.loops()) {
+    if (each.dimension() != loop.second) continue;
+    walked = true;
+    if (each.step() >= extent) return true;
+  }
+  return tile > extent || (!walked && !sums(loop.second) && tile != extent);
+}
+
+}  // namespace
+
+Extents extentsOf(const v1::Schedule& schedule) {
+  Extents extents;
+  std::map<std::pair<int, std::string>, int> leaves;  // in slices of several kinds one nest has several leaves
+  for (const v1::Tile* leaf : leavesOf(schedule)) {
+    const v1::Kernel& kernel = leaf->kernel();
+    if (copies(kernel.variant())) continue;
+    for (const v1::Extent& extent : kernel.tile()) {
+      const std::string& dimension = extent.dimension();
+      const std::pair key{kernel.nest(), dimension};
+      const bool walked =
+          std::ranges::any_of(leaf->loops(), [&](const v1::Loop& loop) { return loop.dimension() == dimension; });
+      if (sums(dimension) || walked) continue;
+      ++leaves[key];
+      extents[key] = std::max(extents[key], extent.size());
+    }
+  }
+  // Where leaves differ, each has an extent of its own.
+  for (const auto& [key, count] : leaves)
+    if (count > 1) extents.erase(key);
+  return extents;
+}
+
+Legality::Legality(const v1::Schedule& start, Extents extents, int vector_registers)
+    : extents_(std::move(extents)),
+      vector_registers_(vector_registers),
+      most_vector_bits_(start.vector_bits()),
+      most_accumulators_(vector_registers) {
+  // In slices of a region loops are shorter than the workload's: what the start contradicts is not known of its leaves.
+  for (const v1::Tile* leaf : leavesOf(start))
+    std::erase_if(extents_, [&](const auto& each) { return contradicts(*leaf, each.first, each.second); });
+  for (const auto& [key, extent] : extentsOf(start)) extents_.try_emplace(key, extent);
+  for (const v1::Tile* leaf : leavesOf(start))
+    if (multiplies(leaf->kernel().variant()))
+      most_accumulators_ = std::max(most_accumulators_, accumulators(leaf->kernel()));
+}
+
+std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
+  const v1::Kernel& kernel = leaf.kernel();
+  const std::string& variant = kernel.variant();
+  if (variant == words::kSequential) return "";
+  if ((kernel.lanes() == 1) != kernel.vector_loop().empty()) return "one lane has no vector loop";
+  if (kernel.lanes() > 1 && vector_bits / kernel.lanes() < 8) return "a lane is less than a byte";
+  int64_t inside = 1;
+  for (const v1::Extent& extent : kernel.tile()) {
+    if (extent.size() < 2) return "a tile of one is not named";
+    const auto known = extents_.find({kernel.nest(), extent.dimension()});
+    if (!copies(variant) && known != extents_.end() && extent.size() > known->second)
+      return "a tile is its loop at most";
+    inside *= pointsAlong(kernel, extent);
+    if (extent.dimension() == kernel.turned() && extent.size() > kernel.lanes())
+      return "a square that is turned has as many rows as a vector has lanes";
+  }
+  if (inside > kMostInTile) return "a tile is too large to be unrolled";
+  if (copies(variant)) return "";
+  if (variant == words::kScalar && !kernel.tile().empty()) return "scalar code has no tile";
+  if (variant == words::kSliding && (accumulators(kernel) < 2 || kernel.reductions().empty() ||
+                                     tileAlong(kernel, kernel.reductions(kernel.reductions_size() - 1)) < 2))
+    return "a window slides along two points and in two steps";
+  if (vector_registers_ > 0 && multiplies(variant) && accumulators(kernel) > most_accumulators_)
+    return "more results than the chip has registers";
+  if (variant != words::kTransform)
+    for (const auto& [key, extent] : extents_) {
+      if (key.first != kernel.nest() || sums(key.second)) continue;
+      const bool walked =
+          std::ranges::any_of(leaf.loops(), [&](const v1::Loop& loop) { return loop.dimension() == key.second; });
+      if (!walked && tileAlong(kernel, key.second) != extent) return "no loop goes over all tiles";
+    }
+  for (const std::string& reason : {badLoops(leaf, extents_), badFetch(kernel), badStages(leaf)})
+    if (!reason.empty()) return reason;
+  return "";
+}
+
+std::string Legality::refusal(const v1::Schedule& schedule) const {
+  // The default uses the widest vectors that the chip has.
+  if (schedule.vector_bits() > most_vector_bits_) return "wider vectors than the chip's";
+  for (const v1::Tile* leaf : leavesOf(schedule))
+    if (std::string reason = refusalOf(*leaf, schedule.vector_bits()); !reason.empty()) return reason;
+  return "";
+}
+
+bool Legality::hopeless(const Direction& direction) const {
+  const auto count = directions_.find(absl::StrCat(direction.path, " ", direction.type()));
+  return count != directions_.end() && count->second.refused >= kSeveral && count->second.followed == 0;
+}
+
+void Legality::note(const Direction& direction, bool followed) {
+  Count& count = directions_[absl::StrCat(direction.path, " ", direction.type())];
+  ++(followed ? count.followed : count.refused);
+}
+
+}  // namespace tessera::compiler::search

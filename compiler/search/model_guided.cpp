@@ -1,0 +1,97 @@
+// Candidates that a cost model expects most of.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/search/cost_model.h"
+#include "compiler/search/draw.h"
+#include "compiler/search/methods.h"
+
+namespace tessera::compiler::search {
+namespace {
+
+constexpr size_t kFirst = 6;         // examples before the model is asked
+constexpr size_t kLearnEvery = 3;    // trials
+constexpr size_t kFastest = 4;       // points whose neighbours, and theirs, are ranked
+constexpr size_t kFarther = 3;       // trees two steps away that are ranked as well
+constexpr double kAnywhere = 0.1;    // share of trials that do not ask the model
+constexpr double kFailed = -1.5;     // log speed that what cannot run counts as
+constexpr size_t kMostKnown = 4000;  // samples of other searches, the first
+
+class ModelGuided final : public Search {
+ public:
+  ModelGuided(const v1::Schedule& start, const SearchOptions& options) : Search(start, options) {
+    examples_.push_back({points_[0].features, 0});
+    for (const Sample& sample : options.known) {
+      if (examples_.size() > kMostKnown) break;
+      examples_.push_back({featuresOf(sample.schedule), sample.speed > 0 ? std::log(sample.speed) : kFailed});
+    }
+    if (examples_.size() >= kFirst) fit();
+  }
+
+ private:
+  void fit() {
+    // What cannot be learned is no reason to end a search: it goes on by chance.
+    auto fitted = CostModel::fit(examples_);
+    if (fitted.ok()) model_ = std::make_unique<CostModel>(*std::move(fitted));
+  }
+
+  std::vector<size_t> fastest() const {
+    std::vector<size_t> points(points_.size());
+    for (size_t at = 0; at < points.size(); ++at) points[at] = at;
+    std::ranges::sort(
+        points, [&](size_t a, size_t b) { return std::pair(-points_[a].speed, a) < std::pair(-points_[b].speed, b); });
+    points.resize(std::min(kFastest, points.size()));
+    return points;
+  }
+
+  std::optional<Candidate> invent() override {
+    if (!model_ || share(random_) < kAnywhere) return std::nullopt;
+    std::vector<Candidate> pool;
+    for (const size_t point : fastest())
+      for (const Neighbour& each : openOf(point)) pool.push_back({each.schedule, each.direction, point});
+    const size_t near = pool.size();
+    for (size_t farther = 0; farther < kFarther && near > 0; ++farther) {
+      const Candidate& first = pool[below(random_, near)];
+      const std::vector<Neighbour> second = legalNeighbours(first.schedule);
+      if (second.empty()) continue;
+      const Neighbour& step = second[below(random_, second.size())];
+      if (!visited(step.text)) pool.push_back({step.schedule, {}, first.start});
+    }
+    if (pool.empty()) return std::nullopt;
+    std::vector<Features> features;
+    for (const Candidate& candidate : pool) features.push_back(featuresOf(candidate.schedule));
+    std::vector<const Features*> rows;
+    for (const Features& row : features) rows.push_back(&row);
+    const auto expected = model_->predict(rows);
+    if (!expected.ok()) return std::nullopt;
+    // The model's answers are steps: of equal ones any.
+    std::vector<size_t> ties;
+    for (size_t at = 0; at < pool.size(); ++at) {
+      if (!ties.empty() && (*expected)[at] > (*expected)[ties[0]]) ties.clear();
+      if (ties.empty() || (*expected)[at] == (*expected)[ties[0]]) ties.push_back(at);
+    }
+    return pool[ties[below(random_, ties.size())]];
+  }
+
+  size_t chooseNeighbour(size_t /*point*/, const std::vector<Neighbour>& open) override {
+    return below(random_, open.size());
+  }
+
+  void learn(const Candidate& candidate, double reward) override {
+    const bool ran = reward > kRefused;
+    examples_.push_back({featuresOf(candidate.schedule), ran ? std::log(points_.back().speed) : kFailed});
+    if (++heard_ % kLearnEvery == 0 && examples_.size() >= kFirst) fit();
+  }
+
+  std::vector<CostModel::Example> examples_;
+  std::unique_ptr<CostModel> model_;
+  size_t heard_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Search> makeModelGuided(const v1::Schedule& start, const SearchOptions& options) {
+  return std::make_unique<ModelGuided>(start, options);
+}
+
+}  // namespace tessera::compiler::search

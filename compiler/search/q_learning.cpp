@@ -1,0 +1,80 @@
+// Q-learning of directions (thesis, 4.4.1).
+#include <cmath>
+#include <map>
+
+#include "compiler/search/draw.h"
+#include "compiler/search/methods.h"
+#include "compiler/search/q_network.h"
+
+namespace tessera::compiler::search {
+namespace {
+
+constexpr int kActions = 512;   // outputs of the network: types of directions, more of them share
+constexpr int kTrainEvery = 5;  // trials
+constexpr int kPasses = 20;     // of each training
+constexpr size_t kBatch = 32;
+constexpr double kUnknownGain = 0.1;  // expected of a direction that nobody has tried: it is tried early
+constexpr double kAnywhere = 0.1;     // share of steps that do not ask the network
+constexpr double kMostReward = 2;     // beyond, a lucky step would drown all others
+
+class QLearning final : public Search {
+ public:
+  QLearning(const v1::Schedule& start, const SearchOptions& options)
+      : Search(start, options), network_(kActions, kUnknownGain, options.seed ^ 0x9e3779b97f4a7c15ULL) {}
+
+ private:
+  /// Its number among the network's outputs, in the order in which directions were met.
+  int actionOf(const Direction& direction) {
+    const auto [place, met] = actions_.try_emplace(direction.path + " " + direction.type(), 0);
+    if (met) place->second = static_cast<int>((actions_.size() - 1) % kActions);
+    return place->second;
+  }
+
+  size_t chooseNeighbour(size_t point, const std::vector<Neighbour>& open) override {
+    if (!directions_.contains(point))
+      for (const Neighbour& each : open) directions_[point].push_back(actionOf(each.direction));
+    if (share(random_) < kAnywhere) return below(random_, open.size());
+    const std::vector<float> values = network_.values(points_[point].features);
+    float best = -HUGE_VALF;
+    std::vector<size_t> ties;
+    for (size_t n = 0; n < open.size(); ++n) {
+      const float value = values[static_cast<size_t>(actionOf(open[n].direction))];
+      if (value > best) ties.clear();
+      if (value >= best) ties.push_back(n);
+      best = std::max(best, value);
+    }
+    return ties[below(random_, ties.size())];
+  }
+
+  void learn(const Candidate& candidate, double reward) override {
+    if (candidate.direction.kind.empty()) return;
+    Transition& step = seen_.emplace_back();
+    step.from = points_[candidate.start].features;
+    step.to = featuresOf(candidate.schedule);
+    step.action = actionOf(candidate.direction);
+    step.reward = std::min(reward, kMostReward);
+    // A step changes little of what directions there are: those of its start stand for those of its end, whose
+    // neighbours nobody may ever want to know.
+    if (reward > kRefused) step.open = directions_[candidate.start];
+    if (seen_.size() % kTrainEvery != 0) return;
+    for (int pass = 0; pass < kPasses; ++pass) {
+      std::vector<const Transition*> batch;
+      for (size_t at = 0; at < std::min(kBatch, seen_.size()); ++at)
+        batch.push_back(&seen_[below(random_, seen_.size())]);
+      network_.train(batch);
+    }
+  }
+
+  QNetwork network_;
+  std::map<std::string, int> actions_;
+  std::map<size_t, std::vector<int>> directions_;  ///< of each start there was
+  std::vector<Transition> seen_;
+};
+
+}  // namespace
+
+std::unique_ptr<Search> makeQLearning(const v1::Schedule& start, const SearchOptions& options) {
+  return std::make_unique<QLearning>(start, options);
+}
+
+}  // namespace tessera::compiler::search

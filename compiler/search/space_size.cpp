@@ -1,0 +1,70 @@
+#include "compiler/search/space_size.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "compiler/schedule/summary.h"
+#include "compiler/schedule/words.h"
+#include "compiler/search/moves.h"
+
+namespace tessera::compiler::search {
+namespace {
+
+constexpr int kSpatialParts = 4, kReductionParts = 2;  // of a loop in the thesis's templates for CPUs
+constexpr int64_t kMostInTile = 2048;
+constexpr double kFetches = 5 * 2 * 2 * 2;  // how far ahead, rows, panel, results
+
+double logFactorial(size_t count) { return std::lgamma(static_cast<double>(count) + 1) / std::log(10.0); }
+
+/// Tiles of 1 to the extent, each with no block or one of its multiples below the extent.
+double tilesAndBlocks(int64_t extent, bool blocks) {
+  double choices = 0;
+  for (int64_t tile = 1; tile <= std::min(extent, kMostInTile); ++tile)
+    choices += blocks ? static_cast<double>(std::max<int64_t>(1, (extent - 1) / tile)) : 1;
+  return choices;
+}
+
+}  // namespace
+
+int64_t factorizations(int64_t extent, int factors) {
+  if (factors == 1) return 1;
+  int64_t ways = 0;
+  for (int64_t first = 1; first <= extent; ++first)
+    if (extent % first == 0) ways += factorizations(extent / first, factors - 1);
+  return ways;
+}
+
+double thesisSize(const std::vector<int64_t>& spatial, const std::vector<int64_t>& reductions) {
+  double size = 0;
+  for (const int64_t extent : spatial) size += std::log10(static_cast<double>(factorizations(extent, kSpatialParts)));
+  for (const int64_t extent : reductions)
+    size += std::log10(static_cast<double>(factorizations(extent, kReductionParts)));
+  return size;
+}
+
+double treeSize(const v1::Schedule& start, const Extents& extents) {
+  double size = 0;
+  for (const v1::Tile* leaf : leavesOf(start)) {
+    const v1::Kernel& kernel = leaf->kernel();
+    const std::string& variant = kernel.variant();
+    if (variant == words::kPack || variant == words::kSharedPack || variant == words::kSequential) continue;
+    size_t parallel = 0, sums = 0;
+    for (const auto& [key, extent] : extents) {
+      if (key.first != kernel.nest()) continue;
+      const bool reduction = key.second.starts_with("r");
+      ++(reduction ? sums : parallel);
+      const bool multiplies = variant == words::kOuterProduct || variant == words::kSliding;
+      size += std::log10(tilesAndBlocks(extent, !reduction || (multiplies && sums == 1)));
+    }
+    // Loops around the tile: blocks and tiles of the parallel ones; then points, and sums.
+    size += logFactorial(2 * parallel) - static_cast<double>(parallel) * std::log10(2.0) + logFactorial(parallel) +
+            logFactorial(sums) + std::log10(static_cast<double>(parallel) + 1);
+    if (sums > 0) size += std::log10(kFetches);
+    size += static_cast<double>(leaf->stages_size()) * std::log10(2.0);
+  }
+  const double widths = start.vector_bits() > 128 ? std::log2(start.vector_bits() / 128.0) + 1 : 1;
+  return size + std::log10(widths);
+}
+
+}  // namespace tessera::compiler::search

@@ -1,0 +1,85 @@
+// Searches that go from a point to a neighbour of it by plain rules.
+#include <cmath>
+#include <map>
+
+#include "compiler/search/draw.h"
+#include "compiler/search/methods.h"
+
+namespace tessera::compiler::search {
+namespace {
+
+constexpr double kAnywhere = 0.15;    // share of the walk's steps that do not ask what was learned
+constexpr double kUnknownGain = 0.1;  // expected of a direction that nobody has tried: it is tried early
+
+class RandomSearch final : public Search {
+ public:
+  RandomSearch(const v1::Schedule& start, const SearchOptions& options) : Search(start, options) {}
+
+ private:
+  size_t chooseStart(const std::vector<size_t>& points) override { return points[below(random_, points.size())]; }
+  size_t chooseNeighbour(size_t /*point*/, const std::vector<Neighbour>& open) override {
+    return below(random_, open.size());
+  }
+};
+
+/// All neighbours of a start before those of the next one: what FlexTensor is compared with as P.
+class EveryDirection final : public Search {
+ public:
+  EveryDirection(const v1::Schedule& start, const SearchOptions& options) : Search(start, options) {}
+
+ private:
+  size_t chooseStart(const std::vector<size_t>& points) override {
+    if (openOf(start_).empty()) start_ = drawStart(points);
+    return start_;
+  }
+  size_t chooseNeighbour(size_t /*point*/, const std::vector<Neighbour>& /*open*/) override { return 0; }
+
+  size_t start_ = 0;
+};
+
+class Walk final : public Search {
+ public:
+  Walk(const v1::Schedule& start, const SearchOptions& options) : Search(start, options) {}
+
+ private:
+  size_t chooseNeighbour(size_t /*point*/, const std::vector<Neighbour>& open) override {
+    if (share(random_) < kAnywhere) return below(random_, open.size());
+    // The best expectation; any of those that share it.
+    double best = -HUGE_VAL;
+    std::vector<size_t> ties;
+    for (size_t n = 0; n < open.size(); ++n) {
+      const auto known = gains_.find(open[n].direction.type());
+      const double gain = known == gains_.end() ? kUnknownGain : known->second.mean;
+      if (gain > best) ties.clear();
+      best = std::max(best, gain);
+      if (gain == best) ties.push_back(n);
+    }
+    return ties[below(random_, ties.size())];
+  }
+
+  void learn(const Candidate& candidate, double reward) override {
+    if (candidate.direction.kind.empty()) return;
+    Gain& gain = gains_[candidate.direction.type()];
+    gain.mean += (reward - gain.mean) / ++gain.count;
+  }
+
+  struct Gain {
+    double mean = 0;
+    int count = 0;
+  };
+  std::map<std::string, Gain> gains_;
+};
+
+}  // namespace
+
+std::unique_ptr<Search> makeWalk(const v1::Schedule& start, const SearchOptions& options) {
+  return std::make_unique<Walk>(start, options);
+}
+std::unique_ptr<Search> makeRandom(const v1::Schedule& start, const SearchOptions& options) {
+  return std::make_unique<RandomSearch>(start, options);
+}
+std::unique_ptr<Search> makeEveryDirection(const v1::Schedule& start, const SearchOptions& options) {
+  return std::make_unique<EveryDirection>(start, options);
+}
+
+}  // namespace tessera::compiler::search

@@ -1,0 +1,121 @@
+#include "compiler/target/dot_product.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "compiler/target/instruction_sets.h"
+
+namespace tessera::compiler {
+namespace {
+
+struct Width {
+  int bits = 0;
+  bool is_signed = false;
+};
+
+std::optional<Width> widthOf(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_I8:
+      return Width{8, true};
+    case v1::DATA_TYPE_U8:
+      return Width{8, false};
+    case v1::DATA_TYPE_I16:
+      return Width{16, true};
+    case v1::DATA_TYPE_U16:
+      return Width{16, false};
+    default:
+      return std::nullopt;
+  }
+}
+
+bool subscripts(const v1::Intrinsic::Operand& operand, std::initializer_list<const std::string*> names) {
+  return std::equal(operand.subscripts().begin(), operand.subscripts().end(), names.begin(), names.end(),
+                    [](const std::string& a, const std::string* b) { return a == *b; });
+}
+
+/// The intrinsic's operands as positions in the description; the sum, if it is added to, and both sources by default.
+std::optional<std::vector<int>> operandsOf(const v1::Intrinsic& intrinsic, bool accumulates) {
+  if (intrinsic.emission().arguments().empty()) return accumulates ? std::vector<int>{0, 1, 2} : std::vector<int>{1, 2};
+  std::vector<int> order;
+  for (const v1::Intrinsic::Argument& argument : intrinsic.emission().arguments()) {
+    const auto found =
+        std::find_if(intrinsic.operands().begin(), intrinsic.operands().end(),
+                     [&](const v1::Intrinsic::Operand& operand) { return operand.name() == argument.operand(); });
+    if (!argument.literal().empty() || found == intrinsic.operands().end()) return std::nullopt;
+    order.push_back(static_cast<int>(found - intrinsic.operands().begin()));
+  }
+  std::vector<int> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted != (accumulates ? std::vector<int>{0, 1, 2} : std::vector<int>{1, 2})) return std::nullopt;
+  return order;
+}
+
+std::optional<DotProduct> dotProductOf(const v1::Intrinsic& intrinsic) {
+  const v1::Intrinsic::Emission::Form form = intrinsic.emission().form();
+  const v1::Intrinsic::Arithmetic& arithmetic = intrinsic.arithmetic();
+  if (!intrinsic.emit().starts_with("llvm.") || intrinsic.iterations_size() != 2 || intrinsic.operands_size() != 3 ||
+      !intrinsic.bounds().empty() ||
+      (form != v1::Intrinsic::Emission::FORM_UNSPECIFIED && form != v1::Intrinsic::Emission::LLVM_INTRINSIC))
+    return std::nullopt;
+  const bool accumulates = arithmetic.form() != v1::Intrinsic::Arithmetic::MULTIPLY;
+  if ((accumulates && arithmetic.form() != v1::Intrinsic::Arithmetic::MULTIPLY_ADD &&
+       arithmetic.form() != v1::Intrinsic::Arithmetic::FORM_UNSPECIFIED) ||
+      arithmetic.overflow() == v1::Intrinsic::Arithmetic::SATURATE ||
+      arithmetic.intermediate_overflow() == v1::Intrinsic::Arithmetic::SATURATE ||
+      (arithmetic.intermediate() != v1::DATA_TYPE_UNSPECIFIED && arithmetic.intermediate() != v1::DATA_TYPE_I32))
+    return std::nullopt;
+  const v1::Intrinsic::IterDim &lane = intrinsic.iterations(0), &within = intrinsic.iterations(1);
+  if (lane.reduction() || !within.reduction() || lane.extent() < 2) return std::nullopt;
+  const v1::Intrinsic::Operand &sum = intrinsic.operands(0), &first = intrinsic.operands(1),
+                               &second = intrinsic.operands(2);
+  if (sum.dtype() != v1::DATA_TYPE_I32 || !subscripts(sum, {&lane.name()})) return std::nullopt;
+  const auto a = widthOf(first.dtype()), b = widthOf(second.dtype());
+  if (!a || !b || a->bits != b->bits || within.extent() * a->bits != 32) return std::nullopt;
+  for (const v1::Intrinsic::Operand* operand : {&first, &second})
+    if (!subscripts(*operand, {&lane.name(), &within.name()})) return std::nullopt;
+  auto operands = operandsOf(intrinsic, accumulates);
+  if (!operands) return std::nullopt;
+  return DotProduct{.name = intrinsic.name(),
+                    .emit = intrinsic.emit(),
+                    .operands = std::move(*operands),
+                    .lanes = static_cast<int>(lane.extent()),
+                    .group = static_cast<int>(within.extent()),
+                    .bits = a->bits,
+                    .first_signed = a->is_signed,
+                    .second_signed = b->is_signed,
+                    .accumulates = accumulates};
+}
+
+/// The features without which no code can be made of an LLVM intrinsic, as far as instructions are described; a chip
+/// may list the instruction and say nothing of them.
+google::protobuf::RepeatedPtrField<std::string> featuresOfEmission(const std::string& emit) {
+  for (const v1::InstructionSet& set : builtinInstructionSets())
+    for (const v1::Intrinsic& each : set.intrinsics())
+      if (each.emit() == emit) return each.features();
+  return {};
+}
+
+}  // namespace
+
+std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics) {
+  std::vector<DotProduct> found;
+  for (const v1::Intrinsic& intrinsic : intrinsics)
+    if (auto dot = dotProductOf(intrinsic)) found.push_back(std::move(*dot));
+  std::sort(found.begin(), found.end(), [](const DotProduct& a, const DotProduct& b) {
+    return std::tuple(-a.products(), a.bits, a.name) < std::tuple(-b.products(), b.bits, b.name);
+  });
+  return found;
+}
+
+google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target) {
+  google::protobuf::RepeatedPtrField<v1::Intrinsic> usable;
+  for (v1::Intrinsic& each : instructionsOf(target)) {
+    if (!dotProductOf(each)) continue;
+    if (each.features().empty()) *each.mutable_features() = featuresOfEmission(each.emit());
+    if (featuresToAskFor(target, each).empty()) *usable.Add() = std::move(each);
+  }
+  return usable;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::compiler {
+
+/// An instruction that adds products of neighbours to each lane of a vector:
+///
+///   sum[i] += first[i, 0] * second[i, 0] + ... + first[i, group - 1] * second[i, group - 1],   i < lanes
+///
+/// with sums of 32 bits, no saturation, and operands of 8 or 16 bits, neighbours of a group next to each other:
+/// vpdpbusd, sdot and udot, vpmaddwd.
+struct DotProduct {
+  std::string name;
+  std::string emit;           ///< the LLVM intrinsic
+  std::vector<int> operands;  ///< of the intrinsic, in its order: 0 the sum, 1 first, 2 second
+  int lanes = 0;              ///< sums of 32 bits
+  int group = 0;
+  int bits = 0;  ///< of an element of both operands
+  bool first_signed = false, second_signed = false;
+  bool accumulates = true;  ///< the instruction adds to the sum; else the sum of the products is all it gives
+
+  int products() const { return lanes * group; }
+  bool operator==(const DotProduct&) const = default;
+};
+
+/// Those among these instructions, most products first. Found by what they compute: one that saturates, or whose
+/// emission takes anything but the operands, is none.
+std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics);
+
+/// Instructions of the target that its code may use without asking the host, and that code can be made of: its dot
+/// products. Order of equal inputs is equal.
+google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target);
+
+}  // namespace tessera::compiler

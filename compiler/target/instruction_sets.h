@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/v1/target.pb.h"
+
+/// Instructions described once (compiler/target/instructions/*.textproto), and which of them a chip has.
+namespace tessera::compiler {
+
+/// All of them, sorted by name.
+const std::vector<v1::InstructionSet>& builtinInstructionSets();
+
+/// The set of that name, or null.
+const v1::InstructionSet* findInstructionSet(const std::string& name);
+
+/// "amx-int8, avx2, ...": for messages.
+std::string instructionSetNames();
+
+/// The sets of a chip: those whose features its code requires, those that name its cpu, those that it names itself.
+/// Pointers hold until the process ends.
+std::vector<const v1::InstructionSet*> instructionSetsOf(const v1::Target& target);
+
+/// `described` by a set, with what a chip's own entry says of it.
+v1::Intrinsic completed(v1::Intrinsic described, v1::Intrinsic own);
+
+/// Every instruction of a chip: those of its sets in their order, completed by its own entries of the same name, then
+/// its own. Each knows the features it needs; order of equal inputs is equal.
+std::vector<v1::Intrinsic> instructionsOf(const v1::Target& target);
+
+/// What is asked of an instruction, e.g. s32 += u8 * s8 over sums of 4.
+struct Computation {
+  v1::Intrinsic::Arithmetic::Form form = v1::Intrinsic::Arithmetic::MULTIPLY_ADD;
+  v1::DataType destination = v1::DATA_TYPE_UNSPECIFIED;
+  std::vector<v1::DataType> sources;  ///< in the instruction's order
+  int64_t reduction = 0;              ///< product of the extents that are summed; 0: any
+};
+
+/// The chip's instructions that compute it, in the order of instructionsOf. Saturating ones are among them: see
+/// arithmetic().
+std::vector<v1::Intrinsic> instructionsComputing(const v1::Target& target, const Computation& computation);
+
+/// Features that the instruction needs and the chip's code does not require: a program asks the host for them first.
+std::vector<std::string> featuresToAskFor(const v1::Target& target, const v1::Intrinsic& intrinsic);
+
+}  // namespace tessera::compiler

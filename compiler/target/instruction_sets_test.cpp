@@ -1,0 +1,158 @@
+#include "compiler/target/instruction_sets.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "compiler/target/element_text.h"
+#include "compiler/target/target.h"
+#include "compiler/target/validate_intrinsic.h"
+
+namespace tessera::compiler {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::vector<std::string> namesOf(const std::vector<v1::Intrinsic>& intrinsics) {
+  std::vector<std::string> names;
+  for (const v1::Intrinsic& intrinsic : intrinsics) names.push_back(intrinsic.name());
+  return names;
+}
+
+std::vector<std::string> setsOf(const std::string& target) {
+  std::vector<std::string> names;
+  for (const v1::InstructionSet* set : instructionSetsOf(*findBuiltinTarget(target))) names.push_back(set->name());
+  return names;
+}
+
+TEST(InstructionSets, EveryInstructionIsWholeAndItsNameStandsOnce) {
+  std::set<std::string> sets;
+  for (const v1::InstructionSet& set : builtinInstructionSets()) {
+    EXPECT_TRUE(sets.insert(set.name()).second) << set.name();
+    EXPECT_FALSE(set.summary().empty()) << set.name();
+    std::set<std::string> names;
+    for (const v1::Intrinsic& intrinsic : set.intrinsics()) {
+      std::set<std::string> memories = memoriesOf(intrinsic);
+      memories.insert({kRegisters, kAnyMemory});
+      Problems problems;
+      validateIntrinsic(set.name() + "." + intrinsic.name() + ".", intrinsic, memories, problems);
+      for (const v1::TargetProblem& problem : problems.take()) ADD_FAILURE() << problem.field() << problem.message();
+      EXPECT_TRUE(names.insert(intrinsic.name()).second) << intrinsic.name();
+      EXPECT_TRUE(intrinsic.has_arithmetic() && intrinsic.has_emission()) << intrinsic.name();
+      EXPECT_FALSE(intrinsic.transfers().empty()) << intrinsic.name();
+    }
+  }
+}
+
+TEST(InstructionSets, ChipsHaveThoseOfTheirFeaturesTheirCpuAndTheirNames) {
+  EXPECT_THAT(setsOf("haswell"), ElementsAre("avx2"));
+  EXPECT_THAT(setsOf("cascadelake"), ElementsAre("avx2", "avx512", "avx512vnni"));
+  EXPECT_THAT(setsOf("sapphirerapids"), ElementsAre("amx-bf16", "amx-int8", "avx2", "avx512", "avx512bf16",
+                                                    "avx512fp16", "avx512vnni", "avxvnni"));
+  EXPECT_THAT(setsOf("neoverse-v1"), ElementsAre("dotprod", "i8mm", "neon", "neon-bf16", "neon-fp16"));
+  EXPECT_THAT(setsOf("sm_90"), ElementsAre("mma-sm80", "wgmma-sm90", "wmma-int8", "wmma-sm80"));
+}
+
+TEST(InstructionSets, AnInstructionIsFoundByWhatItComputes) {
+  Computation dot{.destination = v1::DATA_TYPE_I32, .sources = {v1::DATA_TYPE_U8, v1::DATA_TYPE_I8}, .reduction = 4};
+  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("cascadelake"), dot)),
+              ElementsAre("vpdpbusd.512", "vpdpbusd.512.broadcast", "vpdpbusds.512"));
+  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("haswell"), dot)), IsEmpty());
+  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("neoverse-v1"), dot)),
+              ElementsAre("usdot.128", "usdot.128.broadcast"));
+  const Computation words{.form = v1::Intrinsic::Arithmetic::MULTIPLY,
+                          .destination = v1::DATA_TYPE_I32,
+                          .sources = {v1::DATA_TYPE_I16, v1::DATA_TYPE_I16}};
+  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("haswell"), words)), ElementsAre("vpmaddwd.256"));
+  dot.reduction = 0;
+  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("sapphirerapids"), dot)), Contains("tdpbusd"));
+}
+
+TEST(InstructionSets, AmxIsAskedForAtRunTime) {
+  const v1::Target chip = *findBuiltinTarget("sapphirerapids");
+  for (const v1::Intrinsic& intrinsic : instructionsOf(chip)) {
+    const bool amx = intrinsic.name().starts_with("tdp");
+    EXPECT_EQ(featuresToAskFor(chip, intrinsic).empty(), !amx) << intrinsic.name();
+  }
+}
+
+TEST(InstructionSets, AChipStatesItsOwnTimesAndNothingElse) {
+  v1::Target chip = *findBuiltinTarget("znver4");
+  chip.clear_intrinsics();
+  v1::Intrinsic* own = chip.add_intrinsics();
+  own->set_name("vpdpbusd.512");
+  own->set_latency_cycles(4);
+  own->set_cycles_per_issue(1);
+  EXPECT_THAT(validateTarget(chip), IsEmpty());
+  for (const v1::Intrinsic& intrinsic : instructionsOf(chip)) {
+    if (intrinsic.name() != "vpdpbusd.512") continue;
+    EXPECT_EQ(intrinsic.latency_cycles(), 4);
+    EXPECT_EQ(intrinsic.cycles_per_issue(), 1);
+    EXPECT_EQ(computeText(intrinsic), "acc:s32[i] += a:u8[i, r] * b:s8[i, r], i < 16, r < 4");
+  }
+  own->add_transfers()->set_operand("a");  // no memories, no strides
+  EXPECT_THAT(validateTarget(chip), Not(IsEmpty()));
+  own->clear_transfers();
+  own->add_iterations()->set_name("i");
+  const auto problems = validateTarget(chip);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].field(), "intrinsics[0].iterations");
+  EXPECT_THAT(problems[0].message(), HasSubstr("leave it out"));
+}
+
+TEST(InstructionSets, NamedSetsMustBeThereWithTheirMemories) {
+  v1::Target chip = *findBuiltinTarget("ascend-910-like");
+  EXPECT_THAT(validateTarget(chip), IsEmpty());
+  chip.mutable_memory()->DeleteSubrange(0, 1);
+  chip.mutable_memory(0)->clear_beside_inner();
+  chip.add_instruction_sets("cubes");
+  std::vector<std::string> fields;
+  for (const auto& problem : validateTarget(chip)) fields.push_back(problem.field());
+  EXPECT_THAT(fields, Contains("instruction_sets[0]"));
+  EXPECT_THAT(fields, Contains("instruction_sets[1]"));
+}
+
+std::vector<std::string> faultsOf(const std::string& change) {
+  v1::Intrinsic intrinsic;
+  constexpr char kGood[] = R"(name: "dot" emit: "f" iterations { name: "i" extent: 4 }
+      iterations { name: "r" extent: 4 reduction: true }
+      operands { name: "c" dtype: DATA_TYPE_I32 subscripts: "i" }
+      operands { name: "a" dtype: DATA_TYPE_I8 subscripts: "i + r" } arithmetic { form: ADD })";
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(kGood, &intrinsic));
+  v1::Intrinsic patch;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(change, &patch)) << change;
+  intrinsic.MergeFrom(patch);
+  Problems problems;
+  validateIntrinsic("", intrinsic, {kRegisters, kAnyMemory}, problems);
+  std::vector<std::string> fields;
+  for (const auto& problem : problems.take()) fields.push_back(problem.field());
+  return fields;
+}
+
+TEST(InstructionSets, EveryRuleNamesItsField) {
+  EXPECT_THAT(faultsOf(""), IsEmpty());
+  EXPECT_THAT(faultsOf(R"(iterations { name: "2i" extent: 4 reduction: true })"), ElementsAre("iterations[2].name"));
+  EXPECT_THAT(faultsOf(R"(iterations { name: "s" extent: 4 })"), ElementsAre("iterations[2].reduction"));
+  EXPECT_THAT(faultsOf(R"(operands { name: "b" dtype: DATA_TYPE_I8 })"), ElementsAre("arithmetic.form"));
+  EXPECT_THAT(faultsOf(R"(arithmetic { rounding: ONCE })"), ElementsAre("arithmetic.rounding"));
+  EXPECT_THAT(faultsOf(R"(bounds: "i + r <")"), ElementsAre("bounds[0]"));
+  EXPECT_THAT(faultsOf(R"(bounds: "i + x < 3")"), ElementsAre("bounds[0]"));
+  EXPECT_THAT(faultsOf(R"(transfers { operand: "d" })"), ElementsAre("transfers[0].operand"));
+  EXPECT_THAT(faultsOf(R"(transfers { operand: "a" from: "memory" to: "L9" strides: "1" })"),
+              ElementsAre("transfers[0].to"));
+  EXPECT_THAT(faultsOf(R"(transfers { operand: "a" from: "memory" to: "registers" strides: "one" })"),
+              ElementsAre("transfers[0].strides[0]"));
+  EXPECT_THAT(faultsOf(R"(transfers { operand: "a" from: "memory" to: "registers" })"),
+              ElementsAre("transfers[0].strides"));
+  EXPECT_THAT(faultsOf(R"(emission { form: LLVM_INTRINSIC arguments { operand: "x" } })"),
+              ElementsAre("emission.arguments[0].operand"));
+  EXPECT_THAT(faultsOf(R"(emission { arguments { operand: "a" literal: "1" } })"),
+              ElementsAre("emission.form", "emission.arguments[0]"));
+}
+
+}  // namespace
+}  // namespace tessera::compiler

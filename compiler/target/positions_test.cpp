@@ -1,0 +1,65 @@
+#include "compiler/target/positions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/target/difference.h"
+
+namespace tessera::compiler {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Field;
+using ::testing::SizeIs;
+
+constexpr char kText[] = R"(name: "edge"
+family: SPATIAL
+memory { name: "sram" capacity_bytes: 64 bandwidth_bytes_per_cycle: 32 shared_by: 1 }
+units { name: "pe" count: 1 lanes: 1 frequency_ghz: 1 ops_per_cycle: 2 }
+intrinsics {
+  name: "dot"
+  iterations { name: "r" extent: 4 reduction: true }
+  operands { name: "c" dtype: DATA_TYPE_I32 }
+  operands {
+    name: "a"
+    dtype: DATA_TYPE_I8
+    subscripts: "q + r"
+  }
+  emit: "dot"
+})";
+
+TEST(Positions, AProblemIsFoundWhereItStands) {
+  const PositionedTarget target = parseTargetWithPositions(kText).value();
+  const std::vector<v1::TargetProblem> problems = validateTarget(target.target);
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].field(), "intrinsics[0].operands[1].subscripts[0]");
+  EXPECT_EQ(problems[0].message(), "'q' is no iteration of this intrinsic; accepted: r");
+  EXPECT_EQ(target.at(problems[0].field()).line, 12);
+  EXPECT_EQ(target.at(problems[0].field()).column, 5);
+}
+
+TEST(Positions, WhatIsMissingStandsWhereItWouldBe) {
+  const PositionedTarget target = parseTargetWithPositions(kText).value();
+  EXPECT_EQ(target.at("intrinsics[0].iterations[0].name").line, 7);
+  EXPECT_EQ(target.at("intrinsics[0].arithmetic.form").line, 5);
+  EXPECT_EQ(target.at("registers.vector_bits").line, 1);
+}
+
+TEST(Difference, EntriesAreComparedByTheirName) {
+  v1::Target left = *findBuiltinTarget("cascadelake"), right = left;
+  EXPECT_THAT(differencesOf(left, right), SizeIs(0));
+  right.mutable_memory()->DeleteSubrange(2, 1);
+  right.mutable_memory(1)->set_capacity_bytes(1);
+  const auto found = differencesOf(left, right);
+  EXPECT_THAT(found, Contains(Field(&TargetDifference::field, "memory[L2].capacity_bytes")));
+  EXPECT_THAT(found, Contains(Field(&TargetDifference::field, "memory[L3].line_bytes")));
+  EXPECT_THAT(found, Not(Contains(Field(&TargetDifference::field, "memory[DRAM].line_bytes"))));
+}
+
+TEST(Difference, InstructionsOfSetsCount) {
+  const auto found = differencesOf(*findBuiltinTarget("skylake-avx512"), *findBuiltinTarget("cascadelake"));
+  EXPECT_THAT(found, Contains(Field(&TargetDifference::field, "intrinsics[vpdpbusds.512].emit")));
+}
+
+}  // namespace
+}  // namespace tessera::compiler

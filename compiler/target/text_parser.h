@@ -1,0 +1,12 @@
+#pragma once
+
+#include <google/protobuf/text_format.h>
+
+#include "compiler/target/target.h"
+
+namespace tessera::compiler {
+
+/// parseTargetText that also fills `tree`, where it is given, with the places of all fields.
+absl::StatusOr<v1::Target> parseTargetText(const std::string& text, google::protobuf::TextFormat::ParseInfoTree* tree);
+
+}  // namespace tessera::compiler

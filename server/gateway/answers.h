@@ -1,0 +1,44 @@
+#pragma once
+
+#include <httplib.h>
+
+#include <atomic>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/gateway/connections.h"
+#include "server/gateway/door.h"
+#include "server/gateway/routes.h"
+#include "server/gateway/upstream.h"
+#include "server/gateway/web_limits.h"
+
+namespace tessera::server::gateway {
+
+/// Answers requests: the page's files, unary calls, reports, event streams. Thread-safe.
+class Answers {
+ public:
+  Answers(Upstream& upstream, HostNames names, const WebLimits& limits, const std::atomic<bool>& stopping);
+
+  /// What is wrong with a request before it is looked at; sets the answer then.
+  bool refuse(const httplib::Request& request, httplib::Response& response) const;
+  void answer(const httplib::Request& request, const WebCaller& caller, httplib::Response& response);
+
+ private:
+  void page(const httplib::Request& request, httplib::Response& response) const;
+  absl::Status call(const Match& match, const httplib::Request& request, const WebCaller& caller,
+                    httplib::Response& response);
+  absl::Status report(const Match& match, const WebCaller& caller, httplib::Response& response);
+  absl::Status watch(const Match& match, const httplib::Request& request, const WebCaller& caller,
+                     httplib::Response& response);
+
+  Upstream& upstream_;
+  const HostNames names_;
+  const WebLimits& limits_;
+  const std::atomic<bool>& stopping_;
+  Places watchers_, reports_, calls_, large_;
+};
+
+/// Makes an error of the answer, in JSON.
+void setError(httplib::Response& response, const absl::Status& status);
+
+}  // namespace tessera::server::gateway

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/gateway/web_limits.h"
+#include "server/server.h"
+
+namespace tessera::server::gateway {
+
+struct WebOptions {
+  std::vector<std::string> listen;  ///< host:port (port 0: any free one)
+  std::vector<std::string> hosts;  ///< names it goes by, beside localhost, addresses in figures and this machine's name
+  std::optional<Tls> tls;
+  WebLimits limits;
+};
+
+/// The web page and the API as JSON over HTTP/1.1, in front of the services in this process: they are called over a
+/// channel within it and see who called, so identity, checks and errors are those of gRPC (routes.h, transcoding.h).
+class Gateway {
+ public:
+  /// FAILED_PRECONDITION when an address cannot be listened on.
+  static absl::StatusOr<std::unique_ptr<Gateway>> start(const WebOptions& options,
+                                                        std::shared_ptr<grpc::Channel> services);
+  virtual ~Gateway() = default;
+
+  /// Where it listens, ports filled in, in the order of `listen`.
+  virtual const std::vector<std::string>& addresses() const = 0;
+  /// Ends event streams, finishes what is being answered and stops. Idempotent.
+  virtual void stop() = 0;
+};
+
+}  // namespace tessera::server::gateway

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/store.h"
+#include "tessera/v1/plan.pb.h"
+#include "tessera/v1/record.pb.h"
+#include "tessera/v1/target.pb.h"
+#include "tessera/v1/task.pb.h"
+
+/// What tuning records say about a workload on a chip.
+namespace tessera::server {
+
+struct KnowledgeQuery {
+  std::string workload_hash;
+  const v1::Target& target;
+  int threads = 1;
+  int64_t until_us = INT64_MAX;  ///< later records do not count
+};
+
+/// Trees worth trying first: the fastest records that did not fail, one for each tree, at most `most`.
+absl::StatusOr<std::vector<v1::Schedule>> worthTrying(storage::Reader& reader, const KnowledgeQuery& query, int most);
+
+/// The record whose tree a compilation should take: measured in turns with the default, right, and at least
+/// `least_gain` times as fast; those that were confirmed before those that were tried once. No id: there is none.
+/// Equal records, equal answer.
+absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double least_gain);
+
+/// Whether a compilation takes trees of records.
+bool wantsKnowledge(const v1::CompileSpec& spec);
+
+/// The best known trees of a plan's workloads. Equal records and, with a snapshot, all later ones too: equal trees.
+absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const v1::Knowledge& knowledge, const v1::Target& target,
+                                    const v1::PlanTaskResult& plan);
+
+}  // namespace tessera::server

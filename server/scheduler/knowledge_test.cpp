@@ -1,0 +1,108 @@
+// Compilations that take over what tuning records say.
+#include "server/scheduler/knowledge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/testing/scheduler_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using testing::HasSubstr;
+
+/// A record of workload "a" whose tree is told by its `bits`.
+v1::TuningRecord record(const std::string& id, int bits, double speed, int64_t time_us) {
+  v1::TuningRecord result;
+  result.set_id(id);
+  result.set_workload_hash("a");
+  result.set_target_name("test-target");
+  result.set_threads(1);
+  result.set_mode("search");
+  result.set_outcome(v1::TuningRecord::PASSED);
+  result.set_median_ms(1 / speed);
+  result.set_baseline_ms(1);
+  result.mutable_schedule()->set_vector_bits(bits);
+  result.set_create_time_us(time_us);
+  return result;
+}
+
+class KnowledgeTest : public testing::Test {
+ protected:
+  KnowledgeTest() { bench_.registerWorker("w"); }
+
+  void file(const v1::TuningRecord& record) {
+    ASSERT_TRUE(bench_.store->transact([&](storage::Transaction& tx) { return tx.putRecord(record); }).ok());
+  }
+
+  /// Compiles "a b"; the pins of its last plan.
+  std::string compile(const std::string& id, v1::Knowledge::Mode mode, int64_t until_us = 0) {
+    v1::CreateJobRequest request = bench_.request(id, "m", "a b");
+    request.mutable_compile()->mutable_options()->mutable_knowledge()->set_mode(mode);
+    request.mutable_compile()->mutable_options()->mutable_knowledge()->set_until_us(until_us);
+    const std::string job = bench_.create(request)->id();
+    std::string pins;
+    tasks_ = 0;
+    for (v1::Lease lease = bench_.lease("w"); !lease.task_id().empty(); lease = bench_.lease("w"), ++tasks_) {
+      const v1::CompileSpec& spec = lease.task().plan().spec();
+      if (lease.task().kind() == v1::PLAN) pins = spec.has_pins() ? bench_.get(spec.pins()) : "";
+      if (spec.has_pins()) EXPECT_EQ(spec.pin_use(), v1::SUGGESTIONS);
+      EXPECT_TRUE(bench_.finish("w", lease).ok());
+    }
+    EXPECT_EQ(bench_.job(job).state(), v1::Job::SUCCEEDED) << bench_.job(job).failure().message();
+    artifact_ = bench_.job(job).compile_result().artifact_id();
+    return pins;
+  }
+
+  SchedulerBench bench_;
+  std::string artifact_;  // of the last compilation
+  int tasks_ = 0;         // that it took
+};
+
+TEST_F(KnowledgeTest, ACompilationTakesTheFastestRightTree) {
+  EXPECT_EQ(compile("none", v1::Knowledge::NONE), "");
+  const std::string by_default = artifact_;
+  EXPECT_EQ(compile("nothing is known", v1::Knowledge::NEWEST), "");
+  EXPECT_EQ(artifact_, by_default);
+  EXPECT_EQ(tasks_, 1) << "the plan told that the artifact is there";
+
+  file(record("slow", 64, 1.2, 10));
+  file(record("fast", 128, 1.5, 20));
+  v1::TuningRecord wrong = record("wrong", 256, 9, 20);
+  wrong.set_outcome(v1::TuningRecord::WRONG_RESULT);
+  file(wrong);
+  v1::TuningRecord elsewhere = record("elsewhere", 512, 9, 20);
+  elsewhere.set_target_hash("another chip");
+  file(elsewhere);
+  EXPECT_THAT(compile("newest", v1::Knowledge::NEWEST), HasSubstr("vectors 128"));
+  const std::string known = artifact_;
+  EXPECT_NE(known, by_default);
+  EXPECT_EQ(compile("not asked for", v1::Knowledge::NONE), "");
+  EXPECT_EQ(artifact_, by_default);
+  (void)compile("again", v1::Knowledge::NEWEST);
+  EXPECT_EQ(artifact_, known);
+  EXPECT_EQ(tasks_, 1) << "equal records, equal key";
+}
+
+TEST_F(KnowledgeTest, ASnapshotStaysAsItWas) {
+  file(record("early", 64, 1.2, 10));
+  EXPECT_THAT(compile("first", v1::Knowledge::SNAPSHOT, 15), HasSubstr("vectors 64"));
+  const std::string first = artifact_;
+  file(record("late", 128, 2, 20));
+  EXPECT_THAT(compile("newest", v1::Knowledge::NEWEST), HasSubstr("vectors 128"));
+  EXPECT_NE(artifact_, first);
+  (void)compile("second", v1::Knowledge::SNAPSHOT, 15);
+  EXPECT_EQ(artifact_, first);
+  EXPECT_EQ(compile("before all", v1::Knowledge::SNAPSHOT, 5), "");
+}
+
+TEST_F(KnowledgeTest, WhatWasConfirmedGoesBeforeWhatWasLuckyOnce) {
+  file(record("lucky", 64, 3, 10));
+  v1::TuningRecord confirmed = record("confirmed", 128, 1.3, 10);
+  confirmed.set_mode("confirmed");
+  file(confirmed);
+  EXPECT_THAT(compile("newest", v1::Knowledge::NEWEST), HasSubstr("vectors 128"));
+}
+
+}  // namespace
+}  // namespace tessera::server

@@ -1,0 +1,422 @@
+#include "server/scheduler/searches.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/canonical.h"
+#include "server/scheduler/actions.h"
+#include "server/scheduler/candidates.h"
+#include "server/scheduler/compile_steps.h"
+#include "server/scheduler/knowledge.h"
+#include "server/scheduler/tasks.h"
+#include "server/scheduler/trial_records.h"
+#include "server/scheduler/tuning.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr int kBatch = 5;          // trees of one (thesis, 4.4.2: what is learned is learned every five trials)
+constexpr int kMostSuggested = 4;  // records that are tried first
+constexpr int kMostFailures = 5;   // that are told of a workload ...
+constexpr size_t kMostFailureBytes = 1000;  // ... as long as this: they are stored with every trial
+constexpr int kConfirmTimes = 3;            // as many runs as of a trial
+constexpr double kUnknownGain = 0.1, kLeastExpected = 0.002;
+constexpr double kLeastGain = 1.01;
+constexpr int64_t kTrialTimeoutUs = 30'000'000;
+
+using Trial = v1::SearchState::Trial;
+
+/// The task needs an action whose run timeout is that of a trial.
+absl::StatusOr<v1::Task> addSearchTask(Step& step, v1::Action& search, v1::TaskSpec spec, bool trial) {
+  const int64_t given = search.search().rules().trial_timeout_us();
+  search.set_run_timeout_us(!trial ? step.rules.run_timeout_us : given > 0 ? given : kTrialTimeoutUs);
+  const bool runs = spec.kind() == v1::MEASURE;
+  return addTask(step, search, std::move(spec), "", runs ? &search.target().code() : nullptr);
+}
+
+absl::StatusOr<v1::Task> addMeasurement(Step& step, v1::Action& search, const v1::Digest& candidate, int times) {
+  const v1::SearchState& state = search.search();
+  v1::TaskSpec spec;
+  spec.set_kind(v1::MEASURE);
+  v1::MeasureTask& measure = *spec.mutable_measure();
+  *measure.mutable_plan() = state.plan();
+  measure.set_workload_hash(state.workload_hash());
+  *measure.mutable_baseline() = state.baseline();
+  *measure.mutable_candidate() = candidate;
+  measure.set_threads(state.threads());
+  measure.set_seed(state.seed());
+  measure.set_cold(state.cold());
+  *measure.mutable_rules() = state.rules();
+  if (times > 1) {
+    measure.mutable_rules()->set_repeat(times * std::max(7, state.rules().repeat()));
+    measure.mutable_rules()->set_most(2 * measure.rules().repeat());
+  }
+  for (const v1::Digest* input : {&state.plan(), &state.baseline(), &candidate}) {
+    *spec.add_inputs() = *input;
+  }
+  return addSearchTask(step, search, std::move(spec), true);
+}
+
+Trial* trialOf(v1::SearchState& state, const std::string& task_id) {
+  const auto found = std::find_if(state.mutable_trials()->begin(), state.mutable_trials()->end(),
+                                  [&](const Trial& trial) { return trial.task_id() == task_id; });
+  return found == state.mutable_trials()->end() ? nullptr : &*found;
+}
+
+/// The search is over: who waited for it has its outcome, and nothing is left of it.
+absl::Status finish(Step& step, v1::Action search, bool improved) {
+  v1::SearchState& state = *search.mutable_search();
+  state.mutable_told()->set_improved(improved);
+  if (improved) {
+    *state.mutable_told()->mutable_best() = state.best().schedule();
+  } else {
+    state.mutable_told()->clear_best();
+    state.mutable_told()->set_best_ms(state.told().default_ms());
+  }
+  const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
+  for (const std::string& tune : waiting) {
+    TESSERA_TRY(searchEnded(step, tune, search));
+  }
+  TESSERA_TRY(dissolve(step, search));
+  for (const std::string& tune : waiting) {
+    TESSERA_TRY(feedSearches(step, tune));
+  }
+  return absl::OkStatus();
+}
+
+double leastGain(const v1::SearchState& state) {
+  return state.rules().least_gain() > 0 ? state.rules().least_gain() : kLeastGain;
+}
+
+absl::Status conclude(Step& step, v1::Action search) {
+  v1::SearchState& state = *search.mutable_search();
+  if (!state.best().has_object() || state.best_speed() < leastGain(state)) {
+    return finish(step, std::move(search), false);
+  }
+  state.set_stage(v1::SearchState::CONFIRMING);
+  TESSERA_ASSIGN(const v1::Task task, addMeasurement(step, search, state.best().object(), kConfirmTimes));
+  state.set_task_id(task.id());
+  return step.tx.putAction(search);
+}
+
+/// Every trial of the batch is over: the log has it, and the search waits for its next turn, or ends.
+absl::Status endBatch(Step& step, v1::Action search) {
+  v1::SearchState& state = *search.mutable_search();
+  v1::SearchLog::Batch& batch = *state.mutable_log()->mutable_batches()->rbegin();
+  double best = 1;
+  for (const v1::SearchLog::Batch& earlier : state.log().batches()) {
+    for (const double speed : earlier.speeds()) {
+      best = std::max(best, speed);
+    }
+  }
+  for (const Trial& trial : state.trials()) {
+    batch.add_speeds(trial.speed());
+  }
+  state.clear_trials();
+  const double gained = state.best_speed() > best ? (state.best_speed() - best) / state.best_speed() : 0;
+  state.set_batch_gain((state.batch_gain() + gained) / 2);
+  if (state.exhausted() || state.closing() || state.told().trials() >= state.trials_wanted()) {
+    return conclude(step, std::move(search));
+  }
+  state.set_stage(v1::SearchState::WAITING);
+  TESSERA_TRY(step.tx.putAction(search));
+  const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
+  for (const std::string& tune : waiting) {
+    TESSERA_TRY(feedSearches(step, tune));
+  }
+  return absl::OkStatus();
+}
+
+void tellFailure(v1::TuneResult::Workload& told, const std::string& text) {
+  if (told.failures_size() == kMostFailures) {
+    return;
+  }
+  size_t end = std::min(text.size(), kMostFailureBytes);
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;  // within a character
+  }
+  told.add_failures(text.substr(0, end));
+}
+
+/// `task_id` is the trial's that is over: with `speed`, or for `failure`.
+absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id, double speed,
+                      const std::string& failure) {
+  v1::SearchState& state = *search.mutable_search();
+  Trial& trial = *trialOf(state, task_id);
+  trial.clear_task_id();
+  trial.set_speed(speed);
+  v1::TuneResult::Workload& told = *state.mutable_told();
+  told.set_trials(told.trials() + 1);
+  if (!failure.empty()) {
+    tellFailure(told, failure);
+  }
+  v1::Candidate loser = trial.candidate();
+  if (speed > state.best_speed()) {
+    loser = state.best();
+    *state.mutable_best() = trial.candidate();
+    state.set_best_speed(speed);
+    *told.mutable_best() = state.best().schedule();
+  }
+  TESSERA_TRY(dropCandidate(step, loser));
+  told.set_best_ms(told.default_ms() / state.best_speed());
+  const bool more = std::any_of(state.trials().begin(), state.trials().end(),
+                                [](const Trial& other) { return !other.task_id().empty(); });
+  TESSERA_TRY(step.tx.putAction(search));
+  TESSERA_TRY(tellTrial(step, search, failure));
+  return more ? absl::OkStatus() : endBatch(step, std::move(search));
+}
+
+absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
+  v1::SearchState& state = *search.mutable_search();
+  const v1::SearchTaskResult& result = task.result().search();
+  *state.mutable_log()->add_batches() = result.batch();
+  state.set_stage(v1::SearchState::TRYING);
+  state.clear_task_id();
+  state.set_exhausted(result.proposals_size() < task.spec().search().wanted());
+  v1::TuneResult::Workload& told = *state.mutable_told();
+  told.set_refused(told.refused() + result.batch().refused_size() - result.proposals_size());
+  int number = told.trials();
+  for (const v1::SearchTaskResult::Proposal& proposal : result.proposals()) {
+    Trial& trial = *state.add_trials();
+    trial.set_number(++number);
+    *trial.mutable_candidate()->mutable_schedule() = proposal.schedule();
+    const v1::Digest unit = fileDigest(task.result(), proposal.unit_file());
+    *trial.mutable_candidate()->mutable_unit() = unit;
+    v1::TaskSpec spec;
+    spec.set_kind(v1::BUILD);
+    *spec.mutable_build()->mutable_unit() = unit;
+    spec.mutable_build()->set_candidate(true);
+    *spec.add_inputs() = unit;
+    TESSERA_ASSIGN(const v1::Task build, addSearchTask(step, search, std::move(spec), true));
+    trial.set_task_id(build.id());
+  }
+  TESSERA_TRY(step.tx.putAction(search));
+  return result.proposals().empty() ? endBatch(step, std::move(search)) : absl::OkStatus();
+}
+
+absl::Status built(Step& step, v1::Action search, const v1::Task& task) {
+  Trial* trial = trialOf(*search.mutable_search(), task.id());
+  if (trial == nullptr) {
+    return absl::OkStatus();
+  }
+  *trial->mutable_candidate()->mutable_object() = fileDigest(task.result(), task.result().build().object_file());
+  trial->set_build_ms(static_cast<double>(step.now_us - task.start_time_us()) / 1000.0);
+  trial->set_measuring(true);
+  TESSERA_ASSIGN(const v1::Task measurement, addMeasurement(step, search, trial->candidate().object(), 1));
+  trial->set_task_id(measurement.id());
+  return step.tx.putAction(search);
+}
+
+/// The default's time over the candidate's; 0 where nothing was timed.
+double speedOf(const v1::MeasureTaskResult& measured) {
+  const double candidate = medianOf(measured.candidate_ms());
+  return candidate > 0 ? medianOf(measured.baseline_ms()) / candidate : 0;
+}
+
+absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
+  v1::SearchState& state = *search.mutable_search();
+  const v1::MeasureTaskResult& result = task.result().measure();
+  const bool wrong = !result.wrong().empty();
+  const double speed = wrong ? 0 : speedOf(result);
+  const TrialOutcome outcome{wrong ? v1::TuningRecord::WRONG_RESULT : v1::TuningRecord::PASSED, result.wrong(),
+                             &result};
+  v1::TuneResult::Workload& told = *state.mutable_told();
+  if (state.stage() == v1::SearchState::CONFIRMING && state.task_id() == task.id()) {
+    TESSERA_TRY(fileTrial(step, search, task, state.best().schedule(), 0, 0, kConfirmedMode, outcome));
+    if (!wrong) {
+      told.set_default_ms(medianOf(result.baseline_ms()));
+      told.set_best_ms(medianOf(result.candidate_ms()));
+    }
+    return finish(step, std::move(search), speed >= leastGain(state));
+  }
+  const Trial* trial = trialOf(state, task.id());
+  if (trial == nullptr) {
+    return absl::OkStatus();
+  }
+  TESSERA_TRY(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(), trial->build_ms(),
+                        kSearchMode, outcome));
+  if (wrong) {
+    told.set_wrong(told.wrong() + 1);
+  } else {
+    told.set_default_ms(medianOf(result.baseline_ms()));
+  }
+  return endTrial(step, std::move(search), task.id(), speed, result.wrong());
+}
+
+/// The jobs behind the search fail with it.
+absl::Status failJobsBehind(Step& step, const v1::Action& search, const v1::Failure& failure) {
+  const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
+  for (const std::string& id : waiting) {
+    TESSERA_ASSIGN(v1::Action tune, step.tx.getAction(id));
+    if (isLiving(tune)) {
+      TESSERA_TRY(failAction(step, tune, failure));  // which leaves the search
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const v1::Action::BuildRef& unit,
+                                       int64_t flops, bool& shared) {
+  const v1::TuneSpec& spec = tune.tune().spec();
+  const int threads = std::max(1, spec.threads()), trials = spec.trials() > 0 ? spec.trials() : kDefaultTrials;
+  const std::string method = spec.method().empty() ? kDefaultMethod : spec.method();
+  const std::string key = KeyHash()
+                              .add("tessera.search")
+                              .add(unit.workload_hash())
+                              .add(tune.tune().target_hash())
+                              .add(absl::StrCat(threads, spec.cold() ? " cold" : ""))
+                              .add(absl::StrCat(method, spec.ignore_records() ? " afresh" : ""))
+                              .add(canonicalBytes(spec.measuring()))
+                              .finish();
+  TESSERA_ASSIGN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(key));
+  // One that tries nothing more has the trials of those who began it, not of who comes now.
+  const auto going_on = std::find_if(living.begin(), living.end(), [](const v1::Action& other) {
+    return !other.search().closing() && other.search().stage() != v1::SearchState::CONFIRMING;
+  });
+  shared = going_on != living.end();
+  if (shared) {
+    v1::Action search = *going_on;
+    search.mutable_search()->add_wanted_by(tune.id());
+    search.mutable_search()->set_trials_wanted(std::max(search.search().trials_wanted(), trials));
+    search.set_priority(std::max(search.priority(), tune.priority()));
+    TESSERA_TRY(step.tx.putAction(search));
+    return search.id();
+  }
+  v1::Action search;
+  search.set_id(step.ids.next("search"));
+  search.set_key(key);
+  search.set_state(v1::Job::RUNNING);
+  search.set_job_id(tune.job_id());
+  search.set_create_time_us(step.now_us);
+  search.set_priority(tune.priority());
+  *search.mutable_target() = tune.target();
+  v1::SearchState& state = *search.mutable_search();
+  state.add_wanted_by(tune.id());
+  state.set_workload_hash(unit.workload_hash());
+  state.set_summary(unit.summary());
+  *state.mutable_unit() = unit.unit();
+  *state.mutable_plan() = tune.tune().default_plan();
+  TESSERA_ASSIGN(*state.mutable_baseline(), step.tx.getObject(unit.build_key()));
+  state.set_method(method);
+  state.set_seed(spec.seed());
+  state.set_threads(threads);
+  state.set_cold(spec.cold());
+  *state.mutable_rules() = spec.measuring();
+  state.set_trials_wanted(trials);
+  state.set_stage(v1::SearchState::WAITING);
+  state.set_best_speed(1);
+  state.set_batch_gain(kUnknownGain);
+  state.set_client(tune.tune().client());
+  state.set_start_time_us(step.now_us);
+  state.set_flops(flops);
+  state.mutable_told()->set_hash(unit.workload_hash());
+  if (!spec.ignore_records()) {
+    TESSERA_ASSIGN(const std::vector<v1::Schedule> known,
+                   worthTrying(step.tx, {unit.workload_hash(), tune.target(), threads}, kMostSuggested));
+    state.mutable_suggested()->Assign(known.begin(), known.end());
+  }
+  TESSERA_TRY(step.tx.putAction(search));
+  return search.id();
+}
+
+double expectedGain(const v1::SearchState& search) { return std::max(search.batch_gain(), kLeastExpected); }
+
+absl::Status beginBatch(Step& step, v1::Action search) {
+  v1::SearchState& state = *search.mutable_search();
+  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(search.priority(), state.client()));
+  search.set_turn(turn);
+  v1::TaskSpec spec;
+  spec.set_kind(v1::SEARCH);
+  v1::SearchTask& task = *spec.mutable_search();
+  *task.mutable_unit() = state.unit();
+  task.set_method(state.method());
+  task.set_seed(state.seed());
+  *task.mutable_suggested() = state.suggested();
+  *task.mutable_log() = state.log();
+  task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials(), 1, kBatch));
+  task.set_search(search.id());
+  *spec.add_inputs() = state.unit();
+  state.set_stage(v1::SearchState::PROPOSING);
+  TESSERA_ASSIGN(const v1::Task added, addSearchTask(step, search, std::move(spec), false));
+  state.set_task_id(added.id());
+  return step.tx.putAction(search);
+}
+
+absl::Status searchTaskDone(Step& step, v1::Action search, const v1::Task& task) {
+  // What came of it is in the search and its records; the tasks of all trials stay until the search goes.
+  v1::Task short_task = task;
+  if (task.spec().has_search()) {
+    short_task.mutable_spec()->mutable_search()->clear_log();
+  }
+  short_task.clear_result();
+  TESSERA_TRY(step.tx.putTask(short_task));
+  switch (task.spec().kind()) {
+    case v1::SEARCH:
+      return proposed(step, std::move(search), task);
+    case v1::BUILD:
+      return built(step, std::move(search), task);
+    default:
+      return measured(step, std::move(search), task);
+  }
+}
+
+absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& task, const v1::Failure& failure) {
+  v1::SearchState& state = *search.mutable_search();
+  const v1::TaskKind kind = task.spec().kind();
+  const std::optional<v1::TuningRecord::Outcome> outcome = outcomeOf(kind, failure.reason());
+  if (!outcome || (kind == v1::SEARCH && failure.reason() == v1::Failure::INVALID_INPUT)) {
+    return failJobsBehind(step, search, failure);
+  }
+  if (kind == v1::SEARCH) {  // what was found before stands
+    tellFailure(*state.mutable_told(), absl::StrCat("the search ended: ", failure.message()));
+    return conclude(step, std::move(search));
+  }
+  if (state.stage() == v1::SearchState::CONFIRMING) {
+    tellFailure(*state.mutable_told(), absl::StrCat("the best could not be confirmed: ", failure.message()));
+    return finish(step, std::move(search), false);
+  }
+  const Trial* trial = trialOf(state, task.id());
+  if (trial == nullptr) {
+    return absl::OkStatus();
+  }
+  count(*state.mutable_told(), *outcome);
+  TESSERA_TRY(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(), trial->build_ms(),
+                        kSearchMode, {*outcome, failure.message(), nullptr}));
+  return endTrial(step, std::move(search), task.id(), 0, failure.message());
+}
+
+absl::Status closeSearch(Step& step, v1::Action search) {
+  v1::SearchState& state = *search.mutable_search();
+  state.set_closing(true);
+  if (state.stage() == v1::SearchState::CONFIRMING) {
+    return step.tx.putAction(search);
+  }
+  TESSERA_TRY(cancelTasks(step, search.id()));
+  for (const Trial& trial : state.trials()) {
+    if (!trial.task_id().empty()) {
+      TESSERA_TRY(dropCandidate(step, trial.candidate()));
+    }
+  }
+  state.clear_trials();
+  return conclude(step, std::move(search));
+}
+
+absl::Status leaveSearch(Step& step, const std::string& search_id, const std::string& tune_id) {
+  auto search = step.tx.getAction(search_id);
+  if (absl::IsNotFound(search.status())) {
+    return absl::OkStatus();
+  }
+  TESSERA_TRY(search.status());
+  auto* waiting = search->mutable_search()->mutable_wanted_by();
+  waiting->erase(std::remove(waiting->begin(), waiting->end(), tune_id), waiting->end());
+  return waiting->empty() ? dissolve(step, *search) : step.tx.putAction(*search);
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,113 @@
+#include "server/scheduler/trial_records.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/target/target.h"
+
+namespace tessera::server {
+namespace {
+
+double millis(int64_t micros) { return static_cast<double>(micros) / 1000.0; }
+
+}  // namespace
+
+double medianOf(const google::protobuf::RepeatedField<double>& values) {
+  if (values.empty()) {
+    return 0;
+  }
+  std::vector<double> sorted(values.begin(), values.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::ranges::nth_element(sorted, middle);
+  return *middle;
+}
+
+std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failure::Reason reason) {
+  switch (reason) {
+    case v1::Failure::CRASHED:
+    case v1::Failure::OUT_OF_MEMORY:
+    case v1::Failure::SANDBOX_VIOLATION:
+    case v1::Failure::QUARANTINED:
+      return v1::TuningRecord::CRASHED;
+    case v1::Failure::RUN_DEADLINE_EXCEEDED:
+      return v1::TuningRecord::TIMED_OUT;
+    case v1::Failure::INVALID_SCHEDULE:
+      return v1::TuningRecord::REFUSED;
+    case v1::Failure::NO_WORKER:
+    case v1::Failure::WORKER_FAULT:
+    case v1::Failure::LEASE_LOST:
+    case v1::Failure::MISSING_BLOB:
+    case v1::Failure::INCOMPATIBLE_HOST:
+      return std::nullopt;
+    default:
+      return kind == v1::BUILD ? v1::TuningRecord::BUILD_FAILED : v1::TuningRecord::CRASHED;
+  }
+}
+
+void count(v1::TuneResult::Workload& told, v1::TuningRecord::Outcome outcome) {
+  switch (outcome) {
+    case v1::TuningRecord::CRASHED:
+      return told.set_crashed(told.crashed() + 1);
+    case v1::TuningRecord::TIMED_OUT:
+      return told.set_timed_out(told.timed_out() + 1);
+    case v1::TuningRecord::REFUSED:
+      return told.set_refused(told.refused() + 1);
+    default:
+      return told.set_unbuilt(told.unbuilt() + 1);
+  }
+}
+
+absl::Status fileTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
+                       int number, double build_ms, const char* mode, const TrialOutcome& outcome) {
+  const v1::SearchState& state = search.search();
+  v1::TuningRecord record;
+  record.set_id(absl::StrCat(search.id(), "-", number, mode == kSearchMode ? "" : "-confirmed"));
+  record.set_workload_hash(state.workload_hash());
+  record.set_workload_summary(state.summary());
+  record.set_target_name(search.target().name());
+  record.set_target_hash(compiler::targetHash(search.target()));
+  *record.mutable_schedule() = schedule;
+  record.set_outcome(outcome.outcome);
+  record.set_reason(outcome.reason);
+  record.set_validation(outcome.outcome == v1::TuningRecord::PASSED ? "passed"
+                                                                    : absl::StrCat("failed: ", outcome.reason));
+  record.set_compiler_version(step.rules.compiler_version);
+  record.set_seed(state.seed());
+  record.set_mode(mode);
+  record.set_method(state.method());
+  record.set_trial(number);
+  record.set_threads(state.threads());
+  record.set_job_id(search.job_id());
+  record.set_create_time_us(step.now_us);
+  record.set_flops(state.flops());
+  record.set_caches(state.cold() ? v1::TuningRecord::COLD : v1::TuningRecord::WARM);
+  record.set_worker(task.worker_id());
+  record.set_elapsed_ms(millis(step.now_us - state.start_time_us()));
+  record.set_build_ms(build_ms);
+  if (outcome.measured != nullptr) {
+    const v1::MeasureTaskResult& measured = *outcome.measured;
+    *record.mutable_times_ms() = measured.candidate_ms();
+    record.set_median_ms(medianOf(measured.candidate_ms()));
+    record.set_baseline_ms(medianOf(measured.baseline_ms()));
+    google::protobuf::RepeatedField<double> distances;
+    for (const double ms : measured.candidate_ms()) {
+      distances.Add(std::abs(ms - record.median_ms()));
+    }
+    record.set_mad_ms(medianOf(distances));
+    distances.Clear();
+    for (const double ms : measured.baseline_ms()) {
+      distances.Add(std::abs(ms - record.baseline_ms()));
+    }
+    record.set_host_noise(record.baseline_ms() > 0 ? medianOf(distances) / record.baseline_ms() : 0);
+    record.set_hostname(measured.host().hostname());
+    record.set_cpu_model(measured.host().cpu_model());
+    *record.mutable_cpu_features() = measured.host().features();
+    record.set_load_average(measured.load_average());
+    record.set_measure_ms(millis(step.now_us - task.start_time_us()));
+  }
+  return step.tx.putRecord(record);
+}
+
+}  // namespace tessera::server

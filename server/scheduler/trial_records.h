@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/scheduler/step.h"
+#include "tessera/v1/record.pb.h"
+#include "tessera/v1/storage.pb.h"
+
+/// What came of a trial as a tuning record, stored with the step that ends the trial: exactly once.
+namespace tessera::server {
+
+inline constexpr char kSearchMode[] = "search";
+inline constexpr char kConfirmedMode[] = "confirmed";  ///< the best once more, with more runs
+
+struct TrialOutcome {
+  v1::TuningRecord::Outcome outcome = v1::TuningRecord::PASSED;
+  std::string reason;                               ///< of one that failed
+  const v1::MeasureTaskResult* measured = nullptr;  ///< of one that was measured
+};
+
+/// `task` built or measured the tree; `number` is the trial's.
+absl::Status fileTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
+                       int number, double build_ms, const char* mode, const TrialOutcome& outcome);
+
+/// What a failed candidate counts as; nothing where it is not its own fault.
+std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failure::Reason reason);
+
+/// Counts a failed trial.
+void count(v1::TuneResult::Workload& told, v1::TuningRecord::Outcome outcome);
+
+double medianOf(const google::protobuf::RepeatedField<double>& values);
+
+}  // namespace tessera::server

@@ -1,0 +1,381 @@
+#include "server/scheduler/tuning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/schedule/pins.h"
+#include "compiler/target/target.h"
+#include "server/action_key.h"
+#include "server/scheduler/actions.h"
+#include "server/scheduler/compile_steps.h"
+#include "server/scheduler/jobs.h"
+#include "server/scheduler/searches.h"
+#include "server/scheduler/tasks.h"
+#include "server/scheduler/trial_records.h"
+#include "server/scheduler/tuning_progress.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr double kLeastShare = 0.005;
+constexpr int kTimingRuns = 7, kComparingRuns = 15;
+constexpr int64_t kLeastReserveUs = 10'000'000;  // of a job's deadline, for what follows the search
+
+using Workload = v1::TuneResult::Workload;
+
+absl::Status addMeasurement(Step& step, v1::Action& action, const v1::Digest& plan, const v1::Digest& candidate,
+                            int runs) {
+  const v1::TuneState& tune = action.tune();
+  v1::TaskSpec spec;
+  spec.set_kind(v1::MEASURE);
+  v1::MeasureTask& measure = *spec.mutable_measure();
+  *measure.mutable_plan() = plan;
+  *measure.mutable_baseline() = tune.default_artifact();
+  *spec.add_inputs() = plan;
+  *spec.add_inputs() = tune.default_artifact();
+  if (!candidate.sha256().empty()) {
+    *measure.mutable_candidate() = candidate;
+    *spec.add_inputs() = candidate;
+  }
+  measure.set_threads(std::max(1, tune.spec().threads()));
+  measure.set_seed(tune.spec().seed());
+  measure.set_cold(tune.spec().cold());
+  *measure.mutable_rules() = tune.spec().measuring();
+  measure.mutable_rules()->set_repeat(runs);
+  measure.mutable_rules()->set_most(5 * runs);  // whole models are what a busy host disturbs most
+  return addTask(step, action, std::move(spec), "", &action.target().code()).status();
+}
+
+/// The job's end: everything that it found is in its result.
+absl::Status succeed(Step& step, v1::Action& action) {
+  const v1::TuneResult result = tuneResult(action);
+  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_tune_result() = result; });
+}
+
+/// Ends with the default artifact.
+absl::Status keepDefault(Step& step, v1::Action& action, const std::string& why) {
+  v1::TuneState& tune = *action.mutable_tune();
+  tune.clear_pins();
+  tune.set_note(absl::StrCat(tune.note(), tune.note().empty() ? "" : "; ", why));
+  tune.mutable_compared()->set_best_ms(tune.compared().default_ms());
+  action.mutable_result()->set_artifact_id(tune.default_artifact_id());
+  *action.mutable_result()->mutable_artifact() = tune.default_artifact();
+  return succeed(step, action);
+}
+
+/// The trees that improved, as an ordinary pins text; the model is compiled with them.
+absl::Status beginTuned(Step& step, v1::Action& action) {
+  v1::TuneState& tune = *action.mutable_tune();
+  notePhase(action, "search", static_cast<double>(step.now_us - tune.search_start_us()) / 1000.0, 0, 0);
+  v1::Pins pins;
+  for (const Workload& workload : tune.workloads()) {
+    if (workload.improved()) {
+      compiler::pinWorkload(pins, workload.hash(), workload.summary(), workload.best());
+    }
+  }
+  if (pins.workloads().empty()) {
+    return keepDefault(step, action, "no tree is faster than the default's");
+  }
+  TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
+  TESSERA_TRY(step.tx.putBlob(text));
+  TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
+  *tune.mutable_pins() = text;
+  tune.set_stage(v1::TuneState::COMPILING_TUNED);
+  v1::CompileSpec& compile = *action.mutable_compile();
+  *compile.mutable_pins() = text;
+  tune.set_tuned_key(actionKey(compile, action.target(), step.rules.compiler_version).key);
+  action.clear_plan();
+  action.clear_weights();
+  action.clear_builds();
+  action.set_builds_done(0);
+  action.set_builds_reused(0);
+  TESSERA_TRY(step.tx.putAction(action));
+  return beginCompile(step, action);
+}
+
+/// Whether the request asks for this workload.
+bool isWanted(const v1::TuneSpec& spec, const Workload& workload) {
+  return spec.workloads().empty() ||
+         std::any_of(spec.workloads().begin(), spec.workloads().end(), [&](const std::string& piece) {
+           return absl::StrContains(workload.hash(), piece) || absl::StrContains(workload.summary(), piece);
+         });
+}
+
+/// Every workload with its share of the time, most first, and why it is left as it is.
+void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
+  std::map<std::string, Workload> workloads;
+  double model_ms = 0;
+  for (const v1::MeasureTaskResult::StepTime& step : timed.steps()) {
+    Workload& workload = workloads[step.workload_hash()];
+    workload.set_hash(step.workload_hash());
+    workload.set_summary(step.summary());
+    workload.set_steps(workload.steps() + 1);
+    workload.set_share(workload.share() + step.median_ms());
+    workload.set_flops(step.flops());
+    model_ms += step.median_ms();
+  }
+  std::vector<Workload> sorted;
+  for (auto& [hash, workload] : workloads) {
+    workload.set_default_ms(workload.share() / workload.steps());
+    workload.set_best_ms(workload.default_ms());
+    workload.set_share(model_ms > 0 ? workload.share() / model_ms : 0);
+    sorted.push_back(std::move(workload));
+  }
+  std::ranges::sort(sorted, [](const Workload& one, const Workload& other) {
+    return one.share() != other.share() ? one.share() > other.share() : one.hash() < other.hash();
+  });
+  const v1::TuneSpec& spec = tune.spec();
+  const double least = spec.least_share() > 0 ? spec.least_share() : kLeastShare;
+  int wanted = 0;
+  for (Workload& workload : sorted) {
+    if (!isWanted(spec, workload)) {
+      workload.set_untuned("the request does not ask for it");
+    } else if (workload.share() < least) {
+      workload.set_untuned(absl::StrFormat("less than %g %% of the model's time", 100 * least));
+    } else if (spec.top() > 0 && wanted == spec.top()) {
+      workload.set_untuned(absl::StrCat("not among the ", spec.top(), " that take the most time"));
+    } else {
+      ++wanted;
+    }
+    *tune.add_workloads() = workload;
+  }
+  tune.set_model_ms(model_ms);
+}
+
+absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
+  v1::TuneState& tune = *action.mutable_tune();
+  listWorkloads(task.result().measure(), tune);
+  tune.set_stage(v1::TuneState::SEARCHING);
+  tune.set_search_start_us(step.now_us);
+  std::map<std::string, const v1::Action::BuildRef*> units;
+  for (const v1::Action::BuildRef& unit : tune.units()) {
+    units[unit.workload_hash()] = &unit;
+  }
+  for (Workload& workload : *tune.mutable_workloads()) {
+    if (workload.untuned().empty() && !units.contains(workload.hash())) {
+      workload.set_untuned("the plan has no unit to build of it");
+    }
+    if (!workload.untuned().empty()) {
+      continue;
+    }
+    bool shared = false;
+    TESSERA_ASSIGN(*tune.add_searches(), joinSearch(step, action, *units[workload.hash()], workload.flops(), shared));
+    workload.set_shared(shared);
+  }
+  TESSERA_TRY(noteProgress(step, action, searchProgress(tune), false));
+  TESSERA_TRY(step.tx.putAction(action));
+  return feedSearches(step, action.id());
+}
+
+absl::Status compared(Step& step, v1::Action& action, const v1::Task& task) {
+  const v1::MeasureTaskResult& result = task.result().measure();
+  if (!result.wrong().empty()) {
+    return keepDefault(step, action,
+                       absl::StrCat("the model's results change with all trees together: ", result.wrong()));
+  }
+  v1::TuneResult& told = *action.mutable_tune()->mutable_compared();
+  told.set_default_ms(medianOf(result.baseline_ms()));
+  told.set_best_ms(medianOf(result.candidate_ms()));
+  google::protobuf::RepeatedField<double> distances;
+  for (const double ms : result.baseline_ms()) {
+    distances.Add(std::abs(ms - told.default_ms()));
+  }
+  told.set_noise(told.default_ms() > 0 ? medianOf(distances) / told.default_ms() : 0);
+  *told.mutable_host() = result.host();
+  if (told.best_ms() <= 0 || told.best_ms() > told.default_ms()) {
+    return keepDefault(step, action,
+                       absl::StrFormat("the model is not faster with all trees together (%.4f ms, %.4f ms by default)",
+                                       told.best_ms(), told.default_ms()));
+  }
+  return succeed(step, action);
+}
+
+/// How many searches are kept under way: a task for each slot, and one that can propose meanwhile.
+absl::StatusOr<int> searchesAtOnce(Step& step) {
+  int slots = 0;
+  storage::ListQuery query;
+  query.page_size = 1000;
+  query.filter = "state = IDLE OR state = BUSY";
+  TESSERA_ASSIGN(const storage::Page<v1::Worker> page, step.tx.listWorkers(query));
+  for (const v1::Worker& worker : page.items) {
+    slots += worker.slots();
+  }
+  return slots + 1;
+}
+
+double shareOf(const v1::TuneState& tune, const std::string& hash) {
+  for (const Workload& workload : tune.workloads()) {
+    if (workload.hash() == hash) {
+      return workload.share();
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job) {
+  v1::TuneState& tune = *action.mutable_tune();
+  *tune.mutable_spec() = job.tune();
+  tune.set_stage(v1::TuneState::COMPILING);
+  tune.set_client(job.client());
+  tune.set_target_hash(compiler::targetHash(action.target()));
+  tune.set_default_key(actionKey(action.compile(), action.target(), step.rules.compiler_version).key);
+  // The time to end in, where the deadline comes before the budget is used up, is found when it begins to run.
+  tune.set_budget_end_us(job.deadline_us());
+  TESSERA_TRY(step.tx.putAction(action));
+  return beginCompile(step, action);
+}
+
+std::string tunedKey(const v1::Action& action) {
+  return action.tune().stage() == v1::TuneState::COMPILING ? action.tune().default_key() : action.tune().tuned_key();
+}
+
+absl::Status tuneAssembled(Step& step, v1::Action& action) {
+  v1::TuneState& tune = *action.mutable_tune();
+  if (tune.stage() == v1::TuneState::COMPILING_TUNED) {
+    tune.set_stage(v1::TuneState::COMPARING);
+    TESSERA_TRY(noteProgress(step, action, phaseProgress("compare"), false));
+    TESSERA_TRY(addMeasurement(step, action, action.plan(), action.result().artifact(), kComparingRuns));
+    return step.tx.putAction(action);
+  }
+  tune.set_default_artifact_id(action.result().artifact_id());
+  *tune.mutable_default_artifact() = action.result().artifact();
+  *tune.mutable_default_plan() = action.plan();
+  *tune.mutable_units() = action.builds();
+  tune.set_stage(v1::TuneState::TIMING);
+  const int64_t deadline_us = tune.budget_end_us();
+  const int64_t budget_us = tune.spec().budget_us() > 0 ? tune.spec().budget_us() : kDefaultBudgetUs;
+  const int64_t reserve_us = std::max(kLeastReserveUs, (deadline_us - action.start_time_us()) / 5);
+  tune.set_budget_end_us(std::min(action.start_time_us() + budget_us, deadline_us - reserve_us));
+  TESSERA_TRY(noteProgress(step, action, phaseProgress("time"), false));
+  TESSERA_TRY(addMeasurement(step, action, action.plan(), {}, kTimingRuns));
+  return step.tx.putAction(action);
+}
+
+absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task) {
+  return action.tune().stage() == v1::TuneState::TIMING ? timed(step, action, task) : compared(step, action, task);
+}
+
+absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure) {
+  if (action.tune().stage() == v1::TuneState::COMPILING_TUNED) {
+    return keepDefault(step, action, absl::StrCat("the tuned model could not be compiled: ", failure.message()));
+  }
+  if (action.tune().stage() == v1::TuneState::COMPARING) {
+    return keepDefault(step, action, absl::StrCat("the tuned model could not be run: ", failure.message()));
+  }
+  return failAction(step, action, failure);
+}
+
+absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Action& search) {
+  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
+  if (!isLiving(action)) {
+    return absl::OkStatus();
+  }
+  v1::TuneState& tune = *action.mutable_tune();
+  takeOver(search.search().told(), tune);
+  auto* searches = tune.mutable_searches();
+  searches->erase(std::remove(searches->begin(), searches->end(), search.id()), searches->end());
+  return step.tx.putAction(action);
+}
+
+absl::Status feedSearches(Step& step, const std::string& tune_id) {
+  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
+  const v1::TuneState& tune = action.tune();
+  if (!isLiving(action) || tune.stage() != v1::TuneState::SEARCHING) {
+    return absl::OkStatus();
+  }
+  if (tune.searches().empty()) {
+    return beginTuned(step, action);
+  }
+  if (tune.budget_end_us() <= step.now_us) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN(int open, searchesAtOnce(step));
+  std::vector<std::pair<double, v1::Action>> waiting;
+  for (const std::string& id : tune.searches()) {
+    TESSERA_ASSIGN(v1::Action search, step.tx.getAction(id));
+    if (search.search().stage() == v1::SearchState::WAITING) {
+      const double expected = shareOf(tune, search.search().workload_hash()) * expectedGain(search.search());
+      waiting.emplace_back(expected, std::move(search));
+    } else {
+      --open;
+    }
+  }
+  std::ranges::sort(waiting, [](const auto& one, const auto& other) {
+    return one.first != other.first ? one.first > other.first : one.second.id() < other.second.id();
+  });
+  for (auto& [expected, search] : waiting) {
+    if (open-- <= 0) {
+      break;
+    }
+    TESSERA_TRY(beginBatch(step, std::move(search)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status endBudget(Step& step, const std::string& tune_id) {
+  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
+  v1::TuneState& tune = *action.mutable_tune();
+  if (!isLiving(action) || tune.stage() != v1::TuneState::SEARCHING || tune.budget_end_us() > step.now_us) {
+    return absl::OkStatus();
+  }
+  if (tune.note().empty()) {
+    tune.set_note("the budget was used up before all trials");
+    TESSERA_TRY(step.tx.putAction(action));
+  }
+  const std::vector<std::string> searches(tune.searches().begin(), tune.searches().end());
+  for (const std::string& id : searches) {
+    auto search = step.tx.getAction(id);
+    if (absl::IsNotFound(search.status())) {
+      continue;
+    }
+    TESSERA_TRY(search.status());
+    if (search->search().wanted_by_size() == 1) {
+      if (!search->search().closing()) {
+        TESSERA_TRY(closeSearch(step, *std::move(search)));
+      }
+      continue;
+    }
+    // Others have more time: what is best now is taken along, and the last comparison has the say.
+    v1::SearchState& state = *search->mutable_search();
+    const bool faster = state.best_speed() > 1 && state.best().has_object();
+    state.mutable_told()->set_improved(faster);
+    if (faster) {
+      *state.mutable_told()->mutable_best() = state.best().schedule();
+    }
+    TESSERA_TRY(searchEnded(step, tune_id, *search));
+    TESSERA_TRY(leaveSearch(step, id, tune_id));
+  }
+  return feedSearches(step, tune_id);
+}
+
+absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& failure) {
+  const v1::SearchState& state = search.search();
+  for (const std::string& id : state.wanted_by()) {
+    TESSERA_ASSIGN(v1::Action action, step.tx.getAction(id));
+    if (!isLiving(action)) {
+      continue;
+    }
+    takeOver(state.told(), *action.mutable_tune());
+    *action.mutable_progress() = searchProgress(action.tune());
+    TESSERA_TRY(step.tx.putAction(action));
+    v1::JobEvent event;
+    *event.mutable_tune() = trialProgress(action, state.workload_hash(), failure, step.now_us);
+    TESSERA_TRY(forLivingJobs(step, id, [&](v1::Job& job) -> absl::Status {
+      *job.mutable_progress() = action.progress();
+      TESSERA_TRY(step.tx.updateJob(job));
+      return appendEvent(step, job.id(), event);
+    }));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::server

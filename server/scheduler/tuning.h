@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/scheduler/step.h"
+#include "tessera/v1/storage.pb.h"
+
+/// A tune action's way: the model is compiled as it is by default and timed step by step; a search for each workload
+/// that takes enough of the time, as many at once as workers can feed, those first from which the model gains most;
+/// the model is compiled with the trees that were confirmed, and run in turns against the default. Nothing that a
+/// candidate does ends it.
+namespace tessera::server {
+
+inline constexpr char kDefaultMethod[] = "walk";
+inline constexpr int kDefaultTrials = 64;
+inline constexpr int64_t kDefaultBudgetUs = int64_t{300} * 1'000'000;
+
+/// The first task of a new tune action, whose `compile` and `target` are set. `deadline_us` is its job's.
+absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job);
+
+/// The key under which the artifact that the action assembles now is found.
+std::string tunedKey(const v1::Action& action);
+
+/// Its artifact is stored: `action.result` names it.
+absl::Status tuneAssembled(Step& step, v1::Action& action);
+
+/// A MEASURE task of the action itself is DONE.
+absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task);
+
+/// A task of the action itself ended for good: the job's failure, unless the default is there and only what was tuned
+/// is lacking.
+absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure);
+
+/// A trial of a search has ended, for `failure` if that is not empty: who waits for the search hears of it.
+absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& failure);
+
+/// A search that the action waits for is over.
+absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Action& search);
+
+/// Gives waiting searches their turn; when there is none left, the action goes on.
+absl::Status feedSearches(Step& step, const std::string& tune_id);
+
+/// The budget is used up: no trial begins any more.
+absl::Status endBudget(Step& step, const std::string& tune_id);
+
+/// What was found so far.
+v1::TuneResult tuneResult(const v1::Action& action);
+
+}  // namespace tessera::server

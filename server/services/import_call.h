@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "server/services/calls.h"
+#include "storage/store.h"
+#include "tessera/v1/record.pb.h"
+
+namespace tessera::server {
+
+/// One ImportRecords stream: a message's records are stored in one transaction before the next is read, so a stream
+/// that breaks off has stored whole messages and can be sent again.
+class ImportCall : public grpc::ServerReadReactor<v1::ImportRecordsRequest>, public PokedCall {
+ public:
+  static grpc::ServerReadReactor<v1::ImportRecordsRequest>* start(std::shared_ptr<void> ticket, storage::Store& store,
+                                                                  Executor& executor,
+                                                                  v1::ImportRecordsResponse* response);
+
+  void OnReadDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override { release(); }
+
+ private:
+  enum class Read { kPending, kMessage, kEnd };
+
+  ImportCall(storage::Store& store, Executor& executor, v1::ImportRecordsResponse* response)
+      : PokedCall(executor), store_(store), response_(response) {}
+  void advance() override;
+  absl::Status take();
+  void finish(const absl::Status& status);
+
+  storage::Store& store_;
+  v1::ImportRecordsResponse* response_;
+  v1::ImportRecordsRequest message_;
+  int64_t seen_ = 0;  ///< records of all messages so far
+  bool validate_only_ = false;
+  bool finished_ = false;
+  std::atomic<Read> read_ = Read::kPending;
+  std::atomic<bool> gone_ = false;
+};
+
+}  // namespace tessera::server

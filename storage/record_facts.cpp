@@ -1,0 +1,67 @@
+#include "storage/record_facts.h"
+
+#include <cmath>
+#include <utility>
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "storage/digest.h"
+
+namespace tessera::storage {
+namespace {
+
+std::string digestOf(const google::protobuf::Message& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  return sha256Hex(bytes);
+}
+
+}  // namespace
+
+bool failed(const v1::TuningRecord& record) {
+  switch (record.outcome()) {
+    case v1::TuningRecord::OUTCOME_UNSPECIFIED:
+      return record.validation().starts_with("failed");
+    case v1::TuningRecord::UNCHECKED:
+    case v1::TuningRecord::PASSED:
+      return false;
+    default:
+      return true;
+  }
+}
+
+double speedOf(const v1::TuningRecord& record) {
+  const double speed = record.baseline_ms() / record.median_ms();
+  return !failed(record) && record.median_ms() > 0 && record.baseline_ms() > 0 && std::isfinite(speed) ? speed : 0;
+}
+
+std::string contentHashOf(v1::TuningRecord& record) {
+  std::string id, schedule_hash;
+  record.mutable_id()->swap(id);
+  record.mutable_schedule_hash()->swap(schedule_hash);
+  std::string hash = digestOf(record);
+  record.mutable_id()->swap(id);
+  record.mutable_schedule_hash()->swap(schedule_hash);
+  return hash;
+}
+
+std::string contentHash(const v1::TuningRecord& record) {
+  v1::TuningRecord content = record;
+  return contentHashOf(content);
+}
+
+v1::TuningRecord completed(v1::TuningRecord record) {
+  if (record.has_schedule()) {
+    record.set_schedule_hash(digestOf(record.schedule()));
+  } else {
+    record.clear_schedule_hash();
+  }
+  return record;
+}
+
+}  // namespace tessera::storage

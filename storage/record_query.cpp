@@ -1,0 +1,124 @@
+#include "storage/record_query.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/failure.h"
+#include "storage/digest.h"
+#include "storage/page_token.h"
+
+namespace tessera::storage {
+namespace {
+
+constexpr int kDefaultPageSize = 50, kMaxPageSize = 1000;
+constexpr size_t kPageBytes = 2 << 20;
+
+/// Before all groups of a workload: no number of threads is negative.
+GroupKey before(std::string workload, std::string target = "", std::string chip = "") {
+  return {std::move(workload), std::move(target), std::move(chip), std::numeric_limits<int64_t>::min()};
+}
+
+bool matches(const GroupKey& key, const BestQuery& query) {
+  return (query.target.empty() || key.target == query.target) && (query.chip.empty() || key.chip == query.chip) &&
+         (query.threads == 0 || key.threads == query.threads);
+}
+
+/// From where to look on behind a group that does not match: its workload may have one whose target comes later.
+GroupKey skip(const GroupKey& key, const BestQuery& query) {
+  if (!query.target.empty() && key.target < query.target) return before(key.workload, query.target);
+  return key;
+}
+
+std::string fingerprintOf(const BestQuery& query) {
+  return sha256Hex(absl::StrCat("best records\n", absl::StrJoin(query.workloads, ","), "\n", query.target, "\n",
+                                query.chip, "\n", query.threads, "\n", query.top))
+      .substr(0, 32);
+}
+
+struct Cursor {
+  size_t workload = 0;  ///< of those asked for
+  GroupKey behind;
+};
+
+absl::StatusOr<Cursor> startOf(const BestQuery& query, const std::string& fingerprint, const std::string& token_key) {
+  Cursor cursor;
+  cursor.behind = before(query.workloads.empty() ? "" : query.workloads[0]);
+  if (query.page_token.empty()) return cursor;
+  absl::StatusOr<std::vector<Value>> last = readPageToken(query.page_token, fingerprint, token_key);
+  if (!last.ok()) return last.status();
+  const auto text = [&](size_t at) { return std::get<std::string>((*last)[at]); };
+  cursor.behind = {text(0), text(1), text(2), std::get<int64_t>((*last)[3])};
+  cursor.workload = static_cast<size_t>(std::get<int64_t>((*last)[4]));
+  return cursor;
+}
+
+}  // namespace
+
+absl::StatusOr<Page<BestGroup>> walkGroups(const BestQuery& query, const std::string& token_key, const NextGroup& next,
+                                           const BestOfGroup& best) {
+  const std::string fingerprint = fingerprintOf(query);
+  absl::StatusOr<Cursor> start = startOf(query, fingerprint, token_key);
+  if (!start.ok()) return start.status();
+  Cursor at = *std::move(start);
+  const int size = query.page_size == 0 ? kDefaultPageSize : std::min(query.page_size, kMaxPageSize);
+  Page<BestGroup> page;
+  size_t bytes = 0;
+  while (true) {
+    absl::StatusOr<std::optional<GroupKey>> found = next(at.behind);
+    if (!found.ok()) return found.status();
+    if (!query.workloads.empty() && (!*found || (*found)->workload != query.workloads[at.workload])) {
+      if (++at.workload == query.workloads.size()) return page;
+      at.behind = before(query.workloads[at.workload]);
+      continue;
+    }
+    if (!*found) return page;
+    const GroupKey& key = **found;
+    if (!matches(key, query)) {
+      at.behind = skip(key, query);
+      continue;
+    }
+    if (static_cast<int>(page.items.size()) == size || bytes >= kPageBytes) break;
+    absl::StatusOr<std::vector<v1::TuningRecord>> records = best(key, query.top);
+    if (!records.ok()) return records.status();
+    for (const v1::TuningRecord& record : *records) bytes += record.ByteSizeLong();
+    page.items.push_back({key.workload, key.target, key.chip, key.threads, *std::move(records)});
+    at.behind = key;
+  }
+  page.next_page_token = makePageToken(
+      fingerprint,
+      {at.behind.workload, at.behind.target, at.behind.chip, at.behind.threads, static_cast<int64_t>(at.workload)},
+      token_key);
+  return page;
+}
+
+absl::StatusOr<const Field*> groupField(const std::string& name) {
+  if (name.empty()) return nullptr;
+  const auto groups = [](const Field& field) {
+    return field.type == FieldType::kText || field.type == FieldType::kInteger || field.type == FieldType::kEnum;
+  };
+  const Field* field = recordEntity().find(name);
+  if (field != nullptr && groups(*field)) return field;
+  std::vector<std::string> accepted;
+  for (const Field& each : recordEntity().fields)
+    if (groups(each)) accepted.push_back(each.name);
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_attribute("group_by");
+  failure.set_found(name);
+  failure.set_accepted(absl::StrJoin(accepted, ", "));
+  failure.set_message(absl::StrCat("group_by: found ", name, "; accepted: ", failure.accepted()));
+  return failureStatus(failure);
+}
+
+std::string groupText(const Field* field, const Value& value) {
+  if (field == nullptr) return "";
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  const int64_t number = std::get<int64_t>(value);
+  for (const Field::EnumValue& each : field->values)
+    if (each.number == number) return each.name;
+  return absl::StrCat(number);
+}
+
+}  // namespace tessera::storage

@@ -1,0 +1,108 @@
+// The tuning database in SQLite.
+#include "absl/strings/str_cat.h"
+#include "storage/columns.h"
+#include "storage/filter_sql.h"
+#include "storage/record_facts.h"
+#include "storage/record_query.h"
+#include "storage/sqlite/queries.h"
+#include "storage/sqlite/rows.h"
+#include "storage/sqlite/transaction.h"
+
+namespace tessera::storage {
+namespace {
+
+absl::StatusOr<std::optional<GroupKey>> nextGroup(Database& database, const GroupKey& behind) {
+  Statement statement = database.prepare(sql::kNextRecordGroup);
+  absl::StatusOr<bool> row =
+      statement.bind(behind.workload).bind(behind.target).bind(behind.chip).bind(behind.threads).step();
+  if (!row.ok()) return row.status();
+  if (!*row) return std::nullopt;
+  return GroupKey{std::string(statement.bytes(0)), std::string(statement.bytes(1)), std::string(statement.bytes(2)),
+                  statement.integer(3)};
+}
+
+absl::StatusOr<std::vector<v1::TuningRecord>> bestOf(Database& database, const GroupKey& group, int top) {
+  return allMessages<v1::TuningRecord>(std::move(database.prepare(sql::kBestRecords)
+                                                     .bind(group.workload)
+                                                     .bind(group.target)
+                                                     .bind(group.chip)
+                                                     .bind(group.threads)
+                                                     .bind(top)));
+}
+
+/// The columns of a record behind its id, in the order of kPutRecord.
+absl::Status putColumns(Database& database, v1::TuningRecord record) {
+  Statement statement = database.prepare(sql::kPutRecord);
+  for (const Value& value : columnsOf(record)) statement.bind(value);
+  return statement.bind(failed(record) ? 1 : 0).bind(contentHashOf(record)).bindBlob(record.SerializeAsString()).run();
+}
+
+}  // namespace
+
+template <typename Interface>
+absl::StatusOr<v1::TuningRecord> SqliteReader<Interface>::getRecord(const std::string& id) {
+  return oneMessage<v1::TuningRecord>(std::move(database_.prepare(sql::kRecord).bind(id)),
+                                      absl::StrCat("record \"", id, "\""));
+}
+
+template <typename Interface>
+absl::StatusOr<Page<BestGroup>> SqliteReader<Interface>::bestRecords(const BestQuery& query) {
+  return walkGroups(
+      query, token_key_, [&](const GroupKey& behind) { return nextGroup(database_, behind); },
+      [&](const GroupKey& group, int top) { return bestOf(database_, group, top); });
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Interface>::recordStatistics(const std::string& filter,
+                                                                                   const std::string& group_by,
+                                                                                   int limit) {
+  absl::StatusOr<const Field*> field = groupField(group_by);
+  if (!field.ok()) return field.status();
+  absl::StatusOr<Condition> condition = compileFilter(filter, recordEntity());
+  if (!condition.ok()) return condition.status();
+  const std::string column = *field == nullptr ? "''" : (*field)->column();
+  Statement statement = database_.prepareOnce(absl::StrCat(
+      "SELECT ", column, ", count(*), sum(failed), count(DISTINCT workload), ",
+      "ifnull(min(CASE WHEN failed = 0 AND median_ms > 0 THEN median_ms END), 0.0), max(speed), min(create_time), "
+      "max(create_time) FROM records WHERE ",
+      condition->sql, " GROUP BY ", column, " ORDER BY count(*) DESC, ", column, " LIMIT ?"));
+  for (const Value& value : condition->values) statement.bind(value);
+  statement.bind(limit);
+  std::vector<RecordGroup> groups;
+  while (true) {
+    absl::StatusOr<bool> row = statement.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return groups;
+    groups.push_back({groupText(*field, statement.value(0)), statement.integer(1), statement.integer(2),
+                      statement.integer(3), statement.real(4), statement.real(5), statement.integer(6),
+                      statement.integer(7)});
+  }
+}
+
+template absl::StatusOr<v1::TuningRecord> SqliteReader<Reader>::getRecord(const std::string&);
+template absl::StatusOr<v1::TuningRecord> SqliteReader<Transaction>::getRecord(const std::string&);
+template absl::StatusOr<Page<BestGroup>> SqliteReader<Reader>::bestRecords(const BestQuery&);
+template absl::StatusOr<Page<BestGroup>> SqliteReader<Transaction>::bestRecords(const BestQuery&);
+template absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Reader>::recordStatistics(const std::string&,
+                                                                                         const std::string&, int);
+template absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Transaction>::recordStatistics(const std::string&,
+                                                                                              const std::string&, int);
+
+absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
+  if (record.id().empty()) return absl::InvalidArgumentError("TuningRecord.id is empty; every stored entity needs one");
+  return putColumns(database_, completed(record));
+}
+
+absl::StatusOr<bool> SqliteTransaction::mergeRecord(v1::TuningRecord record) {
+  const std::string content = contentHash(record);
+  absl::StatusOr<bool> known = database_.prepare(sql::kRecordByContent).bind(content).step();
+  if (!known.ok()) return known.status();
+  if (*known) return false;
+  absl::StatusOr<bool> taken = database_.prepare(sql::kRecord).bind(record.id()).step();
+  if (!taken.ok()) return taken.status();
+  if (record.id().empty() || *taken) record.set_id(content);
+  if (absl::Status status = putColumns(database_, completed(std::move(record))); !status.ok()) return status;
+  return true;
+}
+
+}  // namespace tessera::storage

@@ -1,0 +1,175 @@
+#!/usr/bin/python3
+"""Quantized products and convolutions in every combination of signs, zero points and shapes, and whole quantized networks:
+against ONNX Runtime, exact where ONNX defines integers, for the targets that this machine can run in turns."""
+# suite: timeout=600
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.data_dependent_suite import model_of
+from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of, target_in_turn, target_name
+from models import quantize
+from oracle.oracle import Oracle, difference
+from suite import check, check_equal, run
+
+KINDS = {"u": (np.uint8, TensorProto.UINT8), "s": (np.int8, TensorProto.INT8)}
+# Of a network's largest result: products of dequantized values are added exactly here and step by step there, and one
+# value that is rounded to the next step by that moves all that follow it.
+NETWORK_TOLERANCE = 0.02
+# Without VNNI the oracle adds pairs of u8 * s8 in 16 bits, which saturate: it is exact for s8 of 7 bits only.
+ORACLE_IS_EXACT = "vnni" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
+class Layers:
+    """Layers side by side in one model, each with an input and an output of its own."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+        self.nodes, self.inputs, self.outputs, self.constants = [], {}, {}, {}
+
+    def bytes(self, kind, *shape):
+        low = 0 if kind == "u" else -128
+        return self.random.integers(low, low + 256, shape).astype(KINDS[kind][0])
+
+    def weights(self, kind, *shape):
+        if kind == "u" or ORACLE_IS_EXACT:
+            return self.bytes(kind, *shape)
+        return self.random.integers(-64, 64, shape).astype(np.int8)
+
+    def add(self, operator, kind, rank, operands, **attributes):
+        """`operands`: (array, whether it is an input) or None for one that is absent."""
+        i, names = len(self.nodes), []
+        for position, operand in enumerate(operands):
+            names.append("" if operand is None else f"v{i}_{position}")
+            if operand is not None:
+                (self.inputs if operand[1] else self.constants)[names[-1]] = operand[0]
+        self.nodes.append(helper.make_node(operator, names, [f"y{i}"], **attributes))
+        self.outputs[f"y{i}"] = (kind, rank)
+
+    def zero(self, kind, value, given):
+        return None if value is None else (np.array(value).astype(KINDS[kind][0]), given)
+
+    def product(self, m, k, n, kinds, zeros, constant=True, batch=()):
+        """zeros: of both operands, None for absent; "dynamic" is an input, "columns" one for each column."""
+        a, b = self.bytes(kinds[0], *batch, m, k), self.weights(kinds[1], *(() if constant else batch), k, n)
+        points = [self.zero(kind, 77 if zero == "dynamic" else self.bytes(kind, n) if zero == "columns" else zero,
+                            zero == "dynamic") for kind, zero in zip(kinds, zeros)]
+        self.add("MatMulInteger", TensorProto.INT32, 2 + len(batch), [(a, True), (b, not constant), *points])
+
+    def convolution(self, channels, size, filters, kernel, stride, pad, group, kinds, zeros):
+        weight = self.weights(kinds[1], filters, channels // group, kernel, kernel)
+        self.add("QLinearConv", KINDS[kinds[0]][1], 4, [
+            (self.bytes(kinds[0], 1, channels, *size), True), (np.float32(0.02), False), self.zero(kinds[0], zeros[0], False),
+            (weight, False), (self.random.uniform(0.001, 0.01, filters).astype(np.float32), False),
+            (np.full(filters, zeros[1], KINDS[kinds[1]][0]), False), (np.float32(0.5), False),
+            self.zero(kinds[0], 100 if kinds[0] == "u" else 3, False),
+            (self.random.integers(-1000, 1000, filters).astype(np.int32), False)],
+            kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=group)
+
+
+def products():
+    layers = Layers(1)
+    for kinds in ("uu", "us", "su", "ss"):
+        half = 128 if kinds[1] == "u" else 0
+        for zeros in ((None, None), (37, half), ("dynamic", None), (5, 11), ("dynamic", "columns"), (None, "columns")):
+            layers.product(7, 64, 50, kinds, zeros)
+    return layers
+
+
+def odd_products():
+    layers = Layers(2)
+    for m, k, n in ((1, 4, 1), (3, 1, 5), (5, 63, 33), (1, 256, 40), (64, 100, 3), (17, 31, 130)):
+        layers.product(m, k, n, "us", (9, None))
+        layers.product(m, k, n, "uu", (9, 200))
+        layers.product(m, k, n, "ss", (None, None))
+    layers.product(9, 32, 17, "us", (3, None), constant=False, batch=(2, 3))
+    layers.product(9, 32, 16, "ss", (None, 4), constant=False)
+    layers.product(33, 70, 20, "us", ("dynamic", None), batch=(2,))
+    return layers
+
+
+def convolutions(seed):
+    layers = Layers(seed)
+    for kinds, zeros in (("us", (120, 0)), ("uu", (3, 128)), ("ss", (-7, 0)), ("uu", (9, 50))):
+        layers.convolution(3, (15, 13), 16, 3, 2, 1, 1, kinds, zeros)
+        layers.convolution(32, (9, 14), 48, 3, 1, 1, 1, kinds, zeros)
+        layers.convolution(64, (7, 7), 30, 1, 1, 0, 1, kinds, zeros)
+        layers.convolution(24, (9, 9), 24, 3, 1, 1, 24, kinds, zeros)
+        layers.convolution(32, (9, 9), 64, 3, 1, 1, 4, kinds, zeros)
+    return layers
+
+
+def exact(service, oracle, target, name, layers, *flags):
+    path = model_of(service, name.replace(" ", "-"), layers.nodes, layers.inputs, layers.outputs, layers.constants)
+    session = oracle.load(path)
+    expected, _ = session.run(layers.inputs)
+    session.close()
+    found, _ = service.run(service.compile(path, None, *flags, target=target).artifact, layers.inputs, "--guard")
+    for i, (key, wanted) in enumerate(expected.items()):
+        wrong = np.count_nonzero(found[key] != wanted)
+        check(found[key].shape == wanted.shape and wrong == 0,
+              f"{name} for {target_name(target)}: {wrong} of {wanted.size} elements of {key} differ: {layers.nodes[i]}")
+
+
+def network(service, oracle, spec, form, *flags):
+    """The quantized network is as small as its weights, and agrees."""
+    arrays = model_inputs(spec, 1)
+    model = quantize.prepare(onnx.load(model_path(spec)))
+    ranges = {}
+    if form != "dynamic":
+        values = quantize.observed_values(quantize.Network(model))
+        wider = service.scratch("wider.onnx")
+        onnx.save(quantize.with_outputs(model, values), wider)
+        session = oracle.load(wider)
+        measured, _ = session.run(arrays)
+        session.close()
+        ranges = {v: (a.min(), a.max()) for v in values for a in [measured.get(v, arrays.get(v))]}
+    path = service.scratch("quantized.onnx")
+    onnx.save(quantize.quantize(model, ranges, form, reduce_range=True), path)
+    session = oracle.load(path, optimize="disabled")
+    expected, _ = session.run(arrays)
+    session.close()
+    compiled = service.compile(path, shapes_of(arrays), *flags)
+    found, _ = service.run(compiled.artifact, arrays)
+    for name, wanted in expected.items():
+        relative = difference(found[name], wanted)[1]
+        print(f"   {spec} {form} {name}: relative {relative:.3g}, tolerance {NETWORK_TOLERANCE:g}")
+        check(relative <= NETWORK_TOLERANCE, f"{name} is off by {relative:.3g}")
+    size, stored = compiled.artifact.stat().st_size, path.stat().st_size
+    # A padded ConvInteger whose zero point is found at run time multiplies in 32 bits.
+    check(form == "dynamic" or size < 1.5 * stored + (2 << 20), f"the artifact has {size} bytes, the model {stored}: weights were widened")
+
+
+def weights_stay_narrow(service):
+    """A product's weights are stored as 8 bits, whatever form the model is in."""
+    layers = Layers(7)
+    layers.product(16, 1024, 1024, "us", (5, None))
+    path = model_of(service, "narrow", layers.nodes, layers.inputs, layers.outputs, layers.constants)
+    size = service.compile(path).artifact.stat().st_size
+    check(size < 1.2 * 2 ** 20 + (1 << 18), f"{size} bytes for 2^20 weights of 8 bits")
+
+
+def main():
+    with Oracle() as oracle, Service(workers=2) as service:
+        service.wait_for_workers(2)
+        sets = [("products", products()), ("odd products", odd_products()), ("convolutions 3", convolutions(3)),
+                ("convolutions 4", convolutions(4))]
+        cases = [(name, lambda turn=turn, name=name, each=each: exact(service, oracle, target_in_turn(turn), name, each))
+                 for turn, (name, each) in enumerate(sets)]
+        cases += [(f"{name} without dot products of 8 bits",
+                   lambda name=name, each=each: exact(service, oracle, "x86-64-v3", name, each)) for name, each in sets[:3]]
+        cases += [(f"{spec} {form}", lambda spec=spec, form=form, flags=flags: network(service, oracle, spec, form, *flags))
+                  for spec, flags in (("resnet18:size=32", ()), ("bert_tiny", ("--verify",)))
+                  for form in quantize.FORMS]
+        cases.append(("weights stay narrow", lambda: weights_stay_narrow(service)))
+        return run("quantized", cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

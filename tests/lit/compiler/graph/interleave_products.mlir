@@ -1,0 +1,100 @@
+// RUN: tessera-opt %s -split-input-file -tessera-interleave-products | FileCheck %s --check-prefix=GROUPS
+// RUN: tessera-opt %s -split-input-file -tessera-multiply-exactly-in-single | FileCheck %s --check-prefix=SINGLE
+
+// Four neighbours along the sum lie next to each other in the weights.
+// GROUPS-LABEL: func @whole_groups
+// GROUPS-NOT: tensor.pad
+// GROUPS: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%{{.*}}, %{{.*}} : tensor<5x2x4xi8>, tensor<2x32x4xi8>)
+// GROUPS: return
+// Sums up to 8 * 255 * 128 are exact in single precision.
+// SINGLE-LABEL: func @whole_groups
+// SINGLE-DAG: arith.uitofp %{{.*}} : i8 to f32
+// SINGLE-DAG: arith.sitofp %{{.*}} : i8 to f32
+// SINGLE: arith.mulf
+// SINGLE: arith.fptosi
+func.func @whole_groups(%x: tensor<5x8xi8>) -> tensor<5x32xi32> {
+  %w = arith.constant dense<3> : tensor<8x32xi8>
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<5x32xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<5x32xi32>) -> tensor<5x32xi32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x8xi8>, tensor<8x32xi8>) outs(%z : tensor<5x32xi32>) {
+  ^bb0(%a: i8, %b: i8, %o: i32):
+    %p = arith.extui %a : i8 to i32
+    %q = arith.extsi %b : i8 to i32
+    %m = arith.muli %p, %q : i32
+    %s = arith.addi %o, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<5x32xi32>
+  return %y : tensor<5x32xi32>
+}
+
+// -----
+
+// The last group is filled up with zeros.
+// GROUPS-LABEL: func @a_group_that_is_not_full
+// GROUPS-COUNT-2: tensor.pad
+// GROUPS: ins(%{{.*}}, %{{.*}} : tensor<5x2x4xi8>, tensor<2x32x4xi8>)
+func.func @a_group_that_is_not_full(%x: tensor<5x6xi8>) -> tensor<5x32xi32> {
+  %w = arith.constant dense<3> : tensor<6x32xi8>
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<5x32xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<5x32xi32>) -> tensor<5x32xi32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x6xi8>, tensor<6x32xi8>) outs(%z : tensor<5x32xi32>) {
+  ^bb0(%a: i8, %b: i8, %o: i32):
+    %p = arith.extui %a : i8 to i32
+    %q = arith.extsi %b : i8 to i32
+    %m = arith.muli %p, %q : i32
+    %s = arith.addi %o, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<5x32xi32>
+  return %y : tensor<5x32xi32>
+}
+
+// -----
+
+// Zeros whose sign bits are turned on both sides would add 128 * 128 each.
+// GROUPS-LABEL: func @turned_on_both_sides
+// GROUPS-NOT: tensor.pad
+// GROUPS: return
+func.func @turned_on_both_sides(%x: tensor<5x6xi8>) -> tensor<5x32xi32> {
+  %w = arith.constant dense<3> : tensor<6x32xi8>
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<5x32xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<5x32xi32>) -> tensor<5x32xi32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x6xi8>, tensor<6x32xi8>) outs(%z : tensor<5x32xi32>) {
+  ^bb0(%a: i8, %b: i8, %o: i32):
+    %bit = arith.constant -128 : i8
+    %f = arith.xori %a, %bit : i8
+    %g = arith.xori %b, %bit : i8
+    %p = arith.extui %f : i8 to i32
+    %q = arith.extui %g : i8 to i32
+    %m = arith.muli %p, %q : i32
+    %s = arith.addi %o, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<5x32xi32>
+  return %y : tensor<5x32xi32>
+}
+
+// -----
+
+// Sums up to 600 * 255 * 128 leave the integers that single precision holds.
+// SINGLE-LABEL: func @long_sums
+// SINGLE-NOT: arith.mulf
+// SINGLE: arith.muli
+// SINGLE-NOT: arith.mulf
+// SINGLE: return
+func.func @long_sums(%x: tensor<5x600xi8>) -> tensor<5x32xi32> {
+  %w = arith.constant dense<3> : tensor<600x32xi8>
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<5x32xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<5x32xi32>) -> tensor<5x32xi32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x600xi8>, tensor<600x32xi8>) outs(%z : tensor<5x32xi32>) {
+  ^bb0(%a: i8, %b: i8, %o: i32):
+    %p = arith.extui %a : i8 to i32
+    %q = arith.extsi %b : i8 to i32
+    %m = arith.muli %p, %q : i32
+    %s = arith.addi %o, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<5x32xi32>
+  return %y : tensor<5x32xi32>
+}

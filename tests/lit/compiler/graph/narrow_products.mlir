@@ -1,0 +1,122 @@
+// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-narrow-products -tessera-fold-constants -tessera-remove-dead-code -canonicalize | FileCheck %s
+
+// Zero points of activations become sums of weights, which are constants: 3 * (1 + 2), 3 * (3 - 4).
+// CHECK-LABEL: func @activations
+// CHECK-DAG: arith.constant 3 : i32
+// CHECK-DAG: %[[SUMS:.*]] = arith.constant dense<[3, -1]> : tensor<2xi32>
+// CHECK: ^bb0(%[[X:.*]]: i8, %[[W:.*]]: i8, %[[SUM:.*]]: i32):
+// CHECK-DAG: %[[WIDE_X:.*]] = arith.extui %[[X]]
+// CHECK-DAG: %[[WIDE_W:.*]] = arith.extsi %[[W]]
+// CHECK: %[[TERM:.*]] = arith.muli %[[WIDE_X]], %[[WIDE_W]]
+// CHECK: arith.addi %[[SUM]], %[[TERM]]
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[SUMS]] : tensor<4x2xi32>, tensor<2xi32>)
+// CHECK: arith.subi
+func.func @activations(%x: tensor<4x2xi8>) -> tensor<4x2xi32> {
+  %w = arith.constant dense<[[1, 3], [2, -4]]> : tensor<2x2xi8>
+  %c3 = arith.constant 3 : i32
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x2xi32>
+  %f = tensor.empty() : tensor<2x2xi32>
+  %wide = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x2xi8>) outs(%e : tensor<4x2xi32>) {
+  ^bb0(%in: i8, %out: i32):
+    %q = arith.extui %in : i8 to i32
+    %r = arith.subi %q, %c3 : i32
+    linalg.yield %r : i32
+  } -> tensor<4x2xi32>
+  %weights = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%w : tensor<2x2xi8>) outs(%f : tensor<2x2xi32>) {
+  ^bb0(%in: i8, %out: i32):
+    %q = arith.extsi %in : i8 to i32
+    linalg.yield %q : i32
+  } -> tensor<2x2xi32>
+  %zero = linalg.fill ins(%c0 : i32) outs(%e : tensor<4x2xi32>) -> tensor<4x2xi32>
+  %y = linalg.matmul ins(%wide, %weights : tensor<4x2xi32>, tensor<2x2xi32>) outs(%zero : tensor<4x2xi32>) -> tensor<4x2xi32>
+  return %y : tensor<4x2xi32>
+}
+
+// -----
+
+// Signed activations are turned to what the instruction takes, where they are loaded; 128 of them are taken back.
+// CHECK-LABEL: func @signs
+// CHECK-DAG: arith.constant 128 : i32
+// CHECK: %[[TURNED:.*]] = arith.xori %{{.*}}, %{{.*}} : i8
+// CHECK: arith.extui %[[TURNED]]
+func.func @signs(%x: tensor<4x2xi8>) -> tensor<4x2xi32> {
+  %w = arith.constant dense<[[1, 3], [2, -4]]> : tensor<2x2xi8>
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x2xi32>
+  %f = tensor.empty() : tensor<2x2xi32>
+  %wide = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x2xi8>) outs(%e : tensor<4x2xi32>) {
+  ^bb0(%in: i8, %out: i32):
+    %q = arith.extsi %in : i8 to i32
+    linalg.yield %q : i32
+  } -> tensor<4x2xi32>
+  %weights = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%w : tensor<2x2xi8>) outs(%f : tensor<2x2xi32>) {
+  ^bb0(%in: i8, %out: i32):
+    %q = arith.extsi %in : i8 to i32
+    linalg.yield %q : i32
+  } -> tensor<2x2xi32>
+  %zero = linalg.fill ins(%c0 : i32) outs(%e : tensor<4x2xi32>) -> tensor<4x2xi32>
+  %y = linalg.matmul ins(%wide, %weights : tensor<4x2xi32>, tensor<2x2xi32>) outs(%zero : tensor<4x2xi32>) -> tensor<4x2xi32>
+  return %y : tensor<4x2xi32>
+}
+
+// -----
+
+// A zero point that varies along the sum cannot be taken out of it.
+// CHECK-LABEL: func @varies_along_the_sum
+// CHECK: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32):
+// CHECK-NEXT: arith.muli
+func.func @varies_along_the_sum(%x: tensor<4x2xi8>, %z: tensor<2xi8>, %w: tensor<2x2xi8>) -> tensor<4x2xi32> {
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x2xi32>
+  %f = tensor.empty() : tensor<2x2xi32>
+  %wide = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x, %z : tensor<4x2xi8>, tensor<2xi8>) outs(%e : tensor<4x2xi32>) {
+  ^bb0(%in: i8, %point: i8, %out: i32):
+    %q = arith.extui %in : i8 to i32
+    %p = arith.extui %point : i8 to i32
+    %r = arith.subi %q, %p : i32
+    linalg.yield %r : i32
+  } -> tensor<4x2xi32>
+  %weights = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%w : tensor<2x2xi8>) outs(%f : tensor<2x2xi32>) {
+  ^bb0(%in: i8, %out: i32):
+    %q = arith.extsi %in : i8 to i32
+    linalg.yield %q : i32
+  } -> tensor<2x2xi32>
+  %zero = linalg.fill ins(%c0 : i32) outs(%e : tensor<4x2xi32>) -> tensor<4x2xi32>
+  %y = linalg.matmul ins(%wide, %weights : tensor<4x2xi32>, tensor<2x2xi32>) outs(%zero : tensor<4x2xi32>) -> tensor<4x2xi32>
+  return %y : tensor<4x2xi32>
+}
+
+// -----
+
+// Sums of products with such differences wrap in 32 bits, where floats do not: they stay what they are.
+// CHECK-LABEL: func @zero_point_of_32_bits
+// CHECK: ^bb0(%{{.*}}: f32, %{{.*}}: f32, %{{.*}}: f32):
+// CHECK-NEXT: arith.mulf
+func.func @zero_point_of_32_bits(%x: tensor<2x4xi8>) -> tensor<2x2xf32> {
+  %w = arith.constant dense<[[1, 3], [2, -4], [5, 6], [7, 8]]> : tensor<4x2xi8>
+  %big = arith.constant 2000000000 : i32
+  %s = arith.constant 5.0e-01 : f32
+  %c0 = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4xf32>
+  %f = tensor.empty() : tensor<4x2xf32>
+  %g = tensor.empty() : tensor<2x2xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2x4xi8>) outs(%e : tensor<2x4xf32>) {
+  ^bb0(%in: i8, %out: f32):
+    %q = arith.extui %in : i8 to i32
+    %r = arith.subi %q, %big : i32
+    %t = arith.sitofp %r : i32 to f32
+    %u = arith.mulf %t, %s : f32
+    linalg.yield %u : f32
+  } -> tensor<2x4xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%w : tensor<4x2xi8>) outs(%f : tensor<4x2xf32>) {
+  ^bb0(%in: i8, %out: f32):
+    %q = arith.extsi %in : i8 to i32
+    %t = arith.sitofp %q : i32 to f32
+    %u = arith.mulf %t, %s : f32
+    linalg.yield %u : f32
+  } -> tensor<4x2xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%g : tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = linalg.matmul ins(%a, %b : tensor<2x4xf32>, tensor<4x2xf32>) outs(%z : tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}

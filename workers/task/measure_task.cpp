@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/pipeline.h"
+#include "compiler/target/host.h"
+#include "proto/failure.h"
+#include "workers/task/artifact_run.h"
+#include "workers/task/result_check.h"
+#include "workers/task/task_kinds.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr int kRepeat = 7, kMostTimes = 5;  // where the rules do not say: timed runs, and how many times as many
+constexpr int kMostRuns = 1000;
+constexpr double kStable = 0.02;
+constexpr double kShortMs = 20;                   // what runs shorter is run oftener
+constexpr double kHopeless = 5;                   // times as long as the baseline: one run says it
+constexpr size_t kFlushBytes = size_t{96} << 20;  // of reads and writes between cold runs
+
+double medianOf(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+double spreadOf(const std::vector<double>& values) {
+  const double median = medianOf(values);
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(std::abs(value - median));
+  return median > 0 ? medianOf(distances) / median : 0;
+}
+
+/// One workload of a plan as a plan of its own: its operands are inputs, its results outputs.
+absl::StatusOr<v1::Plan> planOfOne(const v1::Plan& plan, const std::string& hash, int results) {
+  for (const v1::Step& step : plan.steps()) {
+    const v1::Workload& workload = plan.workloads(step.workload());
+    if (workload.hash() != hash) continue;
+    v1::Plan one;
+    one.set_compiler_version(plan.compiler_version());
+    *one.mutable_target() = plan.target();
+    *one.add_workloads() = workload;
+    v1::Step& only = *one.add_steps();
+    only.set_name(workload.summary());
+    const int arguments = step.operands_size() - results;
+    for (int i = 0; i < step.operands_size(); ++i) {
+      v1::Buffer& buffer = *one.add_buffers();
+      buffer = plan.buffers(step.operands(i));
+      const bool input = i < arguments;
+      buffer.set_kind(input ? v1::Buffer::INPUT : v1::Buffer::OUTPUT);
+      buffer.set_index(input ? i : i - arguments);
+      buffer.set_offset(0);
+      v1::TensorSpec& spec = *buffer.mutable_spec();
+      spec.set_name(absl::StrCat(input ? "argument" : "result", buffer.index()));
+      spec.clear_bounded_dims();
+      *(input ? one.add_inputs() : one.add_outputs()) = spec;
+      only.add_operands(i);
+    }
+    return one;
+  }
+  return failureStatus(v1::Failure::INVALID_INPUT, absl::StrCat("the plan has no step that runs workload ", hash));
+}
+
+/// The file of an artifact: the input itself, or made of a workload's object.
+absl::StatusOr<std::string> artifactFile(const TaskContext& task, const v1::Plan& plan, const v1::Digest& digest,
+                                         const std::string& name) {
+  auto path = task.input(digest.sha256());
+  const v1::MeasureTask& spec = task.spec().measure();
+  if (!path.ok() || spec.workload_hash().empty()) return path;
+  compiler::AssembleRequest request;
+  request.name = name;
+  request.objects.emplace_back();
+  v1::CandidateObject tried;
+  const bool candidate = digest.sha256() == spec.candidate().sha256();
+  if (absl::Status status =
+          readMessage(*path, candidate ? static_cast<google::protobuf::Message&>(tried) : request.objects[0]);
+      !status.ok())
+    return status;
+  if (candidate) request.objects[0] = std::move(*tried.mutable_object());
+  auto one = planOfOne(plan, spec.workload_hash(), request.objects[0].info().num_results());
+  if (!one.ok()) return one.status();
+  request.plan = *std::move(one);
+  request.artifact_path = task.output(name);
+  auto manifest = compiler::assemble(request);
+  if (!manifest.ok()) return manifest.status();
+  return request.artifact_path;
+}
+
+/// The linker leaves handlers that ask the kernel for more than generated code may: a crash would look like an attack.
+void forgetHandlers() {
+  for (const int fatal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(fatal, SIG_DFL);
+}
+
+class Measurement {
+ public:
+  Measurement(const v1::MeasureTask& spec, ArtifactRun& baseline, ArtifactRun* candidate)
+      : spec_(spec), baseline_(baseline), candidate_(candidate) {
+    if (spec.cold()) flush_.resize(kFlushBytes);
+  }
+
+  absl::Status measure(v1::MeasureTaskResult& result);
+  absl::Status timeSteps(const v1::Plan& plan, v1::MeasureTaskResult& result);
+
+ private:
+  /// How the results differ; empty: they agree.
+  absl::StatusOr<std::string> compareResults();
+  absl::StatusOr<double> timed(ArtifactRun& run);
+  int least() const { return spec_.rules().repeat() > 0 ? spec_.rules().repeat() : kRepeat; }
+
+  const v1::MeasureTask& spec_;
+  ArtifactRun& baseline_;
+  ArtifactRun* candidate_;
+  std::vector<char> flush_;
+};
+
+absl::StatusOr<std::string> Measurement::compareResults() {
+  for (const bool positive : {false, true}) {
+    baseline_.refill(spec_.seed(), positive);
+    candidate_->refill(spec_.seed(), positive);
+    if (auto ran = baseline_.run(); !ran.ok()) return ran.status();
+    if (auto ran = candidate_->run(); !ran.ok()) return ran.status();
+    bool finite = true;
+    for (size_t i = 0; i < baseline_.outputs().size(); ++i) {
+      const ResultCheck check = checkResult(baseline_.outputs()[i], candidate_->outputBytes(i),
+                                            baseline_.outputBytes(i), spec_.rules().tolerance());
+      if (!check.difference.empty())
+        return absl::StrCat("result '", baseline_.outputs()[i].name(), "': ", check.difference);
+      finite = finite && check.finite;
+    }
+    // Roots and logarithms of what lies in [-1, 1) say little: once more without signs.
+    if (finite) break;
+  }
+  return "";
+}
+
+absl::StatusOr<double> Measurement::timed(ArtifactRun& run) {
+  for (size_t at = 0; at < flush_.size(); at += 64) flush_[at] = static_cast<char>(flush_[at] + 1);
+  return run.run();
+}
+
+absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
+  auto wrong = compareResults();
+  if (!wrong.ok()) return wrong.status();
+  result.set_wrong(*wrong);
+  if (!wrong->empty()) return absl::OkStatus();
+  auto first = timed(baseline_);
+  auto other = timed(*candidate_);
+  if (!first.ok()) return first.status();
+  if (!other.ok()) return other.status();
+  if (*other > kHopeless * *first && *other > 1) {
+    result.add_baseline_ms(*first);
+    result.add_candidate_ms(*other);
+    return absl::OkStatus();
+  }
+  const int enough =
+      std::max(least(), static_cast<int>(std::min<double>(kMostRuns, kShortMs / std::max(1e-3, *first))));
+  const int most = std::max(enough, spec_.rules().most() > 0 ? spec_.rules().most() : kMostTimes * least());
+  const double stable = spec_.rules().stable() > 0 ? spec_.rules().stable() : kStable;
+  std::vector<double> baseline, candidate;
+  for (int round = 0; round < most; ++round) {
+    if (round >= enough && spreadOf(baseline) <= stable && spreadOf(candidate) <= stable) break;
+    for (const bool second : {false, true}) {
+      const bool of_candidate = second != (round % 2 == 1);  // whoever was last is first
+      auto ms = timed(of_candidate ? *candidate_ : baseline_);
+      if (!ms.ok()) return ms.status();
+      (of_candidate ? candidate : baseline).push_back(*ms);
+    }
+  }
+  result.mutable_baseline_ms()->Assign(baseline.begin(), baseline.end());
+  result.mutable_candidate_ms()->Assign(candidate.begin(), candidate.end());
+  return absl::OkStatus();
+}
+
+absl::Status Measurement::timeSteps(const v1::Plan& plan, v1::MeasureTaskResult& result) {
+  if (plan.steps_size() != static_cast<int>(baseline_.steps()))
+    return failureStatus(v1::Failure::INVALID_INPUT, "the plan and the artifact have different steps");
+  baseline_.refill(spec_.seed(), false);
+  if (auto warm = baseline_.run(); !warm.ok()) return warm.status();
+  std::vector<std::vector<double>> times(baseline_.steps());
+  std::vector<int64_t> step_ns(baseline_.steps());
+  for (int run = 0; run < least(); ++run) {
+    auto ms = baseline_.run(&step_ns);
+    if (!ms.ok()) return ms.status();
+    result.add_baseline_ms(*ms);
+    for (size_t step = 0; step < step_ns.size(); ++step)
+      times[step].push_back(static_cast<double>(step_ns[step]) / 1e6);
+  }
+  for (size_t step = 0; step < times.size(); ++step) {
+    const v1::Workload& workload = plan.workloads(plan.steps(static_cast<int>(step)).workload());
+    v1::MeasureTaskResult::StepTime& time = *result.add_steps();
+    time.set_workload_hash(workload.hash());
+    time.set_summary(workload.summary());
+    time.set_median_ms(medianOf(times[step]));
+    time.set_flops(workload.flops());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
+  const v1::MeasureTask& spec = task.spec().measure();
+  v1::Plan plan;
+  auto path = task.input(spec.plan().sha256());
+  if (!path.ok()) return path.status();
+  if (absl::Status status = readMessage(*path, plan); !status.ok()) return status;
+  std::vector<std::string> files;
+  for (const auto& [digest, name] :
+       {std::pair(&spec.baseline(), "baseline.tsra"), {&spec.candidate(), "candidate.tsra"}}) {
+    if (digest->sha256().empty()) continue;
+    auto file = artifactFile(task, plan, *digest, name);
+    if (!file.ok()) return file.status();
+    files.push_back(*std::move(file));
+  }
+  forgetHandlers();
+  std::vector<std::unique_ptr<ArtifactRun>> runs;
+  for (const std::string& file : files) {
+    auto run = ArtifactRun::prepareFile(task, file, file, {}, spec.threads(), {true, spec.seed()});
+    if (!run.ok()) return run.status();
+    runs.push_back(*std::move(run));
+  }
+  if (runs.empty() || (runs.size() == 1 && !spec.workload_hash().empty()))
+    return failureStatus(v1::Failure::INVALID_INPUT, "a tree is measured against the default: give both objects");
+
+  v1::TaskResult result;
+  v1::MeasureTaskResult& measured = *result.mutable_measure();
+  *measured.mutable_host() = compiler::hostInfo();
+  if (double load = 0; getloadavg(&load, 1) == 1) measured.set_load_average(load);
+  Measurement measurement(spec, *runs[0], runs.size() > 1 ? runs[1].get() : nullptr);
+
+  if (absl::Status status = filterSystemCalls(Profile::kExecute); !status.ok()) return status;
+  absl::Status status = runs.size() > 1 ? measurement.measure(measured) : measurement.timeSteps(plan, measured);
+  if (!status.ok()) return status;
+  for (auto& run : runs) (void)run.release();  // the process ends now
+  return result;
+}
+
+}  // namespace tessera::worker

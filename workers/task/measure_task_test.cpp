@@ -1,0 +1,98 @@
+// Candidates that are right, wrong, crash and hang, each measured in a task process of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "compiler/artifact/ir_kernels.h"
+#include "workers/task_run.h"
+#include "workers/testing/temporary_folder.h"
+
+namespace tessera::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kN = 1000;
+constexpr char kHangs[] = R"(define void @copy(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
+entry:
+  %h = load ptr, ptr %operands
+  br label %loop
+loop:
+  %a = load volatile float, ptr %h
+  br label %loop
+}
+)";
+
+v1::BuiltObject mirrorOf(const compiler::SmallModel& model) {
+  for (const v1::BuiltObject& object : model.objects) {
+    if (object.info().workload_hash() == "mirror") return object;
+  }
+  ADD_FAILURE() << "there is no such object";
+  return {};
+}
+
+void put(AttemptFolder& folder, v1::TaskSpec& task, char name, const google::protobuf::Message& message,
+         v1::Digest& digest) {
+  digest.set_sha256(std::string(64, name));
+  *task.add_inputs() = digest;
+  std::ofstream(folder.input(digest.sha256()), std::ios::binary) << message.SerializeAsString();
+}
+
+v1::TaskResult measure(const v1::BuiltObject& candidate, int64_t timeout_us = 60'000'000) {
+  const compiler::SmallModel model(kN);
+  const TemporaryFolder temporary;
+  adoptOrphans();
+  auto scratch = *Scratch::open(temporary.path() + "/scratch");
+  AttemptFolder folder = *scratch->newAttempt();
+  v1::TaskSpec task;
+  task.set_kind(v1::MEASURE);
+  task.set_run_timeout_us(timeout_us);
+  v1::MeasureTask& spec = *task.mutable_measure();
+  spec.set_workload_hash("mirror");
+  spec.set_seed(7);
+  spec.mutable_rules()->set_repeat(9);
+  v1::CandidateObject tried;
+  *tried.mutable_object() = candidate;
+  put(folder, task, 'a', model.plan, *spec.mutable_plan());
+  put(folder, task, 'b', mirrorOf(model), *spec.mutable_baseline());
+  put(folder, task, 'c', tried, *spec.mutable_candidate());
+  TaskRunner runner;
+  runner.binary = TESSERA_TASK;
+  Cancellation attempt;
+  return runTask(runner, task, folder, [](const v1::Progress&) {}, attempt);
+}
+
+TEST(MeasureTask, TimesARightOneInTurns) {
+  const v1::TaskResult result = measure(mirrorOf(compiler::SmallModel(kN)));
+  ASSERT_FALSE(result.has_failure()) << result.DebugString();
+  EXPECT_EQ(result.measure().wrong(), "");
+  EXPECT_GE(result.measure().baseline_ms_size(), 9);
+  EXPECT_EQ(result.measure().baseline_ms_size(), result.measure().candidate_ms_size());
+  for (const double ms : result.measure().candidate_ms()) EXPECT_GT(ms, 0);
+  EXPECT_FALSE(result.measure().host().hostname().empty());
+}
+
+TEST(MeasureTask, AWrongOneIsNotTimed) {
+  // It copies what should be doubled and mirrored, in less time than that takes.
+  const v1::TaskResult result = measure(mirrorOf(compiler::strayModel(kN, {})));
+  ASSERT_FALSE(result.has_failure()) << result.DebugString();
+  EXPECT_THAT(result.measure().wrong(), HasSubstr("result 'result0': off by"));
+  EXPECT_EQ(result.measure().candidate_ms_size(), 0);
+}
+
+TEST(MeasureTask, ACrashIsTheAttemptsEnd) {
+  const v1::TaskResult result = measure(mirrorOf(compiler::strayModel(kN, {.read_bytes = int64_t{1} << 40})));
+  EXPECT_EQ(result.failure().reason(), v1::Failure::CRASHED) << result.DebugString();
+  EXPECT_EQ(result.failure().signal(), SIGSEGV);
+}
+
+TEST(MeasureTask, AHangIsEnded) {
+  const v1::TaskResult result =
+      measure(compiler::compileIr(kHangs, "mirror", {compiler::phaseOf("copy", 1)}), 1'000'000);
+  EXPECT_EQ(result.failure().reason(), v1::Failure::RUN_DEADLINE_EXCEEDED) << result.DebugString();
+}
+
+}  // namespace
+}  // namespace tessera::worker

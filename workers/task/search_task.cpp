@@ -1,0 +1,112 @@
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/static_analysis.h"
+#include "compiler/schedule/text.h"
+#include "compiler/search/search.h"
+#include "proto/failure.h"
+#include "workers/task/task_kinds.h"
+
+namespace tessera::worker {
+namespace {
+
+using compiler::search::Candidate;
+using compiler::search::Search;
+
+constexpr int kMostRefused = 1000;  // of a batch, before nothing more is expected of the search
+
+/// FNV-1a over the printed trees of a batch.
+class Fingerprint {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) value_ = (value_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0xcbf29ce484222325;
+};
+
+absl::Status notReplayed(int batch) {
+  return failureStatus(v1::Failure::INTERNAL,
+                       absl::StrCat("batch ", batch,
+                                    " of the search's log cannot be replayed: this compiler proposes "
+                                    "other trees than the one that began the search"));
+}
+
+/// Proposes and hears again what the log says.
+absl::Status replay(const v1::SearchLog& log, Search& search) {
+  for (int b = 0; b < log.batches_size(); ++b) {
+    const v1::SearchLog::Batch& batch = log.batches(b);
+    std::vector<Candidate> open;
+    Fingerprint trees;
+    for (const bool refused : batch.refused()) {
+      std::optional<Candidate> candidate = search.propose();
+      if (!candidate) return notReplayed(b);
+      trees.add(compiler::printSchedule(candidate->schedule));
+      if (refused) {
+        search.observe(*candidate, {});
+      } else {
+        open.push_back(*std::move(candidate));
+      }
+    }
+    if (trees.value() != batch.trees() || open.size() != static_cast<size_t>(batch.speeds_size())) {
+      return notReplayed(b);
+    }
+    for (size_t i = 0; i < open.size(); ++i) search.observe(open[i], {batch.speeds(static_cast<int>(i))});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
+  const v1::SearchTask& spec = task.spec().search();
+  auto path = task.input(spec.unit().sha256());
+  if (!path.ok()) return path.status();
+  v1::BuildUnit unit;
+  if (absl::Status status = readMessage(*path, unit); !status.ok()) return status;
+  auto analysis = compiler::analyzeWorkload(unit);
+  if (!analysis.ok()) return analysis.status();
+  auto search = compiler::search::makeSearch(
+      spec.method(), unit.schedule(),
+      compiler::search::SearchOptions{.seed = spec.seed(),
+                                      .extents = std::move(analysis->extents),
+                                      .vector_registers = unit.registers().vector_count()});
+  if (!search.ok()) return failureStatus(v1::Failure::INVALID_INPUT, std::string(search.status().message()));
+  for (const v1::Schedule& schedule : spec.suggested()) (*search)->suggest(schedule);
+  if (absl::Status status = replay(spec.log(), **search); !status.ok()) return status;
+
+  v1::TaskResult result;
+  v1::SearchTaskResult& found = *result.mutable_search();
+  v1::SearchLog::Batch& batch = *found.mutable_batch();
+  Fingerprint trees;
+  int refused = 0;
+  while (found.proposals_size() < spec.wanted() && refused < kMostRefused) {
+    std::optional<Candidate> candidate = (*search)->propose();
+    if (!candidate) break;
+    trees.add(compiler::printSchedule(candidate->schedule));
+    *unit.mutable_schedule() = candidate->schedule;
+    const bool follows = compiler::checkSchedule(unit).ok();
+    batch.add_refused(!follows);
+    if (!follows) {
+      ++refused;
+      (*search)->observe(*candidate, {});
+      continue;
+    }
+    v1::SearchTaskResult::Proposal& proposal = *found.add_proposals();
+    *proposal.mutable_schedule() = candidate->schedule;
+    proposal.set_unit_file(absl::StrCat("unit-", found.proposals_size(), ".pb"));
+    v1::CandidateUnit file;
+    *file.mutable_unit() = unit;
+    file.set_trial(absl::StrCat(spec.search(), "-", spec.log().batches_size(), "-", found.proposals_size()));
+    if (absl::Status status = writeOutput(task, proposal.unit_file(), file, result); !status.ok()) return status;
+  }
+  batch.set_trees(trees.value());
+  return result;
+}
+
+}  // namespace tessera::worker
