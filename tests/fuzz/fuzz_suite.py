@@ -48,9 +48,20 @@ def fuzz(name):
     return done.returncode, done.stderr
 
 
+def finding(output):
+    """What libFuzzer says of the input that ended it: the kind, the input in base64, the innermost calls."""
+    kind = re.findall(r"^(?:==\d+==\s*ERROR|SUMMARY|ALARM|untyped error|import|check): .*", output, re.MULTILINE)
+    encoded = re.findall(r"^Base64: .*", output, re.MULTILINE)
+    calls = [re.sub(r"0x\w+ in | \(BuildId.*", "", call.strip())[:160]
+             for call in re.findall(r"^\s+#\d+ .*(?:tessera|mlir|llvm|google)::.*", output, re.MULTILINE)]
+    return "\n".join([*kind[:3], *calls[:6], *encoded]) or output[-4000:]
+
+
 def survives(answer):
     code, output = answer.result()
-    check_equal(code, 0, f"exit code, after\n{output[-4000:]}\nexit code")
+    if code != 0:
+        print(output[-20000:])
+    check(code == 0, f"exit code {code}\n{finding(output)}")
     runs = re.search(r"Done (\d+) runs in (\d+) second", output)
     covered = re.findall(r"cov: (\d+)", output)
     check(runs and int(runs[1]) > 0 and covered, f"nothing was run: {output[-2000:]}")
