@@ -139,7 +139,11 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
          .op_type = proto.op_type()});
   }
   std::vector<Tensor> inputs;
-  for (const std::string& name : proto.input()) {
+  // Names left empty at the end are inputs that are not there.
+  int given = proto.input_size();
+  while (given > 0 && proto.input(given - 1).empty()) --given;
+  for (int i = 0; i < given; ++i) {
+    const std::string& name = proto.input(i);
     const Tensor* value = name.empty() ? nullptr : scope.find(name);
     // A value that nothing defines is met by a check only, which has said so.
     inputs.push_back(value ? *value : Tensor{.unknown = !name.empty()});
@@ -188,8 +192,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
 }
 
 absl::Status GraphImporter::checkInputs(const Operator& op, const Node& node) const {
-  int given = node.numInputs();
-  while (given > 0 && !node.has(given - 1)) --given;
+  const int given = node.numInputs();
   if (given < op.min_inputs || given > op.max_inputs) {
     return node.invalid(
         absl::StrCat("has ", given, " inputs"),

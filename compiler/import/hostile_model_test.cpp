@@ -1,7 +1,13 @@
 // Models that are broken, or made to break the importer: each gets a typed error that names the place.
+#include <algorithm>
+#include <set>
+
 #include "compiler/import/limits.h"
+#include "compiler/import/operator.h"
 #include "compiler/import/testing/model_builder.h"
 #include "gmock/gmock.h"
+#include "llvm/Support/PrettyStackTrace.h"
+#include "llvm/Support/Signals.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -278,6 +284,66 @@ TEST(HostileModel, NamesAreMadePrintable) {
   EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
   EXPECT_LT(failure.node().size(), 300U);
   EXPECT_EQ(failure.op_type(), "Nope\\n\\xff\\x01");
+}
+
+/// A node of `op` with `count` inputs of one shape, of which those in `left_out` (a bit each) have no name; all but the
+/// first are constants where `constants` says so.
+ModelBuilder modelOf(const Operator& op, int version, int count, unsigned left_out, const std::vector<int64_t>& shape,
+                     int type, bool constants) {
+  ModelBuilder b(*op.domain ? kNewestOpset : version);
+  if (*op.domain) {
+    auto* domain = b.model.add_opset_import();
+    domain->set_domain(op.domain);
+    domain->set_version(version);
+  }
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    names.push_back((left_out >> i & 1) != 0 ? "" : "x" + std::to_string(i));
+    if (names.back().empty()) continue;
+    if (constants && i > 0) {
+      b.initializer(names.back(), std::vector<int64_t>(2, 1));
+    } else {
+      b.input(names.back(), shape, type);
+    }
+  }
+  b.output("y").node(op.name, names, {"y"}).set_domain(op.domain);
+  return b;
+}
+
+// Each has a lowering that reads inputs and attributes by number and name; what is not there must not be read.
+TEST(HostileModel, AnyNumberOfInputsOfAnyOperatorIsAccountedFor) {
+  llvm::sys::PrintStackTraceOnErrorSignal("hostile_model_test");
+  llvm::EnablePrettyStackTrace();
+  int tried = 0;
+  for (const Operator& op : allOperators()) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    const int type = contains(op.types, v1::DATA_TYPE_F32)   ? onnx::TensorProto::FLOAT
+                     : contains(op.types, v1::DATA_TYPE_I64) ? onnx::TensorProto::INT64
+                     : contains(op.types, v1::DATA_TYPE_U8)  ? onnx::TensorProto::UINT8
+                                                             : onnx::TensorProto::BOOL;
+    const int newest = std::min(op.until, *op.domain ? op.since : kNewestOpset);
+    for (int version : std::set<int>{op.since, newest}) {
+      for (int count = 0; count <= std::min(op.max_inputs, 6) + 1; ++count) {
+        for (const unsigned left_out : {0U, 1U, 2U, 4U, 8U, 16U, 14U}) {
+          if (left_out >> count != 0) continue;
+          for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3}, {2, 3}, {1, 2, 3, 3}}) {
+            for (const bool constants : {false, true}) {
+              llvm::PrettyStackTraceFormat where("%s of version %d with %d inputs, left out %u, rank %zu, constants %d",
+                                                 op.name, version, count, left_out, shape.size(), constants);
+              const ModelBuilder model = modelOf(op, version, count, left_out, shape, type, constants);
+              auto imported = importBytes(context, model.model.SerializeAsString());
+              if (!imported.ok()) {
+                const v1::Failure failure = failureOf(imported.status());
+                EXPECT_NE(failure.reason(), v1::Failure::INTERNAL) << op.name << ": " << failure.message();
+              }
+              ++tried;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(tried, 10'000);
 }
 
 }  // namespace

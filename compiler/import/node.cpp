@@ -76,7 +76,7 @@ absl::StatusOr<double> Node::real(const std::string& name, std::optional<double>
   const AttributeProto* attribute = find(name);
   if (!attribute) {
     if (!fallback) return missing(name);
-    return *fallback;
+    return static_cast<float>(*fallback);  // what the standard writes as 0.01 is the attribute that is left out, an f32
   }
   if (attribute->type() != AttributeProto::FLOAT) return wrongType(*attribute, "FLOAT");
   return attribute->f();
@@ -202,6 +202,7 @@ absl::Status Node::knownTooLate(const Tensor& value, const std::string& message,
 }
 
 absl::StatusOr<ConstantPtr> Node::constantInput(int index, const std::string& what) const {
+  TESSERA_RETURN_IF_ERROR(requireInputs({index}));  // an operator whose older versions have fewer
   if (inputs_[index].constant) return inputs_[index].constant;
   return knownTooLate(inputs_[index],
                       absl::StrCat("input '", what, "' is computed at run time, and a shape depends on it"),

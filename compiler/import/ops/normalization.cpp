@@ -145,7 +145,7 @@ Results lowerHardmax(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const auto dims, softmaxDims(n));
   // Version 11 and before flatten: the dimensions are made one, and parted again at the end.
   Shape flat(x.shape.begin(), x.shape.end());
-  int64_t axis = dims.empty() ? 0 : dims[0];
+  const int64_t axis = dims.empty() ? x.rank() : dims[0];
   if (dims.size() != 1) {
     flat.resize(axis);
     flat.push_back(1);
