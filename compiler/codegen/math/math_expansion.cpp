@@ -185,9 +185,10 @@ struct Remainder : mlir::OpRewritePattern<arith::RemFOp> {
     Value step = math::CopySignOp::create(rewriter, loc, y, x);
     Value corrected =
         arith::SelectOp::create(rewriter, loc, wrong, arith::AddFOp::create(rewriter, loc, rest, step), rest);
-    Value result = math::CopySignOp::create(rewriter, loc, corrected, x);
-    if (type != wide) result = arith::TruncFOp::create(rewriter, loc, type, result);
-    rewriter.replaceOp(op, result);
+    // The sign is put on behind the rounding: LLVM moves a rounding in front of it, and would then round the sign's
+    // operand from f64 to f16, for which chips have no instruction.
+    if (type != wide) corrected = arith::TruncFOp::create(rewriter, loc, type, corrected);
+    rewriter.replaceOpWithNewOp<math::CopySignOp>(op, corrected, op.getLhs());
     return mlir::success();
   }
 };
