@@ -1,7 +1,5 @@
 #include "compiler/model_format.h"
 
-#include <openssl/evp.h>
-
 #include <fstream>
 #include <memory>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
+#include "proto/sha256.h"
 
 namespace tessera::compiler {
 
@@ -29,22 +28,18 @@ v1::ModelFormat formatOf(std::string_view first_bytes) {
 absl::StatusOr<FileIdentity> identifyModel(const std::string& path) {
   constexpr size_t kFirstBytes = 64, kChunk = size_t{1} << 20;
   std::ifstream file(path, std::ios::binary);
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  Sha256 hash;
   std::vector<char> chunk(kChunk);
   FileIdentity identity;
   while (file.read(chunk.data(), kChunk), file.gcount() > 0) {
     const auto count = static_cast<size_t>(file.gcount());
     if (identity.first_bytes.empty()) identity.first_bytes.assign(chunk.data(), std::min(count, kFirstBytes));
-    EVP_DigestUpdate(context.get(), chunk.data(), count);
+    hash.update({chunk.data(), count});
   }
   if (identity.first_bytes.empty()) {
     return failureStatus(v1::Failure::INVALID_MODEL, "the model file is empty or unreadable");
   }
-  char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest), &size);
-  identity.sha256 = absl::BytesToHexString({digest, size});
+  identity.sha256 = hash.finish();
   return identity;
 }
 

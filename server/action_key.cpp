@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/target/target.h"
+#include "proto/sha256.h"
 #include "server/canonical.h"
-#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 v1::KeyComponent component(const std::string& name, const std::string& bytes, const std::string& summary) {
   v1::KeyComponent result;
   result.set_name(name);
-  result.set_hash(storage::sha256Hex(bytes));
+  result.set_hash(sha256Hex(bytes));
   result.set_summary(summary);
   return result;
 }
@@ -111,7 +111,7 @@ v1::KeyComponent fixedInputsComponent(const v1::CompileSpec& spec) {
   result.set_name("fixed_inputs");
   result.set_hash(hash.finish());
   result.set_summary(absl::StrJoin(sorted, " ", [](std::string* out, const auto& entry) {
-    absl::StrAppend(out, entry.first, "=", storage::sha256Hex(entry.second->data()).substr(0, 12));
+    absl::StrAppend(out, entry.first, "=", sha256Hex(entry.second->data()).substr(0, 12));
   }));
   return result;
 }
@@ -187,7 +187,7 @@ std::string requestHash(const v1::CreateJobRequest& request) {
   content.clear_request_id();
   content.clear_validate_only();
   content.clear_client();
-  return storage::sha256Hex(canonicalBytes(content));
+  return sha256Hex(canonicalBytes(content));
 }
 
 }  // namespace tessera::server

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "google/protobuf/message.h"
-#include "storage/digest.h"
+#include "proto/sha256.h"
 
 namespace tessera::server {
 
@@ -17,7 +17,7 @@ class KeyHash {
   std::string finish() { return hash_.finish(); }
 
  private:
-  storage::Sha256 hash_;
+  Sha256 hash_;
 };
 
 /// The message's bytes with maps in key order and unknown fields left out: equal messages, equal bytes.

@@ -6,8 +6,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
+#include "proto/sha256.h"
 #include "server/status_macros.h"
-#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -197,7 +197,7 @@ absl::Status checkText(std::string_view field, std::string_view text, int longes
 }
 
 absl::Status checkSha256(std::string_view field, std::string_view sha256) {
-  if (storage::isSha256(sha256)) {
+  if (isSha256(sha256)) {
     return absl::OkStatus();
   }
   return fieldError(field, absl::StrCat("'", std::string(sha256.substr(0, 80)), "'"),

@@ -10,7 +10,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "storage/digest.h"
+#include "proto/sha256.h"
 #include "storage/sqlite/database.h"
 
 namespace tessera::storage {

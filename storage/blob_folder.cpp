@@ -4,7 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "storage/digest.h"
+#include "proto/sha256.h"
 
 namespace tessera::storage {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
 #include "storage/blob_folder.h"
-#include "storage/digest.h"
 #include "storage/file_system.h"
 
 namespace tessera::storage {

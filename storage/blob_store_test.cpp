@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "proto/sha256.h"
 #include "storage/conformance/samples.h"
-#include "storage/digest.h"
 #include "storage/scratch_folder.h"
 #include "storage/testing/faulty_disk.h"
 #include "storage/testing/faulty_files.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "proto/failure.h"
-#include "storage/digest.h"
+#include "proto/sha256.h"
 #include "storage/filter_sql.h"
 
 namespace tessera::storage {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "proto/failure.h"
-#include "storage/digest.h"
+#include "storage/hmac.h"
 #include "tessera/v1/storage.pb.h"
 
 namespace tessera::storage {

@@ -5,7 +5,7 @@
 
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
-#include "storage/digest.h"
+#include "proto/sha256.h"
 
 namespace tessera::storage {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/failure.h"
-#include "storage/digest.h"
+#include "proto/sha256.h"
 #include "storage/page_token.h"
 
 namespace tessera::storage {

@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
 #include "storage/blob_store.h"
 #include "storage/conformance/samples.h"
-#include "storage/digest.h"
 #include "storage/scratch_folder.h"
 #include "storage/sqlite_store.h"
 

@@ -12,8 +12,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
-#include "workers/content_hash.h"
+#include "proto/sha256.h"
 #include "workers/file_descriptor.h"
+#include "workers/file_digest.h"
 
 namespace tessera::worker {
 namespace {
@@ -119,7 +120,7 @@ absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source
   absl::Cleanup remove = [&] { unlink(partial.c_str()); };
   const FileDescriptor file(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file.valid()) return absl::ErrnoToStatus(errno, partial);
-  ContentHash hash;
+  Sha256 hash;
   int64_t total = 0;
   absl::Status status = source(digest, [&](std::string_view bytes) {
     total += static_cast<int64_t>(bytes.size());

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "proto/failure.h"
-#include "workers/content_hash.h"
+#include "proto/sha256.h"
+#include "workers/file_digest.h"
 #include "workers/testing/temporary_folder.h"
 
 namespace tessera::worker {
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 v1::Digest digestOf(const std::string& bytes) {
-  ContentHash hash;
+  Sha256 hash;
   hash.update(bytes);
   v1::Digest digest;
   digest.set_sha256(hash.finish());

@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
-#include "workers/content_hash.h"
+#include "workers/file_digest.h"
 #include "workers/output_names.h"
 
 namespace tessera::worker {

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <thread>
 
-#include "workers/content_hash.h"
 #include "workers/exit_codes.h"
+#include "workers/file_digest.h"
 #include "workers/sandbox/sandbox.h"
 #include "workers/testing/temporary_folder.h"
 

@@ -1,7 +1,6 @@
 #include "clients/cpp/digest.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,31 +9,14 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <sstream>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
 
 namespace tessera::client {
 namespace {
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
-  void update(std::string_view bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
-  std::string hex() {
-    std::string raw(EVP_MAX_MD_SIZE, '\0');
-    unsigned size = 0;
-    EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(raw.data()), &size);
-    raw.resize(size);
-    return absl::BytesToHexString(raw);
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 // What must be unchanged for a remembered digest to hold.
 std::string fingerprint(const struct stat& info) {
@@ -50,7 +32,7 @@ v1::Digest digestOf(std::string_view bytes) {
   Sha256 hash;
   hash.update(bytes);
   v1::Digest digest;
-  digest.set_sha256(hash.hex());
+  digest.set_sha256(hash.finish());
   digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
   return digest;
 }
@@ -75,7 +57,7 @@ absl::StatusOr<v1::Digest> digestOfFile(const std::string& path) {
     total += got;
   }
   close(file);
-  digest.set_sha256(hash.hex());
+  digest.set_sha256(hash.finish());
   digest.set_size_bytes(total);
   return digest;
 }

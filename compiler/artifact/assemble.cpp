@@ -2,7 +2,6 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/util/json_util.h>
-#include <openssl/evp.h>
 
 #include <filesystem>
 #include <fstream>
@@ -19,6 +18,7 @@
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/module_abi.h"
 #include "proto/failure.h"
+#include "proto/sha256.h"
 
 namespace tessera::compiler {
 namespace {
@@ -28,21 +28,6 @@ constexpr int32_t kFormatVersion = 1;
 constexpr char kScalarLoops[] = "scalar-loops";
 
 absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
-  void update(std::span<const uint8_t> bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
-  std::string hex() {
-    char digest[EVP_MAX_MD_SIZE];
-    unsigned size = 0;
-    EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest), &size);
-    return absl::BytesToHexString({digest, size});
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 /// A folder that goes away with its owner.
 class ScratchFolder {
@@ -205,16 +190,18 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
   if (absl::Status status = zip.add(std::string(kRequirementsEntry), requirements); !status.ok()) return status;
 
   Sha256 code_digest;
-  code_digest.update({reinterpret_cast<const uint8_t*>(code.data()), code.size()});
-  manifest.set_code_sha256(code_digest.hex());
+  code_digest.update({code.data(), code.size()});
+  manifest.set_code_sha256(code_digest.finish());
   if (absl::Status status = zip.add(std::string(kCodeEntry), code, kPage); !status.ok()) return status;
 
   if (request.plan.weights_bytes() > 0) {
     Sha256 digest;
-    absl::Status status = zip.addFile(std::string(kWeightsEntry), request.weights_path, kPage,
-                                      [&](std::span<const uint8_t> bytes) { digest.update(bytes); });
+    absl::Status status =
+        zip.addFile(std::string(kWeightsEntry), request.weights_path, kPage, [&](std::span<const uint8_t> bytes) {
+          digest.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+        });
     if (!status.ok()) return status;
-    manifest.set_weights_sha256(digest.hex());
+    manifest.set_weights_sha256(digest.finish());
   }
   if (absl::Status status = zip.add(std::string(kPlanEntry), plan); !status.ok()) return status;
   if (absl::Status status = zip.add(std::string(kManifestEntry), deterministicBytes(manifest)); !status.ok()) {

@@ -1,19 +1,10 @@
 #include "compiler/ir/workload.h"
 
-#include <openssl/evp.h>
-
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/Operation.h"
+#include "proto/sha256.h"
 
 namespace tessera::compiler {
-
-std::string sha256Hex(std::string_view bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
-  return llvm::toHex(llvm::ArrayRef<uint8_t>(digest, size), /*LowerCase=*/true);
-}
 
 CanonicalWorkload canonicalizeWorkload(mlir::func::FuncOp function) {
   mlir::Location unknown = mlir::UnknownLoc::get(function.getContext());

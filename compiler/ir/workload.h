@@ -20,7 +20,4 @@ struct CanonicalWorkload {
 /// canonicalization does not change it. The function must not refer to symbols outside itself.
 CanonicalWorkload canonicalizeWorkload(mlir::func::FuncOp function);
 
-/// SHA-256 as 64 lower-case hexadecimal digits.
-std::string sha256Hex(std::string_view bytes);
-
 }  // namespace tessera::compiler

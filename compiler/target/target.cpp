@@ -4,7 +4,6 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
-#include <openssl/sha.h>
 
 #include <algorithm>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/target/text_parser.h"
 #include "proto/failure.h"
+#include "proto/sha256.h"
 
 namespace tessera::compiler {
 namespace {
@@ -103,9 +103,7 @@ std::string targetHash(const v1::Target& target) {
     coded.SetSerializationDeterministic(true);
     canonicalTarget(target).SerializeToCodedStream(&coded);
   }
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
-  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), sizeof(digest)});
+  return sha256Hex(bytes);
 }
 
 }  // namespace tessera::compiler

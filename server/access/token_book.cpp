@@ -6,8 +6,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
 #include "server/status_macros.h"
-#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -46,7 +46,7 @@ absl::StatusOr<v1::CreateTokenResponse> TokenBook::create(const v1::CreateTokenR
   if (request.lifetime_us() > 0) {
     token.set_expire_time_us(token.create_time_us() + request.lifetime_us());
   }
-  const std::string hash = storage::sha256Hex(response.secret());
+  const std::string hash = sha256Hex(response.secret());
   TESSERA_TRY(store_.transact([&](storage::Transaction& tx) { return tx.putToken({token, hash}); }));
   const std::unique_lock lock(mutex_);
   by_hash_[hash] = token;
@@ -91,12 +91,12 @@ std::string TokenBook::issueForThisProcess(const std::string& name, v1::Role rol
   token.set_role(role);
   std::string secret = newSecret(ids_);
   const std::unique_lock lock(mutex_);
-  by_hash_[storage::sha256Hex(secret)] = token;
+  by_hash_[sha256Hex(secret)] = token;
   return secret;
 }
 
 absl::StatusOr<Caller> TokenBook::find(std::string_view secret) const {
-  const std::string hash = storage::sha256Hex(secret);
+  const std::string hash = sha256Hex(secret);
   const std::shared_lock lock(mutex_);
   const auto found = by_hash_.find(hash);
   if (found == by_hash_.end()) {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "storage/digest.h"
+#include "proto/sha256.h"
 
 namespace tessera::server {
 
@@ -24,7 +24,7 @@ void forEachSha256(const google::protobuf::Message& message, const std::function
       for (int i = 0; i < count; ++i) {
         const std::string& text = many ? reflection->GetRepeatedStringReference(message, field, i, &scratch)
                                        : reflection->GetStringReference(message, field, &scratch);
-        if (storage::isSha256(text)) {
+        if (isSha256(text)) {
           use(text);
         }
       }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/pins.h"
+#include "proto/sha256.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/knowledge.h"
@@ -13,7 +14,6 @@
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
 #include "server/status_macros.h"
-#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -182,7 +182,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
                         static_cast<int>(result.payload_case()));
   }
   for (const v1::OutputFile& file : result.files()) {
-    if (!storage::isSha256(file.digest().sha256())) {
+    if (!isSha256(file.digest().sha256())) {
       return absl::StrCat("output file ", file.name(), " has no digest");
     }
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/compile_steps.h"
@@ -15,7 +16,6 @@
 #include "server/scheduler/uses.h"
 #include "server/scheduler/workers.h"
 #include "server/status_macros.h"
-#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -136,7 +136,7 @@ absl::Status countForWorker(Step& step, const std::string& worker_id, bool faile
 absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::TaskResult& result,
                   const v1::Digest& reproducer) {
   TESSERA_ASSIGN(v1::Task task, step.tx.getTask(request.task_id()));
-  const std::string hash = storage::sha256Hex(canonicalBytes(request));
+  const std::string hash = sha256Hex(canonicalBytes(request));
   if (task.last_report_hash() == hash) {
     return absl::OkStatus();
   }

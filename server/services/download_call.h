@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "proto/sha256.h"
 #include "server/services/calls.h"
 #include "storage/blob_store.h"
-#include "storage/digest.h"
 #include "tessera/v1/blob_service.pb.h"
 
 namespace tessera::server {
@@ -39,7 +39,7 @@ class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, 
   bool finished_ = false;
   int64_t next_ = 0;  ///< offset of the next chunk
   int64_t end_ = 0;
-  std::optional<storage::Sha256> hash_;  ///< of a whole download
+  std::optional<Sha256> hash_;  ///< of a whole download
   v1::DownloadBlobResponse message_;
   std::atomic<bool> writing_ = false;
   std::atomic<bool> gone_ = false;

@@ -1,7 +1,7 @@
 #include "server/simulation/client.h"
 
+#include "proto/sha256.h"
 #include "server/scheduler/jobs.h"
-#include "storage/digest.h"
 
 namespace tessera::server::simulation {
 namespace {
@@ -26,9 +26,9 @@ std::string artifactBytes(const World& world, const std::string& model) {
   const FakeWork work = world.work(files);
   v1::TaskSpec plan;
   plan.set_kind(v1::PLAN);
-  plan.mutable_plan()->mutable_spec()->mutable_model()->set_sha256(storage::sha256Hex(model));
+  plan.mutable_plan()->mutable_spec()->mutable_model()->set_sha256(sha256Hex(model));
   *plan.mutable_plan()->mutable_target() = target();
-  files[storage::sha256Hex(model)] = model;
+  files[sha256Hex(model)] = model;
   const v1::TaskResult planned = work.run(plan);
   v1::TaskSpec assemble;
   assemble.set_kind(v1::ASSEMBLE);
@@ -63,7 +63,7 @@ void Client::next() {
   request_.Clear();
   request_.set_request_id(absl::StrCat("client-", number_, "-", ++asked_));
   v1::Digest* model = request_.mutable_compile()->mutable_model();
-  model->set_sha256(storage::sha256Hex(wanted_.model));
+  model->set_sha256(sha256Hex(wanted_.model));
   model->set_size_bytes(static_cast<int64_t>(wanted_.model.size()));
   request_.set_priority(static_cast<int32_t>(world_.dice.below(3)));
   request_.set_client(absl::StrCat("client-", number_));

@@ -2,8 +2,6 @@
 
 #include <vector>
 
-#include "storage/digest.h"
-
 namespace tessera::server::simulation {
 namespace {
 

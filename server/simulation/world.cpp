@@ -1,7 +1,7 @@
 #include "server/simulation/world.h"
 
+#include "proto/sha256.h"
 #include "server/testing/scheduler_bench.h"
-#include "storage/digest.h"
 #include "storage/memory_store.h"
 
 namespace tessera::server::simulation {
@@ -136,7 +136,7 @@ FakeWork World::work(std::map<std::string, std::string>& files) const {
   return FakeWork([&files](const v1::Digest& digest) { return files[digest.sha256()]; },
                   [&files](const std::string& bytes) {
                     v1::Digest digest;
-                    digest.set_sha256(storage::sha256Hex(bytes));
+                    digest.set_sha256(sha256Hex(bytes));
                     digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
                     files[digest.sha256()] = bytes;
                     return digest;

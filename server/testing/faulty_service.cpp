@@ -1,9 +1,9 @@
 #include "server/testing/faulty_service.h"
 
 #include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
 #include "server/scheduler/jobs.h"
 #include "server/status_macros.h"
-#include "storage/digest.h"
 
 namespace tessera::server {
 namespace {
@@ -15,7 +15,7 @@ constexpr int kPatience = 40;
 
 v1::Digest digestOf(const std::string& bytes) {
   v1::Digest digest;
-  digest.set_sha256(storage::sha256Hex(bytes));
+  digest.set_sha256(sha256Hex(bytes));
   digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
   return digest;
 }

@@ -4,15 +4,15 @@
 #include <thread>
 
 #include "proto/channel/identity.h"
+#include "proto/sha256.h"
 #include "proto/version/version.h"
-#include "storage/digest.h"
 #include "storage/sqlite_store.h"
 
 namespace tessera::server {
 
 v1::Digest digestOf(const std::string& bytes) {
   v1::Digest digest;
-  digest.set_sha256(storage::sha256Hex(bytes));
+  digest.set_sha256(sha256Hex(bytes));
   digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
   return digest;
 }

@@ -1,7 +1,7 @@
 #include "storage/memory/transaction.h"
 
 #include "absl/strings/str_cat.h"
-#include "storage/digest.h"
+#include "proto/sha256.h"
 
 namespace tessera::storage {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
 #include "storage/columns.h"
-#include "storage/digest.h"
 #include "storage/sqlite/queries.h"
 
 namespace tessera::storage {

@@ -2,7 +2,8 @@
 
 #include <chrono>
 
-#include "workers/content_hash.h"
+#include "proto/sha256.h"
+#include "workers/file_digest.h"
 
 namespace tessera::worker {
 namespace {
@@ -14,7 +15,7 @@ using grpc::StatusCode;
 constexpr int64_t kChunk = 1 << 20;
 
 std::string sha256Of(const std::string& bytes) {
-  ContentHash hash;
+  Sha256 hash;
   hash.update(bytes);
   return hash.finish();
 }

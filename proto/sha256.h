@@ -5,7 +5,7 @@
 
 struct evp_md_ctx_st;
 
-namespace tessera::storage {
+namespace tessera {
 
 /// SHA-256 of a stream. OpenSSL picks the processor's SHA instructions where there are any.
 class Sha256 {
@@ -25,9 +25,7 @@ class Sha256 {
 
 /// 64 lower-case hexadecimal digits.
 std::string sha256Hex(std::string_view bytes);
-/// 32 bytes.
-std::string hmacSha256(std::string_view key, std::string_view bytes);
 /// Whether `text` is 64 lower-case hexadecimal digits. Everything that becomes a file name is checked so.
 bool isSha256(std::string_view text);
 
-}  // namespace tessera::storage
+}  // namespace tessera

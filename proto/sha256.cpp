@@ -1,13 +1,12 @@
-#include "storage/digest.h"
+#include "proto/sha256.h"
 
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <cstdlib>
 
 #include "absl/strings/escaping.h"
 
-namespace tessera::storage {
+namespace tessera {
 namespace {
 
 // OpenSSL's hash calls fail only when memory is exhausted or the library is broken. Going on would file
@@ -39,14 +38,6 @@ std::string sha256Hex(std::string_view bytes) {
   return hash.finish();
 }
 
-std::string hmacSha256(std::string_view key, std::string_view bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  require(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-               reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest, &size) != nullptr);
-  return std::string(reinterpret_cast<const char*>(digest), size);
-}
-
 bool isSha256(std::string_view text) {
   if (text.size() != 64) return false;
   for (char c : text) {
@@ -55,4 +46,4 @@ bool isSha256(std::string_view text) {
   return true;
 }
 
-}  // namespace tessera::storage
+}  // namespace tessera

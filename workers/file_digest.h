@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/tensor.pb.h"
+
+namespace tessera::worker {
+
+/// Digest of a regular file; a symbolic link or anything else is refused (FAILED_PRECONDITION), since the
+/// file may come from a task that is not trusted.
+absl::StatusOr<v1::Digest> digestFile(const std::string& path);
+
+}  // namespace tessera::worker
