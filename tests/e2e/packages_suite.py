@@ -30,6 +30,11 @@ FILES = {
 NEEDED = {"tessera-server": {"tessera-worker", "libsqlite3-0", "libssl3"}, "tessera-worker": {"libmlir-22", "libllvm22", "libseccomp2"},
           "tessera-cli": {"libgrpc++1.51", "libzip4"}, "libtessera-rt-dev": {"libtessera-rt0"},
           "python3-tessera": {"python3", "python3-grpcio", "python3-numpy", "python3-protobuf"}}
+EXPECTED_OF_LINTIAN = {
+    "custom-library-search-path",  # of libMLIR, which Debian keeps in its LLVM's folder
+    "bogus-mail-host", "bogus-mail-host-in-debian-changelog",  # there is no address yet
+    "unstripped-binary-or-object", "shared-library-is-executable",  # of the Python package: as in the wheel
+}
 GEMM = "input A[M, K], B[K, N]: f32;  C[i, j] += A[i, k] * B[k, j];\n"
 SHAPES = ("--shape", "A=7x13", "--shape", "B=13x5")
 PROGRAM = r"""
@@ -133,14 +138,10 @@ def control_fields_are_right(packages):
 def lintian_finds_no_error(packages):
     if not shutil.which("lintian"):
         raise Skip("there is no lintian")
-    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", "--suppress-tags", ",".join((
-        "custom-library-search-path",        # of libMLIR, which Debian keeps there
-        "dir-or-file-in-etc-default",        # where the units' options are
-        "no-manual-page",                    # the pages under /docs/
-        "embedded-library", "unstripped-binary-or-object",  # the Python package's own runtime, as pip installs it
-        "bad-distribution-in-changes-file"))] + [str(path) for path in packages.paths.values()],
-        capture_output=True, text=True, check=False)
-    errors = [line for line in done.stdout.splitlines() if line.startswith("E:")]
+    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "none", *packages.paths.values()], capture_output=True, text=True,
+                          check=False)
+    check_equal(done.returncode, 0, done.stderr)
+    errors = [line for line in done.stdout.splitlines() if line.startswith("E:") and line.split()[2] not in EXPECTED_OF_LINTIAN]
     check_equal(errors, [], "lintian")
 
 
