@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from models import catalog  # noqa: E402
 from oracle.oracle import Oracle, difference  # noqa: E402
 
-BIN = ROOT / "build" / "release" / "bin"
+BIN = pathlib.Path(os.environ.get("TESSERA_BIN", ROOT / "build" / "release" / "bin"))
 WORK = ROOT / "build" / "quickstart"
 MODEL = "resnet50"
 SHAPE = "x=1x3x224x224"

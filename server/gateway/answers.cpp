@@ -20,12 +20,17 @@ namespace {
 
 constexpr char kJson[] = "application/json; charset=utf-8";
 constexpr char kApi[] = "/v1";
+constexpr char kDocs[] = "/docs";
 /// For a job that does not exist, or a caller who may not look, to be an error and not a stream that ends with one.
 constexpr std::chrono::milliseconds kFirstEvent{2000};
 constexpr std::chrono::milliseconds kLook{200};
 
 /// Pages have addresses of their own ("/jobs/7"), which the page itself makes sense of. A target's name may have dots.
+/// The documentation is files alone.
 bool isPlace(std::string_view path) {
+  if (path.substr(0, path.find('/', 1)) == kDocs) {
+    return false;
+  }
   return path == "/" || absl::StartsWith(absl::string_view(path.data(), path.size()), "/targets/") ||
          path.substr(path.rfind('/') + 1).find('.') == std::string_view::npos;
 }
@@ -144,7 +149,10 @@ void Answers::answer(const httplib::Request& request, const WebCaller& caller, h
 }
 
 void Answers::page(const httplib::Request& request, httplib::Response& response) const {
-  const PageFile* file = fileAt(request.path);
+  if (request.path == kDocs) {
+    return response.set_redirect("/docs/");  // what the pages' links are relative to
+  }
+  const PageFile* file = fileAt(request.path == "/docs/" ? "/docs/index.html" : request.path);
   if (file == nullptr && isPlace(request.path)) {
     file = fileAt("/index.html");
   }

@@ -174,6 +174,21 @@ TEST_F(Web, PagesComeFromTheProgramAlone) {
   }
 }
 
+TEST_F(Web, DocumentationIsFilesAlone) {
+  const auto moved = client().Get("/docs");
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(moved->status, 302);
+  EXPECT_EQ(moved->get_header_value("Location"), "/docs/");
+  const auto start = client().Get("/docs/");
+  ASSERT_TRUE(start);
+  EXPECT_EQ(start->body, client().Get("/docs/index.html")->body);
+  EXPECT_THAT(start->body, HasSubstr("Documentation"));
+  EXPECT_NE(start->body, client().Get("/")->body);
+  for (const char* path : {"/docs/no-such-page", "/docs/no-such-page.html", "/docs/tour/", "/docs/../web/main.js/x"}) {
+    EXPECT_EQ(client().Get(path)->status, 404) << path;
+  }
+}
+
 class WebWithTokens : public Web {
  protected:
   static ServerOptions asking() {

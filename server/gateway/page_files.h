@@ -5,8 +5,9 @@
 
 namespace tessera::server::gateway {
 
-/// A file of the web page (clients/web), as it was when this program was built: page and API are always of one release,
-/// nothing is looked up on a disk by what a stranger asks for, and nothing needs installing.
+/// A file of the web page (clients/web) or the documentation (clients/docs), as it was when this program was built:
+/// they and the API are always of one release, nothing is looked up on a disk by what a stranger asks for, and nothing
+/// needs installing.
 struct PageFile {
   std::string_view path;  ///< "/web/main.js"
   std::string_view type;

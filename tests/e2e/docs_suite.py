@@ -1,0 +1,343 @@
+#!/usr/bin/python3
+"""The documentation: its links lead somewhere, its commands work, its references are complete, anyone can read it.
+
+    docs_suite.py --record [PAGE...]      writes what the commands of pages answer into them
+"""
+# suite: timeout=600
+
+import html.parser
+import json
+import pathlib
+import re
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e import page_samples, python_package
+from e2e.browser import DESKTOP, PHONE, Browser
+from e2e.tessera_e2e import BIN, BUILD, ROOT, Service
+from suite import check, check_equal, run
+
+DOCS = ROOT / "clients" / "docs"
+SITE = BUILD / "site" / "docs"
+PAGES = {path.stem: path.read_text() for path in sorted((DOCS / "pages").glob("*.md"))}
+RUN = {"tour": 200, "models": 120, "targets": 120, "tuning": 200}  # pages whose commands are run, and for how long at most
+OWN_SERVICE = {"tour"}  # starts its own
+HANDED_ROUND = ("README.md", "clients/README.md", "clients/python/README.md", "server/README.md", "tests/README.md",
+                "compiler/intrinsic/README.md", "compiler/search/README.md")
+REPOSITORY = re.compile(r"(?<![\w/.-])((?:proto|compiler|storage|server|workers|clients|deploy|tests)/[\w./-]*\w)")
+PROGRAMS = ("tessera", "tesserad", "tessera-worker")
+
+sys.path.insert(1, str(DOCS))
+import cli_reference  # noqa: E402
+
+
+class Page(html.parser.HTMLParser):
+    """What a page's links lead to and what can be led to in it."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.ids, self.code, self._in_code = [], [], set(), False
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        for name in ("href", "src"):
+            if name in attributes:
+                self.links.append(attributes[name])
+        check("style" not in attributes, f"<{tag}> has a style attribute, which the policy of the page refuses")
+        self._in_code |= tag == "code"
+
+    def handle_endtag(self, tag):
+        self._in_code &= tag != "code"
+
+    def handle_data(self, data):
+        if self._in_code:
+            self.code.update(re.findall(r"(?<![\w-])--?\w[\w-]*", data))
+
+
+def read_site():
+    return {path.name: Page(path) for path in sorted(SITE.glob("*.html"))}
+
+
+def links_lead_somewhere(site):
+    check(len(site) >= 15, sorted(site))
+    for name, page in site.items():
+        twice = {place for place in page.ids if page.ids.count(place) > 1}
+        check(not twice, f"{name} has {twice} twice")
+        check("" not in page.ids, f"{name} has a heading that cannot be led to")
+        for link in page.links:
+            if link.startswith(("http:", "https:", "/")):
+                continue
+            path, _, place = link.partition("#")
+            check((SITE / path).resolve().is_file() if path else True, f"{name}: {link} leads nowhere")
+            if place:
+                there = site[path] if path else page
+                check(place in there.ids, f"{name}: {link} leads to no such place")
+
+
+def outside_links_are_known(site):
+    """The pages work offline: what lies outside is few, and never needed to show a page."""
+    outside = {link for page in site.values() for link in page.links if re.match(r"https?:|/", link)}
+    allowed = re.compile(r"http://127\.0\.0\.1:7480/$|https://google\.aip\.dev/|/$")
+    check_equal([link for link in outside if not allowed.match(link)], [], "links to elsewhere")
+
+
+def named_paths_exist():
+    for stem, text in PAGES.items():
+        prose = page_samples.FENCE.sub("", text)
+        for path in REPOSITORY.findall(prose):
+            check((ROOT / path).exists() or (DOCS / "pages" / path).exists(), f"{stem}.md names {path}")
+        for link in re.findall(r"\]\((\.\.[^)#]*)", text):
+            check((DOCS / "pages" / link).exists(), f"{stem}.md leads to {link}")
+
+
+class Programs:
+    """The command lines of the programs as they say themselves."""
+
+    def __init__(self):
+        self.commands = {}
+        for program in PROGRAMS:
+            for command in cli_reference.commands(BIN / program, program):
+                self.commands[command.words] = command
+
+    def fault(self, words):
+        """What is wrong with a command; empty: nothing."""
+        at, rest = (pathlib.PurePath(words[0]).name,), list(words[1:])
+        known, positionals = set(self.commands[at].flags), 0
+        while rest:
+            word = rest.pop(0)
+            if at + (word,) in self.commands:
+                at += (word,)
+                known |= self.commands[at].flags
+                positionals = 0
+            elif word.startswith("-") and not re.match(r"-\d", word):
+                flag = word.split("=")[0]
+                if flag not in known:
+                    return f"{' '.join(at)} has no {flag}"
+                if rest and "=" not in word and self._takes_value(at, flag):
+                    rest.pop(0)
+            else:
+                positionals += 1
+        sections = self.commands[at].sections
+        if "Subcommands" in sections and "SUBCOMMAND" in self.commands[at].usage and "[SUBCOMMAND]" not in self.commands[at].usage:
+            return f"{' '.join(at)} needs one of {[entry.name for entry in sections['Subcommands']]}"
+        needed = [entry for entry in sections.get("Positionals", []) if "REQUIRED" in entry.name]
+        if positionals < len(needed):
+            return f"{' '.join(at)} needs {[entry.name for entry in needed]}"
+        many = any("..." in entry.name for entries in sections.values() for entry in entries if entry.flags & set(words) or not entry.flags)
+        if positionals > len(sections.get("Positionals", [])) and not many:
+            return f"{' '.join(at)} takes no {words[-1]}"
+        return ""
+
+    def _takes_value(self, at, flag):
+        for depth in range(len(at), 0, -1):
+            for entries in self.commands[at[:depth]].sections.values():
+                for entry in entries:
+                    if flag in entry.flags:
+                        return bool(re.match(r"\S+ [A-Z]", entry.name)) and not entry.name.split(" ")[1].startswith(("Excludes", "Needs"))
+        return False
+
+
+def commands_are_real(programs):
+    seen = 0
+    texts = {**{f"{stem}.md": text for stem, text in PAGES.items()}, **{name: (ROOT / name).read_text() for name in HANDED_ROUND}}
+    for name, text in texts.items():
+        typed = [block.text for block in page_samples.blocks(text, "sh")]
+        # What prose names in backquotes may leave out what is needed, and is right in what it has.
+        named = [inline for inline in re.findall(r"`(tessera(?:d|-worker)? -?-?\w[^`]*)`", page_samples.FENCE.sub("", text))
+                 if not re.search(r"[|\[]|\.\.\.|\bCOMMAND\b", inline)]
+        for script in [*typed, *named]:
+            for words in page_samples.commands(script):
+                if pathlib.PurePath(words[0]).name in PROGRAMS:
+                    fault = programs.fault(words)
+                    check(not fault or script in named and " needs " in fault, f"{name}: {' '.join(words)}: {fault}")
+                    seen += 1
+    check(seen > 100, f"only {seen} commands were found")
+
+
+def a_wrong_command_is_noticed(programs):
+    """The check above is one."""
+    for words in (["tessera", "compil", "x"], ["tessera", "compile", "x", "--no-such-flag"], ["tessera", "admin", "token"],
+                  ["tesserad", "--data-folder", "x"], ["tessera", "compile"], ["tessera", "records", "best", "--bottom", "3"]):
+        check(programs.fault(words), f"{words} passed")
+    check_equal(page_samples.commands("a --b=1 'c d' > out 2>&1 | e $(f g) # h\nX=1 i && j &"),
+                [["f", "g"], ["a", "--b=1", "c d"], ["e", "SUBSTITUTED"], ["i"], ["j"]], "words of a script")
+
+
+def references_are_complete(site, programs):
+    for words, command in programs.commands.items():
+        if words[0] == "tessera":
+            check("-".join(words) in site["cli.html"].ids, f"the reference lacks {command.name}")
+            missing = command.flags - site["cli.html"].code - {"-h", "--help"}
+            check(not missing, f"the reference lacks {missing} of {command.name}")
+    for path in sorted((ROOT / "proto/tessera/v1").glob("*.proto")):
+        text = path.read_text()
+        for service, body in re.findall(r"^service (\w+) \{(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+            for method in re.findall(r"rpc (\w+)", body):
+                check(f"{service}.{method}" in site["api.html"].ids, f"the reference lacks {service}.{method}")
+        for name in re.findall(r"^(?:message|enum) (\w+)", text, re.MULTILINE):
+            check(name in site["api.html"].ids, f"the reference lacks {name} of {path.name}")
+    python_package.install()
+    import tessera  # pylint: disable=import-outside-toplevel,import-error
+    for name in tessera.__all__:
+        if callable(getattr(tessera, name)):
+            check(name in site["python-reference.html"].ids, f"the reference lacks tessera.{name}")
+
+
+def flags_of_the_service_are_documented(site, programs):
+    told = site["operations.html"].code
+    for program in ("tesserad", "tessera-worker"):
+        missing = programs.commands[(program,)].flags - told - {"-h", "--help", "--version"}
+        check(not missing, f"operations.md says nothing of {sorted(missing)} of {program}")
+
+
+def comments_reach_the_reference(site):
+    text = (SITE / "api.html").read_text()
+    for line in ("Binds symbolic dimensions", "What to compile. Together with the compiler", "binds symbolic dimensions by name"):
+        check(line.lower() in text.lower(), line)
+    for message, field in (("CompileSpec", "model"), ("Failure.Reason", "INVALID_MODEL")):
+        section = text[text.index(f'id="{message}"'):]
+        check(f"<code>{field}</code>" in section[:section.index("</dl>")], f"{message} lacks {field}")
+
+
+def words_of(text):
+    return set(re.findall(r"[A-Za-z]{3,}", text))
+
+
+def answers(stem, server):
+    """(shell block, recorded answer or None, what it answers now) of a page."""
+    pairs = page_samples.recorded(PAGES[stem])
+    with tempfile.TemporaryDirectory(prefix="tessera-docs-") as folder:
+        shell = page_samples.Shell(pathlib.Path(folder), None if stem in OWN_SERVICE else server)
+        said = shell.run([block.text for block, _ in pairs], RUN[stem])
+    return [(block, answer, now) for (block, answer), now in zip(pairs, said)]
+
+
+def page_runs(stem, server):
+    """Figures and names differ from machine to machine; what is said does not."""
+    for block, answer, now in answers(stem, server):
+        before = words_of(answer.text) if answer else set()
+        lost = before - words_of(now)
+        check(len(lost) <= 0.25 * len(before), f"{stem}.md shows {sorted(lost)}, which\n{block.text}does not say now:\n{now}")
+
+
+def record(stem, server):
+    text = PAGES[stem]
+    for block, answer, now in reversed(answers(stem, server)):
+        shown = re.sub(r"[ \t]+$", "", now, flags=re.MULTILINE).strip("\n")
+        after = f"\n```text\n{shown}\n```\n" if shown else ""
+        text = text[:block.end] + after + text[answer.end if answer else block.end:]
+    (DOCS / "pages" / f"{stem}.md").write_text(text)
+
+
+def python_samples_run():
+    code = "\n".join(block.text for block in page_samples.blocks(PAGES["python"], "python"))
+    with tempfile.TemporaryDirectory(prefix="tessera-docs-") as folder:
+        script = python_package.script(folder, "samples.py", f"import os\nos.chdir({folder!r})\n{code}")
+        ended, out, err = python_package.run(script, env={"XDG_DATA_HOME": folder, "HOME": folder})
+        check_equal(ended, 0, f"python.md's samples: {out[-2000:]}{err[-2000:]}")
+        check("found:" in out and "jobs;" in out, out)
+
+
+def fetch(address, path):
+    class Stay(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_):
+            return None
+    try:
+        with urllib.request.build_opener(Stay).open(address + path, timeout=60) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def service_serves_them(address, site):
+    status, headers, _ = fetch(address, "/docs")
+    check_equal((status, headers["Location"]), (302, "/docs/"), "/docs")
+    for path in sorted(SITE.iterdir()):
+        status, headers, body = fetch(address, f"/docs/{path.name}")
+        check_equal((status, body == path.read_bytes()), (200, True), path.name)
+    check_equal(fetch(address, "/docs/")[2], (SITE / "index.html").read_bytes(), "/docs/")
+    check_equal(fetch(address, "/docs/no-such-page.html")[0], 404, "a page that is not there")
+    check(b'href="/docs/"' in fetch(address, "/")[2], "the page does not lead to the documentation")
+    listed = json.loads(fetch(address, "/v1")[2])["routes"]
+    text = (SITE / "api.html").read_text()
+    for route in listed:
+        check(f"<code>{route['verb']} {route['path']}</code>" in text, f"the reference lacks {route}")
+        check(route["method"].removeprefix("tessera.v1.") in site["api.html"].ids, route)
+
+
+def page_is_for_everyone(browser, name):
+    browser.look(DESKTOP, "light")
+    browser.go(f"/docs/{name}")
+    check(browser.text("h1"), "no title")
+    check_equal(browser.violations(), [], f"axe on {name} in light")
+    browser.look(DESKTOP, "dark")
+    check_equal(browser.violations("color-contrast"), [], f"axe on {name} in dark")
+    browser.look(PHONE)
+    check_equal(browser.overflow(), 0, f"pixels beside the screen of a phone on {name}")
+    check_equal(browser.complaints(), [], f"the console of {name}, and requests that left")
+
+
+def search_finds(browser):
+    browser.look(DESKTOP, "light")
+    browser.go("/docs/")
+    browser.find("body").send_keys("/")
+    check_equal(browser.script("return document.activeElement.id"), "words", "/ goes to the search")
+    browser.find("#words").send_keys("drain-timeout")
+    browser.wait_text("#results", "Deadlines")
+    check_equal(browser.violations(), [], "axe on results")
+    browser.find("#words").clear()
+    browser.find("#words").send_keys("CreateJob")
+    browser.wait("document.querySelector('#results a')?.getAttribute('href') === 'api.html#JobService.CreateJob'", "the method is first")
+    browser.find("#words").send_keys("\n")
+    browser.wait("location.pathname + location.hash === '/docs/api.html#JobService.CreateJob'", "Enter goes to the first")
+    check_equal(browser.complaints(), [], "the console")
+
+
+def pages_work_as_files(browser):
+    """Offline, without any service."""
+    browser.base = SITE.parent.as_uri()
+    browser.go("/docs/concepts.html")
+    browser.wait("document.querySelector('h1')?.innerText === 'Concepts'", "the page from a file")
+    check(browser.script("return getComputedStyle(document.querySelector('.docs nav a[aria-current]')).display") == "block",
+          "the style is there")
+    browser.find("#words").send_keys("action key")
+    browser.wait_text("#results", "From a request to a file")
+    check_equal(browser.complaints(), [], "the console, and requests that left")
+
+
+def main():
+    with Service(workers=2, arguments=("--web-listen", "127.0.0.1:0")) as service:
+        if "--record" in sys.argv:
+            for stem in sys.argv[sys.argv.index("--record") + 1:] or RUN:
+                record(stem, service.address)
+            return 0
+        site, programs = read_site(), Programs()
+        address = "http://" + (service.data / "web.addr").read_text().strip()
+        with Browser(address) as browser:
+            return run("docs", [
+                ("links lead somewhere", lambda: links_lead_somewhere(site)),
+                ("links to elsewhere are known", lambda: outside_links_are_known(site)),
+                ("paths that are named exist", named_paths_exist),
+                ("commands are real", lambda: commands_are_real(programs)),
+                ("a wrong command is noticed", lambda: a_wrong_command_is_noticed(programs)),
+                ("references are complete", lambda: references_are_complete(site, programs)),
+                ("comments reach the reference", lambda: comments_reach_the_reference(site)),
+                ("every flag of the service is documented", lambda: flags_of_the_service_are_documented(site, programs)),
+                *[(f"the commands of {stem}.md run", lambda stem=stem: page_runs(stem, service.address)) for stem in RUN],
+                ("samples in Python run", python_samples_run),
+                ("the service serves them", lambda: service_serves_them(address, site)),
+                *[(f"{name} is for everyone", lambda name=name: page_is_for_everyone(browser, name)) for name in site],
+                ("the search finds", lambda: search_finds(browser)),
+                ("pages work as files", lambda: pages_work_as_files(browser)),
+            ])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

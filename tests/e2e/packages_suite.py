@@ -1,0 +1,220 @@
+#!/usr/bin/python3
+"""The Debian packages: what is in them, what they ask for, and that what they install compiles and runs a model."""
+# suite: slow timeout=900
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e import tessera_e2e
+from e2e.tessera_e2e import BUILD, Service
+from suite import Skip, check, check_equal, run
+
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+FILES = {
+    "tessera-server": {"usr/bin/tesserad", "usr/lib/systemd/system/tesserad.service", "etc/default/tesserad"},
+    "tessera-worker": {"usr/bin/tessera-worker", "usr/bin/tessera-task", "usr/lib/systemd/system/tessera-worker.service",
+                       "usr/lib/sysusers.d/tessera.conf", "etc/default/tessera-worker"},
+    "tessera-cli": {"usr/bin/tessera"},
+    "libtessera-rt0": {f"{LIBRARIES}/libtessera_rt.so.0"},
+    "libtessera-rt-dev": {"usr/include/tessera.h", f"{LIBRARIES}/libtessera_rt.so", f"{LIBRARIES}/pkgconfig/tessera-rt.pc"},
+    "python3-tessera": {"usr/lib/python3/dist-packages/tessera/__init__.py",
+                        "usr/lib/python3/dist-packages/tessera/_native/tessera-describe-host"},
+}
+NEEDED = {"tessera-server": {"tessera-worker", "libsqlite3-0", "libssl3"}, "tessera-worker": {"libmlir-22", "libllvm22", "libseccomp2"},
+          "tessera-cli": {"libgrpc++1.51", "libzip4"}, "libtessera-rt-dev": {"libtessera-rt0"},
+          "python3-tessera": {"python3", "python3-grpcio", "python3-numpy", "python3-protobuf"}}
+EXPECTED_OF_LINTIAN = {
+    "custom-library-search-path",  # of libMLIR, which Debian keeps in its LLVM's folder
+    "bogus-mail-host", "bogus-mail-host-in-debian-changelog",  # there is no address yet
+    "unstripped-binary-or-object", "shared-library-is-executable",  # of the Python package: as in the wheel
+}
+GEMM = "input A[M, K], B[K, N]: f32;  C[i, j] += A[i, k] * B[k, j];\n"
+SHAPES = ("--shape", "A=7x13", "--shape", "B=13x5")
+PROGRAM = r"""
+#include <stdio.h>
+#include <tessera.h>
+int main(int count, char** words) {
+  tessera_artifact* model = 0;
+  if (count != 2 || tessera_artifact_load(words[1], 0, &model) != 0) return 1;
+  printf("%d inputs\n", (int)tessera_artifact_num_inputs(model));
+  return 0;
+}
+"""
+# A machine with the packages on it: this one, as seen through an overlay that goes away.
+MACHINE = """
+set -e
+mount -t tmpfs none "$1"
+mkdir "$1/upper" "$1/work" "$1/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+mount -t proc proc "$1/root/proc"
+mount --rbind /dev "$1/root/dev"
+mkdir -p "$1/root/packages"
+cp "$2"/* "$1/root/packages"
+exec chroot "$1/root" /bin/bash -e /packages/commands
+"""
+COMMANDS = f"""
+cd /packages
+export DEBIAN_FRONTEND=noninteractive
+dpkg -i ./*.deb >log 2>&1 || {{ cat log; exit 1; }}
+echo "user $(id -un tessera)"
+echo "python $(/usr/bin/python3 -c 'import tessera; print(tessera.__version__)')"
+systemd-analyze verify --man=no tesserad.service tessera-worker.service && echo "units verified"
+. /etc/default/tesserad
+install -d -o tessera -g tessera -m 0700 /var/lib/tessera
+runuser -u tessera -- /usr/bin/tesserad --data-dir /var/lib/tessera --listen unix:/tmp/clients.sock --workers 1 >log 2>&1 &
+for i in $(seq 200); do [ -S /tmp/clients.sock ] && break; sleep 0.1; done
+export TESSERA_SERVER=unix:/tmp/clients.sock HOME=/root
+printf '%s' '{GEMM}' > gemm.te
+tessera compile gemm.te {" ".join(SHAPES)} -o gemm.tsra --quiet || {{ cat log; exit 1; }}
+tessera run gemm.tsra --random --json > ran.json && echo "ran"
+echo 'TESSERAD_OPTIONS="--workers 3"' > /etc/default/tesserad
+kill %1
+wait
+dpkg -r tessera-server >log 2>&1 || {{ cat log; exit 1; }}
+[ ! -e /usr/bin/tesserad ] && [ -e /etc/default/tesserad ] && [ -e /var/lib/tessera/tessera.db ] && echo "removed, data and settings kept"
+"""
+
+
+class Packages:
+    """Made anew by cpack, unpacked side by side into one folder."""
+
+    def __init__(self, folder):
+        self.folder, self.root = folder / "packages", folder / "root"
+        # In the build's CPACK_PACKAGE_DIRECTORY another run may be at work.
+        done = subprocess.run(["cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", self.folder], cwd=folder,
+                              capture_output=True, text=True, check=False)
+        check_equal(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
+        shutil.rmtree(self.folder / "_CPack_Packages")
+        self.paths = {path.name.split("_")[0]: path for path in self.folder.glob("*.deb")}
+        for path in self.paths.values():
+            subprocess.run(["dpkg", "-x", path, self.root], check=True)
+
+    def field(self, package, name):
+        return subprocess.run(["dpkg-deb", "-f", self.paths[package], name], capture_output=True, text=True, check=True).stdout.strip()
+
+    def contents(self, package):
+        """(permissions, owner, path) of each file."""
+        listed = subprocess.run(["dpkg-deb", "-c", self.paths[package]], capture_output=True, text=True, check=True).stdout
+        return [(line.split()[0], line.split()[1], line.split()[5].removeprefix("./")) for line in listed.splitlines()]
+
+
+def contents_are_right(packages):
+    check_equal(set(packages.paths), set(FILES), "packages")
+    owner_of = {}
+    for package, wanted in FILES.items():
+        entries = packages.contents(package)
+        paths = {path for _, _, path in entries}
+        check(wanted <= paths, f"{package} lacks {wanted - paths}")
+        for name in ("copyright", "changelog.gz"):
+            check(f"usr/share/doc/{package}/{name}" in paths, f"{package} has no {name}")
+        for permissions, owner, path in entries:
+            check(owner == "root/root" and permissions[5] != "w" and permissions[8] != "w" or permissions[0] == "l",
+                  f"{package}: {permissions} {owner} {path}")
+            if not path.endswith("/"):
+                check(path not in owner_of, f"{path} is in {package} and in {owner_of.get(path)}")
+                owner_of[path] = package
+
+
+def control_fields_are_right(packages):
+    version = packages.field("tessera-server", "Version")
+    for package in FILES:
+        check_equal(packages.field(package, "Version"), version, package)
+        check(packages.field(package, "Description").count("\n") >= 1, f"{package} describes itself in one line")
+        depends = {word.strip().split()[0] for part in packages.field(package, "Depends").split(",") for word in part.split("|")}
+        check(NEEDED.get(package, set()) <= depends, f"{package} lacks {NEEDED.get(package, set()) - depends}")
+    check_equal({word.split()[0] for word in packages.field("libtessera-rt0", "Depends").split(", ")}, {"libc6", "zlib1g"}, "of the runtime")
+    # Programs of one release belong together; the server's part must not bring the compiler's libraries by itself.
+    check(f"tessera-worker (= {version})" in packages.field("tessera-server", "Depends"), packages.field("tessera-server", "Depends"))
+    check("libmlir" not in packages.field("tessera-server", "Depends"), "the server links the compiler")
+
+
+def lintian_finds_no_error(packages):
+    if not shutil.which("lintian"):
+        raise Skip("there is no lintian")
+    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "none", *packages.paths.values()], capture_output=True, text=True,
+                          check=False)
+    check_equal(done.returncode, 0, done.stderr)
+    errors = [line for line in done.stdout.splitlines() if line.startswith("E:") and line.split()[2] not in EXPECTED_OF_LINTIAN]
+    check_equal(errors, [], "lintian")
+
+
+class Installed(Service):
+    """The service whose programs are those of the packages."""
+
+    def __init__(self, packages):
+        super().__init__(workers=1)
+        self._programs = packages.root / "usr" / "bin"
+
+    def __enter__(self):
+        self._built, tessera_e2e.BIN = tessera_e2e.BIN, self._programs
+        return super().__enter__()
+
+    def __exit__(self, *rest):
+        super().__exit__(*rest)
+        tessera_e2e.BIN = self._built
+
+
+def unpacked_programs_work(packages):
+    with Installed(packages) as service:
+        check_equal(os.readlink(f"/proc/{service.process.pid}/exe"), str(packages.root / "usr/bin/tesserad"), "what runs")
+        model = service.folder / "gemm.te"
+        model.write_text(GEMM)
+        service.cli("compile", model, *SHAPES, "-o", packages.root / "gemm.tsra")
+        ran = service.cli("run", packages.root / "gemm.tsra", "--random", "--json").json
+        check("latency_ms" in ran, ran)
+
+
+def programs_link_the_runtime(packages):
+    folder = packages.root.parent
+    (folder / "program.c").write_text(PROGRAM)
+    libraries = packages.root / LIBRARIES
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "tessera-rt"], capture_output=True, text=True, check=True,
+                           env={**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(packages.root),
+                                "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1", "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1"}).stdout.split()
+    subprocess.run(["cc", "-Wall", "-Werror", folder / "program.c", "-o", folder / "program", *flags], check=True)
+    done = subprocess.run([folder / "program", packages.root / "gemm.tsra"], capture_output=True, text=True, check=False,
+                          env={"LD_LIBRARY_PATH": str(libraries)})
+    check_equal((done.returncode, done.stdout), (0, "2 inputs\n"), done.stderr)
+
+
+def units_say_what_is_installed(packages):
+    for package, unit in (("tessera-server", "tesserad"), ("tessera-worker", "tessera-worker")):
+        text = (packages.root / f"usr/lib/systemd/system/{unit}.service").read_text()
+        program = re.search(r"^ExecStart=/(\S+)", text, re.MULTILINE)[1]
+        check(program in FILES[package], f"{unit}.service starts {program}")
+        settings = re.search(r"^EnvironmentFile=-?/(\S+)", text, re.MULTILINE)[1]
+        check(settings in FILES[package], f"{unit}.service reads {settings}")
+        for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=tessera", "CapabilityBoundingSet="):
+            check(line in text.splitlines(), f"{unit}.service lacks {line}")
+
+
+def installed_machine_works(packages):
+    if os.geteuid() != 0:
+        raise Skip("only root can install packages, on an overlay of this machine")
+    with tempfile.TemporaryDirectory(prefix="tessera-machine-") as folder:
+        (packages.folder / "commands").write_text(COMMANDS)
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", MACHINE, "sh", folder, packages.folder],
+                              capture_output=True, text=True, check=False, timeout=600)
+        if "mount:" in done.stderr and "user " not in done.stdout:
+            raise Skip(f"no overlay here: {done.stderr.strip()[-200:]}")
+    for line in ("user tessera", "python 0.", "units verified", "ran", "removed, data and settings kept"):
+        check(line in done.stdout, f"'{line}' is missing:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tessera-packages-") as folder:
+        packages = Packages(pathlib.Path(folder))
+        return run("packages", [(function.__name__.replace("_", " "), lambda function=function: function(packages)) for function in (
+            contents_are_right, control_fields_are_right, lintian_finds_no_error, units_say_what_is_installed,
+            unpacked_programs_work, programs_link_the_runtime, installed_machine_works)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
