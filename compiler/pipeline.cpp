@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/front_door.h"
 #include "compiler/graph/graph.h"
@@ -80,6 +81,14 @@ ImportedModel copyOf(ImportedModel& model) {
   return {module->clone(), inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, {}};
 }
 
+/// The error of rounding, found by interpreting the model on seeded inputs, beside the decision to round.
+void sayWhatIsLost(double part, v1::GraphReport& report) {
+  for (v1::Decision& decision : *report.mutable_decisions())
+    if (decision.kind() == "precision")
+      decision.set_reason(absl::StrCat(decision.reason(), "; outputs differ from the model's by at most ",
+                                       absl::StrFormat("%.2g", part), " of the largest value on seeded inputs"));
+}
+
 /// Says in a failure which of several variants it is about.
 absl::Status inVariant(const Bindings& bindings, int variants, const absl::Status& status) {
   if (variants == 1) return status;
@@ -141,6 +150,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     std::optional<verification::GraphCheck> check;
     if (request.spec.options().verify()) check.emplace();
     GraphOptions options{.winograd = optimized,
+                         .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
                          .chains = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
                          .observer = check ? &*check : nullptr,
                          .pins = choicesOf(request.pins, variantText(model->inputs))};
@@ -160,6 +170,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
       if (absl::Status status = allPinned(graph->plan.report(), options.pins); !status.ok())
         return inVariant(bindings, count, status);
     }
+    if (check && check->lost()) sayWhatIsLost(*check->lost(), *graph->plan.mutable_report());
     if (check) graph->plan.mutable_report()->mutable_verified()->Assign(check->steps().begin(), check->steps().end());
     graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
     if (absl::Status status = merger.add(*std::move(graph), bindings.text()); !status.ok()) return status;

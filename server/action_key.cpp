@@ -149,6 +149,7 @@ v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
   }
   return component("options", canonicalBytes(options),
                    absl::StrCat("opt_level=", options.opt_level(), options.verify() ? " verify" : "",
+                                options.precision() == v1::CompileOptions::BF16 ? " precision=bf16" : "",
                                 options.has_knowledge() ? " knowledge=" + v1::Knowledge::Mode_Name(mode) : ""));
 }
 

@@ -110,6 +110,9 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   spec.mutable_options()->set_verify(true);
   differs(spec, sampleTarget(), "1.0", "options");
   spec = sampleSpec();
+  spec.mutable_options()->set_precision(v1::CompileOptions::BF16);
+  differs(spec, sampleTarget(), "1.0", "options");
+  spec = sampleSpec();
   spec.mutable_pins()->set_sha256(std::string(64, 'e'));
   differs(spec, sampleTarget(), "1.0", "pins");
   v1::CompileSpec whole = spec;

@@ -226,6 +226,8 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
   TESSERA_TRY(checkRange("compile.format", spec.format(), 0, v1::ModelFormat_MAX));
   TESSERA_TRY(checkText("compile.name", spec.name(), Limits::kMaxNameLength, true));
   TESSERA_TRY(checkRange("compile.options.opt_level", spec.options().opt_level(), 0, 2));
+  TESSERA_TRY(
+      checkRange("compile.options.precision", spec.options().precision(), 0, v1::CompileOptions::Precision_MAX));
   TESSERA_TRY(checkKnowledge(spec));
   TESSERA_TRY(checkSpecializations(spec));
   TESSERA_TRY(checkFixedInputs(spec, limits));

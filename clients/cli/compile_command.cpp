@@ -189,7 +189,8 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   const double download_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   view.finish();
   v1::Plan plan;
-  if (flags.verify) {
+  const bool rounds = request.spec.options().precision() != v1::CompileOptions::PRECISION_UNSPECIFIED;
+  if (flags.verify || rounds) {
     auto stored = readPlan(output);
     if (!stored.ok()) return reportError(stored.status(), line.json);
     plan = *std::move(stored);
@@ -197,7 +198,8 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   if (line.json) {
     std::cout << absl::StrCat("{\"job\":", toJson(job), ",\"output\":", jsonString(output),
                               ",\"times_ms\":", timesJson(outcome->times, download_ms),
-                              flags.verify ? ",\"verified\":" + verificationJson(plan) : "", "}\n");
+                              flags.verify ? ",\"verified\":" + verificationJson(plan) : "",
+                              rounds ? ",\"precision\":" + jsonString(precisionText(plan)) : "", "}\n");
     return 0;
   }
   if (job.has_tune_result()) std::cout << tuneText(job);
@@ -207,6 +209,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
                                : absl::StrCat(result.workloads(), " workloads, ", result.workloads_reused(), " reused"))
             << "\n  " << phaseText(job, outcome->times, download_ms) << "\n  artifact " << result.artifact_id()
             << "\n  " << output << " (" << bytesText(result.artifact().size_bytes()) << ")\n";
+  if (rounds) std::cout << precisionText(plan);
   if (flags.verify) std::cout << verificationText(plan);
   return 0;
 }

@@ -22,6 +22,11 @@ void ModelFlags::addTo(CLI::App* command) {
   command->add_option("--name", name, "what to call it (the model's stem)");
   command->add_option("--external-data", external_data, "LOCATION=FILE for tensors kept outside the model");
   command->add_option("-O,--opt-level", opt_level, "1 plain loops, 2 full")->check(CLI::Range(0, 2));
+  command
+      ->add_option("--precision", precision,
+                   "bf16: products of f32 with weights read operands rounded to bf16; model: as the model has it")
+      ->check(CLI::IsMember({"model", "bf16"}))
+      ->capture_default_str();
   CLI::Option* pin = command->add_option("--pin", pins,
                                          "take over the decisions in this file (`explain --plan-out`); the others are "
                                          "made around them");
@@ -63,6 +68,7 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
                           : ending == ".onnx" && !format.empty() ? v1::ONNX
                                                                  : v1::MODEL_FORMAT_UNSPECIFIED);
   request.spec.mutable_options()->set_opt_level(opt_level);
+  if (precision == "bf16") request.spec.mutable_options()->set_precision(v1::CompileOptions::BF16);
   for (const auto& [path, use] :
        {std::pair{&pins, v1::PINS}, {&plan, v1::WHOLE_PLAN}, {&suggestions, v1::SUGGESTIONS}}) {
     if (path->empty()) continue;

@@ -20,6 +20,7 @@ struct ModelFlags {
   std::vector<std::string> external_data;  ///< "location=file"
   std::string format;                      ///< empty: the file name's ending decides
   int opt_level = 0;
+  std::string precision = "model";
   std::string pins, plan, suggestions;  ///< files of decisions: some, all, or what may be of use
 
   void addTo(CLI::App* command);

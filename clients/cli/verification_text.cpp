@@ -63,6 +63,17 @@ std::string verificationText(const v1::Plan& plan) {
   return text;
 }
 
+std::string precisionText(const v1::Plan& plan) {
+  std::string text;
+  auto add = [&](const v1::GraphReport& report) {
+    for (const v1::Decision& decision : report.decisions())
+      if (decision.kind() == "precision") absl::StrAppend(&text, "  precision: ", decision.reason(), "\n");
+  };
+  add(plan.report());
+  for (const v1::Plan& variant : plan.variants()) add(variant.report());
+  return text;
+}
+
 std::string verificationJson(const v1::Plan& plan) {
   std::vector<std::string> steps;
   for (const v1::VerifiedStep* step : stepsOf(plan)) steps.push_back(toJson(*step));

@@ -13,4 +13,7 @@ std::string verificationText(const v1::Plan& plan);
 /// The same as a JSON array of VerifiedStep, those of all variants.
 std::string verificationJson(const v1::Plan& plan);
 
+/// What --precision made of the plan's products and, where it was measured, what is lost: a line for each variant.
+std::string precisionText(const v1::Plan& plan);
+
 }  // namespace tessera::client

@@ -30,6 +30,20 @@ TEST(VerificationTextTest, CountsStepsAndKernelsAndNamesWhatWasLeftOut) {
   EXPECT_THAT(text, HasSubstr("not verified: kernel of w_2: this host has no neon"));
 }
 
+TEST(VerificationTextTest, SaysWhatAPrecisionMadeOfTheProducts) {
+  v1::Plan plan;
+  EXPECT_EQ(precisionText(plan), "");
+  v1::Decision& other = *plan.mutable_report()->add_decisions();
+  other.set_kind("layout");
+  other.set_reason("NCHW");
+  v1::Decision& decision = *plan.mutable_report()->add_decisions();
+  decision.set_kind("precision");
+  decision.set_reason("3 products read operands rounded to bf16");
+  *plan.add_variants()->mutable_report()->add_decisions() = decision;
+  const std::string line = "  precision: 3 products read operands rounded to bf16\n";
+  EXPECT_EQ(precisionText(plan), line + line);
+}
+
 TEST(VerificationTextTest, VariantsCount) {
   v1::Plan plan;
   add(plan, "import", "", 0, "");

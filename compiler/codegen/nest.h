@@ -55,7 +55,7 @@ struct Statement {
   /// Within a slice of a region: added to linalg.index d, a constant and multiples of the slice numbers.
   llvm::SmallVector<int64_t> index_start;
   llvm::SmallVector<llvm::SmallVector<int64_t>> index_slice;
-  /// Set where the body adds up a group of products of 8-bit integers, which an instruction does for whole vectors.
+  /// Set where the body adds up a group of products of short elements, which an instruction does for whole vectors.
   std::optional<GroupedProduct> grouped;
   mlir::Block* body() const { return &op->getRegion(0).front(); }
 };

@@ -1,5 +1,6 @@
 #include "compiler/graph/graph.h"
 
+#include "absl/strings/str_cat.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/constants/fold_scales.h"
 #include "compiler/graph/layout/interleave_products.h"
@@ -16,12 +17,14 @@
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/narrow_products.h"
+#include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/slices/fuse_chains.h"
 #include "compiler/graph/slices/tile_regions.h"
 #include "compiler/graph/winograd/winograd.h"
+#include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -31,6 +34,25 @@
 #include "proto/failure.h"
 
 namespace tessera::compiler {
+namespace {
+
+constexpr char kRoundProducts[] = "round-products";
+
+/// What became of a model whose products were to be rounded.
+v1::Decision precisionDecision(int products, const v1::Target& target) {
+  v1::Decision decision;
+  decision.set_kind("precision");
+  decision.set_place("model");
+  decision.set_taken(products > 0);
+  decision.set_reason(absl::StrCat(products, products == 1 ? " product reads" : " products read",
+                                   " operands rounded to bf16, summed up in f32 ",
+                                   groupOf(dotProducts(usableInstructions(target)), 16) > 0
+                                       ? "by pairs"
+                                       : "one by one: the target has no instruction for pairs"));
+  return decision;
+}
+
+}  // namespace
 
 absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, const GraphOptions& options) {
   model.module->getContext()
@@ -94,6 +116,17 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("stack-products", stackProducts(main));
   count("fold-constants", foldConstants(main, &model.weights));
   count("absorb-transposes", absorbTransposes(main));
+  const int rounded = options.round_products ? roundProducts(main) : 0;
+  if (rounded > 0) {
+    if (options.observer && observed.ok()) observed = options.observer->rounded(kRoundProducts, model);
+    rewrites.emplace_back().set_name(kRoundProducts);
+    rewrites.back().set_count(rounded);
+    count("remove-dead-code", removeDeadCode(main));
+    // Conversions meet their readers before equal ones become one, which would be a copy.
+    count("widen-on-load", widenOnLoad(main));
+    count("fuse-elementwise", fuseElementwise(main));
+    count("fold-constants", foldConstants(main, &model.weights));
+  }
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
   GraphChoices choices(options.pins, options.refused);
   LayoutReport layouts = assignLayouts(main, target, choices);
@@ -103,7 +136,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("fold-constants", foldConstants(main, &model.weights));
   count("pack-matmuls", packMatmuls(main, lanes));
   count("fold-constants", foldConstants(main, &model.weights));
-  count("interleave-products", interleaveProducts(main, target));
+  count("interleave-products", interleaveProducts(main, target, 8));
   count("multiply-exactly-in-single", multiplyExactlyInSingle(main));
   count("sink-views", sinkViews(main));
   count("fold-constants", foldConstants(main, &model.weights));
@@ -115,6 +148,11 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     winograd = applyWinograd(main, target, choices);
     count("winograd", winograd.rewritten);
     count("fold-constants", foldConstants(main, &model.weights));
+  }
+  if (const int pairs = interleaveProducts(main, target, 16); pairs > 0) {
+    count("interleave-products", pairs);
+    count("fold-constants", foldConstants(main, &model.weights));
+    if (absl::Status status = cleanUp(); !status.ok()) return status;
   }
   count("share-pads", sharePads(main));
   count("align-slices", alignSlices(main));
@@ -137,6 +175,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   *planned->plan.mutable_target() = target;
   planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
   planned->plan.mutable_report()->set_layout_transforms_before(layouts.transforms_before);
+  if (options.round_products) *planned->plan.mutable_report()->add_decisions() = precisionDecision(rounded, target);
   for (v1::Decision& decision : layouts.decisions) {
     *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   }

@@ -32,11 +32,14 @@ class GraphObserver {
   virtual ~GraphObserver() = default;
   virtual absl::Status imported(const ImportedModel& model) = 0;
   virtual absl::Status rewritten(const std::string& rewrite, const ImportedModel& model) = 0;
+  /// After a rewrite that was asked for and changes results: what follows is held against what it left.
+  virtual absl::Status rounded(const std::string& rewrite, const ImportedModel& model) = 0;
   virtual absl::Status planned(const PlannedGraph& planned) = 0;
 };
 
 struct GraphOptions {
-  bool winograd = true;  ///< whether convolutions may be computed in Winograd's domain, see winograd.h
+  bool winograd = true;         ///< whether convolutions may be computed in Winograd's domain, see winograd.h
+  bool round_products = false;  ///< whether products of f32 read operands rounded to bf16, see round_products.h
   /// Which chains and regions are merged; code generation runs them slice by slice.
   fusion::Merging chains = fusion::Merging::kWhereItPays;
   GraphObserver* observer = nullptr;

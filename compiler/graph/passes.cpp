@@ -18,6 +18,7 @@
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/narrow_products.h"
+#include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/stack_products.h"
@@ -101,8 +102,14 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return widenOnLoad(main); }},
     {"tessera-narrow-products", "Let products of quantized operands read 8 bits, signed as a Cascade Lake wants them",
      [](FuncOp main, int64_t) { return narrowProducts(main, *findBuiltinTarget("cascadelake"), nullptr); }},
-    {"tessera-interleave-products", "Interleave constant operands of 8-bit products by four, for a Cascade Lake",
-     [](FuncOp main, int64_t) { return interleaveProducts(main, *findBuiltinTarget("cascadelake")); }},
+    {"tessera-interleave-products",
+     "Interleave constant operands of products of 8 bits by four, of bf16 by two, for a Zen 4",
+     [](FuncOp main, int64_t) {
+       const v1::Target& target = *findBuiltinTarget("znver4");
+       return interleaveProducts(main, target, 8) + interleaveProducts(main, target, 16);
+     }},
+    {"tessera-round-products", "Round operands of f32 products with a constant to bf16",
+     [](FuncOp main, int64_t) { return roundProducts(main); }},
     {"tessera-multiply-exactly-in-single", "Compute small sums of 8-bit products in single precision",
      [](FuncOp main, int64_t) { return multiplyExactlyInSingle(main); }},
     {"tessera-fold-constants", "Evaluate what depends on constants alone",

@@ -12,6 +12,7 @@ namespace {
 struct Width {
   int bits = 0;
   bool is_signed = false;
+  bool floating = false;
 };
 
 std::optional<Width> widthOf(v1::DataType type) {
@@ -24,6 +25,8 @@ std::optional<Width> widthOf(v1::DataType type) {
       return Width{16, true};
     case v1::DATA_TYPE_U16:
       return Width{16, false};
+    case v1::DATA_TYPE_BF16:
+      return Width{16, false, true};
     default:
       return std::nullopt;
   }
@@ -62,16 +65,19 @@ std::optional<DotProduct> dotProductOf(const v1::Intrinsic& intrinsic) {
   if ((accumulates && arithmetic.form() != v1::Intrinsic::Arithmetic::MULTIPLY_ADD &&
        arithmetic.form() != v1::Intrinsic::Arithmetic::FORM_UNSPECIFIED) ||
       arithmetic.overflow() == v1::Intrinsic::Arithmetic::SATURATE ||
-      arithmetic.intermediate_overflow() == v1::Intrinsic::Arithmetic::SATURATE ||
-      (arithmetic.intermediate() != v1::DATA_TYPE_UNSPECIFIED && arithmetic.intermediate() != v1::DATA_TYPE_I32))
+      arithmetic.intermediate_overflow() == v1::Intrinsic::Arithmetic::SATURATE)
     return std::nullopt;
   const v1::Intrinsic::IterDim &lane = intrinsic.iterations(0), &within = intrinsic.iterations(1);
   if (lane.reduction() || !within.reduction() || lane.extent() < 2) return std::nullopt;
   const v1::Intrinsic::Operand &sum = intrinsic.operands(0), &first = intrinsic.operands(1),
                                &second = intrinsic.operands(2);
-  if (sum.dtype() != v1::DATA_TYPE_I32 || !subscripts(sum, {&lane.name()})) return std::nullopt;
   const auto a = widthOf(first.dtype()), b = widthOf(second.dtype());
-  if (!a || !b || a->bits != b->bits || within.extent() * a->bits != 32) return std::nullopt;
+  if (!a || !b || a->bits != b->bits || a->floating != b->floating || within.extent() * a->bits != 32)
+    return std::nullopt;
+  const v1::DataType whole = a->floating ? v1::DATA_TYPE_F32 : v1::DATA_TYPE_I32;
+  if (sum.dtype() != whole || !subscripts(sum, {&lane.name()}) ||
+      (arithmetic.intermediate() != v1::DATA_TYPE_UNSPECIFIED && arithmetic.intermediate() != whole))
+    return std::nullopt;
   for (const v1::Intrinsic::Operand* operand : {&first, &second})
     if (!subscripts(*operand, {&lane.name(), &within.name()})) return std::nullopt;
   auto operands = operandsOf(intrinsic, accumulates);
@@ -84,6 +90,7 @@ std::optional<DotProduct> dotProductOf(const v1::Intrinsic& intrinsic) {
                     .bits = a->bits,
                     .first_signed = a->is_signed,
                     .second_signed = b->is_signed,
+                    .floating = a->floating,
                     .accumulates = accumulates};
 }
 
@@ -106,6 +113,14 @@ std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1:
     return std::tuple(-a.products(), a.bits, a.name) < std::tuple(-b.products(), b.bits, b.name);
   });
   return found;
+}
+
+int groupOf(const std::vector<DotProduct>& products, int bits) {
+  const bool floating = bits == 16;
+  return std::any_of(products.begin(), products.end(),
+                     [&](const DotProduct& each) { return each.floating == floating; })
+             ? 32 / bits
+             : 0;
 }
 
 google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target) {

@@ -12,7 +12,7 @@ namespace tessera::compiler {
 ///   sum[i] += first[i, 0] * second[i, 0] + ... + first[i, group - 1] * second[i, group - 1],   i < lanes
 ///
 /// with sums of 32 bits, no saturation, and operands of 8 or 16 bits, neighbours of a group next to each other:
-/// vpdpbusd, sdot and udot, vpmaddwd.
+/// vpdpbusd, sdot and udot, vpmaddwd; in floats of bf16 operands and f32 sums vdpbf16ps and bfdot.
 struct DotProduct {
   std::string name;
   std::string emit;           ///< the LLVM intrinsic
@@ -21,6 +21,7 @@ struct DotProduct {
   int group = 0;
   int bits = 0;  ///< of an element of both operands
   bool first_signed = false, second_signed = false;
+  bool floating = false;    ///< bf16 operands and f32 sums; integers otherwise
   bool accumulates = true;  ///< the instruction adds to the sum; else the sum of the products is all it gives
 
   int products() const { return lanes * group; }
@@ -30,6 +31,10 @@ struct DotProduct {
 /// Those among these instructions, most products first. Found by what they compute: one that saturates, or whose
 /// emission takes anything but the operands, is none.
 std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics);
+
+/// Elements of `bits` bits that a group of the chip's instructions has, those of 16 bits being bf16: as many as fill a
+/// sum's 32 bits. 0 where no instruction adds up such groups.
+int groupOf(const std::vector<DotProduct>& products, int bits);
 
 /// Instructions of the target that its code may use without asking the host, and that code can be made of: its dot
 /// products. Order of equal inputs is equal.

@@ -3,6 +3,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
 
 namespace tessera::compiler {
@@ -47,6 +48,14 @@ TEST(DotProduct, OthersAreNone) {
   *all.Add() = intrinsic(head + "DATA_TYPE_I16 }" + a + "DATA_TYPE_I8 }" + b + R"(subscripts: "r" })");  // narrow sums
   *all.Add() = intrinsic(head + "DATA_TYPE_I32 }" + a + "DATA_TYPE_I8 }" + b + "}");  // one operand for all neighbours
   *all.Add() = intrinsic(head + "DATA_TYPE_I32 }" + a + "DATA_TYPE_F16 }" + b + R"(subscripts: "r" })");
+  // Sums in integers, operands of two kinds, a group that does not fill a sum.
+  for (const auto& [sum, first, second, group] :
+       {std::tuple("I32", "BF16", "BF16", 2), {"F32", "BF16", "I16", 2}, {"F32", "BF16", "BF16", 4}})
+    *all.Add() = intrinsic(absl::StrCat(
+        R"(name: "x" emit: "llvm.x" iterations { name: "i" extent: 8 } iterations { name: "r" reduction: true extent: )",
+        group, R"( } operands { name: "acc" subscripts: "i" dtype: DATA_TYPE_)", sum,
+        R"( } operands { name: "a" subscripts: "i" subscripts: "r" dtype: DATA_TYPE_)", first,
+        R"( } operands { name: "b" subscripts: "i" subscripts: "r" dtype: DATA_TYPE_)", second, " }"));
   EXPECT_TRUE(dotProducts(all).empty());
 }
 
@@ -62,6 +71,23 @@ TEST(DotProduct, TargetsHaveThoseOfTheirFeatures) {
   v1::Target without = *findBuiltinTarget("cascadelake");
   without.mutable_code()->clear_features();
   EXPECT_TRUE(usableInstructions(without).empty()) << "code may not use what no host has to have";
+}
+
+TEST(DotProduct, OfHalvesWhereTheChipHasThem) {
+  auto halves = [](const std::string& name) {
+    std::string found;
+    for (const DotProduct& each : dotProducts(usableInstructions(*findBuiltinTarget(name))))
+      if (each.floating) found = absl::StrCat(each.name, " ", each.lanes, "x", each.group);
+    return found;
+  };
+  EXPECT_EQ(halves("znver4"), "vdpbf16ps.512 16x2");
+  EXPECT_EQ(halves("sapphirerapids"), "vdpbf16ps.512 16x2");
+  EXPECT_EQ(halves("neoverse-v1"), "bfdot.128 4x2");
+  EXPECT_EQ(halves("cascadelake"), "");
+  const auto both = dotProducts(usableInstructions(*findBuiltinTarget("znver4")));
+  EXPECT_EQ(groupOf(both, 16), 2);
+  EXPECT_EQ(groupOf(both, 8), 4);
+  EXPECT_EQ(groupOf(dotProducts(usableInstructions(*findBuiltinTarget("cascadelake"))), 16), 0);
 }
 
 TEST(DotProduct, NoneSaturates) {

@@ -86,6 +86,7 @@ void GraphCheck::skip(const std::string& step, const absl::Status& why) {
 
 absl::Status GraphCheck::imported(const ImportedModel& model) {
   unavailable_.clear();
+  lost_.reset();
   steps_.clear();
   known_.clear();
   context_ = (*model.module).getContext();
@@ -135,13 +136,13 @@ absl::Status GraphCheck::imported(const ImportedModel& model) {
   return absl::OkStatus();
 }
 
-absl::Status GraphCheck::rewritten(const std::string& rewrite, const ImportedModel& model) {
+absl::StatusOr<std::optional<std::vector<Array>>> GraphCheck::runAfter(const std::string& rewrite,
+                                                                       const ImportedModel& model,
+                                                                       std::vector<Trace>& traces) {
   if (!unavailable_.empty()) {
     skip(rewrite, absl::UnimplementedError("the imported model was not interpreted"));
-    return absl::OkStatus();
+    return std::nullopt;
   }
-  auto main = mlir::ModuleOp(*model.module).lookupSymbol<mlir::func::FuncOp>("main");
-  std::vector<Trace> traces;
   int64_t left = allowance();
   absl::StatusOr<std::vector<Array>> outputs = runMain(model, inputs_, weights_, optionsFor(traces, left));
   cache_.age();
@@ -153,9 +154,51 @@ absl::Status GraphCheck::rewritten(const std::string& rewrite, const ImportedMod
           absl::StrCat("verification: after ", rewrite, " the model cannot be run: ", outputs.status().message()));
     }
     skip(rewrite, outputs.status());
+    return std::nullopt;
+  }
+  return *std::move(outputs);
+}
+
+absl::Status GraphCheck::rewritten(const std::string& rewrite, const ImportedModel& model) {
+  std::vector<Trace> traces;
+  auto outputs = runAfter(rewrite, model, traces);
+  if (!outputs.ok() || !*outputs) return outputs.status();
+  auto main = mlir::ModuleOp(*model.module).lookupSymbol<mlir::func::FuncOp>("main");
+  return compareOutputs(rewrite, **outputs, std::move(traces), main);
+}
+
+absl::Status GraphCheck::rounded(const std::string& rewrite, const ImportedModel& model) {
+  std::vector<Trace> traces;
+  auto outputs = runAfter(rewrite, model, traces);
+  if (!outputs.ok()) return outputs.status();
+  if (!*outputs) {
+    // What follows would be held against what nobody computed.
+    unavailable_ = steps_.back().skipped();
     return absl::OkStatus();
   }
-  return compareOutputs(rewrite, *outputs, std::move(traces), main);
+  v1::VerifiedStep report = stepNamed(rewrite);
+  lost_ = 0;
+  for (auto [before, after] : llvm::zip_equal(expected_, **outputs)) {
+    double largest = 0, error = 0;
+    if (!before.storage->element.isReal()) continue;
+    llvm::SmallVector<double> values;
+    interpreter::forEachPosition(before, [&](int64_t position) { values.push_back(before.at(position).real); });
+    size_t next = 0;
+    interpreter::forEachPosition(after, [&](int64_t position) {
+      const double was = values[next++], is = after.at(position).real;
+      if (!std::isfinite(was) || !std::isfinite(is)) return;
+      largest = std::max(largest, std::fabs(was));
+      error = std::max(error, std::fabs(is - was));
+    });
+    report.set_elements(report.elements() + static_cast<int64_t>(values.size()));
+    report.set_largest_error(std::max(report.largest_error(), error));
+    if (largest > 0) lost_ = std::max(*lost_, error / largest);
+  }
+  steps_.push_back(report);
+  expected_ = **std::move(outputs);
+  for (const Array& input : inputs_) traces.push_back(traceOf(input));
+  known_ = std::move(traces);
+  return absl::OkStatus();
 }
 
 absl::Status GraphCheck::planned(const PlannedGraph& planned) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,12 @@ class GraphCheck final : public GraphObserver {
 
   absl::Status imported(const ImportedModel& model) override;
   absl::Status rewritten(const std::string& rewrite, const ImportedModel& model) override;
+  absl::Status rounded(const std::string& rewrite, const ImportedModel& model) override;
   absl::Status planned(const PlannedGraph& planned) override;
 
+  /// Of a rewrite that rounds: by how much outputs differ from the model's, as a part of the largest value of the same
+  /// output; nothing where there was no such rewrite, or it was not interpreted.
+  std::optional<double> lost() const { return lost_; }
   const std::vector<v1::VerifiedStep>& steps() const { return steps_; }
 
  private:
@@ -41,6 +46,11 @@ class GraphCheck final : public GraphObserver {
   static Trace traceOf(const interpreter::Array& array);
   bool isKnown(const Trace& trace) const;
 
+  /// What the model computes now, with the traces of its values; nothing, noted as a step that is skipped, where it
+  /// cannot be interpreted.
+  absl::StatusOr<std::optional<std::vector<interpreter::Array>>> runAfter(const std::string& rewrite,
+                                                                          const ImportedModel& model,
+                                                                          std::vector<Trace>& traces);
   /// How to run a step, taking what it costs out of `left`.
   interpreter::Options optionsFor(std::vector<Trace>& traces, int64_t& left);
   int64_t allowance() const { return std::min(budget_.step, budget_.model); }
@@ -60,6 +70,7 @@ class GraphCheck final : public GraphObserver {
   interpreter::ResultCache cache_;
   std::vector<Trace> known_;  // of the latest step that was right
   std::vector<v1::VerifiedStep> steps_;
+  std::optional<double> lost_;
 };
 
 }  // namespace tessera::compiler::verification

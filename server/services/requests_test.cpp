@@ -46,6 +46,10 @@ TEST(Requests, RefusalsNameTheField) {
       {"compile.name", [](auto& r) { r.mutable_compile()->set_name(std::string(257, 'n')); }},
       {"compile.name", [](auto& r) { r.mutable_compile()->set_name("line\nbreak"); }},
       {"compile.options.opt_level", [](auto& r) { r.mutable_compile()->mutable_options()->set_opt_level(9); }},
+      {"compile.options.precision",
+       [](auto& r) {
+         r.mutable_compile()->mutable_options()->set_precision(static_cast<v1::CompileOptions::Precision>(7));
+       }},
       {"compile.options.knowledge.mode",
        [](auto& r) {
          r.mutable_compile()->mutable_options()->mutable_knowledge()->set_mode(static_cast<v1::Knowledge::Mode>(9));

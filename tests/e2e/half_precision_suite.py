@@ -196,7 +196,27 @@ def layers(m):
         m.op(operator, operator, [m.input(z)], exact)
 
 
-FAMILIES = (products, convolutions, pools_and_reductions, normalizations, layers)
+def odd_shapes(m):
+    """Sums of one step, of odd and prime numbers of them, rows and columns that fill no vector."""
+    for rows, steps, columns in ((1, 1, 1), (1, 2, 33), (3, 7, 17), (14, 64, 32), (29, 97, 50), (65, 131, 96), (2, 768, 5)):
+        a, b = m.values(rows, steps), m.values(steps, columns)
+        m.op(f"{rows}x{steps}x{columns}", "MatMul", [m.input(a), m.constant(b)], f64(a)[0] @ f64(b)[0])
+        m.op(f"{rows}x{steps}x{columns} of activations", "MatMul", [m.input(a), m.input(b)], f64(a)[0] @ f64(b)[0])
+    for channels, filters, size, kernel, stride, pad, dilation, group in (
+            (3, 64, (19, 16), 7, 2, 3, 1, 1), (1, 5, (9, 8), 3, 1, 1, 1, 1), (2, 16, (9, 8), 3, 1, 0, 2, 1),
+            (5, 16, (8, 9), 3, 3, 2, 1, 1), (16, 32, (10, 7), 3, 1, 1, 1, 1), (32, 48, (7, 6), 1, 2, 0, 1, 1),
+            (34, 34, (6, 5), 3, 1, 2, 2, 2), (13, 26, (6, 6), 2, 1, 0, 1, 13), (64, 64, (12, 12), 3, 1, 1, 1, 1)):
+        x, w = m.values(1, channels, *size), m.values(filters, channels // group, kernel, kernel)
+        padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+        reach = dilation * (kernel - 1) + 1
+        view = windows(padded, reach, stride)[..., ::dilation, ::dilation]
+        parts = [np.einsum("ncyxij,fcij->nfyx", v, f) for v, f in zip(np.split(view, group, 1), np.split(f64(w)[0], group))]
+        m.op(f"Conv {channels}->{filters} {kernel}x{kernel} s{stride} p{pad} d{dilation} g{group}", "Conv",
+             [m.input(x), m.constant(w)], np.concatenate(parts, 1), strides=[stride] * 2, pads=[pad] * 4,
+             dilations=[dilation] * 2, group=group)
+
+
+FAMILIES = (products, convolutions, odd_shapes, pools_and_reductions, normalizations, layers)
 
 
 def onnx_case(kind, family, target, service):
@@ -250,10 +270,107 @@ def weights_stay_small(service):
     check(largest < 1.5 * w.size * 2, f"{largest} bytes for {w.size} weights of f16")
 
 
+def single_model(service):
+    """Two products and a convolution of f32, with weights and inputs."""
+    random = np.random.default_rng(11)
+    x, w, v = (random.standard_normal(shape).astype(np.float32) for shape in ((37, 770), (770, 96), (96, 33)))
+    conv = random.standard_normal((24, 3, 5, 5)).astype(np.float32)
+    image = random.standard_normal((1, 3, 21, 18)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
+             helper.make_node("MatMul", ["r", "v"], ["y"]),
+             helper.make_node("Conv", ["image", "conv"], ["z"], strides=[2, 2], pads=[2] * 4)]
+    def info(name, *shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+    graph = helper.make_graph(nodes, "single", [info("x", 37, 770), info("image", 1, 3, 21, 18)],
+                              [info("y", 37, 33), info("z", 1, 24, 11, 9)],
+                              [numpy_helper.from_array(a, n) for a, n in ((w, "w"), (v, "v"), (conv, "conv"))])
+    path = service.scratch("single.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path, {"x": x, "image": image}, (w, v, conv)
+
+
+def as_bf16(service, target):
+    """A float model whose products were asked for in bf16: both operands rounded once, sums in f32, nothing else."""
+    path, arrays, (w, v, conv) = single_model(service)
+    x, image = arrays["x"], arrays["image"]
+    flags = ["--precision", "bf16", *(["--verify"] if target == "host" else [])]
+    plain = service.compile(path, target=target)
+    compiled = service.compile(path, None, *flags, target=target)
+    again = service.compile(path, None, *flags, "--no-cache", target=target)
+    check(compiled.artifact.read_bytes() == again.artifact.read_bytes(), "equal requests give equal bytes")
+    check(compiled.artifact.stat().st_size < plain.artifact.stat().st_size - w.size, "weights are stored as halves")
+    exact, _ = service.run(plain.artifact, arrays)
+    found, _ = service.run(compiled.artifact, arrays, "--guard")
+    hidden = np.maximum(rounded("bf16", x).astype(np.float64) @ rounded("bf16", w), 0)
+    wanted = rounded("bf16", hidden).astype(np.float64) @ rounded("bf16", v)
+    # Rounding of what lies between decides few elements: one part in 256 of a term each.
+    magnitude = hidden @ np.abs(v)
+    off = np.abs(found["y"] - wanted) / magnitude
+    check(off.max() < 2.0**-10, f"y is {off.max():.2g} of its terms' magnitude off what bf16 operands give")
+    padded = np.pad(rounded("bf16", image).astype(np.float64), ((0, 0), (0, 0), (2, 2), (2, 2)))
+    wanted = np.einsum("ncyxij,fcij->nfyx", windows(padded, 5, 2), rounded("bf16", conv).astype(np.float64))
+    magnitude = np.einsum("ncyxij,fcij->nfyx", np.abs(windows(padded, 5, 2)), np.abs(conv).astype(np.float64))
+    off = np.abs(found["z"] - wanted) / magnitude
+    check(off.max() < 2.0**-20, f"z is {off.max():.2g} of its terms' magnitude off the exact sum of rounded operands")
+    for name in exact:
+        check(not np.array_equal(exact[name], found[name]), f"{name} is not rounded")
+        lost = np.abs(found[name] - exact[name]).max() / np.abs(exact[name]).max()
+        check(lost < 2.0**-6, f"{name} lost {lost:.2g} of its largest value")
+
+
+def special_values(service, target):
+    """Infinities and NaNs stay what they are. Subnormals may count as zero: what a sum of k terms may differ by is k ulps of
+    f32 of the terms' magnitudes, and for each term whose operand or product is subnormal as much as that."""
+    random = np.random.default_rng(13)
+    steps = 66
+    a = rounded("bf16", random.uniform(0.5, 1.5, (5, steps)))
+    a[0, 7], a[1, 65], a[2, 2:4] = np.inf, np.nan, [np.inf, -np.inf]
+    b = rounded("bf16", random.uniform(0.5, 1.5, (steps, 18)))
+    b[:, 1], b[:33, 2], b[:, 3] = 2.0**-130, 2.0**-133, 2.0**-126
+    nodes = [*(helper.make_node("Cast", [n], [n + "h"], to=TensorProto.BFLOAT16) for n in "ab"),
+             *(helper.make_node("Cast", [f"y{i}h"], [f"y{i}"], to=TensorProto.FLOAT) for i in (0, 1))]
+    nodes[2:2] = [helper.make_node("MatMul", ["ah", "w"], ["y0h"]), helper.make_node("MatMul", ["ah", "bh"], ["y1h"])]
+    infos = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+             for n, s in (("a", a.shape), ("b", b.shape), ("y0", (5, 18)), ("y1", (5, 18)))}
+    graph = helper.make_graph(nodes, "special", [infos["a"], infos["b"]], [infos["y0"], infos["y1"]],
+                              [initializer("bf16", "w", b)])
+    path = service.scratch("special.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    found, _ = service.run(service.compile(path, target=target).artifact, {"a": a, "b": b}, "--guard")
+    with np.errstate(invalid="ignore"):
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+    for name in ("y0", "y1"):
+        ours = found[name]
+        # Times a subnormal that counts as zero it is no number.
+        infinite = (ours[0] == np.inf) | (np.isnan(ours[0]) & (b < 2.0**-126).any(0))
+        check(infinite.all(), f"{name}: an infinity is lost: {ours[0]}")
+        check(np.isnan(ours[1:3]).all(), f"{name}: a NaN is lost: {ours[1:3]}")
+        # Half an ulp of the result, subnormal ones included, what little the sums in f32 add, and flushed terms.
+        bound = 0.51 * PRECISION["bf16"] * np.abs(exact[3:]) + 2.0**-134 + 1.5 * steps * 2.0**-126
+        bound[:, 4:] = 0.51 * PRECISION["bf16"] * np.abs(exact[3:, 4:])
+        check((np.abs(ours[3:] - exact[3:]) <= bound).all(), f"{name}: {np.abs(ours[3:] - exact[3:]) / bound}")
+
+
+def accuracy_is_printed(service):
+    """What became of the products, and with --verify by how much results differ."""
+    path = service.scratch("plain.te")
+    path.write_text("input A[M, K], B[K, N]: f32;  C[i, j] += A[i, k] * B[k, j];")
+    done = service.cli("compile", path, "--shape", "A=5x64", "--shape", "B=64x32", "--precision", "bf16", "-o",
+                       service.scratch("plain.tsra"))
+    check("precision: 0 products" in done.out, f"that there is nothing to round is said: {done.out}")
+    path, _, _ = single_model(service)
+    done = service.cli("compile", path, "--precision", "bf16", "--verify", "-o", service.scratch("single.tsra"))
+    check("precision: 3 products" in done.out and "differ from the model's by at most" in done.out, done.out)
+
+
 def main():
     with Service() as service:
         cases = [("expression and MLIR", lambda: expression(service)),
                  ("weights stay small", lambda: weights_stay_small(service))]
+        for target in ("host", "x86-64-v3"):
+            cases.append((f"as bf16/{target}", lambda t=target: as_bf16(service, t)))
+            cases.append((f"special values/{target}", lambda t=target: special_values(service, t)))
+        cases.append(("accuracy is printed", lambda: accuracy_is_printed(service)))
         for kind in PRECISION:
             for family in FAMILIES:
                 for target in ("host", target_in_turn(len(cases))):

@@ -105,6 +105,27 @@ def convolutions(seed):
     return layers
 
 
+def few_channels():
+    """First layers of networks: fewer channels than an instruction adds up, filled up to whole groups."""
+    layers = Layers(8)
+    for channels in (1, 2, 3, 5, 7):
+        for kinds, zeros in (("us", (120, 0)), ("uu", (3, 128)), ("ss", (-7, 0))):
+            layers.convolution(channels, (23, 18), 16, 7, 2, 3, 1, kinds, zeros)
+            layers.convolution(channels, (9, 11), 19, 3, 1, 1, 1, kinds, zeros)
+            layers.convolution(channels, (8, 8), 32, 1, 1, 0, 1, kinds, zeros)
+    return layers
+
+
+def images_are_grouped(service):
+    """A first layer of three channels takes the chip's dot product of four."""
+    layers = Layers(9)
+    layers.convolution(3, (64, 64), 64, 7, 2, 3, 1, "us", (120, 0))
+    path = model_of(service, "image", layers.nodes, layers.inputs, layers.outputs, layers.constants)
+    plan = service.scratch("image.plan")
+    service.cli("explain", path, "--target", "cascadelake", "--plan-out", plan)
+    check("vpdpbusd.512" in plan.read_text(), f"no dot product in {plan.read_text()[:2000]}")
+
+
 def exact(service, oracle, target, name, layers, *flags):
     path = model_of(service, name.replace(" ", "-"), layers.nodes, layers.inputs, layers.outputs, layers.constants)
     session = oracle.load(path)
@@ -159,14 +180,15 @@ def main():
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
         sets = [("products", products()), ("odd products", odd_products()), ("convolutions 3", convolutions(3)),
-                ("convolutions 4", convolutions(4))]
+                ("convolutions 4", convolutions(4)), ("few channels", few_channels())]
         cases = [(name, lambda turn=turn, name=name, each=each: exact(service, oracle, target_in_turn(turn), name, each))
                  for turn, (name, each) in enumerate(sets)]
         cases += [(f"{name} without dot products of 8 bits",
-                   lambda name=name, each=each: exact(service, oracle, "x86-64-v3", name, each)) for name, each in sets[:3]]
+                   lambda name=name, each=each: exact(service, oracle, "x86-64-v3", name, each)) for name, each in [*sets[:3], sets[-1]]]
         cases += [(f"{spec} {form}", lambda spec=spec, form=form, flags=flags: network(service, oracle, spec, form, *flags))
                   for spec, flags in (("resnet18:size=32", ()), ("bert_tiny", ("--verify",)))
                   for form in quantize.FORMS]
+        cases.append(("images are grouped", lambda: images_are_grouped(service)))
         cases.append(("weights stay narrow", lambda: weights_stay_narrow(service)))
         return run("quantized", cases)
 

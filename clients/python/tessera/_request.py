@@ -34,6 +34,7 @@ ShapesLike = Mapping[str, Union[Shape, Sequence[Shape]]]
 #: Of each symbolic dimension one size, or several: every combination is a variant.
 DimsLike = Mapping[str, Union[int, Iterable[int]]]
 
+_PRECISIONS = {"model": job_pb2.CompileOptions.PRECISION_UNSPECIFIED, "bf16": job_pb2.CompileOptions.BF16}
 _FORMATS = {"onnx": job_pb2.ONNX, "mlir": job_pb2.MLIR_TEXT, "te": job_pb2.TENSOR_EXPRESSION}
 
 
@@ -50,6 +51,7 @@ class CompileRequest:
     name: str | None = None
     opt_level: int = 0
     verify: bool = False
+    precision: str = "model"
 
     def prepare(self) -> tuple[job_pb2.CompileSpec, dict[str, tuple[Source, tensor_pb2.Digest]]]:
         """The specification, and the blobs it names by their SHA-256. Reads files."""
@@ -69,6 +71,10 @@ class CompileRequest:
             spec.external_data[location].CopyFrom(digest)
         spec.options.opt_level = self.opt_level
         spec.options.verify = self.verify
+        if self.precision not in _PRECISIONS:
+            raise errors.InvalidInput(f"precision '{self.precision}' is not known", attribute="precision",
+                                      found=self.precision, accepted=", ".join(_PRECISIONS))
+        spec.options.precision = _PRECISIONS[self.precision]
         return spec, blobs
 
     def _format(self, source: Source) -> Any:

@@ -56,12 +56,13 @@ class Client:
     def compile(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
                 external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
-                name: str | None = None, opt_level: int = 0, verify: bool = False, cache: bool = True,
-                priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
+                name: str | None = None, opt_level: int = 0, verify: bool = False, precision: str = "model",
+                cache: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
                 run_timeout: float | None = None, total_timeout: float | None = None,
                 on_progress: OnProgress | None = None) -> Compilation:
         """Begins to compile; await what it returns for the artifact."""
-        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify)
+        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify,
+                                 precision)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
         return Compilation(self, request, options, on_progress)
 

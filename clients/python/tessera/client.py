@@ -55,8 +55,8 @@ class Client:
     def compile(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
                 external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
-                name: str | None = None, opt_level: int = 0, verify: bool = False, cache: bool = True,
-                priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
+                name: str | None = None, opt_level: int = 0, verify: bool = False, precision: str = "model",
+                cache: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
                 run_timeout: float | None = None, total_timeout: float | None = None,
                 on_progress: OnProgress | None = None) -> Compilation:
         """Uploads and compiles; returns at once with a future.
@@ -72,13 +72,15 @@ class Client:
         :param name: what to call it; the file's stem otherwise.
         :param opt_level: 1 plain loops, for debugging; 2 (0) full.
         :param verify: hold every step of the compiler against an interpreter.
+        :param precision: "bf16": products of f32 with weights read operands rounded to bf16; "model": as it is.
         :param cache: False compiles even when an equal request was answered before.
         :param priority: higher goes first.
         :param request_id: makes a repeated call the same job.
         :param queue_timeout: seconds it may wait to start; `run_timeout`: one task may run; `total_timeout`: in all.
         :param on_progress: called with each Progress, in the compilation's thread.
         """
-        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify)
+        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify,
+                                 precision)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
         return Compilation(self, request, options, on_progress)
 

@@ -87,7 +87,11 @@ class TileEmitter {
         Point point = points_[0];
         point.at[left.reduction] = i;
         point.at[right.reduction] = j;
-        column.push_back(memory_.load(slot, point, plan_.lanes));
+        Value value = memory_.load(slot, point, plan_.lanes);
+        const mlir::Type element = nest_.statements[0].outputs[0].access.element;
+        if (mlir::getElementTypeOrSelf(value.getType()) != element)
+          value = arith::ExtFOp::create(b_, loc_, mlir::VectorType::get({plan_.lanes}, element), value);
+        column.push_back(value);
       }
       const Values turned = applyMatrix(b_, left.matrix, column, context_.fuse_multiply_add);
       for (auto [p, value] : llvm::enumerate(turned)) halfway[p].push_back(value);

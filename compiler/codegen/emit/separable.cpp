@@ -53,11 +53,12 @@ std::optional<TransformSide> sideOf(const Nest& nest, const Operand& operand) {
   return side;
 }
 
-/// Whether the body is out + in * in * in, in any order.
+/// Whether the body is out + in * in * in, in any order; inputs may be halves that are widened.
 bool multipliesAll(const Statement& statement) {
   mlir::Block& body = *statement.body();
   auto sum = body.getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
-  if (!sum || std::distance(body.begin(), body.end()) != 4) return false;
+  const auto widened = llvm::count_if(body, [](mlir::Operation& op) { return llvm::isa<arith::ExtFOp>(op); });
+  if (!sum || std::distance(body.begin(), body.end()) != 4 + widened) return false;
   Value accumulator = body.getArgument(3);
   Value term = sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs();
   if (sum.getLhs() != accumulator && sum.getRhs() != accumulator) return false;
@@ -71,6 +72,8 @@ bool multipliesAll(const Statement& statement) {
   }
   if (!inner) return false;
   llvm::SmallVector<Value> factors = {inner.getLhs(), inner.getRhs(), third};
+  for (Value& factor : factors)
+    if (auto wide = factor.getDefiningOp<arith::ExtFOp>()) factor = wide.getIn();
   return llvm::all_of(llvm::seq<unsigned>(0, 3),
                       [&](unsigned input) { return llvm::is_contained(factors, body.getArgument(input)); });
 }

@@ -15,13 +15,13 @@ namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
 
-constexpr int kGroup = 4;  ///< elements of 8 bits in a sum's 32
-
 /// How a body reads one of its arguments: with every bit of `flipped` turned, then extended.
 struct Reading {
   int argument = -1;
   bool is_signed = false;
   uint8_t flipped = 0;
+  bool floating = false;                          ///< bf16
+  int group() const { return floating ? 2 : 4; }  ///< elements in a sum's 32 bits
 };
 
 std::optional<Reading> readingOf(Value value, mlir::Block* body) {
@@ -32,6 +32,9 @@ std::optional<Reading> readingOf(Value value, mlir::Block* body) {
     narrow = wide.getIn();
   } else if (auto zero = value.getDefiningOp<arith::ExtUIOp>()) {
     narrow = zero.getIn();
+  } else if (auto real = value.getDefiningOp<arith::ExtFOp>()) {
+    reading.floating = true;
+    narrow = real.getIn();
   } else {
     return std::nullopt;
   }
@@ -42,7 +45,8 @@ std::optional<Reading> readingOf(Value value, mlir::Block* body) {
     narrow = flip.getLhs();
   }
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(narrow);
-  if (!argument || argument.getOwner() != body || !argument.getType().isInteger(8)) return std::nullopt;
+  if (!argument || argument.getOwner() != body) return std::nullopt;
+  if (reading.floating ? !argument.getType().isBF16() : !argument.getType().isInteger(8)) return std::nullopt;
   reading.argument = static_cast<int>(argument.getArgNumber());
   return reading;
 }
@@ -52,29 +56,33 @@ std::optional<std::pair<Reading, Reading>> productOf(const Statement& statement)
   mlir::Block* body = statement.body();
   if (statement.inputs.size() != 2 || statement.outputs.size() != 1) return std::nullopt;
   const Value accumulator = body->getArgument(2);
-  auto sum = body->getTerminator()->getOperand(0).getDefiningOp<arith::AddIOp>();
-  if (!sum || !accumulator.getType().isInteger(32) || !accumulator.hasOneUse()) return std::nullopt;
-  if (sum.getLhs() != accumulator && sum.getRhs() != accumulator) return std::nullopt;
-  auto product = (sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs()).getDefiningOp<arith::MulIOp>();
-  if (!product) return std::nullopt;
-  const auto x = readingOf(product.getLhs(), body), y = readingOf(product.getRhs(), body);
-  if (!x || !y || x->argument == y->argument) return std::nullopt;
+  mlir::Operation* sum = body->getTerminator()->getOperand(0).getDefiningOp();
+  if (!sum || !accumulator.hasOneUse() || *accumulator.user_begin() != sum) return std::nullopt;
+  const bool floating = llvm::isa<arith::AddFOp>(sum);
+  if (floating ? !accumulator.getType().isF32()
+               : !llvm::isa<arith::AddIOp>(sum) || !accumulator.getType().isInteger(32))
+    return std::nullopt;
+  mlir::Operation* product = sum->getOperand(sum->getOperand(0) == accumulator ? 1 : 0).getDefiningOp();
+  if (!product || !(floating ? llvm::isa<arith::MulFOp>(product) : llvm::isa<arith::MulIOp>(product)))
+    return std::nullopt;
+  const auto x = readingOf(product->getOperand(0), body), y = readingOf(product->getOperand(1), body);
+  if (!x || !y || x->argument == y->argument || x->floating != floating || y->floating != floating) return std::nullopt;
   return std::pair(*x, *y);
 }
 
 /// A reduction that both operands walk element by element, in whole groups; everything else they walk by groups. The
 /// longest of several.
-std::optional<int> groupedLoop(const Nest& nest) {
+std::optional<int> groupedLoop(const Nest& nest, int group) {
   std::optional<int> found;
   const auto& inputs = nest.statements[0].inputs;
   for (int loop = 0; loop < nest.loops(); ++loop) {
-    if (!nest.reduction[loop] || nest.extents[loop] % kGroup != 0) continue;
+    if (!nest.reduction[loop] || nest.extents[loop] % group != 0) continue;
     const bool fits = llvm::all_of(inputs, [&](const Operand& input) {
       const Access& access = input.access;
       if (!access.root || input.from || !access.panel.empty() || !access.slice.empty()) return false;
-      if (access.strides[loop] != 1 || access.offset % kGroup != 0) return false;
+      if (access.strides[loop] != 1 || access.offset % group != 0) return false;
       for (int other = 0; other < nest.loops(); ++other)
-        if (other != loop && access.strides[other] % kGroup != 0) return false;
+        if (other != loop && access.strides[other] % group != 0) return false;
       return true;
     });
     if (fits && (!found || nest.extents[loop] > nest.extents[*found])) found = loop;
@@ -82,11 +90,11 @@ std::optional<int> groupedLoop(const Nest& nest) {
   return found;
 }
 
-void countGroups(Access& access, int loop, mlir::Type group) {
-  access.element = group;
-  access.offset /= kGroup;
+void countGroups(Access& access, int loop, int group, mlir::Type type) {
+  access.element = type;
+  access.offset /= group;
   for (auto [other, stride] : llvm::enumerate(access.strides))
-    if (static_cast<int>(other) != loop) stride /= kGroup;
+    if (static_cast<int>(other) != loop) stride /= group;
 }
 
 /// Drops a loop of one step.
@@ -102,22 +110,39 @@ void dropLoop(Nest& nest, int loop) {
   }
 }
 
+Value bits32(OpBuilder& b, mlir::Location loc, uint32_t value) {
+  return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
 /// Element `i` of a group, in 32 bits, whole vectors or single ones alike.
 Value elementOf(OpBuilder& b, mlir::Location loc, Value group, int i, bool is_signed, uint8_t flipped) {
-  auto constant = [&](uint32_t value) -> Value {
-    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));
-  };
+  constexpr int kGroup = 4;
+  auto constant = [&](uint32_t value) { return bits32(b, loc, value); };
   if (flipped != 0) group = arith::XOrIOp::create(b, loc, group, constant(flipped * 0x01010101U));
   Value up = i == kGroup - 1 ? group : arith::ShLIOp::create(b, loc, group, constant(8U * (kGroup - 1 - i)));
   if (is_signed) return arith::ShRSIOp::create(b, loc, up, constant(24));
   return arith::ShRUIOp::create(b, loc, up, constant(24));
 }
 
+/// Element `i` of a group of two bf16, which is the upper half of an f32.
+Value halfOf(OpBuilder& b, mlir::Location loc, Value group, int i) {
+  Value bits = arith::BitcastOp::create(b, loc, b.getI32Type(), group);
+  bits = i == 0 ? arith::ShLIOp::create(b, loc, bits, bits32(b, loc, 16)).getResult()
+                : arith::AndIOp::create(b, loc, bits, bits32(b, loc, 0xffff0000U)).getResult();
+  return arith::BitcastOp::create(b, loc, b.getF32Type(), bits);
+}
+
 /// What the instruction computes, for one sum: for lanes that are no whole vector of it.
 mlir::linalg::LinalgOp groupBody(OpBuilder& builder, const GroupedProduct& product) {
+  if (product.instruction.floating)
+    return bodyOp(builder, builder.getF32Type(), 2, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
+      Value terms[2];
+      for (int i : {0, 1}) terms[i] = arith::MulFOp::create(b, loc, halfOf(b, loc, v[0], i), halfOf(b, loc, v[1], i));
+      return arith::AddFOp::create(b, loc, v[2], arith::AddFOp::create(b, loc, terms[0], terms[1]));
+    });
   return bodyOp(builder, builder.getI32Type(), 2, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
     Value all;
-    for (int i = 0; i < kGroup; ++i) {
+    for (int i = 0; i < product.group; ++i) {
       Value x = elementOf(b, loc, v[0], i, product.first_signed, product.first_flipped);
       Value y = elementOf(b, loc, v[1], i, product.second_signed, product.second_flipped);
       Value term = arith::MulIOp::create(b, loc, x, y);
@@ -167,10 +192,12 @@ Value call(OpBuilder& b, const DotProduct& instruction, Value first, Value secon
 std::string useDotProduct(OpBuilder& builder, Nest& nest, const DotProduct& instruction) {
   Statement& main = nest.statements[0];
   const auto readings = productOf(main);
-  if (!readings) return "the nest does not add up products of 8-bit integers in 32 bits";
-  const auto loop = groupedLoop(nest);
-  if (!loop) return absl::StrCat("no sum of a multiple of ", kGroup, " steps walks both operands element by element");
+  if (!readings) return "the nest does not add up products of 8-bit integers or of bf16 in 32 bits";
   auto [x, y] = *readings;
+  if (x.floating != instruction.floating) return "the instruction takes operands of another type";
+  const int group = x.group();
+  const auto loop = groupedLoop(nest, group);
+  if (!loop) return absl::StrCat("no sum of a multiple of ", group, " steps walks both operands element by element");
   // Elements of 16 bits are made of those of 8: signed ones hold both kinds, unsigned ones nothing below zero.
   const bool narrow = instruction.bits == 8;
   auto holds = [&](bool element_signed, bool operand_signed) {
@@ -183,13 +210,15 @@ std::string useDotProduct(OpBuilder& builder, Nest& nest, const DotProduct& inst
   if (swapped) std::swap(x, y);
   if (!fits(x, y)) return "the instruction takes operands of other signs";
   GroupedProduct product{.instruction = instruction,
+                         .group = group,
                          .first_signed = x.is_signed,
                          .second_signed = y.is_signed,
                          .first_flipped = x.flipped,
                          .second_flipped = y.flipped};
   if (x.argument == 1) std::swap(main.inputs[0], main.inputs[1]);
-  nest.extents[*loop] /= kGroup;
-  for (Operand& input : main.inputs) countGroups(input.access, *loop, builder.getI32Type());
+  nest.extents[*loop] /= group;
+  // As wide as the sums, of their type: what copies and loads need not know of groups.
+  for (Operand& input : main.inputs) countGroups(input.access, *loop, group, main.outputs[0].access.element);
   main.op = groupBody(builder, product);
   main.grouped = std::move(product);
   if (nest.extents[*loop] == 1 && llvm::count(nest.reduction, true) > 1) dropLoop(nest, *loop);
@@ -238,15 +267,17 @@ Value emitDotProduct(OpBuilder& b, const GroupedProduct& product, Value first, V
   const DotProduct& instruction = product.instruction;
   first = flip(b, first, product.first_flipped);
   second = flip(b, second, product.second_flipped);
-  if (instruction.bits == 16) {
+  const int64_t elements = static_cast<int64_t>(instruction.lanes) * product.group;
+  auto packed =
+      mlir::VectorType::get({elements}, instruction.floating ? mlir::Type(b.getBF16Type()) : mlir::Type(b.getI8Type()));
+  if (instruction.bits == 16 && !instruction.floating) {
     for (bool odd : {false, true})
       sum = call(b, instruction, everySecond(b, first, odd, product.first_signed),
                  everySecond(b, second, odd, product.second_signed), sum);
     return sum;
   }
-  auto bytes = mlir::VectorType::get({static_cast<int64_t>(instruction.lanes) * kGroup}, b.getI8Type());
-  return call(b, instruction, mlir::LLVM::BitcastOp::create(b, sum.getLoc(), bytes, first),
-              mlir::LLVM::BitcastOp::create(b, sum.getLoc(), bytes, second), sum);
+  return call(b, instruction, mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, first),
+              mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, second), sum);
 }
 
 }  // namespace tessera::compiler::codegen

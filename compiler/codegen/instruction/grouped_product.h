@@ -3,15 +3,15 @@
 #include "absl/status/status.h"
 #include "compiler/codegen/phases.h"
 
-/// Products of 8-bit integers on instructions that add up groups of neighbours (target/dot_product.h): the second
-/// instance of the micro-kernel beside the multiply-add. A group of four elements is one element of 32 bits to
-/// everything that tiles, packs, blocks and fetches; only the body of the product is another.
+/// Products of 8-bit integers and of bf16 on instructions that add up groups of neighbours (target/dot_product.h): the
+/// second instance of the micro-kernel beside the multiply-add. A group of four or two elements is one element of 32
+/// bits to everything that tiles, packs, blocks and fetches; only the body of the product is another.
 namespace tessera::compiler::codegen {
 
-/// Turns the nest's first statement, sum += x * y over 8-bit x and y, to groups along the loop that both walk element
-/// by element: that loop steps from group to group, access functions count groups, and the statement's body adds up one
-/// group. Operands stand in the instruction's order afterwards.
-/// Why not, or empty: the nest is changed then. Nothing is changed otherwise.
+/// Turns the nest's first statement, sum += x * y over 8-bit or bf16 x and y, to groups along the loop that both walk
+/// element by element: that loop steps from group to group, access functions count groups, and the statement's body
+/// adds up one group. Operands stand in the instruction's order afterwards. Why not, or empty: the nest is changed
+/// then. Nothing is changed otherwise.
 std::string useDotProduct(mlir::OpBuilder& builder, Nest& nest, const DotProduct& instruction);
 
 /// Of the machine's instructions the first that each nest of the phases not yet planned can use.
@@ -22,7 +22,7 @@ void chooseDotProducts(mlir::func::FuncOp func, PhaseList& list, const Machine& 
 absl::Status followDotProducts(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
                                const FollowedTree& tree);
 
-/// sum + the group's products, on vectors of `lanes` groups. Values: vector<lanes x i32>.
+/// sum + the group's products, on vectors of `lanes` groups. Values: vectors of `lanes` elements of 32 bits.
 mlir::Value emitDotProduct(mlir::OpBuilder& builder, const GroupedProduct& product, mlir::Value first,
                            mlir::Value second, mlir::Value sum);
 

@@ -1,4 +1,5 @@
-// Products of 8-bit integers, whose sums are exact on every instruction that adds up groups of them.
+// Products of 8-bit integers, whose sums are exact on every instruction that adds up groups of them, and of bf16, whose
+// sums are rounded once or twice for each pair.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,23 @@ std::string product(int64_t m, int64_t n, int64_t k, const std::string& body, Fo
                           : text.generic({a, b}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, c, 4, "pprr", body)});
 }
 
+/// The same of bf16, summed up in f32; [k / 2, n, 2] where interleaved.
+std::string halfProduct(int64_t m, int64_t n, int64_t k, Form form, const std::string& followed = "") {
+  const std::string body =
+      "%a = arith.extf %i0 : bf16 to f32\n    %b = arith.extf %i1 : bf16 to f32\n    %m = arith.mulf %a, %b : f32\n    "
+      "%r = arith.addf %o, %m : f32";
+  WorkloadText text;
+  const Tensor a =
+      text.argument(form == kRows ? std::vector<int64_t>{m, k} : std::vector<int64_t>{m, k / 2, 2}, "bf16");
+  const Tensor b =
+      text.argument(form == kRows ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k / 2, n, 2}, "bf16");
+  const Tensor c = text.fill({m, n}, "0.0", "f32");
+  Tensor sum = form == kRows ? text.generic({a, b}, {"d0, d2", "d1, d2", "d0, d1"}, c, 3, "ppr", body)
+                             : text.generic({a, b}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, c, 4, "pprr", body);
+  if (!followed.empty()) sum = text.generic({sum}, {"d0, d1", "d0, d1"}, text.empty({m, n}, "bf16"), 2, "", followed);
+  return text.finish({sum});
+}
+
 std::string instructionOf(const std::string& ir, const std::function<void(v1::BuildUnit&)>& adjust = nullptr) {
   v1::BuildUnit unit = hostUnit(ir);
   if (adjust) adjust(unit);
@@ -64,6 +82,16 @@ TEST(GroupedProduct, IsExactForEverySignShapeAndLayout) {
   checkWorkload(product(9, 48, 126, body("extui", "extsi"), kRows), {.seed = 1, .integer_range = 128});
 }
 
+TEST(GroupedProduct, OfHalvesIsWithinTheBoundOfSumsInSingleForEveryShapeAndLayout) {
+  unsigned seed = 0;
+  for (const Form form : {kRows, kInterleaved})
+    for (auto [m, n, k] :
+         {std::tuple(1, 1, 2), {1, 33, 8}, {5, 16, 6}, {7, 50, 64}, {33, 64, 38}, {40, 7, 254}, {3, 97, 2}})
+      checkWorkload(halfProduct(m, n, k, form), {.seed = ++seed});
+  checkWorkload(halfProduct(9, 48, 127, kRows), {.seed = 1});  // a step without a neighbour
+  checkWorkload(halfProduct(14, 48, 128, kInterleaved, "%r = arith.truncf %i0 : f32 to bf16"), {.seed = 1});
+}
+
 // 255 * -128 twice is less than any 16-bit integer: instructions that saturate pairs would show.
 TEST(GroupedProduct, SumsOfExtremesAreExact) {
   for (const char* target : {"", "x86-64-v3"}) {
@@ -87,6 +115,14 @@ TEST(GroupedProduct, UsesWhatTheTargetHas) {
   // Both signed: no instruction of 8 bits takes them as they are; in 16 bits signs are all the same.
   EXPECT_EQ(instructionOf(product(64, 64, 64, body("extsi", "extsi"), kInterleaved), forTarget("cascadelake")),
             "vpdpwssd.512");
+}
+
+TEST(GroupedProduct, HalvesAreLeftToInstructionsForHalves) {
+  EXPECT_EQ(instructionOf(halfProduct(64, 64, 64, kInterleaved), forTarget("znver4")), "vdpbf16ps.512");
+  EXPECT_EQ(instructionOf(halfProduct(64, 64, 64, kInterleaved), forTarget("cascadelake")), "");
+  EXPECT_EQ(instructionOf(product(64, 64, 64, body("extui", "extsi"), kInterleaved), forTarget("znver4")),
+            "vpdpbusd.512");
+  EXPECT_EQ(instructionOf(halfProduct(64, 64, 63, kRows), forTarget("znver4")), "");
 }
 
 TEST(GroupedProduct, UnsignedOperandsOf16BitsGetNoSignedElements) {

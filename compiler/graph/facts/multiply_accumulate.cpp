@@ -71,6 +71,13 @@ bool turnsSign(GenericOp op, unsigned input) {
   return false;
 }
 
+bool isBrainProduct(GenericOp op) {
+  const auto factors = factorsOf(op);
+  if (!factors || !inputsOf(*factors, op.getBody()) || !factors->first.getType().isF32()) return false;
+  return llvm::all_of(op.getBody()->getArguments().take_front(2),
+                      [](mlir::BlockArgument input) { return input.getType().isBF16(); });
+}
+
 std::optional<std::pair<NarrowInput, NarrowInput>> narrowProduct(GenericOp op) {
   const auto factors = factorsOf(op);
   if (!factors || !inputsOf(*factors, op.getBody()) || !factors->first.getType().isInteger(32)) return std::nullopt;
@@ -82,6 +89,21 @@ std::optional<std::pair<NarrowInput, NarrowInput>> narrowProduct(GenericOp op) {
     inputs[argument.getArgNumber()] = {factor.getDefiningOp<arith::ExtSIOp>() != nullptr, flipped};
   }
   return std::pair(inputs[0], inputs[1]);
+}
+
+bool isLeftToInstruction(GenericOp op) {
+  if (narrowProduct(op)) return true;
+  if (!isBrainProduct(op)) return false;
+  std::optional<unsigned> within;
+  const llvm::SmallVector<mlir::AffineMap> maps = op.getIndexingMapsArray();
+  for (mlir::AffineMap map : {maps[0], maps[1]}) {
+    if (map.getNumResults() == 0) return false;
+    auto last = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResults().back());
+    if (!last || (within && *within != last.getPosition())) return false;
+    within = last.getPosition();
+  }
+  return op.getStaticLoopRanges()[*within] == 2 &&
+         op.getIteratorTypesArray()[*within] == mlir::utils::IteratorType::reduction;
 }
 
 }  // namespace tessera::compiler

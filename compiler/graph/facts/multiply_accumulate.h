@@ -20,8 +20,15 @@ struct NarrowInput {
   bool flipped = false;  ///< the sign bit is turned first
 };
 
+/// Whether a product in f32 reads bf16 from both inputs.
+bool isBrainProduct(mlir::linalg::GenericOp op);
+
 /// Of a product in 32 bits of two inputs of 8 bits each: how it reads them, in their order. Nothing for another
 /// operation.
 std::optional<std::pair<NarrowInput, NarrowInput>> narrowProduct(mlir::linalg::GenericOp op);
+
+/// Whether a product is left to an instruction that adds up groups of neighbours, which slices do not know: of 8 bits,
+/// or of bf16 interleaved by two.
+bool isLeftToInstruction(mlir::linalg::GenericOp op);
 
 }  // namespace tessera::compiler

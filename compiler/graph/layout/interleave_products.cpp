@@ -20,8 +20,6 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
 
-constexpr int64_t kGroup = 4;
-
 /// The loop that walks dimension `d` of an operand alone, and nothing else of it.
 std::optional<unsigned> onlyLoop(AffineMap map, unsigned d) {
   auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(d));
@@ -34,11 +32,12 @@ std::optional<unsigned> onlyLoop(AffineMap map, unsigned d) {
 /// How a product is regrouped: along `loop`, which is the last dimension of operand 1 - `constant`.
 struct Regrouping {
   unsigned constant = 1, loop = 0, dimension = 0;  ///< dimension: of the constant
+  int64_t group = 0;
 };
 
-std::optional<Regrouping> regroupingOf(GenericOp op) {
-  if (!narrowProduct(op)) return std::nullopt;
+std::optional<Regrouping> regroupingOf(GenericOp op, int64_t group) {
   Regrouping found;
+  found.group = group;
   found.constant = isKnownAtCompileTime(op.getDpsInputs()[1]) ? 1 : 0;
   if (!isKnownAtCompileTime(op.getDpsInputs()[found.constant])) return std::nullopt;
   const auto maps = op.getIndexingMapsArray();
@@ -47,7 +46,8 @@ std::optional<Regrouping> regroupingOf(GenericOp op) {
   const auto loop = onlyLoop(other, other.getNumResults() - 1);
   if (!loop || op.getIteratorTypesArray()[*loop] != IteratorType::reduction) return std::nullopt;
   // What fills up the last group must add nothing.
-  if (op.getStaticLoopRanges()[*loop] % kGroup != 0 && turnsSign(op, 0) && turnsSign(op, 1)) return std::nullopt;
+  if (const int64_t steps = op.getStaticLoopRanges()[*loop]; steps < 2 || 2 * steps < found.group) return std::nullopt;
+  if (op.getStaticLoopRanges()[*loop] % found.group != 0 && turnsSign(op, 0) && turnsSign(op, 1)) return std::nullopt;
   for (unsigned d = 0; d < constant.getNumResults(); ++d)
     if (onlyLoop(constant, d) == loop) {
       found.loop = *loop;
@@ -57,9 +57,9 @@ std::optional<Regrouping> regroupingOf(GenericOp op) {
   return std::nullopt;
 }
 
-/// [.., K, ..] -> [.., K / 4, .., 4]
-Value interleaved(OpBuilder& b, mlir::Location loc, Value constant, unsigned dimension) {
-  Value split = splitDimension(b, loc, constant, dimension, kGroup);
+/// [.., K, ..] -> [.., K / group, .., group]
+Value interleaved(OpBuilder& b, mlir::Location loc, Value constant, unsigned dimension, int64_t group) {
+  Value split = splitDimension(b, loc, constant, dimension, group);
   const auto rank = mlir::cast<mlir::RankedTensorType>(split.getType()).getRank();
   llvm::SmallVector<int64_t> order;
   for (int64_t d = 0; d < rank; ++d)
@@ -73,15 +73,15 @@ void regroup(GenericOp op, const Regrouping& by) {
   auto maps = op.getIndexingMapsArray();
   const unsigned loops = maps[0].getNumDims(), other = 1 - by.constant;
   const int64_t steps = op.getStaticLoopRanges()[by.loop];
-  const int64_t filled = (steps + kGroup - 1) / kGroup * kGroup;
+  const int64_t filled = (steps + by.group - 1) / by.group * by.group;
   llvm::SmallVector<Value> inputs(op.getDpsInputs());
   const auto rank = static_cast<int64_t>(maps[other].getNumResults());
   if (filled != steps) {
     inputs[by.constant] = padDimension(b, op.getLoc(), inputs[by.constant], by.dimension, filled);
     inputs[other] = padDimension(b, op.getLoc(), inputs[other], rank - 1, filled);
   }
-  inputs[by.constant] = interleaved(b, op.getLoc(), inputs[by.constant], by.dimension);
-  inputs[other] = splitDimension(b, op.getLoc(), inputs[other], rank - 1, kGroup);
+  inputs[by.constant] = interleaved(b, op.getLoc(), inputs[by.constant], by.dimension, by.group);
+  inputs[other] = splitDimension(b, op.getLoc(), inputs[other], rank - 1, by.group);
   // The loop goes from group to group, a new one within.
   llvm::SmallVector<AffineMap> grouped;
   for (auto [i, map] : llvm::enumerate(maps)) {
@@ -158,8 +158,9 @@ bool staysExact(GenericOp op) {
   return true;
 }
 
-/// Whether the sum's last loop is walked in groups by both operands: the instruction's.
+/// Whether the sum's last loop is walked in groups by both operands of 8 bits: the instruction's.
 bool isGrouped(GenericOp op) {
+  constexpr int64_t kGroup = 4;
   const auto maps = op.getIndexingMapsArray();
   if (maps[0].getNumResults() == 0 || maps[1].getNumResults() == 0) return false;
   const auto x = onlyLoop(maps[0], maps[0].getNumResults() - 1), w = onlyLoop(maps[1], maps[1].getNumResults() - 1);
@@ -168,12 +169,14 @@ bool isGrouped(GenericOp op) {
 
 }  // namespace
 
-int interleaveProducts(mlir::func::FuncOp main, const v1::Target& target) {
-  if (dotProducts(usableInstructions(target)).empty()) return 0;
+int interleaveProducts(mlir::func::FuncOp main, const v1::Target& target, int bits) {
+  const int group = groupOf(dotProducts(usableInstructions(target)), bits);
+  if (group == 0) return 0;
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
-    const auto by = regroupingOf(op);
-    if (!by || op.getStaticLoopRanges()[by->loop] < kGroup) continue;
+    if (bits == 8 ? !narrowProduct(op) : !isBrainProduct(op)) continue;
+    const auto by = regroupingOf(op, group);
+    if (!by) continue;
     regroup(op, *by);
     ++count;
   }

@@ -6,11 +6,12 @@
 namespace tessera::compiler {
 
 /// Puts four neighbours along a sum of 8-bit products next to each other in the constant operand, [.., K, N] becomes
-/// [.., K/4, N, 4], so that an instruction that adds up groups of them reads whole vectors. The other operand has them
-/// so: the sum runs along its last dimension. Sums of other than a multiple of four steps are filled up with zeros,
-/// which copies the other operand, where they have `kGroup` steps at least.
-/// Does nothing for targets without such an instruction. Returns the number of products.
-int interleaveProducts(mlir::func::FuncOp main, const v1::Target& target);
+/// [.., K/4, N, 4], or two along one of bf16, [.., K/2, N, 2], so that an instruction that adds up groups of them reads
+/// whole vectors. The other operand has them so: the sum runs along its last dimension. Sums of other than a multiple
+/// of a group are filled up with zeros, which copies the other operand, where they have half a group's steps at least.
+/// Does nothing for targets without such an instruction. `bits` of an element: 8, or 16 for bf16, where 3x3
+/// convolutions have had the choice of Winograd's domain before. Returns the number of products.
+int interleaveProducts(mlir::func::FuncOp main, const v1::Target& target, int bits);
 
 /// Lets remaining products of 8 bits, whose sums are small, work in single precision: integers below 2^24 are exact
 /// there, multiply-adds are as wide as the target's, and a convolution of few channels or of one, which no instruction

@@ -86,7 +86,12 @@ void LayoutGraph::collectBlocks() {
   };
   for (GenericOp op : main_.getBody().front().getOps<GenericOp>()) {
     if (auto convolution = asConvolution(op)) {
-      suggest(channelCount(tensorType(op.getDpsInputs()[0]), convolution->input) / convolution->groups);
+      const int64_t inputs = channelCount(tensorType(op.getDpsInputs()[0]), convolution->input) / convolution->groups;
+      suggest(inputs);
+      // A few channels, such as those of an image, filled up to what an instruction adds up at once.
+      const int64_t group = inputsAtOnce(op, prices_);
+      if (group > 1 && inputs > 1 && inputs < lanes && prices_.cube() == 0)
+        ++votes[(inputs + group - 1) / group * group];
       suggest(channelCount(tensorType(op.getResult(0)), convolution->output) / convolution->groups);
     } else if (auto channels = op->getNumResults() == 1 ? roles_.of(op->getResult(0)) : std::nullopt;
                channels && isChannelwiseWindow(op)) {

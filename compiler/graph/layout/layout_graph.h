@@ -22,6 +22,9 @@ struct LayoutNode {
   mlir::Value value(size_t form) const;
 };
 
+/// Input channels of a product that an instruction of the target adds up at once; 1 without such a one.
+int64_t inputsAtOnce(mlir::linalg::GenericOp op, const LayoutPrices& prices);
+
 /// One reader's demand on a value.
 struct LayoutEdge {
   mlir::Value value;             ///< as ChannelRoles::root gives it

@@ -34,6 +34,10 @@ bool canRefill(Value init) {
 
 }  // namespace
 
+int64_t inputsAtOnce(GenericOp op, const LayoutPrices& prices) {
+  return narrowProduct(op) ? prices.groupOf(8) : isBrainProduct(op) ? prices.groupOf(16) : 1;
+}
+
 mlir::Value LayoutNode::value(size_t form) const {
   if (kind == kGeneric) {
     auto generic = mlir::cast<GenericOp>(op);
@@ -96,6 +100,7 @@ LayoutPrices::Product LayoutGraph::productOf(GenericOp op, const Convolution& co
   llvm::SmallVector<int64_t> plane = physicalShape(output, convolution.output, kChannelsFirst);
   product.line = plane.back();
   product.stride = convolution.stride;
+  product.group = inputsAtOnce(op, prices_);
   // Without a window and a stride the whole plane is one line.
   llvm::SmallVector<int64_t> input = physicalShape(tensorType(op->getOperand(0)), convolution.input, kChannelsFirst);
   if (llvm::ArrayRef<int64_t>(input).drop_front(2) == llvm::ArrayRef<int64_t>(plane).drop_front(2)) {

@@ -44,10 +44,19 @@ int64_t matrixChannels(const v1::Target& target) {
   return channels;
 }
 
+/// Channels with what fills up blocks, and blocks to whole groups (interleave_products.h); 0 where channels are no
+/// neighbours, or too few to be grouped.
+int64_t filledForGroups(ChannelLayout layout, int64_t channels, int64_t group) {
+  if (layout == kChannelsFirst || channels < 2 || 2 * channels < group) return 0;
+  const int64_t block = layout == kChannelsLast ? channels : layout.block;
+  return (channels + block - 1) / block * ((block + group - 1) / group * group);
+}
+
 }  // namespace
 
 LayoutPrices::LayoutPrices(const v1::Target& target) {
   lanes_ = std::max(1, target.registers().vector_bits() / 32);
+  instructions_ = dotProducts(usableInstructions(target));
   // A processor's matrix instructions take packed types; its f32 convolutions run on vectors.
   if (target.family() == v1::Target::SPATIAL || target.family() == v1::Target::NVPTX) cube_ = matrixChannels(target);
   cube_reads_channels_last_ = target.family() == v1::Target::NVPTX;
@@ -97,6 +106,13 @@ double LayoutPrices::reading(const Product& product, ChannelLayout layout) const
   if (cube_ > 0) {
     const bool native = cube_reads_channels_last_ ? layout == kChannelsLast : layout.block == cube_;
     return native ? more * whole : static_cast<double>(cube_ - 1) * whole;
+  }
+  // Without neighbours to add up at once a product runs at the rate of f32, which is what writing it is charged with.
+  if (product.group > 1) {
+    const int64_t filled = filledForGroups(layout, product.inputs, product.group);
+    if (filled == 0) return whole;
+    const auto steps = static_cast<double>(filled) / static_cast<double>(product.inputs);
+    return (steps / static_cast<double>(product.group) + (layout == kChannelsLast ? 0.03 : 0)) * whole;
   }
   // Inputs are broadcast; the next pixel of a tile is a line away where channels come last.
   if (layout == kChannelsFirst) return 0;

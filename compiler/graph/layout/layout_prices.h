@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "compiler/graph/layout/channel_layout.h"
+#include "compiler/target/dot_product.h"
 #include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
@@ -20,6 +22,8 @@ class LayoutPrices {
   int64_t lanes() const { return lanes_; }
   /// Channels of one matrix instruction, 0 without one: C0 of NC1HWC0.
   int64_t cube() const { return cube_; }
+  /// Input channels that an instruction adds up at once, of elements of `bits` bits (16: bf16); 1 without such a one.
+  int64_t groupOf(int bits) const { return std::max(1, compiler::groupOf(instructions_, bits)); }
 
   struct Product {
     double operations = 0;  ///< multiply and add count as two, without filling
@@ -28,6 +32,7 @@ class LayoutPrices {
     int64_t line = 1;       ///< output positions whose inputs are contiguous in NCHW: a row, or the plane
     int64_t steps = 1;      ///< of the sum behind one output: input channels times the window
     int64_t stride = 1;     ///< between the inputs of neighbouring positions of a line
+    int64_t group = 1;      ///< input channels that an instruction adds up at once where they are neighbours
   };
   /// A convolution that writes `layout` and reads the layout that suits it best then.
   double writing(const Product& product, ChannelLayout layout) const;
@@ -54,6 +59,7 @@ class LayoutPrices {
   int64_t lanes_ = 4;
   int64_t cube_ = 0;
   bool cube_reads_channels_last_ = false;
+  std::vector<DotProduct> instructions_;
   double cycles_per_us_ = 1000;
   double operations_per_us_ = 8000;
   std::vector<Level> levels_;

@@ -37,8 +37,9 @@ bool staysFinite(GenericOp op) {
   for (mlir::Operation& inner : op.getBody()->without_terminator()) {
     if (mlir::isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp, arith::MaximumFOp, arith::MinimumFOp,
                   arith::MaxNumFOp, arith::MinNumFOp, arith::CmpFOp, arith::SelectOp, arith::ConstantOp, arith::AddIOp,
-                  arith::SubIOp, arith::MulIOp, arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp,
-                  arith::CmpIOp, mlir::math::TanhOp, mlir::math::ErfOp, mlir::math::AbsFOp>(inner)) {
+                  arith::SubIOp, arith::MulIOp, arith::ExtFOp, arith::TruncFOp, arith::MaxSIOp, arith::MinSIOp,
+                  arith::MaxUIOp, arith::MinUIOp, arith::CmpIOp, mlir::math::TanhOp, mlir::math::ErfOp,
+                  mlir::math::AbsFOp>(inner)) {
       continue;
     }
     if (mlir::isa<mlir::math::ExpOp>(inner)) {

@@ -26,11 +26,11 @@ constexpr int kMostRowGroups = 2;
 constexpr char kChainChoice[] = "fuse-chain";
 constexpr char kOneSlice[] = "one slice would run on one core";
 
-/// A product, or a convolution; a pool is neither. Products of 8-bit integers are left to their instructions, which
-/// slices do not know.
+/// A product, or a convolution; a pool is neither. Products that are left to instructions are none: slices do not know
+/// those.
 bool multiplies(Operation* op) {
   if (kindOf(op) != OpKind::kHeavy) return false;
-  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op); generic && narrowProduct(generic)) return false;
+  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op); generic && isLeftToInstruction(generic)) return false;
   return llvm::any_of(mlir::cast<mlir::linalg::LinalgOp>(op).getBlock()->getOperations(),
                       [](Operation& inner) { return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner); });
 }

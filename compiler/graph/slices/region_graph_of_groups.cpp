@@ -117,7 +117,7 @@ class GraphWriter {
     // Left to their instructions, which slices do not know.
     if (llvm::any_of(group.ops, [](Operation* op) {
           auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
-          return generic && narrowProduct(generic);
+          return generic && isLeftToInstruction(generic);
         }))
       return false;
     std::vector<Operation*> ops = viewsBefore(group);

@@ -10,6 +10,7 @@
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/plan/summary.h"
 #include "compiler/graph/winograd/winograd_prices.h"
+#include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -39,19 +40,21 @@ struct Candidate {
   int64_t input_block, output_block;
 };
 
-/// [N, C/c, H, W, c] of f32.
+/// [N, C/c, H, W, c] of f32, or of halves.
 std::optional<RankedTensorType> blockedType(Value value, int64_t rank) {
   auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
-  if (!type || type.getRank() != rank || !type.hasStaticShape() || !type.getElementType().isF32()) return std::nullopt;
-  return type;
+  if (!type || type.getRank() != rank || !type.hasStaticShape()) return std::nullopt;
+  const mlir::Type element = type.getElementType();
+  return element.isF32() || element.isF16() || element.isBF16() ? std::optional(type) : std::nullopt;
 }
 
 /// Recognizes the access functions that assignLayouts gives a 3x3 convolution with stride 1, loops in any order.
 std::optional<Candidate> candidateOf(GenericOp op) {
-  if (op.getNumLoops() != 9 || op.getNumDpsInputs() != 2 || !isMultiplyAccumulate(op)) return std::nullopt;
+  if (op.getNumLoops() != 9 || op.getNumDpsInputs() != 2 || !isProduct(op)) return std::nullopt;
   auto input = blockedType(op.getDpsInputs()[0], 5), filter = blockedType(op.getDpsInputs()[1], 6);
   auto output = blockedType(op.getResult(0), 5);
-  if (!input || !filter || !output || !isKnownAtCompileTime(op.getDpsInputs()[1])) return std::nullopt;
+  if (!input || !filter || !output || !output->getElementType().isF32() || !isKnownAtCompileTime(op.getDpsInputs()[1]))
+    return std::nullopt;
   auto fill = op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>();
   if (!fill || !mlir::matchPattern(fill.getInputs()[0], mlir::m_AnyZeroFloat())) return std::nullopt;
   const llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
@@ -130,8 +133,14 @@ GenericOp Writer::generic(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> 
   return GenericOp::create(b_, op_.getLoc(), mlir::TypeRange{init.getType()}, mlir::ValueRange(inputs),
                            mlir::ValueRange{init}, access, loops,
                            [](OpBuilder& inner, Location at, mlir::ValueRange operands) {
-                             Value product = operands[0];
+                             // Halves are widened where they are loaded.
+                             auto single = [&](Value factor) -> Value {
+                               if (factor.getType().isF32()) return factor;
+                               return arith::ExtFOp::create(inner, at, inner.getF32Type(), factor);
+                             };
+                             Value product = single(operands[0]);
                              for (Value factor : operands.drop_front().drop_back()) {
+                               factor = single(factor);
                                product = arith::MulFOp::create(inner, at, product, factor);
                              }
                              product = arith::AddFOp::create(inner, at, operands.back(), product);
@@ -160,7 +169,7 @@ Value Writer::paddedInput() {
       high[d] += pad.getStaticHigh()[d];
     }
   }
-  Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getF32FloatAttr(0));
+  Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getFloatAttr(type.getElementType(), 0.0));
   return mlir::tensor::PadOp::create(b_, op_.getLoc(), RankedTensorType::get(shape, type.getElementType()), input,
                                      mlir::getAsIndexOpFoldResult(b_.getContext(), low),
                                      mlir::getAsIndexOpFoldResult(b_.getContext(), high), zero);
@@ -267,10 +276,12 @@ std::string acceptedAlgorithms() {
 WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices) {
   WinogradReport report;
   const WinogradPrices prices(target);
+  // Direct convolutions of bf16 take an instruction that adds up groups, if there is one.
+  const int pairs = std::max(1, groupOf(dotProducts(usableInstructions(target)), 16));
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     std::optional<Candidate> candidate = candidateOf(op);
     if (!candidate) continue;
-    const double direct = prices.direct(candidate->shape);
+    const double direct = prices.direct(candidate->shape) / (isBrainProduct(op) ? pairs : 1);
     const std::string place = choices.place(kAlgorithmChoice, nameOf(op.getLoc()));
     const std::string pinned = choices.pinned(kAlgorithmChoice, place);
     const WinogradAlgorithm* best = nullptr;

@@ -16,6 +16,7 @@ struct WinogradReport {
 
 /// Rewrites 3x3 convolutions with stride 1 as products in Winograd's domain where WinogradPrices says that it pays.
 ///
+/// Inputs and filters of f16 and bf16 are widened as the transforms load them; filters are kept in f32 then.
 /// Works on convolutions in blocked layouts (input [N, C/c, H + 2, W + 2, c], filter [K/k, C/c, 3, 3, c, k], known at
 /// compile time), that is behind assignLayouts. With blocks of m x m results, t = m + 2, Th x Tw blocks:
 ///

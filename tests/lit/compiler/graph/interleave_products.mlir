@@ -98,3 +98,56 @@ func.func @long_sums(%x: tensor<5x600xi8>) -> tensor<5x32xi32> {
   } -> tensor<5x32xi32>
   return %y : tensor<5x32xi32>
 }
+
+// -----
+
+// Of bf16 two neighbours; sums stay in single precision.
+// GROUPS-LABEL: func @pairs_of_halves
+// GROUPS: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%{{.*}}, %{{.*}} : tensor<5x4x2xbf16>, tensor<4x32x2xbf16>) outs(%{{.*}} : tensor<5x32xf32>)
+func.func @pairs_of_halves(%x: tensor<5x8xbf16>) -> tensor<5x32xf32> {
+  %w = arith.constant dense<3.0> : tensor<8x32xbf16>
+  %c0 = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x32xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%e : tensor<5x32xf32>) -> tensor<5x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x8xbf16>, tensor<8x32xbf16>) outs(%z : tensor<5x32xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %s: f32):
+    %p = arith.extf %a : bf16 to f32
+    %q = arith.extf %b : bf16 to f32
+    %m = arith.mulf %p, %q : f32
+    %r = arith.addf %s, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<5x32xf32>
+  return %y : tensor<5x32xf32>
+}
+
+// -----
+
+// An odd number of steps is filled up; of f16 there is no instruction.
+// GROUPS-LABEL: func @odd_halves
+// GROUPS: tensor.pad
+// GROUPS: ins(%{{.*}}, %{{.*}} : tensor<5x4x2xbf16>, tensor<4x32x2xbf16>)
+// GROUPS: ins(%{{.*}}, %{{.*}} : tensor<5x8xf16>, tensor<8x32xf16>)
+func.func @odd_halves(%x: tensor<5x7xbf16>, %h: tensor<5x8xf16>) -> (tensor<5x32xf32>, tensor<5x32xf32>) {
+  %w = arith.constant dense<3.0> : tensor<7x32xbf16>
+  %v = arith.constant dense<3.0> : tensor<8x32xf16>
+  %c0 = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x32xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%e : tensor<5x32xf32>) -> tensor<5x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x7xbf16>, tensor<7x32xbf16>) outs(%z : tensor<5x32xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %s: f32):
+    %p = arith.extf %a : bf16 to f32
+    %q = arith.extf %b : bf16 to f32
+    %m = arith.mulf %p, %q : f32
+    %r = arith.addf %s, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<5x32xf32>
+  %u = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %v : tensor<5x8xf16>, tensor<8x32xf16>) outs(%z : tensor<5x32xf32>) {
+  ^bb0(%a: f16, %b: f16, %s: f32):
+    %p = arith.extf %a : f16 to f32
+    %q = arith.extf %b : f16 to f32
+    %m = arith.mulf %p, %q : f32
+    %r = arith.addf %s, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<5x32xf32>
+  return %y, %u : tensor<5x32xf32>, tensor<5x32xf32>
+}
