@@ -1,6 +1,8 @@
 #include "compiler/specializations.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -44,7 +46,10 @@ absl::Status bind(const Message& message, Bindings& bindings) {
 }  // namespace
 
 std::string Bindings::text() const {
-  std::string text = absl::StrJoin(dimensions, " ", absl::PairFormatter("="));
+  std::string text = absl::StrJoin(dimensions, " ", [](std::string* out, const auto& dimension) {
+    const auto& [name, size] = dimension;
+    absl::StrAppend(out, name, size < 0 ? "<=" : "=", size < 0 ? -size : size);
+  });
   for (const auto& [name, shape] : input_shapes) {
     absl::StrAppend(&text, text.empty() ? "" : " ", name, "=", absl::StrJoin(shape, "x"));
   }
@@ -64,7 +69,16 @@ absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec) {
     if (absl::Status status = bind(specialization, bindings); !status.ok()) return status;
   }
   if (variants.empty()) variants.push_back(std::move(shared));
-  std::sort(variants.begin(), variants.end());
+  // A range is as large as its greatest size.
+  const auto sizes = [](const Bindings& bindings) {
+    std::vector<std::pair<std::string, int64_t>> all(bindings.dimensions.begin(), bindings.dimensions.end());
+    for (auto& [name, size] : all) size = std::abs(size);
+    return all;
+  };
+  std::sort(variants.begin(), variants.end(), [&](const Bindings& a, const Bindings& b) {
+    const auto of_a = sizes(a), of_b = sizes(b);
+    return of_a != of_b ? of_a < of_b : a < b;
+  });
   const auto twin = std::adjacent_find(variants.begin(), variants.end());
   if (twin == variants.end()) return variants;
   return invalid("specializations", "two variants bind the same", twin->text(), "different bindings for each variant");

@@ -11,7 +11,7 @@ namespace tessera::compiler {
 
 /// What one variant of an artifact binds, the specification's own bindings included.
 struct Bindings {
-  std::map<std::string, int64_t> dimensions;
+  std::map<std::string, int64_t> dimensions;  ///< negative: a range, at most so many
   std::map<std::string, std::vector<int64_t>> input_shapes;
 
   auto operator<=>(const Bindings&) const = default;

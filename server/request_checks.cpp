@@ -42,7 +42,8 @@ absl::Status checkBindings(const std::string& where, const Message& message, std
     const v1::DimensionBinding& dimension = message.dimensions(i);
     const std::string field = absl::StrCat(where, ".dimensions[", i, "]");
     TESSERA_TRY(checkText(absl::StrCat(field, ".name"), dimension.name(), Limits::kMaxNameLength, false));
-    TESSERA_TRY(checkRange(absl::StrCat(field, ".size"), dimension.size(), 0, Limits::kMaxDimension));
+    TESSERA_TRY(
+        checkRange(absl::StrCat(field, ".size"), dimension.size(), -Limits::kMaxDimension, Limits::kMaxDimension));
     if (!dimensions.insert(dimension.name()).second) {
       return fieldError(absl::StrCat(field, ".name"), dimension.name(), "each dimension bound once");
     }

@@ -107,7 +107,7 @@ std::string bordersText(const std::string& indent, const v1::Manifest& manifest,
 
 std::string variantText(const v1::Manifest::Variant& variant) {
   return absl::StrJoin(variant.dimensions(), " ", [](std::string* out, const v1::DimensionBinding& dimension) {
-    absl::StrAppend(out, dimension.name(), "=", dimension.size());
+    absl::StrAppend(out, dimensionText(dimension));
   });
 }
 

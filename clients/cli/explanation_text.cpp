@@ -142,7 +142,7 @@ std::string variantTable(const v1::Plan& plan) {
   const auto add = [&](const v1::Plan& variant) {
     std::vector<std::string> bindings;
     for (const auto& dimension : variant.dimensions()) {
-      bindings.push_back(absl::StrCat(dimension.name(), "=", dimension.size()));
+      bindings.push_back(dimensionText(dimension));
     }
     std::vector<std::string> inputs;
     for (const auto& input : variant.inputs()) inputs.push_back(absl::StrCat(input.name(), " ", typeText(input)));

@@ -1,6 +1,8 @@
 #include "clients/cli/local_run.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "clients/cli/tensor_flags.h"
@@ -104,6 +106,70 @@ absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const Run
 
 }  // namespace
 
+namespace {
+
+// Copies dense `bytes` of the shape `from` to the front of a tensor of the shape `to`, element by element of `width`.
+void copyPadded(std::string_view bytes, const v1::TensorSpec& from, const tessera_tensor_info& to, char* data) {
+  const int rank = to.rank;
+  const auto width = static_cast<int64_t>(tessera_dtype_size(to.dtype));
+  int whole = rank;  // dimensions from here on are equal: rows that are copied at once
+  while (whole > 0 && from.shape(whole - 1) == to.shape[whole - 1]) --whole;
+  int64_t row = width;
+  for (int d = std::max(whole - 1, 0); d < rank; ++d) row *= from.shape(d);
+  if (row == 0 || bytes.empty()) return;
+  std::vector<int64_t> at(static_cast<size_t>(rank), 0);
+  for (size_t done = 0; done < bytes.size(); done += static_cast<size_t>(row)) {
+    int64_t offset = 0;
+    for (int d = 0; d < rank; ++d) offset = offset * to.shape[d] + at[static_cast<size_t>(d)];
+    bytes.substr(done, static_cast<size_t>(row)).copy(data + offset * width, static_cast<size_t>(row));
+    for (int d = whole - 2; d >= 0; --d) {
+      if (++at[static_cast<size_t>(d)] < from.shape(d)) break;
+      at[static_cast<size_t>(d)] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status RunBuffers::useRange(const tessera_artifact* artifact, const RunInputs& from) {
+  tessera_variant_info info;
+  tessera_artifact_variant(artifact, variant, &info);
+  for (size_t d = 0; d < info.num_dimensions; ++d) {
+    tessera_dimension dimension;
+    tessera_artifact_variant_dimension(artifact, variant, d, &dimension);
+    if (dimension.size < 0) range = RangeUse{dimension.name, -dimension.size, -dimension.size};
+  }
+  if (!range) return absl::OkStatus();
+  auto choice = from.shapes.choice();
+  if (!choice.ok()) return choice.status();
+  for (const v1::DimensionBinding& each : choice->dimensions()) {
+    if (each.name() == range->dimension) range->size = each.size();
+  }
+  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
+    const uint64_t ranged = tessera_artifact_ranged_dims(artifact, i);
+    tessera_tensor_info input;
+    tessera_artifact_variant_input(artifact, variant, i, &input);
+    const auto given = inputs.find(input.name);
+    if (given == inputs.end()) continue;
+    for (int32_t d = 0; d < std::min(input.rank, given->second.spec.shape_size()); ++d) {
+      if (ranged >> d & 1 && given->second.spec.shape(d) <= range->room) range->size = given->second.spec.shape(d);
+    }
+  }
+  Tensor count;
+  count.spec.set_name(range->dimension);
+  count.spec.set_dtype(v1::DATA_TYPE_I64);
+  count.bytes.assign(reinterpret_cast<const char*>(&range->size), sizeof(range->size));
+  const auto [known, fresh] = inputs.try_emplace(range->dimension, count);
+  if (fresh || known->second.bytes == count.bytes) return absl::OkStatus();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_attribute(range->dimension);
+  failure.set_message(absl::StrCat("input '", range->dimension, "' contradicts the shapes of the other inputs"));
+  failure.set_accepted(absl::StrCat(range->size));
+  failure.set_fix("leave it out: it follows from the shapes");
+  return failureStatus(failure);
+}
+
 char* RunBuffers::allocate(size_t bytes) {
   memory.emplace_back(static_cast<char*>(aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)), &free);
   return memory.back().get();
@@ -116,10 +182,14 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
   auto chosen = chooseVariant(artifact, from, inputs);
   if (!chosen.ok()) return chosen.status();
   variant = *chosen;
+  if (absl::Status status = useRange(artifact, from); !status.ok()) return status;
   tessera_tensor_info info;
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
     tessera_artifact_variant_input(artifact, variant, i, &info);
     input_specs.push_back(specOf(info));
+    for (int32_t d = 0; range && d < info.rank; ++d) {
+      if (tessera_artifact_ranged_dims(artifact, i) >> d & 1) input_specs.back().set_shape(d, range->size);
+    }
     if (const void* fixed = tessera_artifact_fixed_input(artifact, i)) {  // may be left out: it has one value only
       const std::string bytes(static_cast<const char*>(fixed), static_cast<size_t>(info.size_bytes));
       inputs.try_emplace(info.name, Tensor{input_specs.back(), bytes});
@@ -127,12 +197,14 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
     if (from.random) inputs.try_emplace(info.name, seededTensor(input_specs.back(), from.seed + i));
   }
   if (absl::Status status = checkInputs(inputs, input_specs); !status.ok()) return status;
-  for (const v1::TensorSpec& spec : input_specs) {
-    const std::string& bytes = inputs.at(spec.name()).bytes;
-    char* data = allocate(bytes.size());
+  for (size_t i = 0; i < input_specs.size(); ++i) {
+    tessera_artifact_variant_input(artifact, variant, i, &info);
+    const auto size = static_cast<size_t>(info.size_bytes);
+    char* data = allocate(size);
     if (!data) return absl::ResourceExhaustedError("not enough memory for the inputs");
-    bytes.copy(data, bytes.size());
-    in.push_back({data, bytes.size()});
+    std::fill_n(data, size, '\0');
+    copyPadded(inputs.at(input_specs[i].name()).bytes, input_specs[i], info, data);
+    in.push_back({data, size});
   }
   for (size_t i = 0; i < tessera_artifact_num_outputs(artifact); ++i) {
     tessera_artifact_variant_output(artifact, variant, i, &info);

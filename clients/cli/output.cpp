@@ -90,6 +90,11 @@ std::string bytesText(int64_t bytes) {
   return absl::StrFormat("%.1f %s", value, unit);
 }
 
+std::string dimensionText(const v1::DimensionBinding& dimension) {
+  const int64_t size = dimension.size();
+  return absl::StrCat(dimension.name(), size < 0 ? "<=" : "=", size < 0 ? -size : size);
+}
+
 std::string typeText(const v1::TensorSpec& spec) {
   std::vector<std::string> extents;
   for (int64_t extent : spec.shape()) extents.push_back(absl::StrCat(extent));

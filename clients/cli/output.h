@@ -35,6 +35,9 @@ std::string durationText(double milliseconds);
 std::string bytesText(int64_t bytes);
 /// "float32[1,3,224,224]"; "int64[<=100,3]" where the data decide an extent.
 std::string typeText(const v1::TensorSpec& spec);
+
+/// "batch=4"; "batch<=64" of a range.
+std::string dimensionText(const v1::DimensionBinding& dimension);
 /// "resnet50 for cascadelake", "execute 3f2a...".
 std::string jobSubject(const v1::Job& job);
 /// "RUNNING" -> "running".

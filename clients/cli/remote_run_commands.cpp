@@ -92,7 +92,8 @@ bool fits(const v1::Manifest::Variant& variant, const v1::Specialization& choice
   for (const v1::DimensionBinding& wanted : choice.dimensions()) {
     const auto bound = std::find_if(variant.dimensions().begin(), variant.dimensions().end(),
                                     [&](const auto& each) { return each.name() == wanted.name(); });
-    if (bound == variant.dimensions().end() || bound->size() != wanted.size()) return false;
+    if (bound == variant.dimensions().end()) return false;
+    if (bound->size() < 0 ? wanted.size() > -bound->size() : bound->size() != wanted.size()) return false;
   }
   for (const v1::InputShape& wanted : choice.input_shapes()) {
     const auto input = std::find_if(variant.inputs().begin(), variant.inputs().end(),
@@ -103,6 +104,14 @@ bool fits(const v1::Manifest::Variant& variant, const v1::Specialization& choice
     }
   }
   return true;
+}
+
+// The greatest size of the dimension that is a range; 0 when none is.
+int64_t roomOf(const v1::Manifest::Variant& variant) {
+  for (const v1::DimensionBinding& dimension : variant.dimensions()) {
+    if (dimension.size() < 0) return -dimension.size();
+  }
+  return 0;
 }
 
 // Inputs without values, in the shapes of the variant that --dim and --shape choose: the worker fills them.
@@ -122,6 +131,12 @@ absl::Status addChosenShapes(Channel& channel, const ShapeFlags& flags, v1::Prof
     for (const auto& input : variant.inputs()) {
       absl::StrAppend(&there, there.empty() ? "" : ", ", input.name(), ": ", typeText(input));
     }
+  }
+  // Of those for a range the smallest that has room.
+  if (chosen.size() > 1 &&
+      std::all_of(chosen.begin(), chosen.end(), [](const auto* each) { return roomOf(*each) > 0; })) {
+    chosen = {*std::min_element(chosen.begin(), chosen.end(),
+                                [](const auto* a, const auto* b) { return roomOf(*a) < roomOf(*b); })};
   }
   if (chosen.size() != 1) {
     v1::Failure failure;

@@ -106,6 +106,11 @@ std::string stepsJson(const tessera_artifact* artifact, size_t variant, const st
   return absl::StrCat("[", json, "]");
 }
 
+std::string rangeJson(const RangeUse& range) {
+  return absl::StrCat(",\"range\":{\"dimension\":", jsonString(range.dimension), ",\"size\":", range.size,
+                      ",\"room\":", range.room, "}");
+}
+
 // What the handler of a signal in generated code does, which calls nothing: this thread is in no function that must not
 // be entered again.
 template <bool json>
@@ -149,15 +154,22 @@ int run(const CommandLine& line, const RunFlags& flags) {
   const Latency latency = summarize(*std::move(times_ms));
   if (line.json) {
     std::cout << absl::StrFormat(
-        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s%s})",
+        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s%s%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
-        flags.guard ? ",\"guarded\":true" : "",
+        flags.guard ? ",\"guarded\":true" : "", buffers.range ? rangeJson(*buffers.range) : "",
         flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
     return 0;
   }
   std::cout << latency.text() << ", " << flags.threads << (flags.threads == 1 ? " thread" : " threads")
             << (flags.guard ? ", guarded: every kernel stayed within its memory\n" : "\n");
+  if (buffers.range) {
+    const RangeUse& range = *buffers.range;
+    std::cout << range.dimension << "=" << range.size << " ran in the variant for " << range.dimension
+              << "<=" << range.room;
+    if (range.size < range.room) std::cout << ", " << range.room - range.size << " of " << range.room << " padded";
+    std::cout << "\n";
+  }
   if (flags.steps) std::cout << stepTable(artifact.get(), buffers.variant, step_medians);
   for (const v1::TensorSpec& spec : buffers.output_specs) {
     std::cout << "  " << spec.name() << ": " << typeText(spec);

@@ -37,6 +37,20 @@ bool addSizes(absl::string_view text, std::vector<int64_t>& sizes) {
   return true;
 }
 
+// "1..64": both ends and the powers of two between them. Nothing when it is no range.
+std::vector<int64_t> sizesOfRange(absl::string_view text) {
+  const std::vector<absl::string_view> ends = absl::StrSplit(text, "..");
+  int64_t first = 0, last = 0;
+  if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &first) || !absl::SimpleAtoi(ends[1], &last)) return {};
+  if (first < 1 || last <= first || last > int64_t{1} << 40) return {};
+  std::vector<int64_t> sizes = {first};
+  for (int64_t power = 1; power < last; power *= 2) {
+    if (power > first) sizes.push_back(power);
+  }
+  sizes.push_back(last);
+  return sizes;
+}
+
 // Shapes by input, in the order in which the inputs are first named.
 absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::vector<std::string>& flags) {
   std::vector<std::vector<v1::InputShape>> groups;
@@ -102,7 +116,9 @@ absl::StatusOr<v1::InputShape> parseShape(const std::string& text) {
 absl::StatusOr<DimensionSizes> parseDimension(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) return badDimension(text, "there is no name and size");
-  DimensionSizes parsed{text.substr(0, equals), {}};
+  DimensionSizes parsed{.name = text.substr(0, equals), .sizes = sizesOfRange(text.substr(equals + 1))};
+  parsed.range = !parsed.sizes.empty();
+  if (parsed.range) return parsed;
   for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), ',')) {
     if (!addSizes(part, parsed.sizes)) {
       return badDimension(text, absl::StrCat("'", part, "' is no size and no range of at most ", kMostVariants));
@@ -119,9 +135,11 @@ void ShapeFlags::addTo(CLI::App* command) {
   command->add_option("--shape", shapes,
                       "binds an input's dimensions: NAME=1x3x224x224; repeat for each input, or for another variant");
   command
-      ->add_option("--dim", dimensions,
-                   "binds a symbolic dimension in all inputs: batch=1; several sizes (batch=1,4,8; seq=128..512:128) "
-                   "make a variant for each combination")
+      ->add_option(
+          "--dim", dimensions,
+          "binds a symbolic dimension in all inputs: batch=1; several sizes (batch=1,4,8; seq=128..512:128) "
+          "make a variant for each combination; batch=1..64 is a range: variants for 1, 2, 4, ... 64, and a run "
+          "of a size between two takes the next larger one")
       ->allow_extra_args(false);
 }
 
@@ -151,7 +169,7 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
     multiply(variants, dimension.sizes, [&](v1::Specialization& variant, int64_t size) {
       v1::DimensionBinding& binding = *variant.add_dimensions();
       binding.set_name(dimension.name);
-      binding.set_size(size);
+      binding.set_size(dimension.range ? -size : size);
     });
   }
   size_t repeated = 1;

@@ -43,12 +43,26 @@ TEST(ParseDimensionTest, ReadsListsAndRanges) {
   EXPECT_THAT(parseDimension("n=3..3")->sizes, ElementsAre(3));
   EXPECT_THAT(parseDimension("n=1..6:4")->sizes, ElementsAre(1, 5));
   EXPECT_EQ(parseDimension("a=b=7")->name, "a=b");
+  EXPECT_FALSE(parseDimension("n=1..3,8")->range);
+}
+
+TEST(ParseDimensionTest, ARangeIsItsEndsAndThePowersOfTwoBetween) {
+  EXPECT_THAT(parseDimension("n=1..64")->sizes, ElementsAre(1, 2, 4, 8, 16, 32, 64));
+  EXPECT_THAT(parseDimension("n=3..9")->sizes, ElementsAre(3, 4, 8, 9));
+  EXPECT_THAT(parseDimension("n=1..2")->sizes, ElementsAre(1, 2));
+  EXPECT_TRUE(parseDimension("n=1..1000")->range);
+  ShapeFlags flags;
+  flags.dimensions = {"n=1..3"};
+  v1::CompileSpec spec;
+  ASSERT_TRUE(flags.fill(spec).ok());
+  ASSERT_EQ(spec.specializations_size(), 3);
+  EXPECT_EQ(spec.specializations(1).dimensions(0).size(), -2);
 }
 
 TEST(ParseDimensionTest, RefusesWhatIsNoSize) {
   for (const char* text :
-       {"", "batch", "=1", "batch=", "batch=x", "batch=-1", "batch=1,", "n=4..1", "n=1..8:0", "n=1..2..3", "n=1..1000",
-        "n=1,1", "n=1..4,3", "n=99999999999999999999", "n=0..9223372036854775807"}) {
+       {"", "batch", "=1", "batch=", "batch=x", "batch=-1", "batch=1,", "n=4..1", "n=1..8:0", "n=1..2..3",
+        "n=1..1000:1", "n=1,1", "n=1..4,3", "n=99999999999999999999", "n=0..9223372036854775807"}) {
     EXPECT_EQ(parseDimension(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }

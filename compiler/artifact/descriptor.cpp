@@ -59,7 +59,7 @@ class Tables {
     pointer_ = llvm::PointerType::getUnqual(context_);
     const auto i32 = llvm::Type::getInt32Ty(context_);
     const auto i64 = llvm::Type::getInt64Ty(context_);
-    tensor_ = llvm::StructType::get(pointer_, i32, i32, pointer_, i64);
+    tensor_ = llvm::StructType::get(pointer_, i32, i32, pointer_, i64, i64);
     buffer_ = llvm::StructType::get(i32, i32, i64, i64);
     phase_ = llvm::StructType::get(pointer_, i64);
     step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64, i64, i64, i32, i32);
@@ -120,8 +120,8 @@ class Tables {
     for (const v1::DimensionBinding& dimension : plan.dimensions()) {
       dimensions.push_back(llvm::ConstantStruct::get(dimension_, {string(dimension.name()), int64(dimension.size())}));
     }
-    for (const v1::TensorSpec& spec : plan.inputs()) inputs.push_back(tensor(spec));
-    for (const v1::TensorSpec& spec : plan.outputs()) outputs.push_back(tensor(spec));
+    for (const v1::TensorSpec& spec : plan.inputs()) inputs.push_back(tensor(spec, rangedBits(spec)));
+    for (const v1::TensorSpec& spec : plan.outputs()) outputs.push_back(tensor(spec, 0));
     for (const v1::Buffer& buffer : plan.buffers()) buffers.push_back(bufferEntry(buffer));
     for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(step));
     return llvm::ConstantStruct::get(
@@ -130,11 +130,17 @@ class Tables {
                    int32(plan.dimensions_size()), int32(plan.buffers_size()), int32(plan.steps_size()),
                    int32(plan.runtime_extents_size()), int64(plan.arena_bytes())});
   }
-  Constant* tensor(const v1::TensorSpec& spec) {
+  static int64_t rangedBits(const v1::TensorSpec& input) {
+    uint64_t bits = 0;
+    for (int32_t dim : input.bounded_dims()) bits |= uint64_t{1} << dim;
+    return static_cast<int64_t>(bits);
+  }
+  Constant* tensor(const v1::TensorSpec& spec, int64_t ranged) {
     std::vector<Constant*> shape;
     for (int64_t extent : spec.shape()) shape.push_back(int64(extent));
-    return llvm::ConstantStruct::get(tensor_, {string(spec.name()), int32(spec.dtype()), int32(spec.shape_size()),
-                                               table(llvm::Type::getInt64Ty(context_), shape), int64(sizeOf(spec))});
+    return llvm::ConstantStruct::get(
+        tensor_, {string(spec.name()), int32(spec.dtype()), int32(spec.shape_size()),
+                  table(llvm::Type::getInt64Ty(context_), shape), int64(sizeOf(spec)), int64(ranged)});
   }
   Constant* bufferEntry(const v1::Buffer& buffer) {
     const bool callers = buffer.kind() == v1::Buffer::INPUT || buffer.kind() == v1::Buffer::OUTPUT;

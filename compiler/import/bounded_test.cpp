@@ -71,6 +71,44 @@ TEST_F(Bounded, OutputsAreMarkedWithTheirBounds) {
   EXPECT_THAT(run(b, {bytesOf<float>({1, 1, 1, 1, 1, 1})}).shapes, ElementsAre(ElementsAre(2, 6)));
 }
 
+/// x[N, 3] with N at most 4, and how many count: relu(x)[: N] and their sums.
+TEST_F(Bounded, ARangeIsAnInputThatSaysHowMuchCounts) {
+  ModelBuilder b;
+  b.input("x", {-1, 3}).output("y").output("s");
+  b.node("Relu", {"x"}, {"y"});
+  b.initializer("axes", {1});
+  b.node("ReduceSum", {"y", "axes"}, {"s"});
+  mlir::MLIRContext context;
+  ImportOptions options;
+  options.dimensions = {{"N", -4}};
+  auto model = importBytes(context, b.model.SerializeAsString(), options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->inputs.size(), 2U);
+  EXPECT_THAT(model->inputs[0].shape(), ElementsAre(4, 3));
+  EXPECT_THAT(model->inputs[0].bounded_dims(), ElementsAre(0));
+  EXPECT_EQ(model->inputs[1].name(), "N");
+  EXPECT_EQ(model->inputs[1].dtype(), v1::DATA_TYPE_I64);
+  Shapes shapes;
+  auto outputs = referenceRun(*std::move(model),
+                              {bytesOf<float>({1, -2, 3, 4, 5, -6, 7, 7, 7, 7, 7, 7}), bytesOf<int64_t>({2})}, &shapes);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_THAT(shapes, ElementsAre(ElementsAre(2, 3), ElementsAre(2, 1)));
+  EXPECT_THAT(valuesOf<float>((*outputs)[1]), ElementsAre(4, 9));
+}
+
+TEST_F(Bounded, TwoRangesAreRefused) {
+  ModelBuilder b;
+  b.input("x", {-1, -1}).output("y");
+  auto* dims = b.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  dims->mutable_dim(1)->set_dim_param("M");
+  b.node("Relu", {"x"}, {"y"});
+  mlir::MLIRContext context;
+  ImportOptions options;
+  options.dimensions = {{"N", -4}, {"M", -3}};
+  EXPECT_EQ(failureOf(importBytes(context, b.model.SerializeAsString(), options).status()).reason(),
+            v1::Failure::INVALID_INPUT);
+}
+
 TEST_F(Bounded, KnownDataGiveKnownShapes) {
   ModelBuilder b;
   b.input("x", {4}).output("y");

@@ -241,6 +241,55 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
   return spec;
 }
 
+absl::StatusOr<std::string> GraphImporter::rangedDimension() const {
+  std::string ranged;
+  for (const auto& [name, size] : options_.dimensions) {
+    if (size >= 0) continue;
+    if (!ranged.empty()) {
+      return fault(v1::Failure::INVALID_INPUT, "two dimensions are ranges",
+                   {.attribute = name,
+                    .found = absl::StrCat(printable(ranged), " and ", printable(name)),
+                    .accepted = "one range; sizes, as in 128,256, for the others"});
+    }
+    ranged = name;
+  }
+  return ranged;
+}
+
+absl::Status GraphImporter::bindRange(const std::string& name, const std::vector<const onnx::ValueInfoProto*>& inputs,
+                                      Scope& scope) {
+  for (const auto* input : inputs) {
+    if (input->name() != name) continue;
+    return fault(v1::Failure::INVALID_INPUT,
+                 absl::StrCat("dimension '", printable(name), "' cannot be a range: an input has its name"),
+                 {.attribute = name, .accepted = "sizes, as in 1,4,8"});
+  }
+  mlir::Block& entry = main_.getBody().front();
+  Emitter e = emitter("inputs");
+  const mlir::Value count =
+      entry.addArgument(e.type(v1::DATA_TYPE_I64, {}), mlir::NameLoc::get(e.b.getStringAttr(printable(name))));
+  const bool exact = options_.dimensions.at(name) == -1;  // at most one is one: nothing can be behind it
+  for (size_t i = 0; i < inputs.size() && !exact; ++i) {
+    const auto& dims = inputs[i]->type().tensor_type().shape().dim();
+    Tensor& tensor = scope.values[inputs[i]->name()];
+    for (int d = 0; d < dims.size(); ++d) {
+      if (dims[d].dim_param() != name || tensor.unknown) continue;
+      if (fixed_.contains(inputs[i]->name())) {
+        return fault(v1::Failure::INVALID_INPUT, "the value of an input with a ranged dimension is fixed",
+                     {.attribute = inputs[i]->name(), .found = printable(name), .accepted = "one size"});
+      }
+      tensor.extents[d] = count;
+      auto spec = std::find_if(result_.inputs.begin(), result_.inputs.end(),
+                               [&](const v1::TensorSpec& known) { return known.name() == inputs[i]->name(); });
+      if (spec != result_.inputs.end()) spec->add_bounded_dims(d);
+    }
+  }
+  v1::TensorSpec& spec = result_.inputs.emplace_back();
+  spec.set_name(name);
+  spec.set_dtype(v1::DATA_TYPE_I64);
+  return absl::OkStatus();
+}
+
 absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& scope) {
   std::set<std::string> names;
   std::vector<const onnx::ValueInfoProto*> inputs;
@@ -266,7 +315,9 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
   const std::vector<std::string> symbolic = symbolicDimensions(inputs);
   TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, symbolic)));
+  TESSERA_ASSIGN_OR_RETURN(const std::string ranged, rangedDimension());
   std::map<std::string, int64_t> dim_params = options_.dimensions;
+  if (!ranged.empty()) dim_params[ranged] = -dim_params[ranged];
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   for (const bool given : {true, false}) {
     for (const auto* input : inputs) {
@@ -280,7 +331,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     if (!dim_params.contains(name)) continue;  // of an input with another problem, while a model is checked
     v1::DimensionBinding& binding = result_.dimensions.emplace_back();
     binding.set_name(name);
-    binding.set_size(dim_params.at(name));
+    binding.set_size(name == ranged ? -dim_params.at(name) : dim_params.at(name));
   }
   Emitter e = emitter("inputs");
   for (const auto* input : inputs) {
@@ -305,7 +356,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     scope.values[input->name()] =
         isNarrow(type) ? Emitter::wrap(argument, type) : e.cast(Emitter::wrap(argument, border), type);
   }
-  return absl::OkStatus();
+  return ranged.empty() ? absl::OkStatus() : bindRange(ranged, inputs, scope);
 }
 
 absl::Status GraphImporter::checkOutput(const onnx::ValueInfoProto& output, const Scope& scope,

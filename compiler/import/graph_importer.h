@@ -82,6 +82,10 @@ class GraphImporter {
   std::vector<std::string> inputsBehind(const Tensor& value) const;
   /// The shape the caller gave for an input, by itself or with a value; null when neither.
   const Shape* givenShape(const std::string& input) const;
+  /// The dimension that options_ have as a range; empty: none.
+  absl::StatusOr<std::string> rangedDimension() const;
+  /// Adds the input that says how much of a range counts, and marks the inputs' dimensions.
+  absl::Status bindRange(const std::string& name, const std::vector<const onnx::ValueInfoProto*>& inputs, Scope& scope);
   absl::Status readInitializers(const onnx::GraphProto& graph, Scope& scope);
   /// What is wrong with an output of the graph; `names` are those before it.
   absl::Status checkOutput(const onnx::ValueInfoProto& output, const Scope& scope, std::set<std::string>& names) const;

@@ -50,7 +50,9 @@ constexpr Family kFamilies[] = {
     {"image", imageOperators},
     {"fused", microsoftOperators},
     {"attention", microsoftAttentionOperators},
+    {"attention", groupQueryAttentionOperators},
     {"quantized", microsoftQuantizedOperators},
+    {"quantized", blockQuantizedOperators},
 };
 
 }  // namespace

@@ -104,6 +104,8 @@ std::vector<Operator> linearAttentionOperators();
 std::vector<Operator> layerNormalizationOperators();
 std::vector<Operator> imageOperators();
 std::vector<Operator> microsoftOperators();
+std::vector<Operator> blockQuantizedOperators();
+std::vector<Operator> groupQueryAttentionOperators();
 std::vector<Operator> microsoftAttentionOperators();
 std::vector<Operator> microsoftQuantizedOperators();
 

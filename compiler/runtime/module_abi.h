@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 4
+#define TESSERA_MODULE_ABI 5
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -33,6 +33,7 @@ typedef struct {
   int32_t rank;
   const int64_t* shape; /* rank elements */
   int64_t size_bytes;
+  uint64_t ranged; /* of an input: bit d stands for dimension d, of which a run may have less; see below */
 } tessera_module_tensor;
 
 enum {
@@ -85,7 +86,9 @@ typedef struct {
   int32_t reserved;
 } tessera_module_extent;
 
-/* A symbolic dimension of the model, bound. */
+/* A symbolic dimension of the model, bound; a negative size: a range, at most so many (-1: exactly one). At most one
+ * dimension of an artifact is a range, in all of its variants. Its last input, an i64 without dimensions, has the
+ * range's name: a run gives there how many of the elements along the ranged dimensions of the other inputs count. */
 typedef struct {
   const char* name;
   int64_t size;

@@ -65,7 +65,13 @@ class Checker {
     }
     for (int i = 0; i < v.num_dimensions; ++i) {
       if (!string(v.dimensions[i].name)) return fail("dimension", i, "has its name outside the code");
-      if (v.dimensions[i].size < 0) return fail("dimension", i, "has a negative size");
+      if (v.dimensions[i].size >= 0) continue;
+      const tessera_module_tensor* last = m_->num_inputs > 0 ? &v.inputs[m_->num_inputs - 1] : nullptr;
+      if (v.dimensions[i].size < -kMaxBytes) return fail("dimension", i, "has an impossible size");
+      if (!last || tensor(*last) || last->dtype != TESSERA_I64 || last->rank != 0 ||
+          std::strcmp(last->name, v.dimensions[i].name) != 0) {
+        return fail("dimension", i, "is a range, and no input says how much of it counts");
+      }
     }
     for (int i = 0; i < m_->num_inputs; ++i) {
       if (const char* what = tensor(v.inputs[i])) return fail("input", i, what);

@@ -39,13 +39,13 @@ struct Tables {
   tessera_module module{};
 
   Tables() {
-    input = output = {text, TESSERA_F32, 2, shape, 128};
+    input = output = {text, TESSERA_F32, 2, shape, 128, 0};
     buffers[0] = {TESSERA_BUFFER_INPUT, 0, 0, 128};
     buffers[1] = {TESSERA_BUFFER_WEIGHT, 0, 64, 64};
     buffers[2] = {TESSERA_BUFFER_ARENA, 0, 128, 128};
     buffers[3] = {TESSERA_BUFFER_OUTPUT, 0, 0, 128};
     buffers[4] = {TESSERA_BUFFER_ARENA, 0, 0, 8};
-    input2 = output2 = {text, TESSERA_F32, 2, shape2, 256};
+    input2 = output2 = {text, TESSERA_F32, 2, shape2, 256, 0};
     buffers2[0] = {TESSERA_BUFFER_INPUT, 0, 0, 256};
     buffers2[1] = {TESSERA_BUFFER_WEIGHT, 0, 64, 64};
     buffers2[2] = {TESSERA_BUFFER_ARENA, 0, 256, 256};
@@ -82,6 +82,13 @@ TEST(ModuleCheck, AcceptsSeveralVariants) {
   tables.module.num_fixed_inputs = 0;  // inputs differ in size here
   const RuntimeStatus status = tables.check();
   EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(ModuleCheck, ARangeNeedsTheInputThatSaysHowMuchCounts) {
+  Tables tables;
+  tables.module.num_fixed_inputs = 0;
+  tables.dimension.size = -4;
+  EXPECT_EQ(tables.check().code(), TESSERA_CORRUPT);  // its only input is a matrix
 }
 
 TEST(ModuleCheck, OtherAbiVersionIsIncompatible) {

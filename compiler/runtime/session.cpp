@@ -140,6 +140,17 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
         checkFixedInput(tables().inputs[fixed.input], fixed, inputs[static_cast<size_t>(fixed.input)].data);
     if (!status.ok()) return status;
   }
+  for (int32_t d = 0; d < tables().num_dimensions; ++d) {
+    const tessera_module_dimension& dimension = tables().dimensions[d];
+    if (dimension.size >= 0) continue;
+    int64_t count = 0;
+    std::memcpy(&count, inputs.back().data, sizeof(count));  // checkModule() saw that it is there
+    if (count < 0 || count > -dimension.size || (dimension.size == -1 && count != 1)) {
+      return runtimeError(TESSERA_INVALID_ARGUMENT,
+                          "input '%.100s' says that %lld count, the chosen variant takes 0 to %lld", dimension.name,
+                          static_cast<long long>(count), static_cast<long long>(-dimension.size));
+    }
+  }
   for (size_t o = 0; o < outputs.size(); ++o) {
     const tessera_buffer& output = outputs[o];
     const tessera_module_tensor& tensor = tables().outputs[o];

@@ -199,6 +199,14 @@ uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t 
   return dimensions;
 }
 
+uint64_t tessera_artifact_ranged_dims(const tessera_artifact* artifact, size_t index) {
+  if (!artifact || index >= tessera_artifact_num_inputs(artifact)) return 0;
+  uint64_t dimensions = 0;
+  for (const tessera_module_variant& variant : variantsOf(artifact->loaded->module()))
+    dimensions |= variant.inputs[index].ranged;
+  return dimensions;
+}
+
 size_t tessera_artifact_num_steps(const tessera_artifact* artifact) {
   return artifact ? static_cast<size_t>(artifact->loaded->module().variants[0].num_steps) : 0;
 }

@@ -117,6 +117,12 @@ TESSERA_API const void* tessera_artifact_fixed_input(const tessera_artifact* art
  * tessera_session_output_shape's. Of several variants: bounded in any. 0 when the index is out of range. */
 TESSERA_API uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t index);
 
+/* Dimensions of an input that were compiled as a range, "batch=1..64": bit d stands for dimension d. The input's buffer
+ * is laid out for the greatest size of the variant, and the artifact's last input, an i64 with the range's name, says
+ * how much of it counts in a run: 0 to that size. What follows is read, and changes no result; it should be finite, 0
+ * say. Outputs have their extents by tessera_session_output_shape. 0 when the index is out of range. */
+TESSERA_API uint64_t tessera_artifact_ranged_dims(const tessera_artifact* artifact, size_t index);
+
 /* Steps run one after another; each is one fused group of the model. */
 typedef struct {
   const char* name;   /* graph nodes it stems from */
@@ -154,7 +160,7 @@ typedef struct {
   int64_t flops;
 } tessera_variant_info;
 
-/* A dimension that the model names, e.g. "batch", with its size. */
+/* A dimension that the model names, e.g. "batch", with its size; negative: a range up to so many. */
 typedef struct {
   const char* name;
   int64_t size;
@@ -180,7 +186,8 @@ typedef struct {
   int32_t rank;
 } tessera_shape;
 
-/* Finds the one variant with these input shapes (one per input, in order; none at all: not known) and these dimensions.
+/* Finds the one variant with these input shapes (one per input, in order; none at all: not known) and these dimensions;
+ * of those compiled for a range the smallest that has room.
  * Fails with INVALID_ARGUMENT when none fits, or several do; the error lists what there is. */
 TESSERA_API tessera_status tessera_artifact_find_variant(const tessera_artifact* artifact, const tessera_shape* inputs,
                                                          size_t num_inputs, const tessera_dimension* dimensions,

@@ -15,9 +15,20 @@ std::string shapeText(const int64_t* extents, int32_t rank) {
   return text;
 }
 
-bool shapeFits(const tessera_shape& shape, const tessera_module_tensor& tensor) {
-  return shape.rank < 0 ||
-         std::equal(shape.extents, shape.extents + shape.rank, tensor.shape, tensor.shape + tensor.rank);
+/// `count`: how much of the range the inputs so far have; -1 when none says.
+bool shapeFits(const tessera_shape& shape, const tessera_module_tensor& tensor, int64_t& count) {
+  if (shape.rank < 0) return true;
+  if (shape.rank != tensor.rank) return false;
+  for (int32_t d = 0; d < shape.rank; ++d) {
+    const int64_t extent = shape.extents[d];
+    if ((tensor.ranged >> d & 1) == 0) {
+      if (extent != tensor.shape[d]) return false;
+      continue;
+    }
+    if (extent > tensor.shape[d] || extent < 0 || (count >= 0 && count != extent)) return false;
+    count = extent;
+  }
+  return true;
 }
 
 const tessera_module_dimension* findDimension(const tessera_module_variant& variant, const char* name) {
@@ -28,12 +39,30 @@ const tessera_module_dimension* findDimension(const tessera_module_variant& vari
 }
 
 bool fits(const tessera_module_variant& variant, const VariantQuery& query) {
+  int64_t count = -1;
   for (size_t i = 0; i < query.inputs.size(); ++i) {
-    if (!shapeFits(query.inputs[i], variant.inputs[i])) return false;
+    if (!shapeFits(query.inputs[i], variant.inputs[i], count)) return false;
   }
   return std::all_of(query.dimensions.begin(), query.dimensions.end(), [&](const tessera_dimension& wanted) {
     const tessera_module_dimension* found = findDimension(variant, wanted.name);
-    return found && found->size == wanted.size;
+    if (!found) return false;
+    if (found->size >= 0) return found->size == wanted.size;
+    const int64_t least = found->size == -1 ? 1 : 0;  // a range up to 1 is exact
+    return wanted.size >= least && wanted.size <= -found->size && (count < 0 || count == wanted.size);
+  });
+}
+
+const tessera_module_dimension* rangeOf(const tessera_module_variant& variant) {
+  const auto* end = variant.dimensions + variant.num_dimensions;
+  const auto* found = std::find_if(variant.dimensions, end, [](const auto& each) { return each.size < 0; });
+  return found == end ? nullptr : found;
+}
+
+/// Whether the variants differ in how far their range goes only.
+bool sameButRange(const tessera_module_variant& a, const tessera_module_variant& b) {
+  if (!rangeOf(a) || !rangeOf(b) || a.num_dimensions != b.num_dimensions) return false;
+  return std::equal(a.dimensions, a.dimensions + a.num_dimensions, b.dimensions, [](const auto& x, const auto& y) {
+    return std::strcmp(x.name, y.name) == 0 && (x.size == y.size || (x.size < 0 && y.size < 0));
   });
 }
 
@@ -84,7 +113,9 @@ std::string describeVariant(const tessera_module& module, size_t variant) {
   if (tables.num_dimensions == 0) return shapesOf(module, variant);
   std::string text;
   for (int32_t d = 0; d < tables.num_dimensions; ++d) {
-    text += (d ? " " : "") + std::string(tables.dimensions[d].name) + "=" + std::to_string(tables.dimensions[d].size);
+    const int64_t size = tables.dimensions[d].size;
+    text += (d ? " " : "") + std::string(tables.dimensions[d].name) + (size < 0 ? "<=" : "=") +
+            std::to_string(size < 0 ? -size : size);
   }
   return text;
 }
@@ -95,16 +126,21 @@ RuntimeStatus findVariant(const tessera_module& module, const VariantQuery& quer
     return runtimeError(TESSERA_INVALID_ARGUMENT, "the model has %zu inputs, %zu shapes were given", inputs,
                         query.inputs.size());
   }
+  const std::string asked = describe(query, module);
   size_t found = 0, count = 0;
   for (size_t v = 0; v < variantsOf(module).size(); ++v) {
     if (!fits(module.variants[v], query)) continue;
+    if (count > 0 && !asked.empty() && sameButRange(module.variants[v], module.variants[found])) {
+      // Of those that have room the smallest.
+      if (rangeOf(module.variants[v])->size > rangeOf(module.variants[found])->size) found = v;
+      continue;
+    }
     if (count++ == 0) found = v;
   }
   if (count == 1) {
     *variant = found;
     return {};
   }
-  const std::string asked = describe(query, module);
   if (count == 0) {
     return runtimeError(TESSERA_INVALID_ARGUMENT, "the artifact has no variant for %.200s; there is %s", asked.c_str(),
                         listed(module).c_str());

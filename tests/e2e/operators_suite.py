@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Operators newer than Debian's ONNX knows, and Microsoft's own: against ONNX Runtime, at odd sizes.
 
-Operators that ONNX Runtime does not run are compared with NumPy: operator_references.py.
+Operators that ONNX Runtime does not run are compared with NumPy: operator_references.py. An argument is a regular
+expression that chooses cases by name.
 """
 # suite: timeout=900
 
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -224,6 +226,100 @@ def microsoft_attention_cases():
         absent=(3,))
 
 
+def grouped_query_cases():
+    """GroupQueryAttention: prompts, steps behind a past that grows or lies in a buffer of fixed length, several tokens
+    behind a past. Head sizes are multiples of 16: ONNX Runtime wants that for rotary embeddings."""
+    def case(name, batch, tokens, past, total, lengths=None, heads=4, groups=2, size=16, packed=False, rotary=True,
+             half=8, bias=False, sink=False, outputs=("y", "nk", "nv"), **attributes):
+        sizes = (heads * size, groups * size, groups * size)
+        inputs = ({"q": floats(batch, tokens, sum(sizes))} if packed else
+                  {part: floats(batch, tokens, width) for part, width in zip("qkv", sizes)})
+        names = ["q", "", ""] if packed else list("qkv")
+        names += ["pk", "pv"] if past else ["", ""]
+        if past:
+            inputs.update({part: floats(batch, groups, past, size) for part in ("pk", "pv")})
+        inputs["l"] = np.array(lengths or [total] * batch, np.int32) - 1
+        constants = {"t": np.array(total, np.int32)}
+        names += ["l", "t"]
+        if rotary:
+            constants.update({table: floats(total + 3, half) for table in ("c", "s")})
+        names += ["c", "s"] if rotary else ["", ""]
+        names += ["", "b" if bias else "", "h" if sink else ""]
+        if bias:
+            inputs["b"] = floats(batch, heads, tokens, total)
+        if sink:
+            inputs["h"] = floats(heads)
+        node = helper.make_node("GroupQueryAttention", names, list(outputs), domain=MICROSOFT, num_heads=heads,
+                                kv_num_heads=groups, do_rotary=int(rotary), **attributes)
+        return f"grouped query {name}", Case([node], inputs, outputs=outputs, constants=constants)
+    yield case("prompt", 2, 5, 0, 5)
+    yield case("prompt without rotary", 1, 7, 0, 7, rotary=False, scale=0.3)
+    yield case("prompt into a buffer", 1, 3, 7, 3)
+    yield case("prompt of one token", 1, 1, 0, 1)
+    yield case("step", 1, 1, 4, 5)
+    yield case("step of sequences of different lengths", 3, 1, 7, 7, lengths=[3, 7, 1])
+    yield case("step in a buffer", 2, 1, 9, 5, lengths=[5, 2])
+    yield case("step packed", 2, 1, 4, 5, packed=True)
+    yield case("step interleaved", 1, 1, 4, 5, rotary_interleaved=1)
+    yield case("step partly rotated", 1, 1, 4, 5, size=32, half=8)
+    yield case("several tokens behind a past", 1, 3, 4, 7)
+    yield case("one group", 1, 1, 6, 7, heads=3, groups=1)
+    yield case("as many groups as heads", 1, 4, 0, 4, heads=3, groups=3)
+    yield case("window", 1, 6, 0, 6, local_window_size=3)
+    yield case("window of a step", 1, 1, 6, 7, local_window_size=3)
+    yield case("softcap", 1, 1, 6, 7, softcap=0.7)
+    yield case("smooth softmax", 2, 1, 6, 7, smooth_softmax=1)
+    yield case("sink", 1, 5, 0, 5, sink=True)
+    yield case("bias", 1, 5, 0, 5, bias=True)
+    yield case("bias of a step", 1, 1, 4, 5, bias=True)
+
+
+def block_quantized_cases():
+    def packed(codes, bits):
+        per = 8 // bits
+        codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, -codes.shape[-1] % per)])
+        return (codes.reshape(*codes.shape[:-1], -1, per) << (np.arange(per) * bits)).sum(-1).astype(np.uint8)
+
+    def product(name, rows, k, n, bits=4, block=16, zero=None, bias=False, groups=False):
+        blocks = -(-k // block)
+        codes = integers(0, 2 ** bits, (n, blocks, block))
+        constants = {"b": packed(codes, bits), "s": floats(n, blocks, low=0.02, high=0.1)}
+        names = ["a", "b", "s", "", "", ""]
+        if zero == "packed":
+            constants["z"] = packed(integers(0, 2 ** bits, (n, blocks)), bits)
+        elif zero == "float":
+            constants["z"] = floats(n, blocks, low=0, high=2 ** bits)
+        if zero:
+            names[3] = "z"
+        if groups:
+            constants["g"], names[4] = (np.arange(k) // block).astype(np.int32), "g"
+        if bias:
+            constants["c"], names[5] = floats(n), "c"
+        node = helper.make_node("MatMulNBits", names, ["y"], domain=MICROSOFT, K=k, N=n, bits=bits, block_size=block)
+        return f"blocks {name}", Case([node], {"a": floats(*rows, k)}, constants=constants)
+    yield product("one row", (1,), 64, 33)
+    yield product("one row, zero points", (1, 1), 64, 33, zero="packed", bias=True)
+    yield product("one row, the last block cut off", (1,), 67, 5, zero="packed")
+    yield product("three rows", (1, 3), 96, 17, block=32, zero="packed")
+    yield product("many rows", (2, 7), 48, 19, zero="packed", bias=True)
+    yield product("many rows, the last block cut off", (13,), 131, 31, block=64)
+    yield product("zero points of floating point", (5,), 64, 9, zero="float")
+    yield product("groups in order", (3,), 64, 9, groups=True)
+    yield product("8 bits, one row", (1,), 64, 33, bits=8, zero="packed")
+    yield product("8 bits, many rows", (11,), 100, 7, bits=8, block=32)
+    yield product("2 bits", (2,), 64, 9, bits=2, zero="packed")
+    yield product("2 bits, many rows", (9,), 64, 9, bits=2)
+    yield product("weights beyond what is folded", (1,), 512, 257, block=32, zero="packed")
+    yield product("weights beyond what is folded, many rows", (6,), 512, 257, block=32, zero="packed")
+    for bits in (4, 8):
+        codes, zero = integers(0, 2 ** bits, (11, 48)), integers(0, 2 ** bits, (11, 3))
+        node = helper.make_node("GatherBlockQuantized", ["w", "i", "s", "z"], ["y"], domain=MICROSOFT, bits=bits,
+                                block_size=16, gather_axis=0, quantize_axis=1)
+        yield f"blocks gathered, {bits} bits", Case(
+            [node], {"i": integers(-11, 11, (2, 5))},
+            constants={"w": packed(codes, bits), "s": floats(11, 3, low=0.1), "z": packed(zero, bits)})
+
+
 def quantized_cases():
     def q(*shape):
         return integers(0, 256, shape, np.uint8)
@@ -242,6 +338,38 @@ def quantized_cases():
     yield "QLinearConcat", Case(
         [helper.make_node("QLinearConcat", ["ys", "yz", "a", "as", "az", "b", "as", "az"], ["y"], domain=MICROSOFT, axis=1)],
         {"a": q(2, 3), "b": q(2, 5)}, constants=unary, steps=1)
+    for opset in (11, 13):
+        yield f"QLinearSoftmax {opset}", Case(
+            [helper.make_node("QLinearSoftmax", ["x", "as", "az", "ys", "yz"], ["y"], domain=MICROSOFT, axis=1, opset=opset)],
+            {"x": q(2, 3, 7)}, steps=1,
+            constants={**binary, "ys": np.array(1 / 256, scale), "yz": np.array(0, zero)})
+    yield "QLinearAveragePool", microsoft("QLinearAveragePool", {"x": q(2, 3, 7, 5)}, constants=unary, steps=1,
+                                          kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
+    yield "QLinearWhere", Case(
+        [helper.make_node("QLinearWhere", ["m", "a", "as", "az", "b", "bs", "bz", "ys", "yz"], ["y"], domain=MICROSOFT)],
+        {"m": random.uniform(size=(3, 1)) < 0.5, "a": q(2, 3, 5), "b": q(5)}, steps=1,
+        constants={**unary, "bs": np.array(0.03, scale), "bz": np.array(100, zero)})
+    for name, columns, more in (("one scale", 1, {}), ("a scale a column", 7, {"transB": 1}), ("alpha", 1, {"alpha": 0.5, "transA": 1})):
+        a, b = (q(5, 3) if more.get("transA") else q(3, 5)), integers(-128, 128, (7, 5) if more.get("transB") else (5, 7), np.int8)
+        for outputs in (("ys", "yz"), ("", "")):
+            constants = {**binary, "b": b, "bs": floats(columns, low=0.01, high=0.02) if columns > 1 else np.array(0.02, scale),
+                         "bz": np.zeros(columns, np.int8) if columns > 1 else np.array(3, np.int8),
+                         "c": integers(-999, 999, 7, np.int32)}
+            if outputs[0]:
+                constants.update({"ys": np.array(0.1, scale), "yz": np.array(128, zero)})
+            yield f"QGemm {name} {'to bytes' if outputs[0] else 'to floats'}", Case(
+                [helper.make_node("QGemm", ["x", "as", "az", "b", "bs", "bz", "c", *outputs], ["y"], domain=MICROSOFT, **more)],
+                {"x": a}, constants=constants, steps=1 if outputs[0] else 0)
+    for direction, directions in (("forward", 1), ("bidirectional", 2)):
+        def weights(rows, d=directions):
+            return integers(-61, 64, (d, rows, 4 * 6), np.int8)
+        yield f"DynamicQuantizeLSTM {direction}", Case(
+            [helper.make_node("DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "h", "k", "", "ws", "wz", "rs", "rz"],
+                              ["y", "nh", "nk"], domain=MICROSOFT, hidden_size=6, direction=direction)],
+            {"x": floats(3, 1, 8), "h": floats(directions, 1, 6), "k": floats(directions, 1, 6)}, outputs=("y", "nh", "nk"),
+            constants={"w": weights(8), "r": weights(6), "b": floats(directions, 48),
+                       "ws": floats(directions, low=0.01, high=0.02), "wz": np.zeros(directions, np.int8),
+                       "rs": floats(directions, low=0.01, high=0.02), "rz": np.zeros(directions, np.int8)})
     # Weights of 7 bits: with larger ones ONNX Runtime's kernels for AVX2 saturate sums of two products at 16 bits.
     yield "DynamicQuantizeMatMul", microsoft(
         "DynamicQuantizeMatMul", {"a": floats(3, 8)},
@@ -306,11 +434,12 @@ def agrees(service, oracle, name, case):
 
 def main():
     groups = (attention_cases, normalization_cases, image_cases, signal_cases, element_cases, microsoft_attention_cases,
-              quantized_cases, narrow_cases)
+              grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases)
+    wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
         return run("operators", [(name, lambda name=name, case=case: agrees(service, oracle, name, case))
-                                 for group in groups for name, case in group()])
+                                 for group in groups for name, case in group() if wanted.search(name)])
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ def contradictions_are_errors(service):
     refused(["--dim", "batch=1", "--dim", "seq=4", "--dim", "length=4"], "'length'", "batch, seq")
     refused(["--dim", "batch=1", "--dim", "seq=4", "--shape", "x=2x4x16"], "'batch'", "two values")
     refused(["--dim", "batch=1", "--dim", "batch=2", "--dim", "seq=4"], "'batch' is bound before")
-    refused(["--dim", "batch=1..8", "--dim", "seq=1..9"], "72 variants", "at most 64")
+    refused(["--dim", "batch=1..8:1", "--dim", "seq=1..9:1"], "72 variants", "at most 64")
     refused(["--dim", "batch=one", "--dim", "seq=4"], "--dim batch=one")
     refused(["--dim", "batch=1,2", "--dim", "seq=4", "--shape", "q=4"], "'q'", "mask, x")
 

@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from . import basic, classifiers, pre_norm, recurrent, transformer, vision
+from . import basic, classifiers, decoder, pre_norm, recurrent, transformer, vision
 from .builder import check, seeded
 
 SYMBOLIC_BATCH = "N"
@@ -33,6 +33,7 @@ MODELS = {
     "vit_b16": pre_norm.vit_b16,
     "gpt2": pre_norm.gpt2,
     "mi_lstm": recurrent.mi_lstm,
+    "decoder": decoder.decoder,
     "bert_base": _bert("bert_base", layers=12, hidden=768, heads=12, seq=128, vocabulary=30522),
     "bert_tiny": _bert("bert_tiny", layers=2, hidden=128, heads=2, seq=32, vocabulary=1000),
     "bert_tiny_shapes": _bert("bert_tiny_shapes", layers=2, hidden=128, heads=2, seq=32, vocabulary=1000,

@@ -133,6 +133,17 @@ size_t ArtifactRun::steps() const {
   return info.num_steps;
 }
 
+std::optional<int64_t> ArtifactRun::rangeOf(const std::string& input) const {
+  tessera_variant_info info = {};
+  tessera_artifact_variant(artifact_.get(), variant_, &info);
+  for (size_t d = 0; d < info.num_dimensions; ++d) {
+    tessera_dimension dimension = {};
+    tessera_artifact_variant_dimension(artifact_.get(), variant_, d, &dimension);
+    if (dimension.size < 0 && input == dimension.name) return -dimension.size;
+  }
+  return std::nullopt;
+}
+
 absl::Status ArtifactRun::bindInputs(const TaskContext& task,
                                      const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
                                      const Fill& fill) {
@@ -161,6 +172,10 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
       }
       if (const void* fixed = tessera_artifact_fixed_input(artifact_.get(), i)) {
         memcpy(*bytes, fixed, static_cast<size_t>(sizes[i]));  // there is only one value it can have
+        continue;
+      }
+      if (const auto room = rangeOf(spec.name())) {
+        memcpy(*bytes, &*room, sizeof(*room));  // the other inputs are as large as the variant
         continue;
       }
       if (!fill.allowed) {

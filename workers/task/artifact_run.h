@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ class ArtifactRun {
   using Bytes = std::unique_ptr<void, Free>;
 
   absl::Status chooseVariant(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given);
+  /// The greatest size of the range whose use the input `input` tells; nothing for another input.
+  std::optional<int64_t> rangeOf(const std::string& input) const;
   absl::Status bindInputs(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
                           const Fill& fill);
   absl::Status allocateOutputs();

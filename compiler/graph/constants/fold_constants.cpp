@@ -6,6 +6,7 @@
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/winograd/winograd.h"
+#include "compiler/import/stored_packed.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -53,6 +54,7 @@ bool readsOnlyConstants(mlir::Operation* op, llvm::function_ref<bool(Value)> is_
   for (mlir::Type type : op->getResultTypes()) output_bytes += bytesOf(type);
   // Empties and fills are constants too, but materialize only as part of something that uses them.
   if (kindOf(op) == OpKind::kCloned) return true;
+  if (op->hasAttr(kStoredPacked)) return output_bytes <= input_bytes;
   return output_bytes <= std::max(kAlwaysBytes, kMaxGrowth * input_bytes);
 }
 

@@ -64,10 +64,14 @@ Tensor maskedScores(Emitter& e, const Tensor& scores, const AttentionOptions& o)
   });
 }
 
-/// Softmax along the last dimension. `guarded`: a row of -infinity is a row of zeros.
-Tensor softmaxRows(Emitter& e, const Tensor& x, bool guarded) {
+/// Softmax along the last dimension, with `sink` as one more element that is left out. `guarded`: a row of -infinity is
+/// a row of zeros.
+Tensor softmaxRows(Emitter& e, const Tensor& x, bool guarded, const Tensor* sink) {
   const std::vector<int64_t> last = {x.rank() - 1};
   Tensor most = reduceKeepingDims(e, x, last, Reduction::kMax);
+  if (sink) {
+    most = e.elementwise(x.dtype, {most, *sink}, [](const Scalars& s, ValueRange v) { return s.max(v[0], v[1]); });
+  }
   if (guarded) {
     most = e.elementwise(x.dtype, {most}, [](const Scalars& s, ValueRange v) {
       return s.select(s.compare(Relation::kEqual, v[0], s.lowest()), s.constant(0), v[0]);
@@ -76,6 +80,11 @@ Tensor softmaxRows(Emitter& e, const Tensor& x, bool guarded) {
   Tensor powers = e.elementwise(x.dtype, {x, most},
                                 [](const Scalars& s, ValueRange v) { return s.math<math::ExpOp>(s.sub(v[0], v[1])); });
   Tensor sum = reduceKeepingDims(e, powers, last, Reduction::kSum);
+  if (sink) {
+    sum = e.elementwise(x.dtype, {sum, *sink, most}, [](const Scalars& s, ValueRange v) {
+      return s.add(v[0], s.math<math::ExpOp>(s.sub(v[1], v[2])));
+    });
+  }
   if (guarded) {
     sum = e.elementwise(x.dtype, {sum}, [](const Scalars& s, ValueRange v) {
       return s.select(s.compare(Relation::kEqual, v[0], s.constant(0)), s.constant(1), v[0]);
@@ -140,7 +149,9 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& q, con
   const v1::DataType precision = o.precision == v1::DATA_TYPE_UNSPECIFIED ? q.dtype : o.precision;
   // Causal alone leaves each query its own position at least.
   const bool guarded = masks && (o.bias || o.keep || o.lengths || o.left || o.right || o.offset < 0);
-  result.weights = e.cast(softmaxRows(e, e.cast(result.masked, precision), guarded), q.dtype);
+  std::optional<Tensor> sink;
+  if (o.sink) sink = e.cast(*o.sink, precision);
+  result.weights = e.cast(softmaxRows(e, e.cast(result.masked, precision), guarded, sink ? &*sink : nullptr), q.dtype);
   Shape weights = grouped;
   weights[3] = keys;
   TESSERA_ASSIGN_OR_RETURN(Tensor y, matmul(n, e, e.cast(e.reshape(result.weights, weights), v.dtype), v));

@@ -19,7 +19,8 @@ struct AttentionOptions {
   std::optional<int64_t> left = {}, right = {};        ///< how far from its own position a query sees
   int64_t offset = 0;                                  ///< position of the first query among the keys
   bool offset_by_length = false;                       ///< it is the length less S instead, of each batch
-  double disallowed = -INFINITY;  ///< added to a score that is; a row of nothing but -infinity gives zeros
+  std::optional<Tensor> sink = {};  ///< a score more for each row, of no value; broadcasts to B x H x S x 1
+  double disallowed = -INFINITY;    ///< added to a score that is; a row of nothing but -infinity gives zeros
 };
 
 struct AttentionResult {

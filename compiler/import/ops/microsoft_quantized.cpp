@@ -97,6 +97,61 @@ Results lowerQLinearGlobalAveragePool(Node& n, Emitter& e) {
   return {{std::move(y)}};
 }
 
+/// The ONNX operator of that name on X dequantized, in the operator set version `opset`.
+absl::StatusOr<Tensor> through(Node& n, Emitter& e, const char* op, int64_t opset) {
+  TESSERA_RETURN_IF_ERROR(n.requireInputs({3}));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor x, real(n, e, 0, 1, 2));
+  std::vector<Tensor> given = n.exchangeInputs({x});
+  Results results = findOperator("", op, opset)->lower(n, e);
+  n.exchangeInputs(std::move(given));
+  if (!results.ok()) return results.status();
+  return quantized(n, e, (*results)[0], 3, 4, n.in(0).dtype);
+}
+
+Results lowerQLinearAveragePool(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const bool channels_last, n.flag("channels_last", false));
+  if (channels_last) return n.unsupported("channels at the end", {.attribute = "channels_last", .accepted = "0"});
+  TESSERA_ASSIGN_OR_RETURN(Tensor y, through(n, e, "AveragePool", kNewestOpset));
+  return {{std::move(y)}};
+}
+
+/// Along one axis since version 13 of the operator set that it names, before along all from one on.
+Results lowerQLinearSoftmax(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.requireInputs({3}));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t opset, n.integer("opset"));
+  const int64_t rank = n.in(0).rank();
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, rank));
+  std::vector<int64_t> dims = {axis};
+  for (int64_t d = axis + 1; opset < 13 && d < rank; ++d) dims.push_back(d);
+  TESSERA_ASSIGN_OR_RETURN(const Tensor x, real(n, e, 0, 1, 2));
+  const Tensor most = reduceKeepingDims(e, x, dims, Reduction::kMax);
+  const Tensor powers = e.elementwise(
+      kF32, {x, most}, [](const Scalars& s, ValueRange v) { return s.math<mlir::math::ExpOp>(s.sub(v[0], v[1])); });
+  const Tensor sum = reduceKeepingDims(e, powers, dims, Reduction::kSum);
+  const Tensor parts =
+      e.elementwise(kF32, {powers, sum}, [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); });
+  TESSERA_ASSIGN_OR_RETURN(Tensor y, quantized(n, e, parts, 3, 4, n.in(0).dtype));
+  return {{std::move(y)}};
+}
+
+/// A condition; X, its scale and zero point; the same of Y; scale and zero point of the result.
+Results lowerQLinearWhere(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.requireInputs({1, 2, 4, 5, 7}));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor x, real(n, e, 1, 2, 3));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor y, real(n, e, 4, 5, 6));
+  auto shape = broadcastShape(x.shape, y.shape);
+  if (shape) shape = broadcastShape(*shape, n.in(0).shape);
+  if (!shape) {
+    return n.invalid("the shapes do not broadcast",
+                     {.attribute = "Y", .found = shapeText(y.shape), .accepted = shapeText(x.shape)});
+  }
+  TESSERA_RETURN_IF_ERROR(n.checkResult(*shape, kF32));
+  const Tensor chosen = e.elementwise(
+      kF32, {n.in(0), x, y}, [](const Scalars& s, ValueRange v) { return s.as(kF32).select(v[0], v[1], v[2]); });
+  TESSERA_ASSIGN_OR_RETURN(Tensor z, quantized(n, e, chosen, 7, 8, n.in(1).dtype));
+  return {{std::move(z)}};
+}
+
 /// The result's scale and zero point, then a part, its scale and its zero point, again and again.
 Results lowerQLinearConcat(Node& n, Emitter& e) {
   const int parts = (n.numInputs() - 2) / 3;
@@ -175,6 +230,58 @@ Results lowerMatMulIntegerToFloat(Node& n, Emitter& e) {
   return {{std::move(y)}};
 }
 
+/// alpha * A' B' + C, each ' a transpose: A, its scale and zero point, the same of B, where they may be one for each
+/// column, C in steps of the product, scale and zero point of the result. Without these the result is f32.
+Results lowerQGemm(Node& n, Emitter& e) {
+  constexpr int kB = 3, kBScale = 4, kBZero = 5, kC = 6, kScale = 7, kZero = 8;
+  TESSERA_RETURN_IF_ERROR(n.requireInputs({1, kB, kBScale}));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2, 2));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(kB, 2, 2));
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1.0));
+  TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, n.flag("transA", false));
+  TESSERA_ASSIGN_OR_RETURN(const bool transpose_b, n.flag("transB", false));
+  TESSERA_RETURN_IF_ERROR(requireScale(n, 1, 2, n.in(0).dtype));
+  const Tensor b = transpose_b ? e.transpose(n.in(kB), {1, 0}) : n.in(kB);
+  const int64_t inner = n.in(0).shape[transpose_a ? 0 : 1], columns = b.shape[1];
+  if (inner != b.shape[0] || elementBytes(b.dtype) != 1 || n.in(kBScale).dtype != kF32 ||
+      (n.has(kBZero) && n.in(kBZero).dtype != b.dtype)) {
+    return n.invalid("the right operand does not fit",
+                     {.attribute = "B",
+                      .found = absl::StrCat(shapeText(n.in(kB).shape), " of ", typeName(b.dtype)),
+                      .accepted = absl::StrCat(inner, " rows of 8-bit integers")});
+  }
+  auto less = [&](const Tensor& q, const Tensor& zero) {
+    return e.elementwise(kI32, {q, zero}, [&](const Scalars& s, ValueRange v) {
+      return s.as(kI32).sub(s.cast(v[0], kI32), s.cast(v[1], kI32));
+    });
+  };
+  Tensor zero = zeroPoint(n, e, kBZero, b.dtype);
+  if (n.has(kBZero) && n.in(kBZero).elements() != 1) {
+    TESSERA_ASSIGN_OR_RETURN(zero, aligned(n, e, kBZero, b, 1));
+  }
+  Tensor sum = product(e, less(n.in(0), zeroPoint(n, e, 2, n.in(0).dtype)), less(b, zero), transpose_a, false);
+  if (n.has(kC)) {
+    auto shape = broadcastShape(sum.shape, n.in(kC).shape);
+    if (!shape || *shape != sum.shape || n.in(kC).dtype != kI32) {
+      return n.invalid("C does not fit", {.attribute = "C",
+                                          .found = shapeText(n.in(kC).shape),
+                                          .accepted = absl::StrCat("i32 that broadcasts to ", shapeText(sum.shape))});
+    }
+    sum = e.elementwise(kI32, {sum, n.in(kC)}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
+  }
+  const bool one_scale = n.in(kBScale).elements() == 1;
+  if (!one_scale && n.in(kBScale).shape != Shape{columns}) return requireScale(n, kBScale, kBZero, b.dtype);
+  const Tensor b_scale = one_scale ? e.reshape(n.in(kBScale), {}) : n.in(kBScale);
+  Tensor y = e.elementwise(kF32, {sum, e.reshape(n.in(1), {}), b_scale}, [&](const Scalars& s, ValueRange v) {
+    const Scalars f = s.as(kF32);
+    return f.mul(s.cast(v[0], kF32), f.mul(f.mul(f.constant(alpha), v[1]), v[2]));
+  });
+  if (n.has(kScale)) {
+    TESSERA_ASSIGN_OR_RETURN(y, quantized(n, e, y, kScale, kZero, n.in(0).dtype));
+  }
+  return {{std::move(y)}};
+}
+
 }  // namespace
 
 std::vector<Operator> microsoftQuantizedOperators() {
@@ -185,6 +292,10 @@ std::vector<Operator> microsoftQuantizedOperators() {
       {"QLinearSigmoid", 1, 2, 5, lowerQLinearSigmoid, bytes, 1, INT_MAX, kMicrosoft},
       {"QLinearLeakyRelu", 1, 2, 5, lowerQLinearLeakyRelu, bytes, 1, INT_MAX, kMicrosoft},
       {"QLinearGlobalAveragePool", 1, 2, 5, lowerQLinearGlobalAveragePool, bytes, 1, INT_MAX, kMicrosoft},
+      {"QLinearAveragePool", 1, 2, 5, lowerQLinearAveragePool, bytes, 1, INT_MAX, kMicrosoft},
+      {"QLinearSoftmax", 1, 2, 5, lowerQLinearSoftmax, bytes, 1, INT_MAX, kMicrosoft},
+      {"QLinearWhere", 1, 1, 9, lowerQLinearWhere, kBool, 1, INT_MAX, kMicrosoft},
+      {"QGemm", 1, 1, 9, lowerQGemm, bytes, 1, INT_MAX, kMicrosoft},
       {"QLinearConcat", 1, 1, kVariadic, lowerQLinearConcat, kFloats, 1, INT_MAX, kMicrosoft},
       {"DynamicQuantizeMatMul", 1, 3, 5, lowerDynamicQuantizeMatMul, kFloats, 1, INT_MAX, kMicrosoft},
       {"MatMulIntegerToFloat", 1, 4, 7, lowerMatMulIntegerToFloat, bytes, 1, INT_MAX, kMicrosoft},

@@ -334,7 +334,7 @@ std::vector<Operator> normalizationOperators() {
   return {
       {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats, 1, INT_MAX, "", batchExtents},
       {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", batchExtents},
-      {"LayerNormalization", 17, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
+      {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},
       {"LRN", 1, 1, 1, lowerLrn, kFloats},
       {"LpNormalization", 1, 1, 1, lowerLpNormalization, kFloats},

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/matmul.h"
+#include "compiler/import/ops/quantized.h"
 #include "compiler/import/ops/recurrent_activation.h"
 
 namespace tessera::compiler {
@@ -17,15 +18,22 @@ constexpr int64_t kSteps = 4096;
 
 struct Layer {
   int64_t steps = 0, batch = 0, hidden = 0, directions = 1, gates = 1;
+  bool quantized = false;    ///< W is D x I x G H and R is D x H x G H, of 8 bits
   bool reverse = false;      ///< the first direction runs backwards
   bool batch_first = false;  ///< X is B x T x I, Y is B x T x D x H, states are B x D x H; else T, D and D lead
   std::vector<Activation> activations = {};
+};
+
+/// Scale and zero point of quantized weights, one or one for each column.
+struct Quantization {
+  Tensor scale = {}, zero = {};
 };
 
 /// What one direction needs: w [G H, I], r [G H, H], their biases [G H] or nothing, and its activations.
 struct Direction {
   Tensor w, r;
   Tensor w_bias = {}, r_bias = {}, peepholes = {};
+  std::optional<Quantization> w_quantization = {}, r_quantization = {};  ///< then w is [I, G H], r [H, G H]
   const Activation* activations = nullptr;
 };
 
@@ -49,8 +57,51 @@ Tensor add(Emitter& e, const Tensor& x, const Tensor& y) {
   return e.elementwise(x.dtype, {x, y}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
 }
 
-absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::string>& functions) {
-  Layer layer{.gates = gates};
+/// x times weights of 8 bits: x is quantized as its elements ask for, sums are exact.
+Tensor quantizedProduct(Emitter& e, const Tensor& x, const Tensor& weights, const Quantization& q) {
+  constexpr v1::DataType i32 = v1::DATA_TYPE_I32;
+  const ScaledU8 left = quantizeDynamically(e, x);
+  auto less = [&](const Tensor& elements, const Tensor& zero) {
+    return e.elementwise(i32, {elements, zero}, [&](const Scalars& s, ValueRange v) {
+      return s.as(i32).sub(s.cast(v[0], i32), s.cast(v[1], i32));
+    });
+  };
+  const Tensor sum = product(e, less(left.y, left.zero), less(weights, q.zero), false, false);
+  return e.elementwise(x.dtype, {sum, left.scale, q.scale}, [&](const Scalars& s, ValueRange v) {
+    const Scalars real = s.as(x.dtype);
+    return real.mul(s.cast(v[0], x.dtype), real.mul(v[1], v[2]));
+  });
+}
+
+Tensor inputProduct(Emitter& e, const Tensor& x, const Direction& d) {
+  return d.w_quantization ? quantizedProduct(e, x, d.w, *d.w_quantization) : product(e, x, d.w, false, true);
+}
+
+Tensor stateProduct(Emitter& e, const Tensor& h, const Direction& d) {
+  return d.r_quantization ? quantizedProduct(e, h, d.r, *d.r_quantization) : product(e, h, d.r, false, true);
+}
+
+/// Scales and zero points of the weights in input `weights`, from input `scale` on: D or D x G H of each.
+absl::Status checkQuantization(Node& n, const Layer& layer, int weights, int scale) {
+  TESSERA_RETURN_IF_ERROR(n.requireInputs({scale, scale + 1}));
+  const Shape one = {layer.directions}, each = {layer.directions, layer.gates * layer.hidden};
+  const v1::DataType type = n.in(weights).dtype;
+  const bool bytes = type == v1::DATA_TYPE_I8 || type == v1::DATA_TYPE_U8;
+  for (int i : {scale, scale + 1}) {
+    const bool fits = n.in(i).shape == one || n.in(i).shape == each;
+    if (bytes && fits && n.in(i).dtype == (i == scale ? n.in(0).dtype : type)) continue;
+    return n.invalid(
+        "the quantization of the weights does not fit",
+        {.attribute = absl::StrCat("input ", i),
+         .found = absl::StrCat(shapeText(n.in(i).shape), " of ", typeName(n.in(i).dtype), " for ", typeName(type)),
+         .accepted = absl::StrCat(shapeText(one), " or ", shapeText(each), ", i8 or u8")});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::string>& functions,
+                                bool quantized = false) {
+  Layer layer{.gates = gates, .quantized = quantized};
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 3));
   TESSERA_RETURN_IF_ERROR(n.requireRank(2, 3, 3));
   TESSERA_ASSIGN_OR_RETURN(layer.batch_first, n.flag("layout", false));
@@ -64,7 +115,7 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
   const Shape& x = n.in(0).shape;
   layer.steps = x[layer.batch_first ? 1 : 0];
   layer.batch = x[layer.batch_first ? 0 : 1];
-  layer.hidden = n.in(2).shape[2];
+  layer.hidden = n.in(2).shape[quantized ? 1 : 2];
   TESSERA_ASSIGN_OR_RETURN(const int64_t hidden, n.integer("hidden_size", layer.hidden));
   if (hidden != layer.hidden) {
     return n.invalid(
@@ -80,17 +131,23 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
 
   const int64_t d = layer.directions, h = layer.hidden, b = layer.batch;
   const Shape state = layer.batch_first ? Shape{b, d, h} : Shape{d, b, h};
-  const Shape expected[] = {x,         {d, gates * h, x[2]}, {d, gates * h, h}, {d, 2 * gates * h}, {b}, state, state,
-                            {d, 3 * h}};
+  const Shape w = quantized ? Shape{d, x[2], gates * h} : Shape{d, gates * h, x[2]};
+  const Shape r = quantized ? Shape{d, h, gates * h} : Shape{d, gates * h, h};
+  const Shape expected[] = {x, w, r, {d, 2 * gates * h}, {b}, state, state, {d, 3 * h}};
   static constexpr const char* kNames[] = {"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"};
-  for (int i = 1; i < n.numInputs(); ++i) {
+  for (int i = 1; i < std::min<int>(n.numInputs(), std::size(expected)); ++i) {
     if (!n.has(i)) continue;
-    const v1::DataType type = i == 4 ? v1::DATA_TYPE_I32 : n.in(0).dtype;
+    v1::DataType type = i == 4 ? v1::DATA_TYPE_I32 : n.in(0).dtype;
+    if (quantized && i <= 2) type = n.in(i).dtype;
     if (n.in(i).shape == expected[i] && n.in(i).dtype == type) continue;
     return n.invalid(absl::StrCat("input '", kNames[i], "' does not fit"),
                      {.attribute = kNames[i],
                       .found = absl::StrCat(shapeText(n.in(i).shape), " of ", typeName(n.in(i).dtype)),
                       .accepted = absl::StrCat(shapeText(expected[i]), " of ", typeName(type))});
+  }
+  if (quantized) {
+    TESSERA_RETURN_IF_ERROR(checkQuantization(n, layer, 1, 8));
+    TESSERA_RETURN_IF_ERROR(checkQuantization(n, layer, 2, 10));
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult({layer.steps, b, gates * h}, n.in(0).dtype));
   TESSERA_RETURN_IF_ERROR(n.checkResult({layer.steps, d, b, h}, n.in(0).dtype));
@@ -112,7 +169,7 @@ Tensor masked(Emitter& e, const Tensor& lengths, int64_t t, const Tensor& now, c
 /// Results: Y, Y_h, Y_c.
 Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step step) {
   const int64_t h = layer.hidden, rows = layer.gates * h, lead = layer.batch_first ? 1 : 0;
-  const bool has_c = n.opType() == "LSTM";
+  const bool has_c = layer.gates == 4;
   std::vector<Tensor> outputs, last_h, last_c;
   for (int64_t d = 0; d < layer.directions; ++d) {
     Direction direction{.w = e.take(n.in(1), 0, d), .r = e.take(n.in(2), 0, d)};
@@ -124,8 +181,12 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
       if (fold_bias) direction.w_bias = add(e, direction.w_bias, direction.r_bias);
     }
     if (n.has(7)) direction.peepholes = e.take(n.in(7), 0, d);
+    if (layer.quantized) {
+      direction.w_quantization = {e.take(n.in(8), 0, d), e.take(n.in(9), 0, d)};
+      direction.r_quantization = {e.take(n.in(10), 0, d), e.take(n.in(11), 0, d)};
+    }
     const Shape flat = {layer.steps * layer.batch, n.in(0).shape[2]};
-    Tensor projected = product(e, e.reshape(n.in(0), flat), direction.w, false, true);
+    Tensor projected = inputProduct(e, e.reshape(n.in(0), flat), direction);
     if (n.has(3)) projected = add(e, projected, direction.w_bias);
     projected = e.reshape(projected, {n.in(0).shape[0], n.in(0).shape[1], rows});
 
@@ -211,13 +272,14 @@ Results lowerGru(Node& n, Emitter& e) {
 }
 
 /// Gates i, o, f, c: c' = f c + i g(...), h' = o h(c'); peepholes let i and f see c, o see c'.
+template <bool kQuantized>
 Results lowerLstm(Node& n, Emitter& e) {
-  TESSERA_ASSIGN_OR_RETURN(const Layer layer, readLayer(n, 4, {"Sigmoid", "Tanh", "Tanh"}));
+  TESSERA_ASSIGN_OR_RETURN(const Layer layer, readLayer(n, 4, {"Sigmoid", "Tanh", "Tanh"}, kQuantized));
   TESSERA_ASSIGN_OR_RETURN(const bool coupled, n.flag("input_forget", false));
   const int64_t size = layer.hidden;
   const bool peepholes = n.has(7);
   return runLayer(n, e, layer, true, [&](const Direction& d, const Tensor& x, const State& before) {
-    const Tensor sum = add(e, product(e, before.h, d.r, false, true), x);
+    const Tensor sum = add(e, stateProduct(e, before.h, d), x);
     auto gate = [&](int64_t g) { return part(e, sum, 1, g * size, size); };
     std::vector<Tensor> cell = {gate(0), gate(2), gate(3), before.c};
     std::vector<Tensor> out = {gate(1), Tensor{}};
@@ -247,7 +309,8 @@ std::vector<Operator> recurrentOperators() {
   return {
       {"RNN", 7, 3, 6, lowerRnn, kFloats, 4},
       {"GRU", 7, 3, 6, lowerGru, kFloats, 4},
-      {"LSTM", 7, 3, 8, lowerLstm, kFloats, 4},
+      {"LSTM", 7, 3, 8, lowerLstm<false>, kFloats, 4},
+      {"DynamicQuantizeLSTM", 1, 3, 12, lowerLstm<true>, kFloats, 1, INT_MAX, kMicrosoft},
   };
 }
 

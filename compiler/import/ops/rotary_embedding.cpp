@@ -1,4 +1,6 @@
 // Rotary embeddings: pairs of elements of a head are turned by an angle that grows with the token's position.
+#include "compiler/import/ops/rotary_embedding.h"
+
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/attention.h"
@@ -69,6 +71,20 @@ Tensor rowsAt(Emitter& e, const Tensor& table, const Tensor& positions, int64_t 
     return e.extract(s, source, {row, at[2]});
   });
 }
+
+}  // namespace
+
+Tensor rotated(Emitter& e, const Tensor& x, const Tensor& cosines, const Tensor& sines, const Tensor& positions,
+               bool interleaved) {
+  const int64_t batch = x.shape[0], tokens = x.shape[2];
+  const Rotation r{.cosines = rowsAt(e, cosines, positions, batch, tokens),
+                   .sines = rowsAt(e, sines, positions, batch, tokens),
+                   .turned = 2 * cosines.shape[1],
+                   .interleaved = interleaved};
+  return rotate(e, x, 1, r);
+}
+
+namespace {
 
 /// x with the angles of `cosines` and `sines`: tables with positions, or B x S x half without.
 Results embed(Node& n, Emitter& e, const Tensor& cosines, const Tensor& sines, const Tensor* positions) {
