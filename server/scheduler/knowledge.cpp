@@ -145,10 +145,11 @@ absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const Knowle
   addUpTo(kOfWorkload, true, records);
   const std::string chip = compiler::targetHash(query.target), threads = absl::StrCat(" AND threads = ", query.threads);
   TESSERA_ASSIGN(
-      const std::vector<v1::TuningRecord> elsewhere,
+      std::vector<v1::TuningRecord> elsewhere,
       faster(reader,
              absl::StrCat("workload = ", quoted(query.workload_hash), threads, " AND NOT chip = ", quoted(chip)),
              kLook));
+  std::erase_if(elsewhere, [](const v1::TuningRecord& record) { return record.target_hash().empty(); });
   addUpTo(kOfOtherChips, true, elsewhere);
   std::string first = quoted(summary.substr(0, summary.find(' ')));
   first.insert(first.size() - 1, "*");
