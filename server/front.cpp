@@ -17,6 +17,7 @@
 #include "server/services/operator_service.h"
 #include "server/services/record_service.h"
 #include "server/services/target_service.h"
+#include "server/services/versions_service.h"
 #include "server/services/worker_service.h"
 
 namespace tessera::server {
@@ -43,6 +44,7 @@ struct Front::Services {
       : jobs(backend.scheduler, backend.store, backend.targets, gate, backend.tokens, backend.control, backend.limits),
         blobs(backend.clock, backend.store, backend.blobs, gate, backend.blob_io, backend.limits),
         artifacts(backend.store, gate, backend.control),
+        versions(jobs, backend.scheduler, backend.store, gate, backend.control),
         execution(backend.scheduler, backend.store, gate, backend.control, backend.limits),
         targets(backend.targets, gate, backend.control),
         records(backend.store, gate, backend.control),
@@ -54,6 +56,7 @@ struct Front::Services {
   JobService jobs;
   BlobService blobs;
   ArtifactService artifacts;
+  VersionsService versions;
   ExecutionService execution;
   TargetService targets;
   RecordService records;
@@ -99,8 +102,8 @@ absl::Status Front::open(std::vector<Address>& addresses) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   builder.SetResourceQuota(grpc::ResourceQuota("tesserad").Resize(kTransportMemory));
   for (grpc::Service* service : std::initializer_list<grpc::Service*>{
-           &services_->jobs, &services_->blobs, &services_->artifacts, &services_->execution, &services_->targets,
-           &services_->records, &services_->operators, &services_->fleet, &services_->admin}) {
+           &services_->jobs, &services_->blobs, &services_->artifacts, &services_->versions, &services_->execution,
+           &services_->targets, &services_->records, &services_->operators, &services_->fleet, &services_->admin}) {
     builder.RegisterService(service);
   }
   if (whom_ == For::kWorkersAndOperator) {

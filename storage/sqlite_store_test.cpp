@@ -44,6 +44,19 @@ class SqliteStoreTest : public testing::Test {
     EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
     sqlite3_close(database);
   }
+  /// What it reads: one text.
+  std::string answer(const std::string& sql) const {
+    sqlite3* database = nullptr;
+    std::string text;
+    EXPECT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+    const auto take = [](void* into, int, char** values, char**) {
+      *static_cast<std::string*>(into) += values[0];
+      return 0;
+    };
+    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), take, &text, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
+    sqlite3_close(database);
+    return text;
+  }
   void fill(int jobs) const {
     auto store = openSqliteStore(path_);
     ASSERT_OK(store.status());
@@ -108,6 +121,12 @@ TEST_F(SqliteStoreTest, RecordsOfTheFirstSchemaGetTheirColumns) {
     }));
   }
   std::string undo = "DELETE FROM schema_version WHERE version >= 5; DROP TABLE sqlite_stat1;";
+  for (const char* table : {"search_log", "artifact_versions", "artifact_series", "set_aside"})
+    undo += std::string("DROP TABLE ") + table + ";";
+  // One that nobody can read: it is set aside, and nothing else is lost.
+  undo +=
+      "INSERT INTO records (id, workload, summary, target, host, job, artifact, mode, validation, threads, "
+      "median_ms, create_time, body) VALUES ('bad', 'w', '', '', '', '', '', '', '', 1, 1, 1, x'FFFF07');";
   for (const char* index :
        {"best", "by_content", "by_summary", "by_target", "by_chip", "by_host", "by_artifact", "by_mode", "by_method",
         "by_outcome", "by_validation", "by_threads", "by_trial", "by_speed"})
@@ -126,6 +145,8 @@ TEST_F(SqliteStoreTest, RecordsOfTheFirstSchemaGetTheirColumns) {
   ASSERT_OK(all.status());
   EXPECT_EQ((*all)[0].records, 1500);
   EXPECT_EQ((*all)[0].failed, 750);
+  store->reset();
+  EXPECT_EQ(answer("SELECT entity || ' ' || id || ' ' || hex(body) FROM set_aside"), "record bad FFFF07");
 }
 
 TEST_F(SqliteStoreTest, RefusesAnotherProgramsDatabase) {

@@ -16,6 +16,7 @@
 #include "tessera/v1/record.pb.h"
 #include "tessera/v1/storage.pb.h"
 #include "tessera/v1/target.pb.h"
+#include "tessera/v1/tuning_state.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
 /// Durable state of the service. `Store` knows entities and queries; what they mean (states, leases,
@@ -139,6 +140,14 @@ class Reader {
   virtual absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
                                                                  int limit) = 0;
 
+  /// What a search has done, in order.
+  virtual absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) = 0;
+  /// The artifact of a tune job as it grows.
+  virtual absl::StatusOr<v1::ArtifactSeries> getSeries(const std::string& job_id) = 0;
+  /// Its versions with number > cursor, ascending, at most `limit`.
+  virtual absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
+                                                                         int limit) = 0;
+
   virtual absl::StatusOr<v1::Task> getTask(const std::string& id) = 0;
   /// The READY or LEASED task with this key.
   virtual absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) = 0;
@@ -196,6 +205,11 @@ class Transaction : public Reader {
   /// Assigns the job's next sequence number (from 1, no gaps) and answers it. NOT_FOUND without the job.
   virtual absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) = 0;
   virtual absl::Status putAction(const v1::Action& action) = 0;
+  /// The next entry of a search's log; they go with its action.
+  virtual absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) = 0;
+  /// These two go with their job.
+  virtual absl::Status putSeries(const v1::ArtifactSeries& series) = 0;
+  virtual absl::Status putVersion(const v1::ArtifactVersion& version) = 0;
   virtual absl::Status putTask(const v1::Task& task) = 0;
   /// The next turn of a client among the tasks of a priority: one past its last, and past all that were served.
   virtual absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) = 0;
@@ -216,9 +230,9 @@ class Transaction : public Reader {
   virtual absl::Status putBlob(const v1::Digest& digest) = 0;
   virtual absl::Status putToken(const StoredToken& token) = 0;
 
-  /// Deletes one; nothing when it is not there. With a job go its events, and its action when no other job has it; with
-  /// the action its tasks when no other action has them. With an artifact goes what finds it by key.
-  /// FAILED_PRECONDITION for a task by itself, and for an action that a job has.
+  /// Deletes one; nothing when it is not there. With a job go its events and its versions, and its action when no other
+  /// job has it; with the action its tasks when no other action has them, and its log. With an artifact goes what finds
+  /// it by key. FAILED_PRECONDITION for a task by itself, and for an action that a job has.
   virtual absl::Status erase(Kind kind, const std::string& id) = 0;
   virtual absl::Status eraseEvents(const std::string& job_id) = 0;
   /// An artifact, object or blob is wanted now. Nothing when it is not there.

@@ -46,6 +46,7 @@ void addExplainCommand(CommandLine& line);
 void addCheckCommand(CommandLine& line);
 void addTuneCommand(CommandLine& line);
 void addSpaceCommand(CommandLine& line);
+void addVersionCommand(CommandLine& line);
 void addOperatorCommand(CommandLine& line);
 void addAdminCommand(CommandLine& line);
 void addWatchingCommands(CommandLine& line);  // curve, trace

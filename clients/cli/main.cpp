@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   addWorkerCommand(line);
   addCheckCommand(line);
   addTuneCommand(line);
+  addVersionCommand(line);
   addSpaceCommand(line);
   addWatchingCommands(line);
   addExplainCommand(line);

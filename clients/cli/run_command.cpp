@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cli/command.h"
+#include "clients/cli/followed_run.h"
 #include "clients/cli/latency.h"
 #include "clients/cli/local_run.h"
 #include "clients/cli/output.h"
@@ -24,6 +25,7 @@ struct RunFlags {
   std::string output_folder;
   int repeat = 1, warmup = 0, threads = 1;
   bool steps = false, verify = false, guard = false;
+  std::string follow, window;
 };
 
 std::vector<std::string> outputBytes(const RunBuffers& buffers) {
@@ -120,7 +122,19 @@ void endByFault(const char* sentence) {
   _exit(code);
 }
 
+int follow(const CommandLine& line, const RunFlags& flags) {
+  FollowedRun run{flags.follow, flags.inputs, flags.output_folder, flags.threads};
+  if (!flags.window.empty()) {
+    auto window = parseDuration(flags.window);
+    if (!window.ok()) return reportError(window.status(), line.json);
+    run.window_us = *window;
+  }
+  tessera_report_faults(line.json ? endByFault<true> : endByFault<false>);
+  return followJob(line, run);
+}
+
 int run(const CommandLine& line, const RunFlags& flags) {
+  if (!flags.follow.empty()) return follow(line, flags);
   auto loaded = loadArtifact(flags.artifact, flags.verify);
   if (!loaded.ok()) return reportError(loaded.status(), line.json);
   const LocalArtifact artifact = *std::move(loaded);
@@ -184,7 +198,13 @@ int run(const CommandLine& line, const RunFlags& flags) {
 void addRunCommand(CommandLine& line) {
   CLI::App* command = line.add("run", "Run an artifact file in this process");
   auto flags = std::make_shared<RunFlags>();
-  command->add_option("ARTIFACT", flags->artifact, "a .tsra file")->required();
+  auto* artifact = command->add_option("ARTIFACT", flags->artifact, "a .tsra file");
+  auto* followed = command->add_option("--follow", flags->follow,
+                                       "instead of a file: the artifact of this tune job, from its first version on; "
+                                       "newer ones are taken between two runs, until the job ends");
+  followed->excludes(artifact);
+  command->add_option("--for", flags->window, "with --follow: so long, e.g. 60s, whether the job goes on or not")
+      ->needs(followed);
   command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
   flags->inputs.shapes.addChoiceTo(command);
   command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
@@ -205,7 +225,10 @@ void addRunCommand(CommandLine& line) {
                  "which must agree), and name a kernel that leaves its memory; takes about ten times as long")
       ->excludes(steps);
   command->add_flag("--verify", flags->verify, "check the weights' checksum too");
-  command->callback([&line, flags] { line.action = [&line, flags] { return run(line, *flags); }; });
+  command->callback([&line, flags] {
+    if (flags->artifact.empty() && flags->follow.empty()) throw CLI::RequiredError("ARTIFACT or --follow");
+    line.action = [&line, flags] { return run(line, *flags); };
+  });
 }
 
 }  // namespace tessera::client

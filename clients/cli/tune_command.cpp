@@ -60,6 +60,7 @@ int tune(CommandLine& line, const Flags& flags) {
       uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
   if (!uploaded.ok()) return reportError(uploaded.status(), line.json);
   tuneInstead(*uploaded, std::move(spec));
+  uploaded->mode = flags.tune.mode;
   if (interrupts) interrupts->jobMayExist();
   auto created = createCompile(channel, *uploaded);
   if (!created.ok()) return reportError(created.status(), line.json);

@@ -21,6 +21,14 @@ void TuneFlags::addTo(CLI::App* command) {
   command->add_option("--method", method,
                       "of the search: walk (the default; goes where directions have gained), q (learns their value), p "
                       "(every direction), random, evolutionary, model (what a cost model expects most of)");
+  command
+      ->add_option(
+          "--mode", mode,
+          "when the artifact can be had (`tessera run --follow JOB`): async (at once, and again whenever faster "
+          "trees are confirmed), sync (again after a phase of all searches), static (when all is over)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, v1::TuneMode>{{"async", v1::ASYNC}, {"sync", v1::SYNC}, {"static", v1::STATIC}}))
+      ->default_str("async");
   command->add_option("--seed", seed, "of proposals and inputs")->capture_default_str();
   command->add_option("--workload", workloads,
                       "only workloads with this piece in their hash or summary; may be given several times");

@@ -14,6 +14,7 @@ namespace tessera::client {
 struct TuneFlags {
   std::string budget = "5m";
   std::string method;
+  v1::TuneMode mode = v1::ASYNC;
   int trials = 0, threads = 1, top = 0;
   uint64_t seed = 1;
   bool cold = false, no_records = false;

@@ -50,6 +50,7 @@ Channel::Channel(const std::string& address, std::shared_ptr<grpc::Channel> chan
       jobs_(v1::JobService::NewStub(channel_)),
       blobs_(v1::BlobService::NewStub(channel_)),
       artifacts_(v1::ArtifactService::NewStub(channel_)),
+      versions_(v1::ArtifactVersionService::NewStub(channel_)),
       execution_(v1::ExecutionService::NewStub(channel_)),
       targets_(v1::TargetService::NewStub(channel_)),
       records_(v1::RecordService::NewStub(channel_)),

@@ -12,6 +12,7 @@
 #include "proto/channel/identity.h"
 #include "tessera/v1/admin_service.grpc.pb.h"
 #include "tessera/v1/artifact.grpc.pb.h"
+#include "tessera/v1/artifact_versions.grpc.pb.h"
 #include "tessera/v1/blob_service.grpc.pb.h"
 #include "tessera/v1/execution_service.grpc.pb.h"
 #include "tessera/v1/job.grpc.pb.h"
@@ -47,6 +48,7 @@ class Channel {
   v1::JobService::Stub& jobs() { return *jobs_; }
   v1::BlobService::Stub& blobs() { return *blobs_; }
   v1::ArtifactService::Stub& artifacts() { return *artifacts_; }
+  v1::ArtifactVersionService::Stub& versions() { return *versions_; }
   v1::ExecutionService::Stub& execution() { return *execution_; }
   v1::TargetService::Stub& targets() { return *targets_; }
   v1::RecordService::Stub& records() { return *records_; }
@@ -78,6 +80,7 @@ class Channel {
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::BlobService::Stub> blobs_;
   std::unique_ptr<v1::ArtifactService::Stub> artifacts_;
+  std::unique_ptr<v1::ArtifactVersionService::Stub> versions_;
   std::unique_ptr<v1::ExecutionService::Stub> execution_;
   std::unique_ptr<v1::TargetService::Stub> targets_;
   std::unique_ptr<v1::RecordService::Stub> records_;

@@ -94,9 +94,18 @@ absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCom
   CompileOutcome outcome;
   outcome.times = uploaded.times;
   const auto start = Clock::now();
-  auto created = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, uploaded.create);
-  if (!created.ok()) return created.status();
-  outcome.job = std::move(*created->mutable_job());
+  if (uploaded.mode != v1::TUNE_MODE_UNSPECIFIED) {
+    v1::CreateTuningRequest request;
+    *request.mutable_job() = uploaded.create;
+    request.set_mode(uploaded.mode);
+    auto created = channel.call(channel.versions(), &v1::ArtifactVersionService::Stub::CreateTuning, request);
+    if (!created.ok()) return created.status();
+    outcome.job = std::move(*created->mutable_job());
+  } else {
+    auto created = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, uploaded.create);
+    if (!created.ok()) return created.status();
+    outcome.job = std::move(*created->mutable_job());
+  }
   outcome.times.answer_ms = millisecondsSince(start);
   return outcome;
 }

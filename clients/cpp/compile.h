@@ -45,6 +45,7 @@ absl::StatusOr<std::map<std::string, std::string>> nameFiles(const CompileReques
 /// A request whose files the server has.
 struct UploadedCompile {
   v1::CreateJobRequest create;
+  v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED;  ///< of a tune job
   CompileTimes times;
 };
 

@@ -191,6 +191,55 @@ TEST_F(ArtifactTest, SeveralArtifactsAreLoadedAtOnceEachWithItsOwnCode) {
   EXPECT_EQ(info.shape[0], kN);
 }
 
+TEST_F(ArtifactTest, ASessionRunsAnotherVersionFromItsNextRunOnAndGoesBack) {
+  const ArtifactPtr first = load();
+  std::vector<float> doubled = model_->weights;
+  for (float& weight : doubled) weight *= 2;
+  std::ofstream(request_.weights_path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(doubled.data()), static_cast<std::streamsize>(doubled.size() * 4));
+  request_.artifact_path = folder_ + "/second.tsra";
+  const ArtifactPtr second = load();
+  const std::vector<float> x = inputOf(1);
+  std::vector<float> of_second = expected(x);
+  for (size_t i = 0; i < of_second.size(); ++i) of_second[i] += static_cast<float>(kN - 1 - i);
+  const SessionPtr session = sessionOf(first.get(), 2);
+  std::vector<float> y(kN);
+  const auto becomes = [&](const tessera_artifact* artifact) {
+    EXPECT_EQ(tessera_session_replace(session.get(), artifact), TESSERA_OK) << tessera_last_error();
+    EXPECT_EQ(run(session.get(), x, y), TESSERA_OK) << tessera_last_error();
+    return y;
+  };
+  EXPECT_EQ(becomes(second.get()), of_second);
+  EXPECT_EQ(becomes(first.get()), expected(x)) << "going back is the same call";
+
+  // From another thread, while runs go on: each is of the one or the other, never of both.
+  std::atomic<bool> stop = false;
+  std::thread swaps([&] {
+    for (int i = 0; i < 300; ++i)
+      EXPECT_EQ(tessera_session_replace(session.get(), (i % 2 ? first : second).get()), TESSERA_OK);
+    stop = true;
+  });
+  int runs[2] = {0, 0};
+  while (!stop || runs[0] + runs[1] < 20) {
+    ASSERT_EQ(run(session.get(), x, y), TESSERA_OK) << tessera_last_error();
+    ASSERT_TRUE(y == expected(x) || y == of_second) << "run " << runs[0] + runs[1] << " mixes two versions";
+    ++runs[y == of_second];
+  }
+  swaps.join();
+
+  SmallModel other(kN / 2);
+  request_.plan = other.plan;
+  request_.objects = other.objects;
+  request_.artifact_path = folder_ + "/other.tsra";
+  std::ofstream(request_.weights_path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(other.weights.data()),
+             static_cast<std::streamsize>(other.weights.size() * 4));
+  const ArtifactPtr smaller = load();
+  EXPECT_EQ(tessera_session_replace(session.get(), smaller.get()), TESSERA_INVALID_ARGUMENT);
+  EXPECT_THAT(tessera_last_error(), HasSubstr("input 0 ('x') has another name, type or shape"));
+  EXPECT_EQ(run(session.get(), x, y), TESSERA_OK) << "it goes on as it was";
+}
+
 TEST_F(ArtifactTest, ProfileGivesEachStepATime) {
   const ArtifactPtr artifact = load();
   const SessionPtr session = sessionOf(artifact.get(), 2);

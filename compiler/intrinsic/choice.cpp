@@ -4,7 +4,6 @@
 #include <numeric>
 #include <tuple>
 
-#include "compiler/target/instruction_sets.h"
 
 namespace tessera::compiler::intrinsic {
 namespace {
@@ -57,21 +56,6 @@ void sortByPrice(std::vector<Choice>& choices) {
   std::vector<Choice> sorted;
   for (size_t position : order) sorted.push_back(std::move(choices[position]));
   choices = std::move(sorted);
-}
-
-std::vector<Choice> choicesOf(const Nest& software, const v1::Target& target, const MatchOptions& options) {
-  std::vector<Choice> choices;
-  for (const v1::Intrinsic& intrinsic : instructionsOf(target)) {
-    const absl::StatusOr<Nest> instruction = nestOf(intrinsic);
-    if (!instruction.ok()) continue;
-    const Mappings mappings = enumerateMappings(software, *instruction, options);
-    for (const Matching& matching : mappings.matchings) {
-      absl::StatusOr<Choice> choice = tiled(mappings.software, intrinsic, matching, target);
-      if (choice.ok()) choices.push_back(*std::move(choice));
-    }
-  }
-  sortByPrice(choices);
-  return choices;
 }
 
 }  // namespace tessera::compiler::intrinsic

@@ -24,7 +24,4 @@ absl::StatusOr<Choice> tiled(const Nest& software, const v1::Intrinsic& intrinsi
 /// Least price first; of equals, the earlier.
 void sortByPrice(std::vector<Choice>& choices);
 
-/// Every mapping of `software` onto every instruction of `target`, tiled, best first. Deterministic.
-std::vector<Choice> choicesOf(const Nest& software, const v1::Target& target, const MatchOptions& options = {});
-
 }  // namespace tessera::compiler::intrinsic

@@ -61,15 +61,5 @@ TEST(Choice, TilingHidesWhatItCan) {
   EXPECT_LT(choice.price.cycles, 8 * 32);
 }
 
-TEST(Choice, TheBestMappingIsFirstAndWastesLittle) {
-  const Nest software =
-      parseNest("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {16, 64, 56, 56, 64, 3, 3}).value();
-  const std::vector<Choice> choices = choicesOf(software, *findBuiltinTarget("ascend-910-like"));
-  ASSERT_EQ(choices.size(), 70u);  // f16 and s8
-  for (size_t i = 1; i < choices.size(); ++i) EXPECT_LE(choices[i - 1].price.cycles, choices[i].price.cycles);
-  EXPECT_GT(choices[0].mapping.utilization, 0.95);
-  EXPECT_LT(choices[0].price.cycles, choices.back().price.cycles / 2);
-}
-
 }  // namespace
 }  // namespace tessera::compiler::intrinsic

@@ -31,6 +31,7 @@ int main(void) {
   expect(tessera_artifact_num_inputs(NULL) == 0, "no artifact has no inputs");
   expect(tessera_artifact_input(NULL, 0, &info) == TESSERA_INVALID_ARGUMENT, "a null artifact");
   expect(tessera_session_create(NULL, 1, &session) == TESSERA_INVALID_ARGUMENT, "a session of nothing");
+  expect(tessera_session_replace(NULL, NULL) == TESSERA_INVALID_ARGUMENT, "another artifact for no session");
   expect(tessera_session_run(NULL, NULL, 0, NULL, 0) == TESSERA_INVALID_ARGUMENT, "a run of nothing");
   tessera_session_destroy(NULL);
   tessera_artifact_destroy(NULL);

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <string>
 #include <system_error>
 
 #include "compiler/runtime/session.h"
@@ -22,7 +26,21 @@ struct tessera_artifact {
   std::shared_ptr<const LoadedArtifact> loaded;
 };
 struct tessera_session {
-  std::unique_ptr<Session> session;
+  int threads = 1;
+
+  /// What the next run uses. Whoever holds it keeps it, however it is replaced meanwhile.
+  std::shared_ptr<Session> current() const {
+    const std::lock_guard lock(mutex);
+    return session;
+  }
+  void replace(std::shared_ptr<Session> next) {
+    const std::lock_guard lock(mutex);
+    session.swap(next);  // the one before goes behind the lock, unless a run still has it
+  }
+
+ private:
+  mutable std::mutex mutex;
+  std::shared_ptr<Session> session;
 };
 
 namespace {
@@ -104,7 +122,34 @@ tessera_status run(tessera_session* session, const tessera_const_buffer* inputs,
   if (!session || (num_inputs && !inputs) || (num_outputs && !outputs)) {
     return invalid("the session or a list of buffers is null");
   }
-  return guarded([&] { return session->session->run({inputs, num_inputs}, {outputs, num_outputs}, step_ns); });
+  return guarded([&] { return session->current()->run({inputs, num_inputs}, {outputs, num_outputs}, step_ns); });
+}
+
+std::string differenceOf(const tessera_module_tensor* before, const tessera_module_tensor* after, int32_t count,
+                         const char* what) {
+  for (int32_t i = 0; i < count; ++i) {
+    const tessera_module_tensor &one = before[i], &other = after[i];
+    if (std::strcmp(one.name, other.name) != 0 || one.dtype != other.dtype ||
+        !std::equal(one.shape, one.shape + one.rank, other.shape, other.shape + other.rank)) {
+      return std::string(what) + " " + std::to_string(i) + " ('" + one.name + "') has another name, type or shape";
+    }
+  }
+  return "";
+}
+
+/// How the tensors that a caller gives and gets differ; empty: not at all.
+std::string differenceOf(const tessera_module& before, const tessera_module& after) {
+  if (before.num_inputs != after.num_inputs || before.num_outputs != after.num_outputs) {
+    return "it has another number of inputs or outputs";
+  }
+  if (before.num_variants != after.num_variants) return "it has another number of variants";
+  for (int32_t v = 0; v < before.num_variants; ++v) {
+    const tessera_module_variant &one = before.variants[v], &other = after.variants[v];
+    std::string difference = differenceOf(one.inputs, other.inputs, before.num_inputs, "input");
+    if (difference.empty()) difference = differenceOf(one.outputs, other.outputs, before.num_outputs, "output");
+    if (!difference.empty()) return difference;
+  }
+  return "";
 }
 
 }  // namespace
@@ -293,8 +338,27 @@ tessera_status tessera_session_create(const tessera_artifact* artifact, int thre
   if (threads < 1 || threads > TESSERA_MAX_THREADS) return invalid("the number of threads is not 1 to 1024");
   return guarded([&]() -> RuntimeStatus {
     auto made = std::make_unique<tessera_session>();
-    RuntimeStatus status = Session::create(artifact->loaded, threads, &made->session);
+    made->threads = threads;
+    std::unique_ptr<Session> first;
+    RuntimeStatus status = Session::create(artifact->loaded, threads, &first);
+    made->replace(std::move(first));
     if (status.ok()) *session = made.release();
+    return status;
+  });
+}
+
+tessera_status tessera_session_replace(tessera_session* session, const tessera_artifact* artifact) {
+  if (!session || !artifact) return invalid("the session or the artifact is null");
+  return guarded([&]() -> RuntimeStatus {
+    const std::shared_ptr<Session> before = session->current();
+    const std::string difference = differenceOf(before->module(), artifact->loaded->module());
+    if (!difference.empty()) {
+      return {TESSERA_INVALID_ARGUMENT, "the artifact cannot replace the session's: " + difference};
+    }
+    std::unique_ptr<Session> next;
+    RuntimeStatus status = Session::create(artifact->loaded, session->threads, &next);
+    if (status.ok()) status = next->select(before->variant());
+    if (status.ok()) session->replace(std::move(next));
     return status;
   });
 }
@@ -308,27 +372,27 @@ tessera_status tessera_session_set_input_shapes(tessera_session* session, const 
   if (const char* problem = malformed(query)) return invalid(problem);
   return guarded([&]() -> RuntimeStatus {
     size_t variant = 0;
-    RuntimeStatus status = findVariant(session->session->module(), query, &variant);
-    return status.ok() ? session->session->select(variant) : status;
+    RuntimeStatus status = findVariant(session->current()->module(), query, &variant);
+    return status.ok() ? session->current()->select(variant) : status;
   });
 }
 
 tessera_status tessera_session_set_variant(tessera_session* session, size_t variant) {
   if (!session) return invalid("the session is null");
-  if (variant >= variantsOf(session->session->module()).size()) return invalid("the variant's index is out of range");
-  return guarded([&] { return session->session->select(variant); });
+  if (variant >= variantsOf(session->current()->module()).size()) return invalid("the variant's index is out of range");
+  return guarded([&] { return session->current()->select(variant); });
 }
 
-size_t tessera_session_variant(const tessera_session* session) { return session ? session->session->variant() : 0; }
+size_t tessera_session_variant(const tessera_session* session) { return session ? session->current()->variant() : 0; }
 
 tessera_status tessera_session_input(const tessera_session* session, size_t index, tessera_tensor_info* info) {
   if (!session) return invalid("the session is null");
-  return describe(session->session->tables().inputs, session->session->module().num_inputs, index, info);
+  return describe(session->current()->tables().inputs, session->current()->module().num_inputs, index, info);
 }
 
 tessera_status tessera_session_output(const tessera_session* session, size_t index, tessera_tensor_info* info) {
   if (!session) return invalid("the session is null");
-  return describe(session->session->tables().outputs, session->session->module().num_outputs, index, info);
+  return describe(session->current()->tables().outputs, session->current()->module().num_outputs, index, info);
 }
 
 tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
@@ -338,9 +402,9 @@ tessera_status tessera_session_run(tessera_session* session, const tessera_const
 
 tessera_status tessera_session_output_shape(const tessera_session* session, size_t index, int64_t* dims) {
   if (!session) return invalid("the session is null");
-  if (index >= static_cast<size_t>(session->session->module().num_outputs))
-    return invalid("the output's index is out of range");
-  const std::span<const int64_t> shape = session->session->outputShape(index);
+  const std::shared_ptr<Session> current = session->current();
+  if (index >= static_cast<size_t>(current->module().num_outputs)) return invalid("the output's index is out of range");
+  const std::span<const int64_t> shape = current->outputShape(index);
   if (!shape.empty() && !dims) return invalid("the place for the extents is null");
   std::copy(shape.begin(), shape.end(), dims);
   return TESSERA_OK;
@@ -350,7 +414,7 @@ tessera_status tessera_session_profile(tessera_session* session, const tessera_c
                                        const tessera_buffer* outputs, size_t num_outputs, int64_t* step_ns,
                                        size_t num_steps) {
   if (num_steps && !step_ns) return invalid("the place for the steps' times is null");
-  if (session && num_steps != static_cast<size_t>(session->session->tables().num_steps)) {
+  if (session && num_steps != static_cast<size_t>(session->current()->tables().num_steps)) {
     return invalid("there is not one time for each step");
   }
   return run(session, inputs, num_inputs, outputs, num_outputs, {step_ns, num_steps});
@@ -366,7 +430,7 @@ tessera_status tessera_session_run_guarded(tessera_session* session, const tesse
   }
   if (guard != TESSERA_GUARD_FRONT && guard != TESSERA_GUARD_BACK) return invalid("guard is neither front nor back");
   const auto end = guard == TESSERA_GUARD_FRONT ? GuardedMemory::End::kFront : GuardedMemory::End::kBack;
-  return guarded([&] { return session->session->runGuarded({inputs, num_inputs}, {outputs, num_outputs}, end); });
+  return guarded([&] { return session->current()->runGuarded({inputs, num_inputs}, {outputs, num_outputs}, end); });
 }
 
 }  // extern "C"

@@ -23,6 +23,7 @@ class ModelGuided final : public Search {
     examples_.push_back({points_[0].features, 0});
     for (const Sample& sample : options.known) {
       if (examples_.size() > kMostKnown) break;
+      if (sample.speed <= 0 && sample.try_first) continue;  // nobody has compared it
       examples_.push_back({featuresOf(sample.schedule), sample.speed > 0 ? std::log(sample.speed) : kFailed});
     }
     if (examples_.size() >= kFirst) fit();

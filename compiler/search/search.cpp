@@ -10,13 +10,12 @@
 #include "compiler/schedule/text.h"
 #include "compiler/search/draw.h"
 #include "compiler/search/methods.h"
+#include "compiler/search/transfer.h"
 
 namespace tessera::compiler::search {
 namespace {
 
-constexpr double kGamma = 8;         // a start that takes 10 % longer than the best is half as likely
-constexpr double kFirstGain = 0.05;  // expected of a trial before anything was tried
-constexpr double kForgets = 0.9;     // of the expectation, what a trial leaves
+constexpr double kGamma = 8;  // a start that takes 10 % longer than the best is half as likely
 
 struct Method {
   const char* name;
@@ -32,12 +31,17 @@ constexpr std::array kMethods = {Method{"walk", &makeWalk},
 }  // namespace
 
 Search::Search(const v1::Schedule& start, const SearchOptions& options)
-    : random_(options.seed),
-      legality_(start, options.extents, options.vector_registers),
-      least_gain_(options.least_gain),
-      expected_gain_(kFirstGain) {
+    : random_(options.seed), legality_(start, options.extents, options.vector_registers) {
   visited_.insert(printSchedule(start));
   addPoint(start, 1);
+  for (const Sample& sample : options.known) {
+    if (!sample.try_first) continue;
+    if (sample.same_workload) {
+      suggest(sample.schedule);
+    } else if (const auto carried = carriedOver(start, sample.schedule, legality_.extents())) {
+      if (legality_.refusal(*carried).empty()) suggest(*carried);
+    }
+  }
 }
 
 std::vector<Neighbour> Search::legalNeighbours(const v1::Schedule& schedule) const {
@@ -91,7 +95,6 @@ std::optional<Candidate> Search::propose() {
     const std::string text = printSchedule(next);
     if (auto taken = take({std::move(next), {}, 0}, text)) return taken;
   }
-  if (expected_gain_ < least_gain_) return std::nullopt;
   while (true) {
     std::vector<size_t> points;
     for (size_t point = 0; point < points_.size(); ++point)
@@ -111,24 +114,12 @@ std::optional<Candidate> Search::propose() {
   }
 }
 
-std::vector<Candidate> Search::proposeBatch(int count) {
-  std::vector<Candidate> batch;
-  while (static_cast<int>(batch.size()) < count) {
-    auto next = propose();
-    if (!next) break;
-    batch.push_back(*std::move(next));
-  }
-  return batch;
-}
-
 void Search::observe(const Candidate& candidate, Outcome outcome) {
   ++trials_;
-  const double from = points_[candidate.start].speed, best = speed();
+  const double from = points_[candidate.start].speed;
   const double reward = outcome.speed > 0 ? (outcome.speed - from) / from : kRefused;
   if (!candidate.direction.kind.empty()) legality_.note(candidate.direction, outcome.speed > 0);
   if (outcome.speed > 0) addPoint(candidate.schedule, outcome.speed);
-  const double gained = std::max(0.0, outcome.speed / best - 1);
-  expected_gain_ = kForgets * expected_gain_ + (1 - kForgets) * gained;
   learn(candidate, reward);
 }
 

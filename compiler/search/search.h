@@ -29,18 +29,19 @@ struct Outcome {
   double speed = 0;
 };
 
-/// A measurement of another search, of this workload or of another one: what the cost model begins with.
+/// A measurement of another search, of this workload or of a similar one.
 struct Sample {
   v1::Schedule schedule;
-  double speed = 0;  ///< against that workload's default; 0: it failed
+  double speed = 0;           ///< against that workload's default; 0: it failed, or was not compared
+  bool same_workload = true;  ///< else what fits of its tree is carried over (transfer.h)
+  bool try_first = false;     ///< before anything else, in this order
 };
 
 struct SearchOptions {
   uint64_t seed = 0;
   Extents extents = {};            ///< of the workload's loops, where they are known
   int vector_registers = 0;        ///< of the chip; 0: not known
-  std::vector<Sample> known = {};  ///< for "model"
-  double least_gain = 0;           ///< ends when the next trial is expected to gain less, 0.001 = 0.1 %; 0: never
+  std::vector<Sample> known = {};  ///< what others measured; all of it teaches "model"
 };
 
 /// The search for one workload's best tree: proposes, hears of the outcome, proposes again. Same seed, same answers,
@@ -49,25 +50,17 @@ class Search {
  public:
   virtual ~Search() = default;
 
-  /// Tries these before anything else: records of earlier searches, of this workload or of similar ones.
+  /// Tries it before anything else, behind those that are known to be tried first.
   void suggest(const v1::Schedule& schedule);
 
-  /// The next tree that was not proposed before; none when everything around what works has been, or when no more is
-  /// expected of another trial (SearchOptions.least_gain).
+  /// The next tree that was not proposed before; none when everything around what works has been.
   std::optional<Candidate> propose();
-  /// Up to `count` of them, to be built side by side, before anything is heard of the first.
-  std::vector<Candidate> proposeBatch(int count);
   void observe(const Candidate& candidate, Outcome outcome);
 
   /// The fastest tree seen: the default, unless something beat it.
   const v1::Schedule& best() const { return points_[best_].schedule; }
   double speed() const { return points_[best_].speed; }
   int trials() const { return trials_; }
-
-  /// By how much the next trial is expected to make the best one faster, 0.01 = 1 %: what recent trials gained, the
-  /// newest counting most. Begins high. Also what to share time between workloads by: times the share of the model's
-  /// time that this one takes.
-  double expectedGain() const { return expected_gain_; }
 
  protected:
   Search(const v1::Schedule& start, const SearchOptions& options);
@@ -110,8 +103,6 @@ class Search {
 
   std::vector<v1::Schedule> suggested_;
   std::set<std::string> visited_;  ///< printed
-  double least_gain_;
-  double expected_gain_;
   int trials_ = 0;
 };
 

@@ -81,24 +81,6 @@ std::vector<v1::Intrinsic> instructionsOf(const v1::Target& target) {
   return all;
 }
 
-std::vector<v1::Intrinsic> instructionsComputing(const v1::Target& target, const Computation& computation) {
-  std::vector<v1::Intrinsic> found;
-  for (v1::Intrinsic& intrinsic : instructionsOf(target)) {
-    if (intrinsic.arithmetic().form() != computation.form || intrinsic.operands().empty()) continue;
-    int64_t reduction = 1;
-    for (const auto& iteration : intrinsic.iterations()) {
-      if (iteration.reduction()) reduction *= iteration.extent();
-    }
-    std::vector<v1::DataType> types;
-    for (const auto& operand : intrinsic.operands()) types.push_back(operand.dtype());
-    const bool sources =
-        std::equal(types.begin() + 1, types.end(), computation.sources.begin(), computation.sources.end());
-    if (types[0] != computation.destination || !sources) continue;
-    if (computation.reduction == 0 || computation.reduction == reduction) found.push_back(std::move(intrinsic));
-  }
-  return found;
-}
-
 std::vector<std::string> featuresToAskFor(const v1::Target& target, const v1::Intrinsic& intrinsic) {
   std::vector<std::string> missing;
   for (const std::string& feature : intrinsic.features()) {

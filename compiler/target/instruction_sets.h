@@ -28,18 +28,6 @@ v1::Intrinsic completed(v1::Intrinsic described, v1::Intrinsic own);
 /// its own. Each knows the features it needs; order of equal inputs is equal.
 std::vector<v1::Intrinsic> instructionsOf(const v1::Target& target);
 
-/// What is asked of an instruction, e.g. s32 += u8 * s8 over sums of 4.
-struct Computation {
-  v1::Intrinsic::Arithmetic::Form form = v1::Intrinsic::Arithmetic::MULTIPLY_ADD;
-  v1::DataType destination = v1::DATA_TYPE_UNSPECIFIED;
-  std::vector<v1::DataType> sources;  ///< in the instruction's order
-  int64_t reduction = 0;              ///< product of the extents that are summed; 0: any
-};
-
-/// The chip's instructions that compute it, in the order of instructionsOf. Saturating ones are among them: see
-/// arithmetic().
-std::vector<v1::Intrinsic> instructionsComputing(const v1::Target& target, const Computation& computation);
-
 /// Features that the instruction needs and the chip's code does not require: a program asks the host for them first.
 std::vector<std::string> featuresToAskFor(const v1::Target& target, const v1::Intrinsic& intrinsic);
 

@@ -17,12 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-std::vector<std::string> namesOf(const std::vector<v1::Intrinsic>& intrinsics) {
-  std::vector<std::string> names;
-  for (const v1::Intrinsic& intrinsic : intrinsics) names.push_back(intrinsic.name());
-  return names;
-}
-
 std::vector<std::string> setsOf(const std::string& target) {
   std::vector<std::string> names;
   for (const v1::InstructionSet* set : instructionSetsOf(*findBuiltinTarget(target))) names.push_back(set->name());
@@ -55,21 +49,6 @@ TEST(InstructionSets, ChipsHaveThoseOfTheirFeaturesTheirCpuAndTheirNames) {
                                                     "avx512fp16", "avx512vnni", "avxvnni"));
   EXPECT_THAT(setsOf("neoverse-v1"), ElementsAre("dotprod", "i8mm", "neon", "neon-bf16", "neon-fp16"));
   EXPECT_THAT(setsOf("sm_90"), ElementsAre("mma-sm80", "wgmma-sm90", "wmma-int8", "wmma-sm80"));
-}
-
-TEST(InstructionSets, AnInstructionIsFoundByWhatItComputes) {
-  Computation dot{.destination = v1::DATA_TYPE_I32, .sources = {v1::DATA_TYPE_U8, v1::DATA_TYPE_I8}, .reduction = 4};
-  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("cascadelake"), dot)),
-              ElementsAre("vpdpbusd.512", "vpdpbusd.512.broadcast", "vpdpbusds.512"));
-  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("haswell"), dot)), IsEmpty());
-  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("neoverse-v1"), dot)),
-              ElementsAre("usdot.128", "usdot.128.broadcast"));
-  const Computation words{.form = v1::Intrinsic::Arithmetic::MULTIPLY,
-                          .destination = v1::DATA_TYPE_I32,
-                          .sources = {v1::DATA_TYPE_I16, v1::DATA_TYPE_I16}};
-  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("haswell"), words)), ElementsAre("vpmaddwd.256"));
-  dot.reduction = 0;
-  EXPECT_THAT(namesOf(instructionsComputing(*findBuiltinTarget("sapphirerapids"), dot)), Contains("tdpbusd"));
 }
 
 TEST(InstructionSets, AmxIsAskedForAtRunTime) {

@@ -12,6 +12,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/jobs/{id}:cancel", "tessera.v1.JobService.CancelJob"},
     {"GET", "/v1/jobs/{id}:watch", "tessera.v1.JobService.WatchJob", Shape::kEvents},
     {"GET", "/v1/jobs/{id}/report", "tessera.v1.JobService.GetJob", Shape::kReport},
+    {"GET", "/v1/jobs/{job_id}/versions", "tessera.v1.ArtifactVersionService.ListArtifactVersions"},
+    {"POST", "/v1/jobs/{job_id}/versions:choose", "tessera.v1.ArtifactVersionService.ChooseArtifactVersion"},
     {"GET", "/v1/artifacts", "tessera.v1.ArtifactService.ListArtifacts"},
     {"GET", "/v1/artifacts/{id}", "tessera.v1.ArtifactService.GetArtifact"},
     {"GET", "/v1/artifacts/{id}/plan", "tessera.v1.ArtifactService.GetArtifact", Shape::kPlan},

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <set>
 #include <utility>
@@ -63,6 +64,12 @@ absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names)
     }
     if (counts) {
       forEachSha256(*stored.message, [&](const std::string& name) { names.insert(name); });
+    }
+    if (counts && stored.kind == Kind::kJob && static_cast<const v1::Job*>(stored.message)->has_tune()) {
+      TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions, reader.versionsAfter(stored.id, 0, INT_MAX));
+      for (const v1::ArtifactVersion& version : versions) {
+        names.insert(version.artifact_id());
+      }
     }
     return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
   };

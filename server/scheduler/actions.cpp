@@ -12,6 +12,11 @@
 namespace tessera::server {
 namespace {
 
+/// Versions are made beside a tune job's searches: the job shows those.
+bool isBesideSearch(const v1::Action& action, const std::string& phase) {
+  return action.tune().stage() == v1::TuneState::SEARCHING && phase != "search";
+}
+
 void copyProgress(const v1::Action& action, v1::Job& job) {
   *job.mutable_progress() = action.progress();
   *job.mutable_phases() = action.phases();
@@ -66,6 +71,9 @@ absl::Status startAction(Step& step, v1::Action& action) {
 }
 
 absl::Status noteProgress(Step& step, v1::Action& action, const v1::Progress& progress, bool can_wait) {
+  if (isBesideSearch(action, progress.phase())) {
+    return step.tx.putAction(action);
+  }
   if (google::protobuf::util::MessageDifferencer::Equals(progress, action.progress())) {
     return absl::OkStatus();
   }
@@ -87,6 +95,9 @@ absl::Status noteProgress(Step& step, v1::Action& action, const v1::Progress& pr
 }
 
 void notePhase(v1::Action& action, const std::string& phase, double wall_ms, double cpu_ms, int tasks) {
+  if (isBesideSearch(action, phase)) {
+    return;
+  }
   v1::PhaseTime* time = action.add_phases();
   time->set_phase(phase);
   time->set_wall_ms(wall_ms);

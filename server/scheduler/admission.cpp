@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
 #include "server/action_key.h"
+#include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/compile_steps.h"
 #include "server/scheduler/jobs.h"
@@ -12,6 +13,7 @@
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
+#include "server/scheduler/versions.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -22,7 +24,8 @@ struct Admission {
   const v1::CreateJobRequest& request;
   const v1::Target& target;
   std::string request_hash;
-  ActionKey key;  ///< compile only
+  v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED;
+  ActionKey key = {};  ///< compile only
 };
 
 absl::Status requireBlob(storage::Reader& reader, storage::BlobStore& blobs, const v1::Digest& digest,
@@ -277,7 +280,7 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
     return beginCompile(step, action);
   }
   if (job.has_tune()) {
-    return beginTuning(step, std::move(action), job);
+    return beginTuning(step, std::move(action), job, admission.mode);
   }
   if (job.has_analyze()) {
     return beginAnalysis(step, action, job.analyze(), admission.target);
@@ -345,8 +348,12 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
 
 }  // namespace
 
-absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const v1::Target& target) {
-  Admission admission{request, target, requestHash(request), {}};
+absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const v1::Target& target,
+                                             v1::TuneMode mode) {
+  Admission admission{request, target, requestHash(request), mode};
+  if (mode != v1::TUNE_MODE_UNSPECIFIED) {
+    admission.request_hash = KeyHash().add(admission.request_hash).add(v1::TuneMode_Name(mode)).finish();
+  }
   if (request.has_compile()) {
     admission.key = actionKey(request.compile(), target, rules_.compiler_version);
   }
@@ -370,6 +377,15 @@ absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const
   }
   TESSERA_TRY(transact([&](Step& step) { return admit(step, admission, job); }));
   return job;
+}
+
+absl::StatusOr<v1::ArtifactVersion> Scheduler::chooseVersion(const std::string& job_id, int number) {
+  v1::ArtifactVersion version;
+  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN(version, server::chooseVersion(step, job_id, number));
+    return absl::OkStatus();
+  }));
+  return version;
 }
 
 absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSpec& spec, const v1::Target& target) {

@@ -1,20 +1,68 @@
 #include "server/scheduler/candidates.h"
 
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/scheduler/compile_steps.h"
 #include "server/scheduler/tasks.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
+namespace {
 
-absl::Status dropCandidate(Step& step, const v1::Candidate& candidate) {
-  for (const v1::Digest* blob : {&candidate.unit(), &candidate.object()}) {
-    if (blob->sha256().empty()) {
-      continue;
-    }
-    // The file goes when this is durable: a trial whose end is undone by a crash still has its inputs.
-    TESSERA_TRY(step.tx.erase(storage::Kind::kBlob, blob->sha256()));
-    step.effects.dropped_blobs.push_back(blob->sha256());
+constexpr int64_t kMostBytes = int64_t{256} << 20;  // of a candidate's object: it is read at once
+
+/// The trial that the candidate's message names; empty: it is none.
+template <typename Message>
+std::string trialOf(storage::BlobStore& blobs, const v1::Digest& digest) {
+  std::string bytes;
+  const auto size = blobs.size(digest.sha256());
+  Message message;
+  const bool read = size.ok() && *size <= kMostBytes &&
+                    blobs
+                        .get(digest.sha256(), 0, 0,
+                             [&](std::string_view chunk) {
+                               bytes += chunk;
+                               return absl::OkStatus();
+                             })
+                        .ok();
+  return read && message.ParseFromString(bytes) ? message.trial() : "";
+}
+
+/// The file goes when this is durable: a trial whose end is undone by a crash still has its inputs.
+absl::Status dropBlob(Step& step, const v1::Digest& blob) {
+  if (!blob.sha256().empty()) {
+    TESSERA_TRY(step.tx.erase(storage::Kind::kBlob, blob.sha256()));
+    step.effects.dropped_blobs.push_back(blob.sha256());
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, const v1::TaskResult& result) {
+  if (task.build().candidate()) {
+    const v1::Digest object = fileDigest(result, result.build().object_file());
+    const std::string trial = trialOf<v1::CandidateUnit>(blobs, task.build().unit());
+    return !trial.empty() && trialOf<v1::CandidateObject>(blobs, object) == trial
+               ? ""
+               : absl::StrCat("names blob ", object.sha256(), " as the object of trial ", trial, ", which it is not");
+  }
+  for (int at = 0; at < result.search().proposals_size(); ++at) {
+    const v1::Digest unit = fileDigest(result, result.search().proposals(at).unit_file());
+    const std::string trial =
+        absl::StrCat(task.search().search(), "-", task.search().log().batches_size(), "-", at + 1);
+    if (trialOf<v1::CandidateUnit>(blobs, unit) != trial) {
+      return absl::StrCat("names blob ", unit.sha256(), " as the unit of trial ", trial, ", which it is not");
+    }
+  }
+  return "";
+}
+
+absl::Status dropCandidate(Step& step, const v1::Candidate& candidate) {
+  TESSERA_TRY(dropBlob(step, candidate.unit()));
+  return dropBlob(step, candidate.object());
 }
 
 absl::Status cancelTasks(Step& step, const std::string& search_id) {
@@ -35,6 +83,12 @@ absl::Status dissolve(Step& step, const v1::Action& search) {
     }
   }
   TESSERA_TRY(dropCandidate(step, search.search().best()));
+  TESSERA_ASSIGN(const std::vector<v1::SearchEntry> entries, step.tx.searchLog(search.id()));
+  for (const v1::SearchEntry& entry : entries) {
+    if (entry.has_known()) {
+      TESSERA_TRY(dropBlob(step, entry.known()));
+    }
+  }
   return step.tx.erase(storage::Kind::kAction, search.id());
 }
 

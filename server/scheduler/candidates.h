@@ -9,7 +9,11 @@
 /// What a search's candidates leave behind, and how it goes.
 namespace tessera::server {
 
-/// Deletes a candidate's blobs. They name search and trial, so nobody else's have the same content.
+/// Candidates' blobs are deleted with their trials, so none may be anybody else's: each names its trial within. What is
+/// wrong with those that a report names; empty: they are the trial's own, or not candidates' at all.
+std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, const v1::TaskResult& result);
+
+/// Deletes a candidate's blobs, which foreignBlob() has found to be its own.
 absl::Status dropCandidate(Step& step, const v1::Candidate& candidate);
 
 /// Cancels what is still to do or running for the search.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "tessera/v1/record.pb.h"
 #include "tessera/v1/target.pb.h"
 #include "tessera/v1/task.pb.h"
+#include "tessera/v1/tuning_state.pb.h"
 
 /// What tuning records say about a workload on a chip.
 namespace tessera::server {
@@ -21,8 +23,15 @@ struct KnowledgeQuery {
   int64_t until_us = INT64_MAX;  ///< later records do not count
 };
 
-/// Trees worth trying first: the fastest records that did not fail, one for each tree, at most `most`.
-absl::StatusOr<std::vector<v1::Schedule>> worthTrying(storage::Reader& reader, const KnowledgeQuery& query, int most);
+/// What other searches know of a workload with this summary. To be tried first, one record for each tree: the fastest
+/// of the workload itself, on this chip and then on others; and the fastest of workloads with the same operators whose
+/// shapes are nearest. Behind them, to learn from, what else the workload's records say.
+absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const KnowledgeQuery& query,
+                                           const std::string& summary);
+
+/// How far the shapes of two workloads are apart, by their summaries: the numbers' ratios, as logarithms, added up;
+/// nothing where the operators differ.
+std::optional<double> shapeDistance(const std::string& one, const std::string& other);
 
 /// The record whose tree a compilation should take: measured in turns with the default, right, and at least
 /// `least_gain` times as fast; those that were confirmed before those that were tried once. No id: there is none.

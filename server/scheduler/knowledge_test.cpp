@@ -104,5 +104,52 @@ TEST_F(KnowledgeTest, WhatWasConfirmedGoesBeforeWhatWasLuckyOnce) {
   EXPECT_THAT(compile("newest", v1::Knowledge::NEWEST), HasSubstr("vectors 128"));
 }
 
+TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearestShapes) {
+  const auto similar = [](const std::string& id, int bits, const std::string& summary, double speed) {
+    v1::TuningRecord other = record(id, bits, speed, 10);
+    other.set_workload_hash("hash of " + id);
+    other.set_workload_summary(summary);
+    return other;
+  };
+  v1::Target target;
+  target.set_name("test-target");
+  for (int bits = 1; bits <= 6; ++bits) file(record("own " + std::to_string(bits), bits, 1 + 0.1 * bits, 10));
+  v1::TuningRecord elsewhere = record("elsewhere", 20, 3, 10);
+  elsewhere.set_target_name("another");
+  elsewhere.set_target_hash("another chip");
+  file(elsewhere);
+  file(similar("far", 30, "conv2d 3x3 s1 64->64 14x14 + relu", 9));
+  file(similar("near", 31, "conv2d 3x3 s1 64->64 56x60 + relu", 1.2));
+  file(similar("other operators", 32, "conv2d 3x3 s1 64->64 56x56 + add", 5));
+  file(similar("no faster", 33, "conv2d 3x3 s1 64->64 56x56 + relu", 1.001));
+  v1::TuningRecord abroad = similar("abroad", 34, "conv2d 3x3 s1 64->64 56x56 + relu", 4);
+  abroad.set_target_hash("another chip");
+  file(abroad);
+  v1::KnownTrees known;
+  ASSERT_TRUE(bench_.store
+                  ->read([&](storage::Reader& reader) -> absl::Status {
+                    auto found = worthTrying(reader, {"a", target, 1}, "conv2d 3x3 s1 64->64 56x56 + relu");
+                    if (found.ok()) known = *std::move(found);
+                    return found.status();
+                  })
+                  .ok());
+  std::vector<int> tried, own, rest;
+  for (const v1::KnownTrees::Tree& tree : known.trees()) {
+    (tree.try_first() ? tried : rest).push_back(tree.schedule().vector_bits());
+    if (tree.same_workload()) own.push_back(tree.schedule().vector_bits());
+  }
+  EXPECT_THAT(tried, testing::ElementsAre(6, 5, 4, 3, 20, 31, 30, 34));
+  EXPECT_THAT(rest, testing::ElementsAre(2, 1)) << "to learn from";
+  EXPECT_THAT(own, testing::ElementsAre(6, 5, 4, 3, 20, 2, 1));
+  EXPECT_NEAR(known.trees(0).speed(), 1.6, 1e-9);
+}
+
+TEST(ShapeDistance, ComparesNumbersOfTheSameOperators) {
+  EXPECT_EQ(shapeDistance("matmul 64x128", "matmul 64x128"), 0);
+  EXPECT_LT(*shapeDistance("matmul 64x128", "matmul 64x160"), *shapeDistance("matmul 64x128", "matmul 8x128"));
+  EXPECT_FALSE(shapeDistance("matmul 64x128", "matmul 64x128x2"));
+  EXPECT_FALSE(shapeDistance("conv2d 3x3", "conv1d 3x3")) << "a digit of a name is no number";
+}
+
 }  // namespace
 }  // namespace tessera::server

@@ -6,6 +6,7 @@
 #include "server/scheduler/actions.h"
 #include "server/scheduler/cores.h"
 #include "server/scheduler/scheduler.h"
+#include "server/scheduler/searches.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/workers.h"
 #include "server/status_macros.h"
@@ -104,6 +105,9 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   lease.set_attempt(task.attempt());
   lease.set_lease_us(step.rules.lease_us);
   *lease.mutable_task() = task.spec();
+  if (task.spec().has_search() && !actions.empty()) {
+    TESSERA_ASSIGN(*lease.mutable_task()->mutable_search()->mutable_log(), searchLogOf(step.tx, actions.front().id()));
+  }
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include "proto/sha256.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
+#include "server/scheduler/candidates.h"
 #include "server/scheduler/compile_steps.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/records.h"
@@ -169,6 +170,15 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
     return absl::OkStatus();
   }));
   v1::TaskResult result = request.result();
+  if (task.spec().has_search()) {  // a row has no log: the lease had it
+    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_ASSIGN(const std::vector<std::string> searches, reader.actionsOfTask(task.id()));
+      if (!searches.empty()) {
+        TESSERA_ASSIGN(*task.mutable_spec()->mutable_search()->mutable_log(), searchLogOf(reader, searches.front()));
+      }
+      return absl::OkStatus();
+    }));
+  }
   if (!result.has_failure()) {
     std::string problem = resultProblem(task.spec().kind(), result);
     const int proposed = result.search().proposals_size(), wanted = task.spec().search().wanted();
@@ -179,6 +189,14 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
       result.mutable_failure()->set_reason(v1::Failure::INTERNAL);
       result.mutable_failure()->set_message(
           absl::StrCat("the task process left a result that does not fit: ", problem));
+    }
+  }
+  if (!result.has_failure()) {
+    if (const std::string problem = foreignBlob(blobs_, task.spec(), result); !problem.empty()) {
+      spdlog::warn("task {}: worker {} {}", task.id(), request.worker_id(), problem);
+      result.Clear();
+      result.mutable_failure()->set_reason(v1::Failure::WORKER_FAULT);
+      result.mutable_failure()->set_message(absl::StrCat("the worker ", problem));
     }
   }
   v1::Digest reproducer;

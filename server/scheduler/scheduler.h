@@ -15,6 +15,7 @@
 #include "server/scheduler/wakeups.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
+#include "tessera/v1/artifact_versions.pb.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
@@ -32,10 +33,15 @@ class Scheduler {
   /// `target` is the resolved one of a compile or analyze request. A repeated request_id answers the job it made;
   /// ALREADY_EXISTS when its content differs. MISSING_BLOB when a model, file or tensor is not uploaded.
   /// With validate_only the answer has no id and nothing is stored.
-  absl::StatusOr<v1::Job> createJob(v1::CreateJobRequest request, const v1::Target& target);
+  /// `mode`: of a tune job.
+  absl::StatusOr<v1::Job> createJob(v1::CreateJobRequest request, const v1::Target& target,
+                                    v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED);
 
   /// Ends the job at once; the work behind it only when no other living job shares it. Idempotent.
   absl::StatusOr<v1::Job> cancelJob(const std::string& job_id);
+
+  /// Makes an earlier version of a tune job's artifact the newest one; 0: the newest that the job published.
+  absl::StatusOr<v1::ArtifactVersion> chooseVersion(const std::string& job_id, int number);
 
   /// What the spec's key is made of and how it differs from the nearest earlier action.
   absl::StatusOr<v1::ExplainKeyResponse> explainKey(const v1::CompileSpec& spec, const v1::Target& target);

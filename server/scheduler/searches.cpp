@@ -15,18 +15,19 @@
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning.h"
+#include "server/scheduler/versions.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
 
-constexpr int kBatch = 5;          // trees of one (thesis, 4.4.2: what is learned is learned every five trials)
-constexpr int kMostSuggested = 4;  // records that are tried first
-constexpr int kMostFailures = 5;   // that are told of a workload ...
+constexpr int kBatch = 5;         // trees of one (thesis, 4.4.2: what is learned is learned every five trials)
+constexpr int kMostFailures = 5;  // that are told of a workload ...
 constexpr size_t kMostFailureBytes = 1000;  // ... as long as this: they are stored with every trial
 constexpr int kConfirmTimes = 3;            // as many runs as of a trial
 constexpr double kUnknownGain = 0.1, kLeastExpected = 0.002;
 constexpr double kLeastGain = 1.01;
+constexpr double kWorthConfirming = 1.05;  // over what was confirmed before, while the search goes on
 constexpr int64_t kTrialTimeoutUs = 30'000'000;
 
 using Trial = v1::SearchState::Trial;
@@ -68,12 +69,79 @@ Trial* trialOf(v1::SearchState& state, const std::string& task_id) {
   return found == state.mutable_trials()->end() ? nullptr : &*found;
 }
 
-/// The search is over: who waited for it has its outcome, and nothing is left of it.
-absl::Status finish(Step& step, v1::Action search, bool improved) {
+/// What a search has heard, and what its candidates' names begin with.
+struct Heard {
+  v1::SearchLog log;
+  double best_speed = 1;
+  v1::SearchEntry::Confirmation confirmed;  // the fastest that stands; empty: none
+  v1::Digest known;
+  int begun_anew = 0;
+};
+
+absl::StatusOr<Heard> heardOf(storage::Reader& reader, const std::string& search_id) {
+  TESSERA_ASSIGN(const std::vector<v1::SearchEntry> entries, reader.searchLog(search_id));
+  Heard heard;
+  for (const v1::SearchEntry& entry : entries) {
+    if (entry.has_batch()) {
+      *heard.log.add_batches() = entry.batch();
+      for (const double speed : entry.batch().speeds()) {
+        heard.best_speed = std::max(heard.best_speed, speed);
+      }
+    } else if (entry.has_confirmation() && entry.confirmation().stands() &&
+               entry.confirmation().speed() > heard.confirmed.speed()) {
+      heard.confirmed = entry.confirmation();
+    } else if (entry.has_known()) {
+      heard.known = entry.known();
+    } else if (entry.begun_anew()) {
+      heard.log.clear_batches();
+      ++heard.begun_anew;
+    }
+  }
+  return heard;
+}
+
+/// The batch that is in the row goes to the log. (An earlier release kept all of them there.)
+absl::Status appendBatches(Step& step, v1::Action& search) {
   v1::SearchState& state = *search.mutable_search();
+  for (const v1::SearchLog::Batch& batch : state.log().batches()) {
+    v1::SearchEntry entry;
+    *entry.mutable_batch() = batch;
+    TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
+  }
+  state.clear_log();
+  return absl::OkStatus();
+}
+
+/// Whether nothing is tried any more.
+bool isOver(const v1::SearchState& state) {
+  return state.exhausted() || state.closing() || state.told().trials() >= state.trials_wanted();
+}
+
+/// Hands its next turn to those who wait.
+absl::Status feedWaiting(Step& step, const v1::Action& search) {
+  const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
+  for (const std::string& tune : waiting) {
+    TESSERA_TRY(feedSearches(step, tune));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status awaitTurn(Step& step, v1::Action search) {
+  search.mutable_search()->set_stage(v1::SearchState::WAITING);
+  search.mutable_search()->clear_task_id();
+  TESSERA_TRY(step.tx.putAction(search));
+  return feedWaiting(step, search);
+}
+
+/// The search is over: who waited for it has its outcome, and nothing is left of it.
+absl::Status finish(Step& step, v1::Action search) {
+  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  v1::SearchState& state = *search.mutable_search();
+  const bool improved = heard.confirmed.has_schedule();
   state.mutable_told()->set_improved(improved);
   if (improved) {
-    *state.mutable_told()->mutable_best() = state.best().schedule();
+    *state.mutable_told()->mutable_best() = heard.confirmed.schedule();
+    state.mutable_told()->set_best_ms(state.told().default_ms() / heard.confirmed.speed());
   } else {
     state.mutable_told()->clear_best();
     state.mutable_told()->set_best_ms(state.told().default_ms());
@@ -93,43 +161,56 @@ double leastGain(const v1::SearchState& state) {
   return state.rules().least_gain() > 0 ? state.rules().least_gain() : kLeastGain;
 }
 
-absl::Status conclude(Step& step, v1::Action search) {
+/// The best once more against the default, with more runs.
+absl::Status confirm(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
-  if (!state.best().has_object() || state.best_speed() < leastGain(state)) {
-    return finish(step, std::move(search), false);
-  }
   state.set_stage(v1::SearchState::CONFIRMING);
   TESSERA_ASSIGN(const v1::Task task, addMeasurement(step, search, state.best().object(), kConfirmTimes));
   state.set_task_id(task.id());
   return step.tx.putAction(search);
 }
 
+absl::Status conclude(Step& step, v1::Action search) {
+  const v1::SearchState& state = search.search();
+  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  const bool known = canonicalBytes(heard.confirmed.schedule()) == canonicalBytes(state.best().schedule());
+  const bool faster = state.best().has_object() && state.best_speed() >= leastGain(state);
+  return faster && !known ? confirm(step, std::move(search)) : finish(step, std::move(search));
+}
+
+/// Whether somebody can use a tree before the search is over.
+absl::StatusOr<bool> wantedEarly(Step& step, const v1::SearchState& state) {
+  for (const std::string& tune : state.wanted_by()) {
+    TESSERA_ASSIGN(const bool early, takesTreesEarly(step, tune));
+    if (early) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Every trial of the batch is over: the log has it, and the search waits for its next turn, or ends.
 absl::Status endBatch(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
+  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
   v1::SearchLog::Batch& batch = *state.mutable_log()->mutable_batches()->rbegin();
-  double best = 1;
-  for (const v1::SearchLog::Batch& earlier : state.log().batches()) {
-    for (const double speed : earlier.speeds()) {
-      best = std::max(best, speed);
-    }
-  }
   for (const Trial& trial : state.trials()) {
     batch.add_speeds(trial.speed());
   }
   state.clear_trials();
-  const double gained = state.best_speed() > best ? (state.best_speed() - best) / state.best_speed() : 0;
+  TESSERA_TRY(appendBatches(step, search));
+  const double gained =
+      state.best_speed() > heard.best_speed ? (state.best_speed() - heard.best_speed) / state.best_speed() : 0;
   state.set_batch_gain((state.batch_gain() + gained) / 2);
-  if (state.exhausted() || state.closing() || state.told().trials() >= state.trials_wanted()) {
+  if (isOver(state)) {
     return conclude(step, std::move(search));
   }
-  state.set_stage(v1::SearchState::WAITING);
-  TESSERA_TRY(step.tx.putAction(search));
-  const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
-  for (const std::string& tune : waiting) {
-    TESSERA_TRY(feedSearches(step, tune));
+  TESSERA_ASSIGN(const bool early, wantedEarly(step, state));
+  if (early && state.best().has_object() &&
+      state.best_speed() >= kWorthConfirming * std::max(1.0, heard.confirmed.speed())) {
+    return confirm(step, std::move(search));
   }
-  return absl::OkStatus();
+  return awaitTurn(step, std::move(search));
 }
 
 void tellFailure(v1::TuneResult::Workload& told, const std::string& text) {
@@ -218,6 +299,38 @@ double speedOf(const v1::MeasureTaskResult& measured) {
   return candidate > 0 ? medianOf(measured.baseline_ms()) / candidate : 0;
 }
 
+/// The best was measured once more. Who wants the search takes its tree if it stands, and the search goes on or ends.
+absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
+  v1::SearchState& state = *search.mutable_search();
+  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  v1::SearchEntry entry;
+  v1::SearchEntry::Confirmation& confirmation = *entry.mutable_confirmation();
+  *confirmation.mutable_schedule() = state.best().schedule();
+  confirmation.set_speed(speed);
+  confirmation.set_stands(speed >= leastGain(state));
+  TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
+  if (!confirmation.stands()) {  // it was luck, or it is wrong
+    TESSERA_TRY(dropCandidate(step, state.best()));
+    state.clear_best();
+    state.set_best_speed(std::max(1.0, heard.confirmed.speed()));
+    state.mutable_told()->set_best_ms(state.told().default_ms() / state.best_speed());
+    state.mutable_told()->clear_best();
+    if (heard.confirmed.has_schedule()) {
+      *state.mutable_told()->mutable_best() = heard.confirmed.schedule();
+    }
+  }
+  const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
+  if (confirmation.stands() && speed > heard.confirmed.speed()) {
+    for (const std::string& tune : waiting) {
+      TESSERA_TRY(treeConfirmed(step, tune, state.workload_hash(), state.best().schedule(), speed));
+    }
+  }
+  if (isOver(state)) {
+    return finish(step, std::move(search));
+  }
+  return awaitTurn(step, std::move(search));
+}
+
 absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   v1::SearchState& state = *search.mutable_search();
   const v1::MeasureTaskResult& result = task.result().measure();
@@ -227,12 +340,12 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
                              &result};
   v1::TuneResult::Workload& told = *state.mutable_told();
   if (state.stage() == v1::SearchState::CONFIRMING && state.task_id() == task.id()) {
-    TESSERA_TRY(fileTrial(step, search, task, state.best().schedule(), 0, 0, kConfirmedMode, outcome));
+    TESSERA_TRY(fileTrial(step, search, task, state.best().schedule(), told.trials(), 0, kConfirmedMode, outcome));
     if (!wrong) {
       told.set_default_ms(medianOf(result.baseline_ms()));
       told.set_best_ms(medianOf(result.candidate_ms()));
     }
-    return finish(step, std::move(search), speed >= leastGain(state));
+    return confirmationMeasured(step, std::move(search), speed);
   }
   const Trial* trial = trialOf(state, task.id());
   if (trial == nullptr) {
@@ -278,7 +391,8 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   TESSERA_ASSIGN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(key));
   // One that tries nothing more has the trials of those who began it, not of who comes now.
   const auto going_on = std::find_if(living.begin(), living.end(), [](const v1::Action& other) {
-    return !other.search().closing() && other.search().stage() != v1::SearchState::CONFIRMING;
+    return !other.search().closing() &&
+           !(other.search().stage() == v1::SearchState::CONFIRMING && isOver(other.search()));
   });
   shared = going_on != living.end();
   if (shared) {
@@ -287,6 +401,11 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
     search.mutable_search()->set_trials_wanted(std::max(search.search().trials_wanted(), trials));
     search.set_priority(std::max(search.priority(), tune.priority()));
     TESSERA_TRY(step.tx.putAction(search));
+    TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+    if (heard.confirmed.has_schedule()) {
+      TESSERA_TRY(
+          treeConfirmed(step, tune.id(), unit.workload_hash(), heard.confirmed.schedule(), heard.confirmed.speed()));
+    }
     return search.id();
   }
   v1::Action search;
@@ -317,12 +436,19 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.set_start_time_us(step.now_us);
   state.set_flops(flops);
   state.mutable_told()->set_hash(unit.workload_hash());
-  if (!spec.ignore_records()) {
-    TESSERA_ASSIGN(const std::vector<v1::Schedule> known,
-                   worthTrying(step.tx, {unit.workload_hash(), tune.target(), threads}, kMostSuggested));
-    state.mutable_suggested()->Assign(known.begin(), known.end());
-  }
   TESSERA_TRY(step.tx.putAction(search));
+  if (!spec.ignore_records()) {
+    TESSERA_ASSIGN(v1::KnownTrees known,
+                   worthTrying(step.tx, {unit.workload_hash(), tune.target(), threads}, unit.summary()));
+    if (!known.trees().empty()) {
+      known.set_search(search.id());
+      v1::SearchEntry entry;
+      TESSERA_ASSIGN(*entry.mutable_known(), step.blobs.put(known.SerializeAsString()));
+      TESSERA_TRY(step.tx.putBlob(entry.known()));
+      TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, entry.known().sha256(), step.now_us));
+      TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
+    }
+  }
   return search.id();
 }
 
@@ -337,12 +463,18 @@ absl::Status beginBatch(Step& step, v1::Action search) {
   v1::SearchTask& task = *spec.mutable_search();
   *task.mutable_unit() = state.unit();
   task.set_method(state.method());
-  task.set_seed(state.seed());
-  *task.mutable_suggested() = state.suggested();
-  *task.mutable_log() = state.log();
+  TESSERA_TRY(appendBatches(step, search));
+  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  task.set_seed(state.seed() + static_cast<uint64_t>(heard.begun_anew));
+  if (heard.begun_anew > 0 && state.best().has_schedule()) {
+    *task.add_suggested() = state.best().schedule();
+  }
   task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials(), 1, kBatch));
-  task.set_search(search.id());
+  task.set_search(absl::StrCat(search.id(), heard.begun_anew > 0 ? absl::StrCat("~", heard.begun_anew) : ""));
   *spec.add_inputs() = state.unit();
+  if (heard.known.size_bytes() > 0) {
+    *spec.add_inputs() = heard.known;
+  }
   state.set_stage(v1::SearchState::PROPOSING);
   TESSERA_ASSIGN(const v1::Task added, addSearchTask(step, search, std::move(spec), false));
   state.set_task_id(added.id());
@@ -352,9 +484,6 @@ absl::Status beginBatch(Step& step, v1::Action search) {
 absl::Status searchTaskDone(Step& step, v1::Action search, const v1::Task& task) {
   // What came of it is in the search and its records; the tasks of all trials stay until the search goes.
   v1::Task short_task = task;
-  if (task.spec().has_search()) {
-    short_task.mutable_spec()->mutable_search()->clear_log();
-  }
   short_task.clear_result();
   TESSERA_TRY(step.tx.putTask(short_task));
   switch (task.spec().kind()) {
@@ -371,6 +500,17 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
   v1::SearchState& state = *search.mutable_search();
   const v1::TaskKind kind = task.spec().kind();
   const std::optional<v1::TuningRecord::Outcome> outcome = outcomeOf(kind, failure.reason());
+  if (kind == v1::SEARCH && failure.reason() == v1::Failure::INCOMPATIBLE_HOST) {
+    // No host that is there proposes what the one before did: floating-point numbers differ. Only the memory is lost.
+    v1::SearchEntry entry;
+    entry.set_begun_anew(true);
+    TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
+    return awaitTurn(step, std::move(search));
+  }
+  if (failure.reason() == v1::Failure::NO_WORKER) {  // for a long time: what was found before stands
+    tellFailure(*state.mutable_told(), absl::StrCat("the search ended: ", failure.message()));
+    return finish(step, std::move(search));
+  }
   if (!outcome || (kind == v1::SEARCH && failure.reason() == v1::Failure::INVALID_INPUT)) {
     return failJobsBehind(step, search, failure);
   }
@@ -380,7 +520,7 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
   }
   if (state.stage() == v1::SearchState::CONFIRMING) {
     tellFailure(*state.mutable_told(), absl::StrCat("the best could not be confirmed: ", failure.message()));
-    return finish(step, std::move(search), false);
+    return confirmationMeasured(step, std::move(search), 0);
   }
   const Trial* trial = trialOf(state, task.id());
   if (trial == nullptr) {
@@ -390,6 +530,11 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
   TESSERA_TRY(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(), trial->build_ms(),
                         kSearchMode, {*outcome, failure.message(), nullptr}));
   return endTrial(step, std::move(search), task.id(), 0, failure.message());
+}
+
+absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id) {
+  TESSERA_ASSIGN(Heard heard, heardOf(reader, search_id));
+  return std::move(heard.log);
 }
 
 absl::Status closeSearch(Step& step, v1::Action search) {

@@ -9,8 +9,9 @@
 
 /// The search for one workload's best tree: an action that belongs to the tune actions that want it, not to a job.
 /// Equal workloads of different jobs in flight have one. It goes in batches: SEARCH proposes some trees, each is BUILT
-/// and MEASURED, each outcome is committed with its record, and the log of outcomes makes the next batch. Its
-/// candidates' blobs go with their trials, what is left of them with the search.
+/// and MEASURED, each outcome is committed with its record, and the log of outcomes makes the next batch. A tree that
+/// is much faster than what was confirmed before is confirmed at once where somebody can use it. Its candidates' blobs
+/// go with their trials, what is left of them with the search.
 namespace tessera::server {
 
 /// Makes the tune action wait for the search of one of its workloads; the search's id. `unit` is of the default tree.
@@ -20,6 +21,10 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
 
 /// The next batch of a search that waits for its turn.
 absl::Status beginBatch(Step& step, v1::Action search);
+
+/// What it has proposed and heard since it was last begun, for a SEARCH task: given with the lease, so that no row
+/// grows with every batch.
+absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id);
 
 /// What the next batch may add to the workload's speed, as a share of it.
 double expectedGain(const v1::SearchState& search);

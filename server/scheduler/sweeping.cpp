@@ -78,10 +78,8 @@ absl::Status endLateJob(Step& step, const std::string& id) {
   if (job.has_tune()) {
     TESSERA_ASSIGN(const v1::Action action, step.tx.getAction(action_id));
     if (!action.tune().default_artifact_id().empty()) {
-      *job.mutable_tune_result() = tuneResult(action);
-      // What was compiled with the best trees may be wrong or slower: nobody has compared it.
-      job.mutable_tune_result()->set_artifact_id(action.tune().default_artifact_id());
-      job.mutable_tune_result()->set_note("the job's deadline came before what was found could be compared");
+      *job.mutable_tune_result() = tuneResult(action);  // the newest version, which was compared
+      job.mutable_tune_result()->set_note("the job's deadline came before all that was found could be compared");
       TESSERA_TRY(changeState(step, std::move(job), v1::Job::SUCCEEDED, nullptr));
       return cancelActionIfUnwanted(step, action_id);
     }

@@ -212,7 +212,14 @@ absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure
   }
   TESSERA_ASSIGN(const std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (const v1::Action& action : actions) {
-    TESSERA_TRY(forLivingJobs(step, action.id(), [&](v1::Job& job) { return appendEvent(step, job.id(), event); }));
+    // A search has no jobs; those of the tune actions that want it are told.
+    std::vector<std::string> owners(action.search().wanted_by().begin(), action.search().wanted_by().end());
+    if (!action.has_search()) {
+      owners.push_back(action.id());
+    }
+    for (const std::string& owner : owners) {
+      TESSERA_TRY(forLivingJobs(step, owner, [&](v1::Job& job) { return appendEvent(step, job.id(), event); }));
+    }
   }
   return absl::OkStatus();
 }
@@ -227,6 +234,15 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   if (failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
     TESSERA_ASSIGN(const bool extended, extendRun(step, task, failure));
     if (extended) {
+      return requeueTask(step, task);
+    }
+  }
+  if (failure.reason() == v1::Failure::INCOMPATIBLE_HOST && task.spec().kind() != v1::EXECUTE &&
+      task.spec().kind() != v1::PROFILE) {
+    // A search goes over hosts whose processors differ: another one may be like the one that began.
+    TESSERA_ASSIGN(const bool another, anotherLives(step.tx, task, task.worker_id()));
+    if (another) {
+      addOnce(*task.mutable_avoid(), task.worker_id());
       return requeueTask(step, task);
     }
   }

@@ -24,6 +24,15 @@ double medianOf(const google::protobuf::RepeatedField<double>& values) {
   return *middle;
 }
 
+double spreadOf(const google::protobuf::RepeatedField<double>& values) {
+  const double median = medianOf(values);
+  google::protobuf::RepeatedField<double> distances;
+  for (const double value : values) {
+    distances.Add(std::abs(value - median));
+  }
+  return median > 0 ? medianOf(distances) / median : 0;
+}
+
 std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failure::Reason reason) {
   switch (reason) {
     case v1::Failure::CRASHED:
@@ -39,7 +48,6 @@ std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failur
     case v1::Failure::WORKER_FAULT:
     case v1::Failure::LEASE_LOST:
     case v1::Failure::MISSING_BLOB:
-    case v1::Failure::INCOMPATIBLE_HOST:
       return std::nullopt;
     default:
       return kind == v1::BUILD ? v1::TuningRecord::BUILD_FAILED : v1::TuningRecord::CRASHED;
@@ -71,8 +79,7 @@ absl::Status fileTrial(Step& step, const v1::Action& search, const v1::Task& tas
   *record.mutable_schedule() = schedule;
   record.set_outcome(outcome.outcome);
   record.set_reason(outcome.reason);
-  record.set_validation(outcome.outcome == v1::TuningRecord::PASSED ? "passed"
-                                                                    : absl::StrCat("failed: ", outcome.reason));
+  record.set_validation(outcome.outcome == v1::TuningRecord::PASSED ? "passed" : "failed");
   record.set_compiler_version(step.rules.compiler_version);
   record.set_seed(state.seed());
   record.set_mode(mode);
@@ -91,16 +98,8 @@ absl::Status fileTrial(Step& step, const v1::Action& search, const v1::Task& tas
     *record.mutable_times_ms() = measured.candidate_ms();
     record.set_median_ms(medianOf(measured.candidate_ms()));
     record.set_baseline_ms(medianOf(measured.baseline_ms()));
-    google::protobuf::RepeatedField<double> distances;
-    for (const double ms : measured.candidate_ms()) {
-      distances.Add(std::abs(ms - record.median_ms()));
-    }
-    record.set_mad_ms(medianOf(distances));
-    distances.Clear();
-    for (const double ms : measured.baseline_ms()) {
-      distances.Add(std::abs(ms - record.baseline_ms()));
-    }
-    record.set_host_noise(record.baseline_ms() > 0 ? medianOf(distances) / record.baseline_ms() : 0);
+    record.set_mad_ms(spreadOf(measured.candidate_ms()) * record.median_ms());
+    record.set_host_noise(spreadOf(measured.baseline_ms()));
     record.set_hostname(measured.host().hostname());
     record.set_cpu_model(measured.host().cpu_model());
     *record.mutable_cpu_features() = measured.host().features();

@@ -32,4 +32,7 @@ void count(v1::TuneResult::Workload& told, v1::TuningRecord::Outcome outcome);
 
 double medianOf(const google::protobuf::RepeatedField<double>& values);
 
+/// Median of the distances from the median, as a share of it.
+double spreadOf(const google::protobuf::RepeatedField<double>& values);
+
 }  // namespace tessera::server

@@ -19,86 +19,17 @@
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning_progress.h"
+#include "server/scheduler/versions.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
 
 constexpr double kLeastShare = 0.005;
-constexpr int kTimingRuns = 7, kComparingRuns = 15;
+constexpr int kTimingRuns = 7;
 constexpr int64_t kLeastReserveUs = 10'000'000;  // of a job's deadline, for what follows the search
 
 using Workload = v1::TuneResult::Workload;
-
-absl::Status addMeasurement(Step& step, v1::Action& action, const v1::Digest& plan, const v1::Digest& candidate,
-                            int runs) {
-  const v1::TuneState& tune = action.tune();
-  v1::TaskSpec spec;
-  spec.set_kind(v1::MEASURE);
-  v1::MeasureTask& measure = *spec.mutable_measure();
-  *measure.mutable_plan() = plan;
-  *measure.mutable_baseline() = tune.default_artifact();
-  *spec.add_inputs() = plan;
-  *spec.add_inputs() = tune.default_artifact();
-  if (!candidate.sha256().empty()) {
-    *measure.mutable_candidate() = candidate;
-    *spec.add_inputs() = candidate;
-  }
-  measure.set_threads(std::max(1, tune.spec().threads()));
-  measure.set_seed(tune.spec().seed());
-  measure.set_cold(tune.spec().cold());
-  *measure.mutable_rules() = tune.spec().measuring();
-  measure.mutable_rules()->set_repeat(runs);
-  measure.mutable_rules()->set_most(5 * runs);  // whole models are what a busy host disturbs most
-  return addTask(step, action, std::move(spec), "", &action.target().code()).status();
-}
-
-/// The job's end: everything that it found is in its result.
-absl::Status succeed(Step& step, v1::Action& action) {
-  const v1::TuneResult result = tuneResult(action);
-  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_tune_result() = result; });
-}
-
-/// Ends with the default artifact.
-absl::Status keepDefault(Step& step, v1::Action& action, const std::string& why) {
-  v1::TuneState& tune = *action.mutable_tune();
-  tune.clear_pins();
-  tune.set_note(absl::StrCat(tune.note(), tune.note().empty() ? "" : "; ", why));
-  tune.mutable_compared()->set_best_ms(tune.compared().default_ms());
-  action.mutable_result()->set_artifact_id(tune.default_artifact_id());
-  *action.mutable_result()->mutable_artifact() = tune.default_artifact();
-  return succeed(step, action);
-}
-
-/// The trees that improved, as an ordinary pins text; the model is compiled with them.
-absl::Status beginTuned(Step& step, v1::Action& action) {
-  v1::TuneState& tune = *action.mutable_tune();
-  notePhase(action, "search", static_cast<double>(step.now_us - tune.search_start_us()) / 1000.0, 0, 0);
-  v1::Pins pins;
-  for (const Workload& workload : tune.workloads()) {
-    if (workload.improved()) {
-      compiler::pinWorkload(pins, workload.hash(), workload.summary(), workload.best());
-    }
-  }
-  if (pins.workloads().empty()) {
-    return keepDefault(step, action, "no tree is faster than the default's");
-  }
-  TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-  TESSERA_TRY(step.tx.putBlob(text));
-  TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
-  *tune.mutable_pins() = text;
-  tune.set_stage(v1::TuneState::COMPILING_TUNED);
-  v1::CompileSpec& compile = *action.mutable_compile();
-  *compile.mutable_pins() = text;
-  tune.set_tuned_key(actionKey(compile, action.target(), step.rules.compiler_version).key);
-  action.clear_plan();
-  action.clear_weights();
-  action.clear_builds();
-  action.set_builds_done(0);
-  action.set_builds_reused(0);
-  TESSERA_TRY(step.tx.putAction(action));
-  return beginCompile(step, action);
-}
 
 /// Whether the request asks for this workload.
 bool isWanted(const v1::TuneSpec& spec, const Workload& workload) {
@@ -174,29 +105,6 @@ absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
   return feedSearches(step, action.id());
 }
 
-absl::Status compared(Step& step, v1::Action& action, const v1::Task& task) {
-  const v1::MeasureTaskResult& result = task.result().measure();
-  if (!result.wrong().empty()) {
-    return keepDefault(step, action,
-                       absl::StrCat("the model's results change with all trees together: ", result.wrong()));
-  }
-  v1::TuneResult& told = *action.mutable_tune()->mutable_compared();
-  told.set_default_ms(medianOf(result.baseline_ms()));
-  told.set_best_ms(medianOf(result.candidate_ms()));
-  google::protobuf::RepeatedField<double> distances;
-  for (const double ms : result.baseline_ms()) {
-    distances.Add(std::abs(ms - told.default_ms()));
-  }
-  told.set_noise(told.default_ms() > 0 ? medianOf(distances) / told.default_ms() : 0);
-  *told.mutable_host() = result.host();
-  if (told.best_ms() <= 0 || told.best_ms() > told.default_ms()) {
-    return keepDefault(step, action,
-                       absl::StrFormat("the model is not faster with all trees together (%.4f ms, %.4f ms by default)",
-                                       told.best_ms(), told.default_ms()));
-  }
-  return succeed(step, action);
-}
-
 /// How many searches are kept under way: a task for each slot, and one that can propose meanwhile.
 absl::StatusOr<int> searchesAtOnce(Step& step) {
   int slots = 0;
@@ -221,7 +129,30 @@ double shareOf(const v1::TuneState& tune, const std::string& hash) {
 
 }  // namespace
 
-absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job) {
+absl::Status measureModel(Step& step, const v1::Action& action, const v1::Digest& baseline, const v1::Digest& candidate,
+                          int runs) {
+  const v1::TuneState& tune = action.tune();
+  v1::TaskSpec spec;
+  spec.set_kind(v1::MEASURE);
+  v1::MeasureTask& measure = *spec.mutable_measure();
+  *measure.mutable_plan() = action.plan();
+  *measure.mutable_baseline() = baseline;
+  *spec.add_inputs() = action.plan();
+  *spec.add_inputs() = baseline;
+  if (!candidate.sha256().empty()) {
+    *measure.mutable_candidate() = candidate;
+    *spec.add_inputs() = candidate;
+  }
+  measure.set_threads(std::max(1, tune.spec().threads()));
+  measure.set_seed(tune.spec().seed());
+  measure.set_cold(tune.spec().cold());
+  *measure.mutable_rules() = tune.spec().measuring();
+  measure.mutable_rules()->set_repeat(runs);
+  measure.mutable_rules()->set_most(5 * runs);  // whole models are what a busy host disturbs most
+  return addTask(step, action, std::move(spec), "", &action.target().code()).status();
+}
+
+absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode) {
   v1::TuneState& tune = *action.mutable_tune();
   *tune.mutable_spec() = job.tune();
   tune.set_stage(v1::TuneState::COMPILING);
@@ -230,6 +161,7 @@ absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job) {
   tune.set_default_key(actionKey(action.compile(), action.target(), step.rules.compiler_version).key);
   // The time to end in, where the deadline comes before the budget is used up, is found when it begins to run.
   tune.set_budget_end_us(job.deadline_us());
+  TESSERA_TRY(beginSeries(step, job, mode));
   TESSERA_TRY(step.tx.putAction(action));
   return beginCompile(step, action);
 }
@@ -240,11 +172,8 @@ std::string tunedKey(const v1::Action& action) {
 
 absl::Status tuneAssembled(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
-  if (tune.stage() == v1::TuneState::COMPILING_TUNED) {
-    tune.set_stage(v1::TuneState::COMPARING);
-    TESSERA_TRY(noteProgress(step, action, phaseProgress("compare"), false));
-    TESSERA_TRY(addMeasurement(step, action, action.plan(), action.result().artifact(), kComparingRuns));
-    return step.tx.putAction(action);
+  if (tune.stage() != v1::TuneState::COMPILING) {
+    return versionAssembled(step, action);
   }
   tune.set_default_artifact_id(action.result().artifact_id());
   *tune.mutable_default_artifact() = action.result().artifact();
@@ -256,20 +185,19 @@ absl::Status tuneAssembled(Step& step, v1::Action& action) {
   const int64_t reserve_us = std::max(kLeastReserveUs, (deadline_us - action.start_time_us()) / 5);
   tune.set_budget_end_us(std::min(action.start_time_us() + budget_us, deadline_us - reserve_us));
   TESSERA_TRY(noteProgress(step, action, phaseProgress("time"), false));
-  TESSERA_TRY(addMeasurement(step, action, action.plan(), {}, kTimingRuns));
+  TESSERA_TRY(defaultCompiled(step, action));
+  TESSERA_TRY(measureModel(step, action, tune.default_artifact(), {}, kTimingRuns));
   return step.tx.putAction(action);
 }
 
 absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task) {
-  return action.tune().stage() == v1::TuneState::TIMING ? timed(step, action, task) : compared(step, action, task);
+  return action.tune().stage() == v1::TuneState::TIMING ? timed(step, action, task)
+                                                        : versionMeasured(step, action, task);
 }
 
 absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure) {
-  if (action.tune().stage() == v1::TuneState::COMPILING_TUNED) {
-    return keepDefault(step, action, absl::StrCat("the tuned model could not be compiled: ", failure.message()));
-  }
-  if (action.tune().stage() == v1::TuneState::COMPARING) {
-    return keepDefault(step, action, absl::StrCat("the tuned model could not be run: ", failure.message()));
+  if (action.tune().stage() != v1::TuneState::COMPILING && action.tune().stage() != v1::TuneState::TIMING) {
+    return versionFailed(step, action, failure);
   }
   return failAction(step, action, failure);
 }
@@ -289,13 +217,11 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
 absl::Status feedSearches(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
   const v1::TuneState& tune = action.tune();
-  if (!isLiving(action) || tune.stage() != v1::TuneState::SEARCHING) {
+  if (!isLiving(action) || tune.stage() == v1::TuneState::COMPILING || tune.stage() == v1::TuneState::TIMING) {
     return absl::OkStatus();
   }
-  if (tune.searches().empty()) {
-    return beginTuned(step, action);
-  }
-  if (tune.budget_end_us() <= step.now_us) {
+  TESSERA_TRY(growArtifact(step, tune_id));
+  if (tune.searches().empty() || tune.budget_end_us() <= step.now_us) {
     return absl::OkStatus();
   }
   TESSERA_ASSIGN(int open, searchesAtOnce(step));
@@ -309,6 +235,7 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
       --open;
     }
   }
+  TESSERA_ASSIGN(open, searchesToFeed(step, action, static_cast<int>(waiting.size()), open));
   std::ranges::sort(waiting, [](const auto& one, const auto& other) {
     return one.first != other.first ? one.first > other.first : one.second.id() < other.second.id();
   });
@@ -346,10 +273,8 @@ absl::Status endBudget(Step& step, const std::string& tune_id) {
     }
     // Others have more time: what is best now is taken along, and the last comparison has the say.
     v1::SearchState& state = *search->mutable_search();
-    const bool faster = state.best_speed() > 1 && state.best().has_object();
-    state.mutable_told()->set_improved(faster);
-    if (faster) {
-      *state.mutable_told()->mutable_best() = state.best().schedule();
+    if (state.best_speed() > 1 && state.best().has_object()) {
+      TESSERA_TRY(treeConfirmed(step, tune_id, state.workload_hash(), state.best().schedule(), state.best_speed()));
     }
     TESSERA_TRY(searchEnded(step, tune_id, *search));
     TESSERA_TRY(leaveSearch(step, id, tune_id));

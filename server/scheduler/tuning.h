@@ -8,9 +8,8 @@
 #include "tessera/v1/storage.pb.h"
 
 /// A tune action's way: the model is compiled as it is by default and timed step by step; a search for each workload
-/// that takes enough of the time, as many at once as workers can feed, those first from which the model gains most;
-/// the model is compiled with the trees that were confirmed, and run in turns against the default. Nothing that a
-/// candidate does ends it.
+/// that takes enough of the time, as many at once as workers can feed, those first from which the model gains most; the
+/// trees that are confirmed make versions of its artifact (versions.h). Nothing that a candidate does ends it.
 namespace tessera::server {
 
 inline constexpr char kDefaultMethod[] = "walk";
@@ -18,7 +17,11 @@ inline constexpr int kDefaultTrials = 64;
 inline constexpr int64_t kDefaultBudgetUs = int64_t{300} * 1'000'000;
 
 /// The first task of a new tune action, whose `compile` and `target` are set. `deadline_us` is its job's.
-absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job);
+absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode);
+
+/// Times the model that `action.plan` is of: `candidate` in turns with `baseline`, or, with none, that step by step.
+absl::Status measureModel(Step& step, const v1::Action& action, const v1::Digest& baseline, const v1::Digest& candidate,
+                          int runs);
 
 /// The key under which the artifact that the action assembles now is found.
 std::string tunedKey(const v1::Action& action);
@@ -39,7 +42,8 @@ absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& 
 /// A search that the action waits for is over.
 absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Action& search);
 
-/// Gives waiting searches their turn; when there is none left, the action goes on.
+/// Makes the next version where there is something new, and gives waiting searches their turn; when there is none left,
+/// the action goes on.
 absl::Status feedSearches(Step& step, const std::string& tune_id);
 
 /// The budget is used up: no trial begins any more.

@@ -37,30 +37,33 @@ v1::Job forList(v1::Job job) {
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
-  return answer(
-      context, gate_, Right::kSubmit, executor_, *request,
-      [this, request, response](const Caller& caller) -> absl::Status {
-        TESSERA_TRY(checkCreateJob(*request, limits_));
-        TESSERA_TRY(checkRange("priority", request->priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
-        v1::Target target;
-        if (request->has_compile()) {
-          TESSERA_ASSIGN(target, targets_.resolve(request->compile().target()));
-        } else if (request->has_analyze()) {
-          TESSERA_ASSIGN(target, targets_.resolve(request->analyze().compile().target()));
-        } else if (request->has_tune()) {
-          TESSERA_ASSIGN(target, targets_.resolve(request->tune().compile().target()));
-        }
-        v1::CreateJobRequest named = *request;
-        // Who is known has one share, however it calls itself.
-        if (!caller.stranger || named.client().empty()) {
-          named.set_client(caller.name);
-        } else if (tokens_.isHolder(named.client())) {
-          return absl::PermissionDeniedError(
-              absl::StrCat("client: ", named.client(), " is known here and shows a token"));
-        }
-        TESSERA_ASSIGN(*response->mutable_job(), scheduler_.createJob(std::move(named), target));
-        return absl::OkStatus();
-      });
+  return answer(context, gate_, Right::kSubmit, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_ASSIGN(*response->mutable_job(), submit(*request, caller, v1::TUNE_MODE_UNSPECIFIED));
+                  return absl::OkStatus();
+                });
+}
+
+absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, const Caller& caller,
+                                           v1::TuneMode mode) {
+  TESSERA_TRY(checkCreateJob(request, limits_));
+  TESSERA_TRY(checkRange("priority", request.priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
+  v1::Target target;
+  if (request.has_compile()) {
+    TESSERA_ASSIGN(target, targets_.resolve(request.compile().target()));
+  } else if (request.has_analyze()) {
+    TESSERA_ASSIGN(target, targets_.resolve(request.analyze().compile().target()));
+  } else if (request.has_tune()) {
+    TESSERA_ASSIGN(target, targets_.resolve(request.tune().compile().target()));
+  }
+  v1::CreateJobRequest named = request;
+  // Who is known has one share, however it calls itself.
+  if (!caller.stranger || named.client().empty()) {
+    named.set_client(caller.name);
+  } else if (tokens_.isHolder(named.client())) {
+    return absl::PermissionDeniedError(absl::StrCat("client: ", named.client(), " is known here and shows a token"));
+  }
+  return scheduler_.createJob(std::move(named), target, mode);
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,

@@ -22,6 +22,11 @@ class JobService : public v1::JobService::CallbackService {
         executor_(executor),
         limits_(limits) {}
 
+  /// What CreateJob does with a request of this caller's.
+  absl::StatusOr<v1::Job> submit(const v1::CreateJobRequest& request, const Caller& caller, v1::TuneMode mode);
+  /// PERMISSION_DENIED unless the job is the caller's, or the caller an operator.
+  absl::Status checkOwner(const std::string& job_id, const Caller& caller);
+
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
                                       v1::CreateJobResponse* response) override;
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
@@ -36,8 +41,6 @@ class JobService : public v1::JobService::CallbackService {
                                        v1::ExplainKeyResponse* response) override;
 
  private:
-  absl::Status checkOwner(const std::string& job_id, const Caller& caller);
-
   Scheduler& scheduler_;
   storage::Store& store_;
   TargetCatalog& targets_;

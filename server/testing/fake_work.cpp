@@ -72,10 +72,25 @@ v1::TaskResult FakeWork::search(const v1::SearchTask& task) const {
     auto* proposal = result.mutable_search()->add_proposals();
     proposal->mutable_schedule()->set_vector_bits(++tried);
     proposal->set_unit_file("unit-" + std::to_string(i));
-    addFile(result, proposal->unit_file(), "candidate of " + task.search() + " " + std::to_string(tried));
+    v1::CandidateUnit unit;
+    unit.mutable_unit()->set_ir("candidate of " + task.search() + " " + std::to_string(tried));
+    unit.set_trial(task.search() + "-" + std::to_string(task.log().batches_size()) + "-" + std::to_string(i + 1));
+    addFile(result, proposal->unit_file(), unit.SerializeAsString());
     result.mutable_search()->mutable_batch()->add_refused(false);
   }
   return result;
+}
+
+std::string FakeWork::build(const v1::BuildTask& task) const {
+  const std::string unit = get_(task.unit());
+  v1::CandidateUnit candidate;
+  if (!task.candidate() || !candidate.ParseFromString(unit)) {
+    return "object of " + unit;
+  }
+  v1::CandidateObject object;
+  object.mutable_object()->set_object("object of " + candidate.unit().ir());
+  object.set_trial(candidate.trial());
+  return object.SerializeAsString();
 }
 
 v1::TaskResult FakeWork::measure(const v1::MeasureTask& task) const {
@@ -93,11 +108,19 @@ v1::TaskResult FakeWork::measure(const v1::MeasureTask& task) const {
       step->set_median_ms(1);
     }
     measured.add_candidate_ms(0.5);
+    const std::string pins = plan.substr(plan.rfind(' ') + 1);
+    if (model && !pins.empty()) {
+      v1::Digest digest;
+      digest.set_sha256(pins);
+      model(get_(digest), measured);
+    }
     return result;
   }
   measured.add_candidate_ms(1);
-  const std::string object = get_(task.candidate());
   if (trial) {
+    v1::CandidateObject candidate;
+    candidate.ParseFromString(get_(task.candidate()));
+    const std::string& object = candidate.object().object();
     trial(task.workload_hash(), std::stoi(object.substr(object.rfind(' '))), measured);
   }
   return result;
@@ -110,7 +133,7 @@ v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
       result = plan(task.plan());
       break;
     case v1::BUILD:
-      addFile(result, "object.pb", "object of " + get_(task.build().unit()));
+      addFile(result, "object.pb", build(task.build()));
       result.mutable_build()->set_object_file("object.pb");
       break;
     case v1::ASSEMBLE:

@@ -58,6 +58,57 @@ TEST_P(StoreConformance, AJobTakesAlongWhatWasItsAlone) {
   ASSERT_OK(store_->transact([&](Transaction& t) { return t.insertJob(sampleJob("j1"), "h", "shared"); }));
 }
 
+TEST_P(StoreConformance, LogsAndVersionsAreInOrderAndGoWithTheirOwners) {
+  v1::SearchEntry entry;
+  v1::ArtifactSeries series;
+  v1::ArtifactVersion version;
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(t.appendToSearch("search", entry))) << "there is no such action";
+    EXPECT_TRUE(absl::IsFailedPrecondition(t.putSeries(series)));
+    for (const char* id : {"search", "other", "own"}) EXPECT_TRUE(t.putAction(sampleAction(id, id)).ok());
+    EXPECT_TRUE(t.insertJob(sampleJob("j1"), "h", "own").ok());
+    for (uint64_t trees : {7, 8, 9}) {
+      entry.mutable_batch()->set_trees(trees);
+      EXPECT_TRUE(t.appendToSearch("search", entry).ok());
+    }
+    EXPECT_TRUE(t.appendToSearch("other", entry).ok());
+    series.set_job_id("j1");
+    series.set_versions(3);
+    EXPECT_TRUE(t.putSeries(series).ok());
+    version.set_job_id("j1");
+    for (int number : {1, 2, 3}) {
+      version.set_number(number);
+      version.set_artifact_id("artifact " + std::to_string(number));
+      EXPECT_TRUE(t.putVersion(version).ok());
+    }
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    auto log = r.searchLog("search");
+    EXPECT_EQ(log->size(), 3u);
+    for (size_t i = 0; i < log->size(); ++i) EXPECT_EQ((*log)[i].batch().trees(), 7 + i);
+    EXPECT_EQ(r.getSeries("j1")->versions(), 3);
+    EXPECT_TRUE(absl::IsNotFound(r.getSeries("j2").status()));
+    auto versions = r.versionsAfter("j1", 1, 1);
+    EXPECT_EQ(versions->size(), 1u);
+    EXPECT_EQ((*versions)[0].artifact_id(), "artifact 2");
+    EXPECT_EQ(r.versionsAfter("j1", 0, 10)->size(), 3u);
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.erase(Kind::kAction, "search").ok());
+    EXPECT_TRUE(t.erase(Kind::kJob, "j1").ok());
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    EXPECT_TRUE(r.searchLog("search")->empty());
+    EXPECT_EQ(r.searchLog("other")->size(), 1u);
+    EXPECT_TRUE(absl::IsNotFound(r.getSeries("j1").status()));
+    EXPECT_TRUE(r.versionsAfter("j1", 0, 10)->empty());
+    return absl::OkStatus();
+  }));
+}
+
 TEST_P(StoreConformance, WhatIsErasedIsGoneAndCanComeAgain) {
   const std::string sha256(64, 'a');
   v1::Digest digest;

@@ -152,6 +152,31 @@ absl::StatusOr<std::vector<v1::Action>> MemoryTransaction::nearestActions(
   return actions;
 }
 
+absl::StatusOr<std::vector<v1::SearchEntry>> MemoryTransaction::searchLog(const std::string& search_id) {
+  std::vector<v1::SearchEntry> entries;
+  for (auto it = tables_.search_log.from({search_id, 0});
+       it != tables_.search_log.rows().end() && it->first.first == search_id; ++it) {
+    entries.push_back(*it->second);
+  }
+  return entries;
+}
+
+absl::StatusOr<v1::ArtifactSeries> MemoryTransaction::getSeries(const std::string& job_id) {
+  const v1::ArtifactSeries* series = tables_.series.find(job_id);
+  return series == nullptr ? absent("artifact of tune job", job_id) : absl::StatusOr<v1::ArtifactSeries>(*series);
+}
+
+absl::StatusOr<std::vector<v1::ArtifactVersion>> MemoryTransaction::versionsAfter(const std::string& job_id,
+                                                                                  int64_t cursor, int limit) {
+  std::vector<v1::ArtifactVersion> versions;
+  for (auto it = tables_.versions.from({job_id, cursor + 1});
+       it != tables_.versions.rows().end() && it->first.first == job_id && static_cast<int>(versions.size()) < limit;
+       ++it) {
+    versions.push_back(*it->second);
+  }
+  return versions;
+}
+
 absl::StatusOr<v1::Task> MemoryTransaction::getTask(const std::string& id) {
   return messageOf(tables_.tasks, &Tables::TaskRow::task, "task", id);
 }

@@ -90,13 +90,17 @@ absl::StatusOr<int64_t> MemoryTransaction::eventCount(const std::string& job_id)
   return count;
 }
 
-absl::Status MemoryTransaction::eraseEvents(const std::string& job_id) {
-  std::vector<int64_t> sequences;
-  for (auto event = tables_.events.from({job_id, 0});
-       event != tables_.events.rows().end() && event->first.first == job_id; ++event) {
-    sequences.push_back(event->first.second);
+template <typename Row>
+void MemoryTransaction::eraseNumbered(Table<std::pair<std::string, int64_t>, Row>& table, const std::string& id) {
+  std::vector<int64_t> numbers;
+  for (auto row = table.from({id, 0}); row != table.rows().end() && row->first.first == id; ++row) {
+    numbers.push_back(row->first.second);
   }
-  for (const int64_t sequence : sequences) tables_.events.erase({job_id, sequence});
+  for (const int64_t number : numbers) table.erase({id, number});
+}
+
+absl::Status MemoryTransaction::eraseEvents(const std::string& job_id) {
+  eraseNumbered(tables_.events, job_id);
   return absl::OkStatus();
 }
 
@@ -147,6 +151,8 @@ void MemoryTransaction::eraseJob(const std::string& id) {
   if (known == nullptr) return;
   const std::string action_id = known->action_id;
   (void)eraseEvents(id);
+  eraseNumbered(tables_.versions, id);
+  tables_.series.erase(id);
   indexJob(*known, false);
   if (!known->job.request_id().empty()) tables_.job_by_request.erase(known->job.request_id());
   tables_.jobs.erase(id);
@@ -180,6 +186,7 @@ void MemoryTransaction::eraseAction(const std::string& id) {
     names.push_back(entry->first.second);
   }
   for (const std::string& name : names) tables_.components.erase({id, name});
+  eraseNumbered(tables_.search_log, id);
   indexAction(*known, false);
   tables_.actions.erase(id);
 }

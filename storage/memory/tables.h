@@ -51,6 +51,10 @@ struct Tables {
   Index<std::tuple<int64_t, int64_t, Text>> deadlines{undo};        ///< the same, of the whole job
   Table<std::pair<Text, int64_t>, v1::JobEvent> events{undo};       ///< job, sequence
 
+  Table<Text, v1::ArtifactSeries> series{undo};                         ///< by job
+  Table<std::pair<Text, int64_t>, v1::ArtifactVersion> versions{undo};  ///< job, number
+  Table<std::pair<Text, int64_t>, v1::SearchEntry> search_log{undo};    ///< search, number
+
   Table<Text, ActionRow> actions{undo};
   Index<std::tuple<Text, int64_t, int64_t, Text>> living_actions{undo};  ///< key, create time, row, id
   Table<std::pair<Text, Text>, v1::KeyComponent> components{undo};       ///< action, name

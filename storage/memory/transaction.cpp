@@ -57,6 +57,29 @@ absl::Status MemoryTransaction::updateJob(const v1::Job& job) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryTransaction::appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) {
+  if (!tables_.actions.contains(search_id)) return refersToNothing();
+  auto after = tables_.search_log.from({search_id, INT64_MAX});
+  int64_t number = 1;
+  if (after != tables_.search_log.rows().begin() && (--after)->first.first == search_id) {
+    number = after->first.second + 1;
+  }
+  tables_.search_log.put({search_id, number}, entry);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putSeries(const v1::ArtifactSeries& series) {
+  if (!tables_.jobs.contains(series.job_id())) return refersToNothing();
+  tables_.series.put(series.job_id(), series);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putVersion(const v1::ArtifactVersion& version) {
+  if (!tables_.jobs.contains(version.job_id())) return refersToNothing();
+  tables_.versions.put({version.job_id(), version.number()}, version);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> MemoryTransaction::appendEvent(v1::JobEvent event) {
   if (!tables_.jobs.contains(event.job_id())) {
     return absl::NotFoundError(absl::StrCat("there is no job \"", event.job_id(), "\" to append an event to"));

@@ -28,6 +28,10 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) override;
   absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
                                                          int limit) override;
+  absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) override;
+  absl::StatusOr<v1::ArtifactSeries> getSeries(const std::string& job_id) override;
+  absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
+                                                                 int limit) override;
   absl::StatusOr<v1::Task> getTask(const std::string& id) override;
   absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
   absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;
@@ -60,6 +64,9 @@ class MemoryTransaction : public Transaction {
   absl::Status updateJob(const v1::Job& job) override;
   absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
   absl::Status putAction(const v1::Action& action) override;
+  absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) override;
+  absl::Status putSeries(const v1::ArtifactSeries& series) override;
+  absl::Status putVersion(const v1::ArtifactVersion& version) override;
   absl::Status putTask(const v1::Task& task) override;
   absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) override;
   absl::StatusOr<int64_t> takeTurn(int priority, const std::string& client) override;
@@ -82,6 +89,8 @@ class MemoryTransaction : public Transaction {
   void indexJob(const Tables::JobRow& row, bool present);
   void indexTask(const Tables::TaskRow& row, bool present);
   void indexAction(const Tables::ActionRow& row, bool present);
+  template <typename Row>
+  void eraseNumbered(Table<std::pair<std::string, int64_t>, Row>& table, const std::string& id);
   void eraseJob(const std::string& id);
   void eraseAction(const std::string& id);
   void eraseTask(const std::string& id);

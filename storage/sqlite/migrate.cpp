@@ -1,6 +1,9 @@
 #include "storage/sqlite/migrate.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,9 +24,37 @@ absl::StatusOr<int64_t> number(Database& database, const char* sql) {
   return *row ? statement.integer(0) : 0;
 }
 
+/// Moves records that cannot be read out of the way: one bad row must not keep all others from being upgraded.
+absl::Status setUnreadableAside(Database& database) {
+  absl::Status status = database.execute(
+      "CREATE TABLE IF NOT EXISTS set_aside ("
+      "  entity TEXT NOT NULL, id TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (entity, id)) WITHOUT ROWID");
+  if (!status.ok()) return status;
+  std::vector<std::string> ids;
+  {
+    Statement rows = database.prepareOnce("SELECT body, id FROM records");
+    while (true) {
+      absl::StatusOr<bool> row = rows.step();
+      if (!row.ok()) return row.status();
+      if (!*row) break;
+      if (!messageOf<v1::TuningRecord>(rows).ok()) ids.emplace_back(rows.bytes(1));
+    }
+  }
+  for (const std::string& id : ids) {
+    spdlog::warn("{}: record {} cannot be read; it is set aside in the table set_aside", database.path(), id);
+    for (const char* sql : {"INSERT INTO set_aside SELECT 'record', id, body FROM records WHERE id = ?",
+                            "DELETE FROM records WHERE id = ?"}) {
+      status = database.prepareOnce(sql).bind(id).run();
+      if (!status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 /// Fills in the columns of records that their table did not have before.
 absl::Status refileRecords(Database& database) {
   constexpr int kAtOnce = 1000;
+  if (absl::Status status = setUnreadableAside(database); !status.ok()) return status;
   const std::string token_key;
   SqliteTransaction transaction(database, token_key);
   std::vector<v1::TuningRecord> records;

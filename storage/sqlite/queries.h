@@ -18,6 +18,10 @@ inline constexpr char kFirstLivingJobOfAction[] =
 inline constexpr char kJobsPastQueueDeadline[] =
     "SELECT id FROM jobs INDEXED BY jobs_by_queue_deadline WHERE state = 1 AND queue_deadline > 0 AND queue_deadline "
     "<= ? ORDER BY queue_deadline";
+inline constexpr char kSearchLog[] = "SELECT body FROM search_log WHERE search_id = ? ORDER BY number";
+inline constexpr char kSeries[] = "SELECT body FROM artifact_series WHERE job_id = ?";
+inline constexpr char kVersionsAfter[] =
+    "SELECT body FROM artifact_versions WHERE job_id = ? AND number > ? ORDER BY number LIMIT ?";
 inline constexpr char kEventsAfter[] =
     "SELECT body FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?";
 inline constexpr char kJobsPastDeadline[] =
@@ -78,6 +82,13 @@ inline constexpr char kInsertJob[] =
 inline constexpr char kUpdateJob[] =
     "UPDATE jobs SET state = ?, kind = ?, target = ?, name = ?, action_key = ?, cached = ?, priority = ?, "
     "create_time = ?, end_time = ?, queue_deadline = ?, deadline = ?, body = ? WHERE id = ?";
+inline constexpr char kLastEntry[] = "SELECT max(number) FROM search_log WHERE search_id = ?";
+inline constexpr char kAppendEntry[] = "INSERT INTO search_log (search_id, number, body) VALUES (?, ?, ?)";
+inline constexpr char kPutSeries[] =
+    "INSERT INTO artifact_series (job_id, body) VALUES (?, ?) ON CONFLICT (job_id) DO UPDATE SET body = excluded.body";
+inline constexpr char kPutVersion[] =
+    "INSERT INTO artifact_versions (job_id, number, body) VALUES (?, ?, ?) "
+    "ON CONFLICT (job_id, number) DO UPDATE SET body = excluded.body";
 inline constexpr char kInsertEvent[] = "INSERT INTO events (job_id, sequence, body) VALUES (?, ?, ?)";
 inline constexpr char kPutAction[] =
     "INSERT INTO actions (id, key, state, create_time, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
@@ -149,6 +160,9 @@ inline constexpr char kAnyJobOfAction[] = "SELECT 1 FROM jobs INDEXED BY jobs_by
 inline constexpr char kTouchArtifact[] = "UPDATE artifacts SET last_use = ? WHERE id = ? AND last_use < ?";
 inline constexpr char kTouchObject[] = "UPDATE objects SET last_use = ? WHERE build_key = ? AND last_use < ?";
 inline constexpr char kTouchBlob[] = "UPDATE blobs SET last_use = ? WHERE sha256 = ? AND last_use < ?";
+inline constexpr char kEraseVersions[] = "DELETE FROM artifact_versions WHERE job_id = ?";
+inline constexpr char kEraseSeries[] = "DELETE FROM artifact_series WHERE job_id = ?";
+inline constexpr char kEraseLog[] = "DELETE FROM search_log WHERE search_id = ?";
 inline constexpr char kEraseEvents[] = "DELETE FROM events WHERE job_id = ?";
 inline constexpr char kEraseJob[] = "DELETE FROM jobs WHERE id = ?";
 inline constexpr char kEraseLinks[] = "DELETE FROM action_tasks WHERE action_id = ?";
@@ -173,6 +187,10 @@ inline constexpr const char* kReads[] = {kJob,
                                          kLivingJobsOfAction,
                                          kFirstLivingJobOfAction,
                                          kJobsPastQueueDeadline,
+                                         kSearchLog,
+                                         kLastEntry,
+                                         kSeries,
+                                         kVersionsAfter,
                                          kEventsAfter,
                                          kJobsPastDeadline,
                                          kLastSequence,

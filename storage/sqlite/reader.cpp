@@ -154,6 +154,24 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
 }
 
 template <typename Interface>
+absl::StatusOr<std::vector<v1::SearchEntry>> SqliteReader<Interface>::searchLog(const std::string& search_id) {
+  return allMessages<v1::SearchEntry>(std::move(database_.prepare(sql::kSearchLog).bind(search_id)));
+}
+
+template <typename Interface>
+absl::StatusOr<v1::ArtifactSeries> SqliteReader<Interface>::getSeries(const std::string& job_id) {
+  return oneMessage<v1::ArtifactSeries>(std::move(database_.prepare(sql::kSeries).bind(job_id)),
+                                        quoted("artifact of tune job", job_id));
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<v1::ArtifactVersion>> SqliteReader<Interface>::versionsAfter(const std::string& job_id,
+                                                                                        int64_t cursor, int limit) {
+  return allMessages<v1::ArtifactVersion>(
+      std::move(database_.prepare(sql::kVersionsAfter).bind(job_id).bind(cursor).bind(std::max(limit, 0))));
+}
+
+template <typename Interface>
 absl::StatusOr<v1::Task> SqliteReader<Interface>::getTask(const std::string& id) {
   return oneMessage<v1::Task>(std::move(database_.prepare(sql::kTask).bind(id)), quoted("task", id));
 }

@@ -30,6 +30,10 @@ class SqliteReader : public Interface {
   absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) override;
   absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
                                                          int limit) override;
+  absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) override;
+  absl::StatusOr<v1::ArtifactSeries> getSeries(const std::string& job_id) override;
+  absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
+                                                                 int limit) override;
   absl::StatusOr<v1::Task> getTask(const std::string& id) override;
   absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
   absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;

@@ -131,6 +131,8 @@ absl::Status SqliteTransaction::eraseJob(const std::string& id) {
   if (absl::IsNotFound(action.status())) return absl::OkStatus();
   if (!action.ok()) return action.status();
   absl::Status status = eraseEvents(id);
+  for (const char* sql : {sql::kEraseVersions, sql::kEraseSeries})
+    if (status.ok()) status = database_.prepare(sql).bind(id).run();
   if (status.ok()) status = database_.prepare(sql::kEraseJob).bind(id).run();
   if (!status.ok() || action->empty()) return status;
   Statement other = database_.prepare(sql::kAnyJobOfAction);
@@ -149,7 +151,8 @@ absl::Status SqliteTransaction::eraseAction(const std::string& id) {
     if (!others.ok()) return others.status();
     if (others->empty()) status = database_.prepare(sql::kEraseTask).bind(task.id()).run();
   }
-  if (status.ok()) status = database_.prepare(sql::kEraseComponents).bind(id).run();
+  for (const char* sql : {sql::kEraseLog, sql::kEraseComponents})
+    if (status.ok()) status = database_.prepare(sql).bind(id).run();
   return status.ok() ? database_.prepare(sql::kEraseAction).bind(id).run() : status;
 }
 

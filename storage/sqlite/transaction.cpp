@@ -95,6 +95,21 @@ absl::Status SqliteTransaction::putAction(const v1::Action& action) {
   return status;
 }
 
+absl::Status SqliteTransaction::appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) {
+  Statement last = database_.prepare(sql::kLastEntry);
+  absl::StatusOr<bool> row = last.bind(search_id).step();
+  if (!row.ok()) return row.status();
+  return put(database_, sql::kAppendEntry, entry, search_id, last.integer(0) + 1);
+}
+
+absl::Status SqliteTransaction::putSeries(const v1::ArtifactSeries& series) {
+  return put(database_, sql::kPutSeries, series, series.job_id());
+}
+
+absl::Status SqliteTransaction::putVersion(const v1::ArtifactVersion& version) {
+  return put(database_, sql::kPutVersion, version, version.job_id(), version.number());
+}
+
 absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
   return put(database_, sql::kPutTask, task, task.id(), task.key(), task.state(), task.spec().kind(), task.priority(),

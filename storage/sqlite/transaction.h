@@ -12,6 +12,9 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status updateJob(const v1::Job& job) override;
   absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
   absl::Status putAction(const v1::Action& action) override;
+  absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) override;
+  absl::Status putSeries(const v1::ArtifactSeries& series) override;
+  absl::Status putVersion(const v1::ArtifactVersion& version) override;
   absl::Status putTask(const v1::Task& task) override;
   absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) override;
   absl::StatusOr<int64_t> takeTurn(int priority, const std::string& client) override;

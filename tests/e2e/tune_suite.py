@@ -119,7 +119,7 @@ def a_cancelled_job_leaves_nothing(service):
     spec = "gemm:m=35,k=41,n=59"
     service.compile(model_path(spec), shapes_of(model_inputs(spec, 1)))
     before = blobs(service)
-    name = begin(service, spec, 10000)
+    name = begin(service, spec, 10000, "--mode", "static")  # versions would be left
     wait_until(lambda: len(trials_of(service, name)) >= 20, "20 trials")
     service.cli("cancel", name)
     found = job(service, name)

@@ -8,12 +8,14 @@
 #include "compiler/schedule/text.h"
 #include "compiler/search/search.h"
 #include "proto/failure.h"
+#include "tessera/v1/tuning_state.pb.h"
 #include "workers/task/task_kinds.h"
 
 namespace tessera::worker {
 namespace {
 
 using compiler::search::Candidate;
+using compiler::search::Sample;
 using compiler::search::Search;
 
 constexpr int kMostRefused = 1000;  // of a batch, before nothing more is expected of the search
@@ -31,10 +33,23 @@ class Fingerprint {
 };
 
 absl::Status notReplayed(int batch) {
-  return failureStatus(v1::Failure::INTERNAL,
+  return failureStatus(v1::Failure::INCOMPATIBLE_HOST,
                        absl::StrCat("batch ", batch,
-                                    " of the search's log cannot be replayed: this compiler proposes "
-                                    "other trees than the one that began the search"));
+                                    " of the search's log cannot be replayed: this host proposes other trees than the "
+                                    "one that began the search"));
+}
+
+/// What other searches measured: the input behind the unit, where there is one.
+absl::StatusOr<std::vector<Sample>> knownTrees(const TaskContext& task) {
+  std::vector<Sample> samples;
+  if (task.spec().inputs_size() < 2) return samples;
+  auto path = task.input(task.spec().inputs(1).sha256());
+  if (!path.ok()) return path.status();
+  v1::KnownTrees known;
+  if (absl::Status status = readMessage(*path, known); !status.ok()) return status;
+  for (const v1::KnownTrees::Tree& tree : known.trees())
+    samples.push_back({tree.schedule(), tree.speed(), tree.same_workload(), tree.try_first()});
+  return samples;
 }
 
 /// Proposes and hears again what the log says.
@@ -71,11 +86,14 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
   if (absl::Status status = readMessage(*path, unit); !status.ok()) return status;
   auto analysis = compiler::analyzeWorkload(unit);
   if (!analysis.ok()) return analysis.status();
-  auto search = compiler::search::makeSearch(
-      spec.method(), unit.schedule(),
-      compiler::search::SearchOptions{.seed = spec.seed(),
-                                      .extents = std::move(analysis->extents),
-                                      .vector_registers = unit.registers().vector_count()});
+  auto known = knownTrees(task);
+  if (!known.ok()) return known.status();
+  auto search =
+      compiler::search::makeSearch(spec.method(), unit.schedule(),
+                                   compiler::search::SearchOptions{.seed = spec.seed(),
+                                                                   .extents = std::move(analysis->extents),
+                                                                   .vector_registers = unit.registers().vector_count(),
+                                                                   .known = *std::move(known)});
   if (!search.ok()) return failureStatus(v1::Failure::INVALID_INPUT, std::string(search.status().message()));
   for (const v1::Schedule& schedule : spec.suggested()) (*search)->suggest(schedule);
   if (absl::Status status = replay(spec.log(), **search); !status.ok()) return status;

@@ -1,0 +1,427 @@
+#include "server/scheduler/versions.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "compiler/schedule/pins.h"
+#include "server/action_key.h"
+#include "server/canonical.h"
+#include "server/scheduler/actions.h"
+#include "server/scheduler/compile_steps.h"
+#include "server/scheduler/trial_records.h"
+#include "server/scheduler/tuning.h"
+#include "server/scheduler/tuning_progress.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+using Series = v1::ArtifactSeries;
+using Tree = v1::ArtifactSeries::Tree;
+using Trees = google::protobuf::RepeatedPtrField<Tree>;
+using Workload = v1::TuneResult::Workload;
+
+constexpr int kComparingRuns = 15, kLookingRuns = 7;
+constexpr double kAsFast = 0.99;  // of the version before: two measurements of whole models differ by as much
+
+/// A job that an earlier release began has none yet.
+absl::StatusOr<Series> seriesOf(Step& step, const v1::Action& tune) {
+  auto series = step.tx.getSeries(tune.job_id());
+  if (!absl::IsNotFound(series.status())) {
+    return series;
+  }
+  Series begun;
+  begun.set_job_id(tune.job_id());
+  begun.set_mode(v1::ASYNC);
+  begun.set_stage(Series::IDLE);
+  begun.set_artifact_id(tune.tune().default_artifact_id());
+  *begun.mutable_artifact() = tune.tune().default_artifact();
+  return begun;
+}
+
+bool sameTree(const Tree& one, const Tree& other) {
+  return one.workload_hash() == other.workload_hash() &&
+         canonicalBytes(one.schedule()) == canonicalBytes(other.schedule());
+}
+
+bool contains(const Trees& trees, const Tree& tree) {
+  return std::any_of(trees.begin(), trees.end(), [&](const Tree& each) { return sameTree(each, tree); });
+}
+
+/// Those that stand, by workload.
+Trees wanted(const Series& series) {
+  Trees trees;
+  for (const Tree& tree : series.trees()) {
+    if (!tree.dropped()) {
+      *trees.Add() = tree;
+    }
+  }
+  return trees;
+}
+
+/// Of the version that is made, those that the newest version lacks.
+std::vector<Tree> newcomers(const Series& series) {
+  std::vector<Tree> found;
+  for (const Tree& tree : series.trying()) {
+    if (!contains(series.published(), tree)) {
+      found.push_back(tree);
+    }
+  }
+  return found;
+}
+
+const Workload* workloadOf(const v1::TuneState& tune, const std::string& hash) {
+  const auto found = std::find_if(tune.workloads().begin(), tune.workloads().end(),
+                                  [&](const Workload& each) { return each.hash() == hash; });
+  return found == tune.workloads().end() ? nullptr : &*found;
+}
+
+/// What the model gains by the tree, as a share of its time by default.
+double gainOf(const v1::TuneState& tune, const Tree& tree) {
+  const Workload* workload = workloadOf(tune, tree.workload_hash());
+  return workload == nullptr || tree.speed() <= 0 ? 0 : workload->share() * (1 - 1 / tree.speed());
+}
+
+void addNote(v1::TuneState& tune, const std::string& text) {
+  tune.set_note(absl::StrCat(tune.note(), tune.note().empty() ? "" : "; ", text));
+}
+
+void drop(const std::vector<std::string>& hashes, const std::string& why, Series& series, v1::TuneState& tune) {
+  std::vector<std::string> names;
+  for (Tree& tree : *series.mutable_trees()) {
+    if (std::find(hashes.begin(), hashes.end(), tree.workload_hash()) == hashes.end() || tree.dropped()) {
+      continue;
+    }
+    tree.set_dropped(true);
+    const Workload* workload = workloadOf(tune, tree.workload_hash());
+    names.push_back(workload == nullptr || workload->summary().empty() ? tree.workload_hash().substr(0, 12)
+                                                                       : workload->summary());
+    // An earlier tree of the workload is part of the newest version: it stays.
+    for (const Tree& earlier : series.published()) {
+      if (earlier.workload_hash() == tree.workload_hash() && !sameTree(earlier, tree)) {
+        tree = earlier;
+      }
+    }
+  }
+  addNote(tune, absl::StrCat("the tree of ", absl::StrJoin(names, ", "), " was dropped: ", why));
+}
+
+/// The one from which the model gains least.
+std::string leastUseful(const v1::TuneState& tune, const std::vector<Tree>& trees) {
+  const auto least = std::min_element(trees.begin(), trees.end(), [&](const Tree& one, const Tree& other) {
+    return gainOf(tune, one) != gainOf(tune, other) ? gainOf(tune, one) < gainOf(tune, other)
+                                                    : one.workload_hash() < other.workload_hash();
+  });
+  return least->workload_hash();
+}
+
+absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion version) {
+  series.set_versions(series.versions() + 1);
+  version.set_job_id(series.job_id());
+  version.set_number(series.versions());
+  version.set_create_time_us(step.now_us);
+  TESSERA_TRY(step.tx.putVersion(version));
+  TESSERA_TRY(step.tx.touch(storage::Kind::kArtifact, version.artifact_id(), step.now_us));
+  step.effects.changed_jobs.insert(series.job_id());
+  return step.tx.putSeries(series);
+}
+
+absl::Status publish(Step& step, Series& series) {
+  v1::ArtifactVersion version;
+  version.set_artifact_id(series.artifact_id());
+  *version.mutable_artifact() = series.artifact();
+  version.set_tuned_workloads(series.published_size());
+  version.set_default_ms(series.default_ms());
+  version.set_ms(series.ms());
+  version.set_held(series.chosen() > 0);
+  return appendVersion(step, series, std::move(version));
+}
+
+/// The trees as an ordinary pins text.
+absl::StatusOr<v1::Digest> printed(Step& step, const v1::TuneState& tune, const Trees& trees) {
+  v1::Pins pins;
+  for (const Tree& tree : trees) {
+    const Workload* workload = workloadOf(tune, tree.workload_hash());
+    compiler::pinWorkload(pins, tree.workload_hash(), workload == nullptr ? "" : workload->summary(), tree.schedule());
+  }
+  TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
+  TESSERA_TRY(step.tx.putBlob(text));
+  TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
+  return text;
+}
+
+/// The model with these trees. While searches go on the job shows them, not this.
+absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const Trees& trees) {
+  v1::TuneState& tune = *action.mutable_tune();
+  TESSERA_ASSIGN(const v1::Digest text, printed(step, tune, trees));
+  *series.mutable_trying() = trees;
+  series.set_stage(Series::COMPILING);
+  TESSERA_TRY(step.tx.putSeries(series));
+  v1::CompileSpec& compile = *action.mutable_compile();
+  *compile.mutable_pins() = text;
+  tune.set_tuned_key(actionKey(compile, action.target(), step.rules.compiler_version).key);
+  action.clear_plan();
+  action.clear_weights();
+  action.clear_builds();
+  action.set_builds_done(0);
+  action.set_builds_reused(0);
+  TESSERA_TRY(step.tx.putAction(action));
+  return beginCompile(step, action);
+}
+
+/// Everything that was found is in the job's result.
+absl::Status conclude(Step& step, v1::Action& action, Series& series) {
+  v1::TuneState& tune = *action.mutable_tune();
+  if (series.published().empty()) {
+    addNote(tune, "no tree is faster than the default's");
+    series.set_artifact_id(tune.default_artifact_id());
+    *series.mutable_artifact() = tune.default_artifact();
+    tune.mutable_compared()->set_best_ms(tune.compared().default_ms());
+  }
+  if (series.versions() == 0) {
+    TESSERA_TRY(publish(step, series));
+  }
+  for (Workload& workload : *tune.mutable_workloads()) {
+    const auto used = std::find_if(series.published().begin(), series.published().end(),
+                                   [&](const Tree& tree) { return tree.workload_hash() == workload.hash(); });
+    workload.set_improved(used != series.published().end());
+    if (workload.improved()) {
+      *workload.mutable_best() = used->schedule();
+    } else {
+      workload.clear_best();
+    }
+  }
+  action.mutable_result()->set_artifact_id(series.artifact_id());
+  *action.mutable_result()->mutable_artifact() = series.artifact();
+  const v1::TuneResult result = tuneResult(action);
+  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_tune_result() = result; });
+}
+
+/// The version is given up for the reasons that drop() has noted; what is left is tried again.
+absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
+  series.set_stage(Series::IDLE);
+  series.clear_trying();
+  TESSERA_TRY(step.tx.putSeries(series));
+  TESSERA_TRY(step.tx.putAction(action));
+  return feedSearches(step, action.id());
+}
+
+absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
+  v1::TuneState& tune = *action.mutable_tune();
+  const v1::MeasureTaskResult& result = task.result().measure();
+  const double default_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
+  const double speed = ms > 0 ? default_ms / ms : 0;
+  const std::vector<Tree> added = newcomers(series);
+  const bool wrong = !result.wrong().empty();
+  if (wrong || speed < std::max(1.0, kAsFast * series.published_speed())) {
+    const std::string why =
+        wrong ? absl::StrCat("the model's results change with it: ", result.wrong())
+              : absl::StrFormat("the model was not faster with it (%.4f ms, %.4f ms by default)", ms, default_ms);
+    if (added.empty()) {
+      return tryTheRest(step, action, series);
+    }
+    if (wrong || added.size() < 2) {
+      drop({leastUseful(tune, added)}, why, series, tune);
+      return tryTheRest(step, action, series);
+    }
+    series.set_stage(Series::LOOKING);
+    TESSERA_TRY(step.tx.putSeries(series));
+    TESSERA_TRY(measureModel(step, action, task.spec().measure().candidate(), {}, kLookingRuns));
+    return step.tx.putAction(action);
+  }
+  v1::TuneResult& told = *tune.mutable_compared();
+  told.set_default_ms(default_ms);
+  told.set_best_ms(ms);
+  told.set_noise(spreadOf(result.baseline_ms()));
+  *told.mutable_host() = result.host();
+  *series.mutable_artifact() = task.spec().measure().candidate();
+  series.set_artifact_id(series.artifact().sha256());  // an artifact's id is that of its file
+  *tune.mutable_pins() = action.compile().pins();
+  action.mutable_result()->set_artifact_id(series.artifact_id());
+  *action.mutable_result()->mutable_artifact() = series.artifact();
+  *series.mutable_published() = series.trying();
+  series.set_published_speed(speed);
+  series.set_default_ms(default_ms);
+  series.set_ms(ms);
+  TESSERA_TRY(publish(step, series));
+  return tryTheRest(step, action, series);
+}
+
+/// The steps of the version that was slower, each for itself: what took longer than by default goes, the worst at
+/// least.
+absl::Status looked(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
+  v1::TuneState& tune = *action.mutable_tune();
+  std::map<std::string, double> times_ms;
+  for (const v1::MeasureTaskResult::StepTime& time : task.result().measure().steps()) {
+    times_ms[time.workload_hash()] += time.median_ms();
+  }
+  std::vector<std::string> slower;
+  std::string worst;
+  double most = -1;
+  for (const Tree& tree : newcomers(series)) {
+    const Workload* workload = workloadOf(tune, tree.workload_hash());
+    const double before_ms = workload == nullptr ? 0 : workload->share() * tune.model_ms();
+    const double ratio = before_ms > 0 ? times_ms[tree.workload_hash()] / before_ms : 0;
+    if (ratio > 1) {
+      slower.push_back(tree.workload_hash());
+    }
+    if (ratio > most) {
+      most = ratio;
+      worst = tree.workload_hash();
+    }
+  }
+  drop(slower.empty() ? std::vector{worst} : slower,
+       absl::StrFormat("the model was not faster, and there it takes %.2f times as long as by default", most), series,
+       tune);
+  return tryTheRest(step, action, series);
+}
+
+}  // namespace
+
+absl::Status beginSeries(Step& step, const v1::Job& job, v1::TuneMode mode) {
+  Series series;
+  series.set_job_id(job.id());
+  series.set_mode(mode == v1::TUNE_MODE_UNSPECIFIED ? v1::ASYNC : mode);
+  series.set_stage(Series::IDLE);
+  return step.tx.putSeries(series);
+}
+
+absl::Status defaultCompiled(Step& step, const v1::Action& tune) {
+  TESSERA_ASSIGN(Series series, seriesOf(step, tune));
+  series.set_artifact_id(tune.tune().default_artifact_id());
+  *series.mutable_artifact() = tune.tune().default_artifact();
+  return series.mode() == v1::STATIC ? step.tx.putSeries(series) : publish(step, series);
+}
+
+absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id) {
+  TESSERA_ASSIGN(const v1::Action tune, step.tx.getAction(tune_id));
+  TESSERA_ASSIGN(const Series series, seriesOf(step, tune));
+  return isLiving(tune) && series.mode() != v1::STATIC;
+}
+
+absl::StatusOr<int> searchesToFeed(Step& step, const v1::Action& tune, int waiting, int open) {
+  TESSERA_ASSIGN(const Series series, seriesOf(step, tune));
+  if (series.mode() != v1::SYNC) {
+    return open;
+  }
+  return waiting == tune.tune().searches_size() && series.stage() == Series::IDLE ? waiting : 0;
+}
+
+absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::string& workload_hash,
+                           const v1::Schedule& schedule, double speed) {
+  TESSERA_ASSIGN(const v1::Action tune, step.tx.getAction(tune_id));
+  TESSERA_ASSIGN(Series series, seriesOf(step, tune));
+  auto& trees = *series.mutable_trees();
+  auto place =
+      std::find_if(trees.begin(), trees.end(), [&](const Tree& tree) { return tree.workload_hash() == workload_hash; });
+  Tree& tree = place == trees.end() ? *trees.Add() : *place;
+  const bool known = canonicalBytes(tree.schedule()) == canonicalBytes(schedule);
+  if (known || (!tree.dropped() && tree.speed() >= speed)) {
+    return absl::OkStatus();
+  }
+  tree.set_workload_hash(workload_hash);
+  *tree.mutable_schedule() = schedule;
+  tree.set_speed(speed);
+  tree.set_dropped(false);
+  return step.tx.putSeries(series);
+}
+
+absl::Status growArtifact(Step& step, const std::string& tune_id) {
+  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
+  v1::TuneState& tune = *action.mutable_tune();
+  if (!isLiving(action) || tune.stage() == v1::TuneState::COMPILING || tune.stage() == v1::TuneState::TIMING) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN(Series series, seriesOf(step, action));
+  const bool over = tune.searches().empty();
+  if (over && tune.stage() == v1::TuneState::SEARCHING) {
+    notePhase(action, "search", static_cast<double>(step.now_us - tune.search_start_us()) / 1000.0, 0, 0);
+    tune.set_stage(v1::TuneState::COMPILING_TUNED);
+    TESSERA_TRY(step.tx.putAction(action));
+  }
+  if (series.stage() != Series::IDLE || (!over && series.mode() == v1::STATIC)) {
+    return absl::OkStatus();
+  }
+  if (!over && series.mode() == v1::SYNC) {
+    for (const std::string& id : tune.searches()) {
+      TESSERA_ASSIGN(const v1::Action search, step.tx.getAction(id));
+      if (search.search().stage() != v1::SearchState::WAITING) {
+        return absl::OkStatus();
+      }
+    }
+  }
+  const Trees trees = wanted(series);
+  const bool news =
+      trees.size() != series.published_size() ||
+      std::any_of(trees.begin(), trees.end(), [&](const Tree& tree) { return !contains(series.published(), tree); });
+  if (news) {
+    return beginVersion(step, action, series, trees);
+  }
+  return over ? conclude(step, action, series) : absl::OkStatus();
+}
+
+absl::Status versionAssembled(Step& step, v1::Action& action) {
+  TESSERA_ASSIGN(Series series, seriesOf(step, action));
+  const v1::Digest made = action.result().artifact();
+  // Until it has been compared, the job's artifact is the one before.
+  action.mutable_result()->set_artifact_id(series.artifact_id());
+  *action.mutable_result()->mutable_artifact() = series.artifact();
+  series.set_stage(Series::COMPARING);
+  TESSERA_TRY(step.tx.putSeries(series));
+  TESSERA_TRY(noteProgress(step, action, phaseProgress("compare"), false));
+  TESSERA_TRY(measureModel(step, action, action.tune().default_artifact(), made, kComparingRuns));
+  return step.tx.putAction(action);
+}
+
+absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& task) {
+  TESSERA_ASSIGN(Series series, seriesOf(step, action));
+  return series.stage() == Series::LOOKING ? looked(step, action, series, task) : compared(step, action, series, task);
+}
+
+absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure) {
+  TESSERA_ASSIGN(Series series, seriesOf(step, action));
+  v1::TuneState& tune = *action.mutable_tune();
+  const std::vector<Tree> added = newcomers(series);
+  if (added.empty()) {
+    return tryTheRest(step, action, series);
+  }
+  std::vector<std::string> blamed = {leastUseful(tune, added)};
+  if (!outcomeOf(v1::MEASURE, failure.reason()) || failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
+    blamed.clear();  // nothing says that fewer of them would help
+    for (const Tree& tree : added) {
+      blamed.push_back(tree.workload_hash());
+    }
+  }
+  drop(blamed,
+       absl::StrCat("the model could not be ", series.stage() == Series::COMPILING ? "compiled" : "run",
+                    " with it: ", failure.message()),
+       series, tune);
+  return tryTheRest(step, action, series);
+}
+
+absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number) {
+  TESSERA_ASSIGN(Series series, step.tx.getSeries(job_id));
+  TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions, step.tx.versionsAfter(job_id, 0, series.versions()));
+  const auto found = std::find_if(versions.rbegin(), versions.rend(), [&](const v1::ArtifactVersion& version) {
+    return number > 0 ? version.number() == number : version.same_as() == 0;
+  });
+  if (found == versions.rend()) {
+    return absl::NotFoundError(absl::StrCat("tune job ", job_id, " has no version ", number, "; it has ",
+                                            versions.empty() ? "none yet" : absl::StrCat("1 to ", versions.size())));
+  }
+  v1::ArtifactVersion version = *found;
+  version.set_same_as(found->same_as() > 0 ? found->same_as() : found->number());
+  version.set_held(false);
+  series.set_chosen(number > 0 ? version.same_as() : 0);
+  TESSERA_TRY(appendVersion(step, series, version));
+  version.set_number(series.versions());
+  version.set_create_time_us(step.now_us);
+  return version;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,97 @@
+#include "server/services/watch_versions_call.h"
+
+#include <climits>
+#include <utility>
+
+#include "server/request_checks.h"
+#include "server/scheduler/jobs.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+constexpr int kBatch = 64;
+}  // namespace
+
+grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(std::shared_ptr<void> ticket,
+                                                                              Wakeups& wakeups, storage::Store& store,
+                                                                              Executor& executor,
+                                                                              v1::WatchArtifactRequest request) {
+  std::shared_ptr<WatchVersionsCall> call(new WatchVersionsCall(wakeups, store, executor, std::move(request)));
+  call->keepAlive(std::move(ticket));
+  // Subscribed before the first look, so that no version falls in between.
+  call->subscription_ = wakeups.onJob(call->request_.job_id(), call->poker());
+  call->poke();
+  return call.get();
+}
+
+WatchVersionsCall::WatchVersionsCall(Wakeups& wakeups, storage::Store& store, Executor& executor,
+                                     v1::WatchArtifactRequest request)
+    : PokedCall(executor), wakeups_(wakeups), store_(store), request_(std::move(request)), cursor_(request_.cursor()) {}
+
+void WatchVersionsCall::OnWriteDone(bool ok) {
+  if (!ok) {
+    gone_ = true;
+  }
+  writing_ = false;
+  poke();
+}
+
+void WatchVersionsCall::OnCancel() {
+  gone_ = true;
+  poke();
+}
+
+void WatchVersionsCall::OnDone() {
+  wakeups_.forget(subscription_);
+  release();
+}
+
+absl::Status WatchVersionsCall::fetch() {
+  batch_.clear();
+  next_ = 0;
+  return store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(const v1::Job job, reader.getJob(request_.job_id()));
+    if (!job.has_tune()) {
+      return absl::InvalidArgumentError(absl::StrCat("job_id: ", job.id(), " is no TUNE job: it has no versions"));
+    }
+    job_ended_ = isTerminal(job.state());
+    TESSERA_ASSIGN(batch_, reader.versionsAfter(request_.job_id(), cursor_, kBatch));
+    return absl::OkStatus();
+  });
+}
+
+void WatchVersionsCall::advance() {
+  if (finished_ || writing_) {
+    return;
+  }
+  if (gone_) {
+    return finish(absl::CancelledError("the client left"));
+  }
+  if (next_ == batch_.size()) {
+    absl::Status status = checkRange("cursor", request_.cursor(), 0, INT_MAX);
+    if (status.ok()) {
+      status = fetch();
+    }
+    if (!status.ok()) {
+      return finish(status);
+    }
+    if (batch_.empty()) {
+      if (job_ended_) {
+        finish(absl::OkStatus());
+      }
+      return;
+    }
+  }
+  v1::ArtifactVersion& version = batch_[next_++];
+  cursor_ = version.number();
+  message_.mutable_version()->Swap(&version);
+  writing_ = true;
+  StartWrite(&message_);
+}
+
+void WatchVersionsCall::finish(const absl::Status& status) {
+  finished_ = true;
+  Finish(toGrpc(status));
+}
+
+}  // namespace tessera::server
