@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/candidates.h"
 #include "server/scheduler/compile_steps.h"
+#include "server/scheduler/jobs.h"
 #include "server/scheduler/knowledge.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/trial_records.h"
@@ -269,6 +271,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   const std::string method = spec.method().empty() ? kDefaultMethod : spec.method();
   const std::string key = KeyHash()
                               .add("tessera.search")
+                              .add(projectOf(tune))
                               .add(unit.workload_hash())
                               .add(tune.tune().target_hash())
                               .add(absl::StrCat(threads, spec.cold() ? " cold" : ""))
@@ -294,6 +297,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   search.set_key(key);
   search.set_state(v1::Job::RUNNING);
   search.set_job_id(tune.job_id());
+  search.set_project(projectOf(tune));
   search.set_create_time_us(step.now_us);
   search.set_priority(tune.priority());
   *search.mutable_target() = tune.target();
@@ -318,8 +322,9 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.set_flops(flops);
   state.mutable_told()->set_hash(unit.workload_hash());
   if (!spec.ignore_records()) {
-    TESSERA_ASSIGN(const std::vector<v1::Schedule> known,
-                   worthTrying(step.tx, {unit.workload_hash(), tune.target(), threads}, kMostSuggested));
+    TESSERA_ASSIGN(
+        const std::vector<v1::Schedule> known,
+        worthTrying(step.tx, {projectOf(tune), unit.workload_hash(), tune.target(), threads}, kMostSuggested));
     state.mutable_suggested()->Assign(known.begin(), known.end());
   }
   TESSERA_TRY(step.tx.putAction(search));
@@ -330,7 +335,7 @@ double expectedGain(const v1::SearchState& search) { return std::max(search.batc
 
 absl::Status beginBatch(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
-  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(search.priority(), state.client()));
+  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(search.priority(), clientOf(projectOf(search), state.client())));
   search.set_turn(turn);
   v1::TaskSpec spec;
   spec.set_kind(v1::SEARCH);

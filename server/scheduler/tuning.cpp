@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/target/target.h"
+#include "proto/project.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/compile_steps.h"
@@ -84,13 +85,13 @@ absl::Status beginTuned(Step& step, v1::Action& action) {
     return keepDefault(step, action, "no tree is faster than the default's");
   }
   TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-  TESSERA_TRY(step.tx.putBlob(text));
+  TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
   TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
   *tune.mutable_pins() = text;
   tune.set_stage(v1::TuneState::COMPILING_TUNED);
   v1::CompileSpec& compile = *action.mutable_compile();
   *compile.mutable_pins() = text;
-  tune.set_tuned_key(actionKey(compile, action.target(), step.rules.compiler_version).key);
+  tune.set_tuned_key(actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version).key);
   action.clear_plan();
   action.clear_weights();
   action.clear_builds();
@@ -227,7 +228,8 @@ absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job) {
   tune.set_stage(v1::TuneState::COMPILING);
   tune.set_client(job.client());
   tune.set_target_hash(compiler::targetHash(action.target()));
-  tune.set_default_key(actionKey(action.compile(), action.target(), step.rules.compiler_version).key);
+  tune.set_default_key(
+      actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version).key);
   // The time to end in, where the deadline comes before the budget is used up, is found when it begins to run.
   tune.set_budget_end_us(job.deadline_us());
   TESSERA_TRY(step.tx.putAction(action));
