@@ -20,6 +20,7 @@ constexpr FailureClass kClasses[] = {
     {Failure::INVALID_INPUT,           Fault::kRequest, Attempts::kLast,   false,   false, Code::kInvalidArgument,    kExitInvalid},
     {Failure::INVALID_SCHEDULE,        Fault::kRequest, Attempts::kLast,   false,   false, Code::kInvalidArgument,    kExitInvalid},
     {Failure::LIMIT_EXCEEDED,          Fault::kRequest, Attempts::kLast,   false,   false, Code::kResourceExhausted,  kExitInvalid},
+    {Failure::QUOTA_EXCEEDED,          Fault::kRequest, Attempts::kLast,   false,   false, Code::kResourceExhausted,  kExitUnreachable},
     {Failure::MISSING_BLOB,            Fault::kRequest, Attempts::kLast,   false,   false, Code::kNotFound,           kExitNotFound},
     {Failure::INCOMPATIBLE_HOST,       Fault::kRequest, Attempts::kLast,   false,   false, Code::kFailedPrecondition, kExitIncompatible},
     {Failure::CRASHED,                 Fault::kTask,    Attempts::kCrash,  true,    true,  Code::kInternal,           kExitCrashed},

@@ -17,7 +17,7 @@ enum ExitCode {
   kExitNotFound = 5,     ///< no such job, artifact, target, worker, file
   kExitDeadline = 6,     ///< a queue, run or total deadline passed
   kExitCancelled = 7,
-  kExitUnreachable = 8,   ///< no server answers, or no worker of its can do this
+  kExitUnreachable = 8,   ///< no server answers, no worker of its can do this, or a quota is used up: later
   kExitIncompatible = 9,  ///< the artifact cannot run on this host
   kExitCrashed = 10,      ///< the task crashed or ran out of memory; a reproducer is kept
   kExitForbidden = 11,    ///< the server does not know who calls, or does not let them do that

@@ -155,9 +155,11 @@ v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
 
 }  // namespace
 
-ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const std::string& compiler_version) {
+ActionKey actionKey(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
+                    const std::string& compiler_version) {
   ActionKey result;
   result.components = {
+      component("project", project, project),
       modelComponent(spec),
       targetComponent(target),
       bindingsComponent("input_shapes", sorted(spec.input_shapes())),
@@ -179,8 +181,8 @@ ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const
   return result;
 }
 
-std::string buildKey(const std::string& unit_sha256, const std::string& compiler_version) {
-  return KeyHash().add("tessera.build").add(unit_sha256).add(compiler_version).finish();
+std::string buildKey(const std::string& project, const std::string& unit_sha256, const std::string& compiler_version) {
+  return KeyHash().add("tessera.build").add(project).add(unit_sha256).add(compiler_version).finish();
 }
 
 std::string requestHash(const v1::CreateJobRequest& request) {

@@ -17,14 +17,16 @@ struct ActionKey {
   std::vector<v1::KeyComponent> components;  ///< fixed order, every one always present
 };
 
-/// The key of compiling `spec` for `target` (resolved) with the compiler of this version.
+/// The key of compiling `spec` for `target` (resolved) with the compiler of this version, for a project: one does not
+/// get what another has made, nor learns that it has.
 ///
 /// Order does not matter in input_shapes, dimensions, specializations, external_data and target features; `spec.name`,
 /// `target.summary` and the way the target was named have no part in it.
-ActionKey actionKey(const v1::CompileSpec& spec, const v1::Target& target, const std::string& compiler_version);
+ActionKey actionKey(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
+                    const std::string& compiler_version);
 
 /// The key under which the object of a BuildUnit blob is kept.
-std::string buildKey(const std::string& unit_sha256, const std::string& compiler_version);
+std::string buildKey(const std::string& project, const std::string& unit_sha256, const std::string& compiler_version);
 
 /// SHA-256 of what a client asked for: all of the request but request_id, validate_only and client.
 std::string requestHash(const v1::CreateJobRequest& request);

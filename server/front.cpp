@@ -42,7 +42,7 @@ std::string withPort(const std::string& address, int port) {
 struct Front::Services {
   Services(const Backend& backend, Gate& gate)
       : jobs(backend.scheduler, backend.store, backend.targets, gate, backend.tokens, backend.control, backend.limits),
-        blobs(backend.clock, backend.store, backend.blobs, gate, backend.blob_io, backend.limits),
+        blobs(backend.clock, backend.store, backend.blobs, gate, backend.quotas, backend.blob_io, backend.limits),
         artifacts(backend.store, gate, backend.control),
         versions(jobs, backend.scheduler, backend.store, gate, backend.control),
         execution(backend.scheduler, backend.store, gate, backend.control, backend.limits),
@@ -51,7 +51,8 @@ struct Front::Services {
         operators(backend.operators, gate, backend.control),
         workers(backend.scheduler, backend.operators, gate, backend.control, backend.limits),
         fleet(backend.scheduler, backend.store, gate, backend.control),
-        admin(backend.tokens, backend.collector, backend.policy, backend.store, gate, backend.blob_io) {}
+        admin(backend.tokens, backend.quotas, backend.collector, backend.policy, backend.store, gate, backend.blob_io) {
+  }
 
   JobService jobs;
   BlobService blobs;
@@ -69,7 +70,7 @@ struct Front::Services {
 Front::Front(const Backend& backend, For whom, GatePolicy policy)
     : backend_(backend),
       whom_(whom),
-      gate_(backend.tokens, policy),
+      gate_(backend.tokens, backend.quotas, backend.audit, policy),
       services_(std::make_unique<Services>(backend_, gate_)) {}
 
 Front::~Front() { stop(0); }

@@ -30,6 +30,8 @@ struct Backend {
   TargetCatalog& targets;
   OperatorCatalog& operators;
   TokenBook& tokens;
+  Quotas& quotas;
+  AuditLog* audit;  ///< null: none is kept
   Collector& collector;
   Executor& control;  ///< transactions
   Executor& blob_io;

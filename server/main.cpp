@@ -63,6 +63,7 @@ struct Flags {
   std::vector<std::string> worker_arguments;
   std::string log_level = "info";
   std::string log_file;
+  std::string quotas_file, audit_file;
   double lease_s = 10;
   double heartbeat_s = 0.5;
   double run_timeout_s = 600;
@@ -109,6 +110,11 @@ void addFlags(CLI::App& app, Flags& flags) {
   app.add_option("--max-held-bytes", flags.max_held_bytes, "What requests may hold while they wait, all together")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app.add_option("--quotas", flags.quotas_file,
+                 "What projects may use: a text proto of tessera.v1.Quotas, read again when it changes")
+      ->check(CLI::ExistingFile);
+  app.add_option("--audit-log", flags.audit_file,
+                 "Write who changed what, and who was refused, to this file as JSON lines; SIGHUP opens it anew");
   app.add_option("--workers", flags.workers, "Local workers to run; 0 for none")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -250,6 +256,8 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   options.gate.max_calls = flags.max_calls;
   options.gate.max_calls_of_one = flags.max_calls_of_one;
   options.gate.max_held_bytes = static_cast<int64_t>(flags.max_held_bytes);
+  options.quotas_file = flags.quotas_file;
+  options.audit_file = flags.audit_file;
   const auto hours = [](double hours) { return static_cast<int64_t>(hours * 3600e6); };
   options.policy.set_jobs_us(hours(flags.keep_jobs_h));
   options.policy.set_events_us(hours(flags.keep_events_h));
@@ -312,10 +320,17 @@ absl::Status announce(const fs::path& file, const std::string& address) {
   return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot write ", file.string())) : absl::OkStatus();
 }
 
-/// Waits up to `timeout` for a signal to stop; whether one came.
-bool stopAsked(const sigset_t& signals, std::chrono::milliseconds timeout) {
+/// Waits up to `timeout` for a signal to stop; whether one came. Where there is an audit log, SIGHUP is of that.
+bool stopAsked(Server& server, const Flags& flags, const sigset_t& signals, std::chrono::milliseconds timeout) {
   timespec wait{timeout.count() / 1000, (timeout.count() % 1000) * 1'000'000};
-  return sigtimedwait(&signals, nullptr, &wait) > 0;
+  const int signal = sigtimedwait(&signals, nullptr, &wait);
+  const bool rotated = signal == SIGHUP && !flags.audit_file.empty();
+  if (rotated) {
+    if (const absl::Status status = server.reopenAuditLog(); !status.ok()) {
+      spdlog::error(std::string(status.message()));
+    }
+  }
+  return signal > 0 && !rotated;
 }
 
 /// After the first signal: no more leases; running tasks may finish. A second signal or the timeout ends it.
@@ -325,7 +340,7 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
   supervisor.drain();
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::duration<double>(flags.drain_timeout_s);
   while (server.busy() || supervisor.running()) {
-    if (std::chrono::steady_clock::now() >= give_up || stopAsked(signals, kPoll)) {
+    if (std::chrono::steady_clock::now() >= give_up || stopAsked(server, flags, signals, kPoll)) {
       spdlog::warn("stopping with tasks still running; they start again with the next server");
       return;
     }
@@ -384,7 +399,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   // A local worker that can never start would leave its jobs waiting for ever: better to end, and to go on from what is
   // kept when somebody (or a service manager) starts this again with what it needs.
   absl::Status outcome;
-  while (outcome.ok() && !stopAsked(signals, kSupervision)) {
+  while (outcome.ok() && !stopAsked(*server, flags, signals, kSupervision)) {
     if (const std::string end = supervisor.gaveUp(); !end.empty()) {
       outcome = absl::FailedPreconditionError(absl::StrCat(
           end, ", which starting it again cannot mend (its own message is above); check --worker-arg and that ",
@@ -417,6 +432,7 @@ int main(int argc, char** argv) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   umask(0077);  // models and artifacts are their owners'

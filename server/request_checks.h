@@ -45,9 +45,10 @@ absl::Status checkList(const Request& request) {
   return checkText("order_by", request.order_by(), Limits::kMaxNameLength, true);
 }
 
+/// `project`: whose things; empty: all there are. Said with every list, so that none forgets it.
 template <typename Request>
-storage::ListQuery listQuery(const Request& request) {
-  return {request.page_size(), request.page_token(), request.filter(), request.order_by()};
+storage::ListQuery listQuery(const Request& request, const std::string& project) {
+  return {request.page_size(), request.page_token(), request.filter(), request.order_by(), project};
 }
 
 }  // namespace tessera::server

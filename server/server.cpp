@@ -23,7 +23,8 @@ namespace {
 
 constexpr auto kSweepInterval = std::chrono::milliseconds(200);
 
-Rules completed(Rules rules) {
+Rules completed(Rules rules, const Quotas& quotas) {
+  rules.quota_of = [&quotas](const std::string& project) { return quotas.of(project); };
   if (rules.compiler_version.empty()) {
     rules.compiler_version = compilerVersion();
   }
@@ -45,17 +46,20 @@ std::shared_ptr<grpc::ServerCredentials> credentialsOf(const std::optional<Tls>&
 
 class GrpcServer : public Server {
  public:
-  GrpcServer(storage::Store& store, storage::BlobStore& blobs, const ServerOptions& options)
+  GrpcServer(storage::Store& store, storage::BlobStore& blobs, const ServerOptions& options,
+             std::unique_ptr<AuditLog> audit)
       : store_(store),
         options_(options),
+        quotas_(clock_, options.quotas_file),
+        audit_(std::move(audit)),
         control_(options.control_threads),
         blob_io_(options.blob_threads),
         targets_(store),
-        scheduler_(store, blobs, clock_, ids_, completed(options.rules)),
+        scheduler_(store, blobs, clock_, ids_, completed(options.rules, quotas_)),
         tokens_(store, clock_, ids_),
         collector_(store, blobs, clock_),
-        backend_{clock_,  store,      blobs,    scheduler_, targets_,        operators_,
-                 tokens_, collector_, control_, blob_io_,   options_.limits, options_.policy},
+        backend_{clock_,  store,        blobs,      scheduler_, targets_, operators_,      tokens_,
+                 quotas_, audit_.get(), collector_, control_,   blob_io_, options_.limits, options_.policy},
         clients_(backend_, Front::For::kClients, options.gate),
         insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)),
         browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {}
@@ -63,6 +67,7 @@ class GrpcServer : public Server {
   ~GrpcServer() override { stop(0); }
 
   absl::Status open() {
+    TESSERA_TRY(quotas_.refresh());
     TESSERA_TRY(targets_.storeBuiltins());
     TESSERA_TRY(tokens_.load());
     worker_token_ = tokens_.issueForThisProcess(kLocalWorkers, v1::WORKER);
@@ -94,6 +99,8 @@ class GrpcServer : public Server {
     clients_.leave();
     insiders_.leave();
   }
+
+  absl::Status reopenAuditLog() override { return audit_ ? audit_->reopen() : absl::OkStatus(); }
 
   bool busy() override {
     bool any = false;
@@ -180,6 +187,9 @@ class GrpcServer : public Server {
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, kSweepInterval, [this] { return stopping_; })) {
       lock.unlock();
+      if (const absl::Status status = quotas_.refresh(); !status.ok()) {
+        spdlog::error("quotas stay as they were: {}", std::string(status.message()));
+      }
       if (const absl::Status status = scheduler_.sweep(); !status.ok()) {
         spdlog::error("sweep: {}", std::string(status.message()));
       }
@@ -207,6 +217,8 @@ class GrpcServer : public Server {
   const ServerOptions options_;
   SystemClock clock_;
   RandomIds ids_;
+  Quotas quotas_;
+  const std::unique_ptr<AuditLog> audit_;
   Executor control_;
   Executor blob_io_;
   TargetCatalog targets_;
@@ -232,7 +244,11 @@ class GrpcServer : public Server {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::start(storage::Store& store, storage::BlobStore& blobs,
                                                       const ServerOptions& options) {
-  auto server = std::make_unique<GrpcServer>(store, blobs, options);
+  std::unique_ptr<AuditLog> audit;
+  if (!options.audit_file.empty()) {
+    TESSERA_ASSIGN(audit, AuditLog::open(options.audit_file));
+  }
+  auto server = std::make_unique<GrpcServer>(store, blobs, options, std::move(audit));
   TESSERA_TRY(server->open());
   return server;
 }

@@ -34,6 +34,8 @@ struct ServerOptions {
   std::optional<Tls> tls;  ///< of all but Unix sockets and the private address
   /// Of `listen`; elsewhere a credential is always asked for.
   GatePolicy gate{.strangers = v1::CLIENT};
+  std::string quotas_file;  ///< a v1::Quotas as text, read again when it changes; empty: nobody has a quota
+  std::string audit_file;   ///< JSON lines; empty: none are written
   Limits limits;
   v1::RetentionPolicy policy;             ///< what is kept for how long; all 0: everything for ever
   std::chrono::seconds collect_every{0};  ///< 0: only when asked
@@ -63,6 +65,8 @@ class Server {
 
   /// Gives no more tasks away, answers "not serving" to health checks, and goes on with all else.
   virtual void drain() = 0;
+  /// Opens the audit log anew, which somebody has renamed.
+  virtual absl::Status reopenAuditLog() = 0;
   /// Whether a worker still runs a task.
   virtual bool busy() = 0;
   /// Ends calls in progress after `grace_ms` and stops. Idempotent.

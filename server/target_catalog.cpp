@@ -10,10 +10,13 @@
 namespace tessera::server {
 namespace {
 
-v1::GetTargetResponse describe(const v1::Target& target) {
+v1::GetTargetResponse describe(const std::string& project, const v1::Target& target) {
   v1::GetTargetResponse response;
   *response.mutable_target() = target;
   response.set_builtin(compiler::findBuiltinTarget(target.name()) != nullptr);
+  if (!response.builtin() && target.name() != "host") {
+    response.set_project(project);
+  }
   response.set_hash(compiler::targetHash(target));
   return response;
 }
@@ -23,13 +26,13 @@ v1::GetTargetResponse describe(const v1::Target& target) {
 absl::Status TargetCatalog::storeBuiltins() {
   return store_.transact([](storage::Transaction& tx) -> absl::Status {
     for (const v1::Target& target : compiler::builtinTargets()) {
-      TESSERA_TRY(tx.putTarget(target));
+      TESSERA_TRY(tx.putTarget("", target));
     }
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<v1::Target> TargetCatalog::find(const std::string& name) {
+absl::StatusOr<v1::Target> TargetCatalog::find(const std::string& project, const std::string& name) {
   if (name == "host") {
     return compiler::detectHostTarget();
   }
@@ -38,19 +41,19 @@ absl::StatusOr<v1::Target> TargetCatalog::find(const std::string& name) {
   }
   v1::Target target;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(target, reader.getTarget(name));
+    TESSERA_ASSIGN(target, reader.getTarget(project, name));
     return absl::OkStatus();
   }));
   return target;
 }
 
-absl::StatusOr<v1::Target> TargetCatalog::resolve(const v1::TargetRef& ref) {
+absl::StatusOr<v1::Target> TargetCatalog::resolve(const std::string& project, const v1::TargetRef& ref) {
   if (ref.has_inline_()) {
     TESSERA_TRY(compiler::problemStatus(ref.inline_().name(), compiler::validateTarget(ref.inline_())));
     return ref.inline_();
   }
   TESSERA_TRY(checkText("compile.target.name", ref.name(), Limits::kMaxNameLength, false));
-  auto target = find(ref.name());
+  auto target = find(project, ref.name());
   if (!absl::IsNotFound(target.status())) {
     return target;
   }
@@ -64,17 +67,17 @@ absl::StatusOr<v1::Target> TargetCatalog::resolve(const v1::TargetRef& ref) {
   return failureStatus(failure);
 }
 
-absl::StatusOr<v1::GetTargetResponse> TargetCatalog::get(const std::string& name) {
-  TESSERA_ASSIGN(const v1::Target target, find(name));
-  return describe(target);
+absl::StatusOr<v1::GetTargetResponse> TargetCatalog::get(const std::string& project, const std::string& name) {
+  TESSERA_ASSIGN(const v1::Target target, find(project, name));
+  return describe(project, target);
 }
 
 absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQuery& query) {
   v1::ListTargetsResponse response;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const storage::Page<v1::Target> page, reader.listTargets(query));
-    for (const v1::Target& target : page.items) {
-      *response.add_targets() = describe(target);
+    TESSERA_ASSIGN(const storage::Page<storage::StoredTarget> page, reader.listTargets(query));
+    for (const storage::StoredTarget& stored : page.items) {
+      *response.add_targets() = describe(stored.project, stored.target);
     }
     response.set_next_page_token(page.next_page_token);
     return absl::OkStatus();
@@ -82,7 +85,7 @@ absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQ
   return response;
 }
 
-absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const v1::Target& target) {
+absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const std::string& project, const v1::Target& target) {
   TESSERA_TRY(compiler::problemStatus(target.name(), compiler::validateTarget(target)));
   v1::RegisterTargetResponse response;
   response.set_hash(compiler::targetHash(target));
@@ -101,7 +104,7 @@ absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const v1::Target& 
   }
   TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
     response.set_created(false);
-    const auto known = tx.getTarget(target.name());
+    const auto known = tx.getTarget(project, target.name());
     if (known.ok()) {
       return compiler::targetHash(*known) == response.hash() ? absl::OkStatus() : taken();
     }
@@ -109,7 +112,7 @@ absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const v1::Target& 
       return known.status();
     }
     response.set_created(true);
-    return tx.putTarget(target);
+    return tx.putTarget(project, target);
   }));
   return response;
 }

@@ -8,7 +8,8 @@
 
 namespace tessera::server {
 
-/// Targets by name: the ones that come with Tessera (compiler/target) and those registered in the store.
+/// Targets by name: the ones that come with Tessera (compiler/target), for everybody, and those that projects have
+/// registered in the store, each for itself.
 /// The store keeps a copy of the former too, so that one filter and one order serve both in lists.
 /// Thread-safe.
 class TargetCatalog {
@@ -20,16 +21,16 @@ class TargetCatalog {
 
   /// The target a request means: by name, or written out and then validated. "host" is the machine the
   /// server runs on. INVALID_TARGET names the unknown name or lists every problem.
-  absl::StatusOr<v1::Target> resolve(const v1::TargetRef& ref);
+  absl::StatusOr<v1::Target> resolve(const std::string& project, const v1::TargetRef& ref);
 
-  absl::StatusOr<v1::GetTargetResponse> get(const std::string& name);
+  absl::StatusOr<v1::GetTargetResponse> get(const std::string& project, const std::string& name);
   absl::StatusOr<v1::ListTargetsResponse> list(const storage::ListQuery& query);
 
   /// Registers under its name. ALREADY_EXISTS for a built-in name or different content.
-  absl::StatusOr<v1::RegisterTargetResponse> add(const v1::Target& target);
+  absl::StatusOr<v1::RegisterTargetResponse> add(const std::string& project, const v1::Target& target);
 
  private:
-  absl::StatusOr<v1::Target> find(const std::string& name);
+  absl::StatusOr<v1::Target> find(const std::string& project, const std::string& name);
 
   storage::Store& store_;
 };

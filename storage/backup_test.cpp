@@ -22,7 +22,7 @@ struct Data {
   void add(const std::string& text) {
     const v1::Digest digest = blobs->put(text).value();
     ASSERT_OK(store->transact([&](Transaction& t) {
-      absl::Status status = t.putBlob(digest);
+      absl::Status status = t.putBlob(digest, kDefaultProject);
       return status.ok() ? t.insertJob(sampleJob("job of " + digest.sha256()), "h", "") : status;
     }));
   }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "proto/sha256.h"
 
 namespace tessera::storage {
@@ -34,6 +35,12 @@ absl::StatusOr<std::unique_ptr<BlobFolder>> BlobFolder::open(const std::string& 
   return folder;
 }
 
+bool BlobFolder::isUpload(const std::string& partial_name) {
+  const size_t dot = partial_name.find('.');
+  return isSha256(partial_name.substr(0, dot)) &&
+         (dot == std::string::npos || isProjectName(partial_name.substr(dot + 1)));
+}
+
 absl::StatusOr<std::vector<std::string>> BlobFolder::stalePartials(int64_t lifetime_seconds) {
   absl::StatusOr<std::vector<std::string>> names = files_.list(root_ + "/tmp");
   if (!names.ok()) return names.status();
@@ -41,8 +48,7 @@ absl::StatusOr<std::vector<std::string>> BlobFolder::stalePartials(int64_t lifet
   for (const std::string& name : *names) {
     absl::StatusOr<FileFacts> facts = files_.look(partialPath(name));
     if (!facts.ok()) continue;
-    // Only uploads can be resumed, and their names are plain digests.
-    if (!isSha256(name) || time(nullptr) - facts->modified_s > lifetime_seconds) stale.push_back(name);
+    if (!isUpload(name) || time(nullptr) - facts->modified_s > lifetime_seconds) stale.push_back(name);
   }
   return stale;
 }

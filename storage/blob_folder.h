@@ -46,6 +46,8 @@ class BlobFolder {
   /// a sound copy may have been uploaded meanwhile.
   absl::Status setAside(const std::string& sha256, const File& read);
 
+  /// Whether a partial file is a client's upload, which can be resumed: a digest, or a digest and a project.
+  static bool isUpload(const std::string& partial_name);
   /// Names of partial files that nobody touched for the lifetime, and of those that cannot be resumed.
   absl::StatusOr<std::vector<std::string>> stalePartials(int64_t lifetime_seconds);
 

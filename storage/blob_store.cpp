@@ -46,15 +46,45 @@ class NoUpload : public BlobStore::Upload {
   const std::string sha256_;
 };
 
+/// Who sends the bytes of a blob that is there shows to have them; they are kept no second time.
+class Proof : public BlobStore::Upload {
+ public:
+  Proof(BlobFolder& folder, v1::Digest digest) : folder_(folder), digest_(std::move(digest)) {}
+  absl::Status write(std::string_view data) override {
+    hash_.update(data);
+    sent_ += static_cast<int64_t>(data.size());
+    return absl::OkStatus();
+  }
+  absl::Status commit() override {
+    if (sent_ != digest_.size_bytes() || hash_.finish() != digest_.sha256()) {
+      return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": the ", sent_,
+                                              " bytes sent are not those of this digest; send the blob again from 0"));
+    }
+    return folder_.confirm(digest_.sha256());
+  }
+
+ private:
+  BlobFolder& folder_;
+  const v1::Digest digest_;
+  Sha256 hash_;
+  int64_t sent_ = 0;
+};
+
+std::string partialName(const std::string& sha256, const BlobStore::Sender& sender) {
+  return sender.project.empty() ? sha256 : absl::StrCat(sha256, ".", sender.project);
+}
+
 class FileUpload : public BlobStore::Upload {
  public:
-  /// `release` is called in the end, whatever came of the upload; its bytes are added to `used_bytes` when committed.
+  /// `release` is called in the end, whatever came of the upload; `new_bytes` (0 of a blob that is there already) are
+  /// added to `used_bytes` when it is committed.
   FileUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::function<void()> release,
-             std::atomic<int64_t>& used_bytes)
+             int64_t new_bytes, std::atomic<int64_t>& used_bytes)
       : folder_(folder),
         digest_(std::move(digest)),
         name_(std::move(partial_name)),
         release_(std::move(release)),
+        new_bytes_(new_bytes),
         used_bytes_(used_bytes) {}
   ~FileUpload() override {
     if (release_) release_();
@@ -107,7 +137,7 @@ class FileUpload : public BlobStore::Upload {
       (void)folder_.files().remove(folder_.partialPath(name_));
       return status_;
     }
-    used_bytes_ += digest_.size_bytes();
+    used_bytes_ += new_bytes_;
     status_ = absl::FailedPreconditionError("this upload is committed");
     return absl::OkStatus();
   }
@@ -124,6 +154,7 @@ class FileUpload : public BlobStore::Upload {
   const v1::Digest digest_;
   const std::string name_;
   const std::function<void()> release_;
+  const int64_t new_bytes_;
   std::atomic<int64_t>& used_bytes_;
   std::unique_ptr<File> file_;
   Sha256 hash_;
@@ -147,31 +178,36 @@ class FileBlobStore : public BlobStore {
     return missing;
   }
 
-  absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest) override {
+  absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest, const Sender& sender) override {
     if (absl::Status status = check(digest); !status.ok()) return status;
-    if (absl::StatusOr<int64_t> size = folder_->blobSize(digest.sha256()); size.ok()) return size;
-    absl::StatusOr<FileFacts> partial = folder_->files().look(folder_->partialPath(digest.sha256()));
+    if (absl::StatusOr<int64_t> size = folder_->blobSize(digest.sha256()); size.ok() && !sender.must_prove) return size;
+    absl::StatusOr<FileFacts> partial =
+        folder_->files().look(folder_->partialPath(partialName(digest.sha256(), sender)));
     if (absl::IsNotFound(partial.status())) return 0;
     if (!partial.ok()) return partial.status();
     return partial->size;
   }
 
-  absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) override {
+  absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset,
+                                                      const Sender& sender) override {
     if (absl::Status status = check(digest); !status.ok()) return status;
     const std::string& sha256 = digest.sha256();
-    absl::StatusOr<bool> present = presentAs(digest);
+    absl::StatusOr<bool> present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
-    if (*present) return std::make_unique<NoUpload>(*folder_, sha256);
-    if (!uploads_.start(sha256)) {
+    if (*present && !sender.must_prove) return std::make_unique<NoUpload>(*folder_, sha256);
+    // From its start alone: a first part that is kept may be taken up again, as if the blob were not there.
+    if (*present && offset == 0) return std::make_unique<Proof>(*folder_, digest);
+    const std::string name = partialName(sha256, sender);
+    if (!uploads_.start(name)) {
       return absl::AbortedError(absl::StrCat("another upload of ", sha256, " is going on; retry when it has ended"));
     }
-    auto upload =
-        std::make_unique<FileUpload>(*folder_, digest, sha256, [this, sha256] { uploads_.end(sha256); }, used_bytes_);
+    auto upload = std::make_unique<FileUpload>(
+        *folder_, digest, name, [this, name] { uploads_.end(name); }, *present ? 0 : digest.size_bytes(), used_bytes_);
     // Asked again: an upload that ended a moment ago may have made the blob.
-    present = presentAs(digest);
+    present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
-    if (*present) return std::make_unique<NoUpload>(*folder_, sha256);
-    absl::StatusOr<int64_t> committed = committedBytes(digest);
+    if (*present && !sender.must_prove) return std::make_unique<NoUpload>(*folder_, sha256);
+    absl::StatusOr<int64_t> committed = committedBytes(digest, sender);
     if (!committed.ok()) return committed.status();
     if (offset != 0 && offset != *committed) {
       return absl::FailedPreconditionError(absl::StrCat("upload of ", sha256, " at offset ", offset,
@@ -194,7 +230,7 @@ class FileBlobStore : public BlobStore {
     if (absl::Status status = makeRoom(digest.size_bytes()); !status.ok()) return status;
     // A partial file of its own: it need not wait for a client's upload of the same bytes.
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-    FileUpload upload(*folder_, digest, name, nullptr, used_bytes_);
+    FileUpload upload(*folder_, digest, name, nullptr, digest.size_bytes(), used_bytes_);
     absl::Status status = upload.open(0);
     if (status.ok()) status = upload.write(bytes);
     if (status.ok()) status = upload.commit();
@@ -229,9 +265,9 @@ class FileBlobStore : public BlobStore {
     if (!stale.ok()) return stale.status();
     int removed = 0;
     for (const std::string& name : *stale) {
-      // A put()'s partial file is no digest and lives for one call: those of this process are in use, older ones went
-      // when the store was opened.
-      if (!isSha256(name) || !uploads_.start(name)) continue;
+      // A put()'s partial file lives for one call: those of this process are in use, older ones went when the store was
+      // opened.
+      if (!BlobFolder::isUpload(name) || !uploads_.start(name)) continue;
       removed += folder_->files().remove(folder_->partialPath(name)).ok();
       uploads_.end(name);
     }
@@ -248,11 +284,12 @@ class FileBlobStore : public BlobStore {
 
  private:
   /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.
-  absl::StatusOr<bool> presentAs(const v1::Digest& digest) {
+  absl::StatusOr<bool> presentAs(const v1::Digest& digest, const Sender& sender) {
     absl::StatusOr<int64_t> size = folder_->blobSize(digest.sha256());
     if (absl::IsNotFound(size.status())) return false;
     if (!size.ok()) return size.status();
     if (*size == digest.size_bytes()) return true;
+    if (sender.must_prove) return false;  // which no bytes can do; and nobody is told what is there
     return absl::InvalidArgumentError(absl::StrCat("digest: found ", digest.sha256(), " of ", digest.size_bytes(),
                                                    " bytes; accepted: its size, which is ", *size));
   }

@@ -27,10 +27,19 @@ class BlobStore {
   virtual bool contains(const std::string& sha256) = 0;
   virtual std::vector<v1::Digest> missing(const std::vector<v1::Digest>& digests) = 0;
 
-  /// Bytes safely received of an unfinished upload; the whole size when the blob is present.
-  virtual absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest) = 0;
+  /// Who uploads. What one has sent of a blob nobody else goes on with: whoever has the whole in the end has sent it
+  /// all.
+  struct Sender {
+    std::string project = {};  ///< empty: nobody in particular (a worker)
+    /// The bytes are asked for, hashed and compared even where the blob is present, and then written nowhere.
+    bool must_prove = false;
+  };
 
-  /// One upload in progress. At most one writer per digest; a second one gets ABORTED.
+  /// Bytes safely received of an unfinished upload; the whole size when the blob is present and need not be proved.
+  virtual absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest, const Sender& sender) = 0;
+  absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest) { return committedBytes(digest, {}); }
+
+  /// One upload in progress. At most one writer per digest and project; a second one gets ABORTED.
   class Upload {
    public:
     virtual ~Upload() = default;  ///< keeps the partial file
@@ -43,7 +52,11 @@ class BlobStore {
   /// When the blob is present already, the upload takes and ignores the data and commits at once.
   /// INVALID_ARGUMENT for a malformed digest or one whose size is not the stored blob's, RESOURCE_EXHAUSTED above the
   /// size limit, the quota, or when the disk would be left with less than the reserve.
-  virtual absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset,
+                                                              const Sender& sender) = 0;
+  absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) {
+    return startUpload(digest, offset, {});
+  }
 
   /// Stores bytes that are at hand.
   virtual absl::StatusOr<v1::Digest> put(std::string_view bytes) = 0;
@@ -78,7 +91,7 @@ struct BlobStoreOptions {
 /// The file-backed store below `folder` (made when absent):
 ///
 ///     ab/cd/abcd...   whole blobs, by the first two bytes of their SHA-256
-///     tmp/abcd...     unfinished uploads
+///     tmp/abcd...     unfinished uploads, of projects as abcd....PROJECT
 ///     corrupt/        files whose content no longer has their name's hash, for the operator to look at
 absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder,
                                                          const BlobStoreOptions& options = {});

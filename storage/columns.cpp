@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "proto/project.h"
 #include "storage/record_facts.h"
 
 namespace tessera::storage {
@@ -34,7 +35,8 @@ std::vector<Value> columnsOf(const v1::Job& job) {
           whole(job.cached() ? 1 : 0),
           whole(job.priority()),
           whole(job.create_time_us()),
-          whole(job.end_time_us())};
+          whole(job.end_time_us()),
+          projectOf(job)};
 }
 
 std::vector<Value> columnsOf(const v1::Artifact& artifact) {
@@ -43,7 +45,8 @@ std::vector<Value> columnsOf(const v1::Artifact& artifact) {
           artifact.manifest().target_name(),
           artifact.manifest().model_sha256(),
           artifact.job_id(),
-          whole(artifact.create_time_us())};
+          whole(artifact.create_time_us()),
+          projectOf(artifact)};
 }
 
 std::vector<Value> columnsOf(const v1::TuningRecord& record) {
@@ -63,11 +66,12 @@ std::vector<Value> columnsOf(const v1::TuningRecord& record) {
           whole(record.trial()),
           comparable(record.median_ms()),
           speedOf(record),
-          whole(record.create_time_us())};
+          whole(record.create_time_us()),
+          projectOf(record)};
 }
 
-std::vector<Value> columnsOf(const v1::Target& target) {
-  return {target.name(), target.summary(), whole(target.family())};
+std::vector<Value> columnsOf(const StoredTarget& stored) {
+  return {stored.target.name(), stored.target.summary(), whole(stored.target.family()), stored.project};
 }
 
 std::vector<Value> columnsOf(const v1::Worker& worker) {

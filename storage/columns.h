@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "storage/store.h"
 #include "storage/value.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/job.pb.h"
@@ -24,7 +25,7 @@ double comparable(double value);
 std::vector<Value> columnsOf(const v1::Job& job);
 std::vector<Value> columnsOf(const v1::Artifact& artifact);
 std::vector<Value> columnsOf(const v1::TuningRecord& record);
-std::vector<Value> columnsOf(const v1::Target& target);
+std::vector<Value> columnsOf(const StoredTarget& target);
 std::vector<Value> columnsOf(const v1::Worker& worker);
 
 }  // namespace tessera::storage

@@ -55,16 +55,23 @@ const Entity& jobEntity() {
                                     {"priority", kInteger},
                                     {"create_time", kTime},
                                     {"end_time", kTime},
+                                    {"project", kText},
                                 }};
   return entity;
 }
 
 const Entity& artifactEntity() {
-  static const Entity entity = {
-      "artifacts",
-      "id",
-      "create_time desc",
-      {{"id", kText}, {"name", kText}, {"target", kText}, {"model", kText}, {"job", kText}, {"create_time", kTime}}};
+  static const Entity entity = {"artifacts",
+                                "id",
+                                "create_time desc",
+                                {{"id", kText, {}, "artifact"},
+                                 {"name", kText},
+                                 {"target", kText},
+                                 {"model", kText},
+                                 {"job", kText},
+                                 {"create_time", kTime},
+                                 {"project", kText}},
+                                true};
   return entity;
 }
 
@@ -88,16 +95,21 @@ const Entity& recordEntity() {
                                  {"trial", kInteger},
                                  {"median_ms", kReal},
                                  {"speed", kReal},
-                                 {"create_time", kTime}}};
+                                 {"create_time", kTime},
+                                 {"project", kText}}};
   return entity;
 }
 
 const Entity& targetEntity() {
-  static const Entity entity = {
-      "targets",
-      "name",
-      "name",
-      {{"name", kText}, {"summary", kText}, {"family", kEnum, valuesOf(v1::Target::Family_descriptor())}}};
+  static const Entity entity = {"targets",
+                                "name",
+                                "name",
+                                {{"name", kText, {}, "target"},
+                                 {"summary", kText},
+                                 {"family", kEnum, valuesOf(v1::Target::Family_descriptor())},
+                                 {"project", kText}},
+                                true,
+                                true};
   return entity;
 }
 

@@ -18,8 +18,8 @@ struct Field {
   std::string name;
   FieldType type;
   std::vector<EnumValue> values = {};  ///< kEnum
-  /// The name of the column as well.
-  const std::string& column() const { return name; }
+  std::string stored = {};             ///< the column's name; empty: the field's
+  const std::string& column() const { return stored.empty() ? name : stored; }
 };
 
 /// What lists need to know of an entity: its table and its fields. Data, so that a new field is one line.
@@ -28,6 +28,8 @@ struct Entity {
   std::string key;  ///< the unique field, which ends every order
   std::string default_order;
   std::vector<Field> fields;
+  bool key_of_project = false;  ///< the key is unique within a project; then that ends the order
+  bool has_common = false;      ///< what has no project is everybody's
 
   const Field* find(std::string_view name) const;
   /// "id, state, ...", for messages.

@@ -87,9 +87,16 @@ absl::StatusOr<std::vector<OrderTerm>> parseOrderBy(std::string_view order_by, c
       }
     }
     order.push_back(*parsed);
-    if (parsed->field->name == entity.key) return order;  // unique: what follows decides nothing
+    if (parsed->field->name == entity.key && !entity.key_of_project) return order;  // what follows decides nothing
   }
-  order.push_back({entity.find(entity.key), order.back().descending});
+  std::vector<std::string> unique = {entity.key};
+  if (entity.key_of_project) unique.push_back("project");
+  for (const std::string& name : unique) {
+    const Field* field = entity.find(name);
+    if (std::ranges::find(order, field, &OrderTerm::field) == order.end()) {
+      order.push_back({field, order.back().descending});
+    }
+  }
   return order;
 }
 
@@ -107,7 +114,8 @@ absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& ent
                     term.descending ? " DESC" : "");
   }
   resolved.fingerprint =
-      sha256Hex(absl::StrCat(entity.table, "\n", resolved.ordering, "\n", query.filter)).substr(0, 32);
+      sha256Hex(absl::StrCat(entity.table, "\n", resolved.ordering, "\n", query.project, "\n", query.filter))
+          .substr(0, 32);
   if (query.page_token.empty()) return resolved;
   absl::StatusOr<std::vector<Value>> last = readPageToken(query.page_token, resolved.fingerprint, token_key);
   if (!last.ok()) return last.status();
@@ -116,9 +124,16 @@ absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& ent
   return resolved;
 }
 
+void restrictTo(const std::string& project, const Entity& entity, Condition& condition) {
+  if (project.empty() || entity.find("project") == nullptr) return;
+  condition.sql = absl::StrCat(entity.has_common ? "project IN ('', ?)" : "project = ?", " AND (", condition.sql, ")");
+  condition.values.insert(condition.values.begin(), project);
+}
+
 absl::StatusOr<ListPlan> planList(const ListQuery& query, const Entity& entity, const std::string& token_key) {
   absl::StatusOr<Condition> condition = compileFilter(query.filter, entity);
   if (!condition.ok()) return condition.status();
+  restrictTo(query.project, entity, *condition);
   absl::StatusOr<ListOrder> resolved = resolveOrder(query, entity, token_key);
   if (!resolved.ok()) return resolved.status();
   ListPlan plan;

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "storage/entity.h"
+#include "storage/filter_sql.h"
 #include "storage/page_token.h"
 #include "storage/store.h"
 
@@ -40,6 +41,9 @@ struct ListPlan {
   std::vector<OrderTerm> order;
   std::string fingerprint;  ///< of entity, filter and order; binds page tokens to them
 };
+
+/// Leaves to a condition only what the project may see; empty: all. Entities without projects are everybody's.
+void restrictTo(const std::string& project, const Entity& entity, Condition& condition);
 
 /// Pages go by the last item's fields (keyset), not by an offset: items inserted meanwhile move nothing.
 absl::StatusOr<ListPlan> planList(const ListQuery& query, const Entity& entity, const std::string& token_key);

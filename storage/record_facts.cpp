@@ -6,6 +6,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/sha256.h"
+#include "storage/stored_key.h"
 
 namespace tessera::storage {
 namespace {
@@ -41,11 +42,13 @@ double speedOf(const v1::TuningRecord& record) {
 }
 
 std::string contentHashOf(v1::TuningRecord& record) {
-  std::string id, schedule_hash;
+  std::string id, schedule_hash, project;
   record.mutable_id()->swap(id);
+  record.mutable_project()->swap(project);
   record.mutable_schedule_hash()->swap(schedule_hash);
   std::string hash = digestOf(record);
   record.mutable_id()->swap(id);
+  record.mutable_project()->swap(project);
   record.mutable_schedule_hash()->swap(schedule_hash);
   return hash;
 }
@@ -53,6 +56,10 @@ std::string contentHashOf(v1::TuningRecord& record) {
 std::string contentHash(const v1::TuningRecord& record) {
   v1::TuningRecord content = record;
   return contentHashOf(content);
+}
+
+std::string idOfMerged(const std::string& project, const std::string& content_hash) {
+  return project == kDefaultProject ? content_hash : sha256Hex(storedKey(project, content_hash));
 }
 
 v1::TuningRecord completed(v1::TuningRecord record) {

@@ -16,8 +16,8 @@ constexpr int kDefaultPageSize = 50, kMaxPageSize = 1000;
 constexpr size_t kPageBytes = 2 << 20;
 
 /// Before all groups of a workload: no number of threads is negative.
-GroupKey before(std::string workload, std::string target = "", std::string chip = "") {
-  return {std::move(workload), std::move(target), std::move(chip), std::numeric_limits<int64_t>::min()};
+GroupKey before(std::string project, std::string workload, std::string target = "") {
+  return {std::move(project), std::move(workload), std::move(target), "", std::numeric_limits<int64_t>::min()};
 }
 
 bool matches(const GroupKey& key, const BestQuery& query) {
@@ -27,13 +27,13 @@ bool matches(const GroupKey& key, const BestQuery& query) {
 
 /// From where to look on behind a group that does not match: its workload may have one whose target comes later.
 GroupKey skip(const GroupKey& key, const BestQuery& query) {
-  if (!query.target.empty() && key.target < query.target) return before(key.workload, query.target);
+  if (!query.target.empty() && key.target < query.target) return before(key.project, key.workload, query.target);
   return key;
 }
 
 std::string fingerprintOf(const BestQuery& query) {
-  return sha256Hex(absl::StrCat("best records\n", absl::StrJoin(query.workloads, ","), "\n", query.target, "\n",
-                                query.chip, "\n", query.threads, "\n", query.top))
+  return sha256Hex(absl::StrCat("best records\n", query.project, "\n", absl::StrJoin(query.workloads, ","), "\n",
+                                query.target, "\n", query.chip, "\n", query.threads, "\n", query.top))
       .substr(0, 32);
 }
 
@@ -44,13 +44,13 @@ struct Cursor {
 
 absl::StatusOr<Cursor> startOf(const BestQuery& query, const std::string& fingerprint, const std::string& token_key) {
   Cursor cursor;
-  cursor.behind = before(query.workloads.empty() ? "" : query.workloads[0]);
+  cursor.behind = before(query.project, query.workloads.empty() ? "" : query.workloads[0]);
   if (query.page_token.empty()) return cursor;
   absl::StatusOr<std::vector<Value>> last = readPageToken(query.page_token, fingerprint, token_key);
   if (!last.ok()) return last.status();
   const auto text = [&](size_t at) { return std::get<std::string>((*last)[at]); };
-  cursor.behind = {text(0), text(1), text(2), std::get<int64_t>((*last)[3])};
-  cursor.workload = static_cast<size_t>(std::get<int64_t>((*last)[4]));
+  cursor.behind = {text(0), text(1), text(2), text(3), std::get<int64_t>((*last)[4])};
+  cursor.workload = static_cast<size_t>(std::get<int64_t>((*last)[5]));
   return cursor;
 }
 
@@ -68,9 +68,10 @@ absl::StatusOr<Page<BestGroup>> walkGroups(const BestQuery& query, const std::st
   while (true) {
     absl::StatusOr<std::optional<GroupKey>> found = next(at.behind);
     if (!found.ok()) return found.status();
+    if (*found && !query.project.empty() && (*found)->project != query.project) *found = std::nullopt;
     if (!query.workloads.empty() && (!*found || (*found)->workload != query.workloads[at.workload])) {
       if (++at.workload == query.workloads.size()) return page;
-      at.behind = before(query.workloads[at.workload]);
+      at.behind = before(query.project, query.workloads[at.workload]);
       continue;
     }
     if (!*found) return page;
@@ -83,13 +84,13 @@ absl::StatusOr<Page<BestGroup>> walkGroups(const BestQuery& query, const std::st
     absl::StatusOr<std::vector<v1::TuningRecord>> records = best(key, query.top);
     if (!records.ok()) return records.status();
     for (const v1::TuningRecord& record : *records) bytes += record.ByteSizeLong();
-    page.items.push_back({key.workload, key.target, key.chip, key.threads, *std::move(records)});
+    page.items.push_back({key.project, key.workload, key.target, key.chip, key.threads, *std::move(records)});
     at.behind = key;
   }
-  page.next_page_token = makePageToken(
-      fingerprint,
-      {at.behind.workload, at.behind.target, at.behind.chip, at.behind.threads, static_cast<int64_t>(at.workload)},
-      token_key);
+  page.next_page_token = makePageToken(fingerprint,
+                                       {at.behind.project, at.behind.workload, at.behind.target, at.behind.chip,
+                                        at.behind.threads, static_cast<int64_t>(at.workload)},
+                                       token_key);
   return page;
 }
 

@@ -16,7 +16,7 @@ namespace tessera::storage {
 
 /// What records are compared within.
 struct GroupKey {
-  std::string workload, target, chip;
+  std::string project, workload, target, chip;
   int64_t threads = 0;
   auto operator<=>(const GroupKey&) const = default;
 };

@@ -7,9 +7,13 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "proto/project.h"
 #include "storage/conformance/samples.h"
 #include "storage/scratch_folder.h"
+#include "storage/sqlite/migrations.h"
 
 namespace tessera::storage {
 namespace {
@@ -56,6 +60,22 @@ class SqliteStoreTest : public testing::Test {
     EXPECT_EQ(sqlite3_exec(database, sql.c_str(), take, &text, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
     sqlite3_close(database);
     return text;
+  }
+  /// A message as a literal of SQL.
+  static std::string blob(const google::protobuf::Message& message) {
+    return absl::StrCat("x'", absl::BytesToHexString(message.SerializeAsString()), "'");
+  }
+  /// A database as a release with so many migrations left it, with these rows.
+  void makeOfRelease(int version, const std::string& rows) const {
+    std::string sql =
+        "PRAGMA application_id = 0x54535241; CREATE TABLE schema_version (version INTEGER PRIMARY KEY, name TEXT NOT "
+        "NULL, applied_time INTEGER NOT NULL); BEGIN;";
+    for (const Migration& migration : migrations()) {
+      if (migration.version > version) break;
+      absl::StrAppend(&sql, migration.sql, ";INSERT INTO schema_version VALUES (", migration.version, ", '",
+                      migration.name, "', 0);");
+    }
+    execute(absl::StrCat(sql, rows, "COMMIT;"));
   }
   void fill(int jobs) const {
     auto store = openSqliteStore(path_);
@@ -106,34 +126,17 @@ TEST_F(SqliteStoreTest, RefusesTheSchemaOfANewerRelease) {
 }
 
 TEST_F(SqliteStoreTest, RecordsOfTheFirstSchemaGetTheirColumns) {
-  {
-    auto store = openSqliteStore(path_);
-    ASSERT_OK(store.status());
-    ASSERT_OK((*store)->transact([&](Transaction& t) {
-      for (int i = 0; i < 1500; ++i) {
-        v1::TuningRecord record = sampleRecord(std::to_string(i), 1 + i, i);
-        record.set_workload_hash("w");
-        record.set_target_hash("c");
-        record.set_validation(i % 2 ? "passed" : "failed: wrong");
-        EXPECT_TRUE(t.putRecord(record).ok());
-      }
-      return absl::OkStatus();
-    }));
+  std::string rows;
+  for (int i = 0; i < 1500; ++i) {
+    v1::TuningRecord record = sampleRecord(std::to_string(i), 1 + i, i);
+    record.set_workload_hash("w");
+    record.set_target_hash("c");
+    record.set_validation(i % 2 ? "passed" : "failed: wrong");
+    absl::StrAppend(&rows, "INSERT INTO records VALUES ('", i, "', 'w', '', '', '', '', '', '', '", record.validation(),
+                    "', 0, ", 1 + i, ", ", i, ", ", blob(record), ");");
   }
-  std::string undo = "DELETE FROM schema_version WHERE version >= 5; DROP TABLE sqlite_stat1;";
-  for (const char* table : {"search_log", "artifact_versions", "artifact_series", "set_aside"})
-    undo += std::string("DROP TABLE ") + table + ";";
   // One that nobody can read: it is set aside, and nothing else is lost.
-  undo +=
-      "INSERT INTO records (id, workload, summary, target, host, job, artifact, mode, validation, threads, "
-      "median_ms, create_time, body) VALUES ('bad', 'w', '', '', '', '', '', '', '', 1, 1, 1, x'FFFF07');";
-  for (const char* index :
-       {"best", "by_content", "by_summary", "by_target", "by_chip", "by_host", "by_artifact", "by_mode", "by_method",
-        "by_outcome", "by_validation", "by_threads", "by_trial", "by_speed"})
-    undo += std::string("DROP INDEX records_") + index + ";";
-  for (const char* column : {"chip", "method", "outcome", "trial", "speed", "failed", "content"})
-    undo += std::string("ALTER TABLE records DROP COLUMN ") + column + ";";
-  execute(undo);
+  makeOfRelease(1, rows + "INSERT INTO records VALUES ('bad', 'w', '', '', '', '', '', '', '', 1, 1, 1, x'FFFF07');");
   auto store = openSqliteStore(path_);
   ASSERT_OK(store.status());
   auto best = readOne(**store, [](Reader& r) { return r.bestRecords({.chip = "c", .top = 2}); });
@@ -141,12 +144,55 @@ TEST_F(SqliteStoreTest, RecordsOfTheFirstSchemaGetTheirColumns) {
   ASSERT_EQ(best->items.size(), 1u);
   EXPECT_EQ(best->items[0].records[0].id(), "1") << "0 failed";
   EXPECT_EQ(best->items[0].records[1].id(), "3");
-  auto all = readOne(**store, [](Reader& r) { return r.recordStatistics("", "", 1); });
+  auto all = readOne(**store, [](Reader& r) { return r.recordStatistics(kDefaultProject, "", "", 1); });
   ASSERT_OK(all.status());
   EXPECT_EQ((*all)[0].records, 1500);
   EXPECT_EQ((*all)[0].failed, 750);
   store->reset();
   EXPECT_EQ(answer("SELECT entity || ' ' || id || ' ' || hex(body) FROM set_aside"), "record bad FFFF07");
+}
+
+TEST_F(SqliteStoreTest, WhatWasThereBeforeProjectsIsTheDefaultOnes) {
+  const std::string sha256(64, 'a');
+  v1::Job job = sampleJob("j1", 5);
+  v1::Artifact artifact = sampleArtifact("a1", "k1", 5);
+  v1::Target target;
+  target.set_name("edge");
+  v1::Action action = sampleAction("act1", "k1", 5);
+  makeOfRelease(
+      5,
+      absl::StrCat("INSERT INTO actions VALUES ('act1', 'k1', 3, 5, ", blob(action), ");",
+                   "INSERT INTO action_components VALUES ('act1', 'model', 'm', 5);",
+                   "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, ",
+                   "action_key, cached, priority, create_time, end_time, queue_deadline, body) VALUES ",
+                   "('j1', 'request-j1', 'h', 'act1', 1, 5, '', '', 'k1', 0, 0, 5, 0, 0, ", blob(job), ");",
+                   "INSERT INTO artifacts (id, name, target, model, job, create_time, body) VALUES ",
+                   "('a1', '', '', '', 'j1', 5, ", blob(artifact), ");",
+                   "INSERT INTO artifact_keys VALUES ('k1', 'a1', 5);", "INSERT INTO targets VALUES ('edge', '', 0, ",
+                   blob(target), ");", "INSERT INTO blobs (sha256, size, last_use) VALUES ('", sha256, "', 7, 9);"));
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  ASSERT_OK((*store)->read([&](Reader& r) {
+    EXPECT_EQ(r.getJobByRequestId(kDefaultProject, "request-j1")->id(), "j1");
+    ListQuery own;
+    own.project = kDefaultProject;
+    EXPECT_EQ(r.listJobs(own)->items.size(), 1u);
+    own.filter = "id = a1";
+    EXPECT_EQ(r.listArtifacts(own)->items.size(), 1u);
+    own.filter = "name = edge";
+    EXPECT_EQ(r.listTargets(own)->items.size(), 1u);
+    EXPECT_TRUE(r.getArtifact(kDefaultProject, "a1").ok());
+    EXPECT_TRUE(r.artifactByKey("k1").ok());
+    EXPECT_TRUE(r.getTarget(kDefaultProject, "edge").ok());
+    EXPECT_TRUE(*r.holdsBlob(kDefaultProject, sha256));
+    EXPECT_EQ(r.usageOf(kDefaultProject)->queued_jobs, 1);
+    EXPECT_EQ(r.usageOf(kDefaultProject)->blob_bytes, 7);
+    v1::KeyComponent component;
+    component.set_name("model");
+    component.set_hash("m");
+    EXPECT_EQ(r.nearestActions(kDefaultProject, {component}, 1)->size(), 1u);
+    return absl::OkStatus();
+  }));
 }
 
 TEST_F(SqliteStoreTest, RefusesAnotherProgramsDatabase) {

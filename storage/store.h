@@ -31,6 +31,8 @@ struct ListQuery {
   std::string page_token;
   std::string filter;
   std::string order_by;
+  std::string project =
+      {};  ///< whose things, and what is everybody's; empty: all there are. Of workers it says nothing.
 };
 template <typename T>
 struct Page {
@@ -44,6 +46,21 @@ struct StoredToken {
   std::string sha256;
 };
 
+/// A target and the project that registered it.
+struct StoredTarget {
+  v1::Target target;
+  std::string project;  ///< empty: it comes with the service, for everybody
+};
+
+/// What a project has.
+struct Usage {
+  std::string project;
+  int64_t queued_jobs = 0;
+  int64_t running_jobs = 0;
+  int64_t blobs = 0;
+  int64_t blob_bytes = 0;
+};
+
 /// What is kept, pinned and deleted one by one. The numbers are stored.
 enum class Kind {
   kJob = 1,
@@ -54,21 +71,26 @@ enum class Kind {
   kRecord = 6,
   kBlob = 7,
   kTarget = 8,
-  kWorker = 9
+  kWorker = 9,
+  kHold = 10  ///< a project's reference to a blob
 };
 
 /// One of them, as a collection sees it.
 struct Stored {
   Kind kind;
-  std::string id;  ///< of an object its build key, of a blob its SHA-256, of a target its name
-  /// Of a job its end (0: it lives), of a record when it was made, of artifacts, objects and blobs their last use.
+  /// Of an object its build key, of a blob its SHA-256, of artifacts and targets their storedKey(), of a hold its
+  /// holdKey() (storage/stored_key.h).
+  std::string id;
+  /// Of a job its end (0: it lives), of a record when it was made, of artifacts, objects, blobs and holds their last
+  /// use.
   int64_t time_us = 0;
-  /// The message; of objects and blobs the v1::Digest. Valid during the visit.
+  /// The message; of objects, blobs and holds the v1::Digest. Valid during the visit.
   const google::protobuf::Message* message = nullptr;
 };
 
-/// Which records are the fastest: those of one workload on one chip with one number of threads are a group.
+/// Which records are the fastest: those of one project and workload on one chip with one number of threads are a group.
 struct BestQuery {
+  std::string project = {};                 ///< empty: of each; then no workloads are named
   std::vector<std::string> workloads = {};  ///< hashes; empty: all, by hash
   std::string target = {};                  ///< its name; empty: any
   std::string chip = {};                    ///< hash of its description; empty: any
@@ -78,7 +100,7 @@ struct BestQuery {
   std::string page_token = {};
 };
 struct BestGroup {
-  std::string workload, target, chip;
+  std::string project, workload, target, chip;
   int64_t threads = 0;
   std::vector<v1::TuningRecord> records;  ///< the fastest first
 };
@@ -113,7 +135,7 @@ class Reader {
   virtual ~Reader() = default;
 
   virtual absl::StatusOr<v1::Job> getJob(const std::string& id) = 0;
-  virtual absl::StatusOr<v1::Job> getJobByRequestId(const std::string& request_id) = 0;
+  virtual absl::StatusOr<v1::Job> getJobByRequestId(const std::string& project, const std::string& request_id) = 0;
   /// `request_hash` of insertJob: tells a repeated request from a clash.
   virtual absl::StatusOr<std::string> getRequestHash(const std::string& job_id) = 0;
   /// Empty when the job has none.
@@ -136,8 +158,10 @@ class Reader {
   virtual absl::StatusOr<std::vector<v1::Action>> livingActionsByKey(const std::string& key) = 0;
   /// The artifact most recently built under this action key.
   virtual absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) = 0;
-  /// Up to `limit` actions that share key component hashes with `components`, most shared first, then newest.
-  virtual absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
+  /// Up to `limit` actions of the project that share key component hashes with `components`, most shared first, then
+  /// newest.
+  virtual absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::string& project,
+                                                                 const std::vector<v1::KeyComponent>& components,
                                                                  int limit) = 0;
 
   /// What a search has done, in order.
@@ -165,25 +189,32 @@ class Reader {
 
   /// The object blob of an earlier build with this key.
   virtual absl::StatusOr<v1::Digest> getObject(const std::string& build_key) = 0;
-  virtual absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) = 0;
+  virtual absl::StatusOr<v1::Artifact> getArtifact(const std::string& project, const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) = 0;
   virtual absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) = 0;
   virtual absl::StatusOr<v1::TuningRecord> getRecord(const std::string& id) = 0;
   /// The fastest records of each group, those that failed or were not timed left out (storage/record_facts.h). Pages
   /// end early at 2 MiB. A page costs by what it shows, not by what is stored.
   virtual absl::StatusOr<Page<BestGroup>> bestRecords(const BestQuery& query) = 0;
-  /// Of the records that `filter` selects, by a field of text, number or enum (empty: all in one group), the most
-  /// frequent value first, at most `limit`. Reads all that the filter selects.
-  virtual absl::StatusOr<std::vector<RecordGroup>> recordStatistics(const std::string& filter,
+  /// Of the project's records (empty: of all) that `filter` selects, by a field of text, number or enum (empty: all in
+  /// one group), the most frequent value first, at most `limit`. Reads all that the filter selects.
+  virtual absl::StatusOr<std::vector<RecordGroup>> recordStatistics(const std::string& project,
+                                                                    const std::string& filter,
                                                                     const std::string& group_by, int limit) = 0;
-  virtual absl::StatusOr<v1::Target> getTarget(const std::string& name) = 0;
-  virtual absl::StatusOr<Page<v1::Target>> listTargets(const ListQuery& query) = 0;
+  /// One that the project has registered; with an empty project one that comes with the service.
+  virtual absl::StatusOr<v1::Target> getTarget(const std::string& project, const std::string& name) = 0;
+  virtual absl::StatusOr<Page<StoredTarget>> listTargets(const ListQuery& query) = 0;
   virtual absl::StatusOr<v1::Worker> getWorker(const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) = 0;
   virtual absl::StatusOr<bool> hasBlob(const std::string& sha256) = 0;
+  /// Whether the project may read the blob.
+  virtual absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) = 0;
+  virtual absl::StatusOr<Usage> usageOf(const std::string& project) = 0;
+  /// Of all projects that have, or had, something; by name.
+  virtual absl::StatusOr<std::vector<Usage>> usages() = 0;
   /// Visits all of a kind (but targets and workers), in no order; ends with the first error.
   virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
-  /// Stored::time_us of one artifact, object or blob.
+  /// Stored::time_us of one artifact, object, blob or hold.
   virtual absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) = 0;
   virtual absl::StatusOr<bool> isPinned(Kind kind, const std::string& id) = 0;
   /// How many events a job has.
@@ -221,21 +252,22 @@ class Transaction : public Reader {
   virtual absl::Status putObject(const std::string& build_key, const v1::Digest& object) = 0;
   virtual absl::Status putArtifact(const v1::Artifact& artifact) = 0;
   virtual absl::Status putRecord(const v1::TuningRecord& record) = 0;
-  /// Takes a record of another database in. False: a record with this content is there, under whatever id, and nothing
-  /// was done. Under an id that is taken or empty it gets a new one, made of its content.
+  /// Takes a record of another database in. False: its project has a record with this content, under whatever id, and
+  /// nothing was done. Under an id that is taken or empty it gets a new one, made of its content.
   virtual absl::StatusOr<bool> mergeRecord(v1::TuningRecord record) = 0;
-  virtual absl::Status putTarget(const v1::Target& target) = 0;
+  /// With an empty project: for everybody. Those names no project may register.
+  virtual absl::Status putTarget(const std::string& project, const v1::Target& target) = 0;
   virtual absl::Status putWorker(const v1::Worker& worker) = 0;
-  /// Only after the blob's file is durable.
-  virtual absl::Status putBlob(const v1::Digest& digest) = 0;
+  /// Only after the blob's file is durable. From now on the project may read it; empty: nobody does yet.
+  virtual absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us = 0) = 0;
   virtual absl::Status putToken(const StoredToken& token) = 0;
 
   /// Deletes one; nothing when it is not there. With a job go its events and its versions, and its action when no other
   /// job has it; with the action its tasks when no other action has them, and its log. With an artifact goes what finds
-  /// it by key. FAILED_PRECONDITION for a task by itself, and for an action that a job has.
+  /// it by key, with a blob who may read it. FAILED_PRECONDITION for a task by itself, and for an action that a job has.
   virtual absl::Status erase(Kind kind, const std::string& id) = 0;
   virtual absl::Status eraseEvents(const std::string& job_id) = 0;
-  /// An artifact, object or blob is wanted now. Nothing when it is not there.
+  /// An artifact, object, blob or hold is wanted now. Nothing when it is not there.
   virtual absl::Status touch(Kind kind, const std::string& id, int64_t time_us) = 0;
   virtual absl::Status setPin(Kind kind, const std::string& id, bool pinned) = 0;
 };

@@ -11,6 +11,7 @@
 #include "clients/cli/local_service.h"
 #include "clients/cli/output.h"
 #include "proto/printable.h"
+#include "proto/project.h"
 
 namespace tessera::client {
 namespace {
@@ -23,17 +24,19 @@ std::vector<std::string> tokenRow(const v1::AccessToken& token) {
   return {token.id(),
           token.name(),
           roleText(token.role()),
+          projectOf(token),
           timeText(token.create_time_us()),
           token.expire_time_us() == 0 ? "never" : timeText(token.expire_time_us()),
           token.revoke_time_us() == 0 ? "" : absl::StrCat("revoked ", timeText(token.revoke_time_us()))};
 }
 
-const std::vector<std::string> kTokenHeadings = {"TOKEN", "NAME", "ROLE", "MADE", "EXPIRES", ""};
+const std::vector<std::string> kTokenHeadings = {"TOKEN", "NAME", "ROLE", "PROJECT", "MADE", "EXPIRES", ""};
 
 void addTokenCommands(CommandLine& line, CLI::App* admin) {
   CLI::App* token = admin->add_subcommand("token", "Tokens that say who calls")->fallthrough()->require_subcommand(1);
 
-  CLI::App* create = token->add_subcommand("create", "Make a token; it is printed this once")->fallthrough();
+  CLI::App* create =
+      token->add_subcommand("create", "Make a token of --project; it is printed this once")->fallthrough();
   struct CreateFlags {
     std::string name, role = "client", lifetime;
   };
@@ -112,8 +115,10 @@ void addCertificatesCommand(CommandLine& line, CLI::App* admin) {
   auto request = std::make_shared<CertificateRequest>();
   command->add_option("folder", request->folder, "where to; an authority that is there is used again")->required();
   command->add_option("--host", request->hosts, "name or address the server is called by; may be repeated");
-  command->add_option("--caller", request->callers,
-                      "role:name of one who shows a certificate, e.g. worker:build-1; may be repeated");
+  command->add_option(
+      "--caller", request->callers,
+      "role:name of one who shows a certificate, e.g. worker:build-1 or 'client:ada?project=vision'; may be "
+      "repeated");
   command->add_option("--days", request->days, "how long they are good")
       ->check(CLI::Range(1, 3650))
       ->capture_default_str();
@@ -137,6 +142,36 @@ int callAdmin(const CommandLine& line,
   if (!answer.ok()) return reportError(answer.status(), line.json);
   if (line.json) std::cout << toJson(*answer) << "\n";
   return show(*answer);
+}
+
+/// "3 of 10", or "3" where there is no bound.
+template <typename Number, typename Bound>
+std::string ofBound(Number used, Bound bound) {
+  return bound == 0 ? absl::StrCat(used) : absl::StrCat(used, " of ", bound);
+}
+
+void addQuotasCommand(CommandLine& line, CLI::App* admin) {
+  CLI::App* command =
+      admin->add_subcommand("quotas", "What each project uses, and may use (tesserad --quotas)")->fallthrough();
+  command->callback([&line] {
+    line.action = [&line] {
+      return callAdmin<v1::ListQuotasRequest, v1::ListQuotasResponse>(
+          line, &AdminStub::ListQuotas, {}, [&line](const v1::ListQuotasResponse& answer) {
+            std::vector<std::vector<std::string>> rows;
+            for (const v1::ListQuotasResponse::Usage& usage : answer.projects()) {
+              const v1::Quota& quota = usage.quota();
+              rows.push_back({usage.project(), ofBound(usage.queued_jobs(), quota.queued_jobs()),
+                              ofBound(usage.running_jobs(), quota.running_jobs()), absl::StrCat(usage.blobs()),
+                              ofBound(usage.stored_bytes(), quota.stored_bytes()),
+                              quota.calls_per_second() == 0 ? "any" : absl::StrCat(quota.calls_per_second())});
+            }
+            if (!line.json) {
+              std::cout << table({"PROJECT", "QUEUED", "RUNNING", "BLOBS", "BYTES", "CALLS/S"}, rows);
+            }
+            return static_cast<int>(kExitOk);
+          });
+    };
+  });
 }
 
 void addCollectCommand(CommandLine& line, CLI::App* admin) {
@@ -268,6 +303,7 @@ void addAdminCommand(CommandLine& line) {
   admin->require_subcommand(1);
   addTokenCommands(line, admin);
   addCertificatesCommand(line, admin);
+  addQuotasCommand(line, admin);
   addCollectCommand(line, admin);
   addVerifyCommand(line, admin);
   addBackupCommands(line, admin);

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "proto/project.h"
 
 namespace tessera::client {
 namespace {
@@ -148,12 +149,18 @@ absl::Status issueCaller(const CertificateRequest& request, const std::string& c
     return absl::InvalidArgumentError(
         absl::StrCat("'", caller, "': found; accepted: ROLE:NAME with a role of reader, client, operator, worker"));
   }
-  if (absl::Status status = checkName(parts[1]); !status.ok()) return status;
-  absl::StatusOr<Pair> made = issue({parts[1], "CA:FALSE", "critical,digitalSignature", "clientAuth",
+  const std::vector<std::string> named = absl::StrSplit(parts[1], absl::MaxSplits("?project=", 1));
+  if (absl::Status status = checkName(named[0]); !status.ok()) return status;
+  if (named.size() == 2 && !isProjectName(named[1])) {
+    return absl::InvalidArgumentError(absl::StrCat("'", named[1], "': found; accepted: the name of a project: a ",
+                                                   "lower-case letter, then at most 62 of a-z, 0-9, '-'"));
+  }
+  absl::StatusOr<Pair> made = issue({named[0], "CA:FALSE", "critical,digitalSignature", "clientAuth",
                                      absl::StrCat("URI:tessera://", parts[0], "/", parts[1])},
                                     &authority, request.days);
   if (!made.ok()) return made.status();
-  return write(*made, absl::StrCat(request.folder, "/", parts[0], "-", parts[1]));
+  const std::string file = absl::StrCat(request.folder, "/", parts[0], "-", named[0]);
+  return write(*made, named.size() == 2 ? absl::StrCat(file, "-", named[1]) : file);
 }
 
 }  // namespace

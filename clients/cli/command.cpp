@@ -22,7 +22,9 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect() const {
       return absl::UnavailableError(
           absl::StrCat("no tesserad runs on ", data_folder, ", or its folder is not yours to read"));
     }
+    const std::string project = shown.project;
     shown = Identity();
+    shown.project = project;
     shown.token_file = absl::StrCat(data_folder, "/operator.token");
   }
   auto opened = Channel::open(address, shown);

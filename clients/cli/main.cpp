@@ -23,6 +23,9 @@ int main(int argc, char** argv) {
                       "talk TLS: the server's certificate authority (TESSERA_TLS_CA)");
   line.app.add_option("--tls-cert", line.identity.certificate_file, "certificate to show (TESSERA_TLS_CERT)");
   line.app.add_option("--tls-key", line.identity.key_file, "its private key (TESSERA_TLS_KEY)");
+  line.app.add_option("--project", line.identity.project,
+                      "the project an operator speaks for, '-' in lists for all; everybody else has their token's "
+                      "(TESSERA_PROJECT)");
   line.app.add_flag("--token-in-clear", line.identity.token_in_clear,
                     "show the token even where others can read it on the way");
   line.app.add_flag("--json", line.json, "print JSON for scripts");
@@ -32,8 +35,8 @@ int main(int argc, char** argv) {
   line.app.require_subcommand(1);
   line.app.footer(
       "Exit codes: 0 done, 1 internal error, 2 usage, 3 invalid model or input, 4 unsupported operator,\n"
-      "5 not found, 6 deadline passed, 7 cancelled, 8 no server, 9 artifact does not fit this host, 10 task or\n"
-      "generated code crashed, 11 the server does not let this caller do that.");
+      "5 not found, 6 deadline passed, 7 cancelled, 8 no server, or a quota used up, 9 artifact does not fit this\n"
+      "host, 10 task or generated code crashed, 11 the server does not let this caller do that.");
   addCompileCommand(line);
   addRunCommand(line);
   addVerifyCommand(line);

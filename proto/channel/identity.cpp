@@ -13,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 
 namespace tessera {
 namespace {
@@ -61,32 +62,42 @@ class TokenSource {
   fs::file_time_type written_;
 };
 
-class ShowToken : public grpc::experimental::Interceptor {
+/// Says with each call who makes it, and for which project.
+class ShowIdentity : public grpc::experimental::Interceptor {
  public:
-  explicit ShowToken(std::shared_ptr<TokenSource> source) : source_(std::move(source)) {}
+  ShowIdentity(std::shared_ptr<TokenSource> source, const std::string& project)
+      : source_(std::move(source)), project_(project) {}
   void Intercept(grpc::experimental::InterceptorBatchMethods* call) override {
     if (call->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       // gRPC sends what this points to after it has returned; it lives as long as the call.
-      header_ = absl::StrCat("Bearer ", source_->now());
-      call->GetSendInitialMetadata()->insert({"authorization", header_});
+      if (const std::string token = source_->now(); !token.empty()) {
+        header_ = absl::StrCat("Bearer ", token);
+        call->GetSendInitialMetadata()->insert({"authorization", header_});
+      }
+      if (!project_.empty()) {
+        call->GetSendInitialMetadata()->insert({kProjectMetadata, project_});
+      }
     }
     call->Proceed();
   }
 
  private:
   const std::shared_ptr<TokenSource> source_;
+  const std::string project_;
   std::string header_;
 };
 
-class ShowTokens : public grpc::experimental::ClientInterceptorFactoryInterface {
+class ShowIdentities : public grpc::experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit ShowTokens(std::shared_ptr<TokenSource> source) : source_(std::move(source)) {}
+  ShowIdentities(std::shared_ptr<TokenSource> source, std::string project)
+      : source_(std::move(source)), project_(std::move(project)) {}
   grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo*) override {
-    return new ShowToken(source_);
+    return new ShowIdentity(source_, project_);
   }
 
  private:
   const std::shared_ptr<TokenSource> source_;
+  const std::string project_;
 };
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentialsOf(const Identity& identity) {
@@ -120,6 +131,7 @@ Identity withEnvironment(Identity identity) {
       {"TESSERA_TLS_CA", &identity.ca_file},
       {"TESSERA_TLS_CERT", &identity.certificate_file},
       {"TESSERA_TLS_KEY", &identity.key_file},
+      {"TESSERA_PROJECT", &identity.project},
       {"TESSERA_TOKEN", has_token ? nullptr : &identity.token},
       {"TESSERA_TOKEN_FILE", has_token ? nullptr : &identity.token_file},
   };
@@ -152,18 +164,18 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& ad
     if (!content.ok()) return content.status();
     token = trimmed(*content);
   }
-  if (token.empty()) {
+  if (token.empty() && identity.project.empty()) {
     return grpc::CreateCustomChannel(address, *credentials, arguments);
   }
-  if (!identity.tls() && !isLocalAddress(address) && !identity.token_in_clear) {
+  if (!token.empty() && !identity.tls() && !isLocalAddress(address) && !identity.token_in_clear) {
     return absl::InvalidArgumentError(
         absl::StrCat("the token would go to ", address,
                      " in plain text, for everybody on the way to read; name the server's certificate authority "
                      "(--tls-ca, TESSERA_TLS_CA), or say --token-in-clear"));
   }
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(
-      std::make_unique<ShowTokens>(std::make_shared<TokenSource>(std::move(token), identity.token_file)));
+  interceptors.push_back(std::make_unique<ShowIdentities>(
+      std::make_shared<TokenSource>(std::move(token), identity.token_file), identity.project));
   return grpc::experimental::CreateCustomChannelWithInterceptors(address, *credentials, arguments,
                                                                  std::move(interceptors));
 }

@@ -17,12 +17,14 @@ struct Identity {
   std::string token_file;  ///< the file it is in, instead: looked at with every call, so that it can be renewed
   std::string ca_file;     ///< TLS: the authority that vouches for the server (PEM)
   std::string certificate_file, key_file;  ///< shown to the server (PEM)
+  std::string project;                     ///< that an operator speaks for; empty: the credential's own
   bool token_in_clear = false;             ///< show the token even where others can listen
 
   bool tls() const { return !ca_file.empty() || !certificate_file.empty(); }
 };
 
-/// What is not set there, from TESSERA_TOKEN, TESSERA_TOKEN_FILE, TESSERA_TLS_CA, TESSERA_TLS_CERT and TESSERA_TLS_KEY.
+/// What is not set there, from TESSERA_TOKEN, TESSERA_TOKEN_FILE, TESSERA_TLS_CA, TESSERA_TLS_CERT, TESSERA_TLS_KEY and
+/// TESSERA_PROJECT.
 Identity withEnvironment(Identity identity);
 
 /// Whether an address is of this machine alone: unix:/path, localhost, 127.x.y.z, [::1].

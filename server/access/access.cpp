@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "server/limits.h"
+#include "server/request_checks.h"
 
 namespace tessera::server {
 
@@ -22,6 +23,23 @@ bool may(v1::Role role, Right right) {
 }
 
 int highestPriority(v1::Role role) { return role == v1::OPERATOR ? Limits::kMaxPriority : Limits::kMaxClientPriority; }
+
+bool sees(const Caller& caller, const std::string& project) {
+  return caller.every_project || caller.role == v1::WORKER || caller.project == project;
+}
+
+std::string scopeOf(const Caller& caller) { return caller.every_project ? "" : caller.project; }
+
+absl::StatusOr<std::string> oneProject(const Caller& caller) {
+  if (caller.every_project) {
+    return fieldError(kProjectMetadata, kEveryProject, "the name of one project: all of them are for lists");
+  }
+  return caller.project;
+}
+
+absl::Status notThere(const std::string& what, const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("there is no ", what, " \"", id, "\""));
+}
 
 std::string describe(v1::Role role) {
   return role == v1::ROLE_UNSPECIFIED

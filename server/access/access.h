@@ -2,6 +2,9 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/project.h"
 #include "tessera/v1/admin_service.pb.h"
 
 /// Who may do what.
@@ -27,8 +30,21 @@ int highestPriority(v1::Role role);
 struct Caller {
   std::string name;  ///< of the credential; of a stranger where the call comes from, "ipv4:10.0.0.7"
   v1::Role role = v1::ROLE_UNSPECIFIED;
-  bool stranger = true;  ///< without any credential
+  bool stranger = true;                   ///< without any credential
+  std::string project = kDefaultProject;  ///< whose things it sees and makes
+  bool every_project = false;             ///< lists are of all projects: an operator has asked for that
+  std::string credential = "none";        ///< "token token-5", "certificate tessera://client/ada"
+  std::string from;                       ///< "ipv4:10.0.0.7:41234"
 };
+
+/// Whether a thing of this project is the caller's to see. Workers serve all projects.
+bool sees(const Caller& caller, const std::string& project);
+/// What lists of this caller are restricted to; empty: nothing.
+std::string scopeOf(const Caller& caller);
+/// The caller's project; INVALID_ARGUMENT where it asks for all of them at a time.
+absl::StatusOr<std::string> oneProject(const Caller& caller);
+/// NOT_FOUND, in the store's words for what is not there: nobody learns what others have.
+absl::Status notThere(const std::string& what, const std::string& id);
 
 /// "a client", for messages.
 std::string describe(v1::Role role);

@@ -8,6 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "server/request_checks.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -16,6 +19,7 @@ namespace {
 constexpr char kBearer[] = "bearer ";
 /// What `tessera admin certificates` writes into a certificate: "tessera://client/ada".
 constexpr char kUriScheme[] = "tessera://";
+constexpr char kUriProject[] = "?project=";
 
 std::string metadataOf(const grpc::CallbackServerContext& context, const char* name) {
   const auto found = context.client_metadata().find(name);
@@ -42,15 +46,26 @@ std::optional<std::string> bearerOf(const grpc::CallbackServerContext& context) 
   return absl::StartsWithIgnoreCase(value, kBearer) ? std::string(value.substr(sizeof(kBearer) - 1)) : std::string();
 }
 
-/// Whom the URI in a certificate names.
+/// Whom the URI in a certificate names: tessera://ROLE/NAME, or tessera://ROLE/NAME?project=PROJECT.
 std::optional<Caller> namedBy(absl::string_view uri) {
+  const std::string whole(uri);
   const size_t slash = absl::ConsumePrefix(&uri, kUriScheme) ? uri.find('/') : absl::string_view::npos;
-  v1::Role role = v1::ROLE_UNSPECIFIED;
-  if (slash != absl::string_view::npos && v1::Role_Parse(absl::AsciiStrToUpper(uri.substr(0, slash)), &role) &&
-      slash + 1 < uri.size()) {
-    return Caller{std::string(uri.substr(slash + 1)), role, false};
+  Caller caller;
+  if (slash == absl::string_view::npos || !v1::Role_Parse(absl::AsciiStrToUpper(uri.substr(0, slash)), &caller.role)) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  absl::string_view name = uri.substr(slash + 1);
+  if (const size_t query = name.find(kUriProject); query != absl::string_view::npos) {
+    caller.project = std::string(name.substr(query + sizeof(kUriProject) - 1));
+    name = name.substr(0, query);
+  }
+  if (name.empty() || !isProjectName(caller.project)) {
+    return std::nullopt;
+  }
+  caller.name = std::string(name);
+  caller.stranger = false;
+  caller.credential = absl::StrCat("certificate ", whole);
+  return caller;
 }
 
 /// The identity in the client's certificate, where it showed one that the listener's authority signed.
@@ -70,6 +85,39 @@ std::optional<Caller> certified(const grpc::CallbackServerContext& context, bool
   return std::nullopt;
 }
 
+/// An operator may speak for another project, or for all; everybody else for their own.
+absl::Status speakFor(const std::string& project, Caller& caller) {
+  if (project.empty() || project == caller.project) {
+    return absl::OkStatus();
+  }
+  if (project != kEveryProject && !isProjectName(project)) {
+    return fieldError(kProjectMetadata, project,
+                      "a lower-case letter, then at most 62 of a-z, 0-9, '-'; or '-' for all, in lists");
+  }
+  if (caller.role != v1::OPERATOR) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(caller.name, " belongs to project ", caller.project, "; only operators speak for others"));
+  }
+  caller.every_project = project == kEveryProject;
+  if (!caller.every_project) {
+    caller.project = project;
+  }
+  return absl::OkStatus();
+}
+
+/// Whether somebody was kept from something. NOT_FOUND is what they see of what is another project's.
+bool isRefusal(const absl::Status& status) {
+  return absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status) ||
+         absl::IsNotFound(status);
+}
+
+void tell(AuditLog& log, v1::AuditEntry entry, const absl::Status& status) {
+  entry.set_time(absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::Now(), absl::UTCTimeZone()));
+  entry.set_answer(absl::StatusCodeToString(status.code()));
+  entry.set_message(std::string(status.message()));
+  log.write(entry);
+}
+
 }  // namespace
 
 absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context) const {
@@ -85,44 +133,117 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
         "this service wants to know who calls: send a token (`tessera --token-file`, TESSERA_TOKEN) that "
         "`tessera admin token create` made, or a certificate");
   }
-  return Caller{machineOf(context, policy_.behind_web), policy_.strangers, true};
+  Caller stranger;
+  stranger.name = machineOf(context, policy_.behind_web);
+  stranger.role = policy_.strangers;
+  return stranger;
 }
 
-absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& context, Right right, size_t bytes) {
-  TESSERA_ASSIGN(Caller caller, identify(context));
+class Gate::Place : public Ticket {
+ public:
+  Place(std::shared_ptr<Load> load, std::string who, int64_t held)
+      : load_(std::move(load)), who_(std::move(who)), held_(held) {}
+  ~Place() override {
+    const std::lock_guard lock(load_->mutex);
+    --load_->calls;
+    load_->bytes -= held_;
+    if (--load_->of_one[who_] == 0) {
+      load_->of_one.erase(who_);
+    }
+  }
+
+  void audit(AuditLog* log, v1::AuditEntry entry, bool only_refusals) {
+    log_ = log;
+    entry_ = std::move(entry);
+    only_refusals_ = only_refusals;
+  }
+  void concerns(const std::string& resource) override {
+    if (!resource.empty()) {
+      entry_.set_resource(resource);
+    }
+  }
+  void answered(const absl::Status& status) override {
+    if (log_ != nullptr && !(only_refusals_ && !isRefusal(status))) {
+      tell(*log_, entry_, status);
+    }
+    log_ = nullptr;
+  }
+
+ private:
+  const std::shared_ptr<Load> load_;  ///< places outlive the gate when the server stops
+  const std::string who_;
+  const int64_t held_;
+  AuditLog* log_ = nullptr;
+  v1::AuditEntry entry_;
+  bool only_refusals_ = false;
+};
+
+absl::StatusOr<std::shared_ptr<Ticket>> Gate::take(const Caller& caller, Right right, const CallFacts& call) {
   if (!may(caller.role, right)) {
     return absl::PermissionDeniedError(absl::StrCat(
         caller.name, " is ", describe(caller.role), " here, who may not do this",
         right == Right::kAdminister ? "; on the server's machine, `tessera --operator-of DATA-FOLDER` is its operator"
                                     : ""));
   }
-  const auto held = static_cast<int64_t>(bytes);
-  const std::string who = absl::StrCat(v1::Role_Name(caller.role), " ", caller.name);
-  {
-    const std::lock_guard lock(load_->mutex);
-    const auto known = load_->of_one.find(who);
-    const int own = known == load_->of_one.end() ? 0 : known->second;
-    if (load_->calls >= policy_.max_calls || own >= policy_.max_calls_of_one) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("too many calls at a time (", own, " of yours, ", load_->calls, " in all); try again"));
-    }
-    if (load_->bytes + held > policy_.max_held_bytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("requests of ", load_->bytes, " bytes wait for their answers already; try again"));
-    }
-    ++load_->calls;
-    load_->bytes += held;
-    ++load_->of_one[who];
+  if (caller.role != v1::WORKER && caller.role != v1::OPERATOR) {
+    TESSERA_TRY(quotas_.takeCall(caller.project));
   }
-  std::shared_ptr<void> ticket(nullptr, [load = load_, who, held](void*) {
-    const std::lock_guard lock(load->mutex);
-    --load->calls;
-    load->bytes -= held;
-    if (--load->of_one[who] == 0) {
-      load->of_one.erase(who);
+  const auto held = static_cast<int64_t>(call.bytes);
+  const std::string who = absl::StrCat(v1::Role_Name(caller.role), " ", caller.project, " ", caller.name);
+  const std::lock_guard lock(load_->mutex);
+  const auto known = load_->of_one.find(who);
+  const int own = known == load_->of_one.end() ? 0 : known->second;
+  if (load_->calls >= policy_.max_calls || own >= policy_.max_calls_of_one) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("too many calls at a time (", own, " of yours, ", load_->calls, " in all); try again"));
+  }
+  if (load_->bytes + held > policy_.max_held_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("requests of ", load_->bytes, " bytes wait for their answers already; try again"));
+  }
+  ++load_->calls;
+  load_->bytes += held;
+  ++load_->of_one[who];
+  return std::make_shared<Place>(load_, who, held);
+}
+
+absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& context, Right right,
+                                            const CallFacts& call) {
+  v1::AuditEntry entry;
+  entry.set_method(call.method);
+  entry.set_resource(call.resource);
+  entry.set_from(policy_.behind_web ? machineOf(context, true) : context.peer());
+  const auto refuse = [&](const absl::Status& status) {
+    if (audit_ != nullptr) {
+      tell(*audit_, entry, status);
     }
-  });
-  return Admission{std::move(caller), std::move(ticket)};
+    return status;
+  };
+  auto known = identify(context);
+  if (!known.ok()) {
+    entry.set_who(machineOf(context, policy_.behind_web));
+    entry.set_credential(bearerOf(context) ? "a token that is not good" : "none");
+    return refuse(known.status());
+  }
+  Caller caller = *std::move(known);
+  caller.from = entry.from();
+  entry.set_who(caller.name);
+  entry.set_credential(caller.credential);
+  entry.set_role(absl::AsciiStrToLower(v1::Role_Name(caller.role)));
+  entry.set_project(caller.project);
+  if (const absl::Status status = speakFor(metadataOf(context, kProjectMetadata), caller); !status.ok()) {
+    return refuse(status);
+  }
+  entry.set_project(caller.every_project ? kEveryProject : caller.project);
+  auto place = take(caller, right, call);
+  if (!place.ok()) {
+    return refuse(place.status());
+  }
+  // Workers ask for work and say that they live a few times a second: that changes nothing anybody would look for.
+  const bool looks =
+      right == Right::kLook || right == Right::kFetch || call.method == "LeaseTask" || call.method == "Heartbeat";
+  static_cast<Place&>(**place).audit(audit_, std::move(entry), looks);
+  return Admission{std::move(caller), *std::move(place)};
 }
 
 }  // namespace tessera::server

@@ -11,7 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
 #include "server/access/access.h"
+#include "server/access/audit_log.h"
+#include "server/access/quotas.h"
 #include "server/access/token_book.h"
 
 namespace tessera::server {
@@ -32,20 +35,41 @@ struct GatePolicy {
   bool behind_web = false;
 };
 
-/// Every call passes here first: who is it, may they, is there room. Thread-safe.
+/// What a call is, for the gate and the audit log.
+struct CallFacts {
+  std::string method;    ///< "CreateJob"
+  std::string resource;  ///< what it is about
+  size_t bytes = 0;      ///< what its request holds
+  /// Of a request of one message.
+  static CallFacts of(const google::protobuf::Message& request) {
+    return {methodOf(request), resourceOf(request), request.ByteSizeLong()};
+  }
+};
+
+/// A call that was let in; it counts until this goes.
+class Ticket {
+ public:
+  virtual ~Ticket() = default;
+  /// What the call is about, where its first message did not say.
+  virtual void concerns(const std::string& resource) = 0;
+  /// How it was answered: once, for the audit log.
+  virtual void answered(const absl::Status& status) = 0;
+};
+
+/// Every call passes here first: who is it, for which project, may they, is there room. Thread-safe.
 class Gate {
  public:
-  Gate(const TokenBook& tokens, GatePolicy policy)
-      : tokens_(tokens), policy_(policy), load_(std::make_shared<Load>()) {}
+  /// `audit` may be null.
+  Gate(const TokenBook& tokens, Quotas& quotas, AuditLog* audit, GatePolicy policy)
+      : tokens_(tokens), quotas_(quotas), audit_(audit), policy_(policy), load_(std::make_shared<Load>()) {}
 
-  /// A call that was let in; it counts until this goes.
   struct Admission {
     Caller caller;
-    std::shared_ptr<void> ticket;
+    std::shared_ptr<Ticket> ticket;
   };
 
-  /// UNAUTHENTICATED, PERMISSION_DENIED or RESOURCE_EXHAUSTED. `bytes`: what its request holds.
-  absl::StatusOr<Admission> admit(const grpc::CallbackServerContext& context, Right right, size_t bytes = 0);
+  /// UNAUTHENTICATED, PERMISSION_DENIED or RESOURCE_EXHAUSTED.
+  absl::StatusOr<Admission> admit(const grpc::CallbackServerContext& context, Right right, const CallFacts& call);
 
  private:
   struct Load {
@@ -54,9 +78,14 @@ class Gate {
     int64_t bytes = 0;
     std::map<std::string, int> of_one;
   };
+  class Place;
   absl::StatusOr<Caller> identify(const grpc::CallbackServerContext& context) const;
+  /// The place of a call of this caller among those in progress, or why there is none.
+  absl::StatusOr<std::shared_ptr<Ticket>> take(const Caller& caller, Right right, const CallFacts& call);
 
   const TokenBook& tokens_;
+  Quotas& quotas_;
+  AuditLog* const audit_;
   const GatePolicy policy_;
   const std::shared_ptr<Load> load_;  ///< tickets outlive the gate when the server stops
 };

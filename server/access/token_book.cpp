@@ -42,6 +42,7 @@ absl::StatusOr<v1::CreateTokenResponse> TokenBook::create(const v1::CreateTokenR
   token.set_id(ids_.next("token"));
   token.set_name(request.name());
   token.set_role(request.role());
+  token.set_project(projectOf(request));
   token.set_create_time_us(clock_.nowMicros());
   if (request.lifetime_us() > 0) {
     token.set_expire_time_us(token.create_time_us() + request.lifetime_us());
@@ -110,7 +111,13 @@ absl::StatusOr<Caller> TokenBook::find(std::string_view secret) const {
     return absl::UnauthenticatedError(
         absl::StrCat("token ", token.id(), " of ", token.name(), " has expired; ask the operator for a new one"));
   }
-  return Caller{token.name(), token.role(), false};
+  Caller caller;
+  caller.name = token.name();
+  caller.role = token.role();
+  caller.stranger = false;
+  caller.project = projectOf(token);
+  caller.credential = token.id().empty() ? "this process's own token" : absl::StrCat("token ", token.id());
+  return caller;
 }
 
 bool TokenBook::isHolder(const std::string& name) const {

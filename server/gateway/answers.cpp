@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "proto/failure.h"
 #include "server/gateway/event_stream.h"
 #include "server/gateway/page_files.h"
 #include "server/gateway/reports.h"
@@ -86,6 +87,9 @@ void setError(httplib::Response& response, const absl::Status& status) {
   response.status = httpStatus(status.code());
   if (response.status == 401) {
     response.set_header("WWW-Authenticate", "Bearer");
+  }
+  if (const int64_t wait_us = failureOf(status).retry_after_us(); wait_us > 0) {
+    response.set_header("Retry-After", absl::StrCat((wait_us + 999'999) / 1'000'000));  // whole seconds
   }
   response.set_content(errorJson(status), kJson);
 }

@@ -184,7 +184,9 @@ class Listener : public httplib::Server {
   }
 
   void respond(const httplib::Request& request, httplib::Response& response) {
-    answers_.answer(request, {current->peer(), request.get_header_value("Authorization"), current->certificateUri()},
+    answers_.answer(request,
+                    {current->peer(), request.get_header_value("Authorization"), current->certificateUri(),
+                     request.get_header_value("Tessera-Project")},
                     response);
   }
 

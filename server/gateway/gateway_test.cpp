@@ -73,6 +73,38 @@ TEST_F(Web, ListsAndShowsWhatGrpcDoes) {
   EXPECT_GT(get("/v1")["routes"].size(), 20);
 }
 
+TEST_F(Web, ProjectsAreThoseOfGrpc) {
+  const auto as = [&](const std::string& name, v1::Role role, const std::string& project) {
+    return httplib::Headers{{"Authorization", "Bearer " + bench_.newToken(name, role, 0, project)}};
+  };
+  const httplib::Headers vision = as("ada", v1::CLIENT, "vision"), speech = as("bob", v1::CLIENT, "speech");
+  const v1::CreateJobRequest request = bench_.compileRequest("r1", "net", "a");  // a stranger's: project default
+  const std::string id = bench_.create(request).id(), sha256 = request.compile().model().sha256();
+  const std::string digest = R"({"digests": [{"sha256": ")" + sha256 + R"(", "sizeBytes": "1"}]})";
+  for (const httplib::Headers& thief : {vision, speech}) {
+    EXPECT_EQ(get("/v1/jobs", 200, thief).value("jobs", Json::array()).size(), 0);
+    EXPECT_EQ(get("/v1/jobs/" + id, 404, thief)["error"]["status"], "NOT_FOUND");
+    EXPECT_EQ(get("/v1/jobs/" + id + ":watch", 404, thief)["error"]["status"], "NOT_FOUND");
+    EXPECT_EQ(post("/v1/jobs/" + id + ":cancel", thief), 404);
+    EXPECT_FALSE(get("/v1/blobs/" + sha256 + ":queryUpload?digest.sizeBytes=14", 200, thief).value("complete", false));
+    const auto missing = client().Post("/v1/blobs:findMissing", thief, digest, "application/json");
+    ASSERT_TRUE(missing);
+    EXPECT_THAT(missing->body, HasSubstr(sha256));
+  }
+  EXPECT_EQ(get("/v1/jobs/" + id)["job"]["state"], "QUEUED");
+
+  const auto speaking = [&](httplib::Headers headers, const std::string& project) {
+    headers.emplace("Tessera-Project", project);
+    return headers;
+  };
+  EXPECT_EQ(get("/v1/jobs", 403, speaking(vision, "default"))["error"]["status"], "PERMISSION_DENIED");
+  EXPECT_EQ(get("/v1/jobs", 403, speaking({}, "vision"))["error"]["status"], "PERMISSION_DENIED");
+  const httplib::Headers mender = as("eve", v1::OPERATOR, "vision");
+  EXPECT_EQ(get("/v1/jobs", 200, mender).value("jobs", Json::array()).size(), 0);
+  EXPECT_EQ(get("/v1/jobs", 200, speaking(mender, "-"))["jobs"].size(), 1);
+  EXPECT_EQ(get("/v1/jobs/" + id, 200, speaking(mender, "default"))["job"]["project"], "default");
+}
+
 TEST_F(Web, ErrorsAreThoseOfGrpc) {
   EXPECT_EQ(get("/v1/jobs/none", 404)["error"]["status"], "NOT_FOUND");
   EXPECT_EQ(get("/v1/jobs/none:watch", 404)["error"]["status"], "NOT_FOUND");

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "proto/failure.h"
+#include "proto/project.h"
 #include "server/access/gate.h"
 #include "server/gateway/web_limits.h"
 #include "tessera/v1/blob_service.grpc.pb.h"
@@ -58,6 +59,9 @@ void Upstream::prepare(grpc::ClientContext& context, const WebCaller& caller, st
   }
   if (!caller.certificate.empty() && isPlainText(caller.certificate)) {
     context.AddMetadata(kWebCertificate, caller.certificate);
+  }
+  if (!caller.project.empty()) {
+    context.AddMetadata(kProjectMetadata, isPlainText(caller.project) ? caller.project : "?");
   }
 }
 

@@ -21,6 +21,7 @@ struct WebCaller {
   std::string address;        ///< "10.0.0.7"
   std::string authorization;  ///< the header, as it is; empty: none
   std::string certificate;    ///< the URI in the certificate that was shown, where an authority vouches for it
+  std::string project;        ///< the header Tessera-Project, as it is: what an operator speaks for; empty: none
 };
 
 /// gRPC's error with the Failure that its details hold.

@@ -11,11 +11,13 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
+#include "proto/project.h"
 #include "server/retention/marks.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/uses.h"
 #include "server/status_macros.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 namespace {
@@ -49,6 +51,24 @@ bool isOver(const Stored& stored) {
   }
 }
 
+/// Whose it is. An object is known by a key that is a project's: who may read its blob keeps that.
+std::string projectOf(const Stored& stored) {
+  switch (stored.kind) {
+    case Kind::kJob:
+      return tessera::projectOf(*static_cast<const v1::Job*>(stored.message));
+    case Kind::kAction:
+      return tessera::projectOf(*static_cast<const v1::Action*>(stored.message));
+    case Kind::kTask:
+      return tessera::projectOf(*static_cast<const v1::Task*>(stored.message));
+    case Kind::kArtifact:
+      return tessera::projectOf(*static_cast<const v1::Artifact*>(stored.message));
+    case Kind::kRecord:
+      return tessera::projectOf(*static_cast<const v1::TuningRecord*>(stored.message));
+    default:
+      return "";
+  }
+}
+
 int64_t bytesOf(const Stored& stored) {
   return stored.kind == Kind::kArtifact ? static_cast<const v1::Artifact*>(stored.message)->blob().size_bytes()
                                         : static_cast<const v1::Digest*>(stored.message)->size_bytes();
@@ -63,7 +83,13 @@ absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names)
       TESSERA_ASSIGN(counts, reader.isPinned(Kind::kJob, stored.id));
     }
     if (counts) {
-      forEachSha256(*stored.message, [&](const std::string& name) { names.insert(name); });
+      const std::string project = projectOf(stored);
+      forEachSha256(*stored.message, [&](const std::string& name) {
+        names.insert(name);
+        if (!living) {
+          names.insert(storage::holdKey(project, name));
+        }
+      });
     }
     if (counts && stored.kind == Kind::kJob && static_cast<const v1::Job*>(stored.message)->has_tune()) {
       TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions, reader.versionsAfter(stored.id, 0, INT_MAX));
@@ -179,7 +205,7 @@ absl::Status Collector::eraseAll(const std::vector<Victim>& victims, int64_t use
         const Victim& victim = victims[i];
         TESSERA_ASSIGN(const bool pinned, tx.isPinned(victim.kind, victim.id));
         bool wanted = pinned;
-        if (victim.kind == Kind::kArtifact || victim.kind == Kind::kObject) {
+        if (victim.kind == Kind::kArtifact || victim.kind == Kind::kObject || victim.kind == Kind::kHold) {
           const auto used = tx.lastUse(victim.kind, victim.id);
           wanted = wanted || (used.ok() && *used >= used_before_us);
         }
@@ -242,10 +268,19 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
     return absl::OkStatus();
   }
   const int64_t used_before_us = cutoff(clock_.nowMicros(), policy.blobs_us());
-  std::vector<Victim> victims;
+  std::vector<Victim> victims, holds;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     Names named;
     TESSERA_TRY(mark(reader, false, named));
+    // A project that needs a blob no more counts it no more, though another may go on with it.
+    TESSERA_TRY(reader.forEach(Kind::kHold, [&](const Stored& stored) {
+      const std::string& sha256 = static_cast<const v1::Digest*>(stored.message)->sha256();
+      if (!named.contains(stored.id) && !named.contains(storage::holdKey("", sha256)) &&
+          stored.time_us < used_before_us) {
+        holds.push_back({Kind::kHold, stored.id});
+      }
+      return absl::OkStatus();
+    }));
     TESSERA_TRY(reader.forEach(Kind::kBlob, [&](const Stored& stored) {
       if (!named.contains(stored.id) && stored.time_us < used_before_us) {
         victims.push_back({Kind::kBlob, stored.id, bytesOf(stored)});
@@ -272,6 +307,7 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
     }
     return absl::OkStatus();
   }
+  TESSERA_TRY(eraseAll(holds, used_before_us));
   TESSERA_TRY(eraseBlobs(victims, used_before_us, response));
   TESSERA_ASSIGN(const int partials, blobs_.removeStalePartials());
   response.set_partials(partials);
@@ -314,7 +350,7 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
   return absl::OkStatus();
 }
 
-absl::Status Collector::erase(const v1::DeleteRequest& request) {
+absl::Status Collector::erase(const v1::DeleteRequest& request, const std::string& project) {
   return store_.transact([&](storage::Transaction& tx) -> absl::Status {
     const auto needed = [](const std::string& why) { return absl::FailedPreconditionError(why); };
     switch (request.what_case()) {
@@ -327,23 +363,24 @@ absl::Status Collector::erase(const v1::DeleteRequest& request) {
         return tx.erase(Kind::kJob, job.id());
       }
       case v1::DeleteRequest::kArtifactId: {
-        TESSERA_TRY(tx.getArtifact(request.artifact_id()).status());
+        TESSERA_TRY(tx.getArtifact(project, request.artifact_id()).status());
+        const std::string key = storage::storedKey(project, request.artifact_id());
         Names living;
         TESSERA_TRY(mark(tx, true, living));
         if (living.contains(request.artifact_id())) {
           return needed(absl::StrCat("a living job needs artifact ", request.artifact_id()));
         }
-        TESSERA_TRY(tx.setPin(Kind::kArtifact, request.artifact_id(), false));
-        return tx.erase(Kind::kArtifact, request.artifact_id());
+        TESSERA_TRY(tx.setPin(Kind::kArtifact, key, false));
+        return tx.erase(Kind::kArtifact, key);
       }
       case v1::DeleteRequest::kRecordId:
         return tx.erase(Kind::kRecord, request.record_id());
       case v1::DeleteRequest::kTargetName:
-        TESSERA_TRY(tx.getTarget(request.target_name()).status());
         if (compiler::findBuiltinTarget(request.target_name()) != nullptr) {
           return needed(absl::StrCat("target ", request.target_name(), " is part of this release"));
         }
-        return tx.erase(Kind::kTarget, request.target_name());
+        TESSERA_TRY(tx.getTarget(project, request.target_name()).status());
+        return tx.erase(Kind::kTarget, storage::storedKey(project, request.target_name()));
       case v1::DeleteRequest::kWorkerId: {
         TESSERA_ASSIGN(const v1::Worker worker, tx.getWorker(request.worker_id()));
         if (worker.state() != v1::Worker::LOST || worker.task_ids_size() > 0) {

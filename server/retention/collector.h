@@ -36,8 +36,9 @@ class Collector {
   /// too.
   absl::StatusOr<v1::VerifyStorageResponse> verify(bool read_blobs);
 
-  /// Deletes one thing at the operator's word. NOT_FOUND without it, FAILED_PRECONDITION while something needs it.
-  absl::Status erase(const v1::DeleteRequest& request);
+  /// Deletes one thing of a project at the operator's word. NOT_FOUND without it, FAILED_PRECONDITION while something
+  /// needs it.
+  absl::Status erase(const v1::DeleteRequest& request, const std::string& project);
 
   /// Ends a collection early; from any thread.
   void stop() { stopping_ = true; }
@@ -50,7 +51,8 @@ class Collector {
     int64_t bytes = 0;
   };
 
-  /// Every SHA-256 that anything stored names; `living`: only what is not yet over, or is pinned.
+  /// Every SHA-256 that anything stored names; `living`: only what is not yet over, or is pinned; otherwise also, as
+  /// holdKey(), what things of each project name.
   absl::Status mark(storage::Reader& reader, bool living, Names& names) const;
   absl::Status chooseJobs(storage::Reader& reader, const v1::RetentionPolicy& policy, std::vector<Victim>& jobs,
                           std::vector<Victim>& events) const;

@@ -239,17 +239,17 @@ TEST_F(Collection, DeletesAtTheOperatorsWord) {
   const v1::Job job = *bench_.create(bench_.request("r1", "net", "a"));
   v1::DeleteRequest request;
   request.set_job_id(job.id());
-  EXPECT_TRUE(absl::IsFailedPrecondition(collector_.erase(request))) << "it lives";
+  EXPECT_TRUE(absl::IsFailedPrecondition(collector_.erase(request, kDefaultProject))) << "it lives";
   bench_.runAll("w");
   const std::string artifact = bench_.job(job.id()).compile_result().artifact_id();
-  EXPECT_TRUE(collector_.erase(request).ok());
-  EXPECT_TRUE(absl::IsNotFound(collector_.erase(request)));
+  EXPECT_TRUE(collector_.erase(request, kDefaultProject).ok());
+  EXPECT_TRUE(absl::IsNotFound(collector_.erase(request, kDefaultProject)));
   request.set_artifact_id(artifact);
-  EXPECT_TRUE(collector_.erase(request).ok());
-  EXPECT_TRUE(absl::IsNotFound(collector_.erase(request)));
+  EXPECT_TRUE(collector_.erase(request, kDefaultProject).ok());
+  EXPECT_TRUE(absl::IsNotFound(collector_.erase(request, kDefaultProject)));
   request.set_worker_id("w");
-  EXPECT_TRUE(absl::IsFailedPrecondition(collector_.erase(request))) << "it is there";
-  EXPECT_TRUE(absl::IsInvalidArgument(collector_.erase(v1::DeleteRequest())));
+  EXPECT_TRUE(absl::IsFailedPrecondition(collector_.erase(request, kDefaultProject))) << "it is there";
+  EXPECT_TRUE(absl::IsInvalidArgument(collector_.erase(v1::DeleteRequest(), kDefaultProject)));
 }
 
 TEST_F(Collection, VerificationNamesWhatIsMissingAndDamaged) {

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
+#include "proto/project.h"
+#include "server/access/quotas.h"
 #include "server/action_key.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
@@ -23,18 +25,27 @@ namespace {
 struct Admission {
   const v1::CreateJobRequest& request;
   const v1::Target& target;
+  const std::string& project;
   std::string request_hash;
   v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED;
   ActionKey key = {};  ///< compile only
 };
 
-absl::Status requireBlob(storage::Reader& reader, storage::BlobStore& blobs, const v1::Digest& digest,
-                         const std::string& field) {
-  TESSERA_ASSIGN(const bool present, blobPresent(reader, blobs, digest.sha256()));
+/// What a request may refer to: its project's.
+struct Holdings {
+  storage::Reader& reader;
+  storage::BlobStore& blobs;
+  const std::string& project;
+};
+
+absl::Status requireBlob(const Holdings& own, const v1::Digest& digest, const std::string& field) {
+  TESSERA_ASSIGN(const bool present, blobPresent(own.reader, own.blobs, digest.sha256()));
+  // To name a digest is not to have what it is of.
+  TESSERA_ASSIGN(const bool held, own.reader.holdsBlob(own.project, digest.sha256()));
   v1::Failure failure;
-  if (present) {
+  if (present && held) {
     // Whoever shares the work reads the blob under this digest: one client's mistake must not become everybody's.
-    TESSERA_ASSIGN(const int64_t size, blobs.size(digest.sha256()));
+    TESSERA_ASSIGN(const int64_t size, own.blobs.size(digest.sha256()));
     if (size == digest.size_bytes()) {
       return absl::OkStatus();
     }
@@ -57,46 +68,45 @@ absl::Status requireBlob(storage::Reader& reader, storage::BlobStore& blobs, con
 }
 
 template <typename Spec>
-absl::StatusOr<v1::Artifact> requireArtifact(storage::Reader& reader, storage::BlobStore& blobs, const Spec& spec,
-                                             const std::string& field) {
-  auto artifact = reader.getArtifact(spec.artifact_id());
+absl::StatusOr<v1::Artifact> requireArtifact(const Holdings& own, const Spec& spec, const std::string& field) {
+  auto artifact = own.reader.getArtifact(own.project, spec.artifact_id());
   if (absl::IsNotFound(artifact.status())) {
     return absl::NotFoundError(
         absl::StrCat(field, ".artifact_id: no artifact ", spec.artifact_id(), "; ListArtifacts names those there are"));
   }
   TESSERA_TRY(artifact.status());
-  TESSERA_TRY(requireBlob(reader, blobs, artifact->blob(), absl::StrCat(field, ".artifact_id")));
+  TESSERA_TRY(requireBlob(own, artifact->blob(), absl::StrCat(field, ".artifact_id")));
   for (int i = 0; i < spec.inputs_size(); ++i) {
     if (spec.inputs(i).has_blob()) {
-      TESSERA_TRY(requireBlob(reader, blobs, spec.inputs(i).blob(), absl::StrCat(field, ".inputs[", i, "].blob")));
+      TESSERA_TRY(requireBlob(own, spec.inputs(i).blob(), absl::StrCat(field, ".inputs[", i, "].blob")));
     }
   }
   return artifact;
 }
 
-absl::Status requireModel(storage::Reader& reader, storage::BlobStore& blobs, const v1::CompileSpec& spec) {
-  TESSERA_TRY(requireBlob(reader, blobs, spec.model(), "compile.model"));
+absl::Status requireModel(const Holdings& own, const v1::CompileSpec& spec) {
+  TESSERA_TRY(requireBlob(own, spec.model(), "compile.model"));
   if (spec.has_pins()) {
-    TESSERA_TRY(requireBlob(reader, blobs, spec.pins(), "compile.pins"));
+    TESSERA_TRY(requireBlob(own, spec.pins(), "compile.pins"));
   }
   for (const auto& [location, digest] : spec.external_data()) {
-    TESSERA_TRY(requireBlob(reader, blobs, digest, absl::StrCat("compile.external_data[", location, "]")));
+    TESSERA_TRY(requireBlob(own, digest, absl::StrCat("compile.external_data[", location, "]")));
   }
   return absl::OkStatus();
 }
 
-absl::Status requireInputs(storage::Reader& reader, storage::BlobStore& blobs, const v1::CreateJobRequest& request) {
+absl::Status requireInputs(const Holdings& own, const v1::CreateJobRequest& request) {
   if (request.has_compile()) {
-    return requireModel(reader, blobs, request.compile());
+    return requireModel(own, request.compile());
   }
   if (request.has_analyze()) {
-    return requireModel(reader, blobs, request.analyze().compile());
+    return requireModel(own, request.analyze().compile());
   }
   if (request.has_tune()) {
-    return requireModel(reader, blobs, request.tune().compile());
+    return requireModel(own, request.tune().compile());
   }
-  return request.has_execute() ? requireArtifact(reader, blobs, request.execute(), "execute").status()
-                               : requireArtifact(reader, blobs, request.profile(), "profile").status();
+  return request.has_execute() ? requireArtifact(own, request.execute(), "execute").status()
+                               : requireArtifact(own, request.profile(), "profile").status();
 }
 
 /// The artifact of an earlier action with this key, if its file is whole.
@@ -117,6 +127,7 @@ v1::Job newJob(const Admission& admission, int64_t now_us, const Rules& rules) {
   v1::Job job;
   job.set_state(v1::Job::QUEUED);
   job.set_request_id(request.request_id());
+  job.set_project(admission.project);
   job.set_action_key(admission.key.key);
   if (request.has_compile()) {
     *job.mutable_compile() = request.compile();
@@ -189,9 +200,9 @@ absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
   bool raised = job.run_timeout_us() > action.run_timeout_us();
   action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
   if (job.priority() >= action.priority()) {
-    TESSERA_ASSIGN(const int64_t turn, step.tx.nextTurn(job.priority(), job.client()));
+    TESSERA_ASSIGN(const int64_t turn, step.tx.nextTurn(job.priority(), clientOf(job.project(), job.client())));
     if (job.priority() > action.priority() || turn < action.turn()) {
-      TESSERA_TRY(step.tx.takeTurn(job.priority(), job.client()).status());
+      TESSERA_TRY(step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())).status());
       action.set_priority(job.priority());
       action.set_turn(turn);
       raised = true;
@@ -230,7 +241,7 @@ absl::Status join(Step& step, const Admission& admission, v1::Action action, v1:
 template <typename Spec>
 absl::Status beginRun(Step& step, const v1::Action& action, v1::TaskKind kind, const Spec& run, v1::TaskSpec spec) {
   spec.set_kind(kind);
-  TESSERA_ASSIGN(const v1::Artifact artifact, step.tx.getArtifact(run.artifact_id()));
+  TESSERA_ASSIGN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), run.artifact_id()));
   *spec.add_inputs() = artifact.blob();
   for (const v1::TensorValue& input : run.inputs()) {
     if (input.has_blob()) {
@@ -256,11 +267,12 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
   v1::Action action;
   action.set_id(step.ids.next("act"));
   action.set_key(admission.key.key);
+  action.set_project(admission.project);
   action.set_state(v1::Job::QUEUED);
   action.set_job_id(job.id());
   action.set_create_time_us(step.now_us);
   action.set_priority(job.priority());
-  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(job.priority(), job.client()));
+  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())));
   action.set_turn(turn);
   action.set_run_timeout_us(job.run_timeout_us());
   action.set_skip_cache(admission.request.skip_cache());
@@ -308,9 +320,33 @@ absl::Status announcePosition(Step& step, const std::string& action_id, const v1
   return appendEvent(step, job.id(), std::move(event));
 }
 
+/// Whether the project may have one more job that begins in this state. How many run of those that wait is the leases'
+/// to say; a job that joins what runs already does not wait.
+absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State state) {
+  if (!step.rules.quota_of) {
+    return absl::OkStatus();
+  }
+  constexpr int64_t kSoonUs = 5'000'000;  // jobs end all the time
+  const v1::Quota quota = step.rules.quota_of(project);
+  TESSERA_ASSIGN(const storage::Usage usage, step.tx.usageOf(project));
+  const char* fix = "wait for some of the project's jobs to end, or cancel some";
+  if (quota.queued_jobs() > 0 && state == v1::Job::QUEUED && usage.queued_jobs >= quota.queued_jobs()) {
+    return quotaExceeded(project, "queued_jobs", quota.queued_jobs(), static_cast<double>(usage.queued_jobs), kSoonUs,
+                         fix);
+  }
+  if (quota.running_jobs() > 0 && state == v1::Job::RUNNING && usage.running_jobs >= quota.running_jobs()) {
+    return quotaExceeded(project, "running_jobs", quota.running_jobs(), static_cast<double>(usage.running_jobs),
+                         kSoonUs, fix);
+  }
+  if (quota.stored_bytes() > 0 && usage.blob_bytes >= quota.stored_bytes()) {
+    return outOfBytes(project, quota.stored_bytes(), usage);  // what the job would make has no place
+  }
+  return absl::OkStatus();
+}
+
 /// One step: repeat, hit, join or start. Fills `job` with what is stored.
 absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
-  auto earlier = step.tx.getJobByRequestId(admission.request.request_id());
+  auto earlier = step.tx.getJobByRequestId(admission.project, admission.request.request_id());
   if (earlier.ok()) {
     TESSERA_ASSIGN(const std::string hash, step.tx.getRequestHash(earlier->id()));
     if (hash != admission.request_hash) {
@@ -324,23 +360,25 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
   if (!absl::IsNotFound(earlier.status())) {
     return earlier.status();
   }
-  TESSERA_TRY(noteUses(step, admission.request));
-  TESSERA_TRY(requireInputs(step.tx, step.blobs, admission.request));
+  TESSERA_TRY(noteUses(step, admission.project, admission.request));
+  TESSERA_TRY(requireInputs({step.tx, step.blobs, admission.project}, admission.request));
   job = newJob(admission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
   if (job.has_compile()) {
     if (!admission.request.skip_cache()) {
       TESSERA_ASSIGN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, step.blobs, admission.key.key));
       if (hit) {
-        TESSERA_TRY(noteUses(step, *hit));
+        TESSERA_TRY(noteUses(step, admission.project, *hit));
         return answerFromCache(step, admission, *hit, job);
       }
     }
     TESSERA_ASSIGN(const std::optional<v1::Action> living, shareable(step, admission));
     if (living) {
+      TESSERA_TRY(checkQuotas(step, admission.project, living->state()));
       return join(step, admission, *living, job);
     }
   }
+  TESSERA_TRY(checkQuotas(step, admission.project, v1::Job::QUEUED));
   TESSERA_TRY(startNew(step, admission, job));
   TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(job.id()));
   return announcePosition(step, action_id, job);
@@ -349,18 +387,18 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
 }  // namespace
 
 absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const v1::Target& target,
-                                             v1::TuneMode mode) {
-  Admission admission{request, target, requestHash(request), mode};
+                                             const std::string& project, v1::TuneMode mode) {
+  Admission admission{request, target, project, requestHash(request), mode};
   if (mode != v1::TUNE_MODE_UNSPECIFIED) {
     admission.request_hash = KeyHash().add(admission.request_hash).add(v1::TuneMode_Name(mode)).finish();
   }
   if (request.has_compile()) {
-    admission.key = actionKey(request.compile(), target, rules_.compiler_version);
+    admission.key = actionKey(project, request.compile(), target, rules_.compiler_version);
   }
   v1::Job job;
   if (request.validate_only()) {
     TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_TRY(requireInputs(reader, blobs_, request));
+      TESSERA_TRY(requireInputs({reader, blobs_, project}, request));
       job = newJob(admission, clock_.nowMicros(), rules_);
       if (request.has_compile() && !request.skip_cache()) {
         TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, blobs_, admission.key.key));
@@ -388,8 +426,9 @@ absl::StatusOr<v1::ArtifactVersion> Scheduler::chooseVersion(const std::string& 
   return version;
 }
 
-absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSpec& spec, const v1::Target& target) {
-  const ActionKey key = actionKey(spec, target, rules_.compiler_version);
+absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSpec& spec, const v1::Target& target,
+                                                             const std::string& project) {
+  const ActionKey key = actionKey(project, spec, target, rules_.compiler_version);
   v1::ExplainKeyResponse response;
   response.set_action_key(key.key);
   response.mutable_components()->Assign(key.components.begin(), key.components.end());
@@ -397,7 +436,7 @@ absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSp
     TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, blobs_, key.key));
     response.set_hit(hit.has_value());
     // Candidates share at least one component; compiler and schema are shared by nearly all.
-    TESSERA_ASSIGN(const std::vector<v1::Action> actions, reader.nearestActions(key.components, 200));
+    TESSERA_ASSIGN(const std::vector<v1::Action> actions, reader.nearestActions(project, key.components, 200));
     size_t fewest = key.components.size() + 1;
     for (const v1::Action& action : actions) {
       // By name: an action of an earlier release may lack a component.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/pins.h"
+#include "proto/project.h"
 #include "proto/sha256.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
@@ -14,6 +15,7 @@
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
 #include "server/status_macros.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 namespace {
@@ -121,21 +123,23 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
 /// of the same request and the same records.
 absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::PlanTaskResult& plan) {
   v1::CompileSpec& compile = *action.mutable_compile();
-  TESSERA_ASSIGN(const v1::Pins pins, knownTrees(step.tx, compile.options().knowledge(), action.target(), plan));
+  TESSERA_ASSIGN(const v1::Pins pins,
+                 knownTrees(step.tx, projectOf(action), compile.options().knowledge(), action.target(), plan));
   action.set_knows(true);
   compile.mutable_options()->clear_knowledge();
   if (!pins.workloads().empty()) {
     TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-    TESSERA_TRY(step.tx.putBlob(text));
+    TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
     TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
     *compile.mutable_pins() = text;
     compile.set_pin_use(v1::SUGGESTIONS);
   }
   if (!action.skip_cache()) {
-    const std::string key = actionKey(compile, action.target(), step.rules.compiler_version).key;
+    const std::string key = actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version).key;
     auto artifact = step.tx.artifactByKey(key);
     if (artifact.ok()) {
-      TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, artifact->id(), step.now_us));
+      TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, storage::storedKey(projectOf(action), artifact->id()),
+                          step.now_us));
       TESSERA_ASSIGN(const bool whole, claimBlob(step, artifact->blob().sha256()));
       if (whole) {
         action.mutable_result()->set_artifact_id(artifact->id());
@@ -259,7 +263,7 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
   for (const auto& unit : plan.units()) {
     const v1::Digest digest = fileDigest(task.result(), unit.file());
     v1::Action::BuildRef build;
-    build.set_build_key(buildKey(digest.sha256(), step.rules.compiler_version));
+    build.set_build_key(buildKey(projectOf(action), digest.sha256(), step.rules.compiler_version));
     build.set_workload_hash(unit.workload_hash());
     build.set_summary(unit.summary());
     *build.mutable_unit() = digest;
@@ -296,13 +300,16 @@ absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task) 
   *artifact.mutable_blob() = blob;
   *artifact.mutable_manifest() = assembled.manifest();
   artifact.set_job_id(action.job_id());
-  artifact.set_action_key(tunes ? tunedKey(action)
-                          : action.knows()
-                              ? actionKey(action.compile(), action.target(), step.rules.compiler_version).key
-                              : action.key());
+  artifact.set_project(projectOf(action));
+  artifact.set_action_key(
+      tunes ? tunedKey(action)
+      : action.knows()
+          ? actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version).key
+          : action.key());
   artifact.set_create_time_us(step.now_us);
   TESSERA_TRY(step.tx.putArtifact(artifact));
-  TESSERA_TRY(step.tx.touch(storage::Kind::kArtifact, artifact.id(), step.now_us));
+  TESSERA_TRY(
+      step.tx.touch(storage::Kind::kArtifact, storage::storedKey(artifact.project(), artifact.id()), step.now_us));
   v1::CompileResult* result = action.mutable_result();
   result->set_artifact_id(artifact.id());
   *result->mutable_artifact() = blob;

@@ -3,13 +3,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "server/status_macros.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 
 absl::StatusOr<bool> blobPresent(storage::Reader& reader, storage::BlobStore& blobs, const std::string& sha256) {
   TESSERA_ASSIGN(const bool known, reader.hasBlob(sha256));
   return known && blobs.contains(sha256);
+}
+
+std::string clientOf(const std::string& project, const std::string& client) {
+  return storage::storedKey(project, client);
 }
 
 bool isTerminal(v1::Job::State state) {
@@ -20,6 +26,10 @@ absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1
   if (isTerminal(job.state())) {
     return absl::InternalError(absl::StrCat("job ", job.id(), " is ", v1::Job::State_Name(job.state()),
                                             " and cannot become ", v1::Job::State_Name(state)));
+  }
+  if (job.state() == v1::Job::RUNNING && step.rules.quota_of &&
+      step.rules.quota_of(projectOf(job)).running_jobs() > 0) {
+    ++step.effects.tasks_ready;  // another of the project's may begin
   }
   job.set_state(state);
   if (state == v1::Job::RUNNING) {

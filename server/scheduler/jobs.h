@@ -10,6 +10,9 @@
 
 namespace tessera::server {
 
+/// Who takes turns: a client of one project is not that of another, whatever they are called.
+std::string clientOf(const std::string& project, const std::string& client);
+
 bool isTerminal(v1::Job::State state);
 
 /// Stores the job in its new state with the time of the change, and the StateChanged event. A terminal

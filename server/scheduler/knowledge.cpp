@@ -99,6 +99,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, con
                                                     const std::string& condition, const char* order_by) {
   storage::ListQuery list;
   list.page_size = kLook;
+  list.project = query.project;
   list.filter = absl::StrCat("workload = ", quoted(query.workload_hash), " AND target = ", quoted(query.target.name()),
                              " AND threads = ", query.threads, " AND median_ms > 0", condition);
   if (query.until_us != INT64_MAX) {  // later ones would push earlier ones out of the fastest
@@ -196,15 +197,15 @@ bool wantsKnowledge(const v1::CompileSpec& spec) {
   return mode == v1::Knowledge::NEWEST || mode == v1::Knowledge::SNAPSHOT;
 }
 
-absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const v1::Knowledge& knowledge, const v1::Target& target,
-                                    const v1::PlanTaskResult& plan) {
+absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const std::string& project, const v1::Knowledge& knowledge,
+                                    const v1::Target& target, const v1::PlanTaskResult& plan) {
   v1::Pins pins;
   std::set<std::string> seen;
   for (const v1::PlanTaskResult::Unit& unit : plan.units()) {
     if (!seen.insert(unit.workload_hash()).second) {
       continue;
     }
-    KnowledgeQuery query{unit.workload_hash(), target, std::max(1, knowledge.threads())};
+    KnowledgeQuery query{project, unit.workload_hash(), target, std::max(1, knowledge.threads())};
     if (knowledge.mode() == v1::Knowledge::SNAPSHOT) {
       query.until_us = knowledge.until_us();
     }

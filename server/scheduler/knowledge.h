@@ -17,6 +17,7 @@
 namespace tessera::server {
 
 struct KnowledgeQuery {
+  std::string project;  ///< whose records
   std::string workload_hash;
   const v1::Target& target;
   int threads = 1;
@@ -42,7 +43,7 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
 bool wantsKnowledge(const v1::CompileSpec& spec);
 
 /// The best known trees of a plan's workloads. Equal records and, with a snapshot, all later ones too: equal trees.
-absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const v1::Knowledge& knowledge, const v1::Target& target,
-                                    const v1::PlanTaskResult& plan);
+absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const std::string& project, const v1::Knowledge& knowledge,
+                                    const v1::Target& target, const v1::PlanTaskResult& plan);
 
 }  // namespace tessera::server

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "proto/project.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/cores.h"
 #include "server/scheduler/scheduler.h"
@@ -39,10 +42,60 @@ std::vector<v1::TaskKind> kindsOf(const v1::Worker& worker) {
   return kinds;
 }
 
+/// Projects that have as many jobs running as they may: what would begin another waits.
+class FullProjects {
+ public:
+  FullProjects(storage::Reader& reader, const Rules& rules) : reader_(reader), rules_(rules) {}
+
+  /// Whether the task is the first of a job that its project may not begin now.
+  absl::StatusOr<bool> hold(const v1::Task& task) {
+    if (!rules_.quota_of || task.attempt() > 0) {
+      return false;
+    }
+    TESSERA_ASSIGN(const bool full, isFull(projectOf(task)));
+    if (!full) {
+      return false;
+    }
+    // Only what no running job waits for: those go on, or they would never end.
+    TESSERA_ASSIGN(const std::vector<std::string> actions, reader_.actionsOfTask(task.id()));
+    for (const std::string& id : actions) {
+      TESSERA_ASSIGN(const v1::Action action, reader_.getAction(id));
+      if (action.state() == v1::Job::RUNNING) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  absl::StatusOr<bool> isFull(const std::string& project) {
+    const auto known = full_.find(project);
+    if (known != full_.end()) {
+      return known->second;
+    }
+    const int most = rules_.quota_of(project).running_jobs();
+    bool full = false;
+    if (most > 0) {
+      TESSERA_ASSIGN(const storage::Usage usage, reader_.usageOf(project));
+      full = usage.running_jobs >= most;
+    }
+    return full_[project] = full;
+  }
+
+  storage::Reader& reader_;
+  const Rules& rules_;
+  std::map<std::string, bool> full_;
+};
+
 /// The next task for this worker. An error of a look at the other workers ends the search as "none".
 storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, HostCores& cores, const Rules& rules,
                              int64_t now_us) {
-  const auto accept = [&reader, &worker, &cores](const v1::Task& task) {
+  const auto full = std::make_shared<FullProjects>(reader, rules);
+  const auto accept = [&reader, &worker, &cores, full](const v1::Task& task) {
+    const absl::StatusOr<bool> held = full->hold(task);
+    if (!held.ok() || *held) {
+      return false;
+    }
     const absl::StatusOr<bool> good = suits(reader, worker, task);
     if (!good.ok() || !*good) {
       return false;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
+#include "proto/project.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -40,8 +41,9 @@ double deviationOf(const v1::ProfileResult::KernelTime& kernel) {
 absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::Task& task) {
   const v1::ProfileSpec& spec = task.spec().profile();
   const v1::ProfileResult& profile = task.result().profile();
-  TESSERA_ASSIGN(const v1::Artifact artifact, step.tx.getArtifact(spec.artifact_id()));
+  TESSERA_ASSIGN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), spec.artifact_id()));
   v1::TuningRecord record;
+  record.set_project(projectOf(action));
   record.set_target_name(artifact.manifest().target_name());
   record.set_target_hash(targetHashOf(step.tx, artifact));
   record.set_validation("unchecked");

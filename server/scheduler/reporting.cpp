@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "proto/sha256.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
@@ -21,8 +22,8 @@
 namespace tessera::server {
 namespace {
 
-/// Every blob the result names must have been uploaded before, and be of the size it says.
-absl::Status requireOutputs(Step& step, const v1::TaskResult& result) {
+/// Every blob the result names must have been uploaded before, and be of the size it says. They are the project's now.
+absl::Status requireOutputs(Step& step, const std::string& project, const v1::TaskResult& result) {
   std::vector<v1::Digest> digests;
   for (const v1::OutputFile& file : result.files()) {
     digests.push_back(file.digest());
@@ -43,6 +44,7 @@ absl::Status requireOutputs(Step& step, const v1::TaskResult& result) {
       return absl::InvalidArgumentError(absl::StrCat("output blob ", digest.sha256(), " has ", size, " bytes, not ",
                                                      digest.size_bytes(), " as the result says"));
     }
+    TESSERA_TRY(step.tx.putBlob(digest, project, step.now_us));
   }
   return absl::OkStatus();
 }
@@ -98,7 +100,7 @@ absl::Status blameCrashes(Step& step, const v1::Task& task) {
 }
 
 absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& result) {
-  TESSERA_TRY(requireOutputs(step, result));
+  TESSERA_TRY(requireOutputs(step, projectOf(task), result));
   TESSERA_TRY(blameCrashes(step, task));
   TESSERA_TRY(announceAttempt(step, task, nullptr));
   TESSERA_TRY(detachWorker(step, task));

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+
+#include "tessera/v1/admin_service.pb.h"
 
 namespace tessera::server {
 
@@ -30,6 +33,8 @@ struct Rules {
   int64_t progress_interval_us = 200'000;  ///< at most one Progress event of a job in this time
   int64_t task_memory_bytes = 0;           ///< 0 = the worker's default
   std::string compiler_version;            ///< workers must have the same
+  /// What a project may have at a time; empty: as much as it likes.
+  std::function<v1::Quota(const std::string& project)> quota_of = {};
 };
 
 }  // namespace tessera::server

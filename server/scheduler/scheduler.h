@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/project.h"
 #include "server/scheduler/clock.h"
 #include "server/scheduler/rules.h"
 #include "server/scheduler/step.h"
@@ -33,8 +34,10 @@ class Scheduler {
   /// `target` is the resolved one of a compile or analyze request. A repeated request_id answers the job it made;
   /// ALREADY_EXISTS when its content differs. MISSING_BLOB when a model, file or tensor is not uploaded.
   /// With validate_only the answer has no id and nothing is stored.
+  /// The job is `project`'s: it finds, joins and reads nothing of another one's. RESOURCE_EXHAUSTED past its quotas.
   /// `mode`: of a tune job.
   absl::StatusOr<v1::Job> createJob(v1::CreateJobRequest request, const v1::Target& target,
+                                    const std::string& project = kDefaultProject,
                                     v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED);
 
   /// Ends the job at once; the work behind it only when no other living job shares it. Idempotent.
@@ -44,7 +47,8 @@ class Scheduler {
   absl::StatusOr<v1::ArtifactVersion> chooseVersion(const std::string& job_id, int number);
 
   /// What the spec's key is made of and how it differs from the nearest earlier action.
-  absl::StatusOr<v1::ExplainKeyResponse> explainKey(const v1::CompileSpec& spec, const v1::Target& target);
+  absl::StatusOr<v1::ExplainKeyResponse> explainKey(const v1::CompileSpec& spec, const v1::Target& target,
+                                                    const std::string& project = kDefaultProject);
 
   /// Announces a worker. A new process under a known id gives back what the old one held. PERMISSION_DENIED when the id
   /// is that of a worker that is there and registered with another credential than `owner`'s.

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/candidates.h"
 #include "server/scheduler/compile_steps.h"
+#include "server/scheduler/jobs.h"
 #include "server/scheduler/knowledge.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/trial_records.h"
@@ -382,6 +384,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   const std::string method = spec.method().empty() ? kDefaultMethod : spec.method();
   const std::string key = KeyHash()
                               .add("tessera.search")
+                              .add(projectOf(tune))
                               .add(unit.workload_hash())
                               .add(tune.tune().target_hash())
                               .add(absl::StrCat(threads, spec.cold() ? " cold" : ""))
@@ -413,6 +416,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   search.set_key(key);
   search.set_state(v1::Job::RUNNING);
   search.set_job_id(tune.job_id());
+  search.set_project(projectOf(tune));
   search.set_create_time_us(step.now_us);
   search.set_priority(tune.priority());
   *search.mutable_target() = tune.target();
@@ -438,13 +442,14 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.mutable_told()->set_hash(unit.workload_hash());
   TESSERA_TRY(step.tx.putAction(search));
   if (!spec.ignore_records()) {
-    TESSERA_ASSIGN(v1::KnownTrees known,
-                   worthTrying(step.tx, {unit.workload_hash(), tune.target(), threads}, unit.summary()));
+    TESSERA_ASSIGN(
+        v1::KnownTrees known,
+        worthTrying(step.tx, {projectOf(tune), unit.workload_hash(), tune.target(), threads}, unit.summary()));
     if (!known.trees().empty()) {
       known.set_search(search.id());
       v1::SearchEntry entry;
       TESSERA_ASSIGN(*entry.mutable_known(), step.blobs.put(known.SerializeAsString()));
-      TESSERA_TRY(step.tx.putBlob(entry.known()));
+      TESSERA_TRY(step.tx.putBlob(entry.known(), projectOf(search), step.now_us));
       TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, entry.known().sha256(), step.now_us));
       TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
     }
@@ -456,7 +461,7 @@ double expectedGain(const v1::SearchState& search) { return std::max(search.batc
 
 absl::Status beginBatch(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
-  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(search.priority(), state.client()));
+  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(search.priority(), clientOf(projectOf(search), state.client())));
   search.set_turn(turn);
   v1::TaskSpec spec;
   spec.set_kind(v1::SEARCH);

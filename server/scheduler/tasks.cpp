@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure_class.h"
+#include "proto/project.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/searches.h"
@@ -140,6 +141,7 @@ absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskS
   task.set_id(step.ids.next("task"));
   task.set_key(key);
   task.set_state(v1::Task::READY);
+  task.set_project(projectOf(action));
   spec.set_run_timeout_us(action.run_timeout_us());
   spec.set_memory_limit_bytes(step.rules.task_memory_bytes);
   *task.mutable_spec() = std::move(spec);
@@ -252,7 +254,7 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   }
   // Its file is asked for again: a collection may have taken one that was there before, of the same content.
   if (wantsReproducer(final->reason()) && !reproducer.sha256().empty() && step.blobs.contains(reproducer.sha256())) {
-    TESSERA_TRY(step.tx.putBlob(reproducer));
+    TESSERA_TRY(step.tx.putBlob(reproducer, projectOf(task), step.now_us));
     TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, reproducer.sha256(), step.now_us));
     *final->mutable_reproducer() = reproducer;
   }

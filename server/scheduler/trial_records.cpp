@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
+#include "proto/project.h"
 
 namespace tessera::server {
 namespace {
@@ -71,6 +72,7 @@ absl::Status fileTrial(Step& step, const v1::Action& search, const v1::Task& tas
                        int number, double build_ms, const char* mode, const TrialOutcome& outcome) {
   const v1::SearchState& state = search.search();
   v1::TuningRecord record;
+  record.set_project(projectOf(search));
   record.set_id(absl::StrCat(search.id(), "-", number, mode == kSearchMode ? "" : "-confirmed"));
   record.set_workload_hash(state.workload_hash());
   record.set_workload_summary(state.summary());

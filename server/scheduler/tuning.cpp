@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/target/target.h"
+#include "proto/project.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/compile_steps.h"
@@ -158,7 +159,8 @@ absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::
   tune.set_stage(v1::TuneState::COMPILING);
   tune.set_client(job.client());
   tune.set_target_hash(compiler::targetHash(action.target()));
-  tune.set_default_key(actionKey(action.compile(), action.target(), step.rules.compiler_version).key);
+  tune.set_default_key(
+      actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version).key);
   // The time to end in, where the deadline comes before the budget is used up, is found when it begins to run.
   tune.set_budget_end_us(job.deadline_us());
   TESSERA_TRY(beginSeries(step, job, mode));

@@ -4,6 +4,7 @@
 
 #include "server/retention/marks.h"
 #include "server/status_macros.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 
@@ -21,12 +22,13 @@ absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256) {
   return blobPresent(step.tx, step.blobs, sha256);
 }
 
-absl::Status noteUses(Step& step, const google::protobuf::Message& message) {
+absl::Status noteUses(Step& step, const std::string& project, const google::protobuf::Message& message) {
   std::set<std::string> names;
   forEachSha256(message, [&](const std::string& name) { names.insert(name); });
   for (const std::string& name : names) {
     TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, name, step.now_us));
-    TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, name, step.now_us));
+    TESSERA_TRY(noteUse(step.tx, storage::Kind::kHold, storage::holdKey(project, name), step.now_us));
+    TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, storage::storedKey(project, name), step.now_us));
   }
   return absl::OkStatus();
 }

@@ -23,7 +23,7 @@ absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::st
 /// blobPresent(), and its use is noted.
 absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256);
 
-/// Notes the use of every blob and artifact that a message names.
-absl::Status noteUses(Step& step, const google::protobuf::Message& message);
+/// Notes the use of every blob and artifact that a message of the project names.
+absl::Status noteUses(Step& step, const std::string& project, const google::protobuf::Message& message);
 
 }  // namespace tessera::server

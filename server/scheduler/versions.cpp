@@ -143,14 +143,15 @@ absl::Status publish(Step& step, Series& series) {
 }
 
 /// The trees as an ordinary pins text.
-absl::StatusOr<v1::Digest> printed(Step& step, const v1::TuneState& tune, const Trees& trees) {
+absl::StatusOr<v1::Digest> printed(Step& step, const v1::Action& action, const Trees& trees) {
+  const v1::TuneState& tune = action.tune();
   v1::Pins pins;
   for (const Tree& tree : trees) {
     const Workload* workload = workloadOf(tune, tree.workload_hash());
     compiler::pinWorkload(pins, tree.workload_hash(), workload == nullptr ? "" : workload->summary(), tree.schedule());
   }
   TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-  TESSERA_TRY(step.tx.putBlob(text));
+  TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
   TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
   return text;
 }
@@ -158,13 +159,13 @@ absl::StatusOr<v1::Digest> printed(Step& step, const v1::TuneState& tune, const 
 /// The model with these trees. While searches go on the job shows them, not this.
 absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const Trees& trees) {
   v1::TuneState& tune = *action.mutable_tune();
-  TESSERA_ASSIGN(const v1::Digest text, printed(step, tune, trees));
+  TESSERA_ASSIGN(const v1::Digest text, printed(step, action, trees));
   *series.mutable_trying() = trees;
   series.set_stage(Series::COMPILING);
   TESSERA_TRY(step.tx.putSeries(series));
   v1::CompileSpec& compile = *action.mutable_compile();
   *compile.mutable_pins() = text;
-  tune.set_tuned_key(actionKey(compile, action.target(), step.rules.compiler_version).key);
+  tune.set_tuned_key(actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version).key);
   action.clear_plan();
   action.clear_weights();
   action.clear_builds();

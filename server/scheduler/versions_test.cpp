@@ -30,7 +30,7 @@ class Versions : public testing::Test {
     request.mutable_tune()->set_trials(trials);
     v1::Target target;
     target.set_name("test-target");
-    const auto job = bench.scheduler().createJob(request, target, mode);
+    const auto job = bench.scheduler().createJob(request, target, kDefaultProject, mode);
     EXPECT_TRUE(job.ok()) << job.status();
     return job.ok() ? job->id() : "";
   }

@@ -1,21 +1,35 @@
 #include "server/services/admin_service.h"
 
+#include <map>
+
 #include "server/request_checks.h"
 #include "server/services/calls.h"
+#include "server/services/own.h"
 #include "server/status_macros.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 
 grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext* context,
                                                     const v1::CreateTokenRequest* request,
                                                     v1::CreateTokenResponse* response) {
-  return answer(context, gate_, Right::kAdminister, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("name", request->name(), Limits::kMaxClientLength, false));
-    TESSERA_TRY(checkRange("role", request->role(), v1::READER, v1::Role_MAX));
-    TESSERA_TRY(checkRange("lifetime_us", request->lifetime_us(), 0, Limits::kMaxTokenLifetimeUs));
-    TESSERA_ASSIGN(*response, tokens_.create(*request));
-    return absl::OkStatus();
-  });
+  return answer(
+      context, gate_, Right::kAdminister, executor_, *request,
+      [this, request, response](const Caller& caller) -> absl::Status {
+        TESSERA_TRY(checkText("name", request->name(), Limits::kMaxClientLength, false));
+        TESSERA_TRY(checkRange("role", request->role(), v1::READER, v1::Role_MAX));
+        TESSERA_TRY(checkRange("lifetime_us", request->lifetime_us(), 0, Limits::kMaxTokenLifetimeUs));
+        if (!request->project().empty() && !isProjectName(request->project())) {
+          return fieldError("project", request->project(), "a lower-case letter, then at most 62 of a-z, 0-9, '-'");
+        }
+        v1::CreateTokenRequest complete = *request;
+        if (complete.project().empty()) {
+          TESSERA_ASSIGN(*complete.mutable_project(), oneProject(caller));
+        }
+        TESSERA_ASSIGN(*response, tokens_.create(complete));
+        return absl::OkStatus();
+      },
+      response);
 }
 
 grpc::ServerUnaryReactor* AdminService::ListTokens(grpc::CallbackServerContext* context,
@@ -65,19 +79,55 @@ grpc::ServerUnaryReactor* AdminService::VerifyStorage(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* AdminService::Delete(grpc::CallbackServerContext* context, const v1::DeleteRequest* request,
                                                v1::DeleteResponse* response) {
   return answer(context, gate_, Right::kAdminister, executor_, *request,
-                [this, request]() { return collector_.erase(*request); });
+                [this, request](const Caller& caller) -> absl::Status {
+                  TESSERA_ASSIGN(const std::string project, oneProject(caller));
+                  return collector_.erase(*request, project);
+                });
 }
 
 grpc::ServerUnaryReactor* AdminService::Pin(grpc::CallbackServerContext* context, const v1::PinRequest* request,
                                             v1::PinResponse* response) {
-  return answer(context, gate_, Right::kAdminister, executor_, *request, [this, request]() -> absl::Status {
-    const bool job = request->what_case() == v1::PinRequest::kJobId;
-    const std::string& id = job ? request->job_id() : request->artifact_id();
-    TESSERA_TRY(checkText(job ? "job_id" : "artifact_id", id, Limits::kMaxNameLength, false));
-    return store_.transact([&](storage::Transaction& tx) -> absl::Status {
-      TESSERA_TRY(job ? tx.getJob(id).status() : tx.getArtifact(id).status());
-      return tx.setPin(job ? storage::Kind::kJob : storage::Kind::kArtifact, id, !request->unpin());
-    });
+  return answer(
+      context, gate_, Right::kAdminister, executor_, *request, [this, request](const Caller& caller) -> absl::Status {
+        const bool job = request->what_case() == v1::PinRequest::kJobId;
+        const std::string& id = job ? request->job_id() : request->artifact_id();
+        TESSERA_TRY(checkText(job ? "job_id" : "artifact_id", id, Limits::kMaxNameLength, false));
+        return store_.transact([&](storage::Transaction& tx) -> absl::Status {
+          if (job) {
+            TESSERA_TRY(tx.getJob(id).status());
+            return tx.setPin(storage::Kind::kJob, id, !request->unpin());
+          }
+          TESSERA_TRY(artifactOf(tx, caller, id).status());
+          return tx.setPin(storage::Kind::kArtifact, storage::storedKey(caller.project, id), !request->unpin());
+        });
+      });
+}
+
+grpc::ServerUnaryReactor* AdminService::ListQuotas(grpc::CallbackServerContext* context,
+                                                   const v1::ListQuotasRequest* request,
+                                                   v1::ListQuotasResponse* response) {
+  return answer(context, gate_, Right::kAdminister, executor_, *request, [this, response]() -> absl::Status {
+    std::map<std::string, storage::Usage> projects;
+    for (const auto& [project, quota] : quotas_.named()) {
+      projects[project].project = project;
+    }
+    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_ASSIGN(const std::vector<storage::Usage> usages, reader.usages());
+      for (const storage::Usage& usage : usages) {
+        projects[usage.project] = usage;
+      }
+      return absl::OkStatus();
+    }));
+    for (const auto& [project, usage] : projects) {
+      v1::ListQuotasResponse::Usage& shown = *response->add_projects();
+      shown.set_project(project);
+      *shown.mutable_quota() = quotas_.of(project);
+      shown.set_queued_jobs(usage.queued_jobs);
+      shown.set_running_jobs(usage.running_jobs);
+      shown.set_blobs(usage.blobs);
+      shown.set_stored_bytes(usage.blob_bytes);
+    }
+    return absl::OkStatus();
   });
 }
 

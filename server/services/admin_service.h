@@ -11,9 +11,15 @@ namespace tessera::server {
 
 class AdminService : public v1::AdminService::CallbackService {
  public:
-  AdminService(TokenBook& tokens, Collector& collector, const v1::RetentionPolicy& policy, storage::Store& store,
-               Gate& gate, Executor& executor)
-      : tokens_(tokens), collector_(collector), policy_(policy), store_(store), gate_(gate), executor_(executor) {}
+  AdminService(TokenBook& tokens, Quotas& quotas, Collector& collector, const v1::RetentionPolicy& policy,
+               storage::Store& store, Gate& gate, Executor& executor)
+      : tokens_(tokens),
+        quotas_(quotas),
+        collector_(collector),
+        policy_(policy),
+        store_(store),
+        gate_(gate),
+        executor_(executor) {}
 
   grpc::ServerUnaryReactor* CreateToken(grpc::CallbackServerContext* context, const v1::CreateTokenRequest* request,
                                         v1::CreateTokenResponse* response) override;
@@ -32,8 +38,12 @@ class AdminService : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* Pin(grpc::CallbackServerContext* context, const v1::PinRequest* request,
                                 v1::PinResponse* response) override;
 
+  grpc::ServerUnaryReactor* ListQuotas(grpc::CallbackServerContext* context, const v1::ListQuotasRequest* request,
+                                       v1::ListQuotasResponse* response) override;
+
  private:
   TokenBook& tokens_;
+  Quotas& quotas_;
   Collector& collector_;
   const v1::RetentionPolicy& policy_;
   storage::Store& store_;

@@ -3,49 +3,55 @@
 #include "compiler/target/host.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
+#include "server/services/own.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 grpc::ServerUnaryReactor* ArtifactService::GetArtifact(grpc::CallbackServerContext* context,
                                                        const v1::GetArtifactRequest* request,
                                                        v1::GetArtifactResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkSha256("id", request->id()));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(*response->mutable_artifact(), reader.getArtifact(request->id()));
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkSha256("id", request->id()));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(*response->mutable_artifact(), artifactOf(reader, caller, request->id()));
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerContext* context,
                                                          const v1::ListArtifactsRequest* request,
                                                          v1::ListArtifactsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkList(*request));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const storage::Page<v1::Artifact> page, reader.listArtifacts(listQuery(*request)));
-      response->mutable_artifacts()->Assign(page.items.begin(), page.items.end());
-      response->set_next_page_token(page.next_page_token);
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkList(*request));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(const storage::Page<v1::Artifact> page,
+                                   reader.listArtifacts(listQuery(*request, scopeOf(caller))));
+                    response->mutable_artifacts()->Assign(page.items.begin(), page.items.end());
+                    response->set_next_page_token(page.next_page_token);
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerUnaryReactor* ArtifactService::CheckArtifact(grpc::CallbackServerContext* context,
                                                          const v1::CheckArtifactRequest* request,
                                                          v1::CheckArtifactResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkSha256("id", request->id()));
-    TESSERA_TRY(checkText("host.triple", request->host().triple(), Limits::kMaxNameLength, false));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const v1::Artifact artifact, reader.getArtifact(request->id()));
-      const std::vector<v1::Failure> problems = compiler::hostProblems(artifact.manifest().code(), request->host());
-      response->set_compatible(problems.empty());
-      response->mutable_problems()->Assign(problems.begin(), problems.end());
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkSha256("id", request->id()));
+                  TESSERA_TRY(checkText("host.triple", request->host().triple(), Limits::kMaxNameLength, false));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(const v1::Artifact artifact, artifactOf(reader, caller, request->id()));
+                    const std::vector<v1::Failure> problems =
+                        compiler::hostProblems(artifact.manifest().code(), request->host());
+                    response->set_compatible(problems.empty());
+                    response->mutable_problems()->Assign(problems.begin(), problems.end());
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 }  // namespace tessera::server

@@ -5,19 +5,29 @@
 #include "server/scheduler/uses.h"
 #include "server/services/calls.h"
 #include "server/services/download_call.h"
+#include "server/services/own.h"
 #include "server/services/upload_call.h"
 #include "server/status_macros.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 
-absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const std::vector<std::string>& sha256s) {
+absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const Caller& caller,
+                                                                const std::vector<std::string>& sha256s) {
+  using storage::Kind;
+  const bool all = seesAllBlobs(caller);
+  // What keeps a blob for a project is its own reference; a worker's is none yet.
+  const auto useOf = [&](storage::Reader& reader, const std::string& sha256) {
+    return all ? reader.lastUse(Kind::kBlob, sha256)
+               : reader.lastUse(Kind::kHold, storage::holdKey(caller.project, sha256));
+  };
   const int64_t now_us = clock_.nowMicros();
   std::set<std::string> present, stale;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     for (const std::string& sha256 : sha256s) {
       // A file without its row (a crash came between the two) counts as missing: uploading it again
       // ends at once and files the row.
-      const auto used_us = reader.lastUse(storage::Kind::kBlob, sha256);
+      const auto used_us = useOf(reader, sha256);
       if (!used_us.ok() && !absl::IsNotFound(used_us.status())) {
         return used_us.status();
       }
@@ -31,9 +41,11 @@ absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const std::vecto
     // Seldom: of each blob once in a grain. Asked again, since one may have been collected in between.
     TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       for (const std::string& sha256 : stale) {
-        TESSERA_TRY(noteUse(tx, storage::Kind::kBlob, sha256, now_us));
-        TESSERA_ASSIGN(const bool known, tx.hasBlob(sha256));
-        if (known && blobs_.contains(sha256)) {
+        TESSERA_TRY(noteUse(tx, Kind::kBlob, sha256, now_us));
+        if (!all) {
+          TESSERA_TRY(noteUse(tx, Kind::kHold, storage::holdKey(caller.project, sha256), now_us));
+        }
+        if (useOf(tx, sha256).ok() && blobs_.contains(sha256)) {
           present.insert(sha256);
         }
       }
@@ -46,55 +58,64 @@ absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const std::vecto
 grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerContext* context,
                                                         const v1::FindMissingBlobsRequest* request,
                                                         v1::FindMissingBlobsResponse* response) {
-  return answer(context, gate_, Right::kFetch, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkRange("digests (count)", request->digests_size(), 0, Limits::kMaxDigests));
-    for (int i = 0; i < request->digests_size(); ++i) {
-      TESSERA_TRY(checkDigest(absl::StrCat("digests[", i, "]"), request->digests(i), limits_.max_blob_bytes));
-    }
-    std::vector<std::string> asked;
-    for (const v1::Digest& digest : request->digests()) {
-      asked.push_back(digest.sha256());
-    }
-    TESSERA_ASSIGN(const std::set<std::string> present, claimPresent(asked));
-    for (const v1::Digest& digest : request->digests()) {
-      if (!present.contains(digest.sha256())) {
-        *response->add_missing() = digest;
-      }
-    }
-    return absl::OkStatus();
-  });
+  return answer(
+      context, gate_, Right::kFetch, executor_, *request,
+      [this, request, response](const Caller& caller) -> absl::Status {
+        TESSERA_TRY(checkRange("digests (count)", request->digests_size(), 0, Limits::kMaxDigests));
+        for (int i = 0; i < request->digests_size(); ++i) {
+          TESSERA_TRY(checkDigest(absl::StrCat("digests[", i, "]"), request->digests(i), limits_.max_blob_bytes));
+        }
+        std::vector<std::string> asked;
+        for (const v1::Digest& digest : request->digests()) {
+          asked.push_back(digest.sha256());
+        }
+        TESSERA_ASSIGN(const std::set<std::string> present, claimPresent(caller, asked));
+        for (const v1::Digest& digest : request->digests()) {
+          if (!present.contains(digest.sha256())) {
+            *response->add_missing() = digest;
+          }
+        }
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* BlobService::QueryUpload(grpc::CallbackServerContext* context,
                                                    const v1::QueryUploadRequest* request,
                                                    v1::QueryUploadResponse* response) {
-  return answer(context, gate_, Right::kStore, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkDigest("digest", request->digest(), limits_.max_blob_bytes));
-    TESSERA_ASSIGN(const int64_t committed, blobs_.committedBytes(request->digest()));
-    response->set_committed_bytes(committed);
-    TESSERA_ASSIGN(const std::set<std::string> present, claimPresent({request->digest().sha256()}));
-    response->set_complete(!present.empty());
-    return absl::OkStatus();
-  });
+  return answer(context, gate_, Right::kStore, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkDigest("digest", request->digest(), limits_.max_blob_bytes));
+                  TESSERA_ASSIGN(const std::set<std::string> present,
+                                 claimPresent(caller, {request->digest().sha256()}));
+                  const bool trusted = caller.role == v1::WORKER;
+                  const storage::BlobStore::Sender sender{trusted ? "" : caller.project, !trusted && present.empty()};
+                  TESSERA_ASSIGN(const int64_t committed, blobs_.committedBytes(request->digest(), sender));
+                  response->set_committed_bytes(committed);
+                  response->set_complete(!present.empty());
+                  return absl::OkStatus();
+                });
 }
 
 grpc::ServerReadReactor<v1::UploadBlobRequest>* BlobService::UploadBlob(grpc::CallbackServerContext* context,
                                                                         v1::UploadBlobResponse* response) {
   // A stream holds one chunk at a time.
-  auto admission = gate_.admit(*context, Right::kStore, 2 * Limits::kMaxChunkBytes);
+  auto admission = gate_.admit(*context, Right::kStore,
+                               {.method = "UploadBlob", .resource = "", .bytes = 2 * Limits::kMaxChunkBytes});
   if (!admission.ok()) {
     return new Refusal<grpc::ServerReadReactor<v1::UploadBlobRequest>>(admission.status());
   }
-  return UploadCall::start(std::move(admission->ticket), clock_, store_, blobs_, executor_, limits_, response);
+  return UploadCall::start(*std::move(admission), clock_, store_, blobs_, quotas_, executor_, limits_, response);
 }
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* BlobService::DownloadBlob(grpc::CallbackServerContext* context,
                                                                               const v1::DownloadBlobRequest* request) {
-  auto admission = gate_.admit(*context, Right::kFetch, 2 * Limits::kMaxChunkBytes);
+  auto admission =
+      gate_.admit(*context, Right::kFetch,
+                  {.method = "DownloadBlob", .resource = resourceOf(*request), .bytes = 2 * Limits::kMaxChunkBytes});
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::DownloadBlobResponse>>(admission.status());
   }
-  return DownloadCall::start(std::move(admission->ticket), blobs_, executor_, *request);
+  return DownloadCall::start(*std::move(admission), store_, blobs_, executor_, *request);
 }
 
 }  // namespace tessera::server

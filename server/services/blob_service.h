@@ -16,9 +16,15 @@ namespace tessera::server {
 
 class BlobService : public v1::BlobService::CallbackService {
  public:
-  BlobService(Clock& clock, storage::Store& store, storage::BlobStore& blobs, Gate& gate, Executor& executor,
-              const Limits& limits)
-      : clock_(clock), store_(store), blobs_(blobs), gate_(gate), executor_(executor), limits_(limits) {}
+  BlobService(Clock& clock, storage::Store& store, storage::BlobStore& blobs, Gate& gate, Quotas& quotas,
+              Executor& executor, const Limits& limits)
+      : clock_(clock),
+        store_(store),
+        blobs_(blobs),
+        gate_(gate),
+        quotas_(quotas),
+        executor_(executor),
+        limits_(limits) {}
 
   grpc::ServerUnaryReactor* FindMissingBlobs(grpc::CallbackServerContext* context,
                                              const v1::FindMissingBlobsRequest* request,
@@ -31,13 +37,15 @@ class BlobService : public v1::BlobService::CallbackService {
                                                                    const v1::DownloadBlobRequest* request) override;
 
  private:
-  /// Of these, those that are there with row and file; they will be named soon, so no collection takes them now.
-  absl::StatusOr<std::set<std::string>> claimPresent(const std::vector<std::string>& sha256s);
+  /// Of these, those that are there with row and file and that the caller may read; they will be named soon, so no
+  /// collection takes them now.
+  absl::StatusOr<std::set<std::string>> claimPresent(const Caller& caller, const std::vector<std::string>& sha256s);
 
   Clock& clock_;
   storage::Store& store_;
   storage::BlobStore& blobs_;
   Gate& gate_;
+  Quotas& quotas_;
   Executor& executor_;
   const Limits& limits_;
 };

@@ -18,26 +18,30 @@ namespace tessera::server {
 
 /// Answers a unary call with what `body` returns, run on the executor with the caller where it takes one. The request
 /// and the response live until then. A call that the gate refuses, or that was cancelled while it waited, has no
-/// effect.
+/// effect. `made`: an answer that names what the call has made, for the audit log.
 template <typename Request, typename Body>
 grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Gate& gate, Right right, Executor& executor,
-                                 const Request& request, Body body) {
+                                 const Request& request, Body body, const google::protobuf::Message* made = nullptr) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  auto admission = gate.admit(*context, right, request.ByteSizeLong());
+  auto admission = gate.admit(*context, right, CallFacts::of(request));
   if (!admission.ok()) {
     reactor->Finish(toGrpc(admission.status()));
     return reactor;
   }
-  executor.post([context, reactor, admission = *std::move(admission), body = std::move(body)]() mutable {
+  executor.post([context, reactor, made, admission = *std::move(admission), body = std::move(body)]() mutable {
+    absl::Status status;
     if (context->IsCancelled()) {
-      reactor->Finish(toGrpc(absl::CancelledError("the client left")));
-      return;
-    }
-    if constexpr (std::is_invocable_v<Body, const Caller&>) {
-      reactor->Finish(toGrpc(body(admission.caller)));
+      status = absl::CancelledError("the client left");
+    } else if constexpr (std::is_invocable_v<Body, const Caller&>) {
+      status = body(admission.caller);
     } else {
-      reactor->Finish(toGrpc(body()));
+      status = body();
     }
+    if (made != nullptr) {
+      admission.ticket->concerns(resourceOf(*made));
+    }
+    admission.ticket->answered(status);
+    reactor->Finish(toGrpc(status));
   });
   return reactor;
 }
@@ -78,11 +82,17 @@ class PokedCall : public std::enable_shared_from_this<PokedCall> {
  protected:
   virtual void advance() = 0;
   /// `ticket`: of the gate, given back with the call.
-  void keepAlive(std::shared_ptr<void> ticket) {
+  void keepAlive(std::shared_ptr<Ticket> ticket) {
     ticket_ = std::move(ticket);
     self_ = shared_from_this();
   }
   void release() { self_.reset(); }
+  Ticket& ticket() { return *ticket_; }
+  /// The call's last word.
+  grpc::Status lastWord(const absl::Status& status) {
+    ticket_->answered(status);
+    return toGrpc(status);
+  }
 
  private:
   void drain() {
@@ -95,7 +105,7 @@ class PokedCall : public std::enable_shared_from_this<PokedCall> {
 
   Executor& executor_;
   std::atomic<int> pokes_ = 0;
-  std::shared_ptr<void> ticket_;
+  std::shared_ptr<Ticket> ticket_;
   std::shared_ptr<PokedCall> self_;
 };
 

@@ -6,15 +6,18 @@
 #include "absl/strings/str_cat.h"
 #include "server/limits.h"
 #include "server/request_checks.h"
+#include "server/services/own.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 
-grpc::ServerWriteReactor<v1::DownloadBlobResponse>* DownloadCall::start(std::shared_ptr<void> ticket,
+grpc::ServerWriteReactor<v1::DownloadBlobResponse>* DownloadCall::start(Gate::Admission admission,
+                                                                        storage::Store& store,
                                                                         storage::BlobStore& blobs, Executor& executor,
                                                                         v1::DownloadBlobRequest request) {
-  std::shared_ptr<DownloadCall> call(new DownloadCall(blobs, executor, std::move(request)));
-  call->keepAlive(std::move(ticket));
+  std::shared_ptr<DownloadCall> call(
+      new DownloadCall(std::move(admission.caller), store, blobs, executor, std::move(request)));
+  call->keepAlive(std::move(admission.ticket));
   call->poke();
   return call.get();
 }
@@ -35,7 +38,16 @@ void DownloadCall::OnCancel() {
 absl::Status DownloadCall::begin() {
   begun_ = true;
   TESSERA_TRY(checkSha256("sha256", request_.sha256()));
-  TESSERA_ASSIGN(const int64_t size, blobs_.size(request_.sha256()));
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(const bool may_read, mayRead(reader, caller_, request_.sha256()));
+    return may_read ? absl::OkStatus() : notThere("blob", request_.sha256());
+  }));
+  const auto stored = blobs_.size(request_.sha256());
+  if (absl::IsNotFound(stored.status())) {
+    return notThere("blob", request_.sha256());  // in the same words as of what is another's
+  }
+  TESSERA_TRY(stored.status());
+  const int64_t size = *stored;
   TESSERA_TRY(checkRange("offset", request_.offset(), 0, size));
   TESSERA_TRY(checkRange("limit", request_.limit(), 0, INT64_MAX));
   next_ = request_.offset();
@@ -103,7 +115,7 @@ void DownloadCall::advance() {
 
 void DownloadCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(toGrpc(status));
+  Finish(lastWord(status));
 }
 
 }  // namespace tessera::server

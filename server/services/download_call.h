@@ -8,6 +8,8 @@
 #include "proto/sha256.h"
 #include "server/services/calls.h"
 #include "storage/blob_store.h"
+#include "proto/sha256.h"
+#include "storage/store.h"
 #include "tessera/v1/blob_service.pb.h"
 
 namespace tessera::server {
@@ -16,7 +18,7 @@ namespace tessera::server {
 /// and no thread. A download of the whole blob is hashed on the way and ends in DATA_LOSS on a mismatch.
 class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, public PokedCall {
  public:
-  static grpc::ServerWriteReactor<v1::DownloadBlobResponse>* start(std::shared_ptr<void> ticket,
+  static grpc::ServerWriteReactor<v1::DownloadBlobResponse>* start(Gate::Admission admission, storage::Store& store,
                                                                    storage::BlobStore& blobs, Executor& executor,
                                                                    v1::DownloadBlobRequest request);
 
@@ -25,14 +27,17 @@ class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, 
   void OnDone() override { release(); }
 
  private:
-  DownloadCall(storage::BlobStore& blobs, Executor& executor, v1::DownloadBlobRequest request)
-      : PokedCall(executor), blobs_(blobs), request_(std::move(request)) {}
+  DownloadCall(Caller caller, storage::Store& store, storage::BlobStore& blobs, Executor& executor,
+               v1::DownloadBlobRequest request)
+      : PokedCall(executor), caller_(std::move(caller)), store_(store), blobs_(blobs), request_(std::move(request)) {}
   void advance() override;
   absl::Status begin();
   absl::Status readChunk();
   absl::Status verify();
   void finish(const absl::Status& status);
 
+  const Caller caller_;
+  storage::Store& store_;
   storage::BlobStore& blobs_;
   const v1::DownloadBlobRequest request_;
   bool begun_ = false;

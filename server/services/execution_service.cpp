@@ -8,7 +8,7 @@ namespace tessera::server {
 
 grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext* context,
                                                     const v1::ExecuteRequest* request, v1::ExecuteResponse* response) {
-  auto admission = gate_.admit(*context, Right::kSubmit, request->ByteSizeLong());
+  auto admission = gate_.admit(*context, Right::kSubmit, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerUnaryReactor>(admission.status());
   }
@@ -17,7 +17,7 @@ grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext*
   job.set_client(admission->caller.name);
   job.set_queue_timeout_us(request->queue_timeout_us());
   job.set_run_timeout_us(request->run_timeout_us());
-  return RunCall::start(std::move(admission->ticket), scheduler_, store_, executor_, limits_, std::move(job),
+  return RunCall::start(*std::move(admission), scheduler_, store_, executor_, limits_, std::move(job),
                         [response](const v1::Job& done) {
                           response->set_job_id(done.id());
                           *response->mutable_result() = done.execute_result();
@@ -26,7 +26,7 @@ grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* ExecutionService::Profile(grpc::CallbackServerContext* context,
                                                     const v1::ProfileRequest* request, v1::ProfileResponse* response) {
-  auto admission = gate_.admit(*context, Right::kSubmit, request->ByteSizeLong());
+  auto admission = gate_.admit(*context, Right::kSubmit, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerUnaryReactor>(admission.status());
   }
@@ -35,7 +35,7 @@ grpc::ServerUnaryReactor* ExecutionService::Profile(grpc::CallbackServerContext*
   job.set_client(admission->caller.name);
   job.set_queue_timeout_us(request->queue_timeout_us());
   job.set_run_timeout_us(request->run_timeout_us());
-  return RunCall::start(std::move(admission->ticket), scheduler_, store_, executor_, limits_, std::move(job),
+  return RunCall::start(*std::move(admission), scheduler_, store_, executor_, limits_, std::move(job),
                         [response](const v1::Job& done) {
                           response->set_job_id(done.id());
                           *response->mutable_result() = done.profile_result();

@@ -16,10 +16,11 @@ constexpr int kMostProblems = 100;  // that are told of
 
 }  // namespace
 
-grpc::ServerReadReactor<v1::ImportRecordsRequest>* ImportCall::start(std::shared_ptr<void> ticket,
-                                                                     storage::Store& store, Executor& executor,
+grpc::ServerReadReactor<v1::ImportRecordsRequest>* ImportCall::start(std::shared_ptr<Ticket> ticket,
+                                                                     std::string project, storage::Store& store,
+                                                                     Executor& executor,
                                                                      v1::ImportRecordsResponse* response) {
-  std::shared_ptr<ImportCall> call(new ImportCall(store, executor, response));
+  std::shared_ptr<ImportCall> call(new ImportCall(std::move(project), store, executor, response));
   call->keepAlive(std::move(ticket));
   call->StartRead(&call->message_);
   return call.get();
@@ -48,6 +49,7 @@ absl::Status ImportCall::take() {
       }
       continue;
     }
+    record.set_project(project_);
     records.push_back(std::move(record));
   }
   if (validate_only_) {
@@ -91,7 +93,7 @@ void ImportCall::advance() {
 
 void ImportCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(toGrpc(status));
+  Finish(lastWord(status));
 }
 
 }  // namespace tessera::server

@@ -14,8 +14,8 @@ namespace tessera::server {
 /// that breaks off has stored whole messages and can be sent again.
 class ImportCall : public grpc::ServerReadReactor<v1::ImportRecordsRequest>, public PokedCall {
  public:
-  static grpc::ServerReadReactor<v1::ImportRecordsRequest>* start(std::shared_ptr<void> ticket, storage::Store& store,
-                                                                  Executor& executor,
+  static grpc::ServerReadReactor<v1::ImportRecordsRequest>* start(std::shared_ptr<Ticket> ticket, std::string project,
+                                                                  storage::Store& store, Executor& executor,
                                                                   v1::ImportRecordsResponse* response);
 
   void OnReadDone(bool ok) override;
@@ -25,12 +25,13 @@ class ImportCall : public grpc::ServerReadReactor<v1::ImportRecordsRequest>, pub
  private:
   enum class Read { kPending, kMessage, kEnd };
 
-  ImportCall(storage::Store& store, Executor& executor, v1::ImportRecordsResponse* response)
-      : PokedCall(executor), store_(store), response_(response) {}
+  ImportCall(std::string project, storage::Store& store, Executor& executor, v1::ImportRecordsResponse* response)
+      : PokedCall(executor), project_(std::move(project)), store_(store), response_(response) {}
   void advance() override;
   absl::Status take();
   void finish(const absl::Status& status);
 
+  const std::string project_;  ///< whose the records become
   storage::Store& store_;
   v1::ImportRecordsResponse* response_;
   v1::ImportRecordsRequest message_;

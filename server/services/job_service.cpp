@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
+#include "server/services/own.h"
 #include "server/services/watch_call.h"
 #include "server/status_macros.h"
 
@@ -37,24 +38,27 @@ v1::Job forList(v1::Job job) {
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
-  return answer(context, gate_, Right::kSubmit, executor_, *request,
-                [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_ASSIGN(*response->mutable_job(), submit(*request, caller, v1::TUNE_MODE_UNSPECIFIED));
-                  return absl::OkStatus();
-                });
+  return answer(
+      context, gate_, Right::kSubmit, executor_, *request,
+      [this, request, response](const Caller& caller) -> absl::Status {
+        TESSERA_ASSIGN(*response->mutable_job(), submit(*request, caller, v1::TUNE_MODE_UNSPECIFIED));
+        return absl::OkStatus();
+      },
+      response);
 }
 
 absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, const Caller& caller,
                                            v1::TuneMode mode) {
   TESSERA_TRY(checkCreateJob(request, limits_));
   TESSERA_TRY(checkRange("priority", request.priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
+  TESSERA_ASSIGN(const std::string project, oneProject(caller));
   v1::Target target;
   if (request.has_compile()) {
-    TESSERA_ASSIGN(target, targets_.resolve(request.compile().target()));
+    TESSERA_ASSIGN(target, targets_.resolve(project, request.compile().target()));
   } else if (request.has_analyze()) {
-    TESSERA_ASSIGN(target, targets_.resolve(request.analyze().compile().target()));
+    TESSERA_ASSIGN(target, targets_.resolve(project, request.analyze().compile().target()));
   } else if (request.has_tune()) {
-    TESSERA_ASSIGN(target, targets_.resolve(request.tune().compile().target()));
+    TESSERA_ASSIGN(target, targets_.resolve(project, request.tune().compile().target()));
   }
   v1::CreateJobRequest named = request;
   // Who is known has one share, however it calls itself.
@@ -63,54 +67,56 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
   } else if (tokens_.isHolder(named.client())) {
     return absl::PermissionDeniedError(absl::StrCat("client: ", named.client(), " is known here and shows a token"));
   }
-  return scheduler_.createJob(std::move(named), target, mode);
+  return scheduler_.createJob(std::move(named), target, project, mode);
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                              v1::GetJobResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(*response->mutable_job(), reader.getJob(request->id()));
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(*response->mutable_job(), jobOf(reader, caller, request->id()));
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                                v1::ListJobsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkList(*request));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(storage::Page<v1::Job> page, reader.listJobs(listQuery(*request)));
-      for (v1::Job& job : page.items) {
-        *response->add_jobs() = forList(std::move(job));
-      }
-      response->set_next_page_token(page.next_page_token);
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkList(*request));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(storage::Page<v1::Job> page, reader.listJobs(listQuery(*request, scopeOf(caller))));
+                    for (v1::Job& job : page.items) {
+                      *response->add_jobs() = forList(std::move(job));
+                    }
+                    response->set_next_page_token(page.next_page_token);
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::CallbackServerContext* context,
                                                                      const v1::WatchJobRequest* request) {
-  auto admission = gate_.admit(*context, Right::kLook);
+  auto admission = gate_.admit(*context, Right::kLook, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::WatchJobResponse>>(admission.status());
   }
-  return WatchCall::start(std::move(admission->ticket), scheduler_.wakeups(), store_, executor_, *request);
+  return WatchCall::start(*std::move(admission), scheduler_.wakeups(), store_, executor_, *request);
 }
 
 /// Strangers cannot be told apart, so their jobs are all of theirs; nobody else's are.
 absl::Status JobService::checkOwner(const std::string& job_id, const Caller& caller) {
+  v1::Job job;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(job, jobOf(reader, caller, job_id));
+    return absl::OkStatus();
+  }));
   if (caller.role == v1::OPERATOR) {
     return absl::OkStatus();
   }
-  v1::Job job;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(job, reader.getJob(job_id));
-    return absl::OkStatus();
-  }));
   if (caller.stranger ? !tokens_.isHolder(job.client()) : job.client() == caller.name) {
     return absl::OkStatus();
   }
@@ -131,12 +137,14 @@ grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* JobService::ExplainKey(grpc::CallbackServerContext* context,
                                                  const v1::ExplainKeyRequest* request,
                                                  v1::ExplainKeyResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkCompileSpec(request->compile(), limits_));
-    TESSERA_ASSIGN(const v1::Target target, targets_.resolve(request->compile().target()));
-    TESSERA_ASSIGN(*response, scheduler_.explainKey(request->compile(), target));
-    return absl::OkStatus();
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkCompileSpec(request->compile(), limits_));
+                  TESSERA_ASSIGN(const std::string project, oneProject(caller));
+                  TESSERA_ASSIGN(const v1::Target target, targets_.resolve(project, request->compile().target()));
+                  TESSERA_ASSIGN(*response, scheduler_.explainKey(request->compile(), target, project));
+                  return absl::OkStatus();
+                });
 }
 
 }  // namespace tessera::server

@@ -11,7 +11,7 @@
 
 namespace tessera::server {
 
-grpc::ServerUnaryReactor* LeaseCall::start(std::shared_ptr<void> ticket, Scheduler& scheduler, Executor& executor,
+grpc::ServerUnaryReactor* LeaseCall::start(std::shared_ptr<Ticket> ticket, Scheduler& scheduler, Executor& executor,
                                            v1::LeaseTaskRequest request, std::string owner,
                                            v1::LeaseTaskResponse* response) {
   std::shared_ptr<LeaseCall> call(new LeaseCall(scheduler, executor, std::move(request), std::move(owner), response));
@@ -104,7 +104,7 @@ void LeaseCall::giveBack() {
 
 void LeaseCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(toGrpc(status));
+  Finish(lastWord(status));
 }
 
 }  // namespace tessera::server

@@ -16,7 +16,7 @@ namespace tessera::server {
 /// a task that becomes ready wakes it at once.
 class LeaseCall : public grpc::ServerUnaryReactor, public PokedCall {
  public:
-  static grpc::ServerUnaryReactor* start(std::shared_ptr<void> ticket, Scheduler& scheduler, Executor& executor,
+  static grpc::ServerUnaryReactor* start(std::shared_ptr<Ticket> ticket, Scheduler& scheduler, Executor& executor,
                                          v1::LeaseTaskRequest request, std::string owner,
                                          v1::LeaseTaskResponse* response);
 

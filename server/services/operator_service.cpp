@@ -11,7 +11,7 @@ grpc::ServerUnaryReactor* OperatorService::ListOperators(grpc::CallbackServerCon
                                                          v1::ListOperatorsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
     TESSERA_TRY(checkList(*request));
-    TESSERA_ASSIGN(*response, operators_.list(listQuery(*request)));
+    TESSERA_ASSIGN(*response, operators_.list(listQuery(*request, "")));
     return absl::OkStatus();
   });
 }

@@ -6,6 +6,7 @@
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/import_call.h"
+#include "server/services/own.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -16,9 +17,11 @@ constexpr int kMostGroups = 1000;  // of statistics, in one answer
 /// One ExportRecords stream: a page of the store at a time.
 class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, public PokedCall {
  public:
-  static grpc::ServerWriteReactor<v1::ExportRecordsResponse>* start(std::shared_ptr<void> ticket, storage::Store& store,
-                                                                    Executor& executor, const std::string& filter) {
-    std::shared_ptr<ExportCall> call(new ExportCall(store, executor, filter));
+  static grpc::ServerWriteReactor<v1::ExportRecordsResponse>* start(std::shared_ptr<Ticket> ticket,
+                                                                    storage::Store& store, Executor& executor,
+                                                                    const std::string& filter,
+                                                                    const std::string& project) {
+    std::shared_ptr<ExportCall> call(new ExportCall(store, executor, filter, project));
     call->keepAlive(std::move(ticket));
     call->poke();
     return call.get();
@@ -38,8 +41,9 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
   void OnDone() override { release(); }
 
  private:
-  ExportCall(storage::Store& store, Executor& executor, const std::string& filter)
+  ExportCall(storage::Store& store, Executor& executor, const std::string& filter, const std::string& project)
       : PokedCall(executor), store_(store) {
+    query_.project = project;
     query_.page_size = 500;
     query_.filter = filter;
     query_.order_by = "create_time";
@@ -79,7 +83,7 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
 
   void finish(const absl::Status& status) {
     finished_ = true;
-    Finish(toGrpc(status));
+    Finish(lastWord(status));
   }
 
   storage::Store& store_;
@@ -98,103 +102,115 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
 grpc::ServerUnaryReactor* RecordService::ListRecords(grpc::CallbackServerContext* context,
                                                      const v1::ListRecordsRequest* request,
                                                      v1::ListRecordsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkList(*request));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const storage::Page<v1::TuningRecord> page, reader.listRecords(listQuery(*request)));
-      response->mutable_records()->Assign(page.items.begin(), page.items.end());
-      response->set_next_page_token(page.next_page_token);
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkList(*request));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(const storage::Page<v1::TuningRecord> page,
+                                   reader.listRecords(listQuery(*request, scopeOf(caller))));
+                    response->mutable_records()->Assign(page.items.begin(), page.items.end());
+                    response->set_next_page_token(page.next_page_token);
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerUnaryReactor* RecordService::GetRecord(grpc::CallbackServerContext* context,
                                                    const v1::GetRecordRequest* request,
                                                    v1::GetRecordResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(*response->mutable_record(), reader.getRecord(request->id()));
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(*response->mutable_record(), recordOf(reader, caller, request->id()));
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerUnaryReactor* RecordService::BestRecords(grpc::CallbackServerContext* context,
                                                      const v1::BestRecordsRequest* request,
                                                      v1::BestRecordsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkBestRecords(*request));
-    storage::BestQuery query;
-    query.workloads.assign(request->workload_hashes().begin(), request->workload_hashes().end());
-    query.target = request->target_name();
-    query.chip = request->target_hash();
-    query.threads = request->threads();
-    query.top = request->top() == 0 ? 1 : request->top();
-    query.page_size = request->page_size();
-    query.page_token = request->page_token();
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const storage::Page<storage::BestGroup> page, reader.bestRecords(query));
-      for (const storage::BestGroup& found : page.items) {
-        v1::BestRecordsResponse::Group& group = *response->add_groups();
-        group.set_workload_hash(found.workload);
-        group.set_target_name(found.target);
-        group.set_target_hash(found.chip);
-        group.set_threads(static_cast<int32_t>(found.threads));
-        group.mutable_records()->Assign(found.records.begin(), found.records.end());
-      }
-      response->set_next_page_token(page.next_page_token);
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkBestRecords(*request));
+                  storage::BestQuery query;
+                  TESSERA_ASSIGN(query.project, oneProject(caller));
+                  query.workloads.assign(request->workload_hashes().begin(), request->workload_hashes().end());
+                  query.target = request->target_name();
+                  query.chip = request->target_hash();
+                  query.threads = request->threads();
+                  query.top = request->top() == 0 ? 1 : request->top();
+                  query.page_size = request->page_size();
+                  query.page_token = request->page_token();
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(const storage::Page<storage::BestGroup> page, reader.bestRecords(query));
+                    for (const storage::BestGroup& found : page.items) {
+                      v1::BestRecordsResponse::Group& group = *response->add_groups();
+                      group.set_workload_hash(found.workload);
+                      group.set_target_name(found.target);
+                      group.set_target_hash(found.chip);
+                      group.set_threads(static_cast<int32_t>(found.threads));
+                      group.mutable_records()->Assign(found.records.begin(), found.records.end());
+                    }
+                    response->set_next_page_token(page.next_page_token);
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerUnaryReactor* RecordService::RecordStatistics(grpc::CallbackServerContext* context,
                                                           const v1::RecordStatisticsRequest* request,
                                                           v1::RecordStatisticsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("filter", request->filter(), Limits::kMaxFilterLength, true));
-    TESSERA_TRY(checkText("group_by", request->group_by(), Limits::kMaxNameLength, true));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const std::vector<storage::RecordGroup> groups,
-                     reader.recordStatistics(request->filter(), request->group_by(), kMostGroups + 1));
-      for (const storage::RecordGroup& found : groups) {
-        if (response->groups_size() == kMostGroups) {
-          response->set_more(true);
-          break;
-        }
-        v1::RecordStatisticsResponse::Group& group = *response->add_groups();
-        group.set_value(found.value);
-        group.set_records(found.records);
-        group.set_failed(found.failed);
-        group.set_workloads(found.workloads);
-        group.set_best_ms(found.best_ms);
-        group.set_best_speed(found.best_speed);
-        group.set_first_time_us(found.first_time_us);
-        group.set_last_time_us(found.last_time_us);
-      }
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkText("filter", request->filter(), Limits::kMaxFilterLength, true));
+                  TESSERA_TRY(checkText("group_by", request->group_by(), Limits::kMaxNameLength, true));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(const std::vector<storage::RecordGroup> groups,
+                                   reader.recordStatistics(scopeOf(caller), request->filter(), request->group_by(),
+                                                           kMostGroups + 1));
+                    for (const storage::RecordGroup& found : groups) {
+                      if (response->groups_size() == kMostGroups) {
+                        response->set_more(true);
+                        break;
+                      }
+                      v1::RecordStatisticsResponse::Group& group = *response->add_groups();
+                      group.set_value(found.value);
+                      group.set_records(found.records);
+                      group.set_failed(found.failed);
+                      group.set_workloads(found.workloads);
+                      group.set_best_ms(found.best_ms);
+                      group.set_best_speed(found.best_speed);
+                      group.set_first_time_us(found.first_time_us);
+                      group.set_last_time_us(found.last_time_us);
+                    }
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerReadReactor<v1::ImportRecordsRequest>* RecordService::ImportRecords(grpc::CallbackServerContext* context,
                                                                                 v1::ImportRecordsResponse* response) {
-  auto admission = gate_.admit(*context, Right::kAdminister);
+  auto admission = gate_.admit(*context, Right::kAdminister, {.method = "ImportRecords", .resource = ""});
   if (!admission.ok()) {
     return new Refusal<grpc::ServerReadReactor<v1::ImportRecordsRequest>>(admission.status());
   }
-  return ImportCall::start(std::move(admission->ticket), store_, executor_, response);
+  const absl::StatusOr<std::string> project = oneProject(admission->caller);
+  if (!project.ok()) {
+    return new Refusal<grpc::ServerReadReactor<v1::ImportRecordsRequest>>(project.status());
+  }
+  return ImportCall::start(std::move(admission->ticket), *project, store_, executor_, response);
 }
 
 grpc::ServerWriteReactor<v1::ExportRecordsResponse>* RecordService::ExportRecords(
     grpc::CallbackServerContext* context, const v1::ExportRecordsRequest* request) {
-  auto admission = gate_.admit(*context, Right::kLook);
+  auto admission = gate_.admit(*context, Right::kLook, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::ExportRecordsResponse>>(admission.status());
   }
-  return ExportCall::start(std::move(admission->ticket), store_, executor_, request->filter());
+  return ExportCall::start(std::move(admission->ticket), store_, executor_, request->filter(),
+                           scopeOf(admission->caller));
 }
 
 }  // namespace tessera::server

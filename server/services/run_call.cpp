@@ -9,11 +9,12 @@
 
 namespace tessera::server {
 
-grpc::ServerUnaryReactor* RunCall::start(std::shared_ptr<void> ticket, Scheduler& scheduler, storage::Store& store,
+grpc::ServerUnaryReactor* RunCall::start(Gate::Admission admission, Scheduler& scheduler, storage::Store& store,
                                          Executor& executor, const Limits& limits, v1::CreateJobRequest request,
                                          Answer answer) {
-  std::shared_ptr<RunCall> call(new RunCall(scheduler, store, executor, limits, std::move(request), std::move(answer)));
-  call->keepAlive(std::move(ticket));
+  std::shared_ptr<RunCall> call(new RunCall(std::move(admission.caller), scheduler, store, executor, limits,
+                                            std::move(request), std::move(answer)));
+  call->keepAlive(std::move(admission.ticket));
   call->poke();
   return call.get();
 }
@@ -30,8 +31,10 @@ void RunCall::OnDone() {
 
 absl::Status RunCall::begin() {
   TESSERA_TRY(checkCreateJob(request_, limits_));
-  TESSERA_ASSIGN(const v1::Job job, scheduler_.createJob(request_, {}));
+  TESSERA_ASSIGN(const std::string project, oneProject(caller_));
+  TESSERA_ASSIGN(const v1::Job job, scheduler_.createJob(request_, {}, project));
   job_id_ = job.id();
+  ticket().concerns(job_id_);
   subscription_ = scheduler_.wakeups().onJob(job_id_, poker());
   return absl::OkStatus();
 }
@@ -74,7 +77,7 @@ void RunCall::advance() {
 
 void RunCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(toGrpc(status));
+  Finish(lastWord(status));
 }
 
 }  // namespace tessera::server

@@ -18,7 +18,7 @@ class RunCall : public grpc::ServerUnaryReactor, public PokedCall {
  public:
   using Answer = std::function<void(const v1::Job& job)>;  ///< fills the response from the finished job
 
-  static grpc::ServerUnaryReactor* start(std::shared_ptr<void> ticket, Scheduler& scheduler, storage::Store& store,
+  static grpc::ServerUnaryReactor* start(Gate::Admission admission, Scheduler& scheduler, storage::Store& store,
                                          Executor& executor, const Limits& limits, v1::CreateJobRequest request,
                                          Answer answer);
 
@@ -26,9 +26,10 @@ class RunCall : public grpc::ServerUnaryReactor, public PokedCall {
   void OnDone() override;
 
  private:
-  RunCall(Scheduler& scheduler, storage::Store& store, Executor& executor, const Limits& limits,
+  RunCall(Caller caller, Scheduler& scheduler, storage::Store& store, Executor& executor, const Limits& limits,
           v1::CreateJobRequest request, Answer answer)
       : PokedCall(executor),
+        caller_(std::move(caller)),
         scheduler_(scheduler),
         store_(store),
         limits_(limits),
@@ -38,6 +39,7 @@ class RunCall : public grpc::ServerUnaryReactor, public PokedCall {
   absl::Status begin();
   void finish(const absl::Status& status);
 
+  const Caller caller_;
   Scheduler& scheduler_;
   storage::Store& store_;
   const Limits& limits_;

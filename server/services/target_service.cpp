@@ -10,21 +10,24 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* TargetService::GetTarget(grpc::CallbackServerContext* context,
                                                    const v1::GetTargetRequest* request,
                                                    v1::GetTargetResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("name", request->name(), Limits::kMaxNameLength, false));
-    TESSERA_ASSIGN(*response, targets_.get(request->name()));
-    return absl::OkStatus();
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkText("name", request->name(), Limits::kMaxNameLength, false));
+                  TESSERA_ASSIGN(const std::string project, oneProject(caller));
+                  TESSERA_ASSIGN(*response, targets_.get(project, request->name()));
+                  return absl::OkStatus();
+                });
 }
 
 grpc::ServerUnaryReactor* TargetService::ListTargets(grpc::CallbackServerContext* context,
                                                      const v1::ListTargetsRequest* request,
                                                      v1::ListTargetsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkList(*request));
-    TESSERA_ASSIGN(*response, targets_.list(listQuery(*request)));
-    return absl::OkStatus();
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkList(*request));
+                  TESSERA_ASSIGN(*response, targets_.list(listQuery(*request, scopeOf(caller))));
+                  return absl::OkStatus();
+                });
 }
 
 grpc::ServerUnaryReactor* TargetService::ValidateTarget(grpc::CallbackServerContext* context,
@@ -42,10 +45,12 @@ grpc::ServerUnaryReactor* TargetService::ValidateTarget(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* TargetService::RegisterTarget(grpc::CallbackServerContext* context,
                                                         const v1::RegisterTargetRequest* request,
                                                         v1::RegisterTargetResponse* response) {
-  return answer(context, gate_, Right::kSubmit, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_ASSIGN(*response, targets_.add(request->target()));
-    return absl::OkStatus();
-  });
+  return answer(context, gate_, Right::kSubmit, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_ASSIGN(const std::string project, oneProject(caller));
+                  TESSERA_ASSIGN(*response, targets_.add(project, request->target()));
+                  return absl::OkStatus();
+                });
 }
 
 }  // namespace tessera::server

@@ -8,12 +8,14 @@
 
 namespace tessera::server {
 
-grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadCall::start(std::shared_ptr<void> ticket, Clock& clock,
+grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadCall::start(Gate::Admission admission, Clock& clock,
                                                                   storage::Store& store, storage::BlobStore& blobs,
-                                                                  Executor& executor, const Limits& limits,
+                                                                  Quotas& quotas, Executor& executor,
+                                                                  const Limits& limits,
                                                                   v1::UploadBlobResponse* response) {
-  std::shared_ptr<UploadCall> call(new UploadCall(clock, store, blobs, executor, limits, response));
-  call->keepAlive(std::move(ticket));
+  std::shared_ptr<UploadCall> call(
+      new UploadCall(std::move(admission.caller), clock, store, blobs, quotas, executor, limits, response));
+  call->keepAlive(std::move(admission.ticket));
   call->readNext();
   return call.get();
 }
@@ -39,6 +41,15 @@ absl::Status UploadCall::checkSizeOfStored(const v1::Digest& digest) {
                     absl::StrCat(*size, ", the size of the blob that is there"));
 }
 
+absl::Status UploadCall::checkQuota(storage::Reader& reader) {
+  const int64_t limit = quotas_.of(project_).stored_bytes();
+  if (limit == 0) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN(const storage::Usage usage, reader.usageOf(project_));
+  return usage.blob_bytes + digest_.size_bytes() <= limit ? absl::OkStatus() : outOfBytes(project_, limit, usage);
+}
+
 /// Reads the next message; a client that sends none for too long gives the digest free to others.
 void UploadCall::readNext() {
   const int64_t reading = ++reading_;
@@ -55,11 +66,23 @@ void UploadCall::readNext() {
 absl::Status UploadCall::begin() {
   begun_ = true;
   TESSERA_TRY(checkDigest("digest", message_.digest(), limits_.max_blob_bytes));
-  TESSERA_TRY(checkSizeOfStored(message_.digest()));
   digest_ = message_.digest();
+  ticket().concerns(digest_.sha256());
+  const bool trusted = caller_.role == v1::WORKER;
+  bool may_read = trusted;
+  if (!trusted) {
+    TESSERA_ASSIGN(project_, oneProject(caller_));
+    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_ASSIGN(may_read, reader.holdsBlob(project_, digest_.sha256()));
+      return may_read ? absl::OkStatus() : checkQuota(reader);
+    }));
+  }
+  if (may_read) {
+    TESSERA_TRY(checkSizeOfStored(digest_));
+  }
   TESSERA_TRY(checkRange("offset", message_.offset(), 0, digest_.size_bytes()));
-  existed_ = blobs_.contains(digest_.sha256());
-  TESSERA_ASSIGN(upload_, blobs_.startUpload(digest_, message_.offset()));
+  existed_ = may_read && blobs_.contains(digest_.sha256());
+  TESSERA_ASSIGN(upload_, blobs_.startUpload(digest_, message_.offset(), {project_, !may_read}));
   return absl::OkStatus();
 }
 
@@ -83,7 +106,13 @@ absl::Status UploadCall::complete() {
       return absl::AbortedError(
           absl::StrCat("blob ", digest_.sha256(), " was there and is not any more; send it again"));
     }
-    TESSERA_TRY(tx.putBlob(digest_));
+    if (!project_.empty()) {
+      TESSERA_ASSIGN(const bool may_read, tx.holdsBlob(project_, digest_.sha256()));
+      if (!may_read) {
+        TESSERA_TRY(checkQuota(tx));  // others of the project may have sent something meanwhile
+      }
+    }
+    TESSERA_TRY(tx.putBlob(digest_, project_, clock_.nowMicros()));
     return tx.touch(storage::Kind::kBlob, digest_.sha256(), clock_.nowMicros());
   }));
   *response_->mutable_digest() = digest_;
@@ -123,7 +152,7 @@ void UploadCall::advance() {
 void UploadCall::finish(const absl::Status& status) {
   finished_ = true;
   upload_.reset();  // before the client may start over: there is one writer per digest
-  Finish(toGrpc(status));
+  Finish(lastWord(status));
 }
 
 }  // namespace tessera::server

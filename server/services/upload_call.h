@@ -16,12 +16,13 @@
 namespace tessera::server {
 
 /// One UploadBlob stream: one chunk in memory, written before the next is read. A stream that breaks off
-/// keeps what was written; the client resumes at what QueryUpload says.
+/// keeps what was written; the client resumes at what QueryUpload says. A project that may not read a blob yet sends
+/// all of it, whether or not the service has it from others: to know a digest is not to have what it is of.
 class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public PokedCall {
  public:
-  static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(std::shared_ptr<void> ticket, Clock& clock,
+  static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(Gate::Admission admission, Clock& clock,
                                                                storage::Store& store, storage::BlobStore& blobs,
-                                                               Executor& executor, const Limits& limits,
+                                                               Quotas& quotas, Executor& executor, const Limits& limits,
                                                                v1::UploadBlobResponse* response);
 
   void OnReadDone(bool ok) override;
@@ -31,9 +32,17 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
  private:
   enum class Read { kPending, kMessage, kEnd };
 
-  UploadCall(Clock& clock, storage::Store& store, storage::BlobStore& blobs, Executor& executor, const Limits& limits,
-             v1::UploadBlobResponse* response)
-      : PokedCall(executor), clock_(clock), store_(store), blobs_(blobs), limits_(limits), response_(response) {}
+  UploadCall(Caller caller, Clock& clock, storage::Store& store, storage::BlobStore& blobs, Quotas& quotas,
+             Executor& executor, const Limits& limits, v1::UploadBlobResponse* response)
+      : PokedCall(executor),
+        caller_(std::move(caller)),
+        clock_(clock),
+        store_(store),
+        blobs_(blobs),
+        quotas_(quotas),
+        limits_(limits),
+        response_(response) {}
+  absl::Status checkQuota(storage::Reader& reader);
   void advance() override;
   void readNext();
   absl::Status checkSizeOfStored(const v1::Digest& digest);
@@ -42,16 +51,19 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
   absl::Status complete();
   void finish(const absl::Status& status);
 
+  const Caller caller_;
   Clock& clock_;
   storage::Store& store_;
   storage::BlobStore& blobs_;
+  Quotas& quotas_;
   const Limits& limits_;
   v1::UploadBlobResponse* response_;
   v1::UploadBlobRequest message_;
   v1::Digest digest_;
   std::unique_ptr<storage::BlobStore::Upload> upload_;
   bool begun_ = false;
-  bool existed_ = false;
+  std::string project_;   ///< that may read the blob in the end; empty: a worker's, whose report says for whom it is
+  bool existed_ = false;  ///< and the caller may read it: no bytes are asked for
   bool finished_ = false;
   std::atomic<Read> read_ = Read::kPending;
   std::atomic<bool> gone_ = false;

@@ -5,6 +5,7 @@
 
 #include "server/request_checks.h"
 #include "server/services/calls.h"
+#include "server/services/own.h"
 #include "server/services/watch_versions_call.h"
 #include "server/status_macros.h"
 
@@ -13,40 +14,44 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* VersionsService::CreateTuning(grpc::CallbackServerContext* context,
                                                         const v1::CreateTuningRequest* request,
                                                         v1::CreateTuningResponse* response) {
-  return answer(context, gate_, Right::kSubmit, executor_, *request,
-                [this, request, response](const Caller& caller) -> absl::Status {
-                  if (!request->job().has_tune()) {
-                    return absl::InvalidArgumentError("job: CreateTuning makes TUNE jobs; set job.tune");
-                  }
-                  TESSERA_TRY(checkRange("mode", request->mode(), v1::TuneMode_MIN, v1::TuneMode_MAX));
-                  TESSERA_ASSIGN(*response->mutable_job(), jobs_.submit(request->job(), caller, request->mode()));
-                  return absl::OkStatus();
-                });
+  return answer(
+      context, gate_, Right::kSubmit, executor_, *request,
+      [this, request, response](const Caller& caller) -> absl::Status {
+        if (!request->job().has_tune()) {
+          return absl::InvalidArgumentError("job: CreateTuning makes TUNE jobs; set job.tune");
+        }
+        TESSERA_TRY(checkRange("mode", request->mode(), v1::TuneMode_MIN, v1::TuneMode_MAX));
+        TESSERA_ASSIGN(*response->mutable_job(), jobs_.submit(request->job(), caller, request->mode()));
+        return absl::OkStatus();
+      },
+      response);
 }
 
 grpc::ServerUnaryReactor* VersionsService::ListArtifactVersions(grpc::CallbackServerContext* context,
                                                                 const v1::ListArtifactVersionsRequest* request,
                                                                 v1::ListArtifactVersionsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
-    return store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const v1::ArtifactSeries series, reader.getSeries(request->job_id()));
-      response->set_mode(series.mode());
-      TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions,
-                     reader.versionsAfter(request->job_id(), 0, INT_MAX));
-      response->mutable_versions()->Assign(versions.begin(), versions.end());
-      return absl::OkStatus();
-    });
-  });
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_TRY(jobOf(reader, caller, request->job_id()).status());
+                    TESSERA_ASSIGN(const v1::ArtifactSeries series, reader.getSeries(request->job_id()));
+                    response->set_mode(series.mode());
+                    TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions,
+                                   reader.versionsAfter(request->job_id(), 0, INT_MAX));
+                    response->mutable_versions()->Assign(versions.begin(), versions.end());
+                    return absl::OkStatus();
+                  });
+                });
 }
 
 grpc::ServerWriteReactor<v1::WatchArtifactResponse>* VersionsService::WatchArtifact(
     grpc::CallbackServerContext* context, const v1::WatchArtifactRequest* request) {
-  auto admission = gate_.admit(*context, Right::kLook);
+  auto admission = gate_.admit(*context, Right::kLook, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::WatchArtifactResponse>>(admission.status());
   }
-  return WatchVersionsCall::start(std::move(admission->ticket), scheduler_.wakeups(), store_, executor_, *request);
+  return WatchVersionsCall::start(*std::move(admission), scheduler_.wakeups(), store_, executor_, *request);
 }
 
 grpc::ServerUnaryReactor* VersionsService::ChooseArtifactVersion(grpc::CallbackServerContext* context,

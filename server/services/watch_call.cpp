@@ -4,6 +4,7 @@
 
 #include "server/request_checks.h"
 #include "server/scheduler/jobs.h"
+#include "server/services/own.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -11,19 +12,26 @@ namespace {
 constexpr int kBatch = 128;
 }  // namespace
 
-grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(std::shared_ptr<void> ticket, Wakeups& wakeups,
+grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(Gate::Admission admission, Wakeups& wakeups,
                                                                  storage::Store& store, Executor& executor,
                                                                  v1::WatchJobRequest request) {
-  std::shared_ptr<WatchCall> call(new WatchCall(wakeups, store, executor, std::move(request)));
-  call->keepAlive(std::move(ticket));
+  std::shared_ptr<WatchCall> call(
+      new WatchCall(std::move(admission.caller), wakeups, store, executor, std::move(request)));
+  call->keepAlive(std::move(admission.ticket));
   // Subscribed before the first look, so that no change falls in between.
   call->subscription_ = wakeups.onJob(call->request_.id(), call->poker());
   call->poke();
   return call.get();
 }
 
-WatchCall::WatchCall(Wakeups& wakeups, storage::Store& store, Executor& executor, v1::WatchJobRequest request)
-    : PokedCall(executor), wakeups_(wakeups), store_(store), request_(std::move(request)), cursor_(request_.cursor()) {}
+WatchCall::WatchCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor,
+                     v1::WatchJobRequest request)
+    : PokedCall(executor),
+      caller_(std::move(caller)),
+      wakeups_(wakeups),
+      store_(store),
+      request_(std::move(request)),
+      cursor_(request_.cursor()) {}
 
 void WatchCall::OnWriteDone(bool ok) {
   if (!ok) {
@@ -47,7 +55,7 @@ absl::Status WatchCall::fetch() {
   batch_.clear();
   next_ = 0;
   return store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const v1::Job job, reader.getJob(request_.id()));
+    TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller_, request_.id()));
     job_ended_ = isTerminal(job.state());
     TESSERA_ASSIGN(batch_, reader.eventsAfter(request_.id(), cursor_, kBatch));
     return absl::OkStatus();
@@ -85,7 +93,7 @@ void WatchCall::advance() {
 
 void WatchCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(toGrpc(status));
+  Finish(lastWord(status));
 }
 
 }  // namespace tessera::server

@@ -16,7 +16,7 @@ namespace tessera::server {
 /// batch of them. It ends after the terminal event, or at once when that lies before the cursor.
 class WatchCall : public grpc::ServerWriteReactor<v1::WatchJobResponse>, public PokedCall {
  public:
-  static grpc::ServerWriteReactor<v1::WatchJobResponse>* start(std::shared_ptr<void> ticket, Wakeups& wakeups,
+  static grpc::ServerWriteReactor<v1::WatchJobResponse>* start(Gate::Admission admission, Wakeups& wakeups,
                                                                storage::Store& store, Executor& executor,
                                                                v1::WatchJobRequest request);
 
@@ -25,11 +25,12 @@ class WatchCall : public grpc::ServerWriteReactor<v1::WatchJobResponse>, public 
   void OnDone() override;
 
  private:
-  WatchCall(Wakeups& wakeups, storage::Store& store, Executor& executor, v1::WatchJobRequest request);
+  WatchCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor, v1::WatchJobRequest request);
   void advance() override;
   absl::Status fetch();
   void finish(const absl::Status& status);
 
+  const Caller caller_;
   Wakeups& wakeups_;
   storage::Store& store_;
   const v1::WatchJobRequest request_;

@@ -5,6 +5,7 @@
 
 #include "server/request_checks.h"
 #include "server/scheduler/jobs.h"
+#include "server/services/own.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -12,21 +13,27 @@ namespace {
 constexpr int kBatch = 64;
 }  // namespace
 
-grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(std::shared_ptr<void> ticket,
+grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(Gate::Admission admission,
                                                                               Wakeups& wakeups, storage::Store& store,
                                                                               Executor& executor,
                                                                               v1::WatchArtifactRequest request) {
-  std::shared_ptr<WatchVersionsCall> call(new WatchVersionsCall(wakeups, store, executor, std::move(request)));
-  call->keepAlive(std::move(ticket));
+  std::shared_ptr<WatchVersionsCall> call(
+      new WatchVersionsCall(std::move(admission.caller), wakeups, store, executor, std::move(request)));
+  call->keepAlive(std::move(admission.ticket));
   // Subscribed before the first look, so that no version falls in between.
   call->subscription_ = wakeups.onJob(call->request_.job_id(), call->poker());
   call->poke();
   return call.get();
 }
 
-WatchVersionsCall::WatchVersionsCall(Wakeups& wakeups, storage::Store& store, Executor& executor,
+WatchVersionsCall::WatchVersionsCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor,
                                      v1::WatchArtifactRequest request)
-    : PokedCall(executor), wakeups_(wakeups), store_(store), request_(std::move(request)), cursor_(request_.cursor()) {}
+    : PokedCall(executor),
+      caller_(std::move(caller)),
+      wakeups_(wakeups),
+      store_(store),
+      request_(std::move(request)),
+      cursor_(request_.cursor()) {}
 
 void WatchVersionsCall::OnWriteDone(bool ok) {
   if (!ok) {
@@ -50,7 +57,7 @@ absl::Status WatchVersionsCall::fetch() {
   batch_.clear();
   next_ = 0;
   return store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const v1::Job job, reader.getJob(request_.job_id()));
+    TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller_, request_.job_id()));
     if (!job.has_tune()) {
       return absl::InvalidArgumentError(absl::StrCat("job_id: ", job.id(), " is no TUNE job: it has no versions"));
     }
@@ -91,7 +98,7 @@ void WatchVersionsCall::advance() {
 
 void WatchVersionsCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(toGrpc(status));
+  Finish(lastWord(status));
 }
 
 }  // namespace tessera::server

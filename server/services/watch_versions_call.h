@@ -15,7 +15,7 @@ namespace tessera::server {
 /// that is made later is not waited for.
 class WatchVersionsCall : public grpc::ServerWriteReactor<v1::WatchArtifactResponse>, public PokedCall {
  public:
-  static grpc::ServerWriteReactor<v1::WatchArtifactResponse>* start(std::shared_ptr<void> ticket, Wakeups& wakeups,
+  static grpc::ServerWriteReactor<v1::WatchArtifactResponse>* start(Gate::Admission admission, Wakeups& wakeups,
                                                                     storage::Store& store, Executor& executor,
                                                                     v1::WatchArtifactRequest request);
 
@@ -24,11 +24,13 @@ class WatchVersionsCall : public grpc::ServerWriteReactor<v1::WatchArtifactRespo
   void OnDone() override;
 
  private:
-  WatchVersionsCall(Wakeups& wakeups, storage::Store& store, Executor& executor, v1::WatchArtifactRequest request);
+  WatchVersionsCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor,
+                    v1::WatchArtifactRequest request);
   void advance() override;
   absl::Status fetch();
   void finish(const absl::Status& status);
 
+  const Caller caller_;
   Wakeups& wakeups_;
   storage::Store& store_;
   const v1::WatchArtifactRequest request_;

@@ -28,7 +28,7 @@ grpc::ServerUnaryReactor* WorkerService::RegisterWorker(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* WorkerService::LeaseTask(grpc::CallbackServerContext* context,
                                                    const v1::LeaseTaskRequest* request,
                                                    v1::LeaseTaskResponse* response) {
-  auto admission = gate_.admit(*context, Right::kWork, request->ByteSizeLong());
+  auto admission = gate_.admit(*context, Right::kWork, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerUnaryReactor>(admission.status());
   }

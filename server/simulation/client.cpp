@@ -100,7 +100,7 @@ void Client::upload() {
         world_.send(true, [this, row] {
           const absl::Status status = world_.store().transact([&](storage::Transaction& tx) -> absl::Status {
             // What was uploaded before a crash may not be there after it.
-            return world_.blobs().contains(row.sha256()) ? tx.putBlob(row) : absl::OkStatus();
+            return world_.blobs().contains(row.sha256()) ? tx.putBlob(row, kDefaultProject) : absl::OkStatus();
           });
           if (!status.ok()) {
             world_.wrong(absl::StrCat("a blob's row: ", status.ToString()));

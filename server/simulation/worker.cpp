@@ -148,7 +148,7 @@ absl::Status Worker::answerUpload(const std::string& bytes) {
   if (!digest.ok()) {
     return digest.status();
   }
-  return world_.store().transact([&](storage::Transaction& tx) { return tx.putBlob(*digest); });
+  return world_.store().transact([&](storage::Transaction& tx) { return tx.putBlob(*digest, ""); });
 }
 
 void Worker::uploadOutputs() {

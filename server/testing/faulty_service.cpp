@@ -118,7 +118,7 @@ absl::Status FaultyService::upload(const std::string& bytes) {
     TESSERA_TRY(upload->write(std::string_view(bytes).substr(at, 8'000)));
   }
   TESSERA_TRY(upload->commit());
-  TESSERA_TRY(store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digest); }));
+  TESSERA_TRY(store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digest, kDefaultProject); }));
   uploaded_[digest.sha256()] = bytes;
   return absl::OkStatus();
 }
@@ -194,7 +194,8 @@ absl::Status FaultyService::workOnce(bool& idle) {
       [&](const std::string& bytes) {
         // Large outputs come as uploads, small ones at once.
         status.Update(bytes.size() > 5'000 ? upload(bytes) : blobs_->put(bytes).status());
-        status.Update(store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digestOf(bytes)); }));
+        status.Update(
+            store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digestOf(bytes), kDefaultProject); }));
         return digestOf(bytes);
       });
   v1::ReportTaskRequest report;

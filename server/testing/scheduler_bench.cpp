@@ -39,7 +39,8 @@ void SchedulerBench::restart(const std::string& local_prefix) {
 v1::Digest SchedulerBench::put(const std::string& bytes) {
   auto digest = blobs->put(bytes);
   EXPECT_TRUE(digest.ok()) << digest.status();
-  const absl::Status status = store->transact([&](storage::Transaction& tx) { return tx.putBlob(*digest); });
+  const absl::Status status =
+      store->transact([&](storage::Transaction& tx) { return tx.putBlob(*digest, kDefaultProject); });
   EXPECT_TRUE(status.ok()) << status;
   return *digest;
 }

@@ -113,12 +113,14 @@ std::shared_ptr<grpc::Channel> ServiceBench::clientChannel(const std::string& to
   return connect(address(), token);
 }
 
-std::string ServiceBench::newToken(const std::string& name, v1::Role role, int64_t lifetime_us) {
+std::string ServiceBench::newToken(const std::string& name, v1::Role role, int64_t lifetime_us,
+                                   const std::string& project) {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);  // a first try to connect has 20 ms, which a busy machine may need longer for
   v1::CreateTokenRequest request;
   request.set_name(name);
   request.set_role(role);
+  request.set_project(project);
   request.set_lifetime_us(lifetime_us);
   v1::CreateTokenResponse response;
   const grpc::Status status = admin->CreateToken(&context, request, &response);

@@ -65,7 +65,8 @@ class ServiceBench {
   const std::string& folder() const { return folder_.path(); }
   /// A token for workers, good across restarts.
   const std::string& workerToken() const { return worker_token_; }
-  std::string newToken(const std::string& name, v1::Role role, int64_t lifetime_us = 0);
+  std::string newToken(const std::string& name, v1::Role role, int64_t lifetime_us = 0,
+                       const std::string& project = "");
 
  private:
   void open();

@@ -24,11 +24,11 @@ TEST_P(StoreConformance, JobsComeBackAsTheyWerePut) {
   }));
   ASSERT_OK(store_->read([&](Reader& r) {
     EXPECT_TRUE(MessageDifferencer::Equals(*r.getJob("j1"), job));
-    EXPECT_TRUE(MessageDifferencer::Equals(*r.getJobByRequestId("request-j1"), job));
+    EXPECT_TRUE(MessageDifferencer::Equals(*r.getJobByRequestId(kDefaultProject, "request-j1"), job));
     EXPECT_EQ(*r.getRequestHash("j1"), "hash");
     EXPECT_EQ(*r.getActionOfJob("j1"), "a1");
     EXPECT_TRUE(absl::IsNotFound(r.getJob("j2").status()));
-    EXPECT_TRUE(absl::IsNotFound(r.getJobByRequestId("").status()));
+    EXPECT_TRUE(absl::IsNotFound(r.getJobByRequestId(kDefaultProject, "").status()));
     EXPECT_TRUE(absl::IsNotFound(r.getRequestHash("j2").status()));
     EXPECT_TRUE(absl::IsNotFound(r.getActionOfJob("j2").status()));
     return absl::OkStatus();
@@ -134,9 +134,9 @@ TEST_P(StoreConformance, NearestActionsShareMostComponents) {
     return t.putAction(sampleAction("empty", "k4", 5));
   }));
   const std::vector<v1::KeyComponent> components(asked.components().begin(), asked.components().end());
-  EXPECT_THAT(idsOf(*readOne(*store_, [&](Reader& r) { return r.nearestActions(components, 10); })),
+  EXPECT_THAT(idsOf(*readOne(*store_, [&](Reader& r) { return r.nearestActions(kDefaultProject, components, 10); })),
               ElementsAre("both", "model", "neither"));
-  EXPECT_THAT(idsOf(*readOne(*store_, [&](Reader& r) { return r.nearestActions(components, 1); })),
+  EXPECT_THAT(idsOf(*readOne(*store_, [&](Reader& r) { return r.nearestActions(kDefaultProject, components, 1); })),
               ElementsAre("both"));
 }
 
@@ -151,7 +151,7 @@ TEST_P(StoreConformance, OneArtifactMayServeSeveralKeys) {
     EXPECT_EQ(r.artifactByKey("key1")->id(), "newer");
     EXPECT_EQ(r.artifactByKey("key2")->id(), "x");
     EXPECT_TRUE(absl::IsNotFound(r.artifactByKey("").status()));
-    EXPECT_EQ(r.getArtifact("x")->create_time_us(), 2);
+    EXPECT_EQ(r.getArtifact(kDefaultProject, "x")->create_time_us(), 2);
     return absl::OkStatus();
   }));
 }
@@ -168,9 +168,9 @@ TEST_P(StoreConformance, PutsAreIdempotentAndReplace) {
     target.set_summary("round " + std::to_string(round));
     worker.set_tasks_done(round);
     ASSERT_OK(store_->transact([&](Transaction& t) {
-      EXPECT_TRUE(t.putTarget(target).ok());
+      EXPECT_TRUE(t.putTarget(kDefaultProject, target).ok());
       EXPECT_TRUE(t.putWorker(worker).ok());
-      EXPECT_TRUE(t.putBlob(digest).ok());
+      EXPECT_TRUE(t.putBlob(digest, kDefaultProject).ok());
       EXPECT_TRUE(t.putObject("build", digest).ok());
       EXPECT_TRUE(t.putRecord(sampleRecord("r", round)).ok());
       EXPECT_TRUE(t.putAction(sampleAction("a", "key")).ok());
@@ -179,7 +179,7 @@ TEST_P(StoreConformance, PutsAreIdempotentAndReplace) {
     }));
   }
   ASSERT_OK(store_->read([&](Reader& r) {
-    EXPECT_EQ(r.getTarget("edge")->summary(), "round 2");
+    EXPECT_EQ(r.getTarget(kDefaultProject, "edge")->summary(), "round 2");
     EXPECT_EQ(r.getWorker("w")->tasks_done(), 2);
     EXPECT_TRUE(*r.hasBlob(digest.sha256()));
     EXPECT_FALSE(*r.hasBlob(std::string(64, 'c')));
@@ -194,7 +194,8 @@ TEST_P(StoreConformance, PutsAreIdempotentAndReplace) {
     EXPECT_THAT(idsOf(*r.tasksOfAction("a")), ElementsAre("t"));
     return absl::OkStatus();
   }));
-  EXPECT_TRUE(absl::IsInvalidArgument(store_->transact([](Transaction& t) { return t.putBlob(v1::Digest()); })));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      store_->transact([](Transaction& t) { return t.putBlob(v1::Digest(), kDefaultProject); })));
   EXPECT_TRUE(
       absl::IsFailedPrecondition(store_->transact([](Transaction& t) { return t.linkTask("a", "no such task"); })));
 }

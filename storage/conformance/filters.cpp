@@ -15,8 +15,8 @@ template <typename Message>
 std::string selected(const absl::StatusOr<Page<Message>>& page) {
   if (!page.ok()) return std::string(page.status().message());
   return absl::StrJoin(page->items, " ", [](std::string* out, const Message& message) {
-    if constexpr (std::is_same_v<Message, v1::Target>) {
-      out->append(message.name());
+    if constexpr (std::is_same_v<Message, StoredTarget>) {
+      out->append(message.target.name());
     } else {
       out->append(message.id());
     }
@@ -172,8 +172,8 @@ TEST_P(StoreConformance, TargetAndWorkerFilters) {
     edge.set_name("edge");
     edge.set_summary("the small one");
     edge.set_family(v1::Target::SPATIAL);
-    EXPECT_TRUE(t.putTarget(edge).ok());
-    EXPECT_TRUE(t.putTarget(lake).ok());
+    EXPECT_TRUE(t.putTarget(kDefaultProject, edge).ok());
+    EXPECT_TRUE(t.putTarget(kDefaultProject, lake).ok());
     v1::Worker worker;
     worker.set_id("w1");
     worker.set_state(v1::Worker::DRAINING);

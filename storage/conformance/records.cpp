@@ -59,14 +59,16 @@ TEST_P(StoreConformance, TheFastestOfEachGroupAreFound) {
   EXPECT_EQ(best(*store_, {.target = "zen4"}), "w1 zen4 1: b; w1 zen4 2: d; w2 zen4 1: f");
   EXPECT_EQ(best(*store_, {.chip = "hash of arm"}), "w1 arm 1: e; w3 arm 1: g");
   EXPECT_EQ(best(*store_, {.target = "zen4", .threads = 2}), "w1 zen4 2: d");
-  EXPECT_EQ(best(*store_, {.workloads = {"w3", "w9", "w2"}}), "w3 arm 1: g; w2 zen4 1: f");
-  EXPECT_EQ(best(*store_, {.workloads = {"w1"}, .target = "zen4", .threads = 1, .top = 9}), "w1 zen4 1: b c a");
-  EXPECT_EQ(best(*store_, {.workloads = {"w4"}}), "");
+  EXPECT_EQ(best(*store_, {.project = kDefaultProject, .workloads = {"w3", "w9", "w2"}}), "w3 arm 1: g; w2 zen4 1: f");
+  EXPECT_EQ(best(*store_, {.project = kDefaultProject, .workloads = {"w1"}, .target = "zen4", .threads = 1, .top = 9}),
+            "w1 zen4 1: b c a");
+  EXPECT_EQ(best(*store_, {.project = kDefaultProject, .workloads = {"w4"}}), "");
 }
 
 TEST_P(StoreConformance, PagesOfGroupsJoinToAllOfThem) {
   putSeveral(*store_);
-  for (const BestQuery& all : {BestQuery{}, BestQuery{.workloads = {"w2", "w1", "w3"}, .top = 2}}) {
+  for (const BestQuery& all :
+       {BestQuery{}, BestQuery{.project = kDefaultProject, .workloads = {"w2", "w1", "w3"}, .top = 2}}) {
     std::vector<std::string> pages;
     BestQuery query = all;
     query.page_size = 2;
@@ -117,7 +119,7 @@ TEST_P(StoreConformance, EveryShownColumnFiltersAndOrders) {
 TEST_P(StoreConformance, CountsAndExtremesByAnyField) {
   putSeveral(*store_);
   const auto counted = [&](const char* filter, const char* field, int limit = 100) {
-    auto groups = readOne(*store_, [&](Reader& r) { return r.recordStatistics(filter, field, limit); });
+    auto groups = readOne(*store_, [&](Reader& r) { return r.recordStatistics("", filter, field, limit); });
     if (!groups.ok()) return groups.status().ToString();
     return absl::StrJoin(*groups, "; ", [](std::string* out, const RecordGroup& g) {
       absl::StrAppend(out, g.value, " ", g.records, " failed ", g.failed, " of ", g.workloads, " best ", g.best_ms,

@@ -49,7 +49,7 @@ TEST_P(StoreConformance, AJobTakesAlongWhatWasItsAlone) {
     EXPECT_THAT(idsOf(r, Kind::kAction), UnorderedElementsAre("shared"));
     EXPECT_THAT(idsOf(r, Kind::kTask), UnorderedElementsAre("t2"));
     EXPECT_EQ(*r.eventCount("j1"), 0);
-    EXPECT_TRUE(absl::IsNotFound(r.getJobByRequestId("request-j1").status()));
+    EXPECT_TRUE(absl::IsNotFound(r.getJobByRequestId(kDefaultProject, "request-j1").status()));
     EXPECT_TRUE(r.livingActionsByKey("own")->empty());
     EXPECT_EQ(r.livingActionsByKey("shared")->size(), 1u);
     EXPECT_EQ(*r.queueLength(), 1);
@@ -125,11 +125,11 @@ TEST_P(StoreConformance, WhatIsErasedIsGoneAndCanComeAgain) {
   worker.set_id("w1");
   for (int times = 0; times < 2; ++times) {
     ASSERT_OK(store_->transact([&](Transaction& t) {
-      EXPECT_TRUE(t.putBlob(digest).ok());
+      EXPECT_TRUE(t.putBlob(digest, kDefaultProject).ok());
       EXPECT_TRUE(t.putObject("b1", digest).ok());
       EXPECT_TRUE(t.putArtifact(artifact).ok());
       EXPECT_TRUE(t.putRecord(record).ok());
-      EXPECT_TRUE(t.putTarget(target).ok());
+      EXPECT_TRUE(t.putTarget(kDefaultProject, target).ok());
       EXPECT_TRUE(t.putWorker(worker).ok());
       EXPECT_THAT(idsOf(t, Kind::kBlob), UnorderedElementsAre(sha256));
       EXPECT_THAT(idsOf(t, Kind::kObject), UnorderedElementsAre("b1"));
@@ -147,8 +147,8 @@ TEST_P(StoreConformance, WhatIsErasedIsGoneAndCanComeAgain) {
     ASSERT_OK(store_->read([&](Reader& r) {
       EXPECT_FALSE(*r.hasBlob(sha256));
       for (const absl::Status& status :
-           {r.getObject("b1").status(), r.getArtifact("a1").status(), r.artifactByKey("k1").status(),
-            r.getTarget("chip").status(), r.getWorker("w1").status()}) {
+           {r.getObject("b1").status(), r.getArtifact(kDefaultProject, "a1").status(), r.artifactByKey("k1").status(),
+            r.getTarget(kDefaultProject, "chip").status(), r.getWorker("w1").status()}) {
         EXPECT_TRUE(absl::IsNotFound(status)) << status;
       }
       return absl::OkStatus();
@@ -160,11 +160,11 @@ TEST_P(StoreConformance, LastUsesOnlyRise) {
   v1::Digest digest;
   digest.set_sha256(std::string(64, 'b'));
   ASSERT_OK(store_->transact([&](Transaction& t) {
-    EXPECT_TRUE(t.putBlob(digest).ok());
+    EXPECT_TRUE(t.putBlob(digest, kDefaultProject).ok());
     EXPECT_TRUE(t.touch(Kind::kBlob, digest.sha256(), 50).ok());
     EXPECT_TRUE(t.touch(Kind::kBlob, digest.sha256(), 40).ok());
     EXPECT_TRUE(t.touch(Kind::kBlob, std::string(64, 'c'), 40).ok()) << "of what is not there";
-    EXPECT_TRUE(t.putBlob(digest).ok());
+    EXPECT_TRUE(t.putBlob(digest, kDefaultProject).ok());
     return absl::OkStatus();
   }));
   ASSERT_OK(store_->transact([&](Transaction& t) {
@@ -174,7 +174,7 @@ TEST_P(StoreConformance, LastUsesOnlyRise) {
     return t.erase(Kind::kBlob, digest.sha256());
   }));
   ASSERT_OK(store_->transact([&](Transaction& t) {
-    EXPECT_TRUE(t.putBlob(digest).ok());
+    EXPECT_TRUE(t.putBlob(digest, kDefaultProject).ok());
     EXPECT_EQ(*t.lastUse(Kind::kBlob, digest.sha256()), 0) << "another one of this name";
     return absl::OkStatus();
   }));

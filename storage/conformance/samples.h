@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "proto/project.h"
 #include "storage/store_conformance.h"
 
 /// Small entities for the conformance suite.

@@ -23,6 +23,9 @@ class RowFilter {
 };
 absl::StatusOr<std::unique_ptr<RowFilter>> makeRowFilter(std::string_view filter, const Entity& entity);
 
+/// Whether the project may see a row, as restrictTo() has it.
+bool isOf(const std::string& project, const Entity& entity, const std::vector<Value>& columns);
+
 /// Whether `a` comes before `b`, both by the order's fields.
 bool comesBefore(const std::vector<OrderTerm>& order, const std::vector<Value>& a, const std::vector<Value>& b);
 /// The order's fields of a row.
@@ -30,6 +33,12 @@ std::vector<Value> orderColumns(const ListOrder& list, const Entity& entity, con
 
 /// A page ends early at this size, so that a list of jobs with inline tensors fits a gRPC message (4 MiB).
 inline constexpr size_t kMemoryPageBytes = 2 << 20;
+
+template <typename Message>
+size_t bytesOf(const Message& message) {
+  return message.ByteSizeLong();
+}
+inline size_t bytesOf(const StoredTarget& stored) { return stored.target.ByteSizeLong(); }
 
 /// `messageOf(row)` answers the message of a table's row.
 template <typename Message, typename Row, typename MessageOf>
@@ -47,7 +56,7 @@ absl::StatusOr<Page<Message>> pageOfTable(const Table<std::string, Row>& table, 
   for (const auto& [key, row] : table.rows()) {
     const Message& message = messageOf(*row);
     const std::vector<Value> columns = columnsOf(message);
-    if (!(*filter)->matches(columns)) continue;
+    if (!(*filter)->matches(columns) || !isOf(query.project, entity, columns)) continue;
     Found item{orderColumns(*list, entity, columns), &message};
     if (!list->has_last || comesBefore(list->order, list->last, item.by)) found.push_back(std::move(item));
   }
@@ -61,7 +70,7 @@ absl::StatusOr<Page<Message>> pageOfTable(const Table<std::string, Row>& table, 
       break;
     }
     page.items.push_back(*found[i].message);
-    bytes += found[i].message->ByteSizeLong();
+    bytes += bytesOf(*found[i].message);
   }
   return page;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "storage/memory/list.h"
 #include "storage/memory/transaction.h"
+#include "storage/stored_key.h"
 
 namespace tessera::storage {
 namespace {
@@ -49,8 +50,9 @@ absl::StatusOr<v1::Job> MemoryTransaction::getJob(const std::string& id) {
   return messageOf(tables_.jobs, &Tables::JobRow::job, "job", id);
 }
 
-absl::StatusOr<v1::Job> MemoryTransaction::getJobByRequestId(const std::string& request_id) {
-  const std::string* id = tables_.job_by_request.find(request_id);
+absl::StatusOr<v1::Job> MemoryTransaction::getJobByRequestId(const std::string& project,
+                                                             const std::string& request_id) {
+  const std::string* id = tables_.job_by_request.find({project, request_id});
   return id == nullptr ? absent("job of request", request_id) : getJob(*id);
 }
 
@@ -118,11 +120,12 @@ absl::StatusOr<std::vector<v1::Action>> MemoryTransaction::livingActionsByKey(co
 
 absl::StatusOr<v1::Artifact> MemoryTransaction::artifactByKey(const std::string& key) {
   const Tables::ArtifactKey* artifact = tables_.artifact_keys.find(key);
-  return artifact == nullptr ? absent("artifact with key", key) : getArtifact(artifact->artifact_id);
+  return artifact == nullptr ? absent("artifact with key", key)
+                             : rowOf(tables_.artifacts, "artifact", artifact->artifact_id);
 }
 
 absl::StatusOr<std::vector<v1::Action>> MemoryTransaction::nearestActions(
-    const std::vector<v1::KeyComponent>& components, int limit) {
+    const std::string& project, const std::vector<v1::KeyComponent>& components, int limit) {
   struct Candidate {
     int shared = 0;
     int64_t create_time_us = 0;
@@ -135,6 +138,7 @@ absl::StatusOr<std::vector<v1::Action>> MemoryTransaction::nearestActions(
          std::get<1>(it->first) == component.hash();
          ++it) {
       const std::string& id = std::get<3>(it->first);
+      if (projectOf(tables_.actions.find(id)->action) != project) continue;
       Candidate& candidate = by_id[id];
       candidate = {candidate.shared + 1, -std::get<2>(it->first), id};
     }
@@ -217,8 +221,10 @@ absl::StatusOr<v1::Digest> MemoryTransaction::getObject(const std::string& build
   return rowOf(tables_.objects, "object with build key", build_key);
 }
 
-absl::StatusOr<v1::Artifact> MemoryTransaction::getArtifact(const std::string& id) {
-  return rowOf(tables_.artifacts, "artifact", id);
+absl::StatusOr<v1::Artifact> MemoryTransaction::getArtifact(const std::string& project, const std::string& id) {
+  const v1::Artifact* artifact = tables_.artifacts.find(storedKey(project, id));
+  if (artifact == nullptr) return absent("artifact", id);
+  return *artifact;
 }
 
 absl::StatusOr<Page<v1::Artifact>> MemoryTransaction::listArtifacts(const ListQuery& query) {
@@ -229,12 +235,14 @@ absl::StatusOr<Page<v1::TuningRecord>> MemoryTransaction::listRecords(const List
   return pageOfTable<v1::TuningRecord>(tables_.records, recordEntity(), query, kTokenKey, kItself);
 }
 
-absl::StatusOr<v1::Target> MemoryTransaction::getTarget(const std::string& name) {
-  return rowOf(tables_.targets, "target", name);
+absl::StatusOr<v1::Target> MemoryTransaction::getTarget(const std::string& project, const std::string& name) {
+  const StoredTarget* stored = tables_.targets.find(storedKey(project, name));
+  if (stored == nullptr || stored->project != project) return absent("target", name);
+  return stored->target;
 }
 
-absl::StatusOr<Page<v1::Target>> MemoryTransaction::listTargets(const ListQuery& query) {
-  return pageOfTable<v1::Target>(tables_.targets, targetEntity(), query, kTokenKey, kItself);
+absl::StatusOr<Page<StoredTarget>> MemoryTransaction::listTargets(const ListQuery& query) {
+  return pageOfTable<StoredTarget>(tables_.targets, targetEntity(), query, kTokenKey, kItself);
 }
 
 absl::StatusOr<v1::Worker> MemoryTransaction::getWorker(const std::string& id) {
@@ -246,6 +254,38 @@ absl::StatusOr<Page<v1::Worker>> MemoryTransaction::listWorkers(const ListQuery&
 }
 
 absl::StatusOr<bool> MemoryTransaction::hasBlob(const std::string& sha256) { return tables_.blobs.contains(sha256); }
+
+absl::StatusOr<bool> MemoryTransaction::holdsBlob(const std::string& project, const std::string& sha256) {
+  return tables_.holds.contains({project, sha256});
+}
+
+absl::StatusOr<Usage> MemoryTransaction::usageOf(const std::string& project) {
+  absl::StatusOr<std::vector<Usage>> all = usages();
+  for (const Usage& usage : *all) {
+    if (usage.project == project) return usage;
+  }
+  return Usage{project};
+}
+
+absl::StatusOr<std::vector<Usage>> MemoryTransaction::usages() {
+  std::map<std::string, Usage> by_project;
+  for (const auto& [id, row] : tables_.jobs.rows()) {
+    Usage& usage = by_project[projectOf(row->job)];
+    usage.queued_jobs += row->job.state() == v1::Job::QUEUED ? 1 : 0;
+    usage.running_jobs += row->job.state() == v1::Job::RUNNING ? 1 : 0;
+  }
+  for (const auto& [key, size] : tables_.holds.rows()) {
+    Usage& usage = by_project[key.first];
+    ++usage.blobs;
+    usage.blob_bytes += *size;
+  }
+  std::vector<Usage> all;
+  for (auto& [project, usage] : by_project) {
+    usage.project = project;
+    all.push_back(usage);
+  }
+  return all;
+}
 
 absl::StatusOr<std::vector<StoredToken>> MemoryTransaction::tokens() {
   std::vector<StoredToken> found;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "storage/memory/list.h"
 #include "storage/memory/transaction.h"
 #include "storage/record_facts.h"
@@ -29,8 +30,9 @@ absl::StatusOr<Page<BestGroup>> MemoryTransaction::bestRecords(const BestQuery& 
   std::map<GroupKey, std::vector<const v1::TuningRecord*>> groups;
   for (const auto& [id, record] : tables_.records.rows()) {
     if (failed(*record) || !(comparable(record->median_ms()) > 0)) continue;
-    groups[{record->workload_hash(), record->target_name(), record->target_hash(), record->threads()}].push_back(
-        record.get());
+    groups[{projectOf(*record), record->workload_hash(), record->target_name(), record->target_hash(),
+            record->threads()}]
+        .push_back(record.get());
   }
   const auto next = [&](const GroupKey& behind) -> absl::StatusOr<std::optional<GroupKey>> {
     const auto group = groups.upper_bound(behind);
@@ -47,7 +49,8 @@ absl::StatusOr<Page<BestGroup>> MemoryTransaction::bestRecords(const BestQuery& 
   return walkGroups(query, kTokenKey, next, best);
 }
 
-absl::StatusOr<std::vector<RecordGroup>> MemoryTransaction::recordStatistics(const std::string& filter,
+absl::StatusOr<std::vector<RecordGroup>> MemoryTransaction::recordStatistics(const std::string& project,
+                                                                             const std::string& filter,
                                                                              const std::string& group_by, int limit) {
   absl::StatusOr<const Field*> field = groupField(group_by);
   if (!field.ok()) return field.status();
@@ -60,7 +63,7 @@ absl::StatusOr<std::vector<RecordGroup>> MemoryTransaction::recordStatistics(con
   std::map<Value, Group> groups;
   for (const auto& [id, record] : tables_.records.rows()) {
     const std::vector<Value> columns = columnsOf(*record);
-    if (!(*rows)->matches(columns)) continue;
+    if (!(*rows)->matches(columns) || !isOf(project, recordEntity(), columns)) continue;
     const Value value = *field == nullptr ? Value(std::string()) : columns[indexOf(*field)];
     const bool first = !groups.contains(value);
     Group& group = groups[value];
@@ -95,8 +98,10 @@ absl::Status MemoryTransaction::putRecord(const v1::TuningRecord& record) {
 absl::StatusOr<bool> MemoryTransaction::mergeRecord(v1::TuningRecord record) {
   const std::string content = contentHash(record);
   for (const auto& [id, known] : tables_.records.rows())
-    if (contentHash(*known) == content) return false;
-  if (record.id().empty() || tables_.records.contains(record.id())) record.set_id(content);
+    if (projectOf(*known) == projectOf(record) && contentHash(*known) == content) return false;
+  if (record.id().empty() || tables_.records.contains(record.id())) {
+    record.set_id(idOfMerged(projectOf(record), content));
+  }
   const std::string id = record.id();
   tables_.records.put(id, completed(std::move(record)));
   return true;

@@ -1,6 +1,8 @@
 // What a collection asks and deletes.
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "storage/memory/transaction.h"
+#include "storage/stored_key.h"
 
 namespace tessera::storage {
 namespace {
@@ -9,7 +11,15 @@ absl::Status notOf(Kind kind, const char* what) {
   return absl::FailedPreconditionError(absl::StrCat("things of kind ", static_cast<int>(kind), " have no ", what));
 }
 
-bool hasUse(Kind kind) { return kind == Kind::kArtifact || kind == Kind::kObject || kind == Kind::kBlob; }
+bool hasUse(Kind kind) {
+  return kind == Kind::kArtifact || kind == Kind::kObject || kind == Kind::kBlob || kind == Kind::kHold;
+}
+
+/// Project and SHA-256 of a holdKey().
+std::pair<std::string, std::string> holdOf(const std::string& key) {
+  const size_t slash = key.find('/');
+  return {key.substr(0, slash), slash == std::string::npos ? "" : key.substr(slash + 1)};
+}
 
 /// `factsOf` answers a row's time and message.
 template <typename Row, typename FactsOf>
@@ -62,6 +72,14 @@ absl::Status MemoryTransaction::forEach(Kind kind, const std::function<absl::Sta
             return Facts(use(id), &digest);
           },
           visit);
+    case Kind::kHold:
+      for (const auto& [key, size] : tables_.holds.rows()) {
+        const std::string id = holdKey(key.first, key.second);
+        digest.set_sha256(key.second);
+        digest.set_size_bytes(*size);
+        if (absl::Status status = visit({kind, id, use(id), &digest}); !status.ok()) return status;
+      }
+      return absl::OkStatus();
     default:
       return notOf(kind, "order to be visited in");
   }
@@ -71,6 +89,7 @@ absl::StatusOr<int64_t> MemoryTransaction::lastUse(Kind kind, const std::string&
   if (!hasUse(kind)) return notOf(kind, "last use");
   const bool present = kind == Kind::kArtifact ? tables_.artifacts.contains(id)
                        : kind == Kind::kObject ? tables_.objects.contains(id)
+                       : kind == Kind::kHold   ? tables_.holds.contains(holdOf(id))
                                                : tables_.blobs.contains(id);
   if (!present) return absl::NotFoundError(absl::StrCat("there is no \"", id, "\""));
   const int64_t* time = tables_.last_use.find({kind, id});
@@ -124,8 +143,20 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
     case Kind::kRecord:
       tables_.records.erase(id);
       break;
-    case Kind::kBlob:
+    case Kind::kBlob: {
+      std::vector<std::pair<std::string, std::string>> holds;
+      for (const auto& [hold, size] : tables_.holds.rows()) {
+        if (hold.second == id) holds.push_back(hold);
+      }
+      for (const auto& hold : holds) {
+        tables_.holds.erase(hold);
+        tables_.last_use.erase({Kind::kHold, holdKey(hold.first, hold.second)});
+      }
       tables_.blobs.erase(id);
+      break;
+    }
+    case Kind::kHold:
+      tables_.holds.erase(holdOf(id));
       break;
     case Kind::kTarget:
       tables_.targets.erase(id);
@@ -154,7 +185,7 @@ void MemoryTransaction::eraseJob(const std::string& id) {
   eraseNumbered(tables_.versions, id);
   tables_.series.erase(id);
   indexJob(*known, false);
-  if (!known->job.request_id().empty()) tables_.job_by_request.erase(known->job.request_id());
+  if (!known->job.request_id().empty()) tables_.job_by_request.erase({projectOf(known->job), known->job.request_id()});
   tables_.jobs.erase(id);
   if (action_id.empty()) return;
   for (const auto& [other, row] : tables_.jobs.rows()) {

@@ -45,7 +45,7 @@ struct Tables {
   int64_t next_row = 1;
 
   Table<Text, JobRow> jobs{undo};
-  Table<Text, Text> job_by_request{undo};
+  Table<std::pair<Text, Text>, Text> job_by_request{undo};          ///< project, request id
   Index<std::tuple<Text, int64_t, Text>> living_jobs{undo};         ///< action, row, id
   Index<std::tuple<int64_t, int64_t, Text>> queue_deadlines{undo};  ///< deadline, row, id
   Index<std::tuple<int64_t, int64_t, Text>> deadlines{undo};        ///< the same, of the whole job
@@ -75,9 +75,10 @@ struct Tables {
   Table<Text, v1::Artifact> artifacts{undo};
   Table<Text, ArtifactKey> artifact_keys{undo};
   Table<Text, v1::TuningRecord> records{undo};
-  Table<Text, v1::Target> targets{undo};
+  Table<Text, StoredTarget> targets{undo};
   Table<Text, v1::Worker> workers{undo};
-  Table<Text, int64_t> blobs{undo};  ///< sizes by SHA-256
+  Table<Text, int64_t> blobs{undo};                   ///< sizes by SHA-256
+  Table<std::pair<Text, Text>, int64_t> holds{undo};  ///< project, SHA-256 -> size
   Table<Text, StoredToken> tokens{undo};
   Table<std::pair<Kind, Text>, int64_t> last_use{undo};
   Index<std::pair<Kind, Text>> pins{undo};

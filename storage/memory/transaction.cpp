@@ -1,7 +1,9 @@
 #include "storage/memory/transaction.h"
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "proto/sha256.h"
+#include "storage/stored_key.h"
 
 namespace tessera::storage {
 namespace {
@@ -36,13 +38,13 @@ absl::Status MemoryTransaction::insertJob(const v1::Job& job, const std::string&
                                           const std::string& action_id) {
   if (absl::Status status = needId(job.id(), "Job.id"); !status.ok()) return status;
   if (tables_.jobs.contains(job.id()) ||
-      (!job.request_id().empty() && tables_.job_by_request.contains(job.request_id()))) {
+      (!job.request_id().empty() && tables_.job_by_request.contains({projectOf(job), job.request_id()}))) {
     return absl::AlreadyExistsError(absl::StrCat("job ", job.id(), " or its request_id is taken"));
   }
   if (!action_id.empty() && !tables_.actions.contains(action_id)) return refersToNothing();
   const Tables::JobRow row{job, request_hash, action_id, tables_.next_row++};
   tables_.jobs.put(job.id(), row);
-  if (!job.request_id().empty()) tables_.job_by_request.put(job.request_id(), job.id());
+  if (!job.request_id().empty()) tables_.job_by_request.put({projectOf(job), job.request_id()}, job.id());
   indexJob(row, true);
   return absl::OkStatus();
 }
@@ -168,18 +170,19 @@ absl::Status MemoryTransaction::putObject(const std::string& build_key, const v1
 
 absl::Status MemoryTransaction::putArtifact(const v1::Artifact& artifact) {
   if (absl::Status status = needId(artifact.id(), "Artifact.id"); !status.ok()) return status;
-  tables_.artifacts.put(artifact.id(), artifact);
+  const std::string id = storedKey(projectOf(artifact), artifact.id());
+  tables_.artifacts.put(id, artifact);
   if (artifact.action_key().empty()) return absl::OkStatus();
   const Tables::ArtifactKey* known = tables_.artifact_keys.find(artifact.action_key());
   if (known == nullptr || artifact.create_time_us() >= known->create_time_us) {
-    tables_.artifact_keys.put(artifact.action_key(), {artifact.id(), artifact.create_time_us()});
+    tables_.artifact_keys.put(artifact.action_key(), {id, artifact.create_time_us()});
   }
   return absl::OkStatus();
 }
 
-absl::Status MemoryTransaction::putTarget(const v1::Target& target) {
+absl::Status MemoryTransaction::putTarget(const std::string& project, const v1::Target& target) {
   if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
-  tables_.targets.put(target.name(), target);
+  tables_.targets.put(storedKey(project, target.name()), StoredTarget{target, project});
   return absl::OkStatus();
 }
 
@@ -189,13 +192,17 @@ absl::Status MemoryTransaction::putWorker(const v1::Worker& worker) {
   return absl::OkStatus();
 }
 
-absl::Status MemoryTransaction::putBlob(const v1::Digest& digest) {
+absl::Status MemoryTransaction::putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) {
   if (!isSha256(digest.sha256())) {
     return absl::InvalidArgumentError(
         absl::StrCat("Digest.sha256: found \"", digest.sha256(), "\"; accepted: 64 lower-case hexadecimal digits"));
   }
   tables_.blobs.put(digest.sha256(), digest.size_bytes());
-  return absl::OkStatus();
+  if (project.empty()) return absl::OkStatus();
+  if (!tables_.holds.contains({project, digest.sha256()})) {
+    tables_.holds.put({project, digest.sha256()}, digest.size_bytes());
+  }
+  return touch(Kind::kHold, holdKey(project, digest.sha256()), time_us);
 }
 
 absl::Status MemoryTransaction::putToken(const StoredToken& token) {

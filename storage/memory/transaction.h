@@ -14,7 +14,7 @@ class MemoryTransaction : public Transaction {
   explicit MemoryTransaction(Tables& tables) : tables_(tables) {}
 
   absl::StatusOr<v1::Job> getJob(const std::string& id) override;
-  absl::StatusOr<v1::Job> getJobByRequestId(const std::string& request_id) override;
+  absl::StatusOr<v1::Job> getJobByRequestId(const std::string& project, const std::string& request_id) override;
   absl::StatusOr<std::string> getRequestHash(const std::string& job_id) override;
   absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) override;
   absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) override;
@@ -26,7 +26,8 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<v1::Action> getAction(const std::string& id) override;
   absl::StatusOr<std::vector<v1::Action>> livingActionsByKey(const std::string& key) override;
   absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) override;
-  absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::vector<v1::KeyComponent>& components,
+  absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::string& project,
+                                                         const std::vector<v1::KeyComponent>& components,
                                                          int limit) override;
   absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) override;
   absl::StatusOr<v1::ArtifactSeries> getSeries(const std::string& job_id) override;
@@ -42,18 +43,21 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<int64_t> queueLength() override;
   absl::StatusOr<std::vector<v1::Task>> leasedTasks() override;
   absl::StatusOr<v1::Digest> getObject(const std::string& build_key) override;
-  absl::StatusOr<v1::Artifact> getArtifact(const std::string& id) override;
+  absl::StatusOr<v1::Artifact> getArtifact(const std::string& project, const std::string& id) override;
   absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) override;
   absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) override;
   absl::StatusOr<v1::TuningRecord> getRecord(const std::string& id) override;
   absl::StatusOr<Page<BestGroup>> bestRecords(const BestQuery& query) override;
-  absl::StatusOr<std::vector<RecordGroup>> recordStatistics(const std::string& filter, const std::string& group_by,
-                                                            int limit) override;
-  absl::StatusOr<v1::Target> getTarget(const std::string& name) override;
-  absl::StatusOr<Page<v1::Target>> listTargets(const ListQuery& query) override;
+  absl::StatusOr<std::vector<RecordGroup>> recordStatistics(const std::string& project, const std::string& filter,
+                                                            const std::string& group_by, int limit) override;
+  absl::StatusOr<v1::Target> getTarget(const std::string& project, const std::string& name) override;
+  absl::StatusOr<Page<StoredTarget>> listTargets(const ListQuery& query) override;
   absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
+  absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) override;
+  absl::StatusOr<Usage> usageOf(const std::string& project) override;
+  absl::StatusOr<std::vector<Usage>> usages() override;
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
   absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
   absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;
@@ -76,9 +80,9 @@ class MemoryTransaction : public Transaction {
   absl::Status putArtifact(const v1::Artifact& artifact) override;
   absl::Status putRecord(const v1::TuningRecord& record) override;
   absl::StatusOr<bool> mergeRecord(v1::TuningRecord record) override;
-  absl::Status putTarget(const v1::Target& target) override;
+  absl::Status putTarget(const std::string& project, const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
-  absl::Status putBlob(const v1::Digest& digest) override;
+  absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
   absl::Status putToken(const StoredToken& token) override;
   absl::Status erase(Kind kind, const std::string& id) override;
   absl::Status eraseEvents(const std::string& job_id) override;

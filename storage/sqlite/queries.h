@@ -8,7 +8,8 @@ namespace tessera::storage::sql {
 // tasks READY = 1, LEASED = 2. INDEXED BY stands where the planner, without statistics, prefers another.
 
 inline constexpr char kJob[] = "SELECT body FROM jobs WHERE id = ?";
-inline constexpr char kJobByRequest[] = "SELECT body FROM jobs WHERE request_id = ? AND request_id <> ''";
+inline constexpr char kJobByRequest[] =
+    "SELECT body FROM jobs WHERE project = ? AND request_id = ? AND request_id <> ''";
 inline constexpr char kRequestHash[] = "SELECT request_hash FROM jobs WHERE id = ?";
 inline constexpr char kActionOfJob[] = "SELECT action_id FROM jobs WHERE id = ?";
 inline constexpr char kLivingJobsOfAction[] =
@@ -35,7 +36,7 @@ inline constexpr char kLivingActionsByKey[] =
 inline constexpr char kArtifactByKey[] =
     "SELECT body FROM artifact_keys JOIN artifacts ON artifacts.id = artifact_id WHERE action_key = ?";
 inline constexpr char kActionsByComponent[] =
-    "SELECT action_id, create_time FROM action_components WHERE name = ? AND hash = ? "
+    "SELECT action_id, create_time FROM action_components WHERE project = ? AND name = ? AND hash = ? "
     "ORDER BY create_time DESC LIMIT ?";
 
 inline constexpr char kTask[] = "SELECT body FROM tasks WHERE id = ?";
@@ -60,25 +61,28 @@ inline constexpr char kLeasedTasks[] = "SELECT body FROM tasks WHERE state = 2 O
 inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";
 inline constexpr char kArtifact[] = "SELECT body FROM artifacts WHERE id = ?";
 inline constexpr char kRecord[] = "SELECT body FROM records WHERE id = ?";
-inline constexpr char kRecordByContent[] = "SELECT 1 FROM records WHERE content = ? LIMIT 1";
+inline constexpr char kRecordByContent[] = "SELECT 1 FROM records WHERE project = ? AND content = ? LIMIT 1";
 // A walk from group to group: of the workload's (or all workloads') groups, the next one behind.
 inline constexpr char kNextRecordGroup[] =
-    "SELECT workload, target, chip, threads FROM records INDEXED BY records_best WHERE failed = 0 AND median_ms > 0 "
-    "AND "
-    "(workload, target, chip, threads) > (?, ?, ?, ?) ORDER BY workload, target, chip, threads LIMIT 1";
+    "SELECT project, workload, target, chip, threads FROM records INDEXED BY records_best WHERE failed = 0 AND "
+    "median_ms > 0 AND (project, workload, target, chip, threads) > (?, ?, ?, ?, ?) "
+    "ORDER BY project, workload, target, chip, threads LIMIT 1";
 inline constexpr char kBestRecords[] =
-    "SELECT body FROM records INDEXED BY records_best WHERE failed = 0 AND median_ms > 0 AND workload = ? AND "
-    "target = ? AND chip = ? AND threads = ? ORDER BY median_ms, id LIMIT ?";
-inline constexpr char kTarget[] = "SELECT body FROM targets WHERE name = ?";
+    "SELECT body FROM records INDEXED BY records_best WHERE failed = 0 AND median_ms > 0 AND "
+    "project = ? AND workload = ? AND target = ? AND chip = ? AND threads = ? ORDER BY median_ms, id LIMIT ?";
+inline constexpr char kTarget[] = "SELECT body FROM targets WHERE name = ? AND project = ?";
 inline constexpr char kWorker[] = "SELECT body FROM workers WHERE id = ?";
 inline constexpr char kBlob[] = "SELECT 1 FROM blobs WHERE sha256 = ?";
+inline constexpr char kHold[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
+inline constexpr char kUsage[] = "SELECT project, queued, running, blobs, bytes FROM project_usage WHERE project = ?";
+inline constexpr char kUsages[] = "SELECT project, queued, running, blobs, bytes FROM project_usage ORDER BY project";
 
 inline constexpr char kTokens[] = "SELECT body, sha256 FROM tokens ORDER BY id";
 
 inline constexpr char kInsertJob[] =
     "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, action_key, cached, "
-    "priority, create_time, end_time, queue_deadline, deadline, body) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "priority, create_time, end_time, queue_deadline, deadline, body, project) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 inline constexpr char kUpdateJob[] =
     "UPDATE jobs SET state = ?, kind = ?, target = ?, name = ?, action_key = ?, cached = ?, priority = ?, "
     "create_time = ?, end_time = ?, queue_deadline = ?, deadline = ?, body = ? WHERE id = ?";
@@ -94,7 +98,7 @@ inline constexpr char kPutAction[] =
     "INSERT INTO actions (id, key, state, create_time, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
     "key = excluded.key, state = excluded.state, create_time = excluded.create_time, body = excluded.body";
 inline constexpr char kPutComponent[] =
-    "INSERT INTO action_components (action_id, name, hash, create_time) VALUES (?, ?, ?, ?) "
+    "INSERT INTO action_components (action_id, name, hash, create_time, project) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (action_id, name) DO UPDATE SET hash = excluded.hash, create_time = excluded.create_time "
     "WHERE hash <> excluded.hash OR create_time <> excluded.create_time";
 inline constexpr char kPutTask[] =
@@ -114,8 +118,9 @@ inline constexpr char kPutObject[] =
     "INSERT INTO objects (build_key, sha256, size) VALUES (?, ?, ?) ON CONFLICT (build_key) DO UPDATE SET "
     "sha256 = excluded.sha256, size = excluded.size";
 inline constexpr char kPutArtifact[] =
-    "INSERT INTO artifacts (id, name, target, model, job, create_time, body) VALUES (?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (id) DO UPDATE SET name = excluded.name, target = excluded.target, model = excluded.model, "
+    "INSERT INTO artifacts (id, artifact, name, target, model, job, create_time, project, body) VALUES (?, ?, ?, ?, ?, "
+    "?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name, target = excluded.target, model = "
+    "excluded.model, "
     "job = excluded.job, create_time = excluded.create_time, body = excluded.body";
 inline constexpr char kPutArtifactKey[] =
     "INSERT INTO artifact_keys (action_key, artifact_id, create_time) VALUES (?, ?, ?) "
@@ -123,22 +128,27 @@ inline constexpr char kPutArtifactKey[] =
     "WHERE excluded.create_time >= create_time";
 inline constexpr char kPutRecord[] =
     "INSERT INTO records (id, workload, summary, target, chip, host, job, artifact, mode, method, outcome, validation, "
-    "threads, trial, median_ms, speed, create_time, failed, content, body) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+    "threads, trial, median_ms, speed, create_time, project, failed, content, body) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
     "workload = excluded.workload, summary = excluded.summary, target = excluded.target, chip = excluded.chip, "
     "host = excluded.host, job = excluded.job, artifact = excluded.artifact, mode = excluded.mode, "
     "method = excluded.method, outcome = excluded.outcome, validation = excluded.validation, "
     "threads = excluded.threads, trial = excluded.trial, median_ms = excluded.median_ms, speed = excluded.speed, "
-    "create_time = excluded.create_time, failed = excluded.failed, content = excluded.content, body = excluded.body";
+    "create_time = excluded.create_time, project = excluded.project, failed = excluded.failed, content = "
+    "excluded.content, body = excluded.body";
 inline constexpr char kPutTarget[] =
-    "INSERT INTO targets (name, summary, family, body) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
-    "summary = excluded.summary, family = excluded.family, body = excluded.body";
+    "INSERT INTO targets (name, target, summary, family, project, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) "
+    "DO "
+    "UPDATE SET project = excluded.project, summary = excluded.summary, family = excluded.family, body = excluded.body";
 inline constexpr char kPutWorker[] =
     "INSERT INTO workers (id, state, host, compiler_version, last_seen_time, body) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET state = excluded.state, host = excluded.host, "
     "compiler_version = excluded.compiler_version, last_seen_time = excluded.last_seen_time, body = excluded.body";
 inline constexpr char kPutBlob[] =
     "INSERT INTO blobs (sha256, size) VALUES (?, ?) ON CONFLICT (sha256) DO UPDATE SET size = excluded.size";
+inline constexpr char kPutHold[] =
+    "INSERT INTO blob_holders (project, sha256, size, last_use) VALUES (?, ?, ?, ?) ON CONFLICT (project, sha256) DO "
+    "UPDATE SET last_use = excluded.last_use WHERE excluded.last_use > last_use";
 inline constexpr char kPutToken[] =
     "INSERT INTO tokens (id, sha256, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET sha256 = excluded.sha256, "
     "body = excluded.body";
@@ -151,6 +161,7 @@ inline constexpr char kAllArtifacts[] = "SELECT id, last_use, body FROM artifact
 inline constexpr char kAllObjects[] = "SELECT build_key, last_use, sha256, size FROM objects";
 inline constexpr char kAllRecords[] = "SELECT id, create_time, body FROM records";
 inline constexpr char kAllBlobs[] = "SELECT sha256, last_use, sha256, size FROM blobs";
+inline constexpr char kAllHolds[] = "SELECT project || '/' || sha256, last_use, sha256, size FROM blob_holders";
 inline constexpr char kArtifactUse[] = "SELECT last_use FROM artifacts WHERE id = ?";
 inline constexpr char kObjectUse[] = "SELECT last_use FROM objects WHERE build_key = ?";
 inline constexpr char kBlobUse[] = "SELECT last_use FROM blobs WHERE sha256 = ?";
@@ -163,6 +174,8 @@ inline constexpr char kTouchBlob[] = "UPDATE blobs SET last_use = ? WHERE sha256
 inline constexpr char kEraseVersions[] = "DELETE FROM artifact_versions WHERE job_id = ?";
 inline constexpr char kEraseSeries[] = "DELETE FROM artifact_series WHERE job_id = ?";
 inline constexpr char kEraseLog[] = "DELETE FROM search_log WHERE search_id = ?";
+inline constexpr char kTouchHold[] =
+    "UPDATE blob_holders SET last_use = ? WHERE project = ? AND sha256 = ? AND last_use < ?";
 inline constexpr char kEraseEvents[] = "DELETE FROM events WHERE job_id = ?";
 inline constexpr char kEraseJob[] = "DELETE FROM jobs WHERE id = ?";
 inline constexpr char kEraseLinks[] = "DELETE FROM action_tasks WHERE action_id = ?";
@@ -174,6 +187,8 @@ inline constexpr char kEraseArtifact[] = "DELETE FROM artifacts WHERE id = ?";
 inline constexpr char kEraseObject[] = "DELETE FROM objects WHERE build_key = ?";
 inline constexpr char kEraseRecord[] = "DELETE FROM records WHERE id = ?";
 inline constexpr char kEraseBlob[] = "DELETE FROM blobs WHERE sha256 = ?";
+inline constexpr char kEraseHold[] = "DELETE FROM blob_holders WHERE project = ? AND sha256 = ?";
+inline constexpr char kEraseHolds[] = "DELETE FROM blob_holders WHERE sha256 = ?";
 inline constexpr char kEraseTarget[] = "DELETE FROM targets WHERE name = ?";
 inline constexpr char kEraseWorker[] = "DELETE FROM workers WHERE id = ?";
 inline constexpr char kPutPin[] = "INSERT INTO pins (kind, id) VALUES (?, ?) ON CONFLICT DO NOTHING";
@@ -218,6 +233,8 @@ inline constexpr const char* kReads[] = {kJob,
                                          kTarget,
                                          kWorker,
                                          kBlob,
+                                         kHold,
+                                         kUsage,
                                          kArtifactUse,
                                          kObjectUse,
                                          kBlobUse,

@@ -1,6 +1,7 @@
 // The query planner must answer every read from an index, with 100,000 rows as with one.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "proto/project.h"
 #include "storage/conformance/samples.h"
 #include "storage/list_query.h"
 #include "storage/scratch_folder.h"
@@ -139,7 +140,8 @@ TEST_F(QueryPlans, CommonListsNeedNoSort) {
       {&workerEntity(), "", ""},
   };
   for (const auto& [entity, filter, order_by] : lists) {
-    ListQuery query = {.page_size = 10, .page_token = "", .filter = filter, .order_by = order_by};
+    ListQuery query = {
+        .page_size = 10, .page_token = "", .filter = filter, .order_by = order_by, .project = kDefaultProject};
     for (bool next : {false, true}) {
       absl::StatusOr<ListPlan> plan = planList(query, *entity, "key");
       ASSERT_OK(plan.status());
@@ -148,6 +150,14 @@ TEST_F(QueryPlans, CommonListsNeedNoSort) {
       const std::vector<Value> last(plan->order.size(), Value(int64_t{0}));
       query.page_token = makePageToken(plan->fingerprint, last, "key");
     }
+  }
+}
+
+TEST_F(QueryPlans, ListsOfAllProjectsNeedNoSort) {
+  for (const Entity* entity : {&jobEntity(), &artifactEntity(), &recordEntity(), &targetEntity()}) {
+    absl::StatusOr<ListPlan> plan = planList({}, *entity, "key");
+    ASSERT_OK(plan.status());
+    EXPECT_THAT(planOf(plan->sql), AllOf(Not(HasSubstr("TEMP B-TREE")), HasSubstr("USING INDEX"))) << plan->sql;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "storage/sqlite/queries.h"
 #include "storage/sqlite/queue.h"
 #include "storage/sqlite/rows.h"
+#include "storage/stored_key.h"
 
 namespace tessera::storage {
 namespace {
@@ -37,6 +38,16 @@ absl::StatusOr<int64_t> count(Statement statement) {
   return statement.integer(0);
 }
 
+absl::StatusOr<std::vector<Usage>> usagesOf(Statement row) {
+  std::vector<Usage> found;
+  while (true) {
+    absl::StatusOr<bool> more = row.step();
+    if (!more.ok()) return more.status();
+    if (!*more) return found;
+    found.push_back({std::string(row.bytes(0)), row.integer(1), row.integer(2), row.integer(3), row.integer(4)});
+  }
+}
+
 /// Of each key component, this many actions at least are looked at.
 constexpr int kMinCandidates = 64;
 
@@ -50,8 +61,9 @@ absl::StatusOr<v1::Job> SqliteReader<Interface>::getJob(const std::string& id) {
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Job> SqliteReader<Interface>::getJobByRequestId(const std::string& request_id) {
-  return oneMessage<v1::Job>(std::move(database_.prepare(sql::kJobByRequest).bind(request_id)),
+absl::StatusOr<v1::Job> SqliteReader<Interface>::getJobByRequestId(const std::string& project,
+                                                                   const std::string& request_id) {
+  return oneMessage<v1::Job>(std::move(database_.prepare(sql::kJobByRequest).bind(project).bind(request_id)),
                              quoted("job of request", request_id));
 }
 
@@ -116,7 +128,7 @@ absl::StatusOr<v1::Artifact> SqliteReader<Interface>::artifactByKey(const std::s
 
 template <typename Interface>
 absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
-    const std::vector<v1::KeyComponent>& components, int limit) {
+    const std::string& project, const std::vector<v1::KeyComponent>& components, int limit) {
   // Everybody shares the compiler's hash, so the newest of each component are the candidates and those
   // that share most come first.
   struct Candidate {
@@ -127,7 +139,7 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
   std::map<std::string, Candidate> by_id;
   for (const v1::KeyComponent& component : components) {
     Statement row = database_.prepare(sql::kActionsByComponent);
-    row.bind(component.name()).bind(component.hash()).bind(std::max(limit, kMinCandidates));
+    row.bind(project).bind(component.name()).bind(component.hash()).bind(std::max(limit, kMinCandidates));
     while (true) {
       absl::StatusOr<bool> more = row.step();
       if (!more.ok()) return more.status();
@@ -239,8 +251,9 @@ absl::StatusOr<v1::Digest> SqliteReader<Interface>::getObject(const std::string&
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Artifact> SqliteReader<Interface>::getArtifact(const std::string& id) {
-  return oneMessage<v1::Artifact>(std::move(database_.prepare(sql::kArtifact).bind(id)), quoted("artifact", id));
+absl::StatusOr<v1::Artifact> SqliteReader<Interface>::getArtifact(const std::string& project, const std::string& id) {
+  return oneMessage<v1::Artifact>(std::move(database_.prepare(sql::kArtifact).bind(storedKey(project, id))),
+                                  quoted("artifact", id));
 }
 
 template <typename Interface>
@@ -254,13 +267,22 @@ absl::StatusOr<Page<v1::TuningRecord>> SqliteReader<Interface>::listRecords(cons
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Target> SqliteReader<Interface>::getTarget(const std::string& name) {
-  return oneMessage<v1::Target>(std::move(database_.prepare(sql::kTarget).bind(name)), quoted("target", name));
+absl::StatusOr<v1::Target> SqliteReader<Interface>::getTarget(const std::string& project, const std::string& name) {
+  return oneMessage<v1::Target>(std::move(database_.prepare(sql::kTarget).bind(storedKey(project, name)).bind(project)),
+                                quoted("target", name));
 }
 
 template <typename Interface>
-absl::StatusOr<Page<v1::Target>> SqliteReader<Interface>::listTargets(const ListQuery& query) {
-  return pageOf<v1::Target>(database_, token_key_, targetEntity(), query);
+absl::StatusOr<Page<StoredTarget>> SqliteReader<Interface>::listTargets(const ListQuery& query) {
+  // The project is a term of every order, and so a column of every row.
+  const auto read = [](const Statement& row, const ListPlan& plan) -> absl::StatusOr<StoredTarget> {
+    absl::StatusOr<v1::Target> target = messageOf<v1::Target>(row);
+    if (!target.ok()) return target.status();
+    int column = 1;
+    while (plan.order[static_cast<size_t>(column - 1)].field->name != "project") ++column;
+    return StoredTarget{*std::move(target), std::string(row.bytes(column))};
+  };
+  return pageOf<StoredTarget>(database_, token_key_, targetEntity(), query, read);
 }
 
 template <typename Interface>
@@ -276,6 +298,23 @@ absl::StatusOr<Page<v1::Worker>> SqliteReader<Interface>::listWorkers(const List
 template <typename Interface>
 absl::StatusOr<bool> SqliteReader<Interface>::hasBlob(const std::string& sha256) {
   return database_.prepare(sql::kBlob).bind(sha256).step();
+}
+
+template <typename Interface>
+absl::StatusOr<bool> SqliteReader<Interface>::holdsBlob(const std::string& project, const std::string& sha256) {
+  return database_.prepare(sql::kHold).bind(project).bind(sha256).step();
+}
+
+template <typename Interface>
+absl::StatusOr<Usage> SqliteReader<Interface>::usageOf(const std::string& project) {
+  absl::StatusOr<std::vector<Usage>> found = usagesOf(std::move(database_.prepare(sql::kUsage).bind(project)));
+  if (!found.ok()) return found.status();
+  return found->empty() ? Usage{project} : found->front();
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<Usage>> SqliteReader<Interface>::usages() {
+  return usagesOf(database_.prepare(sql::kUsages));
 }
 
 template <typename Interface>

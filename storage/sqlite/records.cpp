@@ -1,6 +1,8 @@
 // The tuning database in SQLite.
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "storage/columns.h"
+#include "storage/digest.h"
 #include "storage/filter_sql.h"
 #include "storage/record_facts.h"
 #include "storage/record_query.h"
@@ -13,16 +15,21 @@ namespace {
 
 absl::StatusOr<std::optional<GroupKey>> nextGroup(Database& database, const GroupKey& behind) {
   Statement statement = database.prepare(sql::kNextRecordGroup);
-  absl::StatusOr<bool> row =
-      statement.bind(behind.workload).bind(behind.target).bind(behind.chip).bind(behind.threads).step();
+  absl::StatusOr<bool> row = statement.bind(behind.project)
+                                 .bind(behind.workload)
+                                 .bind(behind.target)
+                                 .bind(behind.chip)
+                                 .bind(behind.threads)
+                                 .step();
   if (!row.ok()) return row.status();
   if (!*row) return std::nullopt;
   return GroupKey{std::string(statement.bytes(0)), std::string(statement.bytes(1)), std::string(statement.bytes(2)),
-                  statement.integer(3)};
+                  std::string(statement.bytes(3)), statement.integer(4)};
 }
 
 absl::StatusOr<std::vector<v1::TuningRecord>> bestOf(Database& database, const GroupKey& group, int top) {
   return allMessages<v1::TuningRecord>(std::move(database.prepare(sql::kBestRecords)
+                                                     .bind(group.project)
                                                      .bind(group.workload)
                                                      .bind(group.target)
                                                      .bind(group.chip)
@@ -53,13 +60,15 @@ absl::StatusOr<Page<BestGroup>> SqliteReader<Interface>::bestRecords(const BestQ
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Interface>::recordStatistics(const std::string& filter,
+absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Interface>::recordStatistics(const std::string& project,
+                                                                                   const std::string& filter,
                                                                                    const std::string& group_by,
                                                                                    int limit) {
   absl::StatusOr<const Field*> field = groupField(group_by);
   if (!field.ok()) return field.status();
   absl::StatusOr<Condition> condition = compileFilter(filter, recordEntity());
   if (!condition.ok()) return condition.status();
+  restrictTo(project, recordEntity(), *condition);
   const std::string column = *field == nullptr ? "''" : (*field)->column();
   Statement statement = database_.prepareOnce(absl::StrCat(
       "SELECT ", column, ", count(*), sum(failed), count(DISTINCT workload), ",
@@ -84,8 +93,10 @@ template absl::StatusOr<v1::TuningRecord> SqliteReader<Transaction>::getRecord(c
 template absl::StatusOr<Page<BestGroup>> SqliteReader<Reader>::bestRecords(const BestQuery&);
 template absl::StatusOr<Page<BestGroup>> SqliteReader<Transaction>::bestRecords(const BestQuery&);
 template absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Reader>::recordStatistics(const std::string&,
+                                                                                         const std::string&,
                                                                                          const std::string&, int);
 template absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Transaction>::recordStatistics(const std::string&,
+                                                                                              const std::string&,
                                                                                               const std::string&, int);
 
 absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
@@ -95,12 +106,12 @@ absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
 
 absl::StatusOr<bool> SqliteTransaction::mergeRecord(v1::TuningRecord record) {
   const std::string content = contentHash(record);
-  absl::StatusOr<bool> known = database_.prepare(sql::kRecordByContent).bind(content).step();
+  absl::StatusOr<bool> known = database_.prepare(sql::kRecordByContent).bind(projectOf(record)).bind(content).step();
   if (!known.ok()) return known.status();
   if (*known) return false;
   absl::StatusOr<bool> taken = database_.prepare(sql::kRecord).bind(record.id()).step();
   if (!taken.ok()) return taken.status();
-  if (record.id().empty() || *taken) record.set_id(content);
+  if (record.id().empty() || *taken) record.set_id(idOfMerged(projectOf(record), content));
   if (absl::Status status = putColumns(database_, completed(std::move(record))); !status.ok()) return status;
   return true;
 }

@@ -25,11 +25,19 @@ const KindQueries* queriesOf(Kind kind) {
       {Kind::kObject, {sql::kAllObjects, sql::kObjectUse, sql::kTouchObject, sql::kEraseObject}},
       {Kind::kRecord, {sql::kAllRecords, nullptr, nullptr, sql::kEraseRecord}},
       {Kind::kBlob, {sql::kAllBlobs, sql::kBlobUse, sql::kTouchBlob, sql::kEraseBlob}},
+      {Kind::kHold, {sql::kAllHolds, sql::kHold, sql::kTouchHold, sql::kEraseHold}},
       {Kind::kTarget, {nullptr, nullptr, nullptr, sql::kEraseTarget}},
       {Kind::kWorker, {nullptr, nullptr, nullptr, sql::kEraseWorker}},
   };
   const auto found = kQueries.find(kind);
   return found == kQueries.end() ? nullptr : &found->second;
+}
+
+/// The key: of a hold its project and the blob's SHA-256, of all else the id.
+Statement& bindKey(Statement& statement, Kind kind, const std::string& id) {
+  if (kind != Kind::kHold) return statement.bind(id);
+  const size_t slash = id.find('/');
+  return statement.bind(id.substr(0, slash)).bind(slash == std::string::npos ? "" : id.substr(slash + 1));
 }
 
 absl::Status notOf(Kind kind, const char* what) {
@@ -86,7 +94,7 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::lastUse(Kind kind, const std::s
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->last_use == nullptr) return notOf(kind, "last use");
   Statement row = database_.prepare(queries->last_use);
-  absl::StatusOr<bool> found = row.bind(id).step();
+  absl::StatusOr<bool> found = bindKey(row, kind, id).step();
   if (!found.ok()) return found.status();
   if (!*found) return absl::NotFoundError(absl::StrCat("there is no \"", id, "\""));
   return row.integer(0);
@@ -117,9 +125,13 @@ absl::Status SqliteTransaction::erase(Kind kind, const std::string& id) {
     absl::Status status = database_.prepare(sql::kEraseArtifactKeys).bind(id).run();
     return status.ok() ? database_.prepare(sql::kEraseArtifact).bind(id).run() : status;
   }
+  if (kind == Kind::kBlob) {
+    if (absl::Status status = database_.prepare(sql::kEraseHolds).bind(id).run(); !status.ok()) return status;
+  }
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->erase == nullptr) return notOf(kind, "end of their own: they go with their job");
-  return database_.prepare(queries->erase).bind(id).run();
+  Statement erase = database_.prepare(queries->erase);
+  return bindKey(erase, kind, id).run();
 }
 
 absl::Status SqliteTransaction::eraseEvents(const std::string& job_id) {
@@ -159,7 +171,9 @@ absl::Status SqliteTransaction::eraseAction(const std::string& id) {
 absl::Status SqliteTransaction::touch(Kind kind, const std::string& id, int64_t time_us) {
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->touch == nullptr) return notOf(kind, "last use");
-  return database_.prepare(queries->touch).bind(time_us).bind(id).bind(time_us).run();
+  Statement touch = database_.prepare(queries->touch);
+  touch.bind(time_us);
+  return bindKey(touch, kind, id).bind(time_us).run();
 }
 
 absl::Status SqliteTransaction::setPin(Kind kind, const std::string& id, bool pinned) {

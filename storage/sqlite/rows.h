@@ -45,14 +45,15 @@ absl::StatusOr<std::vector<Message>> allMessages(Statement statement) {
 /// A page ends early at this size, so that a list of jobs with inline tensors fits a gRPC message (4 MiB).
 inline constexpr size_t kPageBytes = 2 << 20;
 
-template <typename Message>
-absl::StatusOr<Page<Message>> pageOf(Database& database, const std::string& token_key, const Entity& entity,
-                                     const ListQuery& query) {
+/// `read(row, plan)` makes an item of a row: column 0 is the message, those of the plan's order follow.
+template <typename Item, typename Read>
+absl::StatusOr<Page<Item>> pageOf(Database& database, const std::string& token_key, const Entity& entity,
+                                  const ListQuery& query, Read read) {
   absl::StatusOr<ListPlan> plan = planList(query, entity, token_key);
   if (!plan.ok()) return plan.status();
   Statement statement = database.prepareOnce(plan->sql);
   for (const Value& value : plan->values) statement.bind(value);
-  Page<Message> page;
+  Page<Item> page;
   std::vector<Value> last;
   size_t bytes = 0;
   while (true) {
@@ -60,15 +61,22 @@ absl::StatusOr<Page<Message>> pageOf(Database& database, const std::string& toke
     if (!row.ok()) return row.status();
     if (!*row) return page;
     if (static_cast<int>(page.items.size()) == plan->page_size || bytes >= kPageBytes) break;
-    absl::StatusOr<Message> message = messageOf<Message>(statement);
-    if (!message.ok()) return message.status();
-    page.items.push_back(*std::move(message));
+    absl::StatusOr<Item> item = read(statement, *plan);
+    if (!item.ok()) return item.status();
+    page.items.push_back(*std::move(item));
     bytes += statement.bytes(0).size();
     last.clear();
     for (size_t i = 0; i < plan->order.size(); ++i) last.push_back(statement.value(static_cast<int>(i) + 1));
   }
   page.next_page_token = makePageToken(plan->fingerprint, last, token_key);
   return page;
+}
+
+template <typename Message>
+absl::StatusOr<Page<Message>> pageOf(Database& database, const std::string& token_key, const Entity& entity,
+                                     const ListQuery& query) {
+  return pageOf<Message>(database, token_key, entity, query,
+                         [](const Statement& row, const ListPlan&) { return messageOf<Message>(row); });
 }
 
 }  // namespace tessera::storage

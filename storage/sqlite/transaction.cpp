@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "proto/sha256.h"
 #include "storage/columns.h"
 #include "storage/sqlite/queries.h"
+#include "storage/stored_key.h"
 
 namespace tessera::storage {
 namespace {
@@ -53,7 +55,7 @@ absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string&
   } else {
     insert.bind(action_id);
   }
-  return bindColumns(insert, job).run();
+  return bindColumns(insert, job).bind(projectOf(job)).run();
 }
 
 absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
@@ -90,6 +92,7 @@ absl::Status SqliteTransaction::putAction(const v1::Action& action) {
                  .bind(component.name())
                  .bind(component.hash())
                  .bind(action.create_time_us())
+                 .bind(projectOf(action))
                  .run();
   }
   return status;
@@ -155,20 +158,22 @@ absl::Status SqliteTransaction::putObject(const std::string& build_key, const v1
 
 absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
   if (absl::Status status = needId(artifact.id(), "Artifact.id"); !status.ok()) return status;
-  absl::Status status = put(database_, sql::kPutArtifact, artifact, artifact.id(), artifact.manifest().name(),
+  const std::string project = projectOf(artifact), key = storedKey(project, artifact.id());
+  absl::Status status = put(database_, sql::kPutArtifact, artifact, key, artifact.id(), artifact.manifest().name(),
                             artifact.manifest().target_name(), artifact.manifest().model_sha256(), artifact.job_id(),
-                            artifact.create_time_us());
+                            artifact.create_time_us(), project);
   if (!status.ok() || artifact.action_key().empty()) return status;
   return database_.prepare(sql::kPutArtifactKey)
       .bind(artifact.action_key())
-      .bind(artifact.id())
+      .bind(key)
       .bind(artifact.create_time_us())
       .run();
 }
 
-absl::Status SqliteTransaction::putTarget(const v1::Target& target) {
+absl::Status SqliteTransaction::putTarget(const std::string& project, const v1::Target& target) {
   if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
-  return put(database_, sql::kPutTarget, target, target.name(), target.summary(), target.family());
+  return put(database_, sql::kPutTarget, target, storedKey(project, target.name()), target.name(), target.summary(),
+             target.family(), project);
 }
 
 absl::Status SqliteTransaction::putWorker(const v1::Worker& worker) {
@@ -177,12 +182,19 @@ absl::Status SqliteTransaction::putWorker(const v1::Worker& worker) {
              worker.compiler_version(), worker.last_seen_us());
 }
 
-absl::Status SqliteTransaction::putBlob(const v1::Digest& digest) {
+absl::Status SqliteTransaction::putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) {
   if (!isSha256(digest.sha256())) {
     return absl::InvalidArgumentError(
         absl::StrCat("Digest.sha256: found \"", digest.sha256(), "\"; accepted: 64 lower-case hexadecimal digits"));
   }
-  return database_.prepare(sql::kPutBlob).bind(digest.sha256()).bind(digest.size_bytes()).run();
+  absl::Status status = database_.prepare(sql::kPutBlob).bind(digest.sha256()).bind(digest.size_bytes()).run();
+  if (!status.ok() || project.empty()) return status;
+  return database_.prepare(sql::kPutHold)
+      .bind(project)
+      .bind(digest.sha256())
+      .bind(digest.size_bytes())
+      .bind(time_us)
+      .run();
 }
 
 absl::Status SqliteTransaction::putToken(const StoredToken& token) {

@@ -24,9 +24,9 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status putArtifact(const v1::Artifact& artifact) override;
   absl::Status putRecord(const v1::TuningRecord& record) override;
   absl::StatusOr<bool> mergeRecord(v1::TuningRecord record) override;
-  absl::Status putTarget(const v1::Target& target) override;
+  absl::Status putTarget(const std::string& project, const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
-  absl::Status putBlob(const v1::Digest& digest) override;
+  absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
   absl::Status putToken(const StoredToken& token) override;
   absl::Status erase(Kind kind, const std::string& id) override;
   absl::Status eraseEvents(const std::string& job_id) override;

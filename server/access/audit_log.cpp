@@ -1,0 +1,135 @@
+#include "server/access/audit_log.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/printable.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr size_t kMostResourceBytes = 300;
+constexpr size_t kMostMessageBytes = 1000;
+
+absl::StatusOr<int> openFile(const std::string& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot write the audit log ", path, ": ", std::strerror(errno)));
+  }
+  // One that others made before may be open to all.
+  if (::fchmod(file, 0600) != 0) {
+    const int error = errno;
+    ::close(file);
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot keep others out of the audit log ", path, ": ", std::strerror(error)));
+  }
+  return file;
+}
+
+/// Fields that name what a message is about, the most telling first.
+constexpr const char* kNames[] = {"id",        "job_id",  "artifact_id", "record_id", "target_name",
+                                  "worker_id", "task_id", "name",        "sha256",    "request_id"};
+/// Messages that are what a request is about.
+constexpr const char* kParts[] = {"job", "token", "target", "worker", "digest", "spec"};
+
+std::string namedBy(const google::protobuf::Message& message) {
+  const auto* reflection = message.GetReflection();
+  for (const char* name : kNames) {
+    const auto* field = message.GetDescriptor()->FindFieldByName(name);
+    if (field == nullptr || field->is_repeated() ||
+        field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
+      continue;
+    }
+    if (std::string text = reflection->GetString(message, field); !text.empty()) {
+      return text;
+    }
+  }
+  return "";
+}
+
+/// At most so many bytes, whole UTF-8 characters.
+std::string cut(std::string text, size_t most) {
+  if (text.size() > most) {
+    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) {
+      --most;
+    }
+    text.resize(most);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string methodOf(const google::protobuf::Message& request) {
+  const std::string name(request.GetDescriptor()->name());
+  return name.substr(0, name.size() - (absl::EndsWith(name, "Request") ? sizeof("Request") - 1 : 0));
+}
+
+std::string resourceOf(const google::protobuf::Message& message) {
+  std::string found = namedBy(message);
+  const auto* reflection = message.GetReflection();
+  for (const char* name : kParts) {
+    const auto* field = message.GetDescriptor()->FindFieldByName(name);
+    if (found.empty() && field != nullptr && !field->is_repeated() &&
+        field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE &&
+        reflection->HasField(message, field)) {
+      found = namedBy(reflection->GetMessage(message, field));
+    }
+  }
+  return cut(printable(found), kMostResourceBytes);
+}
+
+absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::open(const std::string& path) {
+  auto file = openFile(path);
+  if (!file.ok()) {
+    return file.status();
+  }
+  return std::unique_ptr<AuditLog>(new AuditLog(path, *file));
+}
+
+AuditLog::~AuditLog() { ::close(file_); }
+
+absl::Status AuditLog::reopen() {
+  auto file = openFile(path_);
+  if (!file.ok()) {
+    return file.status();
+  }
+  const std::lock_guard lock(mutex_);
+  std::swap(file_, *file);
+  ::close(*file);
+  return absl::OkStatus();
+}
+
+void AuditLog::write(const v1::AuditEntry& entry) {
+  v1::AuditEntry shown = entry;
+  // What strangers sent must be text: JSON has no other.
+  for (std::string* text : {shown.mutable_who(), shown.mutable_credential(), shown.mutable_from(),
+                            shown.mutable_resource(), shown.mutable_message()}) {
+    *text = cut(printable(*text), kMostMessageBytes);
+  }
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  std::string line;
+  const auto told = google::protobuf::util::MessageToJsonString(shown, &line, options);
+  if (!told.ok()) {
+    spdlog::error("audit log: a call of {} cannot be told", shown.method());
+    return;
+  }
+  line += "\n";
+  const std::lock_guard lock(mutex_);
+  const bool failed = ::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size());
+  if (failed && !failing_) {
+    spdlog::error("audit log {}: {}; calls go on without", path_, std::strerror(errno));
+  }
+  failing_ = failed;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,153 @@
+#include "server/access/quotas.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "proto/failure.h"
+#include "proto/project.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+/// What is wrong with the text, at its first place.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (text_.empty()) {
+      text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
+    }
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+absl::Status check(const v1::Quota& quota, const std::string& whose) {
+  if (quota.queued_jobs() < 0 || quota.running_jobs() < 0 || quota.stored_bytes() < 0 ||
+      !(quota.calls_per_second() >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("the quota of ", whose, " is negative; 0 is as much as there is"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Quotas> parse(const std::string& text) {
+  v1::Quotas quotas;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &quotas)) {
+    return absl::InvalidArgumentError(error.text());
+  }
+  TESSERA_TRY(check(quotas.default_(), "all others"));
+  std::map<std::string, int> seen;
+  for (const v1::Quotas::Of& entry : quotas.of()) {
+    if (!isProjectName(entry.project())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "project \"", entry.project(), "\" is no name: a lower-case letter, then at most 62 of a-z, 0-9, '-'"));
+    }
+    if (++seen[entry.project()] > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("project ", entry.project(), " has two quotas"));
+    }
+    TESSERA_TRY(check(entry.quota(), entry.project()));
+  }
+  return quotas;
+}
+
+}  // namespace
+
+absl::Status quotaExceeded(const std::string& project, const std::string& quota, double limit, double used,
+                           int64_t retry_after_us, const std::string& fix) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::QUOTA_EXCEEDED);
+  failure.set_attribute(quota);
+  failure.set_found(absl::StrCat(used));
+  failure.set_accepted(absl::StrCat("at most ", limit));
+  failure.set_message(absl::StrCat("project ", project, " has used up its quota ", quota, " of ", limit, " (it has ",
+                                   used, "); try again in ", static_cast<double>(retry_after_us) / 1e6, " s"));
+  failure.set_fix(fix);
+  failure.set_retry_after_us(retry_after_us);
+  return failureStatus(failure);
+}
+
+absl::Status outOfBytes(const std::string& project, int64_t limit, const storage::Usage& usage) {
+  constexpr int64_t kHourUs = int64_t{3600} * 1'000'000;  // nothing goes sooner: see kLeastKeepUs
+  return quotaExceeded(project, "stored_bytes", static_cast<double>(limit), static_cast<double>(usage.blob_bytes),
+                       kHourUs,
+                       "ask the operator to collect what is no longer wanted (`tessera admin gc`), or for more");
+}
+
+absl::Status Quotas::refresh() {
+  if (file_.empty()) {
+    return absl::OkStatus();
+  }
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(file_, error);
+  const uintmax_t size = error ? 0 : std::filesystem::file_size(file_, error);
+  const std::lock_guard lock(mutex_);
+  if (!error && written == written_ && size == size_) {
+    return absl::OkStatus();
+  }
+  std::ifstream in(file_, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (error || in.bad() || !in.is_open()) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read ", file_));
+  }
+  // Looked at once, whatever it holds: a mistake is told once, and stands until the file changes.
+  written_ = written;
+  size_ = size;
+  auto quotas = parse(text);
+  if (!quotas.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(file_, ": ", quotas.status().message()));
+  }
+  default_ = quotas->default_();
+  named_.clear();
+  for (v1::Quotas::Of& entry : *quotas->mutable_of()) {
+    named_[entry.project()] = std::move(*entry.mutable_quota());
+  }
+  return absl::OkStatus();
+}
+
+v1::Quota Quotas::lockedOf(const std::string& project) const {
+  const auto found = named_.find(project);
+  return found == named_.end() ? default_ : found->second;
+}
+
+v1::Quota Quotas::of(const std::string& project) const {
+  const std::lock_guard lock(mutex_);
+  return lockedOf(project);
+}
+
+std::map<std::string, v1::Quota> Quotas::named() const {
+  const std::lock_guard lock(mutex_);
+  return named_;
+}
+
+absl::Status Quotas::takeCall(const std::string& project) {
+  const std::lock_guard lock(mutex_);
+  const double rate = lockedOf(project).calls_per_second();
+  if (rate == 0) {
+    return absl::OkStatus();
+  }
+  const double most = std::max(1.0, rate);
+  const int64_t now_us = clock_.nowMicros();
+  const auto [found, is_new] = buckets_.try_emplace(project, Bucket{most, now_us});
+  Bucket& bucket = found->second;
+  const double passed_s = static_cast<double>(std::max<int64_t>(0, now_us - bucket.filled_us)) / 1e6;
+  bucket.calls = std::min(most, bucket.calls + passed_s * rate);
+  bucket.filled_us = now_us;
+  if (bucket.calls < 1) {
+    return quotaExceeded(project, "calls_per_second", rate, rate, static_cast<int64_t>((1 - bucket.calls) / rate * 1e6),
+                         "make fewer calls: wait for a job with WatchJob instead of asking for it");
+  }
+  bucket.calls -= 1;
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/scheduler/clock.h"
+#include "storage/store.h"
+#include "tessera/v1/admin_service.pb.h"
+
+namespace tessera::server {
+
+/// RESOURCE_EXHAUSTED with a Failure that names the quota, its figure, what is used and when to try again.
+absl::Status quotaExceeded(const std::string& project, const std::string& quota, double limit, double used,
+                           int64_t retry_after_us, const std::string& fix);
+
+/// It, of quota stored_bytes.
+absl::Status outOfBytes(const std::string& project, int64_t limit, const storage::Usage& usage);
+
+/// What projects may use, as the operator's file says (a text proto of v1::Quotas), and the calls of this second.
+/// Thread-safe.
+class Quotas {
+ public:
+  /// `file` empty: no project has a quota.
+  Quotas(Clock& clock, std::string file) : clock_(clock), file_(std::move(file)) {}
+
+  /// Reads the file if it is another than before. INVALID_ARGUMENT names the file, the line and what is wrong; then
+  /// what was read before stands.
+  absl::Status refresh();
+
+  v1::Quota of(const std::string& project) const;
+  /// Those that the file names.
+  std::map<std::string, v1::Quota> named() const;
+
+  /// Counts a call; RESOURCE_EXHAUSTED where the project has made as many as it may.
+  absl::Status takeCall(const std::string& project);
+
+ private:
+  /// As many calls as a second has may come at once; what is used fills up steadily (a token bucket).
+  struct Bucket {
+    double calls = 0;
+    int64_t filled_us = 0;
+  };
+  v1::Quota lockedOf(const std::string& project) const;
+
+  Clock& clock_;
+  const std::string file_;
+  mutable std::mutex mutex_;
+  std::filesystem::file_time_type written_;
+  uintmax_t size_ = 0;
+  v1::Quota default_;
+  std::map<std::string, v1::Quota> named_;
+  std::map<std::string, Bucket> buckets_;
+};
+
+}  // namespace tessera::server

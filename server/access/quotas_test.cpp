@@ -1,0 +1,77 @@
+#include "server/access/quotas.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "proto/failure.h"
+#include "server/testing/scheduler_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using testing::HasSubstr;
+
+class QuotasFile : public testing::Test {
+ protected:
+  /// A new file each time, as far as its time says.
+  void write(const std::string& text) {
+    std::ofstream(path()) << text;
+    std::filesystem::last_write_time(path(),
+                                     std::filesystem::file_time_type::clock::now() + std::chrono::seconds(++writes_));
+  }
+  std::string path() const { return folder_.path() + "/quotas.textproto"; }
+
+  ScratchFolder folder_;
+  int writes_ = 0;
+  FakeClock clock_;
+};
+
+TEST_F(QuotasFile, IsReadWhenItChangesAndStandsWhileItIsWrong) {
+  write("default { queued_jobs: 7 } of { project: \"vision\" quota { queued_jobs: 3 calls_per_second: 2 } }");
+  Quotas quotas(clock_, path());
+  ASSERT_TRUE(quotas.refresh().ok());
+  EXPECT_EQ(quotas.of("vision").queued_jobs(), 3);
+  EXPECT_EQ(quotas.of("speech").queued_jobs(), 7);
+  for (const char* wrong : {"of { project: \"vision\" quota { queued_jobs: three } }", "of { project: \"Vi sion\" }",
+                            "of { project: \"a\" } of { project: \"a\" }", "default { stored_bytes: -1 }",
+                            "default { calls_per_second: nan }"}) {
+    write(wrong);
+    const absl::Status status = quotas.refresh();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << wrong;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path()));
+    EXPECT_TRUE(quotas.refresh().ok()) << "told once";
+    EXPECT_EQ(quotas.of("vision").queued_jobs(), 3) << wrong;
+  }
+  write("default { queued_jobs: 1 }");
+  ASSERT_TRUE(quotas.refresh().ok());
+  EXPECT_EQ(quotas.of("vision").queued_jobs(), 1);
+  EXPECT_TRUE(quotas.named().empty());
+}
+
+TEST_F(QuotasFile, CallsFillUpWithTimeAndEachProjectHasItsOwn) {
+  write("of { project: \"vision\" quota { calls_per_second: 4 } }");
+  Quotas quotas(clock_, path());
+  ASSERT_TRUE(quotas.refresh().ok());
+  for (int call = 0; call < 4; ++call) EXPECT_TRUE(quotas.takeCall("vision").ok()) << call;
+  const absl::Status refused = quotas.takeCall("vision");
+  ASSERT_TRUE(absl::IsResourceExhausted(refused));
+  const v1::Failure failure = failureOf(refused);
+  EXPECT_EQ(failure.reason(), v1::Failure::QUOTA_EXCEEDED);
+  EXPECT_EQ(failure.attribute(), "calls_per_second");
+  EXPECT_EQ(failure.retry_after_us(), 250'000);
+  for (int call = 0; call < 100; ++call) EXPECT_TRUE(quotas.takeCall("speech").ok());
+  clock_.advance(failure.retry_after_us() - 1);
+  EXPECT_FALSE(quotas.takeCall("vision").ok());
+  clock_.advance(1);
+  EXPECT_TRUE(quotas.takeCall("vision").ok()) << "after as long as it was told";
+  EXPECT_FALSE(quotas.takeCall("vision").ok());
+  clock_.advance(int64_t{3600} * 1'000'000);
+  for (int call = 0; call < 4; ++call) EXPECT_TRUE(quotas.takeCall("vision").ok()) << call;
+  EXPECT_FALSE(quotas.takeCall("vision").ok()) << "what was not used for an hour is not saved";
+}
+
+}  // namespace
+}  // namespace tessera::server
