@@ -222,6 +222,15 @@ absl::StatusOr<Page<v1::Worker>> MemoryTransaction::listWorkers(const ListQuery&
 
 absl::StatusOr<bool> MemoryTransaction::hasBlob(const std::string& sha256) { return tables_.blobs.contains(sha256); }
 
+absl::StatusOr<BlobTotals> MemoryTransaction::blobTotals() {
+  BlobTotals totals;
+  for (const auto& [sha256, bytes] : tables_.blobs.rows()) {
+    ++totals.blobs;
+    totals.bytes += *bytes;
+  }
+  return totals;
+}
+
 absl::StatusOr<std::vector<StoredToken>> MemoryTransaction::tokens() {
   std::vector<StoredToken> found;
   for (const auto& [id, token] : tables_.tokens.rows()) found.push_back(*token);
