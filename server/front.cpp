@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/metrics/rpc_meter.h"
 #include "server/services/admin_service.h"
 #include "server/services/artifact_service.h"
 #include "server/services/blob_service.h"
@@ -101,6 +102,11 @@ absl::Status Front::open(std::vector<Address>& addresses) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  if (backend_.metrics != nullptr) {
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> meters;
+    meters.push_back(std::make_unique<RpcMeter>(*backend_.metrics));
+    builder.experimental().SetInterceptorCreators(std::move(meters));
+  }
   builder.SetResourceQuota(grpc::ResourceQuota("tesserad").Resize(kTransportMemory));
   for (grpc::Service* service : std::initializer_list<grpc::Service*>{
            &services_->jobs, &services_->blobs, &services_->artifacts, &services_->versions, &services_->execution,

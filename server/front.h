@@ -12,6 +12,7 @@
 #include "server/access/token_book.h"
 #include "server/executor.h"
 #include "server/limits.h"
+#include "server/metrics/metrics.h"
 #include "server/operator_catalog.h"
 #include "server/retention/collector.h"
 #include "server/scheduler/scheduler.h"
@@ -37,6 +38,7 @@ struct Backend {
   Executor& blob_io;
   const Limits& limits;
   const v1::RetentionPolicy& policy;
+  Metrics* metrics;  ///< null: calls are not counted
 };
 
 /// The services behind one gate, on some addresses.

@@ -22,6 +22,7 @@
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
 #include "server/access/exposure.h"
+#include "server/metrics/metrics.h"
 #include "server/server.h"
 #include "server/status_macros.h"
 #include "server/supervisor/supervisor.h"
@@ -46,7 +47,7 @@ struct Flags {
   std::string data_dir = "tessera-data";
   std::vector<std::string> listen = {"127.0.0.1:7400"};
   std::vector<std::string> worker_listen;
-  std::vector<std::string> web_listen, web_hosts;
+  std::vector<std::string> web_listen, web_hosts, metrics_listen;
   std::string tls_certificate, tls_key, tls_client_authority;
   bool need_certificate = false;
   bool need_credential = false;
@@ -62,6 +63,7 @@ struct Flags {
   std::string worker_binary;
   std::vector<std::string> worker_arguments;
   std::string log_level = "info";
+  std::string log_format = "text";
   std::string log_file;
   std::string quotas_file, audit_file;
   double lease_s = 10;
@@ -90,6 +92,9 @@ void addFlags(CLI::App& app, Flags& flags) {
                  "host:port of the web page and the API as JSON, e.g. 127.0.0.1:7480; may be repeated; default: none");
   app.add_option("--web-host", flags.web_hosts,
                  "A name that browsers know this machine by, beside its own; may be repeated");
+  app.add_option("--metrics-listen", flags.metrics_listen,
+                 "host:port of /metrics (Prometheus), /healthz and /readyz, e.g. 127.0.0.1:7490; may be repeated; "
+                 "default: none");
   app.add_option("--tls-cert", flags.tls_certificate, "Talk TLS: this server's certificates (PEM)")
       ->check(CLI::ExistingFile);
   app.add_option("--tls-key", flags.tls_key, "Their private key (PEM)")->check(CLI::ExistingFile);
@@ -125,6 +130,9 @@ void addFlags(CLI::App& app, Flags& flags) {
   app.add_option("--worker-arg", flags.worker_arguments, "Given to each local worker; may be repeated");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  app.add_option("--log-format", flags.log_format, "text, or json: an object a line, with the ids of jobs and requests")
+      ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   app.add_option("--log-file", flags.log_file, "Log to this file too, in 5 parts of 20 MB");
   app.add_option("--lease", flags.lease_s, "Seconds without a heartbeat after which a task is given to another worker")
@@ -198,7 +206,7 @@ absl::Status setUpLog(const Flags& flags) {
   }
   auto log = std::make_shared<spdlog::logger>("tesserad", sinks.begin(), sinks.end());
   log->set_level(spdlog::level::from_str(flags.log_level));
-  log->set_formatter(logFormat(true));
+  log->set_formatter(flags.log_format == "json" ? jsonLogFormat("tesserad") : logFormat(true));
   log->flush_on(spdlog::level::warn);
   spdlog::set_default_logger(log);
   spdlog::flush_every(std::chrono::seconds(1));
@@ -250,8 +258,11 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   options.web_hosts = flags.web_hosts;
   options.private_listen = privateAddress(flags.data_dir);
   TESSERA_ASSIGN(options.tls, tlsOf(flags));
-  const Exposure exposure{flags.listen, flags.worker_listen, flags.web_listen, options.tls.has_value(), flags.insecure};
+  options.metrics_listen = flags.metrics_listen;
+  const Exposure exposure{flags.listen,         flags.worker_listen,     flags.web_listen,
+                          flags.metrics_listen, options.tls.has_value(), flags.insecure};
   TESSERA_TRY(checkExposure(exposure));
+  options.metrics_need_token = flags.need_credential || !showsMetricsToAll(exposure);
   options.gate.strangers = letsStrangersIn(exposure) && !flags.need_credential ? v1::CLIENT : v1::ROLE_UNSPECIFIED;
   options.gate.max_calls = flags.max_calls;
   options.gate.max_calls_of_one = flags.max_calls_of_one;
@@ -292,6 +303,8 @@ SupervisorOptions supervisorOptions(const Flags& flags, const Server& server) {
                        server.privateAddress(),
                        "--log-level",
                        flags.log_level,
+                       "--log-format",
+                       flags.log_format,
                        "--die-with-parent",
                        "--sharing",
                        std::to_string(std::max(1, flags.workers))};
@@ -358,8 +371,16 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot keep others out of ", flags.data_dir));
   }
-  TESSERA_ASSIGN(const ServerOptions options, serverOptions(flags));
-  TESSERA_ASSIGN(auto store, storage::openSqliteStore((data / "tessera.db").string()));
+  TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
+  Metrics metrics;
+  storage::SqliteStoreOptions store_options;
+  if (!flags.metrics_listen.empty()) {
+    options.metrics = &metrics;
+    store_options.on_commit = [&metrics](std::chrono::nanoseconds took, size_t transactions) {
+      metrics.committed(took, transactions);
+    };
+  }
+  TESSERA_ASSIGN(auto store, storage::openSqliteStore((data / "tessera.db").string(), store_options));
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
   blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);
@@ -367,6 +388,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   const fs::path address_file = data / "tesserad.addr";
   fs::remove(address_file, error);
   fs::remove(data / "web.addr", error);
+  fs::remove(data / "metrics.addr", error);
 
   TESSERA_ASSIGN(const auto server, Server::start(*store, *blobs, options));
   for (const std::string& address : server->addresses()) {
@@ -380,6 +402,9 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   for (const std::string& address : server->webAddresses()) {
     spdlog::info("web page on {}://{}/", options.tls ? "https" : "http", address);
   }
+  for (const std::string& address : server->metricsAddresses()) {
+    spdlog::info("metrics on {}://{}/metrics", options.tls ? "https" : "http", address);
+  }
   const std::string address = reachable(server->addresses().front());
   Supervisor supervisor(supervisorOptions(flags, *server), [&](const std::string& worker_id) {
     if (const absl::Status status = server->scheduler().workerGone(worker_id); !status.ok()) {
@@ -391,6 +416,9 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   TESSERA_TRY(announce(data / "operator.addr", server->privateAddress()));
   if (!server->webAddresses().empty()) {
     TESSERA_TRY(announce(data / "web.addr", reachable(server->webAddresses().front())));
+  }
+  if (!server->metricsAddresses().empty()) {
+    TESSERA_TRY(announce(data / "metrics.addr", reachable(server->metricsAddresses().front())));
   }
   TESSERA_TRY(announce(address_file, address));
   std::printf("tesserad ready on %s\n", address.c_str());

@@ -10,11 +10,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/log_format.h"
 #include "proto/version/version.h"
 #include "server/access/token_book.h"
 #include "server/executor.h"
 #include "server/front.h"
 #include "server/gateway/gateway.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/monitoring.h"
 #include "server/operator_catalog.h"
 #include "server/status_macros.h"
 
@@ -22,6 +25,34 @@ namespace tessera::server {
 namespace {
 
 constexpr auto kSweepInterval = std::chrono::milliseconds(200);
+
+/// What the operator hears of what happened: a line for each job that ended, and the counts.
+class Chronicle : public Observer {
+ public:
+  explicit Chronicle(Metrics* metrics) : metrics_(metrics) {}
+
+  void happened(const Observations& seen) override {
+    for (const Observations::End& end : seen.ends) {
+      const std::string state = labelOf(v1::Job::State_Name(end.state));
+      const std::string reason =
+          end.reason == v1::Failure::REASON_UNSPECIFIED ? "" : v1::Failure::Reason_Name(end.reason);
+      const LogAbout about({{"job", end.job_id},
+                            {"request_id", end.request_id},
+                            {"client", end.client},
+                            {"kind", end.kind},
+                            {"state", state},
+                            {"reason", reason}});
+      spdlog::info("{} job {} of {}: {}{}{} after {:.3f} s{}", end.kind, end.job_id, end.client, state,
+                   reason.empty() ? "" : ", ", reason, end.took_s, end.cached ? ", from the cache" : "");
+    }
+    if (metrics_ != nullptr) {
+      metrics_->happened(seen);
+    }
+  }
+
+ private:
+  Metrics* const metrics_;
+};
 
 Rules completed(Rules rules, const Quotas& quotas) {
   rules.quota_of = [&quotas](const std::string& project) { return quotas.of(project); };
@@ -55,14 +86,18 @@ class GrpcServer : public Server {
         control_(options.control_threads),
         blob_io_(options.blob_threads),
         targets_(store),
+        chronicle_(options.metrics),
         scheduler_(store, blobs, clock_, ids_, completed(options.rules, quotas_)),
         tokens_(store, clock_, ids_),
         collector_(store, blobs, clock_),
-        backend_{clock_,  store,        blobs,      scheduler_, targets_, operators_,      tokens_,
-                 quotas_, audit_.get(), collector_, control_,   blob_io_, options_.limits, options_.policy},
+        backend_{clock_,     store,    blobs,           scheduler_,      targets_,
+                 operators_, tokens_,  quotas_,         audit_.get(),    collector_,
+                 control_,   blob_io_, options_.limits, options_.policy, options_.metrics},
         clients_(backend_, Front::For::kClients, options.gate),
         insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)),
-        browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {}
+        browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {
+    scheduler_.setObserver(&chronicle_);
+  }
 
   ~GrpcServer() override { stop(0); }
 
@@ -79,6 +114,7 @@ class GrpcServer : public Server {
     private_address_ = inside.front();
     worker_addresses_.assign(inside.begin() + 1, inside.end());
     TESSERA_TRY(openWeb());
+    TESSERA_TRY(openMonitoring());
     sweeper_ = std::thread([this] { sweepUntilStopped(); });
     if (options_.collect_every.count() > 0) {
       housekeeper_ = std::thread([this] { collectUntilStopped(); });
@@ -89,6 +125,7 @@ class GrpcServer : public Server {
   const std::vector<std::string>& addresses() const override { return addresses_; }
   const std::vector<std::string>& workerAddresses() const override { return worker_addresses_; }
   const std::vector<std::string>& webAddresses() const override { return web_addresses_; }
+  const std::vector<std::string>& metricsAddresses() const override { return metrics_addresses_; }
   const std::string& privateAddress() const override { return private_address_; }
   const std::string& workerToken() const override { return worker_token_; }
   const std::string& operatorToken() const override { return operator_token_; }
@@ -96,6 +133,9 @@ class GrpcServer : public Server {
 
   void drain() override {
     scheduler_.setDraining(true);
+    if (monitoring_) {
+      monitoring_->drain();
+    }
     clients_.leave();
     insiders_.leave();
   }
@@ -124,6 +164,9 @@ class GrpcServer : public Server {
     web_ends.join();
     clients_.stop(grace_ms);
     insiders_.stop(grace_ms);
+    if (monitoring_) {
+      monitoring_->stop();
+    }
     // What the last calls left behind still uses the scheduler.
     control_.stop();
     blob_io_.stop();
@@ -162,6 +205,31 @@ class GrpcServer : public Server {
     options.tls = options_.tls;
     TESSERA_ASSIGN(web_, gateway::Gateway::start(options, browsers_.channel()));
     web_addresses_ = web_->addresses();
+    return absl::OkStatus();
+  }
+
+  absl::Status openMonitoring() {
+    if (options_.metrics_listen.empty()) {
+      return absl::OkStatus();
+    }
+    if (options_.metrics == nullptr) {
+      return absl::InvalidArgumentError("metrics_listen without metrics");
+    }
+    MonitoringOptions options;
+    options.listen = options_.metrics_listen;
+    options.hosts = options_.web_hosts;
+    options.tls = options_.tls;
+    if (options_.metrics_need_token) {
+      options.authorize = [this](const std::string& secret) -> absl::Status {
+        TESSERA_ASSIGN(const Caller caller, tokens_.find(secret));
+        return may(caller.role, Right::kLook)
+                   ? absl::OkStatus()
+                   : absl::PermissionDeniedError(absl::StrCat(caller.name, " may not look here"));
+      };
+    }
+    TESSERA_ASSIGN(monitoring_,
+                   Monitoring::start(options, *options_.metrics, store_, backend_.blobs, clock_, control_));
+    metrics_addresses_ = monitoring_->addresses();
     return absl::OkStatus();
   }
 
@@ -222,6 +290,7 @@ class GrpcServer : public Server {
   Executor control_;
   Executor blob_io_;
   TargetCatalog targets_;
+  Chronicle chronicle_;
   Scheduler scheduler_;
   TokenBook tokens_;
   OperatorCatalog operators_;
@@ -231,7 +300,8 @@ class GrpcServer : public Server {
   Front insiders_;  ///< workers, and the operator on this machine
   Front browsers_;  ///< who calls through the web gateway
   std::unique_ptr<gateway::Gateway> web_;
-  std::vector<std::string> addresses_, worker_addresses_, web_addresses_;
+  std::unique_ptr<Monitoring> monitoring_;
+  std::vector<std::string> addresses_, worker_addresses_, web_addresses_, metrics_addresses_;
   std::string private_address_, worker_token_, operator_token_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -17,6 +17,8 @@
 
 namespace tessera::server {
 
+class Metrics;
+
 /// What a listener shows and asks for, as PEM text.
 struct Tls {
   std::string certificate, private_key;
@@ -28,7 +30,9 @@ struct ServerOptions {
   std::vector<std::string> listen = {"127.0.0.1:7400"};  ///< host:port (port 0: any free one) or unix:/path
   std::vector<std::string> worker_listen;                ///< the same, for workers: each shows a credential
   std::vector<std::string> web_listen;                   ///< host:port of the web page and the JSON API; empty: none
-  std::vector<std::string> web_hosts;                    ///< names that it goes by there
+  std::vector<std::string> web_hosts;                    ///< names that it goes by there, and where metrics are
+  std::vector<std::string> metrics_listen;               ///< host:port of /metrics, /healthz, /readyz; empty: none
+  bool metrics_need_token = false;                       ///< or are told to everybody who reaches them
   /// Where the server's own workers and this machine's operator come in, in plain text.
   std::string private_listen = "127.0.0.1:0";
   std::optional<Tls> tls;  ///< of all but Unix sockets and the private address
@@ -40,8 +44,9 @@ struct ServerOptions {
   v1::RetentionPolicy policy;             ///< what is kept for how long; all 0: everything for ever
   std::chrono::seconds collect_every{0};  ///< 0: only when asked
   Rules rules;                            ///< compiler_version empty: this build's
-  int control_threads = 16;               ///< transactions; several share a commit
-  int blob_threads = 4;                   ///< reading and writing blobs
+  Metrics* metrics = nullptr;  ///< where things are counted; must outlive the server; `metrics_listen` needs it
+  int control_threads = 16;    ///< transactions; several share a commit
+  int blob_threads = 4;        ///< reading and writing blobs
 };
 
 /// The service without its processes: scheduler, gRPC services, health, reflection and the sweep, over a
@@ -55,8 +60,9 @@ class Server {
 
   /// Where it listens, ports filled in, in the order of `listen`.
   virtual const std::vector<std::string>& addresses() const = 0;
-  virtual const std::vector<std::string>& workerAddresses() const = 0;  ///< likewise of `worker_listen`
-  virtual const std::vector<std::string>& webAddresses() const = 0;     ///< likewise of `web_listen`
+  virtual const std::vector<std::string>& workerAddresses() const = 0;   ///< likewise of `worker_listen`
+  virtual const std::vector<std::string>& webAddresses() const = 0;      ///< likewise of `web_listen`
+  virtual const std::vector<std::string>& metricsAddresses() const = 0;  ///< likewise of `metrics_listen`
   virtual const std::string& privateAddress() const = 0;
   /// Tokens of this process alone, for its own workers and for whoever may read its data folder.
   virtual const std::string& workerToken() const = 0;

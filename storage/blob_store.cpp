@@ -274,6 +274,17 @@ class FileBlobStore : public BlobStore {
     return removed;
   }
 
+  absl::Status checkWritable() override {
+    const std::string path = folder_->partialPath(absl::StrCat("probe.", ++puts_));
+    auto file = folder_->files().open(path, FileSystem::Access::kReadWriteCreate);
+    if (!file.ok()) return file.status();
+    const absl::Status written = (*file)->writeAt(0, "probe");
+    const absl::Status removed = folder_->files().remove(path);
+    return written.ok() ? removed : written;
+  }
+
+  absl::StatusOr<int64_t> freeBytes() override { return folder_->files().freeBytes(folder_->partialPath("")); }
+
   /// Counts what is stored already, for the quota.
   absl::Status count() {
     return folder_->forEach([this](const std::string&, const FileFacts& facts) {

@@ -75,6 +75,11 @@ class BlobStore {
       const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) = 0;
   /// Removes partial files that nobody touched for their lifetime; how many.
   virtual absl::StatusOr<int> removeStalePartials() = 0;
+
+  /// Writes a few bytes where uploads go, and removes them. The error is the one an upload would meet. Does not sync.
+  virtual absl::Status checkWritable() = 0;
+  /// Bytes that may still be written where blobs lie.
+  virtual absl::StatusOr<int64_t> freeBytes() = 0;
 };
 
 struct BlobStoreOptions {

@@ -308,6 +308,21 @@ TEST_F(BlobStoreTest, ABlobThatIsUploadedIsNotRemoved) {
   EXPECT_EQ(*store_->committedBytes(digest_), 0);
 }
 
+TEST_F(BlobStoreTest, WhetherBlobsCanBeWrittenIsTriedOut) {
+  EXPECT_OK(store_->checkWritable());
+  EXPECT_EQ(filesIn("tmp"), 0) << "and nothing is left of it";
+  EXPECT_GT(*store_->freeBytes(), 0);
+  FaultyDisk disk;
+  const auto files = filesOn(disk);
+  BlobStoreOptions options;
+  options.files = files.get();
+  auto store = openBlobStore("/blobs", options);
+  ASSERT_OK(store.status());
+  EXPECT_OK((*store)->checkWritable());
+  disk.plan({FaultyDisk::Fault::kFull, 1, 1000});
+  EXPECT_FALSE((*store)->checkWritable().ok());
+}
+
 TEST(BlobStoreOnAFaultyDisk, WhatAFailedSyncLeftIsNotTrusted) {
   FaultyDisk disk;
   const auto files = filesOn(disk);

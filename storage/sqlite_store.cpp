@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -210,6 +211,8 @@ void SqliteStore::writeLoop() {
 /// Group commit: while one commit waits for the disk, callers queue up; the next one takes them all.
 void SqliteStore::writeBatch() {
   std::vector<Request*> batch;
+  const auto begin = std::chrono::steady_clock::now();
+  const int64_t changes = sqlite3_total_changes64(writer_->handle());
   writer_->clearFault();
   absl::Status status = writer_->execute("BEGIN IMMEDIATE");
   while (batch.size() < kMaxBatch) {
@@ -225,6 +228,9 @@ void SqliteStore::writeBatch() {
   }
   if (status.ok()) status = writer_->execute("COMMIT");
   writer_->rollback();
+  if (status.ok() && options_.on_commit && sqlite3_total_changes64(writer_->handle()) != changes) {
+    options_.on_commit(std::chrono::steady_clock::now() - begin, batch.size());
+  }
   std::lock_guard<std::mutex> lock(queue_mutex_);
   for (Request* request : batch) {
     if (!status.ok()) request->result = status;  // of what was done in common, nothing is stored

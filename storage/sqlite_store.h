@@ -1,5 +1,8 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +21,10 @@ struct SqliteStoreOptions {
   int checkpoint_pages = 1000;
   /// Concurrent snapshots; further readers wait.
   int readers = 4;
+  /// Told of every commit that changed something and became durable: how long it took from the first transaction's
+  /// begin to the end of the sync, and how many transactions shared it. Called on the writer's thread before they
+  /// return: it must not wait.
+  std::function<void(std::chrono::nanoseconds took, size_t transactions)> on_commit = {};
 };
 
 /// Opens (or creates and migrates) the database file at `path`: WAL, synchronous=FULL, foreign keys on.

@@ -117,6 +117,18 @@ struct RecordGroup {
   int64_t last_time_us = 0;
 };
 
+/// READY tasks of one kind.
+struct QueueDepth {
+  v1::TaskKind kind = v1::TASK_KIND_UNSPECIFIED;
+  int64_t ready = 0;
+  int64_t oldest_ready_us = 0;  ///< when the one that waits longest became ready
+};
+
+struct BlobTotals {
+  int64_t blobs = 0;
+  int64_t bytes = 0;
+};
+
 /// Which READY task comes next: of the highest priority; there, the earliest turn; then the latest phase of a job
 /// (ASSEMBLE before BUILD before PLAN, so that what was begun is finished first), the earliest ready time, and the one
 /// that was put first.
@@ -186,6 +198,8 @@ class Reader {
   /// All READY tasks.
   virtual absl::StatusOr<int64_t> queueLength() = 0;
   virtual absl::StatusOr<std::vector<v1::Task>> leasedTasks() = 0;
+  /// Of every kind that has READY tasks, by kind. Costs by kinds and priorities, not by tasks.
+  virtual absl::StatusOr<std::vector<QueueDepth>> queueDepths() = 0;
 
   /// The object blob of an earlier build with this key.
   virtual absl::StatusOr<v1::Digest> getObject(const std::string& build_key) = 0;
@@ -212,6 +226,8 @@ class Reader {
   virtual absl::StatusOr<Usage> usageOf(const std::string& project) = 0;
   /// Of all projects that have, or had, something; by name.
   virtual absl::StatusOr<std::vector<Usage>> usages() = 0;
+  /// Of all blobs' rows, which it walks.
+  virtual absl::StatusOr<BlobTotals> blobTotals() = 0;
   /// Visits all of a kind (but targets and workers), in no order; ends with the first error.
   virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
   /// Stored::time_us of one artifact, object, blob or hold.

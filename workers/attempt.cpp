@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
+#include "proto/log_format.h"
 #include "workers/backoff.h"
 #include "workers/cores.h"
 #include "workers/heartbeat.h"
@@ -127,6 +128,7 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
 }  // namespace
 
 void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, const Session& session) {
+  const LogAbout about({{"task", lease.task_id()}, {"job", lease.job_id()}});
   spdlog::info("task {} ({}, job {}): attempt {}, token {}", lease.task_id(), v1::TaskKind_Name(lease.task().kind()),
                lease.job_id(), lease.attempt(), lease.fencing_token());
   Cancellation attempt;

@@ -60,6 +60,7 @@ struct Flags {
   int sharing = 1;
   int measuring_cores = 1;
   std::string log_level = "info";
+  std::string log_format = "text";
   bool die_with_parent = false;
   bool execute_tasks = false;
 };
@@ -184,6 +185,9 @@ int main(int argc, char** argv) {
                  "Address space of a task that states no limit, e.g. 16GiB; default: the machine's memory, shared")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")->capture_default_str();
+  app.add_option("--log-format", flags.log_format, "text, or json: an object a line, with the ids of tasks and jobs")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   app.add_flag("--die-with-parent", flags.die_with_parent, "Stop at once when the process that started this one ends");
   try {
     app.parse(argc, argv);
@@ -197,7 +201,8 @@ int main(int argc, char** argv) {
     credential = withEnvironment(credential);
   }
   spdlog::set_level(spdlog::level::from_str(flags.log_level));
-  spdlog::set_formatter(logFormat(false));
+  spdlog::set_formatter(flags.log_format == "json" ? jsonLogFormat("tessera-worker", {{"worker", flags.id}})
+                                                   : logFormat(false));
   spdlog::flush_on(spdlog::level::info);
   return run(flags, signals);
 }

@@ -20,6 +20,8 @@ find_path(XGBOOST_INCLUDE_DIR xgboost/c_api.h REQUIRED)
 find_library(XGBOOST_LIBRARY xgboost REQUIRED)
 # HTTP/1.1 for the web page; compiled with what Debian built it with, or its types would differ.
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
+# What tesserad counts, in Prometheus' terms.
+pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 find_path(ONNX_PROTO_DIR onnx/onnx.proto PATHS /usr/include REQUIRED)
 

@@ -6,6 +6,13 @@
 #include "absl/strings/str_cat.h"
 
 namespace tessera::server {
+namespace {
+
+bool areLoopback(const std::vector<std::string>& addresses) {
+  return std::all_of(addresses.begin(), addresses.end(), isLoopback);
+}
+
+}  // namespace
 
 bool isLoopback(const std::string& address) {
   for (const char* local : {"unix:", "unix-abstract:", "localhost:", "[::1]:", "ipv6:[::1]:"}) {
@@ -21,17 +28,17 @@ bool isLoopback(const std::string& address) {
 }
 
 bool letsStrangersIn(const Exposure& exposure) {
-  const auto local = [](const std::vector<std::string>& addresses) {
-    return std::all_of(addresses.begin(), addresses.end(), isLoopback);
-  };
-  return exposure.insecure || (local(exposure.listen) && local(exposure.web_listen));
+  return exposure.insecure || (areLoopback(exposure.listen) && areLoopback(exposure.web_listen));
 }
+
+bool showsMetricsToAll(const Exposure& exposure) { return exposure.insecure || areLoopback(exposure.metrics_listen); }
 
 absl::Status checkExposure(const Exposure& exposure) {
   if (exposure.tls || exposure.insecure) {
     return absl::OkStatus();
   }
-  for (const auto* addresses : {&exposure.listen, &exposure.worker_listen, &exposure.web_listen}) {
+  for (const auto* addresses :
+       {&exposure.listen, &exposure.worker_listen, &exposure.web_listen, &exposure.metrics_listen}) {
     for (const std::string& address : *addresses) {
       if (!isLoopback(address)) {
         return absl::FailedPreconditionError(absl::StrCat(

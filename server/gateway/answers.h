@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "server/gateway/connections.h"
 #include "server/gateway/door.h"
+#include "server/gateway/listener.h"
 #include "server/gateway/routes.h"
 #include "server/gateway/upstream.h"
 #include "server/gateway/web_limits.h"
@@ -15,13 +16,12 @@
 namespace tessera::server::gateway {
 
 /// Answers requests: the page's files, unary calls, reports, event streams. Thread-safe.
-class Answers {
+class Answers : public HttpService {
  public:
   Answers(Upstream& upstream, HostNames names, const WebLimits& limits, const std::atomic<bool>& stopping);
 
-  /// What is wrong with a request before it is looked at; sets the answer then.
-  bool refuse(const httplib::Request& request, httplib::Response& response) const;
-  void answer(const httplib::Request& request, const WebCaller& caller, httplib::Response& response);
+  bool refuse(const httplib::Request& request, httplib::Response& response) const override;
+  void answer(const httplib::Request& request, const WebCaller& caller, httplib::Response& response) override;
 
  private:
   void page(const httplib::Request& request, httplib::Response& response) const;

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <google/protobuf/stubs/common.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -104,6 +105,17 @@ absl::Status checkBody(const httplib::Request& request) {
 }
 
 }  // namespace
+
+HostNames hostNames(HostNames names) {
+  char own[256] = "";
+  if (::gethostname(own, sizeof(own) - 1) == 0 && own[0] != '\0') {
+    names.emplace_back(own);
+  }
+  for (std::string& name : names) {
+    name = absl::AsciiStrToLower(name);
+  }
+  return names;
+}
 
 absl::Status checkDoor(const httplib::Request& request, const HostNames& names) {
   TESSERA_TRY(checkHost(request, names));

@@ -13,6 +13,9 @@ namespace tessera::server::gateway {
 /// Names that this service goes by beside "localhost" and addresses in figures.
 using HostNames = std::vector<std::string>;
 
+/// This machine's name and these, as requests spell them.
+HostNames hostNames(HostNames names);
+
 /// PERMISSION_DENIED when a request
 /// - is for another host's name: a page of that name, resolved to this address, would be let in as this machine's user
 ///   (DNS rebinding). Figures and "localhost" cannot be made to resolve elsewhere.

@@ -108,6 +108,9 @@ void notePhase(v1::Action& action, const std::string& phase, double wall_ms, dou
 absl::Status succeedAction(Step& step, v1::Action& action, const std::function<void(v1::Job&)>& fill_result) {
   action.set_state(v1::Job::SUCCEEDED);
   action.set_end_time_us(step.now_us);
+  for (const v1::PhaseTime& phase : action.phases()) {
+    step.effects.seen.phases.push_back({phase.phase(), phase.wall_ms() / 1e3});
+  }
   TESSERA_TRY(step.tx.putAction(action));
   return forLivingJobs(step, action.id(), [&](v1::Job& job) {
     copyProgress(action, job);

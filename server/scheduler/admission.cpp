@@ -109,15 +109,22 @@ absl::Status requireInputs(const Holdings& own, const v1::CreateJobRequest& requ
                                : requireArtifact(own, request.profile(), "profile").status();
 }
 
-/// The artifact of an earlier action with this key, if its file is whole.
+/// The artifact of an earlier action with this key, if its file is whole. `lookup`: what became of it.
 absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& reader, storage::BlobStore& blobs,
-                                                           const std::string& key) {
+                                                           const std::string& key, Lookup* lookup = nullptr) {
+  const auto note = [lookup](Lookup outcome) {
+    if (lookup != nullptr) {
+      *lookup = outcome;
+    }
+  };
   auto artifact = reader.artifactByKey(key);
   if (absl::IsNotFound(artifact.status())) {
+    note(Lookup::kNew);
     return std::nullopt;
   }
   TESSERA_TRY(artifact.status());
   TESSERA_ASSIGN(const bool present, blobPresent(reader, blobs, artifact->blob().sha256()));
+  note(present ? Lookup::kStored : Lookup::kDamaged);
   return present ? std::optional(*artifact) : std::nullopt;
 }
 
@@ -177,6 +184,7 @@ absl::Status answerFromCache(Step& step, const Admission& admission, const v1::A
     job.mutable_compile_result()->set_workloads(action.result().workloads());
     job.mutable_compile_result()->set_workloads_reused(action.result().workloads());
   }
+  noteEnd(step, job);
   return insertJob(step, admission, job, action_id);
 }
 
@@ -365,14 +373,18 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
   job = newJob(admission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
   if (job.has_compile()) {
+    Lookup lookup = Lookup::kSkipped;
     if (!admission.request.skip_cache()) {
-      TESSERA_ASSIGN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, step.blobs, admission.key.key));
+      TESSERA_ASSIGN(const std::optional<v1::Artifact> hit,
+                     cachedArtifact(step.tx, step.blobs, admission.key.key, &lookup));
       if (hit) {
+        step.effects.seen.answers.push_back({Cache::kArtifact, lookup});
         TESSERA_TRY(noteUses(step, admission.project, *hit));
         return answerFromCache(step, admission, *hit, job);
       }
     }
     TESSERA_ASSIGN(const std::optional<v1::Action> living, shareable(step, admission));
+    step.effects.seen.answers.push_back({Cache::kArtifact, living ? Lookup::kInFlight : lookup});
     if (living) {
       TESSERA_TRY(checkQuotas(step, admission.project, living->state()));
       return join(step, admission, *living, job);

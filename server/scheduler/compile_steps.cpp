@@ -76,24 +76,26 @@ absl::Status beginAssembly(Step& step, v1::Action& action) {
   return noteProgress(step, action, progressOf("assemble", 0, 1), false);
 }
 
-/// The object of an earlier compilation, if it may be used and is whole.
-absl::StatusOr<bool> objectReady(Step& step, const v1::Action& action, const std::string& key) {
+/// Whether there is the object of an earlier compilation that may be used and is whole: kStored, or why not.
+absl::StatusOr<Lookup> findObject(Step& step, const v1::Action& action, const std::string& key) {
   if (action.skip_cache()) {
-    return false;
+    return Lookup::kSkipped;
   }
   auto object = step.tx.getObject(key);
   if (absl::IsNotFound(object.status())) {
-    return false;
+    return Lookup::kNew;
   }
   TESSERA_TRY(object.status());
   TESSERA_TRY(noteUse(step.tx, storage::Kind::kObject, key, step.now_us));
-  return claimBlob(step, object->sha256());
+  TESSERA_ASSIGN(const bool whole, claimBlob(step, object->sha256()));
+  return whole ? Lookup::kStored : Lookup::kDamaged;
 }
 
 /// Finds, joins or creates what builds one unit.
 absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const v1::Digest& unit) {
-  TESSERA_ASSIGN(const bool ready, objectReady(step, action, build.build_key()));
-  if (ready) {
+  TESSERA_ASSIGN(Lookup lookup, findObject(step, action, build.build_key()));
+  if (lookup == Lookup::kStored) {
+    step.effects.seen.answers.push_back({Cache::kObject, lookup});
     action.set_builds_reused(action.builds_reused() + 1);
     action.set_builds_done(action.builds_done() + 1);
     *action.add_builds() = std::move(build);
@@ -101,6 +103,7 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
   }
   auto living = step.tx.livingTaskByKey(build.build_key());
   if (living.ok()) {
+    lookup = Lookup::kInFlight;
     TESSERA_TRY(step.tx.linkTask(action.id(), living->id()));
     TESSERA_TRY(shareTask(step, action, *living));
     build.set_task_id(living->id());
@@ -114,6 +117,7 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
   } else {
     return living.status();
   }
+  step.effects.seen.answers.push_back({Cache::kObject, lookup});
   *action.add_builds() = std::move(build);
   return absl::OkStatus();
 }

@@ -22,6 +22,13 @@ bool isTerminal(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
 }
 
+void noteEnd(Step& step, const v1::Job& job) {
+  const auto* spec = v1::Job::descriptor()->FindFieldByNumber(job.spec_case());
+  step.effects.seen.ends.push_back({job.id(), job.request_id(), job.client(), spec != nullptr ? spec->name() : "",
+                                    job.state(), job.failure().reason(), job.cached(),
+                                    seconds(job.end_time_us() - job.create_time_us())});
+}
+
 absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1::Failure* failure) {
   if (isTerminal(job.state())) {
     return absl::InternalError(absl::StrCat("job ", job.id(), " is ", v1::Job::State_Name(job.state()),
@@ -45,6 +52,9 @@ absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1
     *event.mutable_state()->mutable_failure() = *failure;
   }
   TESSERA_TRY(step.tx.updateJob(job));
+  if (isTerminal(state)) {
+    noteEnd(step, job);
+  }
   return appendEvent(step, job.id(), std::move(event));
 }
 

@@ -15,6 +15,9 @@ std::string clientOf(const std::string& project, const std::string& client);
 
 bool isTerminal(v1::Job::State state);
 
+/// Notes that a job ended, for those who count them.
+void noteEnd(Step& step, const v1::Job& job);
+
 /// Stores the job in its new state with the time of the change, and the StateChanged event. A terminal
 /// state is entered once: from another terminal state the answer is INTERNAL, and nothing is written.
 absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1::Failure* failure);

@@ -139,6 +139,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   task.set_start_time_us(step.now_us);
   if (task.first_start_us() == 0) {
     task.set_first_start_us(step.now_us);
+    step.effects.seen.starts.push_back({task.spec().kind(), seconds(step.now_us - task.ready_time_us())});
   }
   task.set_end_time_us(0);
   task.set_run_start_us(0);

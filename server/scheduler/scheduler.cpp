@@ -22,6 +22,9 @@ absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body)
   }
   wakeups_.publishTasks(effects.tasks_ready);
   wakeups_.publishJobs(effects.changed_jobs);
+  if (observer_ != nullptr) {
+    observer_->happened(effects.seen);
+  }
   for (const std::string& sha256 : effects.dropped_blobs) {
     // One that stays, because a worker sends it again just now or the disk fails, is found by a collection.
     if (const absl::Status removed = blobs_.remove(sha256); !removed.ok() && !absl::IsAborted(removed)) {

@@ -85,6 +85,9 @@ class Scheduler {
   /// While draining no task is leased.
   void setDraining(bool draining) { draining_ = draining; }
 
+  /// Who is told what happened; must outlive the scheduler. Before the first call, or never.
+  void setObserver(Observer* observer) { observer_ = observer; }
+
   Wakeups& wakeups() { return wakeups_; }
   const Rules& rules() const { return rules_; }
 
@@ -103,6 +106,7 @@ class Scheduler {
   Rules rules_;
   Wakeups wakeups_;
   std::atomic<bool> draining_ = false;
+  Observer* observer_ = nullptr;
 
   // What a sweep remembers of the ones before it. Lost with the process, which only makes it more patient.
   std::mutex sweeping_;

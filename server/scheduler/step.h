@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "server/scheduler/clock.h"
+#include "server/scheduler/observations.h"
 #include "server/scheduler/rules.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
@@ -18,6 +19,7 @@ struct Effects {
   std::set<std::string> changed_jobs;
   int tasks_ready = 0;                     ///< how many more workers have something to do
   std::vector<std::string> dropped_blobs;  ///< by SHA-256
+  Observations seen;
 };
 
 /// One transaction of the scheduler: the functions of this folder take it and change the state within.
@@ -29,6 +31,8 @@ struct Step {
   int64_t now_us;
   Effects& effects;
 };
+
+inline double seconds(int64_t micros) { return static_cast<double>(micros) / 1e6; }
 
 /// Whether a blob's row is there and its file too (a file whose content went bad is set aside).
 absl::StatusOr<bool> blobPresent(storage::Reader& reader, storage::BlobStore& blobs, const std::string& sha256);

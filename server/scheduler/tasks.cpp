@@ -199,7 +199,13 @@ absl::Status requeueTask(Step& step, v1::Task& task) {
   return absl::OkStatus();
 }
 
-absl::Status cancelTask(Step& step, v1::Task& task) { return endLease(step, task, v1::Task::CANCELLED); }
+absl::Status cancelTask(Step& step, v1::Task& task) {
+  if (task.state() == v1::Task::LEASED) {
+    step.effects.seen.attempts.push_back(
+        {task.spec().kind(), v1::Failure::CANCELLED, seconds(step.now_us - task.start_time_us())});
+  }
+  return endLease(step, task, v1::Task::CANCELLED);
+}
 
 absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure* failure) {
   v1::JobEvent event;
@@ -212,6 +218,9 @@ absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure
   if (failure != nullptr) {
     *attempt->mutable_failure() = *failure;
   }
+  step.effects.seen.attempts.push_back({task.spec().kind(),
+                                        failure != nullptr ? failure->reason() : v1::Failure::REASON_UNSPECIFIED,
+                                        seconds(step.now_us - task.start_time_us())});
   TESSERA_ASSIGN(const std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (const v1::Action& action : actions) {
     // A search has no jobs; those of the tune actions that want it are told.

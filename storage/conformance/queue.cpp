@@ -118,6 +118,42 @@ TEST_P(StoreConformance, TheOldestReadyTasksAreFound) {
   EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.readySince(v1::BUILD, 45, 9); })->empty());
 }
 
+TEST_P(StoreConformance, TheQueueIsCountedByKind) {
+  EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.queueDepths(); })->empty());
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(t.putTask(sampleTask("b" + std::to_string(i), v1::BUILD, i, 50 - i)).ok());
+    v1::Task leased = sampleTask("leased", v1::BUILD, 0, 1);
+    leased.set_state(v1::Task::LEASED);
+    EXPECT_TRUE(t.putTask(leased).ok());
+    return t.putTask(sampleTask("plan", v1::PLAN, 0, 7));
+  }));
+  const auto depths = readOne(*store_, [](Reader& r) { return r.queueDepths(); });
+  ASSERT_EQ(depths->size(), 2u);
+  EXPECT_EQ(depths->at(0).kind, v1::PLAN);
+  EXPECT_EQ(depths->at(0).ready, 1);
+  EXPECT_EQ(depths->at(0).oldest_ready_us, 7);
+  EXPECT_EQ(depths->at(1).kind, v1::BUILD);
+  EXPECT_EQ(depths->at(1).ready, 5) << "over all priorities, without what is leased";
+  EXPECT_EQ(depths->at(1).oldest_ready_us, 46);
+}
+
+TEST_P(StoreConformance, BlobsAreCounted) {
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.blobTotals(); })->blobs, 0);
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    for (int i = 0; i < 3; ++i) {
+      v1::Digest digest;
+      digest.set_sha256(std::string(64, static_cast<char>('a' + i)));
+      digest.set_size_bytes(100 + i);
+      EXPECT_TRUE(t.putBlob(digest).ok());
+      EXPECT_TRUE(t.putBlob(digest).ok()) << "again: the same one";
+    }
+    return absl::OkStatus();
+  }));
+  const auto totals = readOne(*store_, [](Reader& r) { return r.blobTotals(); });
+  EXPECT_EQ(totals->blobs, 3);
+  EXPECT_EQ(totals->bytes, 303);
+}
+
 TEST_P(StoreConformance, LivingTasksAreFoundByKey) {
   v1::Task task = sampleTask("t");
   task.set_key("unit");

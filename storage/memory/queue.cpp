@@ -112,6 +112,16 @@ absl::StatusOr<int> MemoryTransaction::queuePosition(const std::string& task_id)
 
 absl::StatusOr<int64_t> MemoryTransaction::queueLength() { return static_cast<int64_t>(tables_.ready.rows().size()); }
 
+absl::StatusOr<std::vector<QueueDepth>> MemoryTransaction::queueDepths() {
+  std::vector<QueueDepth> depths;
+  for (const auto& [key, present] : tables_.ready_by_time.rows()) {  // by kind, the oldest first
+    const auto kind = static_cast<v1::TaskKind>(std::get<0>(key));
+    if (depths.empty() || depths.back().kind != kind) depths.push_back({kind, 0, std::get<1>(key)});
+    ++depths.back().ready;
+  }
+  return depths;
+}
+
 absl::StatusOr<int64_t> MemoryTransaction::nextTurn(int priority, const std::string& client) {
   const int64_t* served = tables_.turn_served.find(priority);
   const int64_t* last = tables_.turn_of_client.find({priority, client});

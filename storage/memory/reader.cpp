@@ -287,6 +287,15 @@ absl::StatusOr<std::vector<Usage>> MemoryTransaction::usages() {
   return all;
 }
 
+absl::StatusOr<BlobTotals> MemoryTransaction::blobTotals() {
+  BlobTotals totals;
+  for (const auto& [sha256, bytes] : tables_.blobs.rows()) {
+    ++totals.blobs;
+    totals.bytes += *bytes;
+  }
+  return totals;
+}
+
 absl::StatusOr<std::vector<StoredToken>> MemoryTransaction::tokens() {
   std::vector<StoredToken> found;
   for (const auto& [id, token] : tables_.tokens.rows()) found.push_back(*token);

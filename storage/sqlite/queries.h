@@ -57,6 +57,11 @@ inline constexpr char kReadyFrom[] = "SELECT sum(ready) FROM queue_lengths WHERE
 inline constexpr char kTurnOfClient[] = "SELECT turn FROM queue_turns WHERE priority = ? AND client = ?";
 inline constexpr char kTurnServed[] = "SELECT turn FROM queue_heads WHERE priority = ?";
 inline constexpr char kLeasedTasks[] = "SELECT body FROM tasks WHERE state = 2 ORDER BY id";
+// queue_lengths has a row for each priority and kind in the queue; the oldest of a kind is one seek.
+inline constexpr char kQueueDepths[] =
+    "SELECT kind, sum(ready), (SELECT min(ready_time) FROM tasks INDEXED BY tasks_ready_by_time WHERE state = 1 AND "
+    "tasks.kind = queue_lengths.kind) FROM queue_lengths GROUP BY kind ORDER BY kind";
+inline constexpr char kBlobTotals[] = "SELECT count(*), coalesce(sum(size), 0) FROM blobs";
 
 inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";
 inline constexpr char kArtifact[] = "SELECT body FROM artifacts WHERE id = ?";

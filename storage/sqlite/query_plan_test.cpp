@@ -108,6 +108,7 @@ TEST_F(QueryPlans, QueueHeadsAndLookupsCostTheSameInALongQueue) {
   EXPECT_LT(stepsOf(std::move(database_->prepare(sql::kLastSequence).bind("7"))), 50);
   EXPECT_LT(stepsOf(std::move(database_->prepare(sql::kJobsPastQueueDeadline).bind(int64_t{1} << 60))), 50);
   EXPECT_LT(stepsOf(database_->prepare(sql::kLeasedTasks)), 50);
+  EXPECT_LT(stepsOf(database_->prepare(sql::kQueueDepths)), 400) << "kept, and the oldest of each kind one seek";
 }
 
 TEST_F(QueryPlans, CommonListsNeedNoSort) {

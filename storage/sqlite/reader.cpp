@@ -239,6 +239,25 @@ absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::leasedTasks() {
 }
 
 template <typename Interface>
+absl::StatusOr<std::vector<QueueDepth>> SqliteReader<Interface>::queueDepths() {
+  std::vector<QueueDepth> depths;
+  Statement lengths = database_.prepare(sql::kQueueDepths);
+  while (true) {
+    absl::StatusOr<bool> row = lengths.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return depths;
+    depths.push_back({static_cast<v1::TaskKind>(lengths.integer(0)), lengths.integer(1), lengths.integer(2)});
+  }
+}
+
+template <typename Interface>
+absl::StatusOr<BlobTotals> SqliteReader<Interface>::blobTotals() {
+  Statement totals = database_.prepare(sql::kBlobTotals);
+  if (absl::StatusOr<bool> row = totals.step(); !row.ok()) return row.status();
+  return BlobTotals{totals.integer(0), totals.integer(1)};
+}
+
+template <typename Interface>
 absl::StatusOr<v1::Digest> SqliteReader<Interface>::getObject(const std::string& build_key) {
   Statement object = database_.prepare(sql::kObject);
   absl::StatusOr<bool> row = object.bind(build_key).step();

@@ -44,6 +44,7 @@ class SqliteReader : public Interface {
   absl::StatusOr<int> queuePosition(const std::string& task_id) override;
   absl::StatusOr<int64_t> queueLength() override;
   absl::StatusOr<std::vector<v1::Task>> leasedTasks() override;
+  absl::StatusOr<std::vector<QueueDepth>> queueDepths() override;
   absl::StatusOr<v1::Digest> getObject(const std::string& build_key) override;
   absl::StatusOr<v1::Artifact> getArtifact(const std::string& project, const std::string& id) override;
   absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) override;
@@ -60,6 +61,7 @@ class SqliteReader : public Interface {
   absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) override;
   absl::StatusOr<Usage> usageOf(const std::string& project) override;
   absl::StatusOr<std::vector<Usage>> usages() override;
+  absl::StatusOr<BlobTotals> blobTotals() override;
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
   absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
   absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;

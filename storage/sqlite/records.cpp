@@ -2,7 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/project.h"
 #include "storage/columns.h"
-#include "storage/digest.h"
+#include "proto/sha256.h"
 #include "storage/filter_sql.h"
 #include "storage/record_facts.h"
 #include "storage/record_query.h"

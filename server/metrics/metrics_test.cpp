@@ -1,0 +1,166 @@
+// What a monitoring system sees of a service that works, waits, refuses, drains and fails.
+#include "server/metrics/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <map>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/testing/service_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using testing::HasSubstr;
+
+class Monitored : public testing::Test {
+ protected:
+  explicit Monitored(bool need_token = false) : bench_(options(metrics_, need_token)) {}
+
+  static ServerOptions options(Metrics& metrics, bool need_token) {
+    ServerOptions options;
+    options.metrics_listen = {"127.0.0.1:0"};
+    options.metrics = &metrics;
+    options.metrics_need_token = need_token;
+    return options;
+  }
+
+  httplib::Result get(const std::string& path, const httplib::Headers& headers = {}) const {
+    httplib::Client client("http://" + bench_.server->metricsAddresses().front());
+    client.set_read_timeout(20);
+    return client.Get(path, headers);
+  }
+  /// Samples of a scrape by their names with labels, as they stand in the text.
+  std::map<std::string, double> scrape() const {
+    const auto answer = get("/metrics");
+    EXPECT_TRUE(answer && answer->status == 200);
+    std::map<std::string, double> samples;
+    for (const absl::string_view line : absl::StrSplit(answer ? answer->body : "", '\n', absl::SkipEmpty())) {
+      if (!absl::StartsWith(line, "#")) {
+        const size_t space = line.rfind(' ');
+        samples[std::string(line.substr(0, space))] = std::stod(std::string(line.substr(space + 1)));
+      }
+    }
+    return samples;
+  }
+  /// What jobs leave behind is counted a moment after they are told to have ended.
+  std::map<std::string, double> scrapeWhen(const std::string& name, double value) const {
+    std::map<std::string, double> samples = scrape();
+    for (int i = 0; i < 200 && samples[name] != value; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      samples = scrape();
+    }
+    return samples;
+  }
+
+  Metrics metrics_;
+  ServiceBench bench_;
+};
+
+TEST_F(Monitored, WorkIsCountedWhereItHappens) {
+  {
+    const FakeWorkerLoop worker(bench_, "w");
+    (void)bench_.watch(bench_.create(bench_.compileRequest("r1", "net", "a b")).id());
+  }
+  (void)bench_.watch(bench_.create(bench_.compileRequest("r2", "net", "a b")).id());
+  const auto samples = scrapeWhen("tessera_jobs_total{kind=\"compile\",reason=\"\",state=\"succeeded\"}", 2);
+  const auto at = [&](const std::string& name) {
+    const auto found = samples.find(name);
+    return found == samples.end() ? -1 : found->second;
+  };
+  EXPECT_EQ(at("tessera_jobs_total{kind=\"compile\",reason=\"\",state=\"succeeded\"}"), 2);
+  EXPECT_EQ(at("tessera_task_attempts_total{end=\"succeeded\",kind=\"plan\"}"), 1);
+  EXPECT_EQ(at("tessera_task_attempts_total{end=\"succeeded\",kind=\"build\"}"), 2);
+  EXPECT_EQ(at("tessera_task_attempts_total{end=\"succeeded\",kind=\"assemble\"}"), 1);
+  EXPECT_EQ(at("tessera_task_attempts_total{end=\"succeeded\",kind=\"execute\"}"), 0) << "0, not absent";
+  EXPECT_EQ(at("tessera_task_wait_seconds_count{kind=\"build\"}"), 2);
+  EXPECT_EQ(at("tessera_job_phase_seconds_count{phase=\"build\"}"), 1);
+  EXPECT_EQ(at("tessera_cache_lookups_total{cache=\"artifact\",reason=\"new\",result=\"miss\"}"), 1);
+  EXPECT_EQ(at("tessera_cache_lookups_total{cache=\"artifact\",reason=\"stored\",result=\"hit\"}"), 1);
+  EXPECT_EQ(at("tessera_cache_lookups_total{cache=\"object\",reason=\"new\",result=\"miss\"}"), 2);
+  EXPECT_EQ(at("tessera_rpcs_total{code=\"OK\",method=\"tessera.v1.JobService/CreateJob\"}"), 2);
+  EXPECT_EQ(at("tessera_rpc_seconds_count{method=\"tessera.v1.JobService/CreateJob\"}"), 2);
+  EXPECT_GE(at("tessera_rpcs_total{code=\"OK\",method=\"tessera.v1.JobService/WatchJob\"}"), 1) << "streams too";
+  EXPECT_EQ(at("tessera_store_up"), 1);
+  EXPECT_GT(at("tessera_blobs"), 0);
+  EXPECT_GT(at("tessera_blob_bytes"), 0);
+  EXPECT_GT(at("process_resident_memory_bytes"), 1e6);
+  const double now = static_cast<double>(time(nullptr));
+  EXPECT_NEAR(at("process_start_time_seconds"), now, 3600);
+}
+
+TEST_F(Monitored, TheQueueShowsWhatWaitsAndForHowLong) {
+  (void)bench_.create(bench_.compileRequest("r1", "one", "a"));
+  (void)bench_.create(bench_.compileRequest("r2", "two", "b"));
+  auto samples = scrape();
+  EXPECT_EQ(samples["tessera_queue_tasks{kind=\"plan\"}"], 2);
+  EXPECT_EQ(samples["tessera_queue_tasks{kind=\"build\"}"], 0);
+  EXPECT_EQ(samples["tessera_leases{kind=\"plan\"}"], 0);
+  const double age = samples["tessera_queue_oldest_task_age_seconds{kind=\"plan\"}"];
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  const double later = scrape()["tessera_queue_oldest_task_age_seconds{kind=\"plan\"}"];
+  EXPECT_GE(later, age + 0.05);
+  EXPECT_LT(later, age + 30);
+}
+
+TEST_F(Monitored, RefusedCallsAreSeenByTheirCode) {
+  v1::ListTokensResponse tokens;
+  grpc::ClientContext context;
+  const auto stranger = v1::AdminService::NewStub(bench_.channel);
+  EXPECT_EQ(stranger->ListTokens(&context, {}, &tokens).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  const std::string name =
+      "tessera_rpcs_total{code=\"PERMISSION_DENIED\",method=\"tessera.v1.AdminService/ListTokens\"}";
+  EXPECT_EQ(scrapeWhen(name, 1)[name], 1);
+  EXPECT_EQ(scrapeWhen("tessera_rpcs_in_progress", 0)["tessera_rpcs_in_progress"], 0);
+}
+
+TEST_F(Monitored, ReadyUntilItDrains) {
+  const auto alive = get("/healthz");
+  ASSERT_TRUE(alive);
+  EXPECT_EQ(alive->status, 200);
+  const auto before = get("/readyz");
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->status, 200) << before->body;
+  EXPECT_EQ(before->body, "store: ok\nblobs: ok\ndraining: no\n");
+  bench_.server->drain();
+  const auto after = get("/readyz");
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->status, 503);
+  EXPECT_THAT(after->body, HasSubstr("draining: yes"));
+  EXPECT_EQ(get("/healthz")->status, 200) << "it lives, and is to be let finish";
+}
+
+TEST_F(Monitored, NothingElseIsServed) {
+  EXPECT_EQ(get("/")->status, 404);
+  EXPECT_EQ(get("/v1/jobs")->status, 404);
+  EXPECT_EQ(get("/metrics", {{"Host", "evil.example"}})->status, 403);
+  httplib::Client client("http://" + bench_.server->metricsAddresses().front());
+  const auto posted = client.Post("/metrics", {{"X-Tessera", "1"}}, "{}", "application/json");
+  ASSERT_TRUE(posted);
+  EXPECT_EQ(posted->status, 501);
+}
+
+class MonitoredFromOutside : public Monitored {
+ protected:
+  MonitoredFromOutside() : Monitored(true) {}
+};
+
+TEST_F(MonitoredFromOutside, MetricsAskForACredentialHealthDoesNot) {
+  EXPECT_EQ(get("/healthz")->status, 200);
+  EXPECT_EQ(get("/readyz")->status, 200);
+  EXPECT_EQ(get("/metrics")->status, 401);
+  const auto with = [&](const std::string& token) {
+    return get("/metrics", {{"Authorization", absl::StrCat("Bearer ", token)}})->status;
+  };
+  EXPECT_EQ(with("guess"), 401);
+  EXPECT_EQ(with(bench_.workerToken()), 403) << "workers do not look";
+  EXPECT_EQ(with(bench_.newToken("prometheus", v1::READER)), 200);
+}
+
+}  // namespace
+}  // namespace tessera::server

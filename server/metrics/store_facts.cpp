@@ -1,0 +1,178 @@
+#include "server/metrics/store_facts.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "server/metrics/metrics.h"
+#include "server/scheduler/step.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+constexpr int64_t kTotalsLifetime = 60'000'000;  // us
+
+MetricFamily gauge(const char* name, const char* help) {
+  MetricFamily family;
+  family.name = name;
+  family.help = help;
+  family.type = MetricType::Gauge;
+  return family;
+}
+
+void add(MetricFamily& family, double value, std::vector<ClientMetric::Label> labels = {}) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  (family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  family.metric.push_back(std::move(metric));
+}
+
+MetricFamily single(const char* name, const char* help, double value, MetricType type = MetricType::Gauge) {
+  MetricFamily family = gauge(name, help);
+  family.type = type;
+  add(family, value);
+  return family;
+}
+
+/// Every kind, those without any too: what is 0 is not absent.
+void addByKind(MetricFamily& family, const std::map<int, double>& values) {
+  for (int kind = v1::TaskKind_MIN + 1; kind <= v1::TaskKind_MAX; ++kind) {
+    const auto value = values.find(kind);
+    add(family, value == values.end() ? 0 : value->second,
+        {{"kind", labelOf(v1::TaskKind_Name(static_cast<v1::TaskKind>(kind)))}});
+  }
+}
+
+absl::Status addQueue(storage::Reader& reader, int64_t now_us, std::vector<MetricFamily>& families) {
+  TESSERA_ASSIGN(const std::vector<storage::QueueDepth> depths, reader.queueDepths());
+  TESSERA_ASSIGN(const std::vector<v1::Task> leased, reader.leasedTasks());
+  std::map<int, double> ready, age, leases;
+  for (const storage::QueueDepth& depth : depths) {
+    ready[depth.kind] = static_cast<double>(depth.ready);
+    age[depth.kind] = std::max(0.0, seconds(now_us - depth.oldest_ready_us));
+  }
+  for (const v1::Task& task : leased) {
+    leases[task.spec().kind()] += 1;
+  }
+  addByKind(families.emplace_back(gauge("tessera_queue_tasks", "Tasks that wait for a worker, by kind.")), ready);
+  addByKind(families.emplace_back(
+                gauge("tessera_queue_oldest_task_age_seconds", "How long the one that waits longest has, by kind.")),
+            age);
+  addByKind(families.emplace_back(gauge("tessera_leases", "Leases in force, by kind of task.")), leases);
+  return absl::OkStatus();
+}
+
+absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& families) {
+  std::map<int, double> states;
+  double slots = 0;
+  storage::ListQuery query;
+  query.page_size = 1000;
+  do {
+    TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
+    for (const v1::Worker& worker : page.items) {
+      states[worker.state()] += 1;
+      slots += worker.state() == v1::Worker::LOST ? 0 : worker.slots();
+    }
+    query.page_token = page.next_page_token;
+  } while (!query.page_token.empty());
+  MetricFamily& family = families.emplace_back(gauge("tessera_workers", "Workers that are known, by state."));
+  for (int state = v1::Worker::State_MIN + 1; state <= v1::Worker::State_MAX; ++state) {
+    if (v1::Worker::State_IsValid(state)) {
+      add(family, states[state], {{"state", labelOf(v1::Worker::State_Name(static_cast<v1::Worker::State>(state)))}});
+    }
+  }
+  families.push_back(single("tessera_worker_slots", "Tasks that the workers which are not lost run at a time.", slots));
+  return absl::OkStatus();
+}
+
+/// Since boot, of this process, in clock ticks; field 22 of /proc/self/stat, counted behind the name in brackets.
+double startTicks() {
+  std::ifstream in("/proc/self/stat");
+  std::string line;
+  std::getline(in, line);
+  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 2)));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) {
+    fields >> field;
+  }
+  return field.empty() ? 0 : std::strtod(field.c_str(), nullptr);
+}
+
+double bootTime() {
+  std::ifstream in("/proc/stat");
+  for (std::string name; in >> name;) {
+    if (double value = 0; name == "btime" && in >> value) {
+      return value;
+    }
+    in.ignore(1 << 20, '\n');
+  }
+  return 0;
+}
+
+double residentBytes() {
+  std::ifstream in("/proc/self/statm");
+  double size = 0, resident = 0;
+  in >> size >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<MetricFamily>> StoreFacts::collect() {
+  std::vector<MetricFamily> families;
+  const int64_t now_us = clock_.nowMicros();
+  const std::lock_guard lock(mutex_);
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_TRY(addQueue(reader, now_us, families));
+    TESSERA_TRY(addWorkers(reader, families));
+    if (now_us >= totals_until_us_) {
+      TESSERA_ASSIGN(totals_, reader.blobTotals());
+      totals_until_us_ = now_us + kTotalsLifetime;
+    }
+    return absl::OkStatus();
+  }));
+  families.push_back(single("tessera_blobs", "Blobs, as of at most a minute ago.", static_cast<double>(totals_.blobs)));
+  families.push_back(single("tessera_blob_bytes", "All of them together.", static_cast<double>(totals_.bytes)));
+  TESSERA_ASSIGN(const int64_t free, blobs_.freeBytes());
+  families.push_back(
+      single("tessera_disk_free_bytes", "What can still be written where blobs lie.", static_cast<double>(free)));
+  return families;
+}
+
+std::vector<MetricFamily> processFacts() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto time = [](const timeval& value) {
+    return static_cast<double>(value.tv_sec) + static_cast<double>(value.tv_usec) / 1e6;
+  };
+  std::error_code error;
+  double open = 0;
+  for (std::filesystem::directory_iterator file("/proc/self/fd", error), end; !error && file != end;
+       file.increment(error)) {
+    ++open;
+  }
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  return {single("process_cpu_seconds_total", "Processor time of this process.",
+                 time(usage.ru_utime) + time(usage.ru_stime), MetricType::Counter),
+          single("process_resident_memory_bytes", "Resident memory of this process.", residentBytes()),
+          single("process_open_fds", "Open files of this process.", open),
+          single("process_max_fds", "And how many it may have.", static_cast<double>(files.rlim_cur)),
+          single("process_start_time_seconds", "When it started, since the Unix epoch.",
+                 bootTime() + startTicks() / static_cast<double>(sysconf(_SC_CLK_TCK)))};
+}
+
+}  // namespace tessera::server
