@@ -46,8 +46,9 @@ class Signature:
         self.bounded = any(tensor.bounded_dims for tensor in outputs)
         # Compiled for a range of sizes: the last input says how much of it counts.
         ranged = [tensor.shape[tensor.bounded_dims[0]] for tensor in inputs if tensor.bounded_dims]
-        self.room = np.array(ranged[0], np.int64) if ranged else None
-        self.count_name = inputs[-1].name if ranged else None
+        self.ranged = bool(ranged)
+        self.room: Array = np.array(ranged[0] if ranged else 1, np.int64)
+        self.count_name = inputs[-1].name if ranged else ""
         # What a run looks at, without attribute lookups.
         self.checks = [(t.name, t.numpy_dtype, t.shape, t) for t in inputs]
         self.results = [(t.name, t.numpy_dtype, t.shape) for t in outputs]
@@ -128,7 +129,7 @@ class Session:
 
     def _take_variant(self, inputs: Mapping[str, Any], array: Array, tensor: Tensor) -> list[Array]:
         """The shapes are not the current variant's: chooses theirs, if there is one."""
-        if len(self._signatures) == 1 and self._signature.room is None:
+        if len(self._signatures) == 1 and not self._signature.ranged:
             raise _unfit(array, tensor)
         arrays = {name: as_array(value, name) for name, value in inputs.items()}
         _refuse_unknown(arrays, self._signature.input_names, "input")
@@ -139,7 +140,7 @@ class Session:
             shapes.append(arrays[each.name].shape if each.name in arrays else each.shape)
         _c_api.check(self._api.session_set_input_shapes(self._handle, _c_api.shape_array(shapes), len(shapes)))
         self._signature = self._signatures[self._api.session_variant(self._handle)]
-        return self._take(arrays if self._signature.room is None else self._padded(arrays))
+        return self._take(self._padded(arrays) if self._signature.ranged else arrays)
 
     def _padded(self, arrays: dict[str, Array]) -> dict[str, Array]:
         """Arrays as large as the chosen variant of a range, zeros behind their own elements, and how many count."""
