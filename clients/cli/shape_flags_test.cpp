@@ -105,11 +105,11 @@ TEST(ShapeFlagsTest, RepeatedShapesOfSeveralInputsGoTogether) {
 
 TEST(ShapeFlagsTest, RefusesTooManyAndTwice) {
   v1::CompileSpec spec;
-  EXPECT_THAT(std::string((ShapeFlags{{}, {"b=1..8", "s=1..9"}}).fill(spec).message()),
+  EXPECT_THAT(std::string((ShapeFlags{{}, {"b=1..8:1", "s=1..9:1"}}).fill(spec).message()),
               HasSubstr("72 variants (b: 8, s: 9); an artifact holds at most 64"));
   EXPECT_THAT(std::string((ShapeFlags{{}, {"b=1", "b=2"}}).fill(spec).message()), HasSubstr("'b' is bound before"));
   spec.Clear();
-  EXPECT_TRUE((ShapeFlags{{}, {"b=1..8", "s=1..8"}}).fill(spec).ok());
+  EXPECT_TRUE((ShapeFlags{{}, {"b=1..8:1", "s=1..8:1"}}).fill(spec).ok());
   EXPECT_EQ(spec.specializations_size(), 64);
 }
 

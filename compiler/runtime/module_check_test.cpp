@@ -122,7 +122,7 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
       {"table outside", [](Tables& t) { t.module.variants = nullptr; }},
       {"table outside", [](Tables& t) { t.variants[0].num_dimensions = 1 << 19; }},
       {"dimension 0 has its name outside", [](Tables& t) { t.dimension.name = outside; }},
-      {"dimension 0 has a negative size", [](Tables& t) { t.dimension.size = -1; }},
+      {"dimension 0 is a range, and no input says how much of it counts", [](Tables& t) { t.dimension.size = -1; }},
       {"impossible amount", [](Tables& t) { t.module.scratch_bytes = INT64_MAX; }},
       {"table outside", [](Tables& t) { t.variants[0].num_steps = 1 << 19; }},
       {"table outside", [](Tables& t) { t.variants[0].num_buffers = -1; }},

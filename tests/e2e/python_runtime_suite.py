@@ -155,6 +155,23 @@ def variants_by_shapes(bench):
                 2, "variants of shapes in parallel")
 
 
+def ranges_take_every_size(bench):
+    spec = "conv:h=17,w=19,stride=2,relu=1"
+    loaded = bench.load(model_path(spec), dims={"N": "1..6"})
+    check_equal([variant.dimensions for variant in loaded.variants], [{"N": -1}, {"N": -2}, {"N": -4}, {"N": -6}], "variants")
+    session = bench.oracle.load(model_path(spec))
+    for batch in (3, 1, 6, 5, 4, 2):
+        arrays = {name: array[np.arange(batch) % 3] for name, array in model_inputs(spec, 3).items()}
+        expected, _ = session.run(arrays)
+        compare(loaded(**arrays), expected, f"batch {batch}")
+        compare(loaded(**arrays, N=np.array(batch)), expected, f"batch {batch}, told")
+    session.close()
+    raised(errors.InvalidInput, lambda: loaded(**arrays, N=np.array(7)), "takes 0 to 2")
+    arrays = {name: np.concatenate([array, array, array[:1]]) for name, array in arrays.items()}
+    raised(errors.InvalidInput, lambda: loaded(**arrays, N=np.array(6)), "contradicts", reason="INVALID_INPUT")
+    raised(errors.InvalidInput, lambda: bench.load(model_path(spec), dims={"N": "6..1"}), "no range")
+
+
 def results_as_long_as_the_data_say(bench):
     model = onnx_model([helper.make_node("NonZero", ["x"], ["y"])], {"x": (TensorProto.FLOAT, [5, 7])},
                        {"y": (TensorProto.INT64, [2, None])})
@@ -431,7 +448,7 @@ def the_model_describes_itself(bench):
 
 def main():
     cases = (models_match_onnxruntime, odd_shapes_of_products, every_element_type, scalars_and_nothing,
-             names_that_are_no_identifiers, variants_by_shapes, results_as_long_as_the_data_say, fixed_inputs_may_be_left_out,
+             names_that_are_no_identifiers, variants_by_shapes, ranges_take_every_size, results_as_long_as_the_data_say, fixed_inputs_may_be_left_out,
              nothing_is_copied, tensors_of_pytorch, others_run_meanwhile, threads_share_a_model, a_session_runs_once_at_a_time,
              a_forked_child_runs_too, sessions_outlive_their_model, wrong_inputs_are_named, wrong_results_arrays_are_named,
              files_that_are_no_artifacts, in_the_shape_of_onnxruntime, modules_of_pytorch, the_model_describes_itself)

@@ -31,8 +31,8 @@ class Serializable(Protocol):
 ModelLike = Union[str, "os.PathLike[str]", bytes, Serializable]
 #: Of each input one shape, or several, which make one variant each (the i-th of all inputs together).
 ShapesLike = Mapping[str, Union[Shape, Sequence[Shape]]]
-#: Of each symbolic dimension one size, or several: every combination is a variant.
-DimsLike = Mapping[str, Union[int, Iterable[int]]]
+#: Of each symbolic dimension one size, or several: every combination is a variant. "1..64", of one dimension: a range.
+DimsLike = Mapping[str, Union[int, str, Iterable[int]]]
 
 _PRECISIONS = {"model": job_pb2.CompileOptions.PRECISION_UNSPECIFIED, "bf16": job_pb2.CompileOptions.BF16}
 _FORMATS = {"onnx": job_pb2.ONNX, "mlir": job_pb2.MLIR_TEXT, "te": job_pb2.TENSOR_EXPRESSION}
@@ -128,7 +128,18 @@ def _shapes_of(name: str, given: Any) -> list[list[int]]:
     return [[_extent(name, extent) for extent in items]]
 
 
+def _sizes_of_range(name: str, text: str) -> list[int]:
+    """Both ends and the powers of two between them; negative: each stands for all sizes up to it."""
+    ends = [int(end) if end.isdecimal() else 0 for end in text.split("..")]
+    if len(ends) != 2 or not 1 <= ends[0] < ends[1]:
+        raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text), accepted="e.g. '1..64'")
+    powers = (1 << power for power in range(ends[1].bit_length()))
+    return [-size for size in sorted({*ends, *(power for power in powers if ends[0] < power < ends[1])})]
+
+
 def _sizes_of(name: str, given: Any) -> list[int]:
+    if isinstance(given, str):
+        return _sizes_of_range(name, given)
     if isinstance(given, Iterable) and not isinstance(given, (str, bytes)):
         sizes = [_extent(name, size) for size in itertools.islice(given, MOST_VARIANTS + 1)]
     else:

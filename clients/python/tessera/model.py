@@ -88,7 +88,8 @@ class Model:
             info = _c_api.TensorInfo()
             _c_api.check(read(self._handle, variant, index, ctypes.byref(info)))
             dtype = dtypes.of_number(info.dtype)
-            bounded = self._api.artifact_bounded_dims(self._handle, index) if results else 0
+            bounds = self._api.artifact_bounded_dims if results else self._api.artifact_ranged_dims
+            bounded = bounds(self._handle, index)
             shape = tuple(info.shape[:info.rank])
             value = None
             if not results and (address := self._api.artifact_fixed_input(self._handle, index)):
