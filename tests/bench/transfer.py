@@ -3,8 +3,8 @@
 
     tests/bench/transfer.py [--first SPEC] [--second SPEC] [--learned 40] [--trials 5]
 
-The second network is tuned with few trials of each workload, once in an empty database and once in one where the first was
-tuned before. Printed is the model's time with the best trees over its time by default, workload by workload as each was
+The second network is tuned with few trials of each workload, once in an empty database and once in one where the first
+was tuned before. Printed is the model's time with the best trees over its time by default, workload by workload as each was
 measured in turns with its default, and the same of the workloads for which the warm database knew something.
 """
 
@@ -52,8 +52,8 @@ def main():
                     print(f"   {flags.first}: {first['trials']} trials, {gain(first):.3f} times as fast", flush=True)
                 result = tuned(service, flags.second, flags.trials, seed + 100, flags.budget)
                 gains[database].append(gain(result))
-                print(f"{database:5} database, seed {seed}: {flags.second} {gains[database][-1]:.3f} times as fast after "
-                      f"{result['trials']} trials", flush=True)
+                print(f"{database:5} database, seed {seed}: {flags.second} {gains[database][-1]:.3f} times as fast "
+                      f"after {result['trials']} trials", flush=True)
     for database, values in gains.items():
         print(f"{database:5}: median {statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})")
 

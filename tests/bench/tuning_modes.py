@@ -46,7 +46,8 @@ def main():
         stretches = ", ".join(f"v{each['number']} from {each['from_ms'] / 1000:.1f} s {each['runs']} x "
                               f"{each['median_ms']:.2f} ms" for each in told["versions"])
         print(f"{mode:7} first run after {told['versions'][0]['from_ms'] / 1000:6.2f} s, {told['runs']:6} runs "
-              f"({told['runs'] / max(1, iterations[flags.modes[0]]):.2f} of {flags.modes[0]}'s): {stretches}", flush=True)
+              f"({told['runs'] / max(1, iterations[flags.modes[0]]):.2f} of {flags.modes[0]}'s): {stretches}",
+              flush=True)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,8 @@ def going_back_reaches_who_follows(service, oracle):
     listed = versions(service, name)["versions"]
     check(all(each["held"] for each in listed[back["number"]:]), f"later ones are held: {listed}")
     ran = json.loads(out)["versions"]
-    check_equal((ran[-1]["number"], ran[-1]["artifact_id"]), (back["number"], listed[0]["artifact_id"]), "what ran last")
+    check_equal((ran[-1]["number"], ran[-1]["artifact_id"]), (back["number"], listed[0]["artifact_id"]),
+                "what ran last")
     again = service.cli("versions", name, "--choose", 0, "--json").json
     newest = [each for each in listed if not each["same_as"]][-1]
     check_equal(again["artifact_id"], newest["artifact_id"], "the newest that the job published")
@@ -147,7 +148,8 @@ def what_has_no_versions_says_so(service):
 def main():
     with Service(workers=2) as service, Oracle() as oracle:
         return run("versions", [
-            ("an async artifact runs while it is tuned", lambda: an_async_artifact_runs_while_it_is_tuned(service, oracle)),
+            ("an async artifact runs while it is tuned",
+             lambda: an_async_artifact_runs_while_it_is_tuned(service, oracle)),
             ("a static artifact comes last", lambda: a_static_artifact_comes_last(service, oracle)),
             ("a sync artifact ends right", lambda: a_sync_artifact_ends_right(service, oracle)),
             ("going back reaches who follows", lambda: going_back_reaches_who_follows(service, oracle)),
