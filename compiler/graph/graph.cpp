@@ -16,6 +16,7 @@
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/narrow_products.h"
+#include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/stack_products.h"
@@ -116,6 +117,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     count("winograd", winograd.rewritten);
     count("fold-constants", foldConstants(main, &model.weights));
   }
+  count("compare-positions", comparePositions(main, &model.weights));
   count("share-pads", sharePads(main));
   count("align-slices", alignSlices(main));
   constantsToWeights(main, model.weights);
