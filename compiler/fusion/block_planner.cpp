@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
@@ -258,54 +257,6 @@ absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity, const 
   auto plan = best(chain, std::move(candidates), capacity, options);
   if (plan.ok()) plan->orders = orders;
   return plan;
-}
-
-absl::StatusOr<ChainPlan> planChain(const Chain& chain, const std::vector<Level>& levels) {
-  if (levels.empty()) return absl::InvalidArgumentError("a chain is planned for at least one memory level");
-  auto finish = [&](std::vector<BlockPlan> plans) {
-    ChainPlan plan{std::move(plans), {}, 0};
-    for (size_t d = 0; d < levels.size(); ++d)
-      plan.seconds.push_back(plan.levels[d].movement.volume_bytes / levels[d].bytes_per_second);
-    plan.slowest = std::ranges::max_element(plan.seconds) - plan.seconds.begin();
-    return plan;
-  };
-  // Each level alone wants blocks as large as it can hold; what may conflict is their shape. Blocks are nested
-  // starting from each level in turn, that level free, the farther ones at least as large, the nearer ones at most.
-  absl::StatusOr<ChainPlan> chosen = absl::ResourceExhaustedError("");
-  for (size_t first = 0; first < levels.size(); ++first) {
-    std::vector<BlockPlan> plans(levels.size());
-    absl::Status status;
-    auto solve = [&](size_t d, const BlockOptions& options) {
-      auto plan = planBlocks(chain, levels[d].capacity_bytes, options);
-      if (!plan.ok()) {
-        status = plan.status();
-        return false;
-      }
-      plans[d] = std::move(*plan);
-      return true;
-    };
-    bool solved = solve(first, {});
-    for (size_t d = first + 1; solved && d < levels.size(); ++d) {
-      BlockOptions options;
-      options.lower = plans[d - 1].tiles;
-      solved = solve(d, options);
-    }
-    for (size_t d = first; solved && d-- > 0;) {
-      BlockOptions options;
-      options.upper = plans[d + 1].tiles;
-      solved = solve(d, options);
-    }
-    if (!solved) {
-      if (!chosen.ok() && chosen.status().message().empty()) chosen = status;
-      continue;
-    }
-    ChainPlan plan = finish(std::move(plans));
-    auto total = [](const ChainPlan& p) { return std::accumulate(p.seconds.begin(), p.seconds.end(), 0.0); };
-    if (!chosen.ok() || plan.seconds[plan.slowest] < chosen->seconds[chosen->slowest] * (1 - 1e-9) ||
-        (plan.seconds[plan.slowest] <= chosen->seconds[chosen->slowest] && total(plan) < total(*chosen)))
-      chosen = std::move(plan);
-  }
-  return chosen;
 }
 
 }  // namespace tessera::compiler::fusion

@@ -34,22 +34,4 @@ absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity_bytes, 
 absl::StatusOr<BlockPlan> planBlocksFor(const Chain& chain, const Order& order, double capacity_bytes,
                                         const BlockOptions& options = {});
 
-/// A level of on-chip memory.
-struct Level {
-  std::string name;
-  double capacity_bytes = 0;
-  double bytes_per_second = 0;  ///< to it from the next farther one
-};
-
-/// Nested blocks, innermost level first.
-struct ChainPlan {
-  std::vector<BlockPlan> levels;
-  std::vector<double> seconds;  ///< Cost_d = DV_d / bw_d (equation 3.20)
-  size_t slowest = 0;           ///< the level whose cost was minimized (equation 3.21)
-};
-
-/// Minimizes the slowest of the levels' costs with the blocks of each level inside of those of the next
-/// (equation 3.21). Innermost level first, as in targets.
-absl::StatusOr<ChainPlan> planChain(const Chain& chain, const std::vector<Level>& levels);
-
 }  // namespace tessera::compiler::fusion

@@ -207,24 +207,5 @@ TEST(BlockPlanner, BlocksAreMultiplesWhereAsked) {
   EXPECT_TRUE(plan->tiles[1] % 32 == 0 || plan->tiles[1] == 500);
 }
 
-// Equations 3.20 and 3.21.
-TEST(ChainPlanner, LevelsNestAndTheSlowestIsLeast) {
-  Chain chain = gemmChain(1, 1024, 512, 768, 1024, 8);
-  const std::vector<Level> levels = {{"L1", 32768, 100e9}, {"L2", 1 << 20, 40e9}};
-  auto plan = planChain(chain, levels);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  for (size_t loop = 0; loop < chain.loops.size(); ++loop)
-    EXPECT_LE(plan->levels[0].tiles[loop], plan->levels[1].tiles[loop]);
-  for (size_t d = 0; d < 2; ++d) {
-    EXPECT_LE(plan->levels[d].movement.memory_bytes, levels[d].capacity_bytes);
-    EXPECT_DOUBLE_EQ(plan->seconds[d], plan->levels[d].movement.volume_bytes / levels[d].bytes_per_second);
-    EXPECT_LE(plan->seconds[d], plan->seconds[plan->slowest]);
-  }
-  // No plan beats the slowest level's own best.
-  auto alone = planBlocks(chain, levels[plan->slowest].capacity_bytes);
-  ASSERT_TRUE(alone.ok());
-  EXPECT_LE(plan->levels[plan->slowest].movement.volume_bytes, alone->movement.volume_bytes * 1.05);
-}
-
 }  // namespace
 }  // namespace tessera::compiler::fusion

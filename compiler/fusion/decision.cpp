@@ -22,29 +22,6 @@ const ChainMachine::MemoryLevel& holder(const ChainMachine& machine, double byte
   return machine.levels.back();
 }
 
-/// Bytes of intermediates that neighbouring blocks share, all along the image: what keeping them takes. 0 where no
-/// window overlaps.
-double haloBytes(const Chain& chain) {
-  double kept = 0;
-  for (size_t t = 0; t < chain.tensors.size(); ++t) {
-    if (!chain.isIntermediate(static_cast<int>(t))) continue;
-    for (const Subscript& subscript : chain.tensors[t].subscripts) {
-      int64_t extent = 1, window = 1, step = 0;
-      for (const Term& term : subscript) {
-        extent += term.stride * (chain.loops[term.loop].extent - 1);
-        if (chain.loops[term.loop].whole) {
-          window += term.stride * (chain.loops[term.loop].extent - 1);
-        } else {
-          step = term.stride;
-        }
-      }
-      if (step == 0 || window <= step) continue;
-      kept += wholeBytes(chain, static_cast<int>(t)) * static_cast<double>(window - step) / static_cast<double>(extent);
-    }
-  }
-  return kept;
-}
-
 /// Seconds to bring everything once from where it lies when a chain starts: no level that is near makes up for that.
 double onceSeconds(const Chain& chain, const ChainMachine& machine) {
   double bytes = 0, written = 0;
@@ -157,56 +134,6 @@ double betweenSteps(const ChainMachine& machine, double bytes) {
   return machine.step_seconds + 3 * bytes / holder(machine, bytes).bytes_per_second;
 }
 
-absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine& machine, const Between& between,
-                                          double share) {
-  if (auto status = validate(chain); !status.ok()) return status;
-  const double intermediate_bytes = intermediateBytes(chain);
-  const double needed = flopsOf(chain);
-
-  ChainDecision decision;
-  decision.fused_seconds = decision.unfused_seconds = INFINITY;
-  std::string too_small;
-  for (size_t d = 0; d + 1 < machine.levels.size() && !machine.levels[d].shared; ++d) {
-    const ChainMachine::MemoryLevel& level = machine.levels[d];
-    const double capacity = share * level.capacity_bytes, far = machine.levels[d + 1].bytes_per_second;
-    const Apart alone = apart(chain, machine, d, between, capacity, intermediate_bytes);
-    if (alone.seconds < decision.unfused_seconds) {
-      decision.unfused_seconds = alone.seconds;
-      decision.unfused_bytes = alone.bytes;
-    }
-    const double halo = haloBytes(chain);
-    for (bool keep : {false, true}) {
-      if (keep && halo == 0) continue;
-      auto blocks = planBlocks(chain, keep ? capacity - halo : capacity);
-      if (!blocks.ok()) {
-        too_small = std::string(blocks.status().message());
-        continue;
-      }
-      const double flops = keep ? needed : flopsOf(chain, blocks->tiles);
-      const double fused = elapsed(flops / machine.flops_per_second,
-                                   std::max(blocks->movement.volume_bytes / far, onceSeconds(chain, machine))) +
-                           between.passes * intermediate_bytes / level.bytes_per_second +
-                           between.flops / machine.flops_per_second;
-      if (fused >= decision.fused_seconds) continue;
-      decision.fused_seconds = fused;
-      decision.fused_bytes = blocks->movement.volume_bytes;
-      decision.level = level.name;
-      decision.keeps_halo = keep;
-      decision.blocks = std::move(*blocks);
-    }
-  }
-  if (decision.blocks.tiles.empty()) {
-    decision.reason = too_small.empty() ? "no memory level belongs to one core" : too_small;
-    return decision;
-  }
-  const double again = decision.keeps_halo ? 0 : flopsOf(chain, decision.blocks.tiles) / needed - 1;
-  std::string overlap;
-  if (again > 1e-3) overlap = absl::StrFormat(" (%.0f %% computed again)", 100 * again);
-  if (decision.keeps_halo) overlap = " (overlaps kept)";
-  conclude(decision, "blocks", overlap, kLeastBlockGain);
-  return decision;
-}
-
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const ChainMachine& machine,
                                            const Between& between, double share) {
   if (auto status = validate(chain); !status.ok()) return status;
@@ -241,10 +168,12 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   }
   decision.level = memory.name;
   decision.fused_bytes = slices->volume_bytes;
-  const double idle = slices->idle;
+  const double idle = slices->idle, kept = between.kept ? between.kept(slices->tiles) : 1;
   decision.fused_seconds =
-      std::max(slices->seconds, elapsed(slices->flops / machine.flops_per_second, onceSeconds(chain, machine))) +
-      idle * (between.passes * intermediate_bytes / memory.bytes_per_second + between.flops / machine.flops_per_second);
+      std::max(kept * slices->seconds,
+               elapsed(kept * slices->flops / machine.flops_per_second, onceSeconds(chain, machine))) +
+      idle * kept *
+          (between.passes * intermediate_bytes / memory.bytes_per_second + between.flops / machine.flops_per_second);
   decision.fused_seconds += idle * moveSeconds(chain, machine, between, &*slices);
   std::string note;
   if (!between.moved.empty())
@@ -252,10 +181,12 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
                         " of layout or padding");
   const double again = slices->flops / flopsOf(chain) - 1;
   if (again > 1e-3) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% computed again)", 100 * again));
+  if (kept < 1) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% masked and skipped)", 100 * (1 - kept)));
   if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
   if (slices->blocks > 1) {
     const auto rows = planSlices(chain, cut, core);
-    const double more = rows.ok() ? rows->seconds - slices->seconds : 0;
+    const double rows_kept = rows.ok() && between.kept ? between.kept(rows->tiles) : 1;
+    const double more = rows.ok() ? rows_kept * rows->seconds - kept * slices->seconds : 0;
     absl::StrAppend(&note, rows.ok() ? absl::StrCat(" (with whole rows ", micro(decision.fused_seconds + more), ")")
                                      : " (whole rows do not fit)");
   }

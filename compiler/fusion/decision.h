@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,6 +59,8 @@ struct Between {
   int steps = 0;
   double flops = 0;               ///< arithmetic of these and of what follows the members, over all points
   std::vector<Moved> moved = {};  ///< before the first member and behind the last
+  /// The part of the work of slices of given tiles that is left where they skip what a mask removes; none: all.
+  std::function<double(const Tiles&)> kept = {};
   int running = -1;  ///< loop along which a softmax runs between the last two members: may be cut into blocks (r0)
 };
 
@@ -66,10 +69,8 @@ struct ChainDecision {
   bool fuse = false;
   std::string reason;  ///< one sentence with numbers
   std::string level;   ///< the blocks fit in
-  BlockPlan blocks;    ///< empty when they fit nowhere
   double fused_seconds = 0, unfused_seconds = 0;
   double fused_bytes = 0, unfused_bytes = 0;  ///< moved into that level
-  bool keeps_halo = false;                    ///< overlaps of an intermediate's blocks stay in memory
   std::optional<SlicePlan> slices;            ///< of decideSlices
 };
 
@@ -78,19 +79,10 @@ struct ChainDecision {
 inline constexpr double kLeastGain = 0.015;
 /// Of slices that overlap: those at the border have other shapes, and rows with their halo fill no register tile.
 inline constexpr double kLeastOverlapGain = 0.03;
-/// Of blocks, where the inner loops are shorter than they could be.
-inline constexpr double kLeastBlockGain = 0.05;
 
-/// Prices the chain both ways with the block analysis. Seconds are those of arithmetic and data movement (elapsed),
-/// plus the passes between: over a block in its own level when fused, over whole intermediates in the nearest level
-/// that holds them when not. Blocks of an intermediate that overlap (windows) are either computed again or kept from
-/// block to block in the level's memory, whichever is cheaper. The nearest levels that belong to one core are tried;
-/// `share` of each is used. A gain below kLeastBlockGain is declined.
-absl::StatusOr<ChainDecision> decideChain(const Chain& chain, const ChainMachine& machine, const Between& between = {},
-                                          double share = 0.75);
-
-/// The same for code that cuts the loops `cut` (outermost first) and runs all members one after another within a
-/// slice (slice_plan.h). The largest level of one core is taken.
+/// Prices the chain both ways for code that cuts the loops `cut` (outermost first) and runs all members one after another
+/// within a slice (slice_plan.h). The largest level of one core is taken, `share` of it; seconds are those of arithmetic
+/// and data movement (elapsed), plus the passes between. A gain below kLeastGain (kLeastOverlapGain) is declined.
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const ChainMachine& machine,
                                            const Between& between = {}, double share = 0.75);
 

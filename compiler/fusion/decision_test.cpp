@@ -44,54 +44,21 @@ TEST(ChainDecision, FusesAttention) {
   for (const Shape& s : {Shape{8, 512, 64, 64, 512}, Shape{12, 256, 64, 64, 256}, Shape{16, 208, 80, 80, 208}}) {
     Chain chain = gemmChain(s.batch, s.m, s.n, s.k, s.l, 8);
     for (const char* loop : {"l", "k", "n"}) chain.loops[chain.loopNamed(loop)].whole = true;
-    auto decision = decideChain(chain, cpu(), {6, 1});
+    auto decision = decideSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, cpu(), {6, 1});
     ASSERT_TRUE(decision.ok()) << decision.status();
     EXPECT_TRUE(decision->fuse) << decision->reason;
     EXPECT_LT(decision->fused_bytes, decision->unfused_bytes);
     EXPECT_THAT(decision->reason, testing::HasSubstr("one after another"));
+    // What a mask removes is left out of the slices, and of nothing else.
+    Between masked{6, 1};
+    masked.kept = [](const Tiles&) { return 0.5; };
+    auto half = decideSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, cpu(), masked);
+    ASSERT_TRUE(half.ok()) << half.status();
+    EXPECT_LT(half->fused_seconds, 0.75 * decision->fused_seconds);
+    EXPECT_GE(half->fused_seconds, 0.5 * decision->fused_seconds);
+    EXPECT_EQ(half->unfused_seconds, decision->unfused_seconds);
+    EXPECT_THAT(half->reason, testing::HasSubstr("(50 % masked and skipped)"));
   }
-}
-
-// C6 of table 3.6: 1x1, then 3x3, bound by arithmetic; the halo would be computed again.
-TEST(ChainDecision, DeclinesWherePointwiseFeedsAWindow) {
-  const Chain c6 = convolutionChain({64, 58, 58, 64, 64, 1, 1, 1, 3});
-  auto decision = decideChain(c6, cpu());
-  ASSERT_TRUE(decision.ok()) << decision.status();
-  EXPECT_FALSE(decision->fuse) << decision->reason;
-  EXPECT_THAT(decision->reason, testing::HasSubstr("less than the 5.0 % asked for"));
-  EXPECT_GE(decision->fused_seconds, decision->unfused_seconds * (1 - kLeastBlockGain));
-}
-
-TEST(ChainDecision, HaloIsComputedAgainWhereItDoesNotFit) {
-  const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
-  ChainMachine machine = cpu();
-  auto kept = decideChain(chain, machine);
-  ASSERT_TRUE(kept.ok());
-  EXPECT_TRUE(kept->keeps_halo) << kept->reason;
-  machine.levels[0].capacity_bytes = machine.levels[1].capacity_bytes = 20000;  // the overlaps alone take 16 KB
-  auto again = decideChain(chain, machine);
-  ASSERT_TRUE(again.ok());
-  EXPECT_FALSE(again->keeps_halo) << again->reason;
-  EXPECT_THAT(again->reason, testing::HasSubstr("computed again"));
-}
-
-TEST(ChainDecision, FusesPointwiseConvolutionsOfManyPixels) {
-  // C7 on a machine with little bandwidth to its shared memory: two passes over a 0.8 MB image less.
-  ChainMachine machine = cpu();
-  machine.levels[2].bytes_per_second = 4e9;
-  auto decision = decideChain(convolutionChain({64, 56, 56, 64, 64, 1, 1, 1, 1}), machine);
-  ASSERT_TRUE(decision.ok());
-  EXPECT_TRUE(decision->fuse) << decision->reason;
-}
-
-TEST(ChainDecision, SaysWhenNothingFits) {
-  ChainMachine machine = cpu();
-  machine.levels[0].capacity_bytes = machine.levels[1].capacity_bytes = 64;
-  Chain chain = gemmChain(1, 64, 64, 64, 64, 8);
-  auto decision = decideChain(chain, machine);
-  ASSERT_TRUE(decision.ok());
-  EXPECT_FALSE(decision->fuse);
-  EXPECT_THAT(decision->reason, testing::HasSubstr("the smallest blocks need"));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/narrow_products.h"
+#include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
@@ -154,6 +155,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     count("fold-constants", foldConstants(main, &model.weights));
     if (absl::Status status = cleanUp(); !status.ok()) return status;
   }
+  count("compare-positions", comparePositions(main, &model.weights));
   count("share-pads", sharePads(main));
   count("align-slices", alignSlices(main));
   constantsToWeights(main, model.weights);

@@ -18,6 +18,7 @@
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/narrow_products.h"
+#include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
@@ -96,6 +97,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return stackProducts(main); }},
     {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
      [](FuncOp main, int64_t) { return sharePads(main); }},
+    {"tessera-compare-positions", "Compute masks that are a band of a matrix from positions",
+     [](FuncOp main, int64_t) { return comparePositions(main, nullptr); }},
     {"tessera-sum-halves-in-single", "Build up sums of f16 and bf16 in f32",
      [](FuncOp main, int64_t) { return sumHalvesInSingle(main); }},
     {"tessera-widen-on-load", "Widen f16 and bf16 operands of reductions where they are loaded",

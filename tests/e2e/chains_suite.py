@@ -39,15 +39,20 @@ class Model:
         self.weights.append(numpy_helper.from_array(values, name))
         return name
 
+    def constant(self, values):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
     def op(self, kind, *inputs, **attributes):
         name = f"{kind.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
 
-    def save(self, service, results):
+    def save(self, service, results, opset=13):
         outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results]
         graph = helper.make_graph(self.nodes, "chain", self.inputs, outputs, self.weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
         path = service.scratch("chain.onnx")
         onnx.save(onnx.shape_inference.infer_shapes(model), path)
         return path
@@ -133,6 +138,62 @@ def running_softmax(service, oracle, batch, rows, depth, keys, width, masked):
     results_agree(service, oracle, path, model.arrays)
 
 
+LOWEST = np.finfo(np.float32).min
+
+
+def added_mask(model, scores, rows, keys, window):
+    """A buffer of 0 and -infinity."""
+    seen = np.tril(np.ones((rows, keys), bool), keys - rows)
+    if window:
+        seen &= ~np.tril(np.ones((rows, keys), bool), keys - rows - window)
+    return model.op("Add", scores, model.constant(np.where(seen, np.float32(0), np.float32(-np.inf))[None]))
+
+
+def chosen_mask(model, scores, rows, keys, strict):
+    """What torch.tril becomes: a triangle of ones that decides between the score and the lowest number. `strict`: the
+    first row sees no key, and is the mean of all values."""
+    ones = model.op("ConstantOfShape", model.constant(np.array([1, rows, keys])),
+                    value=numpy_helper.from_array(np.ones(1, np.float32)))
+    triangle = model.op("Trilu", ones, model.constant(np.array(keys - rows - strict)), upper=0)
+    seen = model.op("Cast", triangle, to=TensorProto.BOOL)
+    return model.op("Where", seen, scores, model.constant(LOWEST))
+
+
+def masked_keys_are_skipped(service, oracle, mask, batch, rows, depth, keys, width, argument):
+    """Keys that a constant mask removes from whole slices are not computed; what is computed is what it was."""
+    model = Model()
+    scores = model.op("Mul", model.op("MatMul", model.input(batch, rows, depth), model.input(batch, depth, keys)),
+                      model.constant(np.float32(depth ** -0.5)))
+    weights = model.op("Softmax", mask(model, scores, rows, keys, argument), axis=-1)
+    path = model.save(service, [model.op("MatMul", weights, model.input(batch, keys, width))], opset=14)
+    chains, sliced = decisions_of(service, path)
+    check(len(chains) == 1 and chains[0].get("taken") and sliced, f"decisions: {chains}")
+    print(f"   {chains[0]['reason']}")
+    check("masked and skipped" in chains[0]["reason"], chains[0]["reason"])
+    results_agree(service, oracle, path, model.arrays)
+
+
+def causal_operator(service, batch, heads, rows, depth):
+    """Attention with is_causal, against NumPy."""
+    model = Model()
+    names = [model.input(batch, heads, rows, depth) for _ in range(3)]
+    path = model.save(service, [model.op("Attention", *names, is_causal=1)], opset=23)
+    chains, _ = decisions_of(service, path)
+    check(len(chains) == 1 and chains[0].get("taken") and "masked and skipped" in chains[0]["reason"], str(chains))
+    print(f"   {chains[0]['reason']}")
+    q, k, v = (model.arrays[name].astype(np.float64) for name in names)
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(depth)
+    scores[..., ~np.tril(np.ones((rows, rows), bool))] = -np.inf
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = powers / powers.sum(-1, keepdims=True) @ v
+    compiled = service.compile(path)
+    for threads in ("1", "2"):
+        outputs, _ = service.run(compiled.artifact, model.arrays, "--threads", threads)
+        (found,) = outputs.values()
+        _, relative = difference(found, expected.astype(np.float32))
+        check(relative <= TOLERANCE, f"off by {relative:.3g} with {threads} threads")
+
+
 def read_elsewhere_is_declined(service):
     model = Model()
     results = products(model, 2, 33, 16, 65, 17)
@@ -160,6 +221,17 @@ CASES = (
 # batch, rows, depth, keys, width, masked keys
 LONG = ((12, 2048, 64, 2048, 64, 0), (5, 517, 31, 9001, 29, 700), (2, 531, 31, 8003, 45, 1))
 
+# mask, batch, rows, depth, keys, width, and how far a window reaches, or whether the diagonal is masked as well
+MASKED = (
+    (added_mask, 12, 512, 64, 512, 64, 0),
+    (added_mask, 3, 387, 31, 401, 29, 0),
+    (added_mask, 3, 1031, 32, 1031, 32, 130),
+    (added_mask, 2, 2048, 64, 2048, 64, 0),
+    (chosen_mask, 12, 512, 64, 512, 64, False),
+    (chosen_mask, 5, 421, 23, 421, 37, True),
+    (chosen_mask, 2, 2177, 64, 2177, 64, True),
+)
+
 
 def main():
     with Oracle() as oracle, Service(workers=2) as service:
@@ -168,6 +240,11 @@ def main():
                  for build, arguments, taken in CASES]
         cases += [(f"running_softmax/{'x'.join(map(str, arguments))}",
                    lambda a=arguments: running_softmax(service, oracle, *a)) for arguments in LONG]
+        cases += [(f"masked_keys/{mask.__name__}/{'x'.join(map(str, arguments))}",
+                   lambda m=mask, a=arguments: masked_keys_are_skipped(service, oracle, m, *a))
+                  for mask, *arguments in MASKED]
+        cases += [(f"causal_operator/{'x'.join(map(str, arguments))}",
+                   lambda a=arguments: causal_operator(service, *a)) for arguments in ((2, 3, 509, 64), (1, 2, 2048, 64))]
         cases.append(("read_elsewhere_is_declined", lambda: read_elsewhere_is_declined(service)))
         return run("chains", cases)
 

@@ -20,6 +20,14 @@ def _bert(name, **fixed):
     return build
 
 
+def _encoder(name, hidden, heads):
+    """Transformers of table 3.5 of Chimera's thesis: heads of 64, 512 positions."""
+    def build(batch, layers=6, hidden=hidden, heads=heads, seq=512):
+        return transformer.encoder(name, batch, layers, hidden, heads, seq)
+    build.__doc__ = transformer.encoder.__doc__
+    return build
+
+
 MODELS = {
     "resnet18": vision.resnet18,
     "resnet50": vision.resnet50,
@@ -38,6 +46,9 @@ MODELS = {
     "bert_tiny": _bert("bert_tiny", layers=2, hidden=128, heads=2, seq=32, vocabulary=1000),
     "bert_tiny_shapes": _bert("bert_tiny_shapes", layers=2, hidden=128, heads=2, seq=32, vocabulary=1000,
                               dynamic_shapes=True),
+    "tf_small": _encoder("tf_small", hidden=512, heads=8),
+    "tf_base": _encoder("tf_base", hidden=768, heads=12),
+    "tf_large": _encoder("tf_large", hidden=1024, heads=16),
     "mlp": basic.mlp,
     "gemm": basic.gemm,
     "matmul": basic.matmul,
@@ -54,6 +65,9 @@ REDUCED = {
     "shufflenet_v1": "shufflenet_v1:size=64,slim=4,classes=10",
     "vit_b16": "vit_b16:size=40,patch=8,layers=2,hidden=48,heads=3,classes=10",
     "gpt2": "gpt2:layers=2,hidden=48,heads=3,seq=19,vocabulary=101,positions=32",
+    "tf_small": "tf_small:layers=2,hidden=48,heads=3,seq=21",
+    "tf_base": "tf_base:layers=1,hidden=36,heads=2,seq=17",
+    "tf_large": "tf_large:layers=1,hidden=40,heads=5,seq=9",
     "mi_lstm": "mi_lstm:steps=5,inputs=13,hidden=24",
 }
 

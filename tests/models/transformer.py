@@ -136,3 +136,19 @@ def bert(name, batch, layers, hidden, heads, seq, vocabulary, positions=512, dyn
     graph.output(x, "last_hidden_state", [batch, seq, hidden])
     graph.output(pooled, "pooled", [batch, hidden])
     return graph.model()
+
+
+def encoder(name, batch, layers, hidden, heads, seq):
+    """Vaswani et al., "Attention Is All You Need": the encoder, its layers normalised behind each branch, ReLU between.
+
+    Input `x`: f32 [batch, seq, hidden], embedded already; output `y` of the same shape.
+    """
+    net = Transformer(name, hidden, heads, seq)
+    graph, op = net.graph, net.graph.op
+    x = graph.input("x", [batch, seq, hidden])
+    for _ in range(layers):
+        x = net.layer_norm(op("Add", net.attention(x), x), 1e-5)
+        inner = op("Relu", net.dense(x, hidden, 4 * hidden))
+        x = net.layer_norm(op("Add", net.dense(inner, 4 * hidden, hidden, gain=2.0), x), 1e-5)
+    graph.output(x, "y", [batch, seq, hidden])
+    return graph.model()

@@ -118,7 +118,7 @@ std::string layerNormalization(int64_t rows, int64_t columns) {
 }
 
 int run(int argc, char** argv) {
-  std::string only, emit;
+  std::string only, emit, mask = "none";
   int rounds = 15, softmaxes = -1;
   std::vector<std::string> tiles;
   CLI::App app("Chains of products slice by slice beside the same workload in phases");
@@ -127,6 +127,8 @@ int run(int argc, char** argv) {
   app.add_option("--tile", tiles, "loops and their tiles: d0=1,d1=64[,r0=128]; may be repeated")
       ->expected(1)
       ->take_all();
+  app.add_option("--mask", mask, "causal: none, read from memory, or by positions, whose keys are skipped")
+      ->check(CLI::IsMember({"none", "read", "positions"}));
   app.add_option("--rounds", rounds)->check(CLI::Range(1, 1 << 20));
   app.add_option("--emit", emit, "where the object of the last workload is written");
   CLI11_PARSE(app, argc, argv);
@@ -164,12 +166,24 @@ int run(int argc, char** argv) {
       WorkloadText text;
       const Tensor a = text.argument({batch, m, k}), b = text.argument({batch, k, n}), c = text.argument({batch, n, l});
       Tensor s = batchProduct(text, a, b);
+      const std::string id = "d0, d1, d2";
+      std::vector<int64_t> floats{batch * m * k, batch * k * n, batch * n * l};
+      if (mask == "read") {
+        s = text.generic({s, text.argument({m, n})}, {id, "d1, d2", id}, text.empty(s.shape), 3, "",
+                         "%r = arith.addf %i0, %i1 : f32");
+        floats.push_back(m * n);
+      } else if (mask == "positions") {
+        s = text.generic({s}, {id, id}, text.empty(s.shape), 3, "",
+                         "%low = arith.constant 0xFF800000 : f32\n    %row = linalg.index 1 : index\n    %column = "
+                         "linalg.index 2 : index\n    %seen = arith.cmpi ule, %column, %row : index\n    %r = "
+                         "arith.select %seen, %i0, %low : f32");
+      }
       if (with_softmax) s = softmax(text, s);
+      floats.push_back(batch * m * l);
       std::vector<Tiling> mine;
       for (const Tiling& tiling : tilings)
         if (with_softmax || tiling.empty() || tiling.back().first != "r0") mine.push_back(tiling);
-      measure(std::string(name) + (with_softmax ? " softmax" : ""), text.finish({batchProduct(text, s, c)}),
-              {batch * m * k, batch * k * n, batch * n * l, batch * m * l},
+      measure(std::string(name) + (with_softmax ? " softmax" : ""), text.finish({batchProduct(text, s, c)}), floats,
               2.0 * static_cast<double>(batch * m * n * (k + l)), mine, rounds, emit);
     }
   }

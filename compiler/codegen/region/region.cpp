@@ -1,6 +1,7 @@
 #include "compiler/codegen/region/region.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/region/region_fetch.h"
 #include "compiler/codegen/region/region_geometry.h"
@@ -56,6 +57,7 @@ class RegionBuilder {
     while (next(group));
     std::vector<std::vector<RegionNest>> sliced;
     for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
+    region_.masked = nests_.mask && !nests_.mask->blocks;
     auto panels = planRegion(builder_, machine_, sliced, region_, before, followed_);
     if (!panels.ok()) return panels.status();
     panels_ = std::move(*panels);
@@ -330,6 +332,30 @@ class RegionBuilder {
   llvm::SmallVector<int> depth_;  ///< per nest
 };
 
+/// The part of the scores that slices compute.
+double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
+  const KeyMask& mask = *nests.mask;
+  double kept = 0, all = 0;
+  if (geometry.keptBy() >= 0) {
+    const int64_t blocks = geometry.count(geometry.sliceLoops() - 1);
+    for (const Range& range : geometry.keptBlocks()) {
+      kept += static_cast<double>(range.size());
+      all += static_cast<double>(blocks);
+    }
+  } else if (const int v = geometry.cutBy(mask.nest, mask.key); v >= 0 && !mask.blocks) {
+    llvm::SmallVector<int> group(geometry.sliceLoops(), 0);
+    for (auto [g, slices] : llvm::enumerate(geometry.groups(v))) {
+      group[v] = static_cast<int>(g);
+      const auto count = static_cast<double>(slices.size());
+      kept += count * static_cast<double>(geometry.loop(mask.nest, mask.key, group).size);
+      all += count * static_cast<double>(nests.nests[mask.nest].extents[mask.key]);
+    }
+  } else {
+    return 1;
+  }
+  return kept / all;
+}
+
 }  // namespace
 
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
@@ -337,8 +363,13 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
                                   const FollowedRegion* followed) {
   auto geometry = RegionGeometry::infer(nests, loops);
   if (!geometry.ok()) return geometry.status();
+  const double kept = nests.mask ? keptShare(nests, *geometry) : 1;
+  const int kept_by = geometry->keptBy();
+  const llvm::SmallVector<Range> kept_blocks(geometry->keptBlocks());
   auto region = RegionBuilder(builder, nests, std::move(*geometry), machine, followed).build(before);
   if (!region.ok()) return region.status();
+  region->kept_by = kept_by;
+  region->kept_blocks = kept_blocks;
   if (!loops.back().reductions.empty()) region->blocks = region->counts.back();
   const Coordinates& result = nests.coordinates.at(nests.result);
   llvm::SmallVector<int64_t> shape(result.extents);
@@ -347,6 +378,8 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
   region->description = absl::StrCat("region of ", nests.nests.size(), " nests, ", region->slices(), " slices of ",
                                      shape.empty() ? "1" : absl::StrJoin(shape, "x"));
   if (region->blocks > 1) absl::StrAppend(&region->description, " in ", region->blocks, " blocks of r0");
+  if (kept < 1)
+    absl::StrAppend(&region->description, absl::StrFormat(", %.0f %% of the keys masked", 100 * (1 - kept)));
   for (const RegionVariant& variant : region->variants) {
     if (variant.strips.empty()) continue;
     const Strip& strip = variant.strips[0];

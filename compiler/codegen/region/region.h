@@ -40,7 +40,10 @@ struct RegionVariant {
 /// Nests that run slice by slice in one phase. Slices are numbered with the first slice loop slowest.
 struct Region {
   llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop
-  int64_t blocks = 1;  ///< more than 1: the last slice loop counts blocks of a reduction within one slice
+  int64_t blocks = 1;   ///< more than 1: the last slice loop counts blocks of a reduction within one slice
+  bool masked = false;  ///< slices need so many keys as a mask leaves them: each kind the first ones, or blocks of them
+  int kept_by = -1;     ///< slice loop by whose number some blocks do not run, as a mask removes their keys; -1: none
+  llvm::SmallVector<Range> kept_blocks;                        ///< per slice of `kept_by`: the blocks that run
   llvm::SmallVector<llvm::SmallVector<Range>> groups;          ///< per slice loop: slices of equal geometry
   std::vector<RegionVariant> variants;                         ///< one per choice of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch

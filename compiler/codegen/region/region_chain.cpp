@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/region/masked_keys.h"
 #include "compiler/codegen/region/softmax_nests.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/words.h"
@@ -74,13 +75,17 @@ std::string namesOf(const Coordinates& coordinates) {
 /// returned. Nothing where there is no softmax to rewrite.
 absl::StatusOr<std::optional<SliceLoop>> rewriteSoftmax(mlir::OpBuilder& builder, SlicedNests& nests, int64_t columns) {
   nests.deferred_softmax = deferDivisions(nests) > 0;
+  const std::optional<SoftmaxScores> scores = scoresOf(nests);
   if (columns == 0) {
-    nests.deferred_softmax |= easeSoftmax(builder, nests);
+    const bool eased = easeSoftmax(builder, nests);
+    nests.deferred_softmax |= eased;
+    if (eased && scores) findMask(nests, *scores, 0);
     return std::optional<SliceLoop>();
   }
   auto loop = runSoftmaxInBlocks(builder, nests, columns);
   if (!loop.ok()) return loop.status();
   nests.deferred_softmax = true;
+  if (scores) findMask(nests, *scores, columns);
   return std::optional<SliceLoop>(std::move(*loop));
 }
 
@@ -194,13 +199,34 @@ SlicedNests flattenPhases(const PhaseList& list) {
   return all;
 }
 
-absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, const SlicedNests& nests,
+namespace {
+
+/// With the keys that a mask removes left out in the smallest pieces that slices can be cut in, or else none of them.
+absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
+                                        const Machine& machine, std::vector<PackBefore>& before,
+                                        const FollowedRegion* followed) {
+  auto region = formRegion(builder, nests, loops, machine, before, followed);
+  absl::Status first = region.status();
+  while (!region.ok() && nests.mask) {
+    KeyMask& mask = *nests.mask;
+    mask.piece *= 2;
+    if (mask.blocks || mask.piece >= nests.nests[mask.nest].extents[mask.key]) nests.mask.reset();
+    before.clear();
+    region = formRegion(builder, nests, loops, machine, before, followed);
+  }
+  if (!region.ok()) return first;
+  return region;
+}
+
+}  // namespace
+
+absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests nests,
                            llvm::SmallVector<SliceLoop> loops, const Machine& machine, const FollowedRegion* followed) {
   if (loops.empty()) loops.push_back({-1, 1});
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   std::vector<PackBefore> before;
-  auto region = formRegion(builder, nests, loops, machine, before, followed);
+  auto region = formMaskedRegion(builder, nests, loops, machine, before, followed);
   if (!region.ok()) return region.status();
   for (const SliceLoop& loop : loops) {
     if (loop.coordinate >= 0) {

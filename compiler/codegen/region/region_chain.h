@@ -26,7 +26,7 @@ SlicedNests flattenPhases(const PhaseList& list);
 
 /// Replaces all phases of `list` by one region over slices along `loops` (none: one slice) of the first result, after
 /// a phase that fills panels where there are any. Errors: as formRegion; the list is as it was.
-absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, const SlicedNests& nests,
+absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests nests,
                            llvm::SmallVector<SliceLoop> loops, const Machine& machine,
                            const FollowedRegion* followed = nullptr);
 

@@ -35,6 +35,7 @@ class RegionEmitter {
       }
       context_.slice.push_back(number);
     }
+    if (region_.kept_by >= 0) findKept();
     choose(0, 0);
   }
 
@@ -92,8 +93,33 @@ class RegionEmitter {
     emitNest(b_, step.nest, step.plan, context_, lo, hi);
   }
 
+  /// Whether a mask keeps some keys of this block.
+  void findKept() {
+    Value lo = nullptr, hi = nullptr;
+    for (auto [s, range] : llvm::enumerate(region_.kept_blocks)) {
+      if (s > 0 && range == region_.kept_blocks[s - 1]) continue;
+      Value from = constant(range.lo), to = constant(range.hi);
+      if (s > 0) {
+        Value reached =
+            compare(arith::CmpIPredicate::sge, context_.slice[region_.kept_by], constant(static_cast<int64_t>(s)));
+        from = arith::SelectOp::create(b_, loc_, reached, from, lo);
+        to = arith::SelectOp::create(b_, loc_, reached, to, hi);
+      }
+      lo = from;
+      hi = to;
+    }
+    Value block = context_.slice.back();
+    kept_ = arith::AndIOp::create(b_, loc_, compare(arith::CmpIPredicate::sge, block, lo),
+                                  compare(arith::CmpIPredicate::slt, block, hi));
+  }
+
   /// Goes into the branches for slices in which a step does not run.
   void enterWhenDue(const RegionStep& step) {
+    // What other blocks or slices read as well runs in the first block, whatever the mask removes there.
+    if (kept_ && step.depth == static_cast<int>(region_.counts.size()) && !step.last) {
+      auto branch = mlir::scf::IfOp::create(b_, loc_, kept_, /*withElseRegion=*/false);
+      b_.setInsertionPointToStart(branch.thenBlock());
+    }
     if (step.depth < static_cast<int>(region_.counts.size())) {
       Value due = nullptr;  // the later numbers are all zero
       for (size_t v = step.depth; v < region_.counts.size(); ++v) {
@@ -118,7 +144,8 @@ class RegionEmitter {
   mlir::Location loc_;
   const Region& region_;
   EmitContext context_;
-  Value first_;  ///< i1: the first slice of the range
+  Value first_;           ///< i1: the first slice of the range
+  Value kept_ = nullptr;  ///< i1: the block has keys that a mask keeps; none: they all have
 };
 
 }  // namespace

@@ -1,9 +1,13 @@
 #include "compiler/codegen/region/region_geometry.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/region/masked_keys.h"
 
 namespace tessera::compiler::codegen {
 namespace {
+
+/// How often the blocks that run may change from slice to slice: each is a comparison in every block.
+constexpr int kMostChanges = 64;
 
 bool isEmpty(const llvm::SmallVector<Range>& loops) {
   return llvm::any_of(loops, [](const Range& range) { return range.size() == 0; });
@@ -109,7 +113,32 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
     geometry.groups_.push_back(groupSlices(*needs, roots));
     geometry.needs_.push_back(std::move(*needs));
   }
+  if (nests.mask && nests.mask->blocks) geometry.keepBlocks(nests);
   return geometry;
+}
+
+/// By the slice loop that removes the most: the code asks for one number.
+void RegionGeometry::keepBlocks(const SlicedNests& nests) {
+  const KeyMask& mask = *nests.mask;
+  double least = 1;
+  for (int v = 0; v + 1 < sliceLoops(); ++v) {
+    llvm::SmallVector<Range> blocks;
+    double share = 0;
+    int changes = 0;
+    for (const Needs& needs : needs_[v]) {
+      Range& range = blocks.emplace_back(Range{0, count(sliceLoops() - 1)});
+      if (!isEmpty(needs.loops[mask.nest])) {
+        const Range keys = keptKeys(nests, needs.loops[mask.nest]);
+        range = {keys.lo / mask.piece, (keys.hi + mask.piece - 1) / mask.piece};
+      }
+      share += static_cast<double>(range.size()) / static_cast<double>(count(sliceLoops() - 1) * count(v));
+      changes += blocks.size() > 1 && !(range == blocks[blocks.size() - 2]);
+    }
+    if (share >= least || changes > kMostChanges) continue;
+    least = share;
+    kept_by_ = v;
+    kept_blocks_ = std::move(blocks);
+  }
 }
 
 MovingRange RegionGeometry::moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const {

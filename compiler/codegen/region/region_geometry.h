@@ -33,16 +33,23 @@ class RegionGeometry {
   bool empty(size_t n, llvm::ArrayRef<int> group) const;
   /// The largest size of coordinate `c` of what a slice touches of `root`.
   int64_t largestBox(mlir::Value root, int c) const;
+  /// With a mask and blocks of keys: the slice loop whose numbers say which blocks run (-1: all run in every slice),
+  /// and for each of its slices those that do.
+  int keptBy() const { return kept_by_; }
+  llvm::ArrayRef<Range> keptBlocks() const { return kept_blocks_; }
   /// Whether some loop of nest `n` is cut by slice loop `v`, or the nest runs in some of its slices only.
   bool dependsOn(size_t n, int v) const;
 
  private:
   MovingRange moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const;
+  void keepBlocks(const SlicedNests& nests);
 
   std::vector<std::vector<Needs>> needs_;  ///< [slice loop][slice]
   std::vector<llvm::SmallVector<Range>> groups_;
   std::vector<llvm::SmallVector<int>> loop_cut_;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int>> box_cut_;
+  int kept_by_ = -1;
+  llvm::SmallVector<Range> kept_blocks_;
 };
 
 }  // namespace tessera::compiler::codegen

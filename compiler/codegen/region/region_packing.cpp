@@ -161,9 +161,11 @@ class RegionPlanner {
   }
 
   /// The main variant's loop that walks the operand as `loop` of this nest does; -1: none.
-  static int sameLoop(const SharedPanels& shared, const Access& access, const Nest& nest, int loop) {
+  int sameLoop(const SharedPanels& shared, const Access& access, const Nest& nest, int loop) const {
     for (int other = 0; other < static_cast<int>(shared.extents.size()); ++other)
-      if (shared.source.strides[other] == access.strides[loop] && shared.extents[other] == nest.extents[loop])
+      if (shared.source.strides[other] == access.strides[loop] &&
+          (shared.extents[other] == nest.extents[loop] ||
+           (region_.masked && shared.extents[other] > nest.extents[loop])))  // the first keys of all
         return other;
     return -1;
   }
@@ -263,6 +265,12 @@ class RegionPlanner {
   llvm::SmallVector<mlir::Value> panels_;
 };
 
+int64_t iterationsOf(const std::vector<RegionNest>& nests) {
+  int64_t sum = 0;
+  for (const RegionNest& each : nests) sum += each.nest.iterations();
+  return sum;
+}
+
 }  // namespace
 
 absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Machine& machine,
@@ -274,6 +282,8 @@ absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& build
   for (auto [i, variant] : llvm::enumerate(region.variants)) {
     int64_t slices = 1;
     for (auto [v, group] : llvm::enumerate(variant.group)) slices *= region.groups[v][group].size();
+    // Where a mask leaves some slices fewer keys, panels are those of the slices with all of them.
+    if (region.masked) slices = iterationsOf(nests[i]);
     if (slices <= most) continue;
     most = slices;
     main = i;

@@ -1,6 +1,7 @@
 #include "compiler/codegen/region/region_slices.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/region/masked_keys.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/tile_plan.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -51,6 +52,17 @@ class Backward {
 
   /// Along slice loop `cut`; `dim`: the dimension of the result that is cut, for other results.
   Needs slice(const SliceLoop& cut, Range range, int dim) {
+    Needs all = slice(cut, range, dim, {});
+    if (!region_.mask || region_.mask->blocks || all.loops[region_.mask->nest].empty()) return all;
+    const Range kept = keptKeys(region_, all.loops[region_.mask->nest]);
+    if (kept.size() == region_.nests[region_.mask->nest].extents[region_.mask->key]) return all;
+    return slice(cut, range, dim, kept);
+  }
+
+ private:
+  /// `kept`: keys that the mask of the region keeps; empty: all.
+  Needs slice(const SliceLoop& cut, Range range, int dim, Range kept) {
+    kept_ = kept;
     reductions_ = cut.reductions;
     coordinate_ = cut.coordinate;
     dim_ = dim;
@@ -63,7 +75,6 @@ class Backward {
     return std::move(needs_);
   }
 
- private:
   std::optional<Walks> walk(const Nest& nest, const Access& access) {
     return walksOf(access, nest.extents, region_.coordinates.at(access.root));
   }
@@ -152,6 +163,9 @@ class Backward {
     }
     for (auto [nest_number, loop] : reductions_)
       if (nest_number == n) loops[loop] = range_;
+    if (needed && kept_.size() > 0)
+      for (auto [nest_number, loop] : region_.mask->sums)
+        if (nest_number == n) loops[loop] = kept_;
     if (!needed) {
       needs_.loops[n].assign(nest.loops(), Range{});
       return;
@@ -179,7 +193,7 @@ class Backward {
   const SlicedNests& region_;
   std::vector<llvm::SmallVector<std::optional<Walks>>> walks_;  ///< [nest][slot]
   int coordinate_ = 0, dim_ = 0;
-  Range range_;
+  Range range_, kept_;
   llvm::SmallVector<std::pair<size_t, int>> reductions_;
   Needs needs_;
 };

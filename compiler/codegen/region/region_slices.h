@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,15 @@ struct SliceLoop {
   llvm::SmallVector<std::pair<size_t, int>> reductions = {};
 };
 
+/// The mask of a softmax between products, which compares positions (masked_keys.h).
+struct KeyMask {
+  size_t nest = 0;  ///< that writes the scores, by `output` of its `statement`, along its loop `key`
+  int statement = 0, output = 0, key = -1;
+  llvm::SmallVector<std::pair<size_t, int>> sums;  ///< loops over keys: nest, loop
+  int64_t piece = 1;                               ///< keys are kept, or not, in multiples of
+  bool blocks = false;                             ///< pieces are the blocks of the last slice loop
+};
+
 /// When a nest of a region in blocks runs.
 enum class When { kByNeed, kFirstBlock, kEveryBlock, kLastBlock };
 
@@ -37,6 +47,7 @@ struct SlicedNests {
   mlir::Value result;                            ///< what is cut
   llvm::SmallVector<mlir::Value> other_results;  ///< buffers read after the region, cut in the same dimensions
   bool deferred_softmax = false;                 ///< a softmax has been rewritten (softmax_nests.h)
+  std::optional<KeyMask> mask = {};              ///< slices skip the keys that it removes from all their rows
   When time(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
   bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
 };

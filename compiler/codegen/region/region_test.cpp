@@ -129,6 +129,112 @@ TEST(Region, MaskedRows) {
   }
 }
 
+/// softmax(mask(A B)) C, where `mask` gives %r from the score %i0 and the positions %row and %column.
+std::string attentionMaskedBy(const std::string& mask, const Chain& chain) {
+  WorkloadText text;
+  const auto [batch, m, n, k, l, element, transposed] = chain;
+  const Tensor a = text.argument({batch, m, k}, element);
+  const Tensor b = text.argument(transposed ? std::vector{batch, n, k} : std::vector{batch, k, n}, element);
+  const Tensor c = text.argument({batch, n, l}, element);
+  const std::string id = "d0, d1, d2";
+  const Tensor masked = text.generic(
+      {batchProduct(text, a, b, transposed)}, {id, id}, text.empty({batch, m, n}, element), 3, "",
+      "%low = arith.constant " + std::string(element == "f64" ? "0xFFF0000000000000" : "0xFF800000") + " : " + element +
+          "\n    %row = linalg.index 1 : index\n    %column = linalg.index 2 : index\n    " + mask);
+  return text.finish({batchProduct(text, softmax(text, masked), c)});
+}
+
+std::string causal(int64_t offset, const std::string& element = "f32") {
+  return "%offset = arith.constant " + std::to_string(offset) +
+         " : index\n    %edge = arith.addi %row, %offset : index\n    %seen = arith.cmpi ule, %column, %edge : "
+         "index\n    %r = arith.select %seen, %i0, %low : " +
+         element;
+}
+
+std::string window(int64_t before) {
+  return "%before = arith.constant " + std::to_string(before) +
+         " : index\n    %reach = arith.addi %column, %before : index\n    %seen = arith.cmpi ule, %column, %row : "
+         "index\n    %near = arith.cmpi uge, %reach, %row : index\n    %both = arith.andi %seen, %near : i1\n    "
+         "%r = arith.select %both, %i0, %low : f32";
+}
+
+std::string strategyOf(const v1::KernelInfo& info) { return info.phases(info.phases_size() - 1).strategy(); }
+
+TEST(Region, CausalRowsSkipTheKeysBehindThem) {
+  for (const Chain& chain :
+       {Chain{2, 300, 300, 16, 24}, Chain{1, 257, 321, 20, 17, "f32", true}, Chain{3, 130, 130, 8, 5, "f64"}}) {
+    for (const Tiling& tiling : {Tiling{{"d0", 1}, {"d1", 16}}, Tiling{{"d1", 48}}, Tiling{{"d0", 1}, {"d1", 37}}}) {
+      const auto info =
+          checkWorkload(attentionMaskedBy(causal(chain.n - chain.m, chain.element), chain), chained(tiling));
+      EXPECT_NE(strategyOf(info).find("of the keys masked"), std::string::npos) << strategyOf(info);
+    }
+  }
+}
+
+TEST(Region, CausalBlocksBehindTheRowsDoNotRun) {
+  for (const Chain& chain : {Chain{2, 100, 100, 16, 24}, Chain{1, 57, 91, 20, 17, "f32", true}}) {
+    for (const Tiling& tiling : {Tiling{{"d0", 1}, {"d1", 16}, {"r0", 16}}, Tiling{{"d1", 48}, {"r0", 7}},
+                                 Tiling{{"d0", 1}, {"d1", 3}, {"r0", 3}}}) {
+      const auto info = checkWorkload(attentionMaskedBy(causal(chain.n - chain.m), chain), chained(tiling));
+      EXPECT_NE(strategyOf(info).find("of the keys masked"), std::string::npos) << strategyOf(info);
+    }
+  }
+}
+
+/// Half of the keys and a bit: a row of 16 slices of 16 sees on average 17 of 32 pieces.
+TEST(Region, SkippedKeysAreCounted) {
+  const std::string ir = attentionMaskedBy(causal(0), {1, 256, 256, 16, 16});
+  EXPECT_NE(strategyOf(checkWorkload(ir, chained({{"d1", 16}, {"r0", 16}}))).find("47 % of the keys masked"),
+            std::string::npos);
+  EXPECT_NE(strategyOf(checkWorkload(ir, chained({{"d1", 16}}))).find("38 % of the keys masked"), std::string::npos);
+}
+
+TEST(Region, WindowsSkipKeysBeforeThem) {
+  for (const Tiling& tiling : {Tiling{{"d0", 1}, {"d1", 16}, {"r0", 16}}, Tiling{{"d1", 24}, {"r0", 10}},
+                               Tiling{{"d0", 1}, {"d1", 32}}, Tiling{{"d0", 1}, {"d1", 64}}}) {
+    const auto info = checkWorkload(attentionMaskedBy(window(70), {2, 400, 400, 16, 20}), chained(tiling));
+    EXPECT_NE(strategyOf(info).find("of the keys masked"), std::string::npos) << strategyOf(info);
+  }
+}
+
+/// Rows that see no key at all: NaN, as unfused, with their blocks left out or not.
+TEST(Region, RowsThatSeeNothing) {
+  for (int64_t offset : {-150, -1}) {
+    const std::string mask = "%shift = arith.constant " + std::to_string(-offset) +
+                             " : index\n    %reach = arith.addi %column, %shift : index\n    %seen = arith.cmpi ule, "
+                             "%reach, %row : index\n    %r = arith.select %seen, %i0, %low : f32";
+    for (const Tiling& tiling : {Tiling{{"d0", 1}, {"d1", 16}}, Tiling{{"d0", 1}, {"d1", 16}, {"r0", 32}}})
+      checkWorkload(attentionMaskedBy(mask, {2, 200, 200, 16, 20}), chained(tiling));
+  }
+}
+
+/// What follows a mask that no positions decide is whole.
+TEST(Region, NothingIsSkippedWithoutPositions) {
+  const auto info =
+      checkWorkload(attentionMaskedBy("%z = arith.constant 0.0 : f32\n    %seen = arith.cmpf olt, %z, %i0 "
+                                      ": f32\n    %r = arith.select %seen, %i0, %z : f32",
+                                      {1, 128, 256, 16, 16}),
+                    chained({{"d1", 16}}));
+  EXPECT_EQ(strategyOf(info).find("masked"), std::string::npos) << strategyOf(info);
+}
+
+TEST(Region, RandomMasks) {
+  std::mt19937 random(23);
+  auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    Chain chain{pick({1, 2, 3}), pick({1, 31, 100, 211}), pick({65, 127, 200, 257}), pick({1, 8, 37}),
+                pick({1, 16, 45})};
+    chain.transposed = random() % 2 != 0;
+    const std::string mask = random() % 2 ? causal(pick({0, 1, 60})) : window(pick({0, 5, 90}));
+    Tiling tiling;
+    if (random() % 4) tiling.emplace_back("d0", 1);
+    tiling.emplace_back("d1", pick({1, 6, 16, 50}));
+    if (random() % 2) tiling.emplace_back("r0", pick({5, 16, 64}));
+    checkWorkload(attentionMaskedBy(mask, chain), chained(tiling, seed));
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
 /// A softmax between two products is a pass for the maximum and one for powers and sum, and divides in the product.
 TEST(Region, SoftmaxIsTwoPassesOverTheRows) {
   for (const Chain& chain : {Chain{3, 48, 64, 32, 32}, Chain{2, 37, 41, 16, 20}, Chain{1, 5, 3, 2, 1}}) {

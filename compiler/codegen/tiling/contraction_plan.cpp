@@ -132,26 +132,6 @@ bool columnsInside(const Nest& nest, const Machine& machine, const Roles& roles,
 
 }  // namespace
 
-RegisterTile densestTile(int registers, double steps) {
-  RegisterTile best;
-  double intensity = 0;
-  for (int rows = 1; rows < registers; ++rows)
-    for (int vectors = 1; rows * vectors < registers; ++vectors)
-      for (int broadcasts = 2; broadcasts <= rows; ++broadcasts) {
-        const RegisterTile tile{rows, vectors, broadcasts};
-        if (rows % broadcasts != 0 || tile.registers() > registers) continue;
-        const double mine = tile.intensity(steps);
-        const int more = rows * vectors - best.rows * best.vectors;
-        const bool ties = mine > intensity * (1 - 1e-12);
-        if (mine > intensity * (1 + 1e-12) ||
-            (ties && (more > 0 || (more == 0 && tile.registers() < best.registers())))) {
-          best = tile;
-          intensity = mine;
-        }
-      }
-  return best;
-}
-
 bool canPack(const Nest& nest, int input) {
   const Operand& operand = nest.statements[0].inputs[input];
   if (!operand.access.root || operand.from || operand.access.element.isInteger(1) || operand.access.element.isIndex())

@@ -17,18 +17,6 @@ struct RegisterTile {
   }
 };
 
-/// The thesis's equation 3.4, the micro-kernel with the highest intensity the register file can hold:
-///
-///   max AI = #ComputeInst / #LoadStoreInst   over MI, NI, MII
-///   #ComputeInst   = MI NI KI
-///   #LoadStoreInst = KI (MI + NI) + 2 MI NI
-///   RegUsed        = MI NI + NI + MII <= #Registers,   MII | MI,  MII >= 2
-///
-/// Two broadcast registers let the next element arrive while the last is in use. Equal intensities: the one with
-/// more accumulators, since that many independent chains hide the latency of a multiply-add. 32 registers give
-/// (6, 4, 2), 16 give (6, 2, 2).
-RegisterTile densestTile(int registers, double steps);
-
 /// Register tile, loop order, packing and cache blocks of a contraction whose vector loop is chosen.
 void planContraction(const Nest& nest, const Machine& machine, const Wanted& wanted, TilePlan& plan);
 

@@ -196,7 +196,14 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
   for (Operation* op : trace_.ops()) {
     auto found = member_of_.find(op);
     if (found == member_of_.end() || found->second + 1 != static_cast<int>(result_.chain.members.size())) continue;
-    result_.between.running = softmaxLoop(trace_, mlir::cast<LinalgOp>(op));
+    auto product = mlir::cast<LinalgOp>(op);
+    result_.between.running = softmaxLoop(trace_, product);
+    if (result_.between.running < 0) continue;
+    result_.masked = maskedScores(trace_, product, result_.between.running);
+    if (result_.masked)
+      result_.between.kept = [masked = *result_.masked](const fusion::Tiles& tiles) {
+        return keptShare(masked, tiles);
+      };
   }
   findWindows();
   if (auto status = fusion::validate(result_.chain); !status.ok()) return status;

@@ -7,6 +7,7 @@
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/graph/slices/access_trace.h"
+#include "compiler/graph/slices/softmax_of_groups.h"
 
 namespace tessera::compiler {
 
@@ -18,6 +19,7 @@ namespace tessera::compiler {
 struct GroupChain {
   fusion::Chain chain;
   fusion::Between between;
+  std::optional<MaskedScores> masked;
   std::vector<mlir::Operation*> ops;   ///< of all groups, with the views between them, in program order
   std::vector<AccessTrace::Cut> cuts;  ///< outermost first
   bool windows = false;                ///< whether a member reads through windows

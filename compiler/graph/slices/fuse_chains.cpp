@@ -255,6 +255,10 @@ void ChainFuser::declineWinograd(const Candidate& candidate) {
 std::string keyOf(const GroupChain& built) {
   std::string key = absl::StrCat(built.between.passes, " ", built.between.steps, " ", built.between.flops, " ",
                                  built.between.running);
+  if (built.masked) {
+    llvm::raw_string_ostream text(key);
+    built.masked->op->print(text);
+  }
   for (const fusion::Moved& moved : built.between.moved) absl::StrAppend(&key, " ", moved.tensor, moved.turned);
   for (const fusion::Loop& loop : built.chain.loops) absl::StrAppend(&key, ";", loop.extent, loop.whole ? "w" : "");
   for (const fusion::Tensor& tensor : built.chain.tensors) {

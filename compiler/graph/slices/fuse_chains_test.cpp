@@ -88,6 +88,26 @@ TEST_F(FuseChainsTest, AttentionIsOneWorkloadInSlicesOfRows) {
   EXPECT_EQ(planned.plan.arena_bytes(), 0);
 }
 
+/// Of 8 pieces of 64 keys, slices of rows see 1 to 8: priced and told as what is left of them.
+TEST_F(FuseChainsTest, WhatAMaskRemovesIsNotPaidFor) {
+  auto decided = [&](bool causal, int64_t rows, int64_t keys) {
+    ModelBuilder b(context_);
+    Value scores = b.batchMatmul(b.input({4, rows, 32}), b.input({4, 32, keys}));
+    Value result = b.batchMatmul(b.softmax(causal ? b.causal(scores) : scores), b.input({4, keys, 32}));
+    auto all = decisions(check(b.finish({result})), "fuse-chain");
+    EXPECT_EQ(all.size(), 1);
+    return all.at(0);
+  };
+  const v1::Decision whole = decided(false, 512, 512), masked = decided(true, 512, 512);
+  EXPECT_TRUE(masked.taken());
+  EXPECT_THAT(masked.reason(), HasSubstr("% masked and skipped)"));
+  EXPECT_THAT(whole.reason(), testing::Not(HasSubstr("masked")));
+  EXPECT_LT(masked.cost(), 0.75 * whole.cost()) << masked.reason();
+  EXPECT_GT(masked.cost(), 0.5 * whole.cost()) << masked.reason();
+  // One piece is all there is.
+  EXPECT_THAT(decided(true, 64, 64).reason(), testing::Not(HasSubstr("masked")));
+}
+
 TEST_F(FuseChainsTest, OddSizesAndTransposedKeys) {
   ModelBuilder b(context_);
   // Heads are dimensions of rows, as exporters write it: views and absorbed transposes lie between the products.

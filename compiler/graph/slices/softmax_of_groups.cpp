@@ -2,6 +2,7 @@
 
 #include "compiler/graph/facts/bytes_behind.h"
 #include "compiler/graph/facts/op_kind.h"
+#include "compiler/ir/mask_bounds.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -72,6 +73,67 @@ int softmaxLoop(const AccessTrace& trace, LinalgOp product) {
     if (subscript.size() == 1 && subscript[0].stride == 1) return subscript[0].loop;
   }
   return -1;
+}
+
+namespace {
+
+Bounds boundsOfInput(Value input) {
+  if (!mlir::isa<mlir::FloatType>(mlir::getElementTypeOrSelf(input.getType()))) return {};
+  mlir::Operation* producer = rootOf(input).getDefiningOp();
+  return producer && kindOf(producer) == OpKind::kHeavy ? kSummed : kRead;
+}
+
+}  // namespace
+
+std::optional<MaskedScores> maskedScores(const AccessTrace& trace, LinalgOp product, int running) {
+  LinalgOp quotient = madeBy(operand(product, 0), 2);
+  LinalgOp powers = quotient ? madeBy(operand(quotient, 0), 2) : nullptr;
+  auto scores = powers ? operand(powers, 0).getDefiningOp<LinalgOp>() : nullptr;
+  if (!scores || scores.getNumReductionLoops() != 0 || scores->getNumResults() != 1 ||
+      !trace.made(scores->getResult(0)) ||
+      llvm::none_of(*scores.getBlock(), [](mlir::Operation& op) { return mlir::isa<mlir::linalg::IndexOp>(op); }))
+    return std::nullopt;
+  return MaskedScores{scores, trace.iterations(scores), running};
+}
+
+double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles) {
+  LinalgOp op = scores.op;
+  const llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+  auto loopOf = [&](size_t d) {
+    const fusion::Subscript& subscript = scores.iterations[d];
+    return subscript.size() == 1 && subscript[0].stride == 1 ? subscript[0].loop : -1;
+  };
+  size_t key = extents.size();
+  for (size_t d = 0; d < extents.size(); ++d)
+    if (loopOf(d) == scores.running) key = d;
+  if (key == extents.size()) return 1;
+  const int64_t keys = extents[key];
+  const int64_t piece = tiles[scores.running] < keys ? tiles[scores.running] : keyPiece(keys, kMostKeyPieces);
+  std::vector<Keys> box;
+  for (int64_t extent : extents) box.push_back({0, extent});
+  double least = 1;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (d == key || loopOf(d) < 0 || tiles[loopOf(d)] >= extents[d]) continue;
+    double kept = 0, slices = 0;
+    for (int64_t lo = 0; lo < extents[d]; lo += tiles[loopOf(d)], ++slices) {
+      box[d] = {lo, std::min(lo + tiles[loopOf(d)], extents[d])};
+      kept += static_cast<double>(
+          keptKeys(keys, piece, [&](Keys part) {
+            box[key] = part;
+            return maskedBy(boundsOf(
+                op.getBlock()->getTerminator()->getOperand(0),
+                [&](unsigned argument) {
+                  return argument < op.getNumDpsInputs() ? boundsOfInput(op.getDpsInputs()[argument]) : Bounds{};
+                },
+                [&](int64_t dim) {
+                  return Bounds{static_cast<double>(box[dim].lo), static_cast<double>(box[dim].hi - 1)};
+                }));
+          }).size());
+    }
+    box[d] = {0, extents[d]};
+    least = std::min(least, kept / (slices * static_cast<double>(keys)));
+  }
+  return least;
 }
 
 }  // namespace tessera::compiler

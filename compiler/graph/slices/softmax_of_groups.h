@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "compiler/fusion/block_planner.h"
 #include "compiler/graph/slices/access_trace.h"
 
 namespace tessera::compiler {
@@ -8,5 +11,17 @@ namespace tessera::compiler {
 /// exp(x - maximum), sum of the row, division, each an operation of its own. -1 where there is none. Such a product may
 /// run in blocks of that loop with a running maximum and sum ("r0" of ChainTiling).
 int softmaxLoop(const AccessTrace& trace, mlir::linalg::LinalgOp product);
+
+/// The scores of such a softmax where a mask compares positions, with a subscript for each loop of what writes them.
+struct MaskedScores {
+  mlir::linalg::LinalgOp op;
+  Subscripts iterations;
+  int running = -1;  ///< the loop over keys
+};
+std::optional<MaskedScores> maskedScores(const AccessTrace& trace, mlir::linalg::LinalgOp product, int running);
+
+/// The part of the scores that is computed in slices of `tiles` (per loop of the trace), which skip the keys that the
+/// mask removes from all of their rows, in blocks of keys or in the pieces of whole rows.
+double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles);
 
 }  // namespace tessera::compiler

@@ -353,6 +353,15 @@ Value ModelBuilder::softmax(Value x) {
   });
 }
 
+Value ModelBuilder::causal(Value x) {
+  const auto rank = static_cast<unsigned>(shapeOf(x).size());
+  return elementwise({x}, {b_.getMultiDimIdentityMap(rank)}, [&](OpBuilder& b, Location at, ValueRange v) -> Value {
+    Value row = mlir::linalg::IndexOp::create(b, at, rank - 2), column = mlir::linalg::IndexOp::create(b, at, rank - 1);
+    Value seen = arith::CmpIOp::create(b, at, arith::CmpIPredicate::ule, column, row);
+    return arith::SelectOp::create(b, at, seen, v[0], constantOf(b, at, -std::numeric_limits<float>::infinity()));
+  });
+}
+
 Value ModelBuilder::layerNorm(Value x) {
   const auto rank = static_cast<unsigned>(shapeOf(x).size());
   const auto count = static_cast<float>(shapeOf(x).back());

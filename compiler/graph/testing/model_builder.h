@@ -47,6 +47,7 @@ class ModelBuilder {
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
   mlir::Value transposed(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
   mlir::Value softmax(mlir::Value x);    ///< over the last dimension
+  mlir::Value causal(mlir::Value x);     ///< x[.., i, j] where j <= i, -infinity behind
   mlir::Value layerNorm(mlir::Value x);  ///< over the last dimension, with scale and shift
 
   ImportedModel finish(llvm::ArrayRef<mlir::Value> results);

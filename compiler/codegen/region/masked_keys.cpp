@@ -1,0 +1,132 @@
+#include "compiler/codegen/region/masked_keys.h"
+
+#include "compiler/codegen/region/softmax_parts.h"
+#include "compiler/codegen/tiling/tile_plan.h"
+#include "compiler/ir/mask_bounds.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+using mlir::Value;
+
+/// Bounds of what statements of the nest that writes the scores compute in a box of its loops.
+class ScoreBounds {
+ public:
+  ScoreBounds(const SlicedNests& nests, llvm::ArrayRef<Range> loops)
+      : nests_(nests), nest_(nests.nests[nests.mask->nest]), loops_(loops) {}
+
+  Bounds of(int number, int output) const {
+    const Statement& statement = nest_.statements[number];
+    if (number == 0 && nest_.hasReduction()) return isContraction(nest_) ? kSummed : Bounds{};
+    return boundsOf(
+        statement.body()->getTerminator()->getOperand(output),
+        [&](unsigned argument) {
+          return argument < statement.inputs.size() ? ofInput(statement.inputs[argument]) : Bounds{};
+        },
+        [&](int64_t dim) { return position(statement, dim); });
+  }
+
+ private:
+  Bounds ofInput(const Operand& input) const {
+    if (input.from) return of(input.from->statement, input.from->output);
+    if (!input.access.root) {
+      if (!input.scalar || !input.scalar.getDefiningOp<mlir::arith::ConstantOp>()) return {};
+      return boundsOf(input.scalar, [](unsigned) { return Bounds{}; }, [](int64_t) { return Bounds{}; });
+    }
+    if (!llvm::isa<mlir::FloatType>(input.access.element)) return {};
+    bool summed = false;
+    for (const Nest& nest : nests_.nests) {
+      if (!writes(nest, input.access.root)) continue;
+      if (!isContraction(nest) || nest.statements.size() > 1) return kRead;
+      summed = true;
+    }
+    return summed ? kSummed : kRead;
+  }
+
+  Bounds position(const Statement& statement, int64_t dim) const {
+    if (dim >= static_cast<int64_t>(statement.index_weights.size())) return {};
+    Bounds sum{0, 0};
+    for (auto [weight, range] : llvm::zip_equal(statement.index_weights[dim], loops_)) {
+      const auto first = static_cast<double>(weight * range.lo), last = static_cast<double>(weight * (range.hi - 1));
+      sum.lo += std::min(first, last);
+      sum.hi += std::max(first, last);
+    }
+    return sum;
+  }
+
+  const SlicedNests& nests_;
+  const Nest& nest_;
+  llvm::ArrayRef<Range> loops_;
+};
+
+bool comparesPositions(const Nest& nest) {
+  return llvm::any_of(nest.statements, [](const Statement& statement) {
+    return llvm::any_of(*statement.body(), [](mlir::Operation& op) { return mlir::isa<mlir::linalg::IndexOp>(op); });
+  });
+}
+
+/// The loops over keys by which nests add up scores or powers: they need those that are kept.
+llvm::SmallVector<std::pair<size_t, int>> sumsOf(const SlicedNests& nests, const SoftmaxScores& softmax) {
+  llvm::SmallVector<std::pair<size_t, int>> sums;
+  for (auto [n, nest] : llvm::enumerate(nests.nests))
+    for (int loop = 0; loop < nest.loops(); ++loop) {
+      if (!nest.reduction[loop] || nest.extents[loop] != softmax.keys) continue;
+      const bool along = llvm::any_of(nest.statements[0].inputs, [&, loop = loop](const Operand& input) {
+        return (input.access.root == softmax.scores || input.access.root == softmax.powers) &&
+               input.access.strides[loop] == softmax.stride;
+      });
+      if (along) sums.emplace_back(n, loop);
+    }
+  return sums;
+}
+
+}  // namespace
+
+std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests) {
+  const auto parts = findSoftmax(nests);
+  if (!parts) return std::nullopt;
+  const Nest& maximum = nests.nests[parts->maximum];
+  const int keys = static_cast<int>(llvm::find(maximum.reduction, true) - maximum.reduction.begin());
+  const Access& scores = maximum.statements[0].inputs[0].access;
+  return SoftmaxScores{scores.root, nests.nests[parts->powers].statements[0].outputs[0].access.root,
+                       scores.strides[keys], maximum.extents[keys]};
+}
+
+void findMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks) {
+  if (nests.isResult(softmax.scores) || nests.isResult(softmax.powers) || softmax.scores == softmax.powers) return;
+  KeyMask mask;
+  mask.piece = blocks > 0 ? blocks : keyPiece(softmax.keys, kMostKeyPieces);
+  mask.blocks = blocks > 0;
+  mask.sums = sumsOf(nests, softmax);
+  int writers = 0;
+  for (auto [n, nest] : llvm::enumerate(nests.nests)) {
+    const bool sums = llvm::any_of(mask.sums, [n = n](const auto& sum) { return sum.first == n; });
+    if (reads(nest, softmax.powers) && !sums) return;
+    for (auto [s, statement] : llvm::enumerate(nest.statements))
+      for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+        if (output.access.root != softmax.scores) continue;
+        ++writers;
+        mask.nest = n;
+        mask.statement = static_cast<int>(s);
+        mask.output = static_cast<int>(o);
+        mask.key = -1;
+        for (int loop = 0; loop < nest.loops(); ++loop)
+          if (output.access.strides[loop] == softmax.stride && nest.extents[loop] == softmax.keys) mask.key = loop;
+      }
+  }
+  if (writers != 1 || mask.key < 0 || !comparesPositions(nests.nests[mask.nest])) return;
+  nests.mask = std::move(mask);
+}
+
+Range keptKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops) {
+  const KeyMask& mask = *nests.mask;
+  llvm::SmallVector<Range> box(loops);
+  const Keys kept = compiler::keptKeys(nests.nests[mask.nest].extents[mask.key], mask.piece, [&](Keys keys) {
+    box[mask.key] = {keys.lo, keys.hi};
+    return maskedBy(ScoreBounds(nests, box).of(mask.statement, mask.output));
+  });
+  return {kept.lo, kept.hi};
+}
+
+}  // namespace tessera::compiler::codegen
