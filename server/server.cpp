@@ -86,8 +86,9 @@ class GrpcServer : public Server {
         scheduler_(store, blobs, clock_, ids_, completed(options.rules)),
         tokens_(store, clock_, ids_),
         collector_(store, blobs, clock_),
-        backend_{clock_,     store,    blobs,    scheduler_,      targets_,        operators_,      tokens_,
-                 collector_, control_, blob_io_, options_.limits, options_.policy, options_.metrics},
+        backend_{
+            clock_,     store,    blobs,    scheduler_,      targets_,        operators_,       tokens_,
+            collector_, control_, blob_io_, options_.limits, options_.policy, options_.metrics, *options_.signing_key},
         clients_(backend_, Front::For::kClients, options.gate),
         insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)),
         browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {
@@ -301,7 +302,11 @@ class GrpcServer : public Server {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::start(storage::Store& store, storage::BlobStore& blobs,
                                                       const ServerOptions& options) {
-  auto server = std::make_unique<GrpcServer>(store, blobs, options);
+  ServerOptions completed = options;
+  if (!completed.signing_key) {
+    TESSERA_ASSIGN(completed.signing_key, SigningKey::ephemeral());
+  }
+  auto server = std::make_unique<GrpcServer>(store, blobs, completed);
   TESSERA_TRY(server->open());
   return server;
 }

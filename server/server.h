@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/signing/artifact_signature.h"
 #include "server/access/gate.h"
 #include "server/limits.h"
 #include "server/scheduler/clock.h"
@@ -38,6 +39,8 @@ struct ServerOptions {
   std::optional<Tls> tls;  ///< of all but Unix sockets and the private address
   /// Of `listen`; elsewhere a credential is always asked for.
   GatePolicy gate{.strangers = v1::CLIENT};
+  /// What artifacts are signed with, one that nobody keeps unless it is given.
+  std::optional<SigningKey> signing_key;
   Limits limits;
   v1::RetentionPolicy policy;             ///< what is kept for how long; all 0: everything for ever
   std::chrono::seconds collect_every{0};  ///< 0: only when asked

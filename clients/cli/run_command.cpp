@@ -20,6 +20,7 @@ namespace {
 
 struct RunFlags {
   std::string artifact;
+  TrustFlags trust;
   RunInputs inputs;
   std::string output_folder;
   int repeat = 1, warmup = 0, threads = 1;
@@ -116,7 +117,7 @@ void endByFault(const char* sentence) {
 }
 
 int run(const CommandLine& line, const RunFlags& flags) {
-  auto loaded = loadArtifact(flags.artifact, flags.verify);
+  auto loaded = loadArtifact(flags.artifact, flags.trust, flags.verify);
   if (!loaded.ok()) return reportError(loaded.status(), line.json);
   const LocalArtifact artifact = *std::move(loaded);
 
@@ -192,6 +193,7 @@ void addRunCommand(CommandLine& line) {
                  "put every operand of every kernel between unreadable pages, at both ends in turn (two runs at least, "
                  "which must agree), and name a kernel that leaves its memory; takes about ten times as long")
       ->excludes(steps);
+  flags->trust.addTo(command);
   command->add_flag("--verify", flags->verify, "check the weights' checksum too");
   command->callback([&line, flags] { line.action = [&line, flags] { return run(line, *flags); }; });
 }
