@@ -17,6 +17,7 @@
 #include "server/services/job_service.h"
 #include "server/services/operator_service.h"
 #include "server/services/record_service.h"
+#include "server/services/signing_service.h"
 #include "server/services/target_service.h"
 #include "server/services/versions_service.h"
 #include "server/services/worker_service.h"
@@ -50,6 +51,7 @@ struct Front::Services {
         targets(backend.targets, gate, backend.control),
         records(backend.store, gate, backend.control),
         operators(backend.operators, gate, backend.control),
+        signing(backend.signing_key, backend.store, gate, backend.control),
         workers(backend.scheduler, backend.operators, gate, backend.control, backend.limits),
         fleet(backend.scheduler, backend.store, gate, backend.control),
         admin(backend.tokens, backend.quotas, backend.collector, backend.policy, backend.store, gate, backend.blob_io) {
@@ -63,6 +65,7 @@ struct Front::Services {
   TargetService targets;
   RecordService records;
   OperatorService operators;
+  SigningService signing;
   WorkerService workers;
   FleetService fleet;
   AdminService admin;
@@ -110,7 +113,8 @@ absl::Status Front::open(std::vector<Address>& addresses) {
   builder.SetResourceQuota(grpc::ResourceQuota("tesserad").Resize(kTransportMemory));
   for (grpc::Service* service : std::initializer_list<grpc::Service*>{
            &services_->jobs, &services_->blobs, &services_->artifacts, &services_->versions, &services_->execution,
-           &services_->targets, &services_->records, &services_->operators, &services_->fleet, &services_->admin}) {
+           &services_->targets, &services_->records, &services_->operators, &services_->signing, &services_->fleet,
+           &services_->admin}) {
     builder.RegisterService(service);
   }
   if (whom_ == For::kWorkersAndOperator) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "proto/signing/artifact_signature.h"
 #include "server/access/gate.h"
 #include "server/access/token_book.h"
 #include "server/executor.h"
@@ -39,6 +40,7 @@ struct Backend {
   const Limits& limits;
   const v1::RetentionPolicy& policy;
   Metrics* metrics;  ///< null: calls are not counted
+  const SigningKey& signing_key;
 };
 
 /// The services behind one gate, on some addresses.

@@ -372,6 +372,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot keep others out of ", flags.data_dir));
   }
   TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
+  TESSERA_ASSIGN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   Metrics metrics;
   storage::SqliteStoreOptions store_options;
   if (!flags.metrics_listen.empty()) {

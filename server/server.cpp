@@ -90,9 +90,22 @@ class GrpcServer : public Server {
         scheduler_(store, blobs, clock_, ids_, completed(options.rules, quotas_)),
         tokens_(store, clock_, ids_),
         collector_(store, blobs, clock_),
-        backend_{clock_,     store,    blobs,           scheduler_,      targets_,
-                 operators_, tokens_,  quotas_,         audit_.get(),    collector_,
-                 control_,   blob_io_, options_.limits, options_.policy, options_.metrics},
+        backend_{clock_,
+                 store,
+                 blobs,
+                 scheduler_,
+                 targets_,
+                 operators_,
+                 tokens_,
+                 quotas_,
+                 audit_.get(),
+                 collector_,
+                 control_,
+                 blob_io_,
+                 options_.limits,
+                 options_.policy,
+                 options_.metrics,
+                 *options_.signing_key},
         clients_(backend_, Front::For::kClients, options.gate),
         insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)),
         browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {
@@ -318,7 +331,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(storage::Store& store, sto
   if (!options.audit_file.empty()) {
     TESSERA_ASSIGN(audit, AuditLog::open(options.audit_file));
   }
-  auto server = std::make_unique<GrpcServer>(store, blobs, options, std::move(audit));
+  ServerOptions completed = options;
+  if (!completed.signing_key) {
+    TESSERA_ASSIGN(completed.signing_key, SigningKey::ephemeral());
+  }
+  auto server = std::make_unique<GrpcServer>(store, blobs, completed, std::move(audit));
   TESSERA_TRY(server->open());
   return server;
 }

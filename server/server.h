@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/signing/artifact_signature.h"
 #include "server/access/gate.h"
 #include "server/limits.h"
 #include "server/scheduler/clock.h"
@@ -40,6 +41,8 @@ struct ServerOptions {
   GatePolicy gate{.strangers = v1::CLIENT};
   std::string quotas_file;  ///< a v1::Quotas as text, read again when it changes; empty: nobody has a quota
   std::string audit_file;   ///< JSON lines; empty: none are written
+  /// What artifacts are signed with, one that nobody keeps unless it is given.
+  std::optional<SigningKey> signing_key;
   Limits limits;
   v1::RetentionPolicy policy;             ///< what is kept for how long; all 0: everything for ever
   std::chrono::seconds collect_every{0};  ///< 0: only when asked

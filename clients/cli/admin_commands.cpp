@@ -10,6 +10,7 @@
 #include "clients/cli/exit_code.h"
 #include "clients/cli/local_service.h"
 #include "clients/cli/output.h"
+#include "clients/cpp/trust.h"
 #include "proto/printable.h"
 #include "proto/project.h"
 
@@ -31,6 +32,30 @@ std::vector<std::string> tokenRow(const v1::AccessToken& token) {
 }
 
 const std::vector<std::string> kTokenHeadings = {"TOKEN", "NAME", "ROLE", "PROJECT", "MADE", "EXPIRES", ""};
+
+void addSigningKeyCommand(CommandLine& line, CLI::App* admin) {
+  CLI::App* command =
+      admin->add_subcommand("signing-key", "The key that checks what this service signs; whoever may look may ask")
+          ->fallthrough();
+  auto trust = std::make_shared<bool>(false);
+  command->add_flag("--trust", *trust,
+                    "from now on run what it signs: add the key to the trusted ones (TESSERA_TRUST)");
+  command->callback([&line, trust] {
+    line.action = [&line, trust] {
+      auto channel = line.connect();
+      if (!channel.ok()) return reportError(channel.status(), line.json);
+      auto answer =
+          (*channel)->call((*channel)->signing(), &v1::SigningService::Stub::GetSigningKey, v1::GetSigningKeyRequest());
+      if (!answer.ok()) return reportError(answer.status(), line.json);
+      if (*trust) {
+        absl::Status status = trustKey(defaultTrustFile(), answer->public_key(), (*channel)->address());
+        if (!status.ok()) return reportError(status, line.json);
+      }
+      std::cout << (line.json ? toJson(*answer) : answer->public_key()) << "\n";
+      return static_cast<int>(kExitOk);
+    };
+  });
+}
 
 void addTokenCommands(CommandLine& line, CLI::App* admin) {
   CLI::App* token = admin->add_subcommand("token", "Tokens that say who calls")->fallthrough()->require_subcommand(1);
@@ -301,6 +326,7 @@ void addPinCommand(CommandLine& line, CLI::App* admin, const char* name, bool un
 void addAdminCommand(CommandLine& line) {
   CLI::App* admin = line.add("admin", "Run a service: who may use it, what it keeps (as operator, see --operator-of)");
   admin->require_subcommand(1);
+  addSigningKeyCommand(line, admin);
   addTokenCommands(line, admin);
   addCertificatesCommand(line, admin);
   addQuotasCommand(line, admin);

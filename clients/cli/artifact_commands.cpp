@@ -13,6 +13,7 @@
 #include "clients/cli/list_output.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
+#include "clients/cli/trust_flags.h"
 #include "clients/cpp/transfer.h"
 
 namespace tessera::client {
@@ -47,11 +48,12 @@ void addArtifacts(CommandLine& line) {
 }
 
 int download(const CommandLine& line, Channel& channel, const v1::Digest& digest, const std::string& path,
-             const std::string& json) {
+             const std::string& json, bool sign) {
   ProgressView view(line.quiet || line.json);
   absl::Status status =
       downloadFile(channel, digest, path, [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
   view.finish();
+  if (status.ok() && sign) status = keepSignatureAndTrust(channel, digest.sha256(), path);
   if (!status.ok()) return reportError(status, line.json);
   std::cout << (line.json ? json : path) << "\n";
   return 0;
@@ -60,7 +62,7 @@ int download(const CommandLine& line, Channel& channel, const v1::Digest& digest
 int fetchBlob(const CommandLine& line, Channel& channel, const std::string& sha256, const std::string& output) {
   auto digest = findBlob(channel, sha256);
   if (!digest.ok()) return reportError(digest.status(), line.json);
-  return download(line, channel, *digest, output.empty() ? digest->sha256() : output, toJson(*digest));
+  return download(line, channel, *digest, output.empty() ? digest->sha256() : output, toJson(*digest), /*sign=*/false);
 }
 
 int fetchArtifact(const CommandLine& line, Channel& channel, const std::string& id, const std::string& output) {
@@ -72,11 +74,11 @@ int fetchArtifact(const CommandLine& line, Channel& channel, const std::string& 
   // A name comes from whoever compiled it: never let it point elsewhere.
   const std::string name = std::filesystem::path(artifact.manifest().name()).filename().string();
   const std::string path = !output.empty() ? output : absl::StrCat(name.empty() ? artifact.id() : name, ".tsra");
-  return download(line, channel, artifact.blob(), path, toJson(artifact));
+  return download(line, channel, artifact.blob(), path, toJson(artifact), /*sign=*/true);
 }
 
 void addFetch(CommandLine& line) {
-  CLI::App* command = line.add("fetch", "Download an artifact, or another blob");
+  CLI::App* command = line.add("fetch", "Download an artifact with its signature (FILE.sig), or another blob");
   auto id = std::make_shared<std::string>(), output = std::make_shared<std::string>();
   auto blob = std::make_shared<bool>(false);
   command->add_option("ID", *id, "the artifact")->required();

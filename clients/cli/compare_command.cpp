@@ -21,6 +21,7 @@ namespace {
 
 struct CompareFlags {
   std::string before, after, fail_above, junit;
+  TrustFlags trust;
   RunInputs inputs;
   int rounds = 20, warmup = 3, threads = 1;
 };
@@ -41,7 +42,7 @@ struct Side {
 };
 
 absl::Status Side::open(const std::string& path, const CompareFlags& flags) {
-  auto loaded = loadArtifact(path, /*verify_weights=*/false);
+  auto loaded = loadArtifact(path, flags.trust, /*verify_weights=*/false);
   if (!loaded.ok()) return loaded.status();
   artifact = *std::move(loaded);
   auto head = readManifest(path);
@@ -248,6 +249,7 @@ void addCompareCommand(CommandLine& line) {
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
   command->add_option("--fail-above", flags->fail_above,
                       "end with 1 when AFTER is slower by more than this, as in 5%, and by more than the noise");
+  flags->trust.addTo(command);
   command->add_option("--junit", flags->junit, "also write a JUnit report: the total, and each step");
   command->footer(
       "Exit codes: 0 compared; 1 slower than --fail-above allows; 3 the inputs do not fit; 9 one needs\n"

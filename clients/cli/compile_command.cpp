@@ -18,6 +18,7 @@
 #include "clients/cli/model_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
+#include "clients/cli/trust_flags.h"
 #include "clients/cli/tuning.h"
 #include "clients/cli/verification_text.h"
 #include "clients/cpp/compile.h"
@@ -58,15 +59,20 @@ std::string timesJson(const CompileTimes& times, double download_ms) {
                          times.upload_ms, times.answer_ms, download_ms);
 }
 
-// Writes the artifact to `path` unless the very same file is there.
+// Writes the artifact to `path` unless the very same file is there, and its signature beside it.
 absl::Status fetchArtifact(Channel& channel, const v1::Digest& artifact, const std::string& path, ProgressView& view) {
   std::error_code error;
+  bool there = false;
   if (fs::exists(path, error)) {
     auto present = cachedDigestOfFile(path, defaultDigestCache());
-    if (present.ok() && present->sha256() == artifact.sha256()) return absl::OkStatus();
+    there = present.ok() && present->sha256() == artifact.sha256();
   }
-  return downloadFile(channel, artifact, path,
-                      [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
+  if (!there) {
+    absl::Status status = downloadFile(channel, artifact, path,
+                                       [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
+    if (!status.ok()) return status;
+  }
+  return keepSignatureAndTrust(channel, artifact.sha256(), path);
 }
 
 void cancelJob(Channel& channel, const std::string& id) {

@@ -36,7 +36,10 @@ absl::Status runtimeError(tessera_status status) {
   }
 }
 
-absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, bool verify_weights) {
+absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights) {
+  if (!trust.untrusted) {
+    if (absl::Status status = checkTrusted(path, trust.file); !status.ok()) return status;
+  }
   tessera_artifact* loaded = nullptr;
   const tessera_status code = tessera_artifact_load(path.c_str(), verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
   if (code == TESSERA_IO_ERROR && !std::filesystem::exists(path)) {

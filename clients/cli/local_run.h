@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "clients/cli/npy.h"
 #include "clients/cli/shape_flags.h"
+#include "clients/cli/trust_flags.h"
 #include "compiler/runtime/tessera.h"
 
 /// Artifact files run in this process: loading, inputs from files, memory for one run.
@@ -24,8 +25,9 @@ absl::Status generatedCodeCrashed(const std::string& sentence);
 /// The runtime's latest error in this thread.
 absl::Status runtimeError(tessera_status status);
 
-/// NOT_FOUND without such a file. `verify_weights` checks their checksum too.
-absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, bool verify_weights);
+/// NOT_FOUND without such a file; INVALID_INPUT before a byte of it is loaded when nobody trusted has signed it and
+/// `trust` does not say that this is all right. `verify_weights` checks their checksum too.
+absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights);
 
 absl::StatusOr<LocalSession> createSession(const tessera_artifact* artifact, int threads, size_t variant);
 

@@ -21,6 +21,7 @@ namespace {
 
 struct RunFlags {
   std::string artifact;
+  TrustFlags trust;
   RunInputs inputs;
   std::string output_folder;
   int repeat = 1, warmup = 0, threads = 1;
@@ -135,7 +136,7 @@ int follow(const CommandLine& line, const RunFlags& flags) {
 
 int run(const CommandLine& line, const RunFlags& flags) {
   if (!flags.follow.empty()) return follow(line, flags);
-  auto loaded = loadArtifact(flags.artifact, flags.verify);
+  auto loaded = loadArtifact(flags.artifact, flags.trust, flags.verify);
   if (!loaded.ok()) return reportError(loaded.status(), line.json);
   const LocalArtifact artifact = *std::move(loaded);
 
@@ -224,6 +225,7 @@ void addRunCommand(CommandLine& line) {
                  "put every operand of every kernel between unreadable pages, at both ends in turn (two runs at least, "
                  "which must agree), and name a kernel that leaves its memory; takes about ten times as long")
       ->excludes(steps);
+  flags->trust.addTo(command);
   command->add_flag("--verify", flags->verify, "check the weights' checksum too");
   command->callback([&line, flags] {
     if (flags->artifact.empty() && flags->follow.empty()) throw CLI::RequiredError("ARTIFACT or --follow");

@@ -21,6 +21,7 @@ namespace {
 struct VerifyFlags {
   std::string model, artifact, junit;
   std::vector<std::string> references;
+  TrustFlags trust;
   RunInputs inputs;
   double tolerance = 1e-4;
   int threads = 1;
@@ -45,7 +46,7 @@ absl::Status checkModel(const VerifyFlags& flags) {
 absl::StatusOr<std::vector<Difference>> compareOutputs(const VerifyFlags& flags) {
   auto references = readInputs(flags.references);
   if (!references.ok()) return references.status();
-  auto artifact = loadArtifact(flags.artifact, /*verify_weights=*/true);
+  auto artifact = loadArtifact(flags.artifact, flags.trust, /*verify_weights=*/true);
   if (!artifact.ok()) return artifact.status();
   RunBuffers buffers;
   if (absl::Status status = buffers.prepare(artifact->get(), flags.inputs); !status.ok()) return status;
@@ -133,6 +134,7 @@ void addVerifyCommand(CommandLine& line) {
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
+  flags->trust.addTo(command);
   command->add_option("--junit", flags->junit, "also write a JUnit report, a test case for each output");
   command->footer(
       "Exit codes: 0 all outputs are right; 1 one is not; 3 the artifact is of another model, or the\n"

@@ -56,7 +56,8 @@ Channel::Channel(const std::string& address, std::shared_ptr<grpc::Channel> chan
       records_(v1::RecordService::NewStub(channel_)),
       fleet_(v1::FleetService::NewStub(channel_)),
       operators_(v1::OperatorService::NewStub(channel_)),
-      admin_(v1::AdminService::NewStub(channel_)) {}
+      admin_(v1::AdminService::NewStub(channel_)),
+      signing_(v1::SigningService::NewStub(channel_)) {}
 
 absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
   if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) return absl::OkStatus();

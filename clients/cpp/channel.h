@@ -18,6 +18,7 @@
 #include "tessera/v1/job.grpc.pb.h"
 #include "tessera/v1/operator_service.grpc.pb.h"
 #include "tessera/v1/record.grpc.pb.h"
+#include "tessera/v1/signing_service.grpc.pb.h"
 #include "tessera/v1/target_service.grpc.pb.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
 
@@ -55,6 +56,7 @@ class Channel {
   v1::FleetService::Stub& fleet() { return *fleet_; }
   v1::OperatorService::Stub& operators() { return *operators_; }
   v1::AdminService::Stub& admin() { return *admin_; }
+  v1::SigningService::Stub& signing() { return *signing_; }
 
   /// One unary call with a deadline; UNAVAILABLE is tried again with growing pauses.
   template <typename Stub, typename Request, typename Response>
@@ -87,6 +89,7 @@ class Channel {
   std::unique_ptr<v1::FleetService::Stub> fleet_;
   std::unique_ptr<v1::OperatorService::Stub> operators_;
   std::unique_ptr<v1::AdminService::Stub> admin_;
+  std::unique_ptr<v1::SigningService::Stub> signing_;
 };
 
 }  // namespace tessera::client

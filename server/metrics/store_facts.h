@@ -15,7 +15,7 @@ namespace tessera::server {
 
 /// What the store knows at a scrape: queue, leases, workers, blobs. Reads on a snapshot beside the writer, by indices:
 /// with 100,000 queued jobs a scrape costs as much as with none, plus what is leased and which workers there are. Blobs
-/// are counted by walking their rows (some 5 ms per 100,000), at most once a minute.
+/// are counted by walking their rows (some 10 ms per 100,000), at most once a minute.
 class StoreFacts {
  public:
   StoreFacts(storage::Store& store, storage::BlobStore& blobs, Clock& clock)

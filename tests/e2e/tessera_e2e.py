@@ -7,6 +7,7 @@
 Needs TESSERA_BUILD_DIR (tests/run sets it), else build/release is used.
 """
 
+import atexit
 import dataclasses
 import fcntl
 import functools
@@ -35,6 +36,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from e2e import processes  # noqa: E402
 from models import catalog  # noqa: E402
+
+# Whose artifacts the clients of these tests run: the keys of the services that they start, and not the user's file.
+if "TESSERA_TRUST" not in os.environ:
+    _trust = tempfile.mkdtemp(prefix="tessera-e2e-trust-")
+    atexit.register(shutil.rmtree, _trust, ignore_errors=True)
+    os.environ["TESSERA_TRUST"] = f"{_trust}/trusted-keys"
 
 # What any single step may take before a test gives up. Generous: a shared machine must not fail a test.
 PATIENCE_S = 120

@@ -69,6 +69,7 @@ class Trial:
         finally:
             path.unlink(missing_ok=True)
             artifact.unlink(missing_ok=True)
+            artifact.with_name(artifact.name + ".sig").unlink(missing_ok=True)
 
     def _not_compiled(self, cases, threads, outcome, answer):
         """The case whose node is named is put aside, or halves are tried."""

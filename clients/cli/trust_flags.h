@@ -1,0 +1,36 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+
+#include "clients/cpp/trust.h"
+
+namespace tessera::client {
+
+/// Whose artifacts to run in this process.
+struct TrustFlags {
+  std::string file = defaultTrustFile();
+  bool untrusted = false;
+
+  void addTo(CLI::App* command) {
+    auto* trust = command->add_option("--trust", file, "file of the keys whose artifacts are run (TESSERA_TRUST)")
+                      ->capture_default_str();
+    command->add_flag("--untrusted", untrusted, "run native code that nobody you trust has signed")->excludes(trust);
+  }
+};
+
+/// Writes the signature of an artifact that was fetched, FILE.sig. The key of a service on this machine is trusted from
+/// then on; where that cannot be noted, standard error says so, and the artifact is there all the same.
+inline absl::Status keepSignatureAndTrust(Channel& channel, const std::string& artifact_id, const std::string& path) {
+  const auto key = keepSignature(channel, artifact_id, path);
+  if (!key.ok()) return key.status();
+  if (!isOnThisMachine(channel.address())) return absl::OkStatus();
+  if (const absl::Status noted = trustKey(defaultTrustFile(), *key, channel.address()); !noted.ok()) {
+    std::cerr << "tessera: " << noted.message()
+              << "; until then `tessera run` takes the artifact with --untrusted only\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,151 @@
+#include "clients/cpp/trust.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "clients/cpp/digest.h"
+#include "proto/failure.h"
+#include "proto/signing/artifact_signature.h"
+
+namespace tessera::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contentOf(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+/// The first word of each line.
+std::set<std::string> keysOf(const std::string& trust_file) {
+  std::ifstream in(trust_file);
+  std::set<std::string> keys;
+  for (std::string line; std::getline(in, line);) {
+    const std::string key = line.substr(0, line.find_first_of(" \t\r"));
+    if (!key.empty() && key[0] != '#') keys.insert(key);
+  }
+  return keys;
+}
+
+absl::Status untrusted(const std::string& path, const std::string& what, const std::string& found,
+                       const std::string& accepted, const std::string& fix) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(absl::StrCat(path, ": ", what));
+  failure.set_attribute("ARTIFACT");
+  failure.set_found(found);
+  failure.set_accepted(accepted);
+  failure.set_fix(absl::StrCat(fix, "; or, when you know where it comes from, say --untrusted"));
+  return failureStatus(failure);
+}
+
+}  // namespace
+
+std::string defaultTrustFile() {
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0' ? std::string(value) : std::string();
+  };
+  if (std::string file = set("TESSERA_TRUST"); !file.empty()) return file;
+  if (const std::string config = set("XDG_CONFIG_HOME"); !config.empty()) return config + "/tessera/trusted-keys";
+  if (const std::string home = set("HOME"); !home.empty()) return home + "/.config/tessera/trusted-keys";
+  return "";
+}
+
+absl::Status trustKey(const std::string& trust_file, const std::string& public_key, const std::string& comment) {
+  if (trust_file.empty()) {
+    return absl::FailedPreconditionError(
+        "there is no home folder to keep trusted keys in; set TESSERA_TRUST to a file");
+  }
+  std::error_code error;
+  if (const fs::path folder = fs::path(trust_file).parent_path(); !folder.empty())
+    fs::create_directories(folder, error);
+  const int file = open(trust_file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const absl::Cleanup close = [file] {
+    if (file >= 0) ::close(file);
+  };
+  // Two commands may add the same key at the same time.
+  if (file < 0 || flock(file, LOCK_EX) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
+  }
+  if (keysOf(trust_file).contains(public_key)) return absl::OkStatus();
+  const std::string before = contentOf(trust_file);
+  const std::string line =
+      absl::StrCat(before.empty() || before.back() == '\n' ? "" : "\n", public_key, " ", comment, "\n");
+  if (write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& artifact_id, const std::string& path) {
+  v1::SignArtifactRequest request;
+  request.set_artifact_id(artifact_id);
+  auto answer = channel.call(channel.signing(), &v1::SigningService::Stub::SignArtifact, request);
+  if (!answer.ok()) return answer.status();
+  const ArtifactSignature signature{artifact_id, answer->public_key(), answer->signature()};
+  if (!verifies(signature)) {
+    return absl::DataLossError(absl::StrCat("the service's signature of artifact ", artifact_id, " does not verify"));
+  }
+  const std::string file = path + ".sig";
+  std::error_code error;
+  {
+    std::ofstream out(file + ".part", std::ios::binary | std::ios::trunc);
+    out << printSignature(signature);
+    out.close();
+    if (out) fs::rename(file + ".part", file, error);
+    if (!out || error) return absl::InternalError(absl::StrCat("cannot write ", file));
+  }
+  return signature.public_key;
+}
+
+bool isOnThisMachine(const std::string& address) {
+  for (const char* local : {"unix:", "localhost:", "127.", "[::1]:"}) {
+    if (absl::StartsWith(address, local)) {
+      // 127.0.0.1:7400, but not the name 127.example.com:7400.
+      return address[0] != '1' || address.find_first_not_of("0123456789.:") == std::string::npos;
+    }
+  }
+  return false;
+}
+
+absl::Status checkTrusted(const std::string& path, const std::string& trust_file) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat("there is no file ", path));
+  const auto signature = parseSignature(contentOf(path + ".sig"));
+  if (!signature.ok()) {
+    return untrusted(path,
+                     absl::StrCat("nobody vouches for the native code in it: ", path, ".sig ",
+                                  fs::exists(path + ".sig", error) ? "is no signature" : "is not there"),
+                     "no signature", "an artifact with the signature of a service whose key is trusted",
+                     "fetch it again (`tessera fetch` writes both files), and keep the two together");
+  }
+  const auto digest = digestOfFile(path);
+  if (!digest.ok()) return digest.status();
+  if (digest->sha256() != signature->sha256 || !verifies(*signature)) {
+    return untrusted(path, "it is not what was signed: the file or its signature was changed", digest->sha256(),
+                     signature->sha256, "fetch it again");
+  }
+  if (!keysOf(trust_file).contains(signature->public_key)) {
+    return untrusted(
+        path,
+        absl::StrCat("it is signed by a key that ", trust_file.empty() ? "no file" : trust_file, " does not hold"),
+        signature->public_key, "a key that is trusted",
+        "compare it with what `tessera admin signing-key` of the service says, which --trust adds");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,32 @@
+#include "server/services/signing_service.h"
+
+#include "server/request_checks.h"
+#include "server/services/calls.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+
+grpc::ServerUnaryReactor* SigningService::GetSigningKey(grpc::CallbackServerContext* context,
+                                                        const v1::GetSigningKeyRequest* request,
+                                                        v1::GetSigningKeyResponse* response) {
+  return answer(context, gate_, Right::kLook, executor_, *request, [this, response]() -> absl::Status {
+    response->set_public_key(key_.publicKey());
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* SigningService::SignArtifact(grpc::CallbackServerContext* context,
+                                                       const v1::SignArtifactRequest* request,
+                                                       v1::SignArtifactResponse* response) {
+  return answer(context, gate_, Right::kFetch, executor_, *request, [this, request, response]() -> absl::Status {
+    TESSERA_TRY(checkSha256("artifact_id", request->artifact_id()));
+    // A blob that somebody uploaded is no artifact: only what this service's workers assembled has a row.
+    TESSERA_TRY(
+        store_.read([&](storage::Reader& reader) { return reader.getArtifact(request->artifact_id()).status(); }));
+    TESSERA_ASSIGN(*response->mutable_signature(), key_.sign(request->artifact_id()));
+    response->set_public_key(key_.publicKey());
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tessera::server

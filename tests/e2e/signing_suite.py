@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""Native code runs only where a trusted service vouches for the file: unsigned, foreign and changed artifacts are refused,
+also those whose checksums were mended."""
+# suite: timeout=300
+
+import hashlib
+import pathlib
+import stat
+import struct
+import sys
+import zipfile
+import zlib
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import Service, model_path
+from suite import check, check_equal, run
+
+MODEL, DIM = "mlp", ("--dim", "N=1")
+
+
+def signature_of(artifact):
+    return artifact.with_name(artifact.name + ".sig")
+
+
+def refused(service, artifact, words, **options):
+    failure = service.cli("run", artifact, "--random", "--json", expect=3, **options).failure
+    check_equal(failure["reason"], "INVALID_INPUT", "reason")
+    check(words in failure["message"] and "--untrusted" in failure["fix"], failure)
+
+
+def copy_of(service, artifact, signed=True):
+    copy = service.scratch("copy.tsra")
+    copy.write_bytes(artifact.read_bytes())
+    if signed:
+        signature_of(copy).write_bytes(signature_of(artifact).read_bytes())
+    return copy
+
+
+def mended(path, entry):
+    """Changes a byte of a stored entry, and its checksum in both places."""
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo(entry)
+        start_of_directory = archive.start_dir
+    name, extra = struct.unpack_from("<HH", data, info.header_offset + 26)
+    start = info.header_offset + 30 + name + extra
+    data[start + info.file_size // 2] ^= 1
+    crc = zlib.crc32(data[start:start + info.file_size])
+    struct.pack_into("<I", data, info.header_offset + 14, crc)
+    at = start_of_directory
+    while data[at + 46:at + 46 + len(entry)] != entry.encode():
+        at += 46 + sum(struct.unpack_from("<HHH", data, at + 28))
+    struct.pack_into("<I", data, at + 16, crc)
+    path.write_bytes(data)
+
+
+def what_was_just_compiled_runs(service, artifact, job):
+    check_equal(hashlib.sha256(artifact.read_bytes()).hexdigest(), job["compile_result"]["artifact_id"],
+                "the file is the artifact, byte for byte")
+    service.cli("run", artifact, "--random")
+    fetched = service.scratch("fetched.tsra")
+    service.cli("fetch", job["compile_result"]["artifact_id"], "-o", fetched)
+    check_equal(signature_of(fetched).read_text(), signature_of(artifact).read_text(), "the signature, each time")
+    service.cli("run", fetched, "--random")
+    blob = service.scratch("blob")
+    service.cli("fetch", "--blob", job["compile_result"]["artifact_id"], "-o", blob)
+    check(not signature_of(blob).exists(), "a blob is a file like others")
+
+
+def without_a_signature_it_does_not(service, artifact):
+    copy = copy_of(service, artifact, signed=False)
+    refused(service, copy, "nobody vouches")
+    service.cli("run", copy, "--random", "--untrusted")
+    for words in (("compare", copy, artifact), ("compare", artifact, copy)):
+        answer = service.cli(*words, expect=3)
+        check("nobody vouches" in answer.err, answer)
+        service.cli(*words, "--untrusted", "--rounds", "5")
+    signature_of(copy).write_text("tessera-signature 1\n")
+    refused(service, copy, "is no signature")
+
+
+def a_changed_one_does_not(service, artifact):
+    for entry in ("manifest.json", "plan.pb", "weights.bin"):
+        copy = copy_of(service, artifact)
+        mended(copy, entry)
+        refused(service, copy, "was changed")
+    # Its checksums hold: nothing but the signature tells.
+    copy = copy_of(service, artifact)
+    mended(copy, "manifest.json")
+    service.cli("run", copy, "--random", "--untrusted", "--verify")
+
+
+def anothers_signature_does_not_count(service, artifact):
+    with Service(workers=1) as other:
+        twin = other.compile(model_path(MODEL), None, *DIM)
+        check_equal(twin.artifact.read_bytes() == artifact.read_bytes(), True, "the same artifact of another service")
+        check(signature_of(twin.artifact).read_text() != signature_of(artifact).read_text(), "keys differ")
+        trusted = service.scratch("trusted-keys")
+        env = {"TESSERA_TRUST": str(trusted)}
+        refused(service, twin.artifact, "does not hold", env=env)
+        key = service.cli("admin", "signing-key", "--trust", env=env).out.strip()
+        check(trusted.read_text().startswith(key + " "), trusted.read_text())
+        service.cli("run", artifact, "--random", env=env)
+        refused(service, twin.artifact, "does not hold", env=env)
+        copy = copy_of(service, artifact)
+        signature_of(copy).write_text(signature_of(twin.artifact).read_text().replace(
+            other.cli("admin", "signing-key").out.strip(), key))
+        refused(service, copy, "was changed", env=env)
+        other.cli("admin", "signing-key", "--trust", env=env)
+        service.cli("run", twin.artifact, "--random", "--trust", trusted, env={"TESSERA_TRUST": ""})
+        check_equal(len(trusted.read_text().splitlines()), 2, "keys")
+
+
+def without_a_home_the_artifact_is_there(service):
+    artifact = service.scratch("homeless.tsra")
+    nowhere = {"TESSERA_TRUST": "", "XDG_CONFIG_HOME": "", "HOME": ""}
+    answer = service.cli("compile", model_path(MODEL), "--target", "host", *DIM, "-o", artifact, env=nowhere)
+    check("set TESSERA_TRUST" in answer.err, f"nothing is said: {answer}")
+    refused(service, artifact, "does not hold", env=nowhere)
+    service.cli("run", artifact, "--random", "--untrusted", env=nowhere)
+
+
+def the_key_stays(service, artifact):
+    key = service.data / "signing.key"
+    check_equal(stat.S_IMODE(key.stat().st_mode), 0o600, "who may read the key")
+    before = service.cli("admin", "signing-key", "--json").json["public_key"]
+    service.stop()
+    service.start()
+    check_equal(service.cli("admin", "signing-key", "--json").json["public_key"], before, "the key after a restart")
+    service.cli("run", artifact, "--random")
+
+
+def main():
+    with Service(workers=1) as service:
+        compiled = service.compile(model_path(MODEL), None, *DIM)
+        artifact, job = compiled.artifact, compiled.job
+        return run("signing", [
+            ("what was just compiled runs", lambda: what_was_just_compiled_runs(service, artifact, job)),
+            ("without a signature it does not", lambda: without_a_signature_it_does_not(service, artifact)),
+            ("a changed one does not", lambda: a_changed_one_does_not(service, artifact)),
+            ("another's signature does not count", lambda: anothers_signature_does_not_count(service, artifact)),
+            ("without a home the artifact is there", lambda: without_a_home_the_artifact_is_there(service)),
+            ("the key stays", lambda: the_key_stays(service, artifact)),
+        ])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
