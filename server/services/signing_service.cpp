@@ -2,6 +2,7 @@
 
 #include "server/request_checks.h"
 #include "server/services/calls.h"
+#include "server/services/own.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -18,15 +19,17 @@ grpc::ServerUnaryReactor* SigningService::GetSigningKey(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* SigningService::SignArtifact(grpc::CallbackServerContext* context,
                                                        const v1::SignArtifactRequest* request,
                                                        v1::SignArtifactResponse* response) {
-  return answer(context, gate_, Right::kFetch, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkSha256("artifact_id", request->artifact_id()));
-    // A blob that somebody uploaded is no artifact: only what this service's workers assembled has a row.
-    TESSERA_TRY(
-        store_.read([&](storage::Reader& reader) { return reader.getArtifact(request->artifact_id()).status(); }));
-    TESSERA_ASSIGN(*response->mutable_signature(), key_.sign(request->artifact_id()));
-    response->set_public_key(key_.publicKey());
-    return absl::OkStatus();
-  });
+  return answer(context, gate_, Right::kFetch, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkSha256("artifact_id", request->artifact_id()));
+                  // A blob that somebody uploaded is no artifact: only what this service's workers assembled has a row.
+                  TESSERA_TRY(store_.read([&](storage::Reader& reader) {
+                    return artifactOf(reader, caller, request->artifact_id()).status();
+                  }));
+                  TESSERA_ASSIGN(*response->mutable_signature(), key_.sign(request->artifact_id()));
+                  response->set_public_key(key_.publicKey());
+                  return absl::OkStatus();
+                });
 }
 
 }  // namespace tessera::server
