@@ -68,6 +68,10 @@ class Follower {
     auto bytes = downloadBytes(channel_, version.artifact());
     if (!bytes.ok()) return bytes.status();
     next->bytes = *std::move(bytes);
+    if (!run_.trust.untrusted) {
+      absl::Status trusted = checkTrusted(channel_, version.artifact_id(), next->bytes, run_.trust.file);
+      if (!trusted.ok()) return trusted;
+    }
     tessera_artifact* artifact = nullptr;
     const tessera_status code = tessera_artifact_load_memory(next->bytes.data(), next->bytes.size(), 0, &artifact);
     if (code != TESSERA_OK) return runtimeError(code);

@@ -13,6 +13,7 @@ namespace tessera::client {
 struct FollowedRun {
   std::string job;
   RunInputs inputs;
+  TrustFlags trust;
   std::string output_folder;  ///< results of the last run; empty: nowhere
   int threads = 1;
   int64_t window_us = 0;  ///< from the start of the command; 0: until the job has ended

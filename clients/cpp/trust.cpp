@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/digest.h"
 #include "proto/failure.h"
+#include "proto/sha256.h"
 #include "proto/signing/artifact_signature.h"
 
 namespace tessera::client {
@@ -49,6 +50,27 @@ absl::Status untrusted(const std::string& path, const std::string& what, const s
   failure.set_accepted(accepted);
   failure.set_fix(absl::StrCat(fix, "; or, when you know where it comes from, say --untrusted"));
   return failureStatus(failure);
+}
+
+/// What the service signs of an artifact of its own.
+absl::StatusOr<ArtifactSignature> signatureOf(Channel& channel, const std::string& artifact_id) {
+  v1::SignArtifactRequest request;
+  request.set_artifact_id(artifact_id);
+  auto answer = channel.call(channel.signing(), &v1::SigningService::Stub::SignArtifact, request);
+  if (!answer.ok()) return answer.status();
+  ArtifactSignature signature{artifact_id, answer->public_key(), answer->signature()};
+  if (!verifies(signature)) {
+    return absl::DataLossError(absl::StrCat("the service's signature of artifact ", artifact_id, " does not verify"));
+  }
+  return signature;
+}
+
+absl::Status checkKey(const std::string& what, const std::string& key, const std::string& trust_file) {
+  if (keysOf(trust_file).contains(key)) return absl::OkStatus();
+  return untrusted(
+      what, absl::StrCat("it is signed by a key that ", trust_file.empty() ? "no file" : trust_file, " does not hold"),
+      key, "a key that is trusted",
+      "compare it with what `tessera admin signing-key` of the service says, which --trust adds");
 }
 
 }  // namespace
@@ -91,24 +113,18 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
 }
 
 absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& artifact_id, const std::string& path) {
-  v1::SignArtifactRequest request;
-  request.set_artifact_id(artifact_id);
-  auto answer = channel.call(channel.signing(), &v1::SigningService::Stub::SignArtifact, request);
-  if (!answer.ok()) return answer.status();
-  const ArtifactSignature signature{artifact_id, answer->public_key(), answer->signature()};
-  if (!verifies(signature)) {
-    return absl::DataLossError(absl::StrCat("the service's signature of artifact ", artifact_id, " does not verify"));
-  }
+  const auto signed_here = signatureOf(channel, artifact_id);
+  if (!signed_here.ok()) return signed_here.status();
   const std::string file = path + ".sig";
   std::error_code error;
   {
     std::ofstream out(file + ".part", std::ios::binary | std::ios::trunc);
-    out << printSignature(signature);
+    out << printSignature(*signed_here);
     out.close();
     if (out) fs::rename(file + ".part", file, error);
     if (!out || error) return absl::InternalError(absl::StrCat("cannot write ", file));
   }
-  return signature.public_key;
+  return signed_here->public_key;
 }
 
 bool isOnThisMachine(const std::string& address) {
@@ -138,14 +154,18 @@ absl::Status checkTrusted(const std::string& path, const std::string& trust_file
     return untrusted(path, "it is not what was signed: the file or its signature was changed", digest->sha256(),
                      signature->sha256, "fetch it again");
   }
-  if (!keysOf(trust_file).contains(signature->public_key)) {
-    return untrusted(
-        path,
-        absl::StrCat("it is signed by a key that ", trust_file.empty() ? "no file" : trust_file, " does not hold"),
-        signature->public_key, "a key that is trusted",
-        "compare it with what `tessera admin signing-key` of the service says, which --trust adds");
+  return checkKey(path, signature->public_key, trust_file);
+}
+
+absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, std::string_view bytes,
+                          const std::string& trust_file) {
+  const auto signature = signatureOf(channel, artifact_id);
+  if (!signature.ok()) return signature.status();
+  if (const std::string found = sha256Hex(bytes); found != artifact_id) {
+    return untrusted(artifact_id, "other bytes came than the service signed", found, artifact_id, "fetch it again");
   }
-  return absl::OkStatus();
+  return isOnThisMachine(channel.address()) ? absl::OkStatus()
+                                            : checkKey(artifact_id, signature->public_key, trust_file);
 }
 
 }  // namespace tessera::client

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,5 +27,10 @@ bool isOnThisMachine(const std::string& address);
 /// OK when `path` is, byte for byte, what a trusted key's owner signed; reads it all. INVALID_INPUT says what is wrong
 /// and what to do. NOT_FOUND without the file.
 absl::Status checkTrusted(const std::string& path, const std::string& trust_file);
+
+/// The same for an artifact in memory, which the service it came from is asked to sign. A service on this machine is
+/// trusted.
+absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, std::string_view bytes,
+                          const std::string& trust_file);
 
 }  // namespace tessera::client
