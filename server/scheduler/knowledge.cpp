@@ -82,9 +82,11 @@ bool add(const v1::TuningRecord& record, bool same_workload, bool try_first, std
   return true;
 }
 
-/// Records that were right and faster than their default, the fastest first.
-absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, const std::string& condition, int look) {
+/// Records of the project that were right and faster than their default, the fastest first.
+absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, const std::string& project,
+                                                     const std::string& condition, int look) {
   storage::ListQuery list;
+  list.project = project;
   list.page_size = look;
   list.filter = absl::StrCat(condition, " AND median_ms > 0 AND outcome = PASSED AND speed > ", kLeastGain);
   list.order_by = "speed desc";
@@ -147,7 +149,7 @@ absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const Knowle
   const std::string chip = compiler::targetHash(query.target), threads = absl::StrCat(" AND threads = ", query.threads);
   TESSERA_ASSIGN(
       std::vector<v1::TuningRecord> elsewhere,
-      faster(reader,
+      faster(reader, query.project,
              absl::StrCat("workload = ", quoted(query.workload_hash), threads, " AND NOT chip = ", quoted(chip)),
              kLook));
   std::erase_if(elsewhere, [](const v1::TuningRecord& record) { return record.target_hash().empty(); });
@@ -155,7 +157,7 @@ absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const Knowle
   std::string first = quoted(summary.substr(0, summary.find(' ')));
   first.insert(first.size() - 1, "*");
   TESSERA_ASSIGN(std::vector<v1::TuningRecord> similar,
-                 faster(reader, absl::StrCat("summary = ", first, threads), kLookSimilar));
+                 faster(reader, query.project, absl::StrCat("summary = ", first, threads), kLookSimilar));
   std::erase_if(similar, [&](const v1::TuningRecord& record) {
     return record.workload_hash() == query.workload_hash || !shapeDistance(summary, record.workload_summary());
   });

@@ -125,10 +125,16 @@ TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearest
   v1::TuningRecord abroad = similar("abroad", 34, "conv2d 3x3 s1 64->64 56x56 + relu", 4);
   abroad.set_target_hash("another chip");
   file(abroad);
+  for (v1::TuningRecord others :
+       {record("others own", 40, 9, 10), similar("others near", 41, "conv2d 3x3 s1 64->64 56x56 + relu", 9)}) {
+    others.set_project("others");
+    file(others);
+  }
   v1::KnownTrees known;
   ASSERT_TRUE(bench_.store
                   ->read([&](storage::Reader& reader) -> absl::Status {
-                    auto found = worthTrying(reader, {"a", target, 1}, "conv2d 3x3 s1 64->64 56x56 + relu");
+                    auto found =
+                        worthTrying(reader, {kDefaultProject, "a", target, 1}, "conv2d 3x3 s1 64->64 56x56 + relu");
                     if (found.ok()) known = *std::move(found);
                     return found.status();
                   })

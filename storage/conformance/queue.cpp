@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "proto/project.h"
 #include "storage/conformance/samples.h"
 
 namespace tessera::storage {
@@ -144,8 +145,8 @@ TEST_P(StoreConformance, BlobsAreCounted) {
       v1::Digest digest;
       digest.set_sha256(std::string(64, static_cast<char>('a' + i)));
       digest.set_size_bytes(100 + i);
-      EXPECT_TRUE(t.putBlob(digest).ok());
-      EXPECT_TRUE(t.putBlob(digest).ok()) << "again: the same one";
+      EXPECT_TRUE(t.putBlob(digest, kDefaultProject).ok());
+      EXPECT_TRUE(t.putBlob(digest, kDefaultProject).ok()) << "again: the same one";
     }
     return absl::OkStatus();
   }));
