@@ -92,7 +92,10 @@ absl::Status batchExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
     }
   }
   TESSERA_RETURN_IF_ERROR(n.in(0).sequence ? refuseExtents(n, 0, "no batch") : absl::OkStatus());
-  for (Tensor& result : results) result.extents = n.in(0).extents;
+  for (Tensor& result : results) {
+    const bool has_batch = result.rank() > 0 && n.in(0).rank() > 0 && result.shape[0] == n.in(0).shape[0];
+    result.extents = has_batch ? n.in(0).extents : decltype(result.extents){};
+  }
   return absl::OkStatus();
 }
 
@@ -141,6 +144,10 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
       if (merged != size) return refuseExtent(n, 0, dim, "it is merged with a part of another one");
       setExtent(y, to, multiplied(e, extentOf(x, dim), size / bound));
     } else if (bound % size == 0) {
+      // A count that the caller gives may be any; one that was computed is as the model's author knows.
+      if (mlir::isa<mlir::BlockArgument>(extent)) {
+        return refuseExtent(n, 0, dim, absl::StrCat("not every size of it can be cut in parts of ", bound / size));
+      }
       const int64_t parts = bound / size;
       setExtent(y, to,
                 e.elementwise(v1::DATA_TYPE_I64, {extentOf(x, dim), scalarI64(parts)},

@@ -346,5 +346,57 @@ TEST(HostileModel, AnyNumberOfInputsOfAnyOperatorIsAccountedFor) {
   EXPECT_GT(tried, 10'000);
 }
 
+ModelBuilder microsoftModel() {
+  ModelBuilder b(17);
+  auto* domain = b.model.add_opset_import();
+  domain->set_domain(kMicrosoft);
+  domain->set_version(1);
+  return b.output("y");
+}
+
+TEST(HostileModel, QuantizedElementsAreNarrow) {
+  ModelBuilder b = microsoftModel();
+  b.input("a", {2, 2}, onnx::TensorProto::INT32).input("b", {2, 2}, onnx::TensorProto::UINT8);
+  b.initializer("scale", {}, {1.F});
+  b.node("QGemm", {"a", "scale", "", "b", "scale"}, {"y"}).set_domain(kMicrosoft);
+  EXPECT_EQ(failureFor(b).reason(), v1::Failure::UNSUPPORTED_OPERATOR) << failureFor(b).message();
+}
+
+TEST(HostileModel, AttentionsStateHasTheQuerysType) {
+  ModelBuilder b = microsoftModel();
+  b.input("q", {1, 1, 8}).input("k", {1, 1, 8}).input("v", {1, 1, 8});
+  b.input("pk", {1, 1, 4, 8}, onnx::TensorProto::FLOAT16).input("pv", {1, 1, 4, 8}, onnx::TensorProto::FLOAT16);
+  b.input("lengths", {1}, onnx::TensorProto::INT64).initializer("total", {5});
+  auto& node = b.node("GroupQueryAttention", {"q", "k", "v", "pk", "pv", "lengths", "total"}, {"y"});
+  node.set_domain(kMicrosoft);
+  setAttribute(node, "num_heads", int64_t{1});
+  setAttribute(node, "kv_num_heads", int64_t{1});
+  EXPECT_EQ(failureFor(b).reason(), v1::Failure::INVALID_MODEL) << failureFor(b).message();
+  EXPECT_THAT(failureFor(b).found(), HasSubstr("f16"));
+}
+
+TEST(HostileModel, AttentionsHeadsAreCountable) {
+  ModelBuilder b = microsoftModel();
+  b.input("q", {1, 1, 64}).input("lengths", {1}, onnx::TensorProto::INT64).initializer("total", {1});
+  auto& node = b.node("GroupQueryAttention", {"q", "", "", "", "", "lengths", "total"}, {"y"});
+  node.set_domain(kMicrosoft);
+  setAttribute(node, "num_heads", int64_t{6148914691236517206});
+  setAttribute(node, "kv_num_heads", int64_t{6148914691236517206});
+  EXPECT_EQ(failureFor(b).reason(), v1::Failure::INVALID_MODEL) << failureFor(b).message();
+}
+
+TEST(HostileModel, RowsOfStoredWeightsAreCountable) {
+  ModelBuilder b = microsoftModel();
+  b.input("x", {1, 64}).initializer("w", {1, 4, 16}, std::vector<float>(64)).set_data_type(onnx::TensorProto::UINT8);
+  b.initializer("scales", {4}, {1, 1, 1, 1});
+  auto& node = b.node("MatMulNBits", {"x", "w", "scales"}, {"y"});
+  node.set_domain(kMicrosoft);
+  setAttribute(node, "K", int64_t{64});
+  setAttribute(node, "N", (int64_t{1} << 62) + 1);
+  setAttribute(node, "bits", int64_t{8});
+  setAttribute(node, "block_size", int64_t{16});
+  EXPECT_EQ(failureFor(b).reason(), v1::Failure::LIMIT_EXCEEDED) << failureFor(b).message();
+}
+
 }  // namespace
 }  // namespace tessera::compiler

@@ -95,6 +95,10 @@ class Evaluation {
   Bounds computed(Value value, mlir::Operation* op) {
     auto bounds = [&](unsigned operand) { return of(op->getOperand(operand)); };
     const bool is_bit = value.getType().isInteger(1);
+    // A bit is 0 or 1 here; with a sign it is 0 or -1.
+    auto signedBounds = [&](unsigned operand) {
+      return op->getOperand(operand).getType().isInteger(1) ? negative(bounds(operand)) : bounds(operand);
+    };
     return llvm::TypeSwitch<mlir::Operation*, Bounds>(op)
         .Case([&](mlir::linalg::IndexOp index) { return position_(static_cast<int64_t>(index.getDim())); })
         .Case([&](arith::ConstantOp constant) {
@@ -104,7 +108,8 @@ class Evaluation {
           return is_bit ? truth(!integer.getValue().isZero())
                         : exact(known(static_cast<double>(integer.getValue().getSExtValue())));
         })
-        .Case<arith::IndexCastOp, arith::ExtSIOp>([&](auto) { return is_bit ? Bounds{} : fitting(value, bounds(0)); })
+        .Case<arith::IndexCastOp, arith::ExtSIOp>(
+            [&](auto) { return is_bit ? Bounds{} : fitting(value, signedBounds(0)); })
         .Case<arith::IndexCastUIOp, arith::ExtUIOp>([&](auto) {
           const Bounds from = bounds(0);
           return from.lo >= 0 ? fitting(value, from) : Bounds{};
@@ -114,7 +119,7 @@ class Evaluation {
           if (!is_bit) return fitting(value, from);
           return from.lo >= 0 && from.hi <= 1 ? from : truth(std::nullopt);
         })
-        .Case<arith::ExtFOp, arith::SIToFPOp>([&](auto) { return bounds(0); })
+        .Case<arith::ExtFOp, arith::SIToFPOp>([&](auto) { return signedBounds(0); })
         .Case([&](arith::AddIOp) { return is_bit ? truth({}) : fitting(value, sum(bounds(0), bounds(1))); })
         .Case([&](arith::SubIOp) { return is_bit ? truth({}) : fitting(value, sum(bounds(0), negative(bounds(1)))); })
         .Case<arith::AddFOp>([&](auto) { return sum(bounds(0), bounds(1)); })

@@ -37,10 +37,19 @@ struct tessera_session {
     const std::lock_guard lock(mutex);
     session.swap(next);  // the one before goes behind the lock, unless a run still has it
   }
+  /// What the latest run used, which knows the extents of its results; before any run, what the next one uses.
+  std::shared_ptr<Session> latest() const {
+    const std::lock_guard lock(mutex);
+    return ran ? ran : session;
+  }
+  void hasRun(std::shared_ptr<Session> now) {
+    const std::lock_guard lock(mutex);
+    ran.swap(now);
+  }
 
  private:
   mutable std::mutex mutex;
-  std::shared_ptr<Session> session;
+  std::shared_ptr<Session> session, ran;
 };
 
 namespace {
@@ -122,7 +131,22 @@ tessera_status run(tessera_session* session, const tessera_const_buffer* inputs,
   if (!session || (num_inputs && !inputs) || (num_outputs && !outputs)) {
     return invalid("the session or a list of buffers is null");
   }
-  return guarded([&] { return session->current()->run({inputs, num_inputs}, {outputs, num_outputs}, step_ns); });
+  return guarded([&] {
+    std::shared_ptr<Session> current = session->current();
+    RuntimeStatus status = current->run({inputs, num_inputs}, {outputs, num_outputs}, step_ns);
+    session->hasRun(std::move(current));
+    return status;
+  });
+}
+
+/// Lets `choose` choose a variant of what the next run uses, again where that was replaced meanwhile.
+template <typename Choose>
+RuntimeStatus chooseVariant(tessera_session* session, Choose choose) {
+  while (true) {
+    const std::shared_ptr<Session> current = session->current();
+    RuntimeStatus status = choose(*current);
+    if (!status.ok() || current == session->current()) return status;
+  }
 }
 
 std::string differenceOf(const tessera_module_tensor* before, const tessera_module_tensor* after, int32_t count,
@@ -370,17 +394,19 @@ tessera_status tessera_session_set_input_shapes(tessera_session* session, const 
   if (!session) return invalid("the session is null");
   const VariantQuery query{{inputs, num_inputs}, {}};
   if (const char* problem = malformed(query)) return invalid(problem);
-  return guarded([&]() -> RuntimeStatus {
-    size_t variant = 0;
-    RuntimeStatus status = findVariant(session->current()->module(), query, &variant);
-    return status.ok() ? session->current()->select(variant) : status;
+  return guarded([&] {
+    return chooseVariant(session, [&](Session& current) {
+      size_t variant = 0;
+      RuntimeStatus status = findVariant(current.module(), query, &variant);
+      return status.ok() ? current.select(variant) : status;
+    });
   });
 }
 
 tessera_status tessera_session_set_variant(tessera_session* session, size_t variant) {
   if (!session) return invalid("the session is null");
   if (variant >= variantsOf(session->current()->module()).size()) return invalid("the variant's index is out of range");
-  return guarded([&] { return session->current()->select(variant); });
+  return guarded([&] { return chooseVariant(session, [&](Session& current) { return current.select(variant); }); });
 }
 
 size_t tessera_session_variant(const tessera_session* session) { return session ? session->current()->variant() : 0; }
@@ -402,9 +428,9 @@ tessera_status tessera_session_run(tessera_session* session, const tessera_const
 
 tessera_status tessera_session_output_shape(const tessera_session* session, size_t index, int64_t* dims) {
   if (!session) return invalid("the session is null");
-  const std::shared_ptr<Session> current = session->current();
-  if (index >= static_cast<size_t>(current->module().num_outputs)) return invalid("the output's index is out of range");
-  const std::span<const int64_t> shape = current->outputShape(index);
+  const std::shared_ptr<Session> latest = session->latest();
+  if (index >= static_cast<size_t>(latest->module().num_outputs)) return invalid("the output's index is out of range");
+  const std::span<const int64_t> shape = latest->outputShape(index);
   if (!shape.empty() && !dims) return invalid("the place for the extents is null");
   std::copy(shape.begin(), shape.end(), dims);
   return TESSERA_OK;
@@ -430,7 +456,12 @@ tessera_status tessera_session_run_guarded(tessera_session* session, const tesse
   }
   if (guard != TESSERA_GUARD_FRONT && guard != TESSERA_GUARD_BACK) return invalid("guard is neither front nor back");
   const auto end = guard == TESSERA_GUARD_FRONT ? GuardedMemory::End::kFront : GuardedMemory::End::kBack;
-  return guarded([&] { return session->current()->runGuarded({inputs, num_inputs}, {outputs, num_outputs}, end); });
+  return guarded([&] {
+    std::shared_ptr<Session> current = session->current();
+    RuntimeStatus status = current->runGuarded({inputs, num_inputs}, {outputs, num_outputs}, end);
+    session->hasRun(std::move(current));
+    return status;
+  });
 }
 
 }  // extern "C"

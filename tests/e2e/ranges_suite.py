@@ -111,12 +111,16 @@ def mixing_nodes_are_named(service):
             ("softmax", [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Softmax", ["r"], ["y"], name="mixes", axis=0)], ()),
             ("product", [helper.make_node("Transpose", ["x"], ["t"]), helper.make_node("MatMul", ["t", "x"], ["y"], name="mixes")], ()),
             ("sums", [helper.make_node("CumSum", ["x", "a"], ["y"], name="mixes")], [("a", np.array(0))]),
+            ("statistics", [helper.make_node("BatchNormalization", ["x", *"cccc"], ["y", "mean", "variance"], name="mixes",
+                                             training_mode=1)], [("c", np.ones(4, np.float32))]),
+            ("parts", [helper.make_node("Reshape", ["x", "s"], ["y"], name="mixes")], [("s", np.array([-1, 2, 4]))]),
             ("constant rows", [helper.make_node("Add", ["x", "c"], ["y"], name="mixes")], [("c", np.ones((2, 1), np.float32))])):
-        path = save(service, nodes, x, [("y", f32, None)], initializers)
-        failure = service.cli("compile", path, "--target", "host", "--dim", "n=2..5", "--json", expect=4).failure
+        path = save(service, nodes, x, [("y", f32, None)], initializers, 15 if name == "statistics" else 13)
+        sizes = "n=2..4" if name == "parts" else "n=2..5"
+        failure = service.cli("compile", path, "--target", "host", "--dim", sizes, "--json", expect=4).failure
         check_equal((failure["reason"], failure["node"]), ("UNSUPPORTED_OPERATOR", "mixes"), name)
         check("--dim N=1,2,4,8" in failure["fix"], f"{name}: no way out in: {failure['fix']}")
-        if name != "constant rows":
+        if name not in ("constant rows", "parts"):
             service.compile(path, None, "--dim", "n=2,5")  # which is what the error advises
 
 

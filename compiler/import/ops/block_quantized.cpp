@@ -225,6 +225,7 @@ Results lowerMatMulNBits(Node& n, Emitter& e) {
                      {.attribute = "A", .found = shapeText(a.shape), .accepted = absl::StrCat("... x ", k)});
   }
   blocks.count = (k + blocks.size - 1) / blocks.size;
+  TESSERA_RETURN_IF_ERROR(n.checkResult({blocks.rows, blocks.count, blocks.size}, kF32));
   TESSERA_RETURN_IF_ERROR(n.requireInputs({kElements, kScales}));
   TESSERA_RETURN_IF_ERROR(checkGroups(n, kGroups, blocks, k));
   TESSERA_ASSIGN_OR_RETURN(const PackedWeights weights, readWeights(n, e, blocks, kElements, kScales, kZero));

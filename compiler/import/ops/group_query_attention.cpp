@@ -41,6 +41,9 @@ absl::StatusOr<Sizes> readSizes(Node& n) {
   TESSERA_ASSIGN_OR_RETURN(z.heads, n.integer("num_heads"));
   TESSERA_ASSIGN_OR_RETURN(z.groups, n.integer("kv_num_heads"));
   TESSERA_RETURN_IF_ERROR(checkHeads(n, "num_heads", z.heads, z.groups));
+  // Not more of them than there are elements: sums of them are numbers then.
+  if (z.heads > n.in(kQuery).shape[2])
+    TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", n.in(kQuery).shape[2], z.heads));
   z.batch = n.in(kQuery).shape[0];
   z.tokens = n.in(kQuery).shape[1];
   const bool packed = !n.has(kKey);
@@ -52,6 +55,10 @@ absl::StatusOr<Sizes> readSizes(Node& n) {
                      {.accepted = "key with value, past key with past value, cosines with sines"});
   }
   TESSERA_RETURN_IF_ERROR(n.requireInputs({kLengths, kTotal}));
+  for (int input : {int{kKey}, int{kValue}, int{kPastKey}, int{kPastValue}}) {
+    if (!n.has(input) || n.in(input).dtype == n.in(kQuery).dtype) continue;
+    return misfit(n, absl::StrCat("input ", input).c_str(), typeName(n.in(input).dtype), typeName(n.in(kQuery).dtype));
+  }
   for (int input : {int{kKey}, int{kValue}}) {
     if (!packed) TESSERA_RETURN_IF_ERROR(requireShape(n, "key", input, {z.batch, z.tokens, z.groups * z.head}));
   }
@@ -73,8 +80,8 @@ absl::StatusOr<Sizes> readSizes(Node& n) {
   z.total = total[0];
   z.present = std::max(z.total, z.past);
   z.prompt = z.total == z.tokens;
-  const int64_t places = z.batch * z.groups * z.present * z.head;
-  if (z.batch < 1 || z.tokens < 1 || places < 1) return misfit(n, "query", shapeText(n.in(kQuery).shape), "not empty");
+  if (z.batch < 1 || z.tokens < 1 || z.present < 1)
+    return misfit(n, "query", shapeText(n.in(kQuery).shape), "not empty");
   TESSERA_RETURN_IF_ERROR(n.checkResult({z.batch, z.groups, z.present, z.head}, n.in(kQuery).dtype));
   return z;
 }

@@ -17,6 +17,11 @@ constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 
 absl::Status requireScale(Node& n, int scale, int zero, v1::DataType type) {
   const bool one = n.in(scale).elements() == 1 && (!n.has(zero) || n.in(zero).elements() == 1);
+  if (elementBytes(type) > 2 || !isInteger(type)) {
+    return n.unsupported("quantized elements of this type", {.attribute = absl::StrCat("input ", scale - 1),
+                                                             .found = typeName(type),
+                                                             .accepted = "integers of 8 or 16 bits"});
+  }
   if (one && n.in(scale).dtype == kF32 && (!n.has(zero) || n.in(zero).dtype == type)) return absl::OkStatus();
   return n.invalid("a scale or zero point does not fit",
                    {.attribute = absl::StrCat("input ", scale),
@@ -25,7 +30,8 @@ absl::Status requireScale(Node& n, int scale, int zero, v1::DataType type) {
 }
 
 Tensor zeroPoint(Node& n, Emitter& e, int zero, v1::DataType type) {
-  return n.has(zero) ? e.reshape(n.in(zero), {}) : Emitter::wrap(makeConstant(type, {}, std::string(1, '\0')));
+  return n.has(zero) ? e.reshape(n.in(zero), {})
+                     : Emitter::wrap(makeConstant(type, {}, std::string(elementBytes(type), '\0')));
 }
 
 /// (q - zero point) * scale, each an input of the node.

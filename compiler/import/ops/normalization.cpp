@@ -316,6 +316,13 @@ absl::Status softmaxExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
+/// Statistics of what is there are taken over the batch, others are given.
+absl::Status batchNormalizationExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+  TESSERA_ASSIGN_OR_RETURN(const bool training, n.flag("training_mode", false));
+  if (training) return refuseExtents(n, "statistics are taken over it");
+  return batchExtents(n, e, results);
+}
+
 absl::Status layerExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, n.in(0).rank()));
   if (axis == 0) return refuseExtents(n, "elements along it are combined");
@@ -332,7 +339,7 @@ Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims)
 
 std::vector<Operator> normalizationOperators() {
   return {
-      {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats, 1, INT_MAX, "", batchExtents},
+      {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats, 1, INT_MAX, "", batchNormalizationExtents},
       {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", batchExtents},
       {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},

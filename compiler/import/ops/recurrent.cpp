@@ -146,6 +146,12 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
                       .accepted = absl::StrCat(shapeText(expected[i]), " of ", typeName(type))});
   }
   if (quantized) {
+    if (n.in(0).dtype != v1::DATA_TYPE_F32 || n.in(0).elements() == 0) {
+      return n.unsupported("an input of this type",
+                           {.attribute = "X",
+                            .found = absl::StrCat(shapeText(n.in(0).shape), " of ", typeName(n.in(0).dtype)),
+                            .accepted = "f32, not empty"});
+    }
     TESSERA_RETURN_IF_ERROR(checkQuantization(n, layer, 1, 8));
     TESSERA_RETURN_IF_ERROR(checkQuantization(n, layer, 2, 10));
   }
