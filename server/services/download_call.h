@@ -8,7 +8,6 @@
 #include "proto/sha256.h"
 #include "server/services/calls.h"
 #include "storage/blob_store.h"
-#include "proto/sha256.h"
 #include "storage/store.h"
 #include "tessera/v1/blob_service.pb.h"
 

@@ -3,6 +3,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 
 #include "proto/failure.h"
@@ -97,7 +98,7 @@ TEST(Requests, RefusalsNameTheField) {
        [](auto& r) {
          auto* dimension = r.mutable_compile()->add_dimensions();
          dimension->set_name("batch");
-         dimension->set_size(-1);
+         dimension->set_size(INT64_MIN);  // no range either
        }},
       {"compile.dimensions[0].name", [](auto& r) { r.mutable_compile()->add_dimensions(); }},
       {"compile.specializations[0].dimensions[0].name",

@@ -83,6 +83,7 @@ absl::Status UploadCall::begin() {
   TESSERA_TRY(checkRange("offset", message_.offset(), 0, digest_.size_bytes()));
   existed_ = may_read && blobs_.contains(digest_.sha256());
   TESSERA_ASSIGN(upload_, blobs_.startUpload(digest_, message_.offset(), {project_, !may_read}));
+  received_ = message_.offset();
   return absl::OkStatus();
 }
 
@@ -91,12 +92,18 @@ absl::Status UploadCall::take() {
     TESSERA_TRY(begin());
   }
   TESSERA_TRY(checkRange("data (bytes)", static_cast<int64_t>(message_.data().size()), 0, Limits::kMaxChunkBytes));
+  received_ += static_cast<int64_t>(message_.data().size());
   return existed_ ? absl::OkStatus() : upload_->write(message_.data());
 }
 
 absl::Status UploadCall::complete() {
   if (!begun_) {
     return fieldError("digest", "an empty stream", "a first message that names the digest");
+  }
+  // A stream that breaks looks like one that ends, until gRPC says that it was cancelled.
+  if (!existed_ && received_ < digest_.size_bytes()) {
+    return absl::DataLossError(absl::StrCat(received_, " bytes were sent, ", digest_.size_bytes(),
+                                            " announced; they are kept, go on from where QueryUpload says"));
   }
   // Of a blob that existed this makes sure that it stays: its writer may have ended before.
   TESSERA_TRY(upload_->commit());

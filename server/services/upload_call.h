@@ -63,6 +63,7 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
   std::unique_ptr<storage::BlobStore::Upload> upload_;
   bool begun_ = false;
   std::string project_;   ///< that may read the blob in the end; empty: a worker's, whose report says for whom it is
+  int64_t received_ = 0;  ///< of the blob, what lay before the first message included
   bool existed_ = false;  ///< and the caller may read it: no bytes are asked for
   bool finished_ = false;
   std::atomic<Read> read_ = Read::kPending;
