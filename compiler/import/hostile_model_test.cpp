@@ -387,7 +387,9 @@ TEST(HostileModel, AttentionsHeadsAreCountable) {
 
 TEST(HostileModel, RowsOfStoredWeightsAreCountable) {
   ModelBuilder b = microsoftModel();
-  b.input("x", {1, 64}).initializer("w", {1, 4, 16}, std::vector<float>(64)).set_data_type(onnx::TensorProto::UINT8);
+  b.input("x", {1, 64});
+  auto& weights = b.initializer("w", {1, 4, 16}, std::vector<float>(16));
+  weights.set_data_type(onnx::TensorProto::UINT8);
   b.initializer("scales", {4}, {1, 1, 1, 1});
   auto& node = b.node("MatMulNBits", {"x", "w", "scales"}, {"y"});
   node.set_domain(kMicrosoft);
