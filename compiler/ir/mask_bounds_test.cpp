@@ -76,6 +76,16 @@ TEST(MaskBounds, KeysBehindTheRowsAreRemovedAndNoOthers) {
   }
 }
 
+TEST(MaskBounds, ABitWithASignIsMinusOne) {
+  const Body body(R"(%behind = arith.cmpi ugt, %column, %row : index
+          %sign = arith.sitofp %behind : i1 to f32
+          %much = arith.constant 1.0e38 : f32
+          %added = arith.mulf %sign, %much : f32
+          %r = arith.addf %s, %added : f32)");
+  EXPECT_EQ(body.kept({8, 10}, 64, 1).lo, 0);
+  EXPECT_EQ(body.kept({8, 10}, 64, 1).hi, 10);
+}
+
 TEST(MaskBounds, PositionsInOtherTypesAndWithOffsets) {
   const Body body(R"(%i = arith.index_cast %row : index to i64
           %j = arith.index_cast %column : index to i64
