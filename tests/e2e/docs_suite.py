@@ -207,7 +207,8 @@ def comments_reach_the_reference(site):
 
 
 def words_of(text):
-    return set(re.findall(r"[A-Za-z]{3,}", text))
+    made_up = re.compile(r"\b[0-9a-f]{12,}\b|(?<=--page-token )\S+")  # digests, names of jobs, tokens
+    return set(re.findall(r"[A-Za-z]{3,}", made_up.sub("", text)))
 
 
 def answers(stem, server):
