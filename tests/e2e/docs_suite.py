@@ -26,6 +26,7 @@ SITE = BUILD / "site" / "docs"
 PAGES = {path.stem: path.read_text() for path in sorted((DOCS / "pages").glob("*.md"))}
 RUN = {"tour": 200, "models": 120, "targets": 120, "tuning": 200}  # pages whose commands are run, and for how long at most
 OWN_SERVICE = {"tour"}  # starts its own
+SEARCHES = {"tuning"}
 HANDED_ROUND = ("README.md", "clients/README.md", "clients/python/README.md", "server/README.md", "tests/README.md",
                 "compiler/intrinsic/README.md", "compiler/search/README.md")
 REPOSITORY = re.compile(r"(?<![\w/.-])((?:proto|compiler|storage|server|workers|clients|deploy|tests)/[\w./-]*\w)")
@@ -207,7 +208,8 @@ def comments_reach_the_reference(site):
 
 
 def words_of(text):
-    return set(re.findall(r"[A-Za-z]{3,}", text))
+    made_up = re.compile(r"\b[0-9a-f]{12,}\b|(?<=--page-token )\S+")  # digests, names of jobs, tokens
+    return set(re.findall(r"[A-Za-z]{3,}", made_up.sub("", text)))
 
 
 def answers(stem, server):
@@ -223,6 +225,8 @@ def page_runs(stem, server):
     """Figures and names differ from machine to machine; what is said does not."""
     for block, answer, now in answers(stem, server):
         before = words_of(answer.text) if answer else set()
+        if stem in SEARCHES:  # what a search finds differs from run to run: headings stay
+            before = {word for word in before if word.isupper()}
         lost = before - words_of(now)
         check(len(lost) <= 0.25 * len(before), f"{stem}.md shows {sorted(lost)}, which\n{block.text}does not say now:\n{now}")
 
