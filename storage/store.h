@@ -280,7 +280,8 @@ class Transaction : public Reader {
 
   /// Deletes one; nothing when it is not there. With a job go its events and its versions, and its action when no other
   /// job has it; with the action its tasks when no other action has them, and its log. With an artifact goes what finds
-  /// it by key, with a blob who may read it. FAILED_PRECONDITION for a task by itself, and for an action that a job has.
+  /// it by key, with a blob who may read it. FAILED_PRECONDITION for a task by itself, and for an action that a job
+  /// has.
   virtual absl::Status erase(Kind kind, const std::string& id) = 0;
   virtual absl::Status eraseEvents(const std::string& job_id) = 0;
   /// An artifact, object, blob or hold is wanted now. Nothing when it is not there.

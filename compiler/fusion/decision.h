@@ -80,9 +80,10 @@ inline constexpr double kLeastGain = 0.015;
 /// Of slices that overlap: those at the border have other shapes, and rows with their halo fill no register tile.
 inline constexpr double kLeastOverlapGain = 0.03;
 
-/// Prices the chain both ways for code that cuts the loops `cut` (outermost first) and runs all members one after another
-/// within a slice (slice_plan.h). The largest level of one core is taken, `share` of it; seconds are those of arithmetic
-/// and data movement (elapsed), plus the passes between. A gain below kLeastGain (kLeastOverlapGain) is declined.
+/// Prices the chain both ways for code that cuts the loops `cut` (outermost first) and runs all members one after
+/// another within a slice (slice_plan.h). The largest level of one core is taken, `share` of it; seconds are those of
+/// arithmetic and data movement (elapsed), plus the passes between. A gain below kLeastGain (kLeastOverlapGain) is
+/// declined.
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const ChainMachine& machine,
                                            const Between& between = {}, double share = 0.75);
 

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <tuple>
 
-
 namespace tessera::compiler::intrinsic {
 namespace {
 

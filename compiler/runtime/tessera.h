@@ -204,11 +204,12 @@ enum { TESSERA_MAX_THREADS = 1024 };
 TESSERA_API tessera_status tessera_session_create(const tessera_artifact* artifact, int threads,
                                                   tessera_session** session);
 
-/* Lets runs that begin from now on be of another artifact of the same model: a newer version, or, to go back, an earlier
- * one. Any thread may call it at any time: a run in progress ends with the artifact that it began with, and what takes
- * long is done before anything changes. Inputs and outputs must have the same names, types and shapes, variant by
- * variant; the chosen variant stays. Descriptions of tensors that the session gave out live as long as the artifact
- * before. Fails with INVALID_ARGUMENT (other tensors), or as tessera_session_create does, and nothing has changed. */
+/* Lets runs that begin from now on be of another artifact of the same model: a newer version, or, to go back, an
+ * earlier one. Any thread may call it at any time: a run in progress ends with the artifact that it began with, and
+ * what takes long is done before anything changes. Inputs and outputs must have the same names, types and shapes,
+ * variant by variant; the chosen variant stays. Descriptions of tensors that the session gave out live as long as the
+ * artifact before. Fails with INVALID_ARGUMENT (other tensors), or as tessera_session_create does, and nothing has
+ * changed. */
 TESSERA_API tessera_status tessera_session_replace(tessera_session* session, const tessera_artifact* artifact);
 
 /* Null is allowed. Must not be called while the session runs. */

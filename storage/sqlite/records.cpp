@@ -1,8 +1,8 @@
 // The tuning database in SQLite.
 #include "absl/strings/str_cat.h"
 #include "proto/project.h"
-#include "storage/columns.h"
 #include "proto/sha256.h"
+#include "storage/columns.h"
 #include "storage/filter_sql.h"
 #include "storage/record_facts.h"
 #include "storage/record_query.h"
