@@ -44,6 +44,7 @@ class Follower {
     std::thread watch([this] {
       absl::Status status = watchVersions(channel_, run_.job, stop_,
                                           [this](const v1::ArtifactVersion& version) { return fetch(version); });
+      if (status.ok()) status = missing_;
       const std::lock_guard lock(mutex_);
       watched_ = std::move(status);
       over_ = true;
@@ -62,7 +63,20 @@ class Follower {
 
   /// On the watching thread: what takes long happens beside the runs.
   absl::Status fetch(const v1::ArtifactVersion& version) {
-    if (version.held()) return absl::OkStatus();
+    auto next = load(version);
+    if (absl::IsNotFound(next.status())) {  // it may have been superseded meanwhile: the last one counts
+      missing_ = absl::NotFoundError(
+          absl::StrCat("version ", version.number(), " of job ", run_.job, ": ", next.status().message()));
+      return absl::OkStatus();
+    }
+    if (!next.ok()) return next.status();
+    missing_ = absl::OkStatus();
+    const std::lock_guard lock(mutex_);
+    newest_ = *std::move(next);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<Loaded>> load(const v1::ArtifactVersion& version) {
     auto next = std::make_shared<Loaded>();
     next->version = version;
     auto bytes = downloadBytes(channel_, version.artifact());
@@ -76,9 +90,7 @@ class Follower {
     const tessera_status code = tessera_artifact_load_memory(next->bytes.data(), next->bytes.size(), 0, &artifact);
     if (code != TESSERA_OK) return runtimeError(code);
     next->artifact.reset(artifact);
-    const std::lock_guard lock(mutex_);
-    newest_ = std::move(next);
-    return absl::OkStatus();
+    return next;
   }
 
   /// The newest version, if it is not the one that runs.
@@ -145,7 +157,8 @@ class Follower {
   Channel& channel_;
   const Clock::time_point begun_;
   std::atomic<bool> stop_ = false;
-  std::mutex mutex_;  // of the next three
+  absl::Status missing_;  // the watching thread's: the newest version cannot be had
+  std::mutex mutex_;      // of the next three
   std::shared_ptr<Loaded> newest_;
   absl::Status watched_;
   bool over_ = false;

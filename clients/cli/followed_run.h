@@ -8,8 +8,8 @@
 
 namespace tessera::client {
 
-/// `tessera run --follow`: runs the artifact of a tune job again and again, from its first version on, and goes over to
-/// each newer one between two runs.
+/// `tessera run --follow`: runs the artifact of a tune job again and again, from the version on that is the newest as
+/// it begins, and goes over to each newer one between two runs.
 struct FollowedRun {
   std::string job;
   RunInputs inputs;

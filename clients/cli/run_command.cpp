@@ -201,7 +201,7 @@ void addRunCommand(CommandLine& line) {
   auto flags = std::make_shared<RunFlags>();
   auto* artifact = command->add_option("ARTIFACT", flags->artifact, "a .tsra file");
   auto* followed = command->add_option("--follow", flags->follow,
-                                       "instead of a file: the artifact of this tune job, from its first version on; "
+                                       "instead of a file: the artifact of this tune job, from its newest version on; "
                                        "newer ones are taken between two runs, until the job ends");
   followed->excludes(artifact);
   command->add_option("--for", flags->window, "with --follow: so long, e.g. 60s, whether the job goes on or not")

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "clients/cli/command.h"
 #include "clients/cli/output.h"
+#include "clients/cpp/versions.h"
 
 namespace tessera::client {
 namespace {
@@ -31,16 +32,15 @@ int versions(const CommandLine& line, const Flags& flags) {
     const v1::ArtifactVersion& version = chosen->version();
     if (line.json) {
       std::cout << toJson(version) << "\n";
+    } else if (version.same_as() == 0) {
+      std::cout << "version " << version.number() << " is the newest, artifact " << version.artifact_id() << "\n";
     } else {
       std::cout << "version " << version.number() << " is version " << version.same_as() << " again, artifact "
                 << version.artifact_id() << "\n";
     }
     return 0;
   }
-  v1::ListArtifactVersionsRequest request;
-  request.set_job_id(flags.job);
-  auto list =
-      (*channel)->call((*channel)->versions(), &v1::ArtifactVersionService::Stub::ListArtifactVersions, request);
+  auto list = listVersions(**channel, flags.job);
   if (!list.ok()) return reportError(list.status(), line.json);
   if (line.json) {
     std::cout << toJson(*list) << "\n";

@@ -1,43 +1,132 @@
 #include "clients/cpp/versions.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "proto/failure.h"
 
 namespace tessera::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kWatch{60'000};  // it goes on behind the cursor: a stream that hangs costs this long at most
+constexpr milliseconds kPause{200};     // between two streams, and between two looks at `stop`
+
+void pause(milliseconds length, const std::atomic<bool>& stop) {
+  for (const auto end = Clock::now() + length; !stop && Clock::now() < end;) {
+    std::this_thread::sleep_for(std::min(kPause, std::chrono::ceil<milliseconds>(end - Clock::now())));
+  }
+}
+
+/// Zero: it is no quota's refusal.
+milliseconds waitFor(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return milliseconds(0);
+  const v1::Failure failure = failureOf(status);
+  if (failure.reason() != v1::Failure::QUOTA_EXCEEDED) return milliseconds(0);
+  return std::max(kPause, std::chrono::ceil<milliseconds>(std::chrono::microseconds(failure.retry_after_us())));
+}
+
+/// One call, which ends soon after `stop` is set. One operation at a time, each waited for.
+class Stream {
+ public:
+  Stream(Channel& channel, const v1::WatchArtifactRequest& request, milliseconds length, const std::atomic<bool>& stop)
+      : stop_(stop) {
+    context_.set_deadline(std::chrono::system_clock::now() + length);
+    reader_ = channel.versions().AsyncWatchArtifact(&context_, request, &queue_, nullptr);
+    (void)happened();
+  }
+  ~Stream() {
+    void* tag = nullptr;
+    bool ok = false;
+    for (queue_.Shutdown(); queue_.Next(&tag, &ok);) {
+    }
+  }
+
+  /// Whether the server answered at all.
+  bool answered() {
+    reader_->ReadInitialMetadata(nullptr);
+    return happened();
+  }
+  bool read(v1::WatchArtifactResponse& response) {
+    reader_->Read(&response, nullptr);
+    return happened();
+  }
+  void cancel() { context_.TryCancel(); }
+  grpc::Status finish() {
+    grpc::Status status;
+    reader_->Finish(&status, nullptr);
+    (void)happened();
+    return status;
+  }
+
+ private:
+  bool happened() {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kPause) == grpc::CompletionQueue::TIMEOUT) {
+      if (stop_) context_.TryCancel();
+    }
+    return ok;
+  }
+
+  const std::atomic<bool>& stop_;
+  grpc::CompletionQueue queue_;  // outlives what uses it
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientAsyncReader<v1::WatchArtifactResponse>> reader_;
+};
+
+}  // namespace
+
+absl::StatusOr<v1::ListArtifactVersionsResponse> listVersions(Channel& channel, const std::string& job_id) {
+  v1::ListArtifactVersionsResponse all;
+  v1::ListArtifactVersionsRequest request;
+  request.set_job_id(job_id);
+  request.set_page_size(1000);
+  do {
+    auto page = channel.call(channel.versions(), &v1::ArtifactVersionService::Stub::ListArtifactVersions, request);
+    if (!page.ok()) return page.status();
+    request.set_page_token(page->next_page_token());
+    all.MergeFrom(*page);
+  } while (!request.page_token().empty());
+  all.clear_next_page_token();
+  return all;
+}
 
 absl::Status watchVersions(Channel& channel, const std::string& job_id, const std::atomic<bool>& stop,
                            const std::function<absl::Status(const v1::ArtifactVersion&)>& on_version,
-                           std::chrono::milliseconds patience) {
-  using Clock = std::chrono::steady_clock;
+                           milliseconds patience) {
   v1::WatchArtifactRequest request;
   request.set_job_id(job_id);
+  request.set_newest_only(true);
   auto last_sign_of_life = Clock::now();
   while (!stop) {
-    grpc::ClientContext context;
-    // It goes on behind the cursor: a short stream costs nothing but asking again.
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
-    auto reader = channel.versions().WatchArtifact(&context, request);
+    Stream stream(channel, request, std::min(kWatch, patience), stop);
+    if (stream.answered()) last_sign_of_life = Clock::now();
+    absl::Status ours;
     v1::WatchArtifactResponse response;
-    while (reader->Read(&response)) {
-      request.set_cursor(response.version().number());
-      if (absl::Status status = on_version(response.version()); !status.ok()) {
-        context.TryCancel();
-        (void)reader->Finish();
-        return status;
-      }
-    }
-    const grpc::Status status = reader->Finish();
-    if (status.ok()) return absl::OkStatus();
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    while (ours.ok() && stream.read(response)) {
       last_sign_of_life = Clock::now();
+      ours = on_version(response.version());
+      if (ours.ok()) request.set_cursor(response.version().number());
+    }
+    if (!ours.ok()) stream.cancel();
+    const grpc::Status status = stream.finish();
+    if (ours.ok() && status.ok()) return absl::OkStatus();
+    const absl::Status why = ours.ok() ? fromGrpc(status) : ours;
+    if (const milliseconds wait = waitFor(why); wait.count() > 0) {
+      last_sign_of_life = Clock::now();
+      pause(wait, stop);
       continue;
     }
-    if (status.error_code() != grpc::StatusCode::UNAVAILABLE && status.error_code() != grpc::StatusCode::CANCELLED)
-      return fromGrpc(status);
-    if (Clock::now() - last_sign_of_life > patience)
+    if (!ours.ok()) return ours;
+    if (!absl::IsUnavailable(why) && !absl::IsCancelled(why) && !absl::IsDeadlineExceeded(why)) return why;
+    if (Clock::now() - last_sign_of_life > patience) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(), " has been away for too long"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+    pause(kPause, stop);
   }
   return absl::OkStatus();
 }

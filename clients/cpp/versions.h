@@ -6,13 +6,18 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "clients/cpp/channel.h"
 
 namespace tessera::client {
 
-/// Hears of the versions of a tune job's artifact, the first one first, until the job has ended, `stop` is set (within
-/// a second) or `on_version` answers an error. Survives restarts of the server; gives up when it stays away for
-/// `patience`.
+/// All versions of a tune job's artifact, the first one first, and its mode.
+absl::StatusOr<v1::ListArtifactVersionsResponse> listVersions(Channel& channel, const std::string& job_id);
+
+/// Hears of the version of a tune job's artifact that programs should run, and of each that takes its place, until the
+/// job has ended, `stop` is set (within a second) or `on_version` answers an error. Survives restarts of the server and
+/// waits where a quota says so, of `on_version` too, which then is called again; gives up when nothing was heard of the
+/// server for `patience`.
 absl::Status watchVersions(Channel& channel, const std::string& job_id, const std::atomic<bool>& stop,
                            const std::function<absl::Status(const v1::ArtifactVersion&)>& on_version,
                            std::chrono::milliseconds patience = std::chrono::minutes(2));

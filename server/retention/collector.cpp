@@ -82,20 +82,25 @@ absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names)
     if (!counts && stored.kind == Kind::kJob) {
       TESSERA_ASSIGN(counts, reader.isPinned(Kind::kJob, stored.id));
     }
-    if (counts) {
-      const std::string project = projectOf(stored);
-      forEachSha256(*stored.message, [&](const std::string& name) {
+    if (!counts) {
+      return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
+    }
+    const auto markAll = [&, project = projectOf(stored)](const google::protobuf::Message& message) {
+      forEachSha256(message, [&](const std::string& name) {
         names.insert(name);
         if (!living) {
           names.insert(storage::holdKey(project, name));
         }
       });
-    }
-    if (counts && stored.kind == Kind::kJob && static_cast<const v1::Job*>(stored.message)->has_tune()) {
+    };
+    markAll(*stored.message);
+    if (stored.kind == Kind::kJob && static_cast<const v1::Job*>(stored.message)->has_tune()) {
       TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions, reader.versionsAfter(stored.id, 0, INT_MAX));
-      for (const v1::ArtifactVersion& version : versions) {
-        names.insert(version.artifact_id());
-      }
+      std::ranges::for_each(versions, markAll);
+    }
+    if (stored.kind == Kind::kAction && static_cast<const v1::Action*>(stored.message)->has_search()) {
+      TESSERA_ASSIGN(const std::vector<v1::SearchEntry> log, reader.searchLog(stored.id));
+      std::ranges::for_each(log, markAll);
     }
     return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
   };

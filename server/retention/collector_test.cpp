@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "proto/project.h"
 #include "server/status_macros.h"
 #include "server/testing/scheduler_bench.h"
 
@@ -233,6 +234,63 @@ TEST_F(Collection, TheFastestRecordsOfEachGroupStay) {
                   })
                   .ok());
   EXPECT_EQ(kept, (std::set<std::string>{"5", "6", "7", "8", "10", "11"}));
+}
+
+TEST_F(Collection, AJobsVersionsAndASearchsKnownTreesKeepTheirBlobsForTheirProject) {
+  v1::CreateJobRequest request;
+  request.set_request_id("t");
+  *request.mutable_tune()->mutable_compile() = bench_.request("c", "net", "a").compile();
+  v1::Target target;
+  target.set_name("test-target");
+  const v1::Digest& model = request.tune().compile().model();
+  ASSERT_TRUE(bench_.store->transact([&](storage::Transaction& tx) { return tx.putBlob(model, "vision"); }).ok());
+  const auto job = bench_.scheduler().createJob(request, target, "vision");
+  ASSERT_TRUE(job.ok()) << job.status();
+  std::string search;  // it waits for its first turn
+  while (search.empty()) {
+    ASSERT_TRUE(bench_.finish("w", bench_.lease("w")).ok());
+    ASSERT_TRUE(bench_.store
+                    ->read([&](storage::Reader& reader) {
+                      return reader.forEach(Kind::kAction, [&](const storage::Stored& stored) {
+                        if (static_cast<const v1::Action*>(stored.message)->has_search()) search = stored.id;
+                        return absl::OkStatus();
+                      });
+                    })
+                    .ok());
+  }
+  const v1::Digest known = bench_.put("what is known"), version = bench_.put("an artifact"), idle = bench_.put("idle");
+  ASSERT_TRUE(bench_.store
+                  ->transact([&](storage::Transaction& tx) -> absl::Status {
+                    for (const v1::Digest& digest : {known, version, idle}) TESSERA_TRY(tx.putBlob(digest, "vision"));
+                    v1::SearchEntry entry;
+                    *entry.mutable_known() = known;
+                    TESSERA_TRY(tx.appendToSearch(search, entry));
+                    v1::ArtifactVersion row;
+                    row.set_job_id(job->id());
+                    row.set_number(9);
+                    row.set_artifact_id(version.sha256());
+                    *row.mutable_artifact() = version;
+                    return tx.putVersion(row);
+                  })
+                  .ok());
+  bench_.clock.advance(2 * kDay);
+  v1::RetentionPolicy policy;
+  policy.set_blobs_us(kDay);
+  collect(policy);
+  const auto held = [&](const std::string& project, const v1::Digest& digest) {
+    bool held = false;
+    EXPECT_TRUE(bench_.store
+                    ->read([&](storage::Reader& reader) -> absl::Status {
+                      TESSERA_ASSIGN(held, reader.holdsBlob(project, digest.sha256()));
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    return held && bench_.blobs->contains(digest.sha256());
+  };
+  EXPECT_TRUE(held("vision", known));
+  EXPECT_TRUE(held("vision", version));
+  EXPECT_FALSE(held("vision", idle));
+  EXPECT_FALSE(held(kDefaultProject, version)) << "which does not need it";
 }
 
 TEST_F(Collection, DeletesAtTheOperatorsWord) {

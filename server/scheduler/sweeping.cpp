@@ -9,6 +9,7 @@
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/tuning.h"
+#include "server/scheduler/versions.h"
 #include "server/scheduler/workers.h"
 #include "server/status_macros.h"
 
@@ -78,6 +79,7 @@ absl::Status endLateJob(Step& step, const std::string& id) {
   if (job.has_tune()) {
     TESSERA_ASSIGN(const v1::Action action, step.tx.getAction(action_id));
     if (!action.tune().default_artifact_id().empty()) {
+      TESSERA_TRY(publishUnlessPublished(step, action));
       *job.mutable_tune_result() = tuneResult(action);  // the newest version, which was compared
       job.mutable_tune_result()->set_note("the job's deadline came before all that was found could be compared");
       TESSERA_TRY(changeState(step, std::move(job), v1::Job::SUCCEEDED, nullptr));

@@ -17,6 +17,7 @@
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/tuning_progress.h"
+#include "server/scheduler/uses.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -127,7 +128,8 @@ absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion versi
   version.set_number(series.versions());
   version.set_create_time_us(step.now_us);
   TESSERA_TRY(step.tx.putVersion(version));
-  TESSERA_TRY(step.tx.touch(storage::Kind::kArtifact, version.artifact_id(), step.now_us));
+  TESSERA_ASSIGN(const v1::Job job, step.tx.getJob(series.job_id()));
+  TESSERA_TRY(noteUses(step, projectOf(job), version));
   step.effects.changed_jobs.insert(series.job_id());
   return step.tx.putSeries(series);
 }
@@ -141,6 +143,48 @@ absl::Status publish(Step& step, Series& series) {
   version.set_ms(series.ms());
   version.set_held(series.chosen() > 0);
   return appendVersion(step, series, std::move(version));
+}
+
+absl::StatusOr<v1::ArtifactVersion> versionNumbered(Step& step, const Series& series, int number) {
+  TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> found,
+                 step.tx.versionsAfter(series.job_id(), int64_t{number} - 1, 1));
+  if (found.empty() || found[0].number() != number) {
+    return absl::NotFoundError(
+        absl::StrCat("tune job ", series.job_id(), " has no version ", number, "; it has ",
+                     series.versions() == 0 ? "none yet" : absl::StrCat("1 to ", series.versions())));
+  }
+  return found[0];
+}
+
+absl::StatusOr<v1::ArtifactVersion> newestThat(bool (*fits)(const v1::ArtifactVersion&), Step& step,
+                                               const Series& series) {
+  for (int number = series.versions(); number > 0; --number) {
+    TESSERA_ASSIGN(v1::ArtifactVersion version, versionNumbered(step, series, number));
+    if (fits(version)) {
+      return version;
+    }
+  }
+  return versionNumbered(step, series, 0).status();
+}
+
+/// The number under which the job published it.
+int originOf(const v1::ArtifactVersion& version) {
+  return version.same_as() > 0 ? version.same_as() : version.number();
+}
+
+absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
+  TESSERA_ASSIGN(const v1::Job job, step.tx.getJob(version.job_id()));
+  const absl::Status known = step.tx.getArtifact(projectOf(job), version.artifact_id()).status();
+  if (!known.ok() && !absl::IsNotFound(known)) {
+    return known;
+  }
+  TESSERA_ASSIGN(const bool present, claimBlob(step, version.artifact().sha256()));
+  if (!known.ok() || !present) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("version ", version.number(), " of tune job ", version.job_id(), ": its artifact ",
+                     version.artifact_id(), " was collected or deleted; choose a version whose artifact is there"));
+  }
+  return absl::OkStatus();
 }
 
 /// The trees as an ordinary pins text.
@@ -406,24 +450,33 @@ absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& fa
   return tryTheRest(step, action, series);
 }
 
+absl::Status publishUnlessPublished(Step& step, const v1::Action& tune) {
+  TESSERA_ASSIGN(Series series, seriesOf(step, tune));
+  return series.versions() == 0 ? publish(step, series) : absl::OkStatus();
+}
+
 absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number) {
   TESSERA_ASSIGN(Series series, step.tx.getSeries(job_id));
-  TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions, step.tx.versionsAfter(job_id, 0, series.versions()));
-  const auto found = std::find_if(versions.rbegin(), versions.rend(), [&](const v1::ArtifactVersion& version) {
-    return number > 0 ? version.number() == number : version.same_as() == 0;
-  });
-  if (found == versions.rend()) {
-    return absl::NotFoundError(absl::StrCat("tune job ", job_id, " has no version ", number, "; it has ",
-                                            versions.empty() ? "none yet" : absl::StrCat("1 to ", versions.size())));
+  const auto by_the_job = [](const v1::ArtifactVersion& version) { return version.same_as() == 0; };
+  const auto not_held = [](const v1::ArtifactVersion& version) { return !version.held(); };
+  TESSERA_ASSIGN(v1::ArtifactVersion version,
+                 number > 0 ? versionNumbered(step, series, number) : newestThat(by_the_job, step, series));
+  TESSERA_TRY(requireArtifact(step, version));
+  TESSERA_ASSIGN(const v1::ArtifactVersion current, newestThat(not_held, step, series));
+  series.set_chosen(number > 0 ? originOf(version) : 0);
+  if (originOf(current) == originOf(version)) {
+    TESSERA_TRY(step.tx.putSeries(series));
+    return current;
   }
-  v1::ArtifactVersion version = *found;
-  version.set_same_as(found->same_as() > 0 ? found->same_as() : found->number());
+  if (series.versions() >= kMostVersions) {
+    return absl::ResourceExhaustedError(absl::StrCat("tune job ", job_id, " has ", series.versions(),
+                                                     " versions, and choosing another adds one; at most ",
+                                                     kMostVersions, " are kept"));
+  }
+  version.set_same_as(originOf(version));
   version.set_held(false);
-  series.set_chosen(number > 0 ? version.same_as() : 0);
   TESSERA_TRY(appendVersion(step, series, version));
-  version.set_number(series.versions());
-  version.set_create_time_us(step.now_us);
-  return version;
+  return versionNumbered(step, series, series.versions());
 }
 
 }  // namespace tessera::server

@@ -14,6 +14,9 @@
 /// over.
 namespace tessera::server {
 
+/// Versions of a job that a choice adds to: each is a row that stays as long as the job.
+inline constexpr int kMostVersions = 1000;
+
 /// Of a new tune job, with the mode that it asks for.
 absl::Status beginSeries(Step& step, const v1::Job& job, v1::TuneMode mode);
 
@@ -44,7 +47,12 @@ absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& tas
 /// It could not be compiled or run.
 absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure);
 
-/// Makes an earlier version the newest one, or, with 0, lets programs follow the job again. NOT_FOUND: no such version.
+/// The job ends with what it has: that is its version if there was none yet.
+absl::Status publishUnlessPublished(Step& step, const v1::Action& tune);
+
+/// Makes an earlier version the newest one, or, with 0, lets programs follow the job again. None is added where
+/// programs run that one already. NOT_FOUND: no such version. FAILED_PRECONDITION: its artifact is not there any more.
+/// RESOURCE_EXHAUSTED: the job has kMostVersions.
 absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number);
 
 }  // namespace tessera::server

@@ -9,7 +9,9 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "server/status_macros.h"
 #include "server/testing/scheduler_bench.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 namespace {
@@ -22,15 +24,19 @@ class Versions : public testing::Test {
  protected:
   Versions() { bench.registerWorker("w"); }
 
-  std::string tune(const std::string& units, int trials, v1::TuneMode mode = v1::ASYNC) {
+  std::string tune(const std::string& units, int trials, v1::TuneMode mode = v1::ASYNC,
+                   const std::string& project = kDefaultProject, int64_t total_timeout_us = 0) {
     const v1::CreateJobRequest compile = bench.request("m", "m", units);
+    const v1::Digest& model = compile.compile().model();
+    EXPECT_TRUE(bench.store->transact([&](storage::Transaction& tx) { return tx.putBlob(model, project); }).ok());
     v1::CreateJobRequest request;
     request.set_request_id("m");
+    request.set_total_timeout_us(total_timeout_us);
     *request.mutable_tune()->mutable_compile() = compile.compile();
     request.mutable_tune()->set_trials(trials);
     v1::Target target;
     target.set_name("test-target");
-    const auto job = bench.scheduler().createJob(request, target, kDefaultProject, mode);
+    const auto job = bench.scheduler().createJob(request, target, project, mode);
     EXPECT_TRUE(job.ok()) << job.status();
     return job.ok() ? job->id() : "";
   }
@@ -58,6 +64,9 @@ class Versions : public testing::Test {
   std::vector<v1::ArtifactVersion> versions(const std::string& job) {
     return read<std::vector<v1::ArtifactVersion>>(
         [&](storage::Reader& reader) { return reader.versionsAfter(job, 0, INT_MAX); });
+  }
+  int64_t lastUse(storage::Kind kind, const std::string& id) {
+    return read<int64_t>([&](storage::Reader& reader) { return reader.lastUse(kind, id); });
   }
   std::vector<v1::TuningRecord> records() {
     storage::ListQuery query;
@@ -205,6 +214,97 @@ TEST_F(Versions, GoingBackIsOneCallAndLaterVersionsAreHeld) {
   ASSERT_TRUE(newest.ok()) << newest.status();
   EXPECT_EQ(newest->artifact_id(), all[3].artifact_id()) << "of a job that is over, too";
   EXPECT_FALSE(newest->held());
+}
+
+TEST_F(Versions, WhatIsChosenIsWantedInItsOwnProject) {
+  speeds({{{"a", 2}, 2.0}});
+  const std::string id = tune("a", 6, v1::ASYNC, "vision"), other = tune("a", 6);
+  bench.runAll("w");
+  const v1::ArtifactVersion first = versions(id).front();
+  ASSERT_EQ(versions(other).front().artifact_id(), first.artifact_id()) << "equal bytes";
+  const int64_t before_us = lastUse(storage::Kind::kArtifact, first.artifact_id());
+  bench.clock.advance(int64_t{24} * 3600 * 1'000'000);
+  const auto chosen = bench.scheduler().chooseVersion(id, 1);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  const std::string& sha256 = first.artifact().sha256();
+  const int64_t now_us = bench.clock.nowMicros();
+  EXPECT_EQ(lastUse(storage::Kind::kArtifact, storage::storedKey("vision", first.artifact_id())), now_us);
+  EXPECT_EQ(lastUse(storage::Kind::kHold, storage::holdKey("vision", sha256)), now_us);
+  EXPECT_EQ(lastUse(storage::Kind::kBlob, sha256), now_us);
+  EXPECT_EQ(lastUse(storage::Kind::kArtifact, first.artifact_id()), before_us) << "the other project's";
+}
+
+TEST_F(Versions, AStaticJobThatItsDeadlineEndsHasTheDefaultAsItsVersion) {
+  const std::string id = tune("a", 1000, v1::STATIC, kDefaultProject, int64_t{600} * 1'000'000);
+  (void)until("w", measuresTree);
+  EXPECT_TRUE(versions(id).empty());
+  bench.pass(int64_t{601} * 1'000'000);
+  const v1::Job job = bench.job(id);
+  ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+  ASSERT_THAT(tunedIn(id), ElementsAre("0"));
+  EXPECT_EQ(versions(id)[0].artifact_id(), job.tune_result().artifact_id());
+  EXPECT_EQ(versions(id)[0].artifact_id(), job.tune_result().default_artifact_id());
+}
+
+TEST_F(Versions, ChoosingWhatRunsAlreadyAddsNoVersion) {
+  speeds({{{"a", 2}, 2.0}, {{"b", 8}, 1.5}});
+  const std::string id = tune("a b", 12);
+  while (versions(id).size() < 2) step();
+  for (const int number : {0, 2, 2}) {
+    const auto chosen = bench.scheduler().chooseVersion(id, number);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    EXPECT_EQ(chosen->number(), 2);
+  }
+  bench.runAll("w");
+  auto all = versions(id);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_TRUE(all[2].held()) << "2 was chosen before";
+  EXPECT_EQ(bench.scheduler().chooseVersion(id, 1)->number(), 4);
+  for (const int number : {1, 4}) EXPECT_EQ(bench.scheduler().chooseVersion(id, number)->number(), 4);
+  EXPECT_EQ(bench.scheduler().chooseVersion(id, 0)->number(), 5);
+  for (const int number : {0, 3, 5, 0}) EXPECT_EQ(bench.scheduler().chooseVersion(id, number)->same_as(), 3);
+  EXPECT_EQ(versions(id).size(), 5u);
+}
+
+TEST_F(Versions, ChoicesAddVersionsUpToABound) {
+  speeds({{{"a", 2}, 2.0}});
+  const std::string id = tune("a", 6);
+  bench.runAll("w");
+  const std::vector<v1::ArtifactVersion> made = versions(id);
+  ASSERT_EQ(made.size(), 2u);
+  ASSERT_TRUE(bench.store
+                  ->transact([&](storage::Transaction& tx) -> absl::Status {
+                    auto series = *tx.getSeries(id);
+                    for (int number = 3; number < kMostVersions; ++number) {  // back and forth
+                      v1::ArtifactVersion version = made[number % 2 == 1 ? 0 : 1];
+                      version.set_same_as(version.number());
+                      version.set_number(number);
+                      TESSERA_TRY(tx.putVersion(version));
+                    }
+                    series.set_versions(kMostVersions - 1);
+                    series.set_chosen(1);
+                    return tx.putSeries(series);
+                  })
+                  .ok());
+  EXPECT_EQ(bench.scheduler().chooseVersion(id, 2)->number(), kMostVersions);
+  const absl::Status full = bench.scheduler().chooseVersion(id, 1).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  EXPECT_THAT(std::string(full.message()), HasSubstr("1000 versions"));
+  EXPECT_EQ(bench.scheduler().chooseVersion(id, 2)->number(), kMostVersions) << "which adds none";
+}
+
+TEST_F(Versions, AVersionWhoseArtifactIsGoneCannotBeChosen) {
+  speeds({{{"a", 2}, 2.0}});
+  const std::string id = tune("a", 6);
+  bench.runAll("w");
+  const std::string first = versions(id).front().artifact_id();
+  ASSERT_TRUE(
+      bench.store->transact([&](storage::Transaction& tx) { return tx.erase(storage::Kind::kArtifact, first); }).ok());
+  const absl::Status gone = bench.scheduler().chooseVersion(id, 1).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(gone)) << gone;
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("was collected or deleted"));
+  EXPECT_TRUE(bench.scheduler().chooseVersion(id, 2).ok());
+  EXPECT_EQ(versions(id).size(), 2u);
 }
 
 TEST_F(Versions, AKilledServiceGoesOnWithTheVersionItMade) {

@@ -3,6 +3,8 @@
 #include <climits>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/own.h"
@@ -10,6 +12,19 @@
 #include "server/status_macros.h"
 
 namespace tessera::server {
+namespace {
+
+/// A page's token is the number of its last version.
+absl::StatusOr<int> lastOfPageBefore(const std::string& page_token) {
+  int last = 0;
+  if (page_token.empty() || (absl::SimpleAtoi(page_token, &last) && last > 0)) {
+    return last;
+  }
+  return fieldError("page_token", "something else", "next_page_token of the previous answer",
+                    "start again without a page_token");
+}
+
+}  // namespace
 
 grpc::ServerUnaryReactor* VersionsService::CreateTuning(grpc::CallbackServerContext* context,
                                                         const v1::CreateTuningRequest* request,
@@ -33,13 +48,19 @@ grpc::ServerUnaryReactor* VersionsService::ListArtifactVersions(grpc::CallbackSe
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_TRY(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
+                  TESSERA_TRY(checkRange("page_size", request->page_size(), 0, 1000));
+                  TESSERA_ASSIGN(const int last, lastOfPageBefore(request->page_token()));
+                  const int size = request->page_size() == 0 ? 50 : request->page_size();
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
                     TESSERA_TRY(jobOf(reader, caller, request->job_id()).status());
                     TESSERA_ASSIGN(const v1::ArtifactSeries series, reader.getSeries(request->job_id()));
                     response->set_mode(series.mode());
                     TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions,
-                                   reader.versionsAfter(request->job_id(), 0, INT_MAX));
+                                   reader.versionsAfter(request->job_id(), last, size));
                     response->mutable_versions()->Assign(versions.begin(), versions.end());
+                    if (!versions.empty() && versions.back().number() < series.versions()) {
+                      response->set_next_page_token(absl::StrCat(versions.back().number()));
+                    }
                     return absl::OkStatus();
                   });
                 });

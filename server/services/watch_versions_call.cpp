@@ -1,5 +1,6 @@
 #include "server/services/watch_versions_call.h"
 
+#include <algorithm>
 #include <climits>
 #include <utility>
 
@@ -22,6 +23,7 @@ grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(Ga
   call->keepAlive(std::move(admission.ticket));
   // Subscribed before the first look, so that no version falls in between.
   call->subscription_ = wakeups.onJob(call->request_.job_id(), call->poker());
+  call->StartSendInitialMetadata();  // the client hears that somebody is there, though there be no version for long
   call->poke();
   return call.get();
 }
@@ -62,9 +64,26 @@ absl::Status WatchVersionsCall::fetch() {
       return absl::InvalidArgumentError(absl::StrCat("job_id: ", job.id(), " is no TUNE job: it has no versions"));
     }
     job_ended_ = isTerminal(job.state());
-    TESSERA_ASSIGN(batch_, reader.versionsAfter(request_.job_id(), cursor_, kBatch));
+    TESSERA_ASSIGN(batch_, versionsToSend(reader));
     return absl::OkStatus();
   });
+}
+
+absl::StatusOr<std::vector<v1::ArtifactVersion>> WatchVersionsCall::versionsToSend(storage::Reader& reader) {
+  if (!request_.newest_only()) {
+    return reader.versionsAfter(request_.job_id(), cursor_, kBatch);
+  }
+  std::vector<v1::ArtifactVersion> newest, some;
+  do {
+    TESSERA_ASSIGN(some, reader.versionsAfter(request_.job_id(), cursor_, kBatch));
+    for (const v1::ArtifactVersion& version : some) {
+      cursor_ = version.number();
+      if (!version.held()) {
+        newest = {version};
+      }
+    }
+  } while (!some.empty());
+  return newest;
 }
 
 void WatchVersionsCall::advance() {
@@ -90,7 +109,7 @@ void WatchVersionsCall::advance() {
     }
   }
   v1::ArtifactVersion& version = batch_[next_++];
-  cursor_ = version.number();
+  cursor_ = std::max(cursor_, version.number());
   message_.mutable_version()->Swap(&version);
   writing_ = true;
   StartWrite(&message_);

@@ -28,6 +28,8 @@ class WatchVersionsCall : public grpc::ServerWriteReactor<v1::WatchArtifactRespo
                     v1::WatchArtifactRequest request);
   void advance() override;
   absl::Status fetch();
+  /// The next versions behind the cursor: of those that only want the newest, that one.
+  absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsToSend(storage::Reader& reader);
   void finish(const absl::Status& status);
 
   const Caller caller_;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "compiler/target/target.h"
 #include "proto/channel/identity.h"
 #include "proto/sha256.h"
 #include "proto/version/version.h"
@@ -182,7 +183,8 @@ std::vector<v1::JobEvent> ServiceBench::watch(const std::string& id, int64_t cur
   return events;
 }
 
-FakeWorkerLoop::FakeWorkerLoop(const ServiceBench& bench, std::string id) : id_(std::move(id)) {
+FakeWorkerLoop::FakeWorkerLoop(const ServiceBench& bench, std::string id, decltype(FakeWork::trial) trial)
+    : id_(std::move(id)), trial_(std::move(trial)) {
   const auto channel = bench.insideChannel(bench.workerToken());
   stub_ = v1::WorkerService::NewStub(channel);
   blobs_ = v1::BlobService::NewStub(channel);
@@ -201,6 +203,12 @@ bool FakeWorkerLoop::registerIfNeeded() {
     request.set_worker_id(id_);
     request.set_compiler_version(compilerVersion());
     request.set_pid(1);
+    if (trial_) {
+      const v1::CodeForm& code = compiler::findBuiltinTarget("cascadelake")->code();
+      request.set_measuring_cores(1);
+      request.mutable_host()->set_triple(code.triple());
+      *request.mutable_host()->mutable_features() = code.features();
+    }
     v1::RegisterWorkerResponse response;
     registered_ = stub_->RegisterWorker(&context, request, &response).ok();
   }
@@ -227,7 +235,7 @@ void FakeWorkerLoop::run() {
 }
 
 void FakeWorkerLoop::work(const v1::Lease& lease) {
-  const FakeWork work(
+  FakeWork work(
       [this](const v1::Digest& digest) {
         v1::DownloadBlobRequest request;
         request.set_sha256(digest.sha256());
@@ -239,6 +247,7 @@ void FakeWorkerLoop::work(const v1::Lease& lease) {
         (void)upload(*blobs_, bytes);
         return digestOf(bytes);
       });
+  work.trial = trial_;
   v1::ReportTaskRequest report;
   report.set_worker_id(id_);
   report.set_task_id(lease.task_id());

@@ -84,7 +84,8 @@ class ServiceBench {
 /// its stride.
 class FakeWorkerLoop {
  public:
-  FakeWorkerLoop(const ServiceBench& bench, std::string id);
+  /// With a `trial` (see FakeWork) it measures too, as a host of the bench's target.
+  FakeWorkerLoop(const ServiceBench& bench, std::string id, decltype(FakeWork::trial) trial = {});
   ~FakeWorkerLoop();
 
   /// How many tasks of the kind were finished and accepted.
@@ -96,6 +97,7 @@ class FakeWorkerLoop {
   void work(const v1::Lease& lease);
 
   const std::string id_;
+  const decltype(FakeWork::trial) trial_;
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   std::unique_ptr<v1::BlobService::Stub> blobs_;
   std::atomic<bool> stopping_ = false;
