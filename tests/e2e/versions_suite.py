@@ -121,6 +121,12 @@ def going_back_reaches_who_follows(service, oracle):
     newest = [each for each in listed if not each["same_as"]][-1]
     check_equal(again["artifact_id"], newest["artifact_id"], "the newest that the job published")
     right(oracle, outputs)
+    # An old version's artifact is deleted: it cannot be chosen any more, and who comes now runs the newest.
+    service.operator("admin", "delete", "--artifact", listed[0]["artifact_id"])
+    gone = service.cli("versions", name, "--choose", 1, expect=None)
+    check(gone.code != 0 and "was collected or deleted" in gone.err, gone)
+    late = service.cli(*flags, timeout=120).json["versions"]
+    check_equal([each["artifact_id"] for each in late], [newest["artifact_id"]], "what a late follower ran")
 
 
 def trials_are_in_the_trace(service):
