@@ -105,20 +105,31 @@ absl::Status Front::open(std::vector<Address>& addresses) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.SetResourceQuota(grpc::ResourceQuota("tesserad").Resize(kTransportMemory));
+  std::vector<std::pair<grpc::Service*, std::string>> services = {
+      {&services_->jobs, v1::JobService::service_full_name()},
+      {&services_->blobs, v1::BlobService::service_full_name()},
+      {&services_->artifacts, v1::ArtifactService::service_full_name()},
+      {&services_->versions, v1::ArtifactVersionService::service_full_name()},
+      {&services_->execution, v1::ExecutionService::service_full_name()},
+      {&services_->targets, v1::TargetService::service_full_name()},
+      {&services_->records, v1::RecordService::service_full_name()},
+      {&services_->operators, v1::OperatorService::service_full_name()},
+      {&services_->signing, v1::SigningService::service_full_name()},
+      {&services_->fleet, v1::FleetService::service_full_name()},
+      {&services_->admin, v1::AdminService::service_full_name()}};
+  if (whom_ == For::kWorkersAndOperator) {
+    services.emplace_back(&services_->workers, v1::WorkerService::service_full_name());
+  }
+  std::vector<std::string> names;
+  for (const auto& [service, name] : services) {
+    builder.RegisterService(service);
+    names.push_back(name);
+  }
   if (backend_.metrics != nullptr) {
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> meters;
-    meters.push_back(std::make_unique<RpcMeter>(*backend_.metrics));
+    meters.push_back(std::make_unique<RpcMeter>(*backend_.metrics, names));
     builder.experimental().SetInterceptorCreators(std::move(meters));
-  }
-  builder.SetResourceQuota(grpc::ResourceQuota("tesserad").Resize(kTransportMemory));
-  for (grpc::Service* service : std::initializer_list<grpc::Service*>{
-           &services_->jobs, &services_->blobs, &services_->artifacts, &services_->versions, &services_->execution,
-           &services_->targets, &services_->records, &services_->operators, &services_->signing, &services_->fleet,
-           &services_->admin}) {
-    builder.RegisterService(service);
-  }
-  if (whom_ == For::kWorkersAndOperator) {
-    builder.RegisterService(&services_->workers);
   }
   server_ = builder.BuildAndStart();
   for (size_t i = 0; i < ports.size(); ++i) {

@@ -271,6 +271,9 @@ class GrpcServer : public Server {
       if (const absl::Status status = quotas_.refresh(); !status.ok()) {
         spdlog::error("quotas stay as they were: {}", std::string(status.message()));
       }
+      if (audit_) {
+        audit_->flush();
+      }
       if (const absl::Status status = scheduler_.sweep(); !status.ok()) {
         spdlog::error("sweep: {}", std::string(status.message()));
       }

@@ -41,15 +41,22 @@ bool BlobFolder::isUpload(const std::string& partial_name) {
          (dot == std::string::npos || isProjectName(partial_name.substr(dot + 1)));
 }
 
-absl::StatusOr<std::vector<std::string>> BlobFolder::stalePartials(int64_t lifetime_seconds) {
+absl::Status BlobFolder::forEachPartial(
+    const std::function<void(const std::string& name, const FileFacts& facts)>& visit) {
   absl::StatusOr<std::vector<std::string>> names = files_.list(root_ + "/tmp");
   if (!names.ok()) return names.status();
-  std::vector<std::string> stale;
   for (const std::string& name : *names) {
-    absl::StatusOr<FileFacts> facts = files_.look(partialPath(name));
-    if (!facts.ok()) continue;
-    if (!isUpload(name) || time(nullptr) - facts->modified_s > lifetime_seconds) stale.push_back(name);
+    if (absl::StatusOr<FileFacts> facts = files_.look(partialPath(name)); facts.ok()) visit(name, *facts);
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> BlobFolder::stalePartials(int64_t lifetime_seconds) {
+  std::vector<std::string> stale;
+  absl::Status status = forEachPartial([&](const std::string& name, const FileFacts& facts) {
+    if (!isUpload(name) || time(nullptr) - facts.modified_s > lifetime_seconds) stale.push_back(name);
+  });
+  if (!status.ok()) return status;
   return stale;
 }
 

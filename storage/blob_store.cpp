@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
+#include <limits>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "proto/sha256.h"
 #include "storage/blob_folder.h"
 #include "storage/file_system.h"
+#include "storage/room.h"
 
 namespace tessera::storage {
 namespace {
@@ -77,18 +79,16 @@ std::string partialName(const std::string& sha256, const BlobStore::Sender& send
 class FileUpload : public BlobStore::Upload {
  public:
   /// `release` is called in the end, whatever came of the upload; `new_bytes` (0 of a blob that is there already) are
-  /// added to `used_bytes` when it is committed.
+  /// those of a blob when it is committed.
   FileUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::function<void()> release,
-             int64_t new_bytes, std::atomic<int64_t>& used_bytes)
+             int64_t new_bytes, Room& room)
       : folder_(folder),
         digest_(std::move(digest)),
         name_(std::move(partial_name)),
         release_(std::move(release)),
         new_bytes_(new_bytes),
-        used_bytes_(used_bytes) {}
-  ~FileUpload() override {
-    if (release_) release_();
-  }
+        room_(room) {}
+  ~FileUpload() override { release_(); }
 
   /// Opens the partial file, keeps its first `offset` bytes and hashes them. They are written again: an earlier sync of
   /// them may have failed, after which the page cache has them, the disk does not, and a new sync would not write them.
@@ -137,7 +137,7 @@ class FileUpload : public BlobStore::Upload {
       (void)folder_.files().remove(folder_.partialPath(name_));
       return status_;
     }
-    used_bytes_ += new_bytes_;
+    room_.publish(name_, new_bytes_);
     status_ = absl::FailedPreconditionError("this upload is committed");
     return absl::OkStatus();
   }
@@ -155,7 +155,7 @@ class FileUpload : public BlobStore::Upload {
   const std::string name_;
   const std::function<void()> release_;
   const int64_t new_bytes_;
-  std::atomic<int64_t>& used_bytes_;
+  Room& room_;
   std::unique_ptr<File> file_;
   Sha256 hash_;
   int64_t written_ = 0;
@@ -202,7 +202,7 @@ class FileBlobStore : public BlobStore {
       return absl::AbortedError(absl::StrCat("another upload of ", sha256, " is going on; retry when it has ended"));
     }
     auto upload = std::make_unique<FileUpload>(
-        *folder_, digest, name, [this, name] { uploads_.end(name); }, *present ? 0 : digest.size_bytes(), used_bytes_);
+        *folder_, digest, name, [this, name] { end(name); }, *present ? 0 : digest.size_bytes(), room_);
     // Asked again: an upload that ended a moment ago may have made the blob.
     present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
@@ -213,9 +213,13 @@ class FileBlobStore : public BlobStore {
       return absl::FailedPreconditionError(absl::StrCat("upload of ", sha256, " at offset ", offset,
                                                         "; accepted: ", *committed, " to go on, 0 to start over"));
     }
-    if (absl::Status status = makeRoom(digest.size_bytes() - offset); !status.ok()) return status;
+    if (absl::Status status = makeRoom(name, digest.size_bytes(), offset); !status.ok()) return status;
     if (absl::Status status = upload->open(offset); !status.ok()) return status;
     return upload;
+  }
+
+  int64_t unfinishedBytes(const std::string& project, const std::string& but_sha256) override {
+    return room_.unfinishedOf(project, partialName(but_sha256, {project}));
   }
 
   absl::StatusOr<v1::Digest> put(std::string_view bytes) override {
@@ -227,10 +231,10 @@ class FileBlobStore : public BlobStore {
       if (absl::Status status = folder_->confirm(digest.sha256()); !status.ok()) return status;
       return digest;
     }
-    if (absl::Status status = makeRoom(digest.size_bytes()); !status.ok()) return status;
     // A partial file of its own: it need not wait for a client's upload of the same bytes.
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-    FileUpload upload(*folder_, digest, name, nullptr, digest.size_bytes(), used_bytes_);
+    FileUpload upload(*folder_, digest, name, [this, name] { room_.leave(name, 0); }, digest.size_bytes(), room_);
+    if (absl::Status status = makeRoom(name, digest.size_bytes(), 0); !status.ok()) return status;
     absl::Status status = upload.open(0);
     if (status.ok()) status = upload.write(bytes);
     if (status.ok()) status = upload.commit();
@@ -248,7 +252,7 @@ class FileBlobStore : public BlobStore {
     if (!uploads_.start(sha256)) return absl::AbortedError(absl::StrCat("blob ", sha256, " is being uploaded"));
     absl::Status status = folder_->remove(sha256);
     uploads_.end(sha256);
-    if (status.ok()) used_bytes_ -= *size;
+    if (status.ok()) room_.addBlobs(-*size);
     return status;
   }
 
@@ -269,7 +273,7 @@ class FileBlobStore : public BlobStore {
       // opened.
       if (!BlobFolder::isUpload(name) || !uploads_.start(name)) continue;
       removed += folder_->files().remove(folder_->partialPath(name)).ok();
-      uploads_.end(name);
+      end(name);
     }
     return removed;
   }
@@ -285,10 +289,13 @@ class FileBlobStore : public BlobStore {
 
   absl::StatusOr<int64_t> freeBytes() override { return folder_->files().freeBytes(folder_->partialPath("")); }
 
-  /// Counts what is stored already, for the quota.
+  /// Counts what is there already, for quotas; blobs only where all together have one.
   absl::Status count() {
+    absl::Status status = folder_->forEachPartial(
+        [this](const std::string& name, const FileFacts& facts) { room_.leave(name, facts.size); });
+    if (!status.ok() || options_.max_total_bytes == 0) return status;
     return folder_->forEach([this](const std::string&, const FileFacts& facts) {
-      used_bytes_ += facts.size;
+      room_.addBlobs(facts.size);
       return absl::OkStatus();
     });
   }
@@ -305,11 +312,23 @@ class FileBlobStore : public BlobStore {
                                                    " bytes; accepted: its size, which is ", *size));
   }
 
-  /// RESOURCE_EXHAUSTED when `bytes` more would break the quota or eat up the reserve.
-  absl::Status makeRoom(int64_t bytes) {
-    if (options_.max_total_bytes > 0 && used_bytes_ + bytes > options_.max_total_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("blobs take ", used_bytes_.load(), " bytes of a quota of ",
-                                                       options_.max_total_bytes, "; ", bytes,
+  /// The partial file has no writer any more: what is left of it counts on. One without a byte is of no use.
+  void end(const std::string& name) {
+    const std::string path = folder_->partialPath(name);
+    const absl::StatusOr<FileFacts> left = folder_->files().look(path);
+    if (left.ok() && left->size == 0) (void)folder_->files().remove(path);
+    if (left.ok() || absl::IsNotFound(left.status())) room_.leave(name, left.ok() ? left->size : 0);
+    uploads_.end(name);
+  }
+
+  /// Keeps room for an upload of `size` bytes, `there` of which are on the disk. RESOURCE_EXHAUSTED when it would break
+  /// the quota or eat up the reserve.
+  absl::Status makeRoom(const std::string& name, int64_t size, int64_t there) {
+    const int64_t most = options_.max_total_bytes > 0 ? options_.max_total_bytes : std::numeric_limits<int64_t>::max();
+    const int64_t bytes = size - there;
+    if (!room_.reserve(name, size, most)) {
+      return absl::ResourceExhaustedError(absl::StrCat("blobs and unfinished uploads take ", room_.taken(),
+                                                       " bytes of a quota of ", most, "; ", bytes,
                                                        " more do not fit: delete artifacts, or raise the quota"));
     }
     if (options_.reserve_bytes == 0) return absl::OkStatus();
@@ -337,7 +356,7 @@ class FileBlobStore : public BlobStore {
   const BlobStoreOptions options_;
   ActiveUploads uploads_;
   std::atomic<int64_t> puts_ = 0;
-  std::atomic<int64_t> used_bytes_ = 0;
+  Room room_;
 };
 
 absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64_t limit,
@@ -387,9 +406,7 @@ absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& fold
   absl::StatusOr<std::unique_ptr<BlobFolder>> opened = BlobFolder::open(folder, options);
   if (!opened.ok()) return opened.status();
   auto store = std::make_unique<FileBlobStore>(*std::move(opened), options);
-  if (options.max_total_bytes > 0) {
-    if (absl::Status status = store->count(); !status.ok()) return status;
-  }
+  if (absl::Status status = store->count(); !status.ok()) return status;
   return store;
 }
 

@@ -58,6 +58,10 @@ class BlobStore {
     return startUpload(digest, offset, {});
   }
 
+  /// Bytes of a project's unfinished uploads: of those in progress what they announced, of others what came. That of
+  /// one digest is left out.
+  virtual int64_t unfinishedBytes(const std::string& project, const std::string& but_sha256) = 0;
+
   /// Stores bytes that are at hand.
   virtual absl::StatusOr<v1::Digest> put(std::string_view bytes) = 0;
 
@@ -86,7 +90,8 @@ struct BlobStoreOptions {
   int64_t max_blob_bytes = int64_t{64} << 30;
   /// Partial files that nobody touched for this long are removed when the store is opened.
   int64_t partial_lifetime_seconds = 604'800;  // a week
-  /// Quota of all blobs together; 0 = none. With one, opening the store looks at every blob's size.
+  /// Quota of all blobs together, unfinished uploads included; 0 = none. With one, opening the store looks at every
+  /// blob's size.
   int64_t max_total_bytes = 0;
   /// Left free on the disk, so that the database beside the blobs can always be written.
   int64_t reserve_bytes = 0;

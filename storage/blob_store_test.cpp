@@ -256,6 +256,55 @@ TEST_F(BlobStoreTest, TheQuotaCountsWhatComesAndGoes) {
   EXPECT_TRUE(absl::IsResourceExhausted(store_->put("de").status()));
 }
 
+TEST_F(BlobStoreTest, UnfinishedUploadsTakeRoomTooAndTheirProjectsAreKnown) {
+  const std::string first(600, 'a'), second(401, 'b');
+  BlobStoreOptions options;
+  options.max_total_bytes = 1000;
+  reopen(options);
+  {
+    auto upload = store_->startUpload(digestOf(first), 0, {"vision"});
+    ASSERT_OK(upload.status());
+    EXPECT_EQ(store_->unfinishedBytes("vision", ""), 600) << "what it announced";
+    EXPECT_EQ(store_->unfinishedBytes("vision", digestOf(first).sha256()), 0);
+    EXPECT_EQ(store_->unfinishedBytes("speech", digestOf(first).sha256()), 0);
+    EXPECT_TRUE(absl::IsResourceExhausted(store_->put(second).status()));
+  }
+  EXPECT_EQ(store_->unfinishedBytes("vision", ""), 0);
+  EXPECT_EQ(filesIn("tmp"), 0) << "nothing came of it";
+  {
+    auto upload = store_->startUpload(digestOf(first), 0, {"vision"});
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write(first.substr(0, 599)));
+  }
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_EQ(store_->unfinishedBytes("vision", ""), 599) << "what came";
+    EXPECT_EQ(store_->unfinishedBytes("", ""), 0);
+    EXPECT_TRUE(absl::IsResourceExhausted(store_->put(second + "b").status()));
+    EXPECT_TRUE(absl::IsResourceExhausted(store_->startUpload(digestOf(second + "b"), 0, {"speech"}).status()));
+    EXPECT_OK(store_->startUpload(digestOf(second), 0, {"speech"}).status());
+    reopen(options);
+  }
+  {
+    auto upload = store_->startUpload(digestOf(first), 599, {"vision"});
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write("a"));
+    ASSERT_OK((*upload)->commit());
+  }
+  EXPECT_EQ(store_->unfinishedBytes("vision", ""), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(store_->put(second).status())) << "counted once, as a blob";
+  EXPECT_OK(store_->put(std::string(400, 'c')).status());
+  ASSERT_OK(store_->remove(digestOf(first).sha256()));
+  options.partial_lifetime_seconds = -1;
+  reopen(options);
+  {
+    auto upload = store_->startUpload(digestOf(first), 0, {"vision"});
+    ASSERT_OK((*upload)->write("a"));
+  }
+  EXPECT_EQ(store_->unfinishedBytes("vision", ""), 1);
+  EXPECT_EQ(*store_->removeStalePartials(), 1);
+  EXPECT_EQ(store_->unfinishedBytes("vision", ""), 0);
+}
+
 TEST_F(BlobStoreTest, TheReserveIsLeftToTheDatabase) {
   BlobStoreOptions options;
   options.reserve_bytes = int64_t{1} << 60;

@@ -1,9 +1,13 @@
 #include "clients/cli/local_run.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
 #include <string_view>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cli/tensor_flags.h"
 #include "proto/failure.h"
@@ -37,14 +41,16 @@ absl::Status runtimeError(tessera_status status) {
 }
 
 absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights) {
+  // Opened once: a file that takes its name after the check is not the one that is loaded.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a FIFO too, at once
+  if (file < 0 && errno == ENOENT) return absl::NotFoundError(absl::StrCat("there is no file ", path));
+  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  const absl::Cleanup close = [file] { ::close(file); };
   if (!trust.untrusted) {
-    if (absl::Status status = checkTrusted(path, trust.file); !status.ok()) return status;
+    if (absl::Status status = checkTrusted(file, path, trust.file); !status.ok()) return status;
   }
   tessera_artifact* loaded = nullptr;
-  const tessera_status code = tessera_artifact_load(path.c_str(), verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
-  if (code == TESSERA_IO_ERROR && !std::filesystem::exists(path)) {
-    return absl::NotFoundError(absl::StrCat("there is no file ", path));
-  }
+  const tessera_status code = tessera_artifact_load_fd(file, verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
   if (code != TESSERA_OK) return runtimeError(code);
   return LocalArtifact(loaded, &tessera_artifact_destroy);
 }

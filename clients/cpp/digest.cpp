@@ -12,6 +12,7 @@
 #include <sstream>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "proto/sha256.h"
 
@@ -40,23 +41,23 @@ v1::Digest digestOf(std::string_view bytes) {
 absl::StatusOr<v1::Digest> digestOfFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  const absl::Cleanup close = [file] { ::close(file); };
+  return digestOfFile(file, path);
+}
+
+absl::StatusOr<v1::Digest> digestOfFile(int file, const std::string& path) {
   Sha256 hash;
   v1::Digest digest;
   std::vector<char> buffer(1 << 20);
   int64_t total = 0;
   while (true) {
-    const ssize_t got = read(file, buffer.data(), buffer.size());
+    const ssize_t got = pread(file, buffer.data(), buffer.size(), total);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      const int error = errno;
-      close(file);
-      return absl::ErrnoToStatus(error, absl::StrCat("cannot read ", path));
-    }
+    if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
     if (got == 0) break;
     hash.update({buffer.data(), static_cast<size_t>(got)});
     total += got;
   }
-  close(file);
   digest.set_sha256(hash.finish());
   digest.set_size_bytes(total);
   return digest;

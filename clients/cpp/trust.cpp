@@ -137,9 +137,8 @@ bool isOnThisMachine(const std::string& address) {
   return false;
 }
 
-absl::Status checkTrusted(const std::string& path, const std::string& trust_file) {
+absl::Status checkTrusted(int artifact, const std::string& path, const std::string& trust_file) {
   std::error_code error;
-  if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat("there is no file ", path));
   const auto signature = parseSignature(contentOf(path + ".sig"));
   if (!signature.ok()) {
     return untrusted(path,
@@ -148,7 +147,7 @@ absl::Status checkTrusted(const std::string& path, const std::string& trust_file
                      "no signature", "an artifact with the signature of a service whose key is trusted",
                      "fetch it again (`tessera fetch` writes both files), and keep the two together");
   }
-  const auto digest = digestOfFile(path);
+  const auto digest = digestOfFile(artifact, path);
   if (!digest.ok()) return digest.status();
   if (digest->sha256() != signature->sha256 || !verifies(*signature)) {
     return untrusted(path, "it is not what was signed: the file or its signature was changed", digest->sha256(),

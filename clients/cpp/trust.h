@@ -24,9 +24,9 @@ absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& a
 /// makes.
 bool isOnThisMachine(const std::string& address);
 
-/// OK when `path` is, byte for byte, what a trusted key's owner signed; reads it all. INVALID_INPUT says what is wrong
-/// and what to do. NOT_FOUND without the file.
-absl::Status checkTrusted(const std::string& path, const std::string& trust_file);
+/// OK when the open file `artifact` is, byte for byte, what a trusted key's owner signed; reads it all. INVALID_INPUT
+/// says what is wrong and what to do. The file was opened as `path`, which may name another meanwhile.
+absl::Status checkTrusted(int artifact, const std::string& path, const std::string& trust_file);
 
 /// The same for an artifact in memory, which the service it came from is asked to sign. A service on this machine is
 /// trusted.

@@ -1,8 +1,10 @@
 #include "clients/cpp/trust.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -31,8 +33,15 @@ class Trust : public testing::Test {
     const std::string sha256 = digestOfFile(artifact_)->sha256();
     write(artifact_ + ".sig", printSignature({sha256, key.publicKey(), *key.sign(sha256)}));
   }
+  int openArtifact() const { return open(artifact_.c_str(), O_RDONLY | O_CLOEXEC); }
+  absl::Status check() const {
+    const int file = openArtifact();
+    const absl::Status status = checkTrusted(file, artifact_, trusted_);
+    close(file);
+    return status;
+  }
   std::string refusal() const {
-    const absl::Status status = checkTrusted(artifact_, trusted_);
+    const absl::Status status = check();
     EXPECT_EQ(failureOf(status).reason(), v1::Failure::INVALID_INPUT) << status;
     EXPECT_THAT(failureOf(status).fix(), HasSubstr("--untrusted"));
     return failureOf(status).message();
@@ -52,7 +61,23 @@ class Trust : public testing::Test {
 TEST_F(Trust, WhatATrustedKeySignedIsTaken) {
   signWith(key_);
   ASSERT_TRUE(trustKey(trusted_, key_.publicKey(), "mine").ok());
-  EXPECT_TRUE(checkTrusted(artifact_, trusted_).ok());
+  EXPECT_TRUE(check().ok());
+}
+
+TEST_F(Trust, TheOpenFileIsCheckedWhateverHasItsNameByNow) {
+  signWith(key_);
+  ASSERT_TRUE(trustKey(trusted_, key_.publicKey(), "mine").ok());
+  const int good = openArtifact();
+  write(artifact_ + ".evil", "PK evil code!!");
+  fs::rename(artifact_, artifact_ + ".good");
+  fs::rename(artifact_ + ".evil", artifact_);
+  const int evil = openArtifact();
+  EXPECT_TRUE(checkTrusted(good, artifact_, trusted_).ok());
+  fs::rename(artifact_ + ".good", artifact_);
+  EXPECT_THAT(failureOf(checkTrusted(evil, artifact_, trusted_)).message(), HasSubstr("was changed"));
+  EXPECT_TRUE(checkTrusted(good, artifact_, trusted_).ok()) << "as often as it is asked: from the file's begin";
+  close(good);
+  close(evil);
 }
 
 TEST_F(Trust, WithoutASignatureNothingIs) {
@@ -60,7 +85,7 @@ TEST_F(Trust, WithoutASignatureNothingIs) {
   EXPECT_THAT(refusal(), HasSubstr("nobody vouches"));
   write(artifact_ + ".sig", "tessera-signature 1\n");
   EXPECT_THAT(refusal(), HasSubstr("is no signature"));
-  EXPECT_EQ(checkTrusted(artifact_ + ".none", trusted_).code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(checkTrusted(-1, artifact_, trusted_).ok());
 }
 
 TEST_F(Trust, AChangedFileIsNot) {

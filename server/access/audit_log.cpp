@@ -4,12 +4,16 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/printable.h"
 
@@ -66,6 +70,15 @@ std::string cut(std::string text, size_t most) {
   return text;
 }
 
+/// Whether two refusals tell the same: the port a call comes from, and figures in the message, do not matter.
+bool isLike(const v1::AuditEntry& one, const v1::AuditEntry& other) {
+  const auto facts = [](const v1::AuditEntry& entry) {
+    return std::tie(entry.who(), entry.credential(), entry.role(), entry.project(), entry.method(), entry.resource(),
+                    entry.answer());
+  };
+  return facts(one) == facts(other);
+}
+
 }  // namespace
 
 std::string methodOf(const google::protobuf::Message& request) {
@@ -95,7 +108,10 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::open(const std::string& path
   return std::unique_ptr<AuditLog>(new AuditLog(path, *file));
 }
 
-AuditLog::~AuditLog() { ::close(file_); }
+AuditLog::~AuditLog() {
+  lockedFlush();
+  ::close(file_);
+}
 
 absl::Status AuditLog::reopen() {
   auto file = openFile(path_);
@@ -109,6 +125,59 @@ absl::Status AuditLog::reopen() {
 }
 
 void AuditLog::write(const v1::AuditEntry& entry) {
+  const std::lock_guard lock(mutex_);
+  lockedWrite(entry);
+}
+
+void AuditLog::writeRefusal(const v1::AuditEntry& entry, Time now) {
+  flush(now);
+  const std::lock_guard lock(mutex_);
+  if (refusals_.empty() && left_out_ == 0) {
+    second_begin_ = now;
+  }
+  const auto known = std::find_if(refusals_.begin(), refusals_.end(),
+                                  [&](const Folded& folded) { return isLike(folded.last, entry); });
+  if (known != refusals_.end()) {
+    known->last = entry;
+    ++known->more;
+    return;
+  }
+  const auto of_one = std::count_if(refusals_.begin(), refusals_.end(), [&](const Folded& folded) {
+    return folded.last.who() == entry.who() && folded.last.credential() == entry.credential();
+  });
+  if (refusals_.size() >= kMostRefusals || of_one >= kMostRefusalsOfOne) {
+    ++left_out_;
+    return;
+  }
+  refusals_.push_back({entry});
+  lockedWrite(entry);
+}
+
+void AuditLog::flush(Time now) {
+  const std::lock_guard lock(mutex_);
+  if (now >= second_begin_ + std::chrono::seconds(1)) {
+    lockedFlush();
+  }
+}
+
+void AuditLog::lockedFlush() {
+  for (Folded& folded : refusals_) {
+    if (folded.more > 0) {
+      folded.last.set_message(absl::StrCat(folded.more, " more within a second; the last: ", folded.last.message()));
+      lockedWrite(folded.last);
+    }
+  }
+  if (left_out_ > 0) {
+    v1::AuditEntry rest;
+    rest.set_time(absl::FormatTime(kAuditTime, absl::Now(), absl::UTCTimeZone()));
+    rest.set_message(absl::StrCat(left_out_, " other refusals within a second are left out"));
+    lockedWrite(rest);
+  }
+  refusals_.clear();
+  left_out_ = 0;
+}
+
+void AuditLog::lockedWrite(const v1::AuditEntry& entry) {
   v1::AuditEntry shown = entry;
   // What strangers sent must be text: JSON has no other.
   for (std::string* text : {shown.mutable_who(), shown.mutable_credential(), shown.mutable_from(),
@@ -124,7 +193,6 @@ void AuditLog::write(const v1::AuditEntry& entry) {
     return;
   }
   line += "\n";
-  const std::lock_guard lock(mutex_);
   const bool failed = ::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size());
   if (failed && !failing_) {
     spdlog::error("audit log {}: {}; calls go on without", path_, std::strerror(errno));

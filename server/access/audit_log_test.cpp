@@ -65,6 +65,63 @@ TEST(AuditLog, ALineIsALineWhateverStrangersSend) {
   EXPECT_EQ(lines[0]["message"], std::string(999, 'x')) << "no character is cut in two";
 }
 
+TEST(AuditLog, RefusalsAreFoldedAndBoundedAndSuccessesAreNot) {
+  ScratchFolder folder;
+  const std::string path = folder.path() + "/audit.jsonl";
+  auto log = AuditLog::open(path);
+  ASSERT_TRUE(log.ok());
+  const auto refusal = [](const std::string& who, const std::string& resource) {
+    v1::AuditEntry entry;
+    entry.set_who(who);
+    entry.set_resource(resource);
+    entry.set_answer("NOT_FOUND");
+    entry.set_message("there is none");
+    return entry;
+  };
+  const AuditLog::Time begin{std::chrono::hours(1)};
+  const auto at = [&](int ms) { return begin + std::chrono::milliseconds(ms); };
+  for (int i = 0; i < 41; ++i) {
+    v1::AuditEntry entry = refusal("eve", "job-1");
+    entry.set_from("ipv4:10.0.0.7:" + std::to_string(4000 + i));
+    (*log)->writeRefusal(entry, at(i));
+  }
+  (*log)->writeRefusal(refusal("ada", "job-1"), at(900));
+  (*log)->flush(at(999));
+  std::vector<Json> lines = linesOf(path);
+  ASSERT_EQ(lines.size(), 2u) << "at once, and once";
+  EXPECT_EQ(lines[0]["message"], "there is none");
+  EXPECT_EQ(lines[1]["who"], "ada") << "another caller's is its own";
+  (*log)->flush(at(1000));
+  lines = linesOf(path);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[2]["who"], "eve");
+  EXPECT_EQ(lines[2]["message"], "40 more within a second; the last: there is none");
+  EXPECT_EQ(lines[2]["from"], "ipv4:10.0.0.7:4040");
+  (*log)->flush(at(9000));
+  EXPECT_EQ(linesOf(path).size(), 3u) << "told once";
+
+  // One caller guesses names, then a hundred do.
+  for (int i = 0; i < 1000; ++i) (*log)->writeRefusal(refusal("eve", "job-" + std::to_string(i)), at(10'000));
+  (*log)->writeRefusal(refusal("ada", "job-1"), at(10'000));
+  EXPECT_EQ(linesOf(path).size(), 3u + AuditLog::kMostRefusalsOfOne + 1) << "others are heard beside her";
+  for (int i = 0; i < 1000; ++i) (*log)->writeRefusal(refusal(std::to_string(i), "job-1"), at(10'500));
+  const size_t full = 3u + AuditLog::kMostRefusals;
+  EXPECT_EQ(linesOf(path).size(), full);
+  v1::AuditEntry done;
+  done.set_answer("OK");
+  for (int i = 0; i < 200; ++i) (*log)->write(done);
+  EXPECT_EQ(linesOf(path).size(), full + 200);
+  (*log)->writeRefusal(refusal("ada", "job-1"), at(11'000));
+  lines = linesOf(path);
+  ASSERT_EQ(lines.size(), full + 200 + 2);
+  EXPECT_EQ(lines[full + 200]["message"],
+            std::to_string(1000 + 1 + 1000 - AuditLog::kMostRefusals) + " other refusals within a second are left out");
+  EXPECT_EQ(lines.back()["who"], "ada") << "the next second's";
+  (*log)->writeRefusal(refusal("ada", "job-1"), at(11'001));
+  log->reset();
+  EXPECT_EQ(linesOf(path).back()["message"], "1 more within a second; the last: there is none") << "at the end as well";
+}
+
 TEST(AuditLog, NamesWhatACallIsAboutAndNoSecret) {
   v1::CancelJobRequest cancel;
   cancel.set_id("job-7");

@@ -112,10 +112,14 @@ bool isRefusal(const absl::Status& status) {
 }
 
 void tell(AuditLog& log, v1::AuditEntry entry, const absl::Status& status) {
-  entry.set_time(absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::Now(), absl::UTCTimeZone()));
+  entry.set_time(absl::FormatTime(kAuditTime, absl::Now(), absl::UTCTimeZone()));
   entry.set_answer(absl::StatusCodeToString(status.code()));
   entry.set_message(std::string(status.message()));
-  log.write(entry);
+  if (status.ok()) {
+    log.write(entry);
+  } else {
+    log.writeRefusal(entry);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "server/access/quotas.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -78,30 +80,49 @@ absl::Status quotaExceeded(const std::string& project, const std::string& quota,
 
 absl::Status outOfBytes(const std::string& project, int64_t limit, const storage::Usage& usage) {
   constexpr int64_t kHourUs = int64_t{3600} * 1'000'000;  // nothing goes sooner: see kLeastKeepUs
-  return quotaExceeded(project, "stored_bytes", static_cast<double>(limit), static_cast<double>(usage.blob_bytes),
-                       kHourUs,
-                       "ask the operator to collect what is no longer wanted (`tessera admin gc`), or for more");
+  return quotaExceeded(
+      project, "stored_bytes", static_cast<double>(limit), static_cast<double>(usage.blob_bytes), kHourUs,
+      "finish what uploads began; ask the operator to collect what is no longer wanted (`tessera admin gc`), or for "
+      "more");
+}
+
+Quotas::Facts Quotas::facts() const {
+  struct stat info{};
+  if (::stat(file_.c_str(), &info) != 0) {
+    return "";
+  }
+  // The time of the last change of rights and names as well: a file may become readable.
+  return absl::StrCat(info.st_dev, " ", info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".",
+                      info.st_mtim.tv_nsec, " ", info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec);
 }
 
 absl::Status Quotas::refresh() {
   if (file_.empty()) {
     return absl::OkStatus();
   }
-  std::error_code error;
-  const auto written = std::filesystem::last_write_time(file_, error);
-  const uintmax_t size = error ? 0 : std::filesystem::file_size(file_, error);
   const std::lock_guard lock(mutex_);
-  if (!error && written == written_ && size == size_) {
+  const bool first = !read_;
+  const Facts before = std::exchange(seen_, facts());
+  if (!first && (seen_ == read_ || seen_ != before)) {
     return absl::OkStatus();
   }
   std::ifstream in(file_, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (error || in.bad() || !in.is_open()) {
+  if (const Facts now = facts(); !first && now != seen_) {
+    seen_ = now;
+    return absl::OkStatus();
+  }
+  // Read once, whatever came of it: a mistake is told once, and stands until the file changes.
+  read_ = seen_;
+  if (in.bad() || !in.is_open()) {
     return absl::InvalidArgumentError(absl::StrCat("cannot read ", file_));
   }
-  // Looked at once, whatever it holds: a mistake is told once, and stands until the file changes.
-  written_ = written;
-  size_ = size;
+  if (!first && text.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_,
+                     " is empty, as one is whose writer had no room; a comment (# none) says that there are no "
+                     "quotas any more"));
+  }
   auto quotas = parse(text);
   if (!quotas.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(file_, ": ", quotas.status().message()));

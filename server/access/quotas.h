@@ -1,8 +1,8 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -27,8 +27,9 @@ class Quotas {
   /// `file` empty: no project has a quota.
   Quotas(Clock& clock, std::string file) : clock_(clock), file_(std::move(file)) {}
 
-  /// Reads the file if it is another than before. INVALID_ARGUMENT names the file, the line and what is wrong; then
-  /// what was read before stands.
+  /// Reads the file, the first time as it is; later if it is another than before, and the same as at the last look:
+  /// somebody may be writing it. INVALID_ARGUMENT, once for each change, names the file, the line and what is wrong;
+  /// then what was read before stands. It does so where the file is there no more, or has become empty, too.
   absl::Status refresh();
 
   v1::Quota of(const std::string& project) const;
@@ -49,8 +50,12 @@ class Quotas {
   Clock& clock_;
   const std::string file_;
   mutable std::mutex mutex_;
-  std::filesystem::file_time_type written_;
-  uintmax_t size_ = 0;
+  /// What tells a file from itself, changed; empty where there is none.
+  using Facts = std::string;
+  Facts facts() const;
+
+  Facts seen_;                 ///< at the last look
+  std::optional<Facts> read_;  ///< of what was read; before the first time nothing
   v1::Quota default_;
   std::map<std::string, v1::Quota> named_;
   std::map<std::string, Bucket> buckets_;

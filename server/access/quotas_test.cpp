@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 
 #include "proto/failure.h"
@@ -22,6 +23,11 @@ class QuotasFile : public testing::Test {
     std::filesystem::last_write_time(path(),
                                      std::filesystem::file_time_type::clock::now() + std::chrono::seconds(++writes_));
   }
+  /// A look at what changed, and one at what has stayed so.
+  static absl::Status look(Quotas& quotas) {
+    EXPECT_TRUE(quotas.refresh().ok()) << "it may not be whole yet";
+    return quotas.refresh();
+  }
   std::string path() const { return folder_.path() + "/quotas.textproto"; }
 
   ScratchFolder folder_;
@@ -39,16 +45,51 @@ TEST_F(QuotasFile, IsReadWhenItChangesAndStandsWhileItIsWrong) {
                             "of { project: \"a\" } of { project: \"a\" }", "default { stored_bytes: -1 }",
                             "default { calls_per_second: nan }"}) {
     write(wrong);
-    const absl::Status status = quotas.refresh();
+    const absl::Status status = look(quotas);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << wrong;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path()));
     EXPECT_TRUE(quotas.refresh().ok()) << "told once";
     EXPECT_EQ(quotas.of("vision").queued_jobs(), 3) << wrong;
   }
   write("default { queued_jobs: 1 }");
-  ASSERT_TRUE(quotas.refresh().ok());
+  ASSERT_TRUE(look(quotas).ok());
   EXPECT_EQ(quotas.of("vision").queued_jobs(), 1);
   EXPECT_TRUE(quotas.named().empty());
+}
+
+TEST_F(QuotasFile, AFileThatIsBeingWrittenIsWaitedFor) {
+  write("default { queued_jobs: 7 }");
+  Quotas quotas(clock_, path());
+  ASSERT_TRUE(quotas.refresh().ok());
+  for (const char* part : {"", "default { queued", "default { queued_jobs: 1", "default { queued_jobs: 12 }"}) {
+    write(part);
+    EXPECT_TRUE(quotas.refresh().ok()) << part;
+    EXPECT_EQ(quotas.of("vision").queued_jobs(), 7) << part;
+  }
+  EXPECT_TRUE(quotas.refresh().ok());
+  EXPECT_EQ(quotas.of("vision").queued_jobs(), 12);
+}
+
+TEST_F(QuotasFile, OneThatIsGoneOrEmptyChangesNothingAndIsToldOnce) {
+  write("default { queued_jobs: 7 }");
+  Quotas quotas(clock_, path());
+  ASSERT_TRUE(quotas.refresh().ok());
+  for (const bool gone : {true, false}) {
+    if (gone) {
+      std::filesystem::rename(path(), path() + ".away");
+    } else {
+      write("");
+    }
+    EXPECT_THAT(std::string(look(quotas).message()), HasSubstr(path()));
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(quotas.refresh().ok()) << "told once";
+    EXPECT_EQ(quotas.of("vision").queued_jobs(), 7);
+  }
+  write("# none\n");
+  EXPECT_TRUE(look(quotas).ok());
+  EXPECT_EQ(quotas.of("vision").queued_jobs(), 0);
+  std::filesystem::rename(path() + ".away", path());  // older, and another
+  EXPECT_TRUE(look(quotas).ok());
+  EXPECT_EQ(quotas.of("vision").queued_jobs(), 7);
 }
 
 TEST_F(QuotasFile, CallsFillUpWithTimeAndEachProjectHasItsOwn) {

@@ -2,9 +2,11 @@
 #include "server/metrics/metrics.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <future>
 #include <map>
 #include <thread>
 
@@ -17,6 +19,7 @@ namespace tessera::server {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Monitored : public testing::Test {
  protected:
@@ -117,6 +120,30 @@ TEST_F(Monitored, RefusedCallsAreSeenByTheirCode) {
       "tessera_rpcs_total{code=\"PERMISSION_DENIED\",method=\"tessera.v1.AdminService/ListTokens\"}";
   EXPECT_EQ(scrapeWhen(name, 1)[name], 1);
   EXPECT_EQ(scrapeWhen("tessera_rpcs_in_progress", 0)["tessera_rpcs_in_progress"], 0);
+}
+
+TEST_F(Monitored, NamesThatCallersMakeUpAreOneName) {
+  grpc::GenericStub stub(bench_.channel);
+  const auto call = [&](const std::string& method) {
+    grpc::ClientContext context;
+    const grpc::Slice nothing;
+    grpc::ByteBuffer request(&nothing, 1), response;
+    std::promise<grpc::StatusCode> code;
+    stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
+                   [&](const grpc::Status& status) { code.set_value(status.error_code()); });
+    return code.get_future().get();
+  };
+  for (int i = 1; i <= 100; ++i) EXPECT_EQ(call(absl::StrCat("/x/", i)), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(call("/tessera.v1.JobService/Invented"), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(call("/grpc.health.v1.Health/Check"), grpc::StatusCode::OK);
+  EXPECT_EQ(call("/tessera.v1.JobService/ListJobs"), grpc::StatusCode::OK);
+  auto samples = scrapeWhen("tessera_rpcs_total{code=\"UNIMPLEMENTED\",method=\"unknown\"}", 101);
+  EXPECT_EQ(samples["tessera_rpcs_total{code=\"UNIMPLEMENTED\",method=\"unknown\"}"], 101);
+  EXPECT_EQ(samples["tessera_rpcs_total{code=\"OK\",method=\"tessera.v1.JobService/ListJobs\"}"], 1);
+  for (const auto& [name, value] : samples) {
+    EXPECT_THAT(name, Not(HasSubstr("\"x/")));
+    EXPECT_THAT(name, Not(HasSubstr("Invented")));
+  }
 }
 
 TEST_F(Monitored, ReadyUntilItDrains) {

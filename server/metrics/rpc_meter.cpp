@@ -2,17 +2,17 @@
 
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+
 namespace tessera::server {
 namespace {
 
 /// One call: it lives as long as gRPC keeps the call.
 class MeteredCall : public grpc::experimental::Interceptor {
  public:
-  MeteredCall(Metrics& metrics, const char* method)
-      : metrics_(metrics),
-        // "/tessera.v1.JobService/GetJob" without what all have.
-        calls_(metrics.callsOf(method != nullptr && method[0] == '/' ? method + 1 : "unknown")),
-        begin_(std::chrono::steady_clock::now()) {
+  MeteredCall(Metrics& metrics, const std::string& method)
+      : metrics_(metrics), calls_(metrics.callsOf(method)), begin_(std::chrono::steady_clock::now()) {
     metrics_.callBegan();
   }
   ~MeteredCall() override {
@@ -36,8 +36,23 @@ class MeteredCall : public grpc::experimental::Interceptor {
 
 }  // namespace
 
+RpcMeter::RpcMeter(Metrics& metrics, const std::vector<std::string>& services)
+    : metrics_(metrics),
+      methods_{"grpc.health.v1.Health/Check", "grpc.health.v1.Health/Watch",
+               "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+               "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"} {
+  for (const std::string& name : services) {
+    const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+    for (int i = 0; i < service->method_count(); ++i) {
+      methods_.insert(absl::StrCat(name, "/", service->method(i)->name()));
+    }
+  }
+}
+
 grpc::experimental::Interceptor* RpcMeter::CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) {
-  return new MeteredCall(metrics_, info->method());
+  const char* sent = info->method();
+  const std::string method = sent != nullptr && sent[0] == '/' ? sent + 1 : "";
+  return new MeteredCall(metrics_, methods_.contains(method) ? method : "unknown");
 }
 
 }  // namespace tessera::server

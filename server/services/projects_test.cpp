@@ -583,6 +583,45 @@ TEST_F(Governed, BytesAreBoundedForEachWhoHasThem) {
       << "what it would make has no place";
 }
 
+TEST_F(Governed, WhatUploadsBeganCountsToo) {
+  setQuotas("of { project: \"vision\" quota { stored_bytes: 1000 } }",
+            [](const v1::Quota& quota) { return quota.stored_bytes() == 1000; });
+  As vision = of("vision"), speech = of("speech");
+  const auto breakOff = [](As& as, const std::string& bytes) {
+    v1::UploadBlobRequest request;
+    *request.mutable_digest() = digestOf(bytes);
+    request.set_data(bytes.substr(1));
+    grpc::ClientContext context;
+    v1::UploadBlobResponse response;
+    auto stream = as.blobs.UploadBlob(&context, &response);
+    (void)stream->Write(request);
+    v1::QueryUploadRequest query;
+    *query.mutable_digest() = digestOf(bytes);
+    v1::QueryUploadResponse there;
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (there.committed_bytes() == 0 && std::chrono::steady_clock::now() < give_up) {
+      EXPECT_TRUE(as(as.blobs, &v1::BlobService::Stub::QueryUpload, query, &there).ok());
+    }
+    EXPECT_EQ(there.committed_bytes(), static_cast<int64_t>(bytes.size()) - 1);
+    context.TryCancel();
+    (void)stream->Finish();
+  };
+  const std::string begun(601, 'x');
+  breakOff(vision, begun);
+  const auto refused = [&](int bytes) {
+    const grpc::Status status = upload(vision.blobs, std::string(static_cast<size_t>(bytes), 'y'));
+    return status.error_code() == StatusCode::RESOURCE_EXHAUSTED && failureIn(status).attribute() == "stored_bytes";
+  };
+  EXPECT_TRUE(refused(401));
+  bench_.restart();
+  EXPECT_TRUE(refused(401)) << "as before";
+  EXPECT_TRUE(upload(speech.blobs, std::string(401, 'y')).ok());
+  EXPECT_EQ(usageOf("vision").stored_bytes(), 0);
+  ASSERT_TRUE(upload(vision.blobs, begun).ok()) << "nothing stands in its own way";
+  EXPECT_TRUE(refused(400));
+  EXPECT_TRUE(upload(vision.blobs, std::string(399, 'y')).ok()) << "it counts once";
+}
+
 TEST_F(Governed, CallsASecondAreBoundedAndOperatorsComeInToMendIt) {
   setQuotas("of { project: \"vision\" quota { calls_per_second: 5 } }",
             [](const v1::Quota& quota) { return quota.calls_per_second() == 5; });
@@ -646,6 +685,16 @@ TEST_F(Governed, WhoDidWhatIsWrittenDown) {
   ASSERT_FALSE(tokens.empty());
   EXPECT_THAT(std::string(tokens.back()["resource"]), testing::StartsWith("token"));
 
+  v1::ImportRecordsResponse imported;
+  As every = operatorFor(kEveryProject);
+  grpc::ClientContext context;
+  every.prepare(context);
+  auto importing = every.records.ImportRecords(&context, &imported);
+  (void)importing->WritesDone();
+  EXPECT_EQ(importing->Finish().error_code(), StatusCode::INVALID_ARGUMENT);
+  ASSERT_EQ(audited("ImportRecords").size(), 1u);
+  EXPECT_EQ(audited("ImportRecords")[0]["answer"], "INVALID_ARGUMENT");
+
   std::ifstream in(auditFile());
   const std::string all((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   EXPECT_THAT(all, Not(HasSubstr(secret)));
@@ -653,6 +702,28 @@ TEST_F(Governed, WhoDidWhatIsWrittenDown) {
   struct stat facts{};
   ASSERT_EQ(stat(auditFile().c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
+}
+
+TEST_F(Governed, WhoKnocksAllDayFillsNoDisk) {
+  As guesser(bench_.clientChannel("tessera-guessed"));
+  constexpr int kCalls = 300;
+  for (int i = 0; i < kCalls; ++i) {
+    (void)guesser(guesser.jobs, &v1::JobService::Stub::ListJobs, v1::ListJobsRequest());
+  }
+  const auto told = [&] {
+    int calls = 0;
+    for (const Json& line : audited("ListJobs")) {
+      const std::string message = line["message"];
+      calls += message.find("more within a second") == std::string::npos ? 1 : std::stoi(message);
+    }
+    return calls;
+  };
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (told() < kCalls && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_EQ(told(), kCalls) << "without another call";
+  EXPECT_LT(audited("ListJobs").size(), kCalls / 2u);
 }
 
 }  // namespace

@@ -198,6 +198,7 @@ grpc::ServerReadReactor<v1::ImportRecordsRequest>* RecordService::ImportRecords(
   }
   const absl::StatusOr<std::string> project = oneProject(admission->caller);
   if (!project.ok()) {
+    admission->ticket->answered(project.status());
     return new Refusal<grpc::ServerReadReactor<v1::ImportRecordsRequest>>(project.status());
   }
   return ImportCall::start(std::move(admission->ticket), *project, store_, executor_, response);

@@ -41,12 +41,13 @@ absl::Status UploadCall::checkSizeOfStored(const v1::Digest& digest) {
                     absl::StrCat(*size, ", the size of the blob that is there"));
 }
 
-absl::Status UploadCall::checkQuota(storage::Reader& reader) {
+absl::Status UploadCall::checkQuota(storage::Reader& reader, int64_t unfinished) {
   const int64_t limit = quotas_.of(project_).stored_bytes();
   if (limit == 0) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(const storage::Usage usage, reader.usageOf(project_));
+  TESSERA_ASSIGN(storage::Usage usage, reader.usageOf(project_));
+  usage.blob_bytes += unfinished;
   return usage.blob_bytes + digest_.size_bytes() <= limit ? absl::OkStatus() : outOfBytes(project_, limit, usage);
 }
 
@@ -74,7 +75,7 @@ absl::Status UploadCall::begin() {
     TESSERA_ASSIGN(project_, oneProject(caller_));
     TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN(may_read, reader.holdsBlob(project_, digest_.sha256()));
-      return may_read ? absl::OkStatus() : checkQuota(reader);
+      return may_read ? absl::OkStatus() : checkQuota(reader, blobs_.unfinishedBytes(project_, digest_.sha256()));
     }));
   }
   if (may_read) {
@@ -116,7 +117,7 @@ absl::Status UploadCall::complete() {
     if (!project_.empty()) {
       TESSERA_ASSIGN(const bool may_read, tx.holdsBlob(project_, digest_.sha256()));
       if (!may_read) {
-        TESSERA_TRY(checkQuota(tx));  // others of the project may have sent something meanwhile
+        TESSERA_TRY(checkQuota(tx, 0));  // others of the project may have sent something meanwhile
       }
     }
     TESSERA_TRY(tx.putBlob(digest_, project_, clock_.nowMicros()));

@@ -1,0 +1,69 @@
+#include "storage/room.h"
+
+#include <algorithm>
+
+namespace tessera::storage {
+namespace {
+
+std::string projectOf(const std::string& name) {
+  const size_t dot = name.find('.');
+  return dot == std::string::npos ? std::string() : name.substr(dot + 1);
+}
+
+/// What is 0 has no entry.
+void add(std::map<std::string, int64_t>& counts, const std::string& key, int64_t bytes) {
+  if ((counts[key] += bytes) == 0) counts.erase(key);
+}
+
+}  // namespace
+
+bool Room::reserve(const std::string& name, int64_t bytes, int64_t most) {
+  const std::lock_guard lock(mutex_);
+  // Below 0 only where blobs were not counted, which nothing bounds then.
+  const int64_t others = std::max<int64_t>(0, blobs_ + unfinished_ - lockedOf(name));
+  if (others > most || bytes > most - others) return false;
+  lockedLeave(name, bytes);
+  return true;
+}
+
+void Room::leave(const std::string& name, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  lockedLeave(name, bytes);
+}
+
+void Room::publish(const std::string& name, int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  lockedLeave(name, 0);
+  blobs_ += bytes;
+}
+
+void Room::addBlobs(int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  blobs_ += bytes;
+}
+
+int64_t Room::taken() const {
+  const std::lock_guard lock(mutex_);
+  return blobs_ + unfinished_;
+}
+
+int64_t Room::unfinishedOf(const std::string& project, const std::string& but_name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_project_.find(project);
+  const int64_t all = found == by_project_.end() ? 0 : found->second;
+  return projectOf(but_name) == project ? all - lockedOf(but_name) : all;
+}
+
+void Room::lockedLeave(const std::string& name, int64_t bytes) {
+  const int64_t more = bytes - lockedOf(name);
+  unfinished_ += more;
+  add(by_name_, name, more);
+  add(by_project_, projectOf(name), more);
+}
+
+int64_t Room::lockedOf(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? 0 : found->second;
+}
+
+}  // namespace tessera::storage
