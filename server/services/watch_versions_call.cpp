@@ -1,8 +1,8 @@
 #include "server/services/watch_versions_call.h"
 
-#include <algorithm>
 #include <climits>
 #include <utility>
+#include <vector>
 
 #include "server/request_checks.h"
 #include "server/scheduler/jobs.h"
@@ -20,104 +20,52 @@ grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(Ga
                                                                               v1::WatchArtifactRequest request) {
   std::shared_ptr<WatchVersionsCall> call(
       new WatchVersionsCall(std::move(admission.caller), wakeups, store, executor, std::move(request)));
-  call->keepAlive(std::move(admission.ticket));
-  // Subscribed before the first look, so that no version falls in between.
-  call->subscription_ = wakeups.onJob(call->request_.job_id(), call->poker());
-  call->StartSendInitialMetadata();  // the client hears that somebody is there, though there be no version for long
-  call->poke();
+  call->begin(std::move(admission.ticket), call->request_.job_id());
   return call.get();
 }
 
 WatchVersionsCall::WatchVersionsCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor,
                                      v1::WatchArtifactRequest request)
-    : PokedCall(executor),
-      caller_(std::move(caller)),
-      wakeups_(wakeups),
+    : WatchStream(std::move(caller), wakeups, executor),
       store_(store),
       request_(std::move(request)),
       cursor_(request_.cursor()) {}
 
-void WatchVersionsCall::OnWriteDone(bool ok) {
-  if (!ok) {
-    gone_ = true;
-  }
-  writing_ = false;
-  poke();
-}
-
-void WatchVersionsCall::OnCancel() {
-  gone_ = true;
-  poke();
-}
-
-void WatchVersionsCall::OnDone() {
-  wakeups_.forget(subscription_);
-  release();
-}
-
-absl::Status WatchVersionsCall::fetch() {
-  batch_.clear();
-  next_ = 0;
-  return store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller_, request_.job_id()));
+absl::StatusOr<WatchVersionsCall::Batch> WatchVersionsCall::fetch() {
+  TESSERA_TRY(checkRange("cursor", request_.cursor(), 0, INT_MAX));
+  Batch batch;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller(), request_.job_id()));
     if (!job.has_tune()) {
       return absl::InvalidArgumentError(absl::StrCat("job_id: ", job.id(), " is no TUNE job: it has no versions"));
     }
-    job_ended_ = isTerminal(job.state());
-    TESSERA_ASSIGN(batch_, versionsToSend(reader));
+    batch.job_ended = isTerminal(job.state());
+    TESSERA_ASSIGN(std::vector<v1::ArtifactVersion> versions, versionsToSend(reader));
+    for (v1::ArtifactVersion& version : versions) {
+      batch.messages.emplace_back().mutable_version()->Swap(&version);
+    }
     return absl::OkStatus();
-  });
+  }));
+  return batch;
 }
 
 absl::StatusOr<std::vector<v1::ArtifactVersion>> WatchVersionsCall::versionsToSend(storage::Reader& reader) {
-  if (!request_.newest_only()) {
-    return reader.versionsAfter(request_.job_id(), cursor_, kBatch);
-  }
-  std::vector<v1::ArtifactVersion> newest, some;
+  std::vector<v1::ArtifactVersion> chosen, some;
   do {
     TESSERA_ASSIGN(some, reader.versionsAfter(request_.job_id(), cursor_, kBatch));
+    if (!some.empty()) {
+      cursor_ = some.back().number();
+    }
+    if (!request_.newest_only()) {
+      return some;
+    }
     for (const v1::ArtifactVersion& version : some) {
-      cursor_ = version.number();
       if (!version.held()) {
-        newest = {version};
+        chosen = {version};
       }
     }
   } while (!some.empty());
-  return newest;
-}
-
-void WatchVersionsCall::advance() {
-  if (finished_ || writing_) {
-    return;
-  }
-  if (gone_) {
-    return finish(absl::CancelledError("the client left"));
-  }
-  if (next_ == batch_.size()) {
-    absl::Status status = checkRange("cursor", request_.cursor(), 0, INT_MAX);
-    if (status.ok()) {
-      status = fetch();
-    }
-    if (!status.ok()) {
-      return finish(status);
-    }
-    if (batch_.empty()) {
-      if (job_ended_) {
-        finish(absl::OkStatus());
-      }
-      return;
-    }
-  }
-  v1::ArtifactVersion& version = batch_[next_++];
-  cursor_ = std::max(cursor_, version.number());
-  message_.mutable_version()->Swap(&version);
-  writing_ = true;
-  StartWrite(&message_);
-}
-
-void WatchVersionsCall::finish(const absl::Status& status) {
-  finished_ = true;
-  Finish(lastWord(status));
+  return chosen;
 }
 
 }  // namespace tessera::server

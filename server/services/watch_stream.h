@@ -1,0 +1,99 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/scheduler/wakeups.h"
+#include "server/services/calls.h"
+
+namespace tessera::server {
+
+/// A stream of what a job has more and more of: from the store, in order, until the job has ended. Memory holds one
+/// batch.
+template <typename Response>
+class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall {
+ public:
+  void OnWriteDone(bool ok) override {
+    if (!ok) {
+      gone_ = true;
+    }
+    writing_ = false;
+    poke();
+  }
+  void OnCancel() override {
+    gone_ = true;
+    poke();
+  }
+  void OnDone() override {
+    wakeups_.forget(subscription_);
+    release();
+  }
+
+ protected:
+  struct Batch {
+    std::vector<Response> messages;
+    bool job_ended = false;  ///< as of this look: what is not in the messages will never be
+  };
+
+  WatchStream(Caller caller, Wakeups& wakeups, Executor& executor)
+      : PokedCall(executor), caller_(std::move(caller)), wakeups_(wakeups) {}
+
+  /// Owned by itself from here on.
+  void begin(std::shared_ptr<Ticket> ticket, const std::string& job_id) {
+    keepAlive(std::move(ticket));
+    // Subscribed before the first look, so that no change falls in between.
+    subscription_ = wakeups_.onJob(job_id, poker());
+    this->StartSendInitialMetadata();  // the client hears that somebody is there, though there be nothing for long
+    poke();
+  }
+
+  const Caller& caller() const { return caller_; }
+
+ private:
+  /// What comes behind what it gave before, or no messages for now. An error ends the stream.
+  virtual absl::StatusOr<Batch> fetch() = 0;
+
+  void advance() override {
+    if (finished_ || writing_) {
+      return;
+    }
+    if (gone_) {
+      return finish(absl::CancelledError("the client left"));
+    }
+    if (next_ == batch_.messages.size()) {
+      absl::StatusOr<Batch> fetched = fetch();
+      if (!fetched.ok()) {
+        return finish(fetched.status());
+      }
+      batch_ = *std::move(fetched);
+      next_ = 0;
+      if (batch_.messages.empty()) {
+        if (batch_.job_ended) {
+          finish(absl::OkStatus());
+        }
+        return;
+      }
+    }
+    writing_ = true;
+    this->StartWrite(&batch_.messages[next_++]);
+  }
+
+  void finish(const absl::Status& status) {
+    finished_ = true;
+    this->Finish(lastWord(status));
+  }
+
+  const Caller caller_;
+  Wakeups& wakeups_;
+  Wakeups::Token subscription_ = 0;
+  Batch batch_;      ///< a message must outlive its write: replaced when the last one is written
+  size_t next_ = 0;  ///< first message of the batch that is not yet written
+  bool finished_ = false;
+  std::atomic<bool> writing_ = false;
+  std::atomic<bool> gone_ = false;
+};
+
+}  // namespace tessera::server
