@@ -104,7 +104,8 @@ absl::Status watchVersions(Channel& channel, const std::string& job_id, const st
   auto last_sign_of_life = Clock::now();
   while (!stop) {
     Stream stream(channel, request, std::min(kWatch, patience), stop);
-    if (stream.answered()) last_sign_of_life = Clock::now();
+    const bool answered = stream.answered();
+    if (answered) last_sign_of_life = Clock::now();
     absl::Status ours;
     v1::WatchArtifactResponse response;
     while (ours.ok() && stream.read(response)) {
@@ -122,6 +123,8 @@ absl::Status watchVersions(Channel& channel, const std::string& job_id, const st
       continue;
     }
     if (!ours.ok()) return ours;
+    // A stream that was as long as it may be: the next one tells whether somebody is there still.
+    if (answered && absl::IsDeadlineExceeded(why)) last_sign_of_life = Clock::now();
     if (!absl::IsUnavailable(why) && !absl::IsCancelled(why) && !absl::IsDeadlineExceeded(why)) return why;
     if (Clock::now() - last_sign_of_life > patience) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(), " has been away for too long"));
