@@ -1,5 +1,7 @@
 #include "server/services/blob_service.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/request_checks.h"
 #include "server/scheduler/uses.h"
@@ -16,10 +18,14 @@ absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const Caller& ca
                                                                 const std::vector<std::string>& sha256s) {
   using storage::Kind;
   const bool all = seesAllBlobs(caller);
-  // What keeps a blob for a project is its own reference; a worker's is none yet.
-  const auto useOf = [&](storage::Reader& reader, const std::string& sha256) {
-    return all ? reader.lastUse(Kind::kBlob, sha256)
-               : reader.lastUse(Kind::kHold, storage::holdKey(caller.project, sha256));
+  // A project keeps a blob by its own reference and by the blob's: what was used longer ago counts. A worker has none.
+  const auto useOf = [&](storage::Reader& reader, const std::string& sha256) -> absl::StatusOr<int64_t> {
+    TESSERA_ASSIGN(int64_t used_us, reader.lastUse(Kind::kBlob, sha256));
+    if (!all) {
+      TESSERA_ASSIGN(const int64_t held_us, reader.lastUse(Kind::kHold, storage::holdKey(caller.project, sha256)));
+      used_us = std::min(used_us, held_us);
+    }
+    return used_us;
   };
   const int64_t now_us = clock_.nowMicros();
   std::set<std::string> present, stale;

@@ -30,7 +30,7 @@ def grow_older(service, days, keep=()):
                          f"AND id NOT IN ({','.join('?' * len(keep))})", (past, *keep))
         database.execute("UPDATE artifacts SET last_use = last_use - ? "
                          f"WHERE job NOT IN ({','.join('?' * len(keep))})", (past, *keep))
-        for table in ("objects", "blobs"):
+        for table in ("objects", "blobs", "blob_holders"):
             database.execute(f"UPDATE {table} SET last_use = last_use - ?", (past,))
     database.close()
 
