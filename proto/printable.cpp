@@ -21,4 +21,10 @@ std::string printable(std::string_view text, bool lines) {
   return shown;
 }
 
+std::string_view firstBytes(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  return text.substr(0, most);
+}
+
 }  // namespace tessera

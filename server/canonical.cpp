@@ -2,8 +2,7 @@
 
 #include <memory>
 
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/deterministic_bytes.h"
 
 namespace tessera::server {
 
@@ -21,14 +20,7 @@ std::string canonicalBytes(const google::protobuf::Message& message) {
   std::unique_ptr<google::protobuf::Message> known(message.New());
   known->CopyFrom(message);
   known->DiscardUnknownFields();
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    known->SerializeToCodedStream(&coded);
-  }
-  return bytes;
+  return deterministicBytes(*known);
 }
 
 }  // namespace tessera::server

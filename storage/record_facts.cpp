@@ -3,27 +3,11 @@
 #include <cmath>
 #include <utility>
 
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/deterministic_bytes.h"
 #include "proto/sha256.h"
 #include "storage/stored_key.h"
 
 namespace tessera::storage {
-namespace {
-
-std::string digestOf(const google::protobuf::Message& message) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    message.SerializeToCodedStream(&coded);
-  }
-  return sha256Hex(bytes);
-}
-
-}  // namespace
-
 bool failed(const v1::TuningRecord& record) {
   switch (record.outcome()) {
     case v1::TuningRecord::OUTCOME_UNSPECIFIED:
@@ -46,7 +30,7 @@ std::string contentHashOf(v1::TuningRecord& record) {
   record.mutable_id()->swap(id);
   record.mutable_project()->swap(project);
   record.mutable_schedule_hash()->swap(schedule_hash);
-  std::string hash = digestOf(record);
+  std::string hash = sha256Hex(deterministicBytes(record));
   record.mutable_id()->swap(id);
   record.mutable_project()->swap(project);
   record.mutable_schedule_hash()->swap(schedule_hash);
@@ -64,7 +48,7 @@ std::string idOfMerged(const std::string& project, const std::string& content_ha
 
 v1::TuningRecord completed(v1::TuningRecord record) {
   if (record.has_schedule()) {
-    record.set_schedule_hash(digestOf(record.schedule()));
+    record.set_schedule_hash(sha256Hex(deterministicBytes(record.schedule())));
   } else {
     record.clear_schedule_hash();
   }

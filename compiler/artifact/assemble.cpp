@@ -1,6 +1,4 @@
 // Declared in compiler/pipeline.h.
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <filesystem>
@@ -17,6 +15,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/module_abi.h"
+#include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
 #include "proto/sha256.h"
 
@@ -131,16 +130,6 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
       manifest.add_scalar_kernels(absl::StrCat(plan.workloads(i).symbol(), ": ", plan.workloads(i).summary()));
   }
   return manifest;
-}
-
-std::string deterministicBytes(const google::protobuf::Message& message) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&coded);
-  coded.Trim();
-  return bytes;
 }
 
 absl::StatusOr<std::string> jsonText(const v1::Manifest& manifest) {

@@ -10,18 +10,6 @@
 namespace tessera::compiler::intrinsic {
 namespace {
 
-/// The statement next to the instruction: into where the operand is, or, of a result, out of there.
-const v1::Intrinsic::Transfer* nearest(const v1::Intrinsic& intrinsic, const v1::Intrinsic::Operand& operand) {
-  const std::string home = operand.memory().empty() ? kRegisters : operand.memory();
-  const v1::Intrinsic::Transfer* found = nullptr;
-  for (const auto& transfer : intrinsic.transfers()) {
-    if (transfer.operand() != operand.name()) continue;
-    if (transfer.to() == home) return &transfer;
-    if (transfer.from() == home) found = &transfer;
-  }
-  return found;
-}
-
 /// A part of a subscript within a block.
 struct Digit {
   std::string name;
@@ -54,7 +42,7 @@ std::vector<OperandLayout> layoutsOf(const Nest& software, const v1::Intrinsic& 
   const Nest instruction = nestOf(intrinsic).value_or(Nest{});
   for (size_t i = 0; i < instruction.accesses.size(); ++i) {
     const v1::Intrinsic::Operand& operand = intrinsic.operands(static_cast<int>(i));
-    const v1::Intrinsic::Transfer* transfer = nearest(intrinsic, operand);
+    const v1::Intrinsic::Transfer* transfer = nearestTransfer(intrinsic, operand);
     const Placement& placement = mapping.operands[i];
     OperandLayout layout;
     layout.operand = operand.name();

@@ -28,18 +28,6 @@ std::string baseText(const Nest& software, const std::vector<Group>& groups, con
   return terms.empty() ? "0" : absl::StrJoin(terms, " + ");
 }
 
-/// The statement that brings an operand to where the instruction reads it (or takes a result from there).
-const v1::Intrinsic::Transfer* nearest(const v1::Intrinsic& intrinsic, const v1::Intrinsic::Operand& operand) {
-  const std::string memory = operand.memory().empty() ? kRegisters : operand.memory();
-  const v1::Intrinsic::Transfer* out = nullptr;
-  for (const auto& transfer : intrinsic.transfers()) {
-    if (transfer.operand() != operand.name()) continue;
-    if (transfer.to() == memory) return &transfer;
-    if (transfer.from() == memory) out = &transfer;
-  }
-  return out;
-}
-
 int64_t capacityOf(const v1::Target& target, const std::string& memory) {
   for (const v1::MemoryLevel& level : target.memory()) {
     if (level.name() == memory && level.capacity_bytes() > 0) return level.capacity_bytes();
@@ -56,7 +44,7 @@ Placement placementOf(const Nest& software, const Nest& instruction, const v1::I
   for (int64_t extent : shapeOf(instruction, access))
     placement.block_elements = saturatedProduct(placement.block_elements, extent);
   placement.block_bytes = saturatedProduct(placement.block_elements, elementBytes(access.dtype));
-  const v1::Intrinsic::Transfer* transfer = nearest(intrinsic, operand);
+  const v1::Intrinsic::Transfer* transfer = nearestTransfer(intrinsic, operand);
   for (size_t i = 0; i < software.loops.size(); ++i) {
     if (matching.iteration[i] < 0 && array.uses(static_cast<int>(i))) placement.outer.push_back(static_cast<int>(i));
   }
@@ -95,6 +83,17 @@ std::vector<Group> groupsOf(const Nest& software, const Nest& instruction, const
 }
 
 }  // namespace
+
+const v1::Intrinsic::Transfer* nearestTransfer(const v1::Intrinsic& intrinsic, const v1::Intrinsic::Operand& operand) {
+  const std::string memory = operand.memory().empty() ? kRegisters : operand.memory();
+  const v1::Intrinsic::Transfer* out = nullptr;
+  for (const auto& transfer : intrinsic.transfers()) {
+    if (transfer.operand() != operand.name()) continue;
+    if (transfer.to() == memory) return &transfer;
+    if (transfer.from() == memory) out = &transfer;
+  }
+  return out;
+}
 
 std::string indexText(const Nest& software, const Group& group) {
   std::vector<std::string> terms;

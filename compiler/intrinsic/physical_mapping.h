@@ -43,6 +43,9 @@ struct PhysicalMapping {
   bool ragged() const;
 };
 
+/// The statement that brings an operand to where the instruction reads it (or takes a result from there).
+const v1::Intrinsic::Transfer* nearestTransfer(const v1::Intrinsic& intrinsic, const v1::Intrinsic::Operand& operand);
+
 /// Fails with FAILED_PRECONDITION where the instruction cannot run so: a block is larger than its memory, or sums take
 /// more than one call of an instruction that drops what its destination held. `target` gives the memories.
 absl::StatusOr<PhysicalMapping> physicalMapping(const Nest& software, const v1::Intrinsic& intrinsic,

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <string_view>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/summary.h"
 #include "compiler/schedule/words.h"
@@ -25,15 +24,6 @@ constexpr std::array kPlainNames = {"lanes", "points",  "steps",  "loops", "spat
 constexpr std::array kLoopNames = {"tile", "block", "place of tiles", "place of blocks", "place of the sum"};
 
 float sized(double value) { return static_cast<float>(std::log2(std::max(1.0, value)) / 8); }
-
-bool copies(const v1::Kernel& kernel) {
-  return kernel.variant() == words::kPack || kernel.variant() == words::kSharedPack;
-}
-
-int numberOf(const std::string& dimension) {
-  int number = -1;
-  return !dimension.empty() && absl::SimpleAtoi(dimension.substr(1), &number) ? number : -1;
-}
 
 void addLoops(const v1::Tile& leaf, Features& features) {
   const v1::Kernel& kernel = leaf.kernel();
@@ -112,7 +102,7 @@ size_t featureCount() { return kGlobal + static_cast<size_t>(kLeaves) * kPerLeaf
 Features featuresOf(const v1::Schedule& schedule) {
   std::vector<const v1::Tile*> leaves;
   for (const v1::Tile* leaf : leavesOf(schedule))
-    if (!copies(leaf->kernel())) leaves.push_back(leaf);
+    if (!copies(leaf->kernel().variant())) leaves.push_back(leaf);
   double slices = 1;
   for (const v1::Tile& phase : schedule.phases()) slices *= sliceOf(phase);
   Features features = {sized(schedule.vector_bits()), static_cast<float>(schedule.phases_size()) / 8,

@@ -15,9 +15,7 @@ namespace {
 constexpr int64_t kMostInTile = 2048;  // what code generation takes: points of a tile times its steps
 constexpr int kSeveral = 2;            // refusals after which a direction that never worked is given up
 
-bool sums(const std::string& dimension) { return dimension.starts_with("r"); }
 bool multiplies(const std::string& variant) { return variant == words::kOuterProduct || variant == words::kSliding; }
-bool copies(const std::string& variant) { return variant == words::kPack || variant == words::kSharedPack; }
 
 /// Registers that the tile's results are summed in.
 int64_t accumulators(const v1::Kernel& kernel) {

@@ -10,14 +10,6 @@
 namespace tessera::compiler::search {
 namespace {
 
-bool sums(const std::string& dimension) { return dimension.starts_with("r"); }
-
-/// Position of "i12" among the loops: tiles name them in that order.
-int numberOf(const std::string& dimension) {
-  int number = -1;
-  return !dimension.empty() && absl::SimpleAtoi(dimension.substr(1), &number) ? number : -1;
-}
-
 void setExtent(v1::Kernel& kernel, const std::string& dimension, int64_t size) {
   auto& tile = *kernel.mutable_tile();
   const auto at = std::ranges::find(tile, dimension, &v1::Extent::dimension);
@@ -57,6 +49,15 @@ void dropPacks(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, int nest, in
 }
 
 }  // namespace
+
+int numberOf(const std::string& dimension) {
+  int number = -1;
+  return !dimension.empty() && absl::SimpleAtoi(dimension.substr(1), &number) ? number : -1;
+}
+
+bool sums(const std::string& dimension) { return dimension.starts_with("r"); }
+
+bool copies(const std::string& variant) { return variant == words::kPack || variant == words::kSharedPack; }
 
 int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent) {
   if (extent.dimension() != kernel.vector_loop()) return extent.size();

@@ -10,6 +10,13 @@
 /// change; a tile is left in no defined state otherwise.
 namespace tessera::compiler::search {
 
+/// "i12" and "r3" name loops: 12 and 3; -1 for anything else.
+int numberOf(const std::string& dimension);
+/// Whether such a loop adds up.
+bool sums(const std::string& dimension);
+/// Whether a kernel of this variant copies an operand.
+bool copies(const std::string& variant);
+
 /// Points of a register tile along a loop: vectors along the vector loop, iterations along others.
 int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent);
 

@@ -1,6 +1,5 @@
 #include "compiler/target/target.h"
 
-#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/target/text_parser.h"
+#include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
 #include "proto/sha256.h"
 
@@ -95,15 +95,6 @@ v1::Target canonicalTarget(v1::Target target) {
   return target;
 }
 
-std::string targetHash(const v1::Target& target) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    canonicalTarget(target).SerializeToCodedStream(&coded);
-  }
-  return sha256Hex(bytes);
-}
+std::string targetHash(const v1::Target& target) { return sha256Hex(deterministicBytes(canonicalTarget(target))); }
 
 }  // namespace tessera::compiler

@@ -59,17 +59,6 @@ std::string namedBy(const google::protobuf::Message& message) {
   return "";
 }
 
-/// At most so many bytes, whole UTF-8 characters.
-std::string cut(std::string text, size_t most) {
-  if (text.size() > most) {
-    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) {
-      --most;
-    }
-    text.resize(most);
-  }
-  return text;
-}
-
 /// Whether two refusals tell the same: the port a call comes from, and figures in the message, do not matter.
 bool isLike(const v1::AuditEntry& one, const v1::AuditEntry& other) {
   const auto facts = [](const v1::AuditEntry& entry) {
@@ -97,7 +86,7 @@ std::string resourceOf(const google::protobuf::Message& message) {
       found = namedBy(reflection->GetMessage(message, field));
     }
   }
-  return cut(printable(found), kMostResourceBytes);
+  return std::string(firstBytes(printable(found), kMostResourceBytes));
 }
 
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::open(const std::string& path) {
@@ -182,7 +171,7 @@ void AuditLog::lockedWrite(const v1::AuditEntry& entry) {
   // What strangers sent must be text: JSON has no other.
   for (std::string* text : {shown.mutable_who(), shown.mutable_credential(), shown.mutable_from(),
                             shown.mutable_resource(), shown.mutable_message()}) {
-    *text = cut(printable(*text), kMostMessageBytes);
+    *text = std::string(firstBytes(printable(*text), kMostMessageBytes));
   }
   google::protobuf::util::JsonPrintOptions options;
   options.always_print_primitive_fields = true;

@@ -20,8 +20,6 @@
 namespace tessera::server {
 namespace {
 
-double millis(int64_t micros) { return static_cast<double>(micros) / 1000.0; }
-
 v1::Progress progressOf(const std::string& phase, int done, int total) {
   v1::Progress progress;
   progress.set_phase(phase);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/median.h"
 #include "proto/project.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"

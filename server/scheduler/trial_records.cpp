@@ -6,34 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
+#include "proto/median.h"
 #include "proto/project.h"
+#include "server/scheduler/step.h"
 
 namespace tessera::server {
-namespace {
-
-double millis(int64_t micros) { return static_cast<double>(micros) / 1000.0; }
-
-}  // namespace
-
-double medianOf(const google::protobuf::RepeatedField<double>& values) {
-  if (values.empty()) {
-    return 0;
-  }
-  std::vector<double> sorted(values.begin(), values.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::ranges::nth_element(sorted, middle);
-  return *middle;
-}
-
-double spreadOf(const google::protobuf::RepeatedField<double>& values) {
-  const double median = medianOf(values);
-  google::protobuf::RepeatedField<double> distances;
-  for (const double value : values) {
-    distances.Add(std::abs(value - median));
-  }
-  return median > 0 ? medianOf(distances) / median : 0;
-}
-
 std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failure::Reason reason) {
   switch (reason) {
     case v1::Failure::CRASHED:

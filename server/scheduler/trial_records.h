@@ -30,9 +30,4 @@ std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failur
 /// Counts a failed trial.
 void count(v1::TuneResult::Workload& told, v1::TuningRecord::Outcome outcome);
 
-double medianOf(const google::protobuf::RepeatedField<double>& values);
-
-/// Median of the distances from the median, as a share of it.
-double spreadOf(const google::protobuf::RepeatedField<double>& values);
-
 }  // namespace tessera::server

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/schedule/pins.h"
+#include "proto/median.h"
 #include "proto/project.h"
 #include "server/action_key.h"
 #include "server/canonical.h"

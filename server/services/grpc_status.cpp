@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "proto/failure.h"
+#include "proto/printable.h"
 
 namespace tessera::server {
 
@@ -17,14 +18,7 @@ constexpr std::string_view kCut = " [...]";
 
 /// At most `limit` bytes, whole UTF-8 characters.
 std::string cut(const std::string& text, size_t limit) {
-  if (text.size() <= limit) {
-    return text;
-  }
-  size_t end = limit - kCut.size();
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
-    --end;
-  }
-  return text.substr(0, end).append(kCut);
+  return text.size() <= limit ? text : std::string(firstBytes(text, limit - kCut.size())).append(kCut);
 }
 
 std::string detailsOf(v1::Failure failure) {

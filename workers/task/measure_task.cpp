@@ -7,6 +7,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/target/host.h"
 #include "proto/failure.h"
+#include "proto/median.h"
 #include "workers/task/artifact_run.h"
 #include "workers/task/result_check.h"
 #include "workers/task/task_kinds.h"
@@ -20,20 +21,6 @@ constexpr double kStable = 0.02;
 constexpr double kShortMs = 20;                   // what runs shorter is run oftener
 constexpr double kHopeless = 5;                   // times as long as the baseline: one run says it
 constexpr size_t kFlushBytes = size_t{96} << 20;  // of reads and writes between cold runs
-
-double medianOf(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-double spreadOf(const std::vector<double>& values) {
-  const double median = medianOf(values);
-  std::vector<double> distances;
-  for (const double value : values) distances.push_back(std::abs(value - median));
-  return median > 0 ? medianOf(distances) / median : 0;
-}
 
 /// One workload of a plan as a plan of its own: its operands are inputs, its results outputs.
 absl::StatusOr<v1::Plan> planOfOne(const v1::Plan& plan, const std::string& hash, int results) {

@@ -1,13 +1,13 @@
 #include "workers/task/task_context.h"
 
 #include <fcntl.h>
-#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
 #include "workers/progress_stream.h"
 
@@ -20,17 +20,6 @@ constexpr int kProgressDescriptor = 3;
 
 absl::Status ioError(const std::string& what) {
   return failureStatus(v1::Failure::WORKER_FAULT, absl::StrCat(what, ": ", strerror(errno)));
-}
-
-std::string deterministicBytes(const google::protobuf::Message& message) {
-  std::string bytes;
-  {
-    io::StringOutputStream stream(&bytes);
-    io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    message.SerializeToCodedStream(&coded);
-  }
-  return bytes;
 }
 
 }  // namespace
