@@ -258,6 +258,15 @@ absl::Status Node::requireRank(int input, int64_t least, int64_t most) const {
       {.attribute = absl::StrCat("input ", input), .found = absl::StrCat("rank ", rank), .accepted = accepted});
 }
 
+absl::Status Node::requireShape(int input, const Shape& shape, std::string_view name) const {
+  if (!has(input)) return absl::OkStatus();
+  const Shape& found = inputs_[input].shape;
+  if (found == shape) return absl::OkStatus();
+  const std::string what = name.empty() ? absl::StrCat("input ", input) : std::string(name);
+  return invalid(absl::StrCat(what, " has the shape ", shapeText(found)),
+                 {.attribute = what, .found = shapeText(found), .accepted = shapeText(shape)});
+}
+
 absl::Status Node::checkResult(const Shape& shape, v1::DataType type) const {
   absl::Status status =
       checkShape(shape, type, absl::StrCat("the result of node '", printable(label_), "' (", printable(opType()), ")"));

@@ -90,7 +90,8 @@ class Node {
   absl::StatusOr<Shape> broadcastAll() const;                           ///< of all inputs given
   absl::Status requireInputs(std::initializer_list<int> needed) const;  ///< where absent ones lie between those needed
   absl::Status requireRank(int input, int64_t least, int64_t most = INT64_MAX) const;
-  absl::Status checkResult(const Shape& shape, v1::DataType type) const;  ///< within limits.h
+  absl::Status requireShape(int input, const Shape& shape, std::string_view name = {}) const;  ///< one left out fits
+  absl::Status checkResult(const Shape& shape, v1::DataType type) const;                       ///< within limits.h
 
   absl::Status invalid(const std::string& message, FaultDetails details = {}) const;
   absl::Status unsupported(const std::string& message, FaultDetails details = {}) const;

@@ -21,12 +21,6 @@ struct Taps {
   int64_t channels;       ///< of one offset group
 };
 
-absl::Status requireShape(const Node& n, int input, const char* name, const Shape& shape) {
-  if (n.in(input).shape == shape) return absl::OkStatus();
-  return n.invalid(absl::StrCat("input '", name, "' has the shape ", shapeText(n.in(input).shape)),
-                   {.attribute = name, .found = shapeText(n.in(input).shape), .accepted = shapeText(shape)});
-}
-
 /// Two neighbours along a dimension, with the weight of each; one outside of it weighs nothing.
 struct Pair {
   std::array<Value, 2> coordinate, weight;
@@ -105,8 +99,8 @@ Results lowerDeformConv(Node& n, Emitter& e) {
   const Shape moved = {x.shape[0], x.shape[1] * taps.count, places[0], places[1]};
   TESSERA_RETURN_IF_ERROR(n.checkResult(perTap(2), x.dtype));
   TESSERA_RETURN_IF_ERROR(n.checkResult(moved, x.dtype));
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 2, "offset", perTap(2)));
-  if (n.has(4)) TESSERA_RETURN_IF_ERROR(requireShape(n, 4, "mask", perTap(1)));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(2, perTap(2), "offset"));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(4, perTap(1), "mask"));
   const Shape shape = {x.shape[0], f.outputs, places[0], places[1]};
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   if (x.elements() == 0 && elementCount(shape) > 0) {

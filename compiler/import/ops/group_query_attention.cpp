@@ -30,11 +30,6 @@ absl::Status misfit(Node& n, const char* what, const std::string& found, const s
   return n.invalid(absl::StrCat(what, " does not fit"), {.attribute = what, .found = found, .accepted = accepted});
 }
 
-absl::Status requireShape(Node& n, const char* what, int input, const Shape& shape) {
-  if (n.in(input).shape == shape) return absl::OkStatus();
-  return misfit(n, what, shapeText(n.in(input).shape), shapeText(shape));
-}
-
 absl::StatusOr<Sizes> readSizes(Node& n) {
   Sizes z;
   TESSERA_RETURN_IF_ERROR(n.requireRank(kQuery, 3, 3));
@@ -60,13 +55,13 @@ absl::StatusOr<Sizes> readSizes(Node& n) {
     return misfit(n, absl::StrCat("input ", input).c_str(), typeName(n.in(input).dtype), typeName(n.in(kQuery).dtype));
   }
   for (int input : {int{kKey}, int{kValue}}) {
-    if (!packed) TESSERA_RETURN_IF_ERROR(requireShape(n, "key", input, {z.batch, z.tokens, z.groups * z.head}));
+    if (!packed) TESSERA_RETURN_IF_ERROR(n.requireShape(input, {z.batch, z.tokens, z.groups * z.head}, "key"));
   }
   if (n.has(kPastKey)) {
     TESSERA_RETURN_IF_ERROR(n.requireRank(kPastKey, 4, 4));
     z.past = n.in(kPastKey).shape[2];
     for (int input : {int{kPastKey}, int{kPastValue}}) {
-      TESSERA_RETURN_IF_ERROR(requireShape(n, "past_key", input, {z.batch, z.groups, z.past, z.head}));
+      TESSERA_RETURN_IF_ERROR(n.requireShape(input, {z.batch, z.groups, z.past, z.head}, "past_key"));
     }
   }
   // The length of the present state: a shape, so it must be known.
@@ -156,7 +151,7 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
   TESSERA_ASSIGN_OR_RETURN(const bool smooth, n.flag("smooth_softmax", false));
   if (smooth) o.sink = Emitter::wrap(realConstant(n.in(kQuery).dtype, {}, {0.0}));
   if (n.has(kSink)) {
-    TESSERA_RETURN_IF_ERROR(requireShape(n, "head_sink", kSink, {z.heads}));
+    TESSERA_RETURN_IF_ERROR(n.requireShape(kSink, {z.heads}, "head_sink"));
     o.sink = e.reshape(n.in(kSink), {z.heads, 1, 1});
   }
   if (n.has(kBias)) o.bias = n.in(kBias);
@@ -193,7 +188,7 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
                     absl::StrCat("positions x at most ", z.head / 2, " of the query's type, sines alike"));
     }
     if (n.has(kPositions)) {
-      TESSERA_RETURN_IF_ERROR(requireShape(n, "position_ids", kPositions, {z.batch, z.tokens}));
+      TESSERA_RETURN_IF_ERROR(n.requireShape(kPositions, {z.batch, z.tokens}, "position_ids"));
     }
     const Tensor positions = positionsOf(n, e, z, lengths);
     for (int i : {0, 1}) qkv[i] = rotated(e, qkv[i], n.in(kCosines), n.in(kSines), positions, interleaved);

@@ -21,13 +21,6 @@ Tensor combined(Emitter& e, const Tensor& x, const Tensor& y, Value (Scalars::*o
   return e.elementwise(x.dtype, {x, y}, [op](const Scalars& s, ValueRange v) { return (s.*op)(v[0], v[1]); });
 }
 
-absl::Status requireShape(Node& n, int input, const Shape& shape) {
-  if (!n.has(input) || n.in(input).shape == shape) return absl::OkStatus();
-  return n.invalid(absl::StrCat("input ", input, " does not fit"), {.attribute = absl::StrCat("input ", input),
-                                                                    .found = shapeText(n.in(input).shape),
-                                                                    .accepted = shapeText(shape)});
-}
-
 struct UpdateRule {
   bool gated, delta;
 };
@@ -60,13 +53,13 @@ Results lowerLinearAttention(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkHeads(n, "the number of query heads", q_heads, heads));
   const int64_t batch = n.in(0).shape[0], steps = n.in(0).shape[1], group = q_heads / heads;
   const int64_t dk = n.in(0).shape[2] / q_heads, dv = n.in(2).shape[2] / heads;
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 1, {batch, steps, heads * dk}));
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 2, {batch, steps, heads * dv}));
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 3, {batch, heads, dk, dv}));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(1, {batch, steps, heads * dk}));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(2, {batch, steps, heads * dv}));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(3, {batch, heads, dk, dv}));
   const bool per_key = n.has(4) && n.in(4).rank() == 3 && n.in(4).shape[2] == heads * dk && dk > 1;
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 4, {batch, steps, per_key ? heads * dk : heads}));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(4, {batch, steps, per_key ? heads * dk : heads}));
   const bool one_beta = n.has(5) && n.in(5).rank() == 3 && n.in(5).shape[2] == 1;
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 5, {batch, steps, one_beta ? 1 : heads}));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(5, {batch, steps, one_beta ? 1 : heads}));
   if (steps > kSteps || batch < 1 || steps < 1) {
     return n.unsupported(
         absl::StrCat(steps, " steps"),
@@ -112,9 +105,9 @@ Results lowerCausalConvolution(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireRank(1, 3, 3));
   const Tensor& x = n.in(0);
   const int64_t batch = x.shape[0], channels = x.shape[1], length = x.shape[2], taps = n.in(1).shape[2];
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 1, {channels, 1, taps}));
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 2, {channels}));
-  TESSERA_RETURN_IF_ERROR(requireShape(n, 3, {batch, channels, taps - 1}));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(1, {channels, 1, taps}));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(2, {channels}));
+  TESSERA_RETURN_IF_ERROR(n.requireShape(3, {batch, channels, taps - 1}));
   if (taps < 1 || taps > kTaps || x.elements() == 0) {
     return n.unsupported(
         absl::StrCat(taps, " taps"),

@@ -11,13 +11,6 @@ using mlir::ValueRange;
 
 constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
-absl::Status requireShape(Node& n, int input, const Shape& shape) {
-  if (n.in(input).shape == shape) return absl::OkStatus();
-  return n.invalid(absl::StrCat("input ", input, " does not fit"), {.attribute = absl::StrCat("input ", input),
-                                                                    .found = shapeText(n.in(input).shape),
-                                                                    .accepted = shapeText(shape)});
-}
-
 /// Which keys count: B x T (or B x S x T), 1 for those that do; or how many from the first on, for each batch.
 absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t keys, AttentionOptions& o) {
   if (!n.has(input)) return absl::OkStatus();
@@ -87,7 +80,7 @@ Results lowerAttention(Node& n, Emitter& e) {
   }
   TESSERA_ASSIGN_OR_RETURN(Tensor packed, matmul(n, e, n.in(0), n.in(1)));
   if (n.has(kBias)) {
-    TESSERA_RETURN_IF_ERROR(requireShape(n, kBias, {all}));
+    TESSERA_RETURN_IF_ERROR(n.requireShape(kBias, {all}));
     packed = biased(e, packed, n.in(kBias));
   }
   std::vector<Tensor> qkv;
@@ -99,7 +92,7 @@ Results lowerAttention(Node& n, Emitter& e) {
   }
   if (n.has(kPast)) {
     Shape past = {2, batch, heads, n.in(kPast).rank() == 5 ? n.in(kPast).shape[3] : 0, qkv[1].shape[3]};
-    TESSERA_RETURN_IF_ERROR(requireShape(n, kPast, past));
+    TESSERA_RETURN_IF_ERROR(n.requireShape(kPast, past));
     o.offset = past[3];
     for (int i : {1, 2}) {
       if (past[3] > 0) qkv[i] = e.concat({e.take(n.in(kPast), 0, i - 1), qkv[i]}, 2);
@@ -143,7 +136,7 @@ Results lowerMultiHeadAttention(Node& n, Emitter& e) {
     }
     const int64_t size = split ? x.shape[1] * x.shape[3] : x.shape[2];
     if (n.has(kBias) && !split) {
-      if (n.in(kBias).rank() != 1 || n.in(kBias).shape[0] < from + size) return requireShape(n, kBias, {from + size});
+      if (n.in(kBias).rank() != 1 || n.in(kBias).shape[0] < from + size) return n.requireShape(kBias, {from + size});
       x = biased(e, x, lastPart(e, n.in(kBias), from, size));
     }
     from += size;
@@ -154,7 +147,7 @@ Results lowerMultiHeadAttention(Node& n, Emitter& e) {
     if (!n.has(past)) continue;
     Shape expected = qkv[i].shape;
     if (n.in(past).rank() == 4) expected[2] = n.in(past).shape[2];
-    TESSERA_RETURN_IF_ERROR(requireShape(n, past, expected));
+    TESSERA_RETURN_IF_ERROR(n.requireShape(past, expected));
     o.offset = expected[2];
     if (expected[2] > 0) qkv[i] = e.concat({n.in(past), qkv[i]}, 2);
   }
