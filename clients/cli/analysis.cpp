@@ -28,13 +28,6 @@ absl::StatusOr<CompileRequest> requestOf(const AnalysisFlags& flags) {
   return request;
 }
 
-void cancelJob(Channel& channel, const std::string& id) {
-  std::cerr << "\ntessera: cancelling " << id << " (once more to leave at once)\n";
-  v1::CancelJobRequest request;
-  request.set_id(id);
-  (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
-}
-
 }  // namespace
 
 void AnalysisFlags::addTo(CLI::App* command) {
@@ -65,7 +58,7 @@ absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v
   interrupts->jobMayExist();
   auto outcome = createCompile(channel, *uploaded);
   if (!outcome.ok()) return outcome.status();
-  interrupts->cancels([&channel, id = outcome->job.id()] { cancelJob(channel, id); });
+  interrupts->cancels([&channel, id = outcome->job.id()] { cancelAloud(channel, id, "cancelling"); });
   auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); });
   view.finish();
   if (!job.ok()) return job.status();

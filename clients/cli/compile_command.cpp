@@ -75,13 +75,6 @@ absl::Status fetchArtifact(Channel& channel, const v1::Digest& artifact, const s
   return keepSignatureAndTrust(channel, artifact.sha256(), path);
 }
 
-void cancelJob(Channel& channel, const std::string& id) {
-  std::cerr << "\ntessera: cancelling " << id << " (once more to leave at once)\n";
-  v1::CancelJobRequest request;
-  request.set_id(id);
-  (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
-}
-
 /// "none", "newest", or the time of a snapshot.
 absl::Status readKnowledge(const std::string& text, v1::CompileOptions& options) {
   if (text == "none") return absl::OkStatus();
@@ -165,7 +158,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
     return 0;
   }
   if (outcome->job.end_time_us() == 0) {
-    interrupts->cancels([&channel, id = outcome->job.id()] { cancelJob(channel, id); });
+    interrupts->cancels([&channel, id = outcome->job.id()] { cancelAloud(channel, id, "cancelling"); });
     const auto start = Clock::now();
     auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); });
     if (!job.ok()) return reportError(job.status(), line.json);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <iostream>
 #include <utility>
 
 namespace tessera::client {
@@ -58,6 +59,13 @@ void InterruptWatch::watch() {
   const std::function<void()> action = action_;
   lock.unlock();
   action();
+}
+
+void cancelAloud(Channel& channel, const std::string& job_id, const char* doing) {
+  std::cerr << "\ntessera: " << doing << " " << job_id << " (once more to leave at once)\n";
+  v1::CancelJobRequest request;
+  request.set_id(job_id);
+  (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
 }
 
 }  // namespace tessera::client

@@ -5,7 +5,10 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
+
+#include "clients/cpp/channel.h"
 
 namespace tessera::client {
 
@@ -39,5 +42,8 @@ class InterruptWatch {
   std::function<void()> action_;
   std::thread thread_;
 };
+
+/// Says so on the terminal ("tessera: DOING JOB"), and asks the server to cancel the job.
+void cancelAloud(Channel& channel, const std::string& job_id, const char* doing);
 
 }  // namespace tessera::client

@@ -49,7 +49,7 @@ int check(const CommandLine& line, const std::string& path) {
   return problems.empty() ? kExitOk : kExitInvalid;
 }
 
-int show(const CommandLine& line, const std::string& name) {
+int showDescribed(const CommandLine& line, const std::string& name) {
   auto target = describedTarget(line, name);
   if (!target.ok()) return reportError(target.status(), line.json);
   const std::vector<v1::Intrinsic> instructions = compiler::instructionsOf(*target);
@@ -109,7 +109,7 @@ void addTargetFileCommands(CommandLine& line) {
   CLI::App* shows =
       command->add_subcommand("show", "a description and every instruction it has, those of sets included");
   shows->add_option("NAME", *first, kTarget)->required();
-  shows->callback([&line, first] { line.action = [&line, first] { return show(line, *first); }; });
+  shows->callback([&line, first] { line.action = [&line, first] { return showDescribed(line, *first); }; });
   CLI::App* diffs = command->add_subcommand("diff", "the fields in which two descriptions differ; entries go by name");
   diffs->add_option("LEFT", *first, kTarget)->required();
   diffs->add_option("RIGHT", *second, kTarget)->required();

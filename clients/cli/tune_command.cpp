@@ -29,13 +29,6 @@ struct Flags {
   bool detach = false;
 };
 
-void cancelJob(Channel& channel, const std::string& id) {
-  std::cerr << "\ntessera: ending " << id << " with what was found (once more to leave at once)\n";
-  v1::CancelJobRequest request;
-  request.set_id(id);
-  (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);
-}
-
 int tune(CommandLine& line, const Flags& flags) {
   const auto service = flags.service.start(line);
   if (!service.ok()) return reportError(service.status(), line.json);
@@ -70,7 +63,7 @@ int tune(CommandLine& line, const Flags& flags) {
     std::cout << (line.json ? toJson(created->job) : id) << "\n";
     return 0;
   }
-  interrupts->cancels([&channel, id] { cancelJob(channel, id); });
+  interrupts->cancels([&channel, id] { cancelAloud(channel, id, "ending with what was found:"); });
   auto job = awaitJob(channel, id, [&](const v1::JobEvent& event) { view.event(event); });
   view.finish();
   if (!job.ok()) return reportError(job.status(), line.json);

@@ -12,12 +12,12 @@
 namespace tessera::client {
 namespace {
 
-struct Flags {
+struct VersionFlags {
   std::string job;
   int choose = -1;
 };
 
-int versions(const CommandLine& line, const Flags& flags) {
+int versions(const CommandLine& line, const VersionFlags& flags) {
   auto channel = line.connect();
   if (!channel.ok()) return reportError(channel.status(), line.json);
   if (flags.choose >= 0) {
@@ -66,7 +66,7 @@ int versions(const CommandLine& line, const Flags& flags) {
 
 void addVersionCommand(CommandLine& line) {
   CLI::App* command = line.add("versions", "List the versions of a tune job's artifact, or go back to one");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<VersionFlags>();
   command->add_option("JOB", flags->job, "a tune job")->required();
   command
       ->add_option("--choose", flags->choose,

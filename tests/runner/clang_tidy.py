@@ -3,6 +3,8 @@
 import concurrent.futures
 import dataclasses
 import json
+import pathlib
+import re
 import subprocess
 import time
 
@@ -26,12 +28,23 @@ class Outcome:
         return text + (f", no time for {self.unseen}" if self.unseen else "")
 
 
+def _entries(build):
+    """The database's entries; of files that are compiled as one, each its own."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        if not path.name.startswith("unity_"):
+            yield entry
+            continue
+        for part in re.findall(r'^#include "(/.+)"$', path.read_text(), re.MULTILINE):
+            yield {**entry, "file": part, "command": entry["command"].replace(entry["file"], part)}
+
+
 def _commands(build, root, names):
     """The compile command of each file, and a folder with a database of just those.
 
     A file of several targets has several commands, and clang-tidy would follow each; they differ in nothing it sees.
     """
-    listed = {entry["file"]: entry for entry in reversed(json.loads((build / "compile_commands.json").read_text()))}
+    listed = {entry["file"]: entry for entry in reversed(list(_entries(build)))}
     entries = {name: listed[str(root / name)] for name in names if str(root / name) in listed}
     folder = build / "lint"
     folder.mkdir(exist_ok=True)
