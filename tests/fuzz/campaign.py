@@ -18,7 +18,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from e2e.tessera_e2e import Service
 from fuzz.cases import fixed, plan, targets
 from fuzz.cases.reference import Reference
-from fuzz.cases.trial import Trial, described
+from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
 
 def shortest(trial, reference, kind, finding):
     """The finding of the shortest beginning of its case that fails the same way."""
@@ -72,7 +72,7 @@ class Campaign:
 
     def _report(self, target, finding, trial, reference):
         seed = finding.case.seed if self.options.kind == "pairs" else -1 - finding.case.seed
-        if finding.kind != "refused":
+        if finding.kind not in FAULTS_OF_OTHERS:
             self.findings.append(finding)
             finding = shortest(trial, reference, self.options.kind, finding)
             if self.options.save:

@@ -16,7 +16,7 @@ from e2e.tessera_e2e import Service
 from fuzz.campaign import shortest
 from fuzz.cases import fixed, plan, targets, verdict
 from fuzz.cases.reference import Reference
-from fuzz.cases.trial import Trial, described
+from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
 from suite import check, run
 
 PAIRS, GRAPHS = 4, 3  # models
@@ -30,7 +30,7 @@ def agree(service, reference, kind, cases, target):
     worst = ", ".join(f"{name} {error:.2g} ({outcome.largest[name]:.0%} of its bound)"
                       for name, error in sorted(outcome.errors.items()))
     print(f"   {outcome.compared} cases for {targets.name_of(target)}, {outcome.excused} by conditioning; largest errors: {worst}")
-    wrong = [finding for finding in outcome.findings if finding.kind != "refused"]
+    wrong = [finding for finding in outcome.findings if finding.kind not in FAULTS_OF_OTHERS]
     for finding in wrong:
         seed = finding.case.seed if kind == "pairs" else -1 - finding.case.seed
         finding = shortest(trial, reference, kind, finding)
