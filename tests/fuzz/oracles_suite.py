@@ -5,19 +5,24 @@ drawn, and what is said of a case of which one of them, or the compiled code, wa
 
 import collections
 import dataclasses
+import os
 import pathlib
+import subprocess
 import sys
+import tempfile
+import time
 
 import numpy as np
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
+from fuzz import rotating_suite
 from fuzz.cases import fixed, opinions, plan, second, third, verdict
 from fuzz.cases.case import Case
 from fuzz.cases.reference import Reference
 from fuzz.cases.table import operators
 from fuzz.cases.trial import described
-from suite import check, check_equal, run
+from suite import Reported, Skip, check, check_equal, run
 
 DRAWN = range(0, 768)  # pairs
 
@@ -150,6 +155,43 @@ def interpreter_keeps_what_was_found(path):
               f"{fixed.text_of(path)}: {name} {difference.what} off by {difference.share:.3g}, bound {bounds[name]:.3g}")
 
 
+def rotating_seeds():
+    """Given, of the commit, and without one; what is found there fails only where it was asked for."""
+    given = os.environ.pop("TESSERA_FUZZ_SEED", None)
+    try:
+        seed, whence, decides = plan.rotating_seed()
+        check_equal((seed, decides), plan.rotating_seed()[::2], "the seed of one commit")
+        check(not decides and ("commit" in whence), whence)
+        with tempfile.TemporaryDirectory(prefix="tessera-seeds-") as folder:
+            check_equal(plan.rotating_seed(folder)[::2], (plan.WITHOUT_COMMIT, False), "without a commit")
+            run_git = lambda *words: subprocess.run(
+                ["git", "-c", "user.name=t", "-c", "user.email=t@t", *words], cwd=folder, check=True, capture_output=True)
+            run_git("init")
+            seeds = set()
+            for number in range(2):
+                run_git("commit", "--allow-empty", "-m", f"{number}")
+                seeds.add(plan.rotating_seed(folder)[0])
+            check_equal(len(seeds), 2, "seeds of two commits")
+        os.environ["TESSERA_FUZZ_SEED"] = "4000"
+        check_equal(plan.rotating_seed(), (4000, "given", True), "a given seed")
+    finally:
+        os.environ.pop("TESSERA_FUZZ_SEED", None)
+        os.environ |= {"TESSERA_FUZZ_SEED": given} if given else {}
+
+    def wrong():
+        raise AssertionError("tests/fuzz/campaign.py pairs 1 1")
+    for decides, expected in ((False, Reported), (True, AssertionError)):
+        try:
+            rotating_suite.timed(wrong, time.monotonic(), decides)()
+        except (Reported, AssertionError) as raised:
+            check_equal((type(raised), str(raised)), (expected, "tests/fuzz/campaign.py pairs 1 1"), "what a finding is")
+    try:
+        rotating_suite.timed(wrong, time.monotonic() - rotating_suite.NO_MORE_S - 1, True)()
+    except Skip:
+        return
+    raise AssertionError("a case began after the time was over")
+
+
 def main():
     with Reference() as reference:
         cases = [case for _, made in plan.batches("pairs", DRAWN.start, len(DRAWN)) for case in reference.grown(made)]
@@ -160,6 +202,7 @@ def main():
             ("the interpreter alone differs", lambda: interpreter_alone(reference)),
             ("ONNX Runtime alone differs", lambda: first_oracle_alone(reference)),
             ("all differ", lambda: all_differ(reference)),
+            ("rotating seeds", rotating_seeds),
             ("products over nothing", lambda: products_over_nothing(reference)),
             *((f"interpreted: found/{path.stem}", lambda p=path: interpreter_keeps_what_was_found(p))
               for path in fixed.cases())])

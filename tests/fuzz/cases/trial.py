@@ -44,10 +44,12 @@ class Outcome:
 
 
 class Trial:
-    """Runs cases through a service, for one target. `keep`: compile flags, such as ("-O", "1")."""
+    """Runs cases through a service, for one target. `flags`: of compile, such as ("-O", "1"); `patience`: seconds a command
+    may take."""
 
-    def __init__(self, service, reference, target="host", flags=()):
-        self.service, self.reference, self.target, self.flags = service, reference, target, tuple(flags)
+    def __init__(self, service, reference, target="host", flags=(), patience=PATIENCE_S):
+        self.service, self.reference, self.target = service, reference, target
+        self.flags, self.patience = tuple(flags), patience
 
     def run(self, cases, threads=1):
         """The Outcome of all of them."""
@@ -63,7 +65,7 @@ class Trial:
         path.write_bytes(made.SerializeToString())
         try:
             answer = self.service.cli("compile", path, "--target", self.target, "--json", "-o", artifact, *self.flags,
-                                      expect=None, timeout=PATIENCE_S)
+                                      expect=None, timeout=self.patience)
             if answer.code:
                 self._not_compiled(cases, threads, outcome, answer)
                 return
@@ -91,7 +93,7 @@ class Trial:
         given, wanted = self.service.scratch("in.npz"), self.service.scratch("out")
         save_npz(given, arrays)
         answer = self.service.cli("run", artifact, "--input", given, "--output-dir", wanted, "--json", "--threads", threads,
-                                  "--warmup", 0, expect=None, timeout=PATIENCE_S)
+                                  "--warmup", 0, expect=None, timeout=self.patience)
         given.unlink()
         if answer.code:
             if len(cases) == 1:
