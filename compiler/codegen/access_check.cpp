@@ -32,6 +32,18 @@ int64_t elementsOf(const Access& access, const ScratchOfPhase& scratch) {
   return type.getNumElements() * elementBits(type.getElementType()) / bits;
 }
 
+/// The iterations that an input walks from one place of its pointer: all, or of an operand that is copied block by
+/// block those within a block, as the loops outside of its copies do not move it.
+llvm::SmallVector<int64_t> walkedBy(size_t input, size_t statement, const Nest& nest, const TilePlan& plan) {
+  llvm::SmallVector<int64_t> extents = nest.extents;
+  if (statement > 0 ||
+      llvm::none_of(plan.copies, [&](const BlockCopy& copy) { return copy.input == static_cast<int>(input); }))
+    return extents;
+  for (const auto& [loop, step] : llvm::ArrayRef(plan.levels).take_front(plan.copy_level))
+    extents[loop] = std::min(extents[loop], step);
+  return extents;
+}
+
 class PhaseCheck {
  public:
   PhaseCheck(size_t phase, const ScratchOfPhase& scratch) : phase_(phase), scratch_(scratch) {}
@@ -41,15 +53,15 @@ class PhaseCheck {
     for (auto [s, statement] : llvm::enumerate(nest.statements)) {
       for (auto [i, input] : llvm::enumerate(statement.inputs)) {
         if (!touchesInput(input)) continue;
-        if (absl::Status status =
-                operand(nest, plan, input.access, slices, absl::StrCat(what, ", input ", i, " of statement ", s));
+        if (absl::Status status = operand(walkedBy(i, s, nest, plan), plan, input.access, slices,
+                                          absl::StrCat(what, ", input ", i, " of statement ", s));
             !status.ok())
           return status;
       }
       for (auto [o, output] : llvm::enumerate(statement.outputs)) {
         if (!touchesOutput(statement, o)) continue;
-        if (absl::Status status =
-                operand(nest, plan, output.access, slices, absl::StrCat(what, ", output ", o, " of statement ", s));
+        if (absl::Status status = operand(nest.extents, plan, output.access, slices,
+                                          absl::StrCat(what, ", output ", o, " of statement ", s));
             !status.ok())
           return status;
       }
@@ -58,9 +70,9 @@ class PhaseCheck {
   }
 
  private:
-  absl::Status operand(const Nest& nest, const TilePlan& plan, const Access& access, const SliceNumbers& slices,
-                       const std::string& what) const {
-    const TouchedBox box = touchedBox(access, nest.extents, plan.tile, slices);
+  absl::Status operand(llvm::ArrayRef<int64_t> extents, const TilePlan& plan, const Access& access,
+                       const SliceNumbers& slices, const std::string& what) const {
+    const TouchedBox box = touchedBox(access, extents, plan.tile, slices);
     const int64_t elements = elementsOf(access, scratch_);
     if (box.first >= 0 && box.last < elements) return absl::OkStatus();
     return failureStatus(v1::Failure::INTERNAL,

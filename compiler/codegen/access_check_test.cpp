@@ -75,10 +75,10 @@ class BrokenNests : public ::testing::Test {
                                                       &context_);
     module_->walk([&](mlir::linalg::LinalgOp op) { nests_.push_back(*nestOf(op)); });
   }
-  absl::Status checkNest(const Nest& nest) {
+  absl::Status checkNest(const Nest& nest, const TilePlan& plan = {}) {
     Phase phase;
     phase.nests.push_back(nest);
-    phase.plans.emplace_back();
+    phase.plans.push_back(plan);
     phase.plans[0].tile = {1, 1};
     PhaseList list;
     list.phases.push_back(phase);
@@ -121,6 +121,19 @@ TEST_F(BrokenNests, WhatIsNotTouchedHasNoBox) {
   EXPECT_FALSE(checkNest(adds).ok());
   statement.inputs[0].from = RegisterRef{};
   EXPECT_TRUE(checkNest(adds).ok());
+}
+
+TEST_F(BrokenNests, WhatIsCopiedBlockByBlockIsWalkedWithinABlock) {
+  Nest& adds = nests_[0];
+  adds.statements[0].inputs[0].access.offset = 60;
+  TilePlan plan;
+  plan.levels = {{0, 4}, {0, 1}, {1, 1}};
+  plan.copy_level = 1;
+  EXPECT_FALSE(checkNest(adds, plan).ok()) << "nothing is copied";
+  plan.copies.emplace_back();  // of input 0, four rows at a time
+  EXPECT_TRUE(checkNest(adds, plan).ok());
+  adds.statements[0].inputs[0].access.offset = 61;
+  EXPECT_THAT(std::string(checkNest(adds, plan).message()), HasSubstr("walks elements 61 to 100"));
 }
 
 TEST_F(BrokenNests, WhatHasNoPlaceMayNotBeTouched) {
