@@ -45,6 +45,44 @@ def _slice(x, starts, ends, axes=None, steps=None):
     return x
 
 
+def _lstm(x, w, r, b=None, lengths=None, h=None, c=None, p=None, hidden_size=0, direction="forward", clip=np.inf, input_forget=0,
+          activations=None):
+    """With the activations it has by itself, and every one's input clipped: that of the cell's too."""
+    if activations:
+        return None
+    steps, batch, directions = x.shape[0], x.shape[1], w.shape[0]
+    lengths = np.full(batch, steps) if lengths is None else lengths
+    states = [np.zeros((directions, batch, hidden_size)) if state is None else state.copy() for state in (h, c)]
+    y = np.zeros((steps, directions, batch, hidden_size))
+    for d in range(directions):
+        bias = 0 if b is None else b[d, :4 * hidden_size] + b[d, 4 * hidden_size:]
+        peephole = np.zeros((3, hidden_size)) if p is None else p[d].reshape(3, hidden_size)
+        for n in range(batch):
+            h, c = (state[d, n] for state in states)
+            order = range(int(lengths[n]))
+            for t in reversed(order) if direction == "reverse" or d else order:
+                i, o, f, g = (w[d] @ x[t, n] + r[d] @ h + bias).reshape(4, hidden_size)
+                def sigmoid(z):
+                    return 1 / (1 + np.exp(-np.clip(z, -clip, clip)))
+                i = sigmoid(i + peephole[0] * c)
+                f = 1 - i if input_forget else sigmoid(f + peephole[2] * c)
+                c = f * c + i * np.tanh(np.clip(g, -clip, clip))
+                h = sigmoid(o + peephole[1] * c) * np.tanh(np.clip(c, -clip, clip))
+                y[t, d, n] = h
+            states[0][d, n], states[1][d, n] = h, c
+    return y, *states
+
+
+def _arg(function):
+    def apply(x, axis=0, keepdims=1, select_last_index=0):
+        if types.is_float(types.of(x.dtype)) and np.isnan(x).any():
+            return None
+        found = function(np.flip(x, axis) if select_last_index else x, axis)
+        found = x.shape[axis] - 1 - found if select_last_index else found
+        return np.expand_dims(found, axis) if keepdims else found
+    return apply
+
+
 def _reduced(function):
     def apply(x, axes=None, keepdims=1, noop_with_empty_axes=0):
         if axes is None or np.size(axes) == 0:
@@ -61,7 +99,10 @@ FORMULAS = {
     "Gemm": _gemm,
     "MatMulInteger": _matmul_integer,
     "Einsum": lambda *arrays, equation: np.einsum(equation, *arrays, dtype=arrays[0].dtype, casting="unsafe"),
+    "ArgMax": _arg(np.argmax),
+    "ArgMin": _arg(np.argmin),
     "CumSum": _cumsum,
+    "LSTM": _lstm,
     "Slice": _slice,
     "Transpose": lambda x, perm=None: np.transpose(x, perm),
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
@@ -69,6 +110,8 @@ FORMULAS = {
     "ReduceSum": _reduced(lambda x, axes, keep: np.sum(x, axes, dtype=x.dtype, keepdims=keep)),
     "ReduceProd": _reduced(lambda x, axes, keep: np.prod(x, axes, dtype=x.dtype, keepdims=keep)),
     "ReduceMean": _reduced(lambda x, axes, keep: np.mean(x, axes, keepdims=keep) if types.is_float(types.of(x.dtype)) else None),
+    "ReduceL1": _reduced(lambda x, axes, keep: np.sum(np.abs(x), axes, dtype=x.dtype, keepdims=keep)),
+    "ReduceSumSquare": _reduced(lambda x, axes, keep: np.sum(x * x, axes, dtype=x.dtype, keepdims=keep)),
     "ReduceMax": _reduced(lambda x, axes, keep: np.max(x, axes, keepdims=keep)),
     "ReduceMin": _reduced(lambda x, axes, keep: np.min(x, axes, keepdims=keep)),
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": lambda *arrays: _folded(np.maximum, arrays),
@@ -95,7 +138,7 @@ def _folded(function, arrays):
 def opinion(step, values):
     """The arrays of a step of one operator, on these values (name -> Value); None where there is no formula for it.
     Floats are computed in f64 and rounded once."""
-    if len(step.nodes) != 1 or step.nodes[0].op_type not in FORMULAS or len(step.outputs) != 1:
+    if len(step.nodes) != 1 or step.nodes[0].op_type not in FORMULAS:
         return None
     node = step.nodes[0].proto
     inputs = []
@@ -111,17 +154,24 @@ def opinion(step, values):
             result = FORMULAS[node.op_type](*inputs, **attributes)
     except (TypeError, ValueError, IndexError):  # an older form of the operator, or one that NumPy reads otherwise
         return None
-    return None if result is None else [types.stored(step.outputs[0][1], result)]
+    if result is None:
+        return None
+    results = result if isinstance(result, tuple) else [result]
+    return [types.stored(kind, array) for (_, kind), array in zip(step.outputs, results)]
 
 
 def stands_in(step, values):
-    """Whether ONNX Runtime is known not to compute this: products over nothing, whose memory it leaves as it was (C of
-    Gemm without its factor), and integer sums of Einsum, which saturate."""
+    """Whether ONNX Runtime is known not to compute this (tests/fuzz/README.md): products over nothing, sums of integers that
+    saturate, LSTM with a clip, ArgMax and ArgMin of nothing."""
     if len(step.nodes) != 1:
         return False
     node = step.nodes[0]
     first = values[node.input[0]]
-    if node.op_type == "Einsum":
+    if node.op_type == "LSTM":
+        return any(each.name == "clip" for each in node.proto.attribute)
+    if node.op_type in ("ArgMax", "ArgMin"):
+        return first.array.size == 0
+    if node.op_type in ("Einsum", "ReduceSumSquare", "ReduceL1"):
         return not types.is_float(first.type)
     if node.op_type not in ("MatMul", "Gemm", "MatMulInteger"):
         return False
