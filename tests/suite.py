@@ -9,9 +9,13 @@ class Skip(Exception):
     """Raise within a case that cannot run here; say why. Counted apart, never as passed."""
 
 
+class Reported(Exception):
+    """Raise within a case whose finding belongs in the summary and fails nothing. Counted apart, never as passed."""
+
+
 def run(name, cases):
-    """Runs (case name, function) pairs; prints `ok`, `FAILED` or `skipped` for each. Returns the exit code."""
-    passed = failed = skipped = 0
+    """Runs (case name, function) pairs; prints `ok`, `FAILED`, `skipped` or `reported` for each. Returns the exit code."""
+    passed = failed = skipped = reported = 0
     for case, function in cases:
         start = time.monotonic()
         try:
@@ -19,6 +23,9 @@ def run(name, cases):
         except Skip as reason:
             skipped += 1
             print(f"skipped {case}: {reason}", flush=True)
+        except Reported as finding:
+            reported += 1
+            print(f"reported {case}: {finding}", flush=True)
         except Exception as error:  # pylint: disable=broad-except
             failed += 1
             print(f"FAILED {case}: {error}", flush=True)
@@ -27,7 +34,7 @@ def run(name, cases):
         else:
             passed += 1
             print(f"ok {case} ({time.monotonic() - start:.1f} s)", flush=True)
-    tail = f", {skipped} skipped" if skipped else ""
+    tail = (f", {skipped} skipped" if skipped else "") + (f", {reported} reported" if reported else "")
     print(f"{name}: {passed} passed, {failed} failed{tail}", flush=True)
     return 1 if failed else 0
 

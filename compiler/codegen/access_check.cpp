@@ -2,7 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/touched.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler::codegen {
@@ -10,19 +12,36 @@ namespace {
 
 using SliceNumbers = llvm::SmallVector<std::pair<int64_t, int64_t>>;
 
+using Places = llvm::ArrayRef<std::pair<mlir::Value, int64_t>>;
+
 /// Where the buffers of one phase's scratch begin, in bytes, and where it ends.
 struct ScratchOfPhase {
-  llvm::ArrayRef<std::pair<mlir::Value, int64_t>> places;
+  Places places;
   int64_t bytes = 0;
+  Places temporaries;  ///< what has a place in the workspace
 };
 
-/// Elements behind `access`, which may be groups of the buffer's own.
+/// Elements behind `access`, which may be groups of the buffer's own; none of a buffer without a place.
 int64_t elementsOf(const Access& access, const ScratchOfPhase& scratch) {
   const int64_t bits = elementBits(access.element);
   for (const auto& [buffer, offset] : scratch.places)
     if (buffer == access.root) return (scratch.bytes - offset) * 8 / bits;
+  const bool placed = llvm::any_of(scratch.temporaries, [&](const auto& place) { return place.first == access.root; });
+  if (access.root.getDefiningOp<mlir::memref::AllocOp>() && !placed) return 0;
   const auto type = llvm::cast<mlir::MemRefType>(access.root.getType());
   return type.getNumElements() * elementBits(type.getElementType()) / bits;
+}
+
+/// The iterations that an input walks from one place of its pointer: all, or of an operand that is copied block by
+/// block those within a block, as the loops outside of its copies do not move it.
+llvm::SmallVector<int64_t> walkedBy(size_t input, size_t statement, const Nest& nest, const TilePlan& plan) {
+  llvm::SmallVector<int64_t> extents = nest.extents;
+  if (statement > 0 ||
+      llvm::none_of(plan.copies, [&](const BlockCopy& copy) { return copy.input == static_cast<int>(input); }))
+    return extents;
+  for (const auto& [loop, step] : llvm::ArrayRef(plan.levels).take_front(plan.copy_level))
+    extents[loop] = std::min(extents[loop], step);
+  return extents;
 }
 
 class PhaseCheck {
@@ -33,14 +52,16 @@ class PhaseCheck {
     if (nest.iterations() == 0) return absl::OkStatus();
     for (auto [s, statement] : llvm::enumerate(nest.statements)) {
       for (auto [i, input] : llvm::enumerate(statement.inputs)) {
-        if (absl::Status status =
-                operand(nest, plan, input.access, slices, absl::StrCat(what, ", input ", i, " of statement ", s));
+        if (!touchesInput(input)) continue;
+        if (absl::Status status = operand(walkedBy(i, s, nest, plan), plan, input.access, slices,
+                                          absl::StrCat(what, ", input ", i, " of statement ", s));
             !status.ok())
           return status;
       }
       for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-        if (absl::Status status =
-                operand(nest, plan, output.access, slices, absl::StrCat(what, ", output ", o, " of statement ", s));
+        if (!touchesOutput(statement, o)) continue;
+        if (absl::Status status = operand(nest.extents, plan, output.access, slices,
+                                          absl::StrCat(what, ", output ", o, " of statement ", s));
             !status.ok())
           return status;
       }
@@ -49,10 +70,9 @@ class PhaseCheck {
   }
 
  private:
-  absl::Status operand(const Nest& nest, const TilePlan& plan, const Access& access, const SliceNumbers& slices,
-                       const std::string& what) const {
-    if (!access.root) return absl::OkStatus();
-    const TouchedBox box = touchedBox(access, nest.extents, plan.tile, slices);
+  absl::Status operand(llvm::ArrayRef<int64_t> extents, const TilePlan& plan, const Access& access,
+                       const SliceNumbers& slices, const std::string& what) const {
+    const TouchedBox box = touchedBox(access, extents, plan.tile, slices);
     const int64_t elements = elementsOf(access, scratch_);
     if (box.first >= 0 && box.last < elements) return absl::OkStatus();
     return failureStatus(v1::Failure::INTERNAL,
@@ -85,8 +105,8 @@ class PhaseCheck {
   const ScratchOfPhase& scratch_;
 };
 
-absl::Status checkRegion(const Region& region, size_t phase) {
-  const ScratchOfPhase scratch{region.scratch, region.scratch_bytes};
+absl::Status checkRegion(const Region& region, size_t phase, Places temporaries) {
+  const ScratchOfPhase scratch{region.scratch, region.scratch_bytes, temporaries};
   const PhaseCheck check(phase, scratch);
   for (auto [v, variant] : llvm::enumerate(region.variants)) {
     SliceNumbers slices;
@@ -130,14 +150,14 @@ TouchedBox touchedBox(const Access& access, llvm::ArrayRef<int64_t> extents, llv
 
 absl::Status checkAccesses(const PhaseList& list) {
   for (auto [p, phase] : llvm::enumerate(list.phases)) {
-    const ScratchOfPhase scratch{phase.scratch, phase.scratch_bytes};
+    const ScratchOfPhase scratch{phase.scratch, phase.scratch_bytes, list.temporaries};
     const PhaseCheck check(p, scratch);
     for (size_t n = 0; n < phase.nests.size(); ++n) {
       if (absl::Status status = check.nest(phase.nests[n], phase.plans[n], {}, absl::StrCat("nest ", n)); !status.ok())
         return status;
     }
     if (!phase.region) continue;
-    if (absl::Status status = checkRegion(*phase.region, p); !status.ok()) return status;
+    if (absl::Status status = checkRegion(*phase.region, p, list.temporaries); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

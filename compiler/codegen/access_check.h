@@ -5,11 +5,11 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whether every operand of every nest, copies to panels and slices of regions included, stays within its buffer: the
-/// box its access function walks over all iterations and slices, against the elements there are. Of buffers in a
-/// thread's scratch, whose own size a phase does not keep, against the end of the scratch. What is fetched only is not
-/// looked at: it may lie anywhere. INTERNAL names phase, nest, operand, box and buffer.
-/// Call when the phases are final (splitGrids).
+/// Whether every operand that a nest reads or writes in memory, copies to panels and slices of regions included, stays
+/// within its buffer: the box its access function walks over all iterations and slices, against the elements there are.
+/// Of buffers in a thread's scratch, whose own size a phase does not keep, against the end of the scratch. What is
+/// fetched only is not looked at: it may lie anywhere; nor are gathers, whose indices are data.
+/// INTERNAL names phase, nest, operand, box and buffer. Call when phases and workspace are final (planWorkspace).
 absl::Status checkAccesses(const PhaseList& list);
 
 /// First and last element that an access touches, over iterations [0, extents[l]) of each loop and slice numbers

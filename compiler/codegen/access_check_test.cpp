@@ -11,6 +11,7 @@
 #include "compiler/codegen/testing/workload_text.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Parser/Parser.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -53,37 +54,49 @@ class BrokenNests : public ::testing::Test {
     registerCodegenDialects(registry);
     context_.appendDialectRegistry(registry);
     context_.loadAllAvailableDialects();
-    mlir::OpBuilder builder(&context_);
-    module_ = mlir::ModuleOp::create(builder.getUnknownLoc());
-    builder.setInsertionPointToEnd(module_->getBody());
-    auto type = mlir::MemRefType::get({10, 10}, builder.getF32Type());
-    auto func = mlir::func::FuncOp::create(builder, builder.getUnknownLoc(), "w", builder.getFunctionType({type}, {}));
-    buffer_ = func.addEntryBlock()->getArgument(0);
+    module_ = mlir::parseSourceString<mlir::ModuleOp>(R"mlir(
+      func.func @w(%x: memref<10x10xf32>, %y: memref<10x10xf32>) {
+        %t = memref.alloc() : memref<10x10xf32>
+        linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+                        iterator_types = ["parallel", "parallel"]}
+            ins(%x : memref<10x10xf32>) outs(%y : memref<10x10xf32>) {
+        ^bb0(%a: f32, %old: f32):
+          %r = arith.addf %a, %old : f32
+          linalg.yield %r : f32
+        }
+        linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+                        iterator_types = ["parallel", "parallel"]}
+            ins(%x : memref<10x10xf32>) outs(%t : memref<10x10xf32>) {
+        ^bb0(%a: f32, %old: f32):
+          linalg.yield %a : f32
+        }
+        return
+      })mlir",
+                                                      &context_);
+    module_->walk([&](mlir::linalg::LinalgOp op) { nests_.push_back(*nestOf(op)); });
   }
-  /// Of a nest of 10 x 10 iterations that walks the buffer of 10 x 10.
-  absl::Status check(int64_t offset, llvm::ArrayRef<int64_t> strides, bool output = false) {
-    Operand operand;
-    operand.access.root = buffer_;
-    operand.access.element = mlir::Float32Type::get(&context_);
-    operand.access.offset = offset;
-    operand.access.strides.assign(strides.begin(), strides.end());
-    Statement statement;
-    (output ? statement.outputs : statement.inputs).push_back(operand);
+  absl::Status checkNest(const Nest& nest, const TilePlan& plan = {}) {
     Phase phase;
-    Nest nest;
-    nest.extents = {10, 10};
-    nest.reduction = {false, false};
-    nest.statements = {statement};
     phase.nests.push_back(nest);
-    phase.plans.emplace_back();
+    phase.plans.push_back(plan);
     phase.plans[0].tile = {1, 1};
     PhaseList list;
     list.phases.push_back(phase);
+    list.temporaries = temporaries_;
     return checkAccesses(list);
+  }
+  /// Of a nest of 10 x 10 iterations that walks a buffer of 10 x 10 so.
+  absl::Status check(int64_t offset, llvm::ArrayRef<int64_t> strides, bool output = false) {
+    Nest nest = nests_[0];
+    Operand& operand = output ? nest.statements[0].outputs[0] : nest.statements[0].inputs[0];
+    operand.access.offset = offset;
+    operand.access.strides.assign(strides.begin(), strides.end());
+    return checkNest(nest);
   }
   mlir::MLIRContext context_{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> module_;
-  mlir::Value buffer_;
+  std::vector<Nest> nests_;  ///< adds to its output; writes an allocation, which it does not read
+  llvm::SmallVector<std::pair<mlir::Value, int64_t>> temporaries_;
 };
 
 TEST_F(BrokenNests, AreNamedWithTheirBox) {
@@ -93,6 +106,45 @@ TEST_F(BrokenNests, AreNamedWithTheirBox) {
               HasSubstr("phase 0, nest 0, input 0 of statement 0, walks elements 1 to 100 of a buffer of 100"));
   EXPECT_THAT(std::string(check(98, {-10, -1}, true).message()),
               HasSubstr("output 0 of statement 0, walks elements -1 to 98 of a buffer of 100"));
+}
+
+TEST_F(BrokenNests, WhatIsNotTouchedHasNoBox) {
+  Nest& adds = nests_[0];
+  Statement& statement = adds.statements[0];
+  statement.outputs[0].access.strides = {30, 1};
+  EXPECT_FALSE(checkNest(adds).ok());
+  statement.stored[0] = false;
+  EXPECT_FALSE(checkNest(adds).ok());  // it reads what was there
+  statement.init[0] = statement.op->getOperand(0);
+  EXPECT_TRUE(checkNest(adds).ok());
+  statement.inputs[0].access.strides = {30, 1};
+  EXPECT_FALSE(checkNest(adds).ok());
+  statement.inputs[0].from = RegisterRef{};
+  EXPECT_TRUE(checkNest(adds).ok());
+}
+
+TEST_F(BrokenNests, WhatIsCopiedBlockByBlockIsWalkedWithinABlock) {
+  Nest& adds = nests_[0];
+  adds.statements[0].inputs[0].access.offset = 60;
+  TilePlan plan;
+  plan.levels = {{0, 4}, {0, 1}, {1, 1}};
+  plan.copy_level = 1;
+  EXPECT_FALSE(checkNest(adds, plan).ok()) << "nothing is copied";
+  plan.copies.emplace_back();  // of input 0, four rows at a time
+  EXPECT_TRUE(checkNest(adds, plan).ok());
+  adds.statements[0].inputs[0].access.offset = 61;
+  EXPECT_THAT(std::string(checkNest(adds, plan).message()), HasSubstr("walks elements 61 to 100"));
+}
+
+TEST_F(BrokenNests, WhatHasNoPlaceMayNotBeTouched) {
+  Nest& writes = nests_[1];
+  Statement& statement = writes.statements[0];
+  EXPECT_THAT(std::string(checkNest(writes).message()), HasSubstr("output 0 of statement 0, walks elements 0 to 99"));
+  temporaries_.emplace_back(statement.outputs[0].access.root, 0);
+  EXPECT_TRUE(checkNest(writes).ok());
+  temporaries_.clear();
+  statement.stored[0] = false;
+  EXPECT_TRUE(checkNest(writes).ok());
 }
 
 /// A kernel that wants 100 elements, and gets what is missing of them cut off.

@@ -311,6 +311,34 @@ TEST_F(InterpreterTest, KnowsWhereRoundingDecides) {
   EXPECT_FALSE(compare(y, other).isWithin());
 }
 
+TEST_F(InterpreterTest, PeriodsAndPolesWithinReachAreInTheEstimate) {
+  // A sum with 2^k, taken back, is off by up to many periods. Every right answer lies within the bound.
+  const std::pair<std::string, double (*)(double)> functions[] = {
+      {"%r = math.sin %d : f32\n", std::sin},
+      {"%r = math.cos %d : f32\n", std::cos},
+      {"%r = math.tan %d : f32\n", std::tan},
+      {"%three = arith.constant 3.0 : f32\n%r = arith.remf %d, %three : f32\n",
+       [](double at) { return std::fmod(at, 3); }},
+      {"%r = arith.addf %d, %z : f32\n", [](double at) { return at; }}};
+  for (int k = 64; k < 112; ++k) {
+    const std::string large = std::to_string(std::exp2(k / 4));
+    const Array x = reals(kF32, {4}, {0.37f * k, 5.1f - 0.11f * k, -0.07f * k, 0.9f});
+    const std::string body = "%z = arith.constant 0.0 : f32\n%c = arith.constant " + large +
+                             " : f32\n%s = arith.addf %a, %c : f32\n%d = arith.subf %s, %c : f32\n";
+    const Array before = one(unary(body + functions[4].first), {x});
+    for (const auto& [operation, function] : functions) {
+      const Array y = one(unary(body + operation), {x});
+      for (int i = 0; i < 4; ++i) {
+        const double at = before.storage->real[i], reach = 0.99 * kDeviations * before.storage->error[i];
+        const double bound = kDeviations * y.storage->error[i] + 1e-6;
+        for (int part = -100; part <= 100; ++part)
+          ASSERT_LE(std::fabs(function(at + reach * part / 100) - y.storage->real[i]), bound)
+              << operation << " of " << at << " +- " << reach;
+      }
+    }
+  }
+}
+
 TEST_F(InterpreterTest, NansAndInfinitiesAreWhereTheStandardPutsThem) {
   const Array x = reals(kF32, {4}, {NAN, INFINITY, -1, 0});
   const Array roots = one(unary("%r = math.sqrt %a : f32\n"), {x});

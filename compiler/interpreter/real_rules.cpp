@@ -1,7 +1,9 @@
 #include "compiler/interpreter/real_rules.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <numbers>
 #include <string>
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -154,6 +156,7 @@ void unary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) 
     double error = 0;
     if (reach > 0 && in[0]->error[i] < kUndecidable) {
       error = std::max(reaching(c.function(x - reach) - exact), reaching(c.function(x + reach) - exact));
+      if (c.between) error = std::max(error, reaching(c.between(x, reach)));
     } else if (reach > 0) {
       error = kUndecidable;
     }
@@ -165,6 +168,8 @@ void unary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) 
     out.error[i] = std::isfinite(value) || error >= kUndecidable ? settled(value, error, error) : 0;
   }
 }
+
+constexpr double (*kRemainder)(double, double) = std::fmod;
 
 void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) {
   const Format& format = formatOf(c.type);
@@ -179,6 +184,12 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
       const double dx = kDeviations * in[0]->error[i], dy = kDeviations * in[1]->error[i];
       if (dx > 0) error += std::max(reaching(c.function2(x - dx, y) - exact), reaching(c.function2(x + dx, y) - exact));
       if (dy > 0) error += std::max(reaching(c.function2(x, y - dy) - exact), reaching(c.function2(x, y + dy) - exact));
+      // A remainder comes back to where it was within one divisor.
+      if (c.function2 == kRemainder && dx + dy > 0) {
+        const double least = std::trunc((std::fabs(x) - dx) / (std::fabs(y) + dy));
+        const double most = std::trunc((std::fabs(x) + dx) / (std::fabs(y) - dy));
+        if (least != most) error = std::max(error, reaching(std::fabs(y) + dy + std::fabs(exact)));
+      }
     }
     if (c.own_ulps > 0 && std::isfinite(value)) {
       // pow is exp(y log x): what it loses grows with the exponent.
@@ -358,25 +369,49 @@ void bitcast(const RuleContext& c, const Lanes* const* in, Lanes& out, int count
 struct Function {
   double (*apply)(double);
   double ulps;  // a library's, twice what the processor's own functions are off by
+  double (*between)(double, double) = nullptr;
 };
+
+/// Sine and cosine: within a quarter of a turn no value lies farther off than one of both ends.
+double swing(double, double reach) { return reach > std::numbers::pi / 2 ? 2 : 0; }
+
+/// The tangent, whose poles ends do not see.
+double pole(double x, double reach) {
+  const auto branch = [](double at) { return std::floor(at / std::numbers::pi + 0.5); };
+  return branch(x - reach) == branch(x + reach) ? 0 : std::numeric_limits<double>::infinity();
+}
 
 const std::map<llvm::StringRef, Function>& functions() {
   static constexpr double kLibrary = 8;
   static const std::map<llvm::StringRef, Function> kFunctions = {
-      {"math.exp", {std::exp, kLibrary}},      {"math.exp2", {std::exp2, kLibrary}},
-      {"math.expm1", {std::expm1, kLibrary}},  {"math.log", {std::log, kLibrary}},
-      {"math.log2", {std::log2, kLibrary}},    {"math.log10", {std::log10, kLibrary}},
-      {"math.log1p", {std::log1p, kLibrary}},  {"math.sin", {std::sin, kLibrary}},
-      {"math.cos", {std::cos, kLibrary}},      {"math.tan", {std::tan, kLibrary}},
-      {"math.asin", {std::asin, kLibrary}},    {"math.acos", {std::acos, kLibrary}},
-      {"math.atan", {std::atan, kLibrary}},    {"math.sinh", {std::sinh, kLibrary}},
-      {"math.cosh", {std::cosh, kLibrary}},    {"math.tanh", {std::tanh, kLibrary}},
-      {"math.asinh", {std::asinh, kLibrary}},  {"math.acosh", {std::acosh, kLibrary}},
-      {"math.atanh", {std::atanh, kLibrary}},  {"math.erf", {std::erf, kLibrary}},
-      {"math.erfc", {std::erfc, kLibrary}},    {"math.cbrt", {std::cbrt, kLibrary}},
-      {"math.sqrt", {std::sqrt, 1}},           {"math.rsqrt", {[](double x) { return 1 / std::sqrt(x); }, kLibrary}},
-      {"math.floor", {std::floor, 0}},         {"math.ceil", {std::ceil, 0}},
-      {"math.trunc", {std::trunc, 0}},         {"math.round", {std::round, 0}},
+      {"math.exp", {std::exp, kLibrary}},
+      {"math.exp2", {std::exp2, kLibrary}},
+      {"math.expm1", {std::expm1, kLibrary}},
+      {"math.log", {std::log, kLibrary}},
+      {"math.log2", {std::log2, kLibrary}},
+      {"math.log10", {std::log10, kLibrary}},
+      {"math.log1p", {std::log1p, kLibrary}},
+      {"math.sin", {std::sin, kLibrary, swing}},
+      {"math.cos", {std::cos, kLibrary, swing}},
+      {"math.tan", {std::tan, kLibrary, pole}},
+      {"math.asin", {std::asin, kLibrary}},
+      {"math.acos", {std::acos, kLibrary}},
+      {"math.atan", {std::atan, kLibrary}},
+      {"math.sinh", {std::sinh, kLibrary}},
+      {"math.cosh", {std::cosh, kLibrary}},
+      {"math.tanh", {std::tanh, kLibrary}},
+      {"math.asinh", {std::asinh, kLibrary}},
+      {"math.acosh", {std::acosh, kLibrary}},
+      {"math.atanh", {std::atanh, kLibrary}},
+      {"math.erf", {std::erf, kLibrary}},
+      {"math.erfc", {std::erfc, kLibrary}},
+      {"math.cbrt", {std::cbrt, kLibrary}},
+      {"math.sqrt", {std::sqrt, 1}},
+      {"math.rsqrt", {[](double x) { return 1 / std::sqrt(x); }, kLibrary}},
+      {"math.floor", {std::floor, 0}},
+      {"math.ceil", {std::ceil, 0}},
+      {"math.trunc", {std::trunc, 0}},
+      {"math.round", {std::round, 0}},
       {"math.roundeven", {std::nearbyint, 0}},
   };
   return kFunctions;
@@ -416,12 +451,13 @@ Rule realRule(llvm::StringRef name, RuleContext& context) {
   if (auto it = functions().find(name); it != functions().end()) {
     context.function = it->second.apply;
     context.own_ulps = it->second.ulps;
+    context.between = it->second.between;
     return unary;
   }
   if (name == "math.powf" || name == "math.atan2" || name == "arith.remf") {
     context.function2 = name == "math.powf"    ? static_cast<double (*)(double, double)>(std::pow)
                         : name == "math.atan2" ? static_cast<double (*)(double, double)>(std::atan2)
-                                               : static_cast<double (*)(double, double)>(std::fmod);
+                                               : kRemainder;
     context.own_ulps = name == "arith.remf" ? 0 : 8;
     return binary;
   }

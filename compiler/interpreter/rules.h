@@ -30,7 +30,9 @@ struct RuleContext {
   bool same_operands = false;            ///< x op x
   double (*function)(double) = nullptr;  ///< of one real argument
   double (*function2)(double, double) = nullptr;  ///< of two
-  double own_ulps = 0;                            ///< how far a library's function may be off, in units of u |result|
+  /// How far values of `function` within `reach` of x may lie from the one at x, where both ends do not say; else 0.
+  double (*between)(double x, double reach) = nullptr;
+  double own_ulps = 0;  ///< how far a library's function may be off, in units of u |result|
 };
 
 using Rule = void (*)(const RuleContext& context, const Lanes* const* in, Lanes& out, int count);

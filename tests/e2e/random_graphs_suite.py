@@ -16,9 +16,10 @@ import onnx
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import Service, target_called, target_in_turn, target_name
+from fuzz.cases import second
 from models.random_graphs import RandomGraph
 from oracle.oracle import Oracle, OracleError, difference
-from suite import Skip, check, check_equal, run
+from suite import Skip, check_equal, run
 
 SEEDS = range(40)
 TOLERANCE = 1e-4  # of the output's largest magnitude, or of this magnitude where all of the output is smaller:
@@ -44,12 +45,27 @@ def differences(service, oracle, graph, target):
         outputs, _ = service.run(artifact, graph.arrays, "--threads", threads, *guard)
         check_equal(sorted(outputs), sorted(expected), "outputs")
         for name, wanted in expected.items():
-            absolute, relative = difference(outputs[name], wanted)
-            relative = min(relative, absolute / SMALL)
-            check(relative <= TOLERANCE, f"{name} {wanted.shape} with {threads} threads is off by {absolute:.3g}, "
-                                         f"{relative:.3g} of its largest magnitude, tolerance {TOLERANCE:g}")
+            relative = apart(outputs[name], wanted)
+            if relative > TOLERANCE:
+                raise AssertionError(f"{name} {wanted.shape} with {threads} threads is off by {relative:.3g} of its largest "
+                                     f"magnitude, tolerance {TOLERANCE:g}; {opinion(graph, name, outputs[name], wanted)}")
             largest = max(largest, relative)
     return largest
+
+
+def apart(actual, expected):
+    absolute, relative = difference(actual, expected)
+    return min(relative, absolute / SMALL)
+
+
+def opinion(graph, name, found, expected):
+    """Whom the interpreter agrees with."""
+    try:
+        answer = second.run(graph.model, graph.arrays)[name]
+    except second.NotInterpreted as error:
+        return f"the interpreter: {error}"
+    return (f"the interpreter is off by {apart(answer, expected):.3g} from ONNX Runtime, by {apart(answer, found):.3g} from the "
+            "compiled code")
 
 
 def agrees(service, oracle, seed, target):

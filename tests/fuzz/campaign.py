@@ -17,19 +17,9 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import Service
 from fuzz.cases import fixed, plan, targets
+from fuzz.cases.drawn import shortest
 from fuzz.cases.reference import Reference
-from fuzz.cases.trial import Trial, described
-
-def shortest(trial, reference, kind, finding):
-    """The finding of the shortest beginning of its case that fails the same way."""
-    make, _ = plan.KINDS[kind]
-    seed = finding.case.seed if kind == "pairs" else -1 - finding.case.seed
-    for steps in range(1, len(finding.case.steps)):
-        again = trial.run(reference.grown([make(seed, steps)])).findings
-        if any(each.kind == finding.kind for each in again):
-            return again[0]
-    return finding
-
+from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
 
 class Campaign:
     def __init__(self, options):
@@ -71,8 +61,8 @@ class Campaign:
             self._report(target, finding, trial, reference)
 
     def _report(self, target, finding, trial, reference):
-        seed = finding.case.seed if self.options.kind == "pairs" else -1 - finding.case.seed
-        if finding.kind != "refused":
+        seed = plan.seed_of(self.options.kind, finding.case)
+        if finding.kind not in FAULTS_OF_OTHERS:
             self.findings.append(finding)
             finding = shortest(trial, reference, self.options.kind, finding)
             if self.options.save:

@@ -53,6 +53,8 @@ def main():
         print(f"skipped: {total.skipped}")
     if total.passed + total.failed == 0:
         total.fail(f"nothing matches --only {options.only}")
+    if total.reports:
+        print("\n".join(["found, and fails nothing here:", *map(str, total.reports)]))
     print("\n".join(map(str, total.failures)), end="\n" if total.failures else "")
     print(f"{time.monotonic() - begin:.0f} s in all, logs in {context.logs}")
     print(f"{total.passed} passed, {total.failed} failed")

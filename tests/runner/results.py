@@ -23,6 +23,13 @@ class Failure:
         return "\n    ".join([f"FAILED {self.name}", *(line[:400] for line in self.detail.splitlines())])
 
 
+class Report(Failure):
+    """What a case found that fails nothing."""
+
+    def __str__(self):
+        return super().__str__().replace("FAILED", "reported", 1)
+
+
 @dataclasses.dataclass
 class Result:
     passed: int = 0
@@ -30,10 +37,11 @@ class Result:
     skipped: int = 0
     fatal: bool = False  # nothing after this step can work
     failures: list[Failure] = dataclasses.field(default_factory=list)
+    reports: list[Report] = dataclasses.field(default_factory=list)
 
     def __add__(self, other):
         return Result(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped,
-                      self.fatal or other.fatal, self.failures + other.failures)
+                      self.fatal or other.fatal, self.failures + other.failures, self.reports + other.reports)
 
     def fail(self, name, detail=""):
         """Counts one failed case."""
@@ -95,19 +103,25 @@ def lit(path):
 
 
 def suite(name, output, returncode):
-    """Cases of a suite by its last line `name: N passed, N failed[, N skipped]`; none at all is a failure."""
+    """Cases of a suite by its last line `name: N passed, N failed[, N skipped][, N reported]`; none at all is a failure."""
     result = Result()
-    lines = re.findall(r"^\S+: (\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", output, re.MULTILINE)
+    lines = re.findall(r"^\S+: (\d+) passed, (\d+) failed(?:, (\d+) skipped)?(?:, (\d+) reported)?$", output, re.MULTILINE)
     if not lines:
         result.fail(f"{name} (no result line: crashed or timed out)", excerpt(output))
         return result
-    result.passed, failed, result.skipped = (int(number or 0) for number in lines[-1])
-    named = re.findall(r"^FAILED (\S+)(.*?)(?=^(?:ok|FAILED|skipped) |^\S+: \d+ passed)", output, re.MULTILINE | re.DOTALL)
+    result.passed, failed, result.skipped, reported = (int(number or 0) for number in lines[-1])
+
+    def told(word):
+        return [(f"{name}: {case.rstrip(':')}", "\n".join(detail.strip().splitlines()[:EXCERPT_LINES])) for case, detail in
+                re.findall(rf"^{word} (\S+)(.*?)(?=^(?:ok|FAILED|skipped|reported) |^\S+: \d+ passed)", output,
+                           re.MULTILINE | re.DOTALL)]
+    result.reports = [Report(*each) for each in told("reported")[:reported]]
+    named = told("FAILED")
     for case, detail in named[:failed]:
-        result.fail(f"{name}: {case.rstrip(':')}", "\n".join(detail.strip().splitlines()[:EXCERPT_LINES]))
+        result.fail(case, detail)
     for number in range(len(named), failed):
         result.fail(f"{name}: case {number + 1} of the failed, not named", excerpt(output))
-    if result.passed + failed == 0 and not result.skipped:
+    if result.passed + failed == 0 and not result.skipped and not reported:
         result.fail(f"{name} (ran no case)", excerpt(output))
     elif returncode != 0 and failed == 0:
         result.fail(f"{name} (exit code {returncode} though no case failed)", excerpt(output))

@@ -59,12 +59,18 @@ def suite_lines():
             ("FAILED b: reason\nmine: 3 passed, 2 failed\n", 1, (3, 2, 0)),  # one of them not named
             ("ok a\nTraceback\n", 1, (0, 1, 0)),
             ("mine: 3 passed, 0 failed\n", 139, (3, 1, 0)),
+            ("reported b: found\nmine: 3 passed, 0 failed, 1 reported\n", 0, (3, 0, 0)),
+            ("reported b: found\nmine: 0 passed, 0 failed, 1 reported\n", 0, (0, 0, 0)),
             ("mine: 0 passed, 0 failed\n", 0, (0, 1, 0))):
         result = results.suite("mine", output, code)
         check_equal(counts(result), expected, f"counts of {output!r}")
         check_equal(len(result.failures), result.failed, "number of named failures")
     check_equal(str(results.suite("mine", "FAILED b: reason\nmore\nok c\nmine: 1 passed, 1 failed\n", 1).failures[0]),
                 "FAILED mine: b\n    reason\n    more", "a failure in the summary")
+    told = results.suite("mine", "reported b: found\nrepeat it\nFAILED c: bad\nmine: 1 passed, 1 failed, 1 skipped, 1 reported\n", 1)
+    check_equal(counts(told + results.Result()), (1, 1, 1), "counts beside a report")
+    check_equal([str(each) for each in (told + results.Result()).reports], ["reported mine: b\n    found\n    repeat it"], "reports")
+    check_equal([each.name for each in told.failures], ["mine: c"], "failures beside a report")
 
 
 def lives(pid):

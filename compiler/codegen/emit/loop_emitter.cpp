@@ -1,6 +1,7 @@
 #include "compiler/codegen/emit/loop_emitter.h"
 
 #include "compiler/codegen/emit/micro_kernel.h"
+#include "compiler/codegen/touched.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -22,11 +23,9 @@ class LoopEmitter {
     tile.origin.assign(nest_.loops(), nullptr);
     for (const Statement& statement : nest_.statements) {
       for (const Operand& input : statement.inputs)
-        tile.slots.push_back({&input, input.access.root && !input.from ? base(input.access) : nullptr});
-      for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-        const bool read = !statement.body()->getArgument(statement.inputs.size() + o).use_empty() && !statement.init[o];
-        tile.slots.push_back({&output, statement.stored[o] || read ? base(output.access) : nullptr});
-      }
+        tile.slots.push_back({&input, touchesInput(input) ? base(input.access) : nullptr});
+      for (auto [o, output] : llvm::enumerate(statement.outputs))
+        tile.slots.push_back({&output, touchesOutput(statement, o) ? base(output.access) : nullptr});
     }
     auto loop = mlir::scf::ForOp::create(b_, loc_, lo, hi, constant(1));
     OpBuilder::InsertionGuard guard(b_);

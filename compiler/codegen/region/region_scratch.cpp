@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/emit/reduction.h"
 #include "compiler/codegen/region/scratch_plan.h"
+#include "compiler/codegen/touched.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
@@ -23,11 +24,9 @@ template <typename Fn>
 void forEachBuffer(const RegionStep& step, Fn fn) {
   for (const Statement& statement : step.nest.statements) {
     for (const Operand& input : statement.inputs)
-      if (input.access.root && !input.from) fn(input.access.root);
-    for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-      const bool read = !statement.body()->getArgument(statement.inputs.size() + o).use_empty() && !statement.init[o];
-      if (statement.stored[o] || read) fn(output.access.root);
-    }
+      if (touchesInput(input)) fn(input.access.root);
+    for (auto [o, output] : llvm::enumerate(statement.outputs))
+      if (touchesOutput(statement, o)) fn(output.access.root);
     statement.op->walk([&](mlir::memref::LoadOp load) { fn(rootOf(load.getMemRef())); });
   }
 }

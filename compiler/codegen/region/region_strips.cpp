@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/touched.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
@@ -18,11 +19,9 @@ llvm::SmallVector<Use> usesOf(const Nest& nest) {
   llvm::SmallVector<Use> uses;
   for (const Statement& statement : nest.statements) {
     for (const Operand& input : statement.inputs)
-      if (input.access.root && !input.from) uses.push_back({&input.access, false});
-    for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-      const bool read = !statement.body()->getArgument(statement.inputs.size() + o).use_empty() && !statement.init[o];
-      if (statement.stored[o] || read) uses.push_back({&output.access, true});
-    }
+      if (touchesInput(input)) uses.push_back({&input.access, false});
+    for (auto [o, output] : llvm::enumerate(statement.outputs))
+      if (touchesOutput(statement, o)) uses.push_back({&output.access, true});
   }
   return uses;
 }

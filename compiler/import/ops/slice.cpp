@@ -38,7 +38,8 @@ absl::StatusOr<mlir::Value> slicedExtent(const Node& n, Emitter& e, int64_t dim,
       .value;
 }
 
-/// NumPy's slicing: bounds count from the end when negative and are clamped.
+/// Bounds count from the end when negative and are clamped to the elements there are; an end before the first element
+/// exists for negative steps only. Unlike NumPy's, a backward slice that starts before the first element starts there.
 absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   std::vector<int64_t> starts, ends, axes, steps;
@@ -74,14 +75,15 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     const int64_t dim = x.shape[axes[i]];
     const int64_t step = std::clamp<int64_t>(steps[i], -INT32_MAX, INT32_MAX);
     if (step == 0) return n.invalid("a step is 0", {.attribute = "steps", .found = "0", .accepted = "other than 0"});
-    const int64_t low = step > 0 ? 0 : -1;
-    const int64_t high = step > 0 ? dim : dim - 1;
-    auto bound = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + dim : at, low, high); };
-    const int64_t start = bound(starts[i]);
-    const int64_t end = bound(ends[i]);
+    auto bound = [&](int64_t at, int64_t low, int64_t high) {
+      return std::clamp<int64_t>(at < 0 ? at + dim : at, low, std::max(low, high));
+    };
+    const int64_t last = step > 0 ? dim : dim - 1;
+    const int64_t start = bound(starts[i], 0, last);
+    const int64_t end = bound(ends[i], step > 0 ? 0 : -1, last);
     const int64_t size = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
     range.offsets[axes[i]] = start;
-    range.sizes[axes[i]] = std::max<int64_t>(size, 0);
+    range.sizes[axes[i]] = dim == 0 ? 0 : std::max<int64_t>(size, 0);
     range.strides[axes[i]] = step;
     if (x.extents.contains(axes[i])) {
       TESSERA_ASSIGN_OR_RETURN(range.extents[axes[i]], slicedExtent(n, e, axes[i], starts[i], ends[i], step));

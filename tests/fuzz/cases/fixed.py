@@ -39,7 +39,12 @@ def cases():
     return sorted(FOLDER.glob("*.onnx"))
 
 
+def model_of(path):
+    """The model as onnx reads it."""
+    return onnx.load(path)
+
+
 def text_of(path):
     """Its nodes in a line."""
-    graph = onnx.load(path).graph
+    graph = model_of(path).graph
     return " -> ".join(node.op_type for node in graph.node)

@@ -25,9 +25,9 @@ def _model(nodes, inputs, outputs, initializers, opset):
                              producer_name="tessera-tests")
 
 
-def of_cases(cases):
-    """(model, arrays, {name of an output: value}). All cases are of one operator set version. bf16, which NumPy cannot
-    hand over, crosses the border as f32."""
+def of_cases(cases, names=()):
+    """(model, arrays, {name of an output: value}) of the results, or of the values of these names. All cases are of one
+    operator set version. bf16, which NumPy cannot hand over, crosses the border as f32."""
     nodes, inputs, outputs, initializers, arrays, results = [], [], [], [], {}, {}
     for case in cases:
         for value in case.inputs.values():
@@ -39,7 +39,7 @@ def of_cases(cases):
             inputs.append(info(name, "f32" if value.type == "bf16" else value.type, value.shape))
         initializers += [tensor(value.name, value.type, value.array) for value in case.constants.values()]
         nodes += [node.proto for node in case.nodes]
-        for value in case.results:
+        for value in [case.known(name) for name in sorted(names)] or case.results:
             name = value.name
             if value.type == "bf16":
                 name = f"{name}_f32"

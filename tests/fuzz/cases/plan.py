@@ -1,10 +1,13 @@
 """Which case a seed stands for: its operators' versions, its length and its size, from the seed alone."""
 
 import os
+import pathlib
+import subprocess
 
 from fuzz.cases.case import Case
 from fuzz.cases.table import operators
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BATCH = 64  # neighbouring seeds that share a model, hence an operator set
 OPSETS = (17, 18, 13, 17, 21, 11, 17, 20, 9, 16)
 GRAPHS = 8  # of one model
@@ -53,6 +56,26 @@ def batches(kind, first, count):
         yield number, [make(seed) for seed in seeds if seed // size == number]
 
 
-def first_seed():
-    """Where the suite begins to draw: at TESSERA_FUZZ_SEED; None: it draws nothing."""
-    return int(os.environ["TESSERA_FUZZ_SEED"]) if "TESSERA_FUZZ_SEED" in os.environ else None
+def models(kind, first, count):
+    """`count` batches, from the one that seed `first` is in."""
+    size = KINDS[kind][1]
+    return batches(kind, first // size * size, count * size)
+
+
+def seed_of(kind, case):
+    """What campaign.py calls the case."""
+    return case.seed if kind == "pairs" else -1 - case.seed
+
+
+WITHOUT_COMMIT = 4711
+
+
+def rotating_seed(root=ROOT):
+    """(where to draw from, why there, whether findings decide): TESSERA_FUZZ_SEED, else of the commit in `root`."""
+    if "TESSERA_FUZZ_SEED" in os.environ:
+        return int(os.environ["TESSERA_FUZZ_SEED"]), "given", True
+    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
+    if told.returncode:
+        return WITHOUT_COMMIT, "there is no commit to take it from", False
+    commit = told.stdout.strip()
+    return int(commit[:8], 16), f"of commit {commit[:12]}", False

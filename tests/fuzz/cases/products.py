@@ -40,8 +40,6 @@ def gemm(c, x):
         inputs.append(c.operand(x.type, c.pick((rows, columns), (1, columns), (rows, 1), (columns,), (1, 1), (), (1,))))
     whole = not is_float(x.type)
     attributes = {key: float(c.pick(1, 2, 3)) if whole else c.real(-1, 2) for key in ("alpha", "beta") if c.chance(0.5)}
-    if inner == 0:
-        attributes.pop("beta", None)  # the oracle leaves it out there
     attributes |= {key: value for key, value in (("transA", left), ("transB", right)) if value or c.chance(0.5)}
     return c.node("Gemm", *inputs, kind=x.type, **attributes)
 

@@ -1,19 +1,21 @@
-"""Many cases in one model: compiled, run and compared; what fails is isolated."""
+"""Many cases in one model: compiled, run, interpreted and compared; what fails is isolated, and who disagrees is said."""
 
 import dataclasses
 
 import numpy as np
 
 from e2e.tessera_e2e import save_npz
-from fuzz.cases import model, verdict
+from fuzz.cases import model, opinions, second, verdict
 
 PATIENCE_S = 600
 UNSUPPORTED = 4  # exit code: an honest refusal
+FAULTS_OF_OTHERS = frozenset(("refused", "oracle"))  # kinds of findings that are no fault of the compiler or interpreter
 
 
 @dataclasses.dataclass
 class Finding:
-    """`kind`: refused, not compiled, crashed, differs."""
+    """`kind`: refused, not compiled, crashed, differs; interpreter: it alone differs; not interpreted; oracle: the first one
+    differs, and the third is with us."""
     case: object
     kind: str
     text: str
@@ -42,10 +44,12 @@ class Outcome:
 
 
 class Trial:
-    """Runs cases through a service, for one target. `keep`: compile flags, such as ("-O", "1")."""
+    """Runs cases through a service, for one target. `flags`: of compile, such as ("-O", "1"); `patience`: seconds a command
+    may take."""
 
-    def __init__(self, service, reference, target="host", flags=()):
-        self.service, self.reference, self.target, self.flags = service, reference, target, tuple(flags)
+    def __init__(self, service, reference, target="host", flags=(), patience=PATIENCE_S):
+        self.service, self.reference, self.target = service, reference, target
+        self.flags, self.patience = tuple(flags), patience
 
     def run(self, cases, threads=1):
         """The Outcome of all of them."""
@@ -61,7 +65,7 @@ class Trial:
         path.write_bytes(made.SerializeToString())
         try:
             answer = self.service.cli("compile", path, "--target", self.target, "--json", "-o", artifact, *self.flags,
-                                      expect=None, timeout=PATIENCE_S)
+                                      expect=None, timeout=self.patience)
             if answer.code:
                 self._not_compiled(cases, threads, outcome, answer)
                 return
@@ -89,7 +93,7 @@ class Trial:
         given, wanted = self.service.scratch("in.npz"), self.service.scratch("out")
         save_npz(given, arrays)
         answer = self.service.cli("run", artifact, "--input", given, "--output-dir", wanted, "--json", "--threads", threads,
-                                  "--warmup", 0, expect=None, timeout=PATIENCE_S)
+                                  "--warmup", 0, expect=None, timeout=self.patience)
         given.unlink()
         if answer.code:
             if len(cases) == 1:
@@ -105,25 +109,40 @@ class Trial:
             file.unlink()
         wanted.rmdir()
         names = {value.name: name for name, value in results.items()}
-        for case in cases:
-            self._judged(case, {value.name: found.get(names[value.name]) for value in case.results}, outcome)
+        for case, interpreted in zip(cases, second.of_cases(cases)):
+            self._judged(case, {value.name: found.get(names[value.name]) for value in case.results}, interpreted, outcome)
 
-    def _judged(self, case, found, outcome):
+    def _judged(self, case, found, interpreted, outcome):
         outcome.compared += 1
-        differences = {value.name: verdict.compared(case, value, found[value.name]) for value in case.results}
-        wrong = [difference for difference in differences.values() if difference.wrong]
-        if wrong:
-            runs = verdict.noisy_runs(case, self.reference)
-            for difference in wrong:
-                verdict.excuse(difference, case.known(difference.name), found[difference.name], runs)
-            outcome.excused += not any(difference.wrong for difference in wrong)
-        for difference in differences.values():
+        differences, excused = self._held(case, found)
+        outcome.excused += excused
+        for difference in differences:
             if not difference.wrong and not difference.excused and difference.bound:
                 outcome.errors[difference.type] = max(outcome.errors.get(difference.type, 0), difference.share)
                 outcome.largest[difference.type] = max(outcome.largest.get(difference.type, 0),
                                                        difference.share / difference.bound)
-        wrong = [difference for difference in wrong if difference.wrong]
+        wrong = [difference for difference in differences if difference.wrong]
+        if isinstance(interpreted, str):
+            outcome.findings.append(Finding(case, "not interpreted", interpreted))
+            if wrong:
+                outcome.findings.append(Finding(case, "differs", described_all(case, wrong)))
+            return
+        of_second = [difference for difference in self._held(case, interpreted)[0] if difference.wrong]
+        if wrong or of_second:
+            kind, who = opinions.of(case, found, interpreted, bool(wrong), bool(of_second))
+            outcome.findings.append(Finding(case, kind, f"{described_all(case, wrong or of_second)}; {who}"))
+
+    def _held(self, case, found):
+        """([Difference] of the results from the first oracle's, whether conditioning excuses all that differ)."""
+        differences = [verdict.compared(case, value, found[value.name]) for value in case.results]
+        wrong = [difference for difference in differences if difference.wrong]
         if wrong:
-            text = "; ".join(f"{d.name} {d.type}{list(case.known(d.name).shape)} {d.what} off by {d.share:.3g} of the largest "
-                             f"magnitude, bound {d.bound:.3g}" for d in wrong)
-            outcome.findings.append(Finding(case, "differs", text))
+            runs = verdict.noisy_runs(case, self.reference)
+            for difference in wrong:
+                verdict.excuse(difference, case.known(difference.name), found[difference.name], runs)
+        return differences, bool(wrong) and not any(difference.wrong for difference in wrong)
+
+
+def described_all(case, differences):
+    return "; ".join(f"{d.name} {d.type}{list(case.known(d.name).shape)} {d.what} off by {d.share:.3g} of the largest "
+                     f"magnitude, bound {d.bound:.3g}" for d in differences)

@@ -80,7 +80,7 @@ def distance(found, wanted):
         finite = np.isfinite(wide) & np.isfinite(right)
         if finite.any():
             largest = np.abs(right[finite]).max()
-            worst = np.abs(wide - right)[finite].max()
+            worst = np.abs(wide[finite] - right[finite]).max()
             difference.share = float(worst / largest) if largest else float(worst)
     return difference
 

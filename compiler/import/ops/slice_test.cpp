@@ -1,0 +1,58 @@
+// Slices of a dimension with every start, end and step around it, against ONNX's words.
+#include "absl/strings/str_cat.h"
+#include "compiler/import/import.h"
+#include "compiler/import/testing/model_builder.h"
+#include "compiler/import/testing/reference_run.h"
+#include "gmock/gmock.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// "Negative values count from the end; the start is clamped into [0, extent] for positive and [0, extent - 1] for
+/// negative stepping, the end into [0, extent] and [-1, extent - 1]": element by element.
+std::vector<float> sliced(const std::vector<float>& from, int64_t start, int64_t end, int64_t step) {
+  const auto extent = static_cast<int64_t>(from.size());
+  std::vector<float> result;
+  if (extent == 0) return result;
+  if (start < 0) start += extent;
+  if (end < 0) end += extent;
+  if (start < 0) start = 0;
+  if (step < 0 && start >= extent) start = extent - 1;
+  for (int64_t at = start; at >= 0 && at < extent && (step > 0 ? at < end : at > end); at += step)
+    result.push_back(from[at]);
+  return result;
+}
+
+TEST(Slice, FollowsTheStandardWhateverTheBounds) {
+  for (int64_t extent = 0; extent < 4; ++extent) {
+    ModelBuilder b;
+    b.input("x", {extent});
+    std::vector<float> x;
+    for (int64_t i = 0; i < extent; ++i) x.push_back(static_cast<float>(i + 1));
+    std::vector<std::vector<float>> expected;
+    std::vector<std::string> names;
+    b.initializer("axis", std::vector<int64_t>{0});
+    for (int64_t start = -extent - 2; start <= extent + 2; ++start)
+      for (int64_t end = -extent - 2; end <= extent + 2; ++end)
+        for (const int64_t step : {1, 2, -1, -2, -3}) {
+          const std::string name = absl::StrCat("of ", extent, " from ", start, " to ", end, " by ", step);
+          b.initializer(name + " start", std::vector<int64_t>{start});
+          b.initializer(name + " end", std::vector<int64_t>{end});
+          b.initializer(name + " step", std::vector<int64_t>{step});
+          b.node("Slice", {"x", name + " start", name + " end", "axis", name + " step"}, {name});
+          b.output(name);
+          names.push_back(name);
+          expected.push_back(sliced(x, start, end, step));
+        }
+    mlir::MLIRContext context;
+    auto imported = importBytes(context, b.model.SerializeAsString());
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    auto results = referenceRun(*std::move(imported), {bytesOf(x)});
+    ASSERT_TRUE(results.ok()) << results.status();
+    ASSERT_EQ(results->size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(valuesOf<float>((*results)[i]), expected[i]) << names[i];
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler

@@ -1,0 +1,34 @@
+"""One model of drawn cases, held against the oracles and printed: what suites do with each batch."""
+
+from fuzz.cases import plan, targets
+from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
+from suite import check
+
+
+def shortest(trial, reference, kind, finding):
+    """The finding of the shortest beginning of its case that fails the same way."""
+    make, _ = plan.KINDS[kind]
+    seed = plan.seed_of(kind, finding.case)
+    for steps in range(1, len(finding.case.steps)):
+        again = trial.run(reference.grown([make(seed, steps)])).findings
+        if any(each.kind == finding.kind for each in again):
+            return again[0]
+    return finding
+
+
+def agree(service, reference, kind, cases, target, patience=None):
+    """Raises unless every case of the model is right; prints errors, and of each finding the command that repeats it."""
+    cases = reference.grown(cases)
+    trial = Trial(service, reference, target, **({"patience": patience} if patience else {}))
+    outcome = trial.run(cases)
+    worst = ", ".join(f"{name} {error:.2g} ({outcome.largest[name]:.0%} of its bound)"
+                      for name, error in sorted(outcome.errors.items()))
+    print(f"   {outcome.compared} cases for {targets.name_of(target)}, {outcome.excused} by conditioning; largest errors: {worst}")
+    wrong, told = [finding for finding in outcome.findings if finding.kind not in FAULTS_OF_OTHERS], []
+    for finding in wrong:
+        seed = plan.seed_of(kind, finding.case)
+        finding = shortest(trial, reference, kind, finding)
+        told.append(f"tests/fuzz/campaign.py {kind} {seed} 1 --target {targets.name_of(target)}   "
+                    f"{finding.kind}: {described(finding.case)}: {finding.text}")
+    check(not wrong, "\n".join([f"{len(wrong)} of {len(cases)} cases are wrong", *told]))
+    check(outcome.compared > len(cases) // 2, f"only {outcome.compared} of {len(cases)} cases could be compared")

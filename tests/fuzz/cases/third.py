@@ -1,0 +1,179 @@
+"""The third oracle: what ONNX's text says of an operator, in a few lines of NumPy.
+
+It decides where the other two differ, and stands in for ONNX Runtime where that is known not to follow the text."""
+
+import numpy as np
+from onnx import helper
+
+from fuzz.cases import types
+
+
+def _gemm(a, b, c=None, alpha=1.0, beta=1.0, transA=0, transB=0):
+    product = np.matmul(a.T if transA else a, b.T if transB else b)
+    scaled = product * alpha if types.is_float(types.of(a.dtype)) else product * product.dtype.type(alpha)
+    return scaled if c is None else scaled + c * (beta if types.is_float(types.of(a.dtype)) else c.dtype.type(beta))
+
+
+def _matmul_integer(a, b, a_zero=None, b_zero=None):
+    def wide(x, zero, axis):
+        if zero is None:
+            return x.astype(np.int32)
+        zero = zero.astype(np.int32)
+        return x.astype(np.int32) - (np.expand_dims(zero, axis) if zero.ndim == 1 and zero.size > 1 else zero)
+    return np.matmul(wide(a, a_zero, -1), wide(b, b_zero, 0))
+
+
+def _cumsum(x, axis, exclusive=0, reverse=0):
+    axis = int(axis)
+    turned = np.flip(x, axis) if reverse else x
+    summed = np.cumsum(turned, axis, dtype=x.dtype)
+    if exclusive:
+        summed = summed - turned
+    return np.flip(summed, axis) if reverse else summed
+
+
+def _slice(x, starts, ends, axes=None, steps=None):
+    """Element by element, by the text's clamping; NumPy's own differs where a backward slice starts before the front."""
+    axes = range(len(starts)) if axes is None else axes
+    for number, axis in enumerate(axes):
+        extent, step = x.shape[axis], 1 if steps is None else int(steps[number])
+        start, end = (int(bound[number]) + (extent if bound[number] < 0 else 0) for bound in (starts, ends))
+        last = extent if step > 0 else extent - 1
+        start = min(max(start, 0), last)
+        end = min(max(end, 0 if step > 0 else -1), last)
+        x = np.take(x, list(range(start, end, step)) if extent else [], axis)
+    return x
+
+
+def _lstm(x, w, r, b=None, lengths=None, h=None, c=None, p=None, hidden_size=0, direction="forward", clip=np.inf, input_forget=0,
+          activations=None):
+    """With the activations it has by itself, and every one's input clipped: that of the cell's too."""
+    if activations:
+        return None
+    steps, batch, directions = x.shape[0], x.shape[1], w.shape[0]
+    lengths = np.full(batch, steps) if lengths is None else lengths
+    states = [np.zeros((directions, batch, hidden_size)) if state is None else state.copy() for state in (h, c)]
+    y = np.zeros((steps, directions, batch, hidden_size))
+    for d in range(directions):
+        bias = 0 if b is None else b[d, :4 * hidden_size] + b[d, 4 * hidden_size:]
+        peephole = np.zeros((3, hidden_size)) if p is None else p[d].reshape(3, hidden_size)
+        for n in range(batch):
+            h, c = (state[d, n] for state in states)
+            order = range(int(lengths[n]))
+            for t in reversed(order) if direction == "reverse" or d else order:
+                i, o, f, g = (w[d] @ x[t, n] + r[d] @ h + bias).reshape(4, hidden_size)
+                def sigmoid(z):
+                    return 1 / (1 + np.exp(-np.clip(z, -clip, clip)))
+                i = sigmoid(i + peephole[0] * c)
+                f = 1 - i if input_forget else sigmoid(f + peephole[2] * c)
+                c = f * c + i * np.tanh(np.clip(g, -clip, clip))
+                h = sigmoid(o + peephole[1] * c) * np.tanh(np.clip(c, -clip, clip))
+                y[t, d, n] = h
+            states[0][d, n], states[1][d, n] = h, c
+    return y, *states
+
+
+def _arg(function):
+    def apply(x, axis=0, keepdims=1, select_last_index=0):
+        if types.is_float(types.of(x.dtype)) and np.isnan(x).any():
+            return None
+        found = function(np.flip(x, axis) if select_last_index else x, axis)
+        found = x.shape[axis] - 1 - found if select_last_index else found
+        return np.expand_dims(found, axis) if keepdims else found
+    return apply
+
+
+def _reduced(function):
+    def apply(x, axes=None, keepdims=1, noop_with_empty_axes=0):
+        if axes is None or np.size(axes) == 0:
+            if noop_with_empty_axes:
+                return None
+            axes = range(x.ndim)
+        return function(x, tuple(int(axis) for axis in axes), bool(keepdims))
+    return apply
+
+
+# operator -> function of its inputs and attributes. None as a result: no opinion.
+FORMULAS = {
+    "MatMul": np.matmul,
+    "Gemm": _gemm,
+    "MatMulInteger": _matmul_integer,
+    "Einsum": lambda *arrays, equation: np.einsum(equation, *arrays, dtype=arrays[0].dtype, casting="unsafe"),
+    "ArgMax": _arg(np.argmax),
+    "ArgMin": _arg(np.argmin),
+    "CumSum": _cumsum,
+    "LSTM": _lstm,
+    "Slice": _slice,
+    "Transpose": lambda x, perm=None: np.transpose(x, perm),
+    "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
+    "Where": np.where,
+    "ReduceSum": _reduced(lambda x, axes, keep: np.sum(x, axes, dtype=x.dtype, keepdims=keep)),
+    "ReduceProd": _reduced(lambda x, axes, keep: np.prod(x, axes, dtype=x.dtype, keepdims=keep)),
+    "ReduceMean": _reduced(lambda x, axes, keep: np.mean(x, axes, keepdims=keep) if types.is_float(types.of(x.dtype)) else None),
+    "ReduceL1": _reduced(lambda x, axes, keep: np.sum(np.abs(x), axes, dtype=x.dtype, keepdims=keep)),
+    "ReduceSumSquare": _reduced(lambda x, axes, keep: np.sum(x * x, axes, dtype=x.dtype, keepdims=keep)),
+    "ReduceMax": _reduced(lambda x, axes, keep: np.max(x, axes, keepdims=keep)),
+    "ReduceMin": _reduced(lambda x, axes, keep: np.min(x, axes, keepdims=keep)),
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": lambda *arrays: _folded(np.maximum, arrays),
+    "Min": lambda *arrays: _folded(np.minimum, arrays), "Sum": lambda *arrays: _folded(np.add, arrays),
+    "Div": lambda a, b: np.divide(a, b) if types.is_float(types.of(a.dtype)) else None,
+    "Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal,
+    "And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor, "Not": np.logical_not,
+    "BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor, "BitwiseNot": np.invert,
+    "Abs": np.abs, "Neg": np.negative, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign,
+    "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Reciprocal": lambda x: 1 / x, "Relu": lambda x: np.maximum(x, 0),
+    "Sin": np.sin, "Cos": np.cos, "Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan,
+    "Sinh": np.sinh, "Cosh": np.cosh, "Tanh": np.tanh, "Asinh": np.arcsinh, "Acosh": np.arccosh, "Atanh": np.arctanh,
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "Softplus": lambda x: np.logaddexp(0, x), "IsNaN": np.isnan,
+}
+
+
+def _folded(function, arrays):
+    result = arrays[0]
+    for array in arrays[1:]:
+        result = function(result, array)
+    return result
+
+
+def opinion(step, values):
+    """The arrays of a step of one operator, on these values (name -> Value); None where there is no formula for it.
+    Floats are computed in f64 and rounded once."""
+    if len(step.nodes) != 1 or step.nodes[0].op_type not in FORMULAS:
+        return None
+    node = step.nodes[0].proto
+    inputs = []
+    for name in node.input:
+        value = values[name] if name else None
+        inputs.append(value if value is None else value.array.astype("f8") if types.is_float(value.type) else value.array)
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = {key: value.decode() if isinstance(value, bytes) else value for key, value in attributes.items()}
+    try:
+        with np.errstate(all="ignore"):
+            result = FORMULAS[node.op_type](*inputs, **attributes)
+    except (TypeError, ValueError, IndexError):  # an older form of the operator, or one that NumPy reads otherwise
+        return None
+    if result is None:
+        return None
+    results = result if isinstance(result, tuple) else [result]
+    return [types.stored(kind, array) for (_, kind), array in zip(step.outputs, results)]
+
+
+def stands_in(step, values):
+    """Whether ONNX Runtime is known not to compute this (tests/fuzz/README.md): products over nothing, sums of integers that
+    saturate, LSTM with a clip, ArgMax and ArgMin of nothing."""
+    if len(step.nodes) != 1:
+        return False
+    node = step.nodes[0]
+    first = values[node.input[0]]
+    if node.op_type == "LSTM":
+        return any(each.name == "clip" for each in node.proto.attribute)
+    if node.op_type in ("ArgMax", "ArgMin"):
+        return first.array.size == 0
+    if node.op_type in ("Einsum", "ReduceSumSquare", "ReduceL1"):
+        return not types.is_float(first.type)
+    if node.op_type not in ("MatMul", "Gemm", "MatMulInteger"):
+        return False
+    turned = any(each.name == "transA" and each.i for each in node.proto.attribute)
+    return first.shape[0 if turned else -1] == 0
