@@ -2,9 +2,11 @@
 """The Debian packages: what is in them, what they ask for, and that what they install compiles and runs a model."""
 # suite: slow timeout=900
 
+import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import tempfile
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e import tessera_e2e
-from e2e.tessera_e2e import BUILD, Service
+from e2e.tessera_e2e import BUILD, ROOT, Service
 from suite import Skip, check, check_equal, run
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -59,6 +61,12 @@ mkdir -p "$1/root/packages"
 cp "$2"/* "$1/root/packages"
 exec chroot "$1/root" /bin/bash -e /packages/commands
 """
+CONTAINERFILE = (ROOT / "deploy" / "Containerfile").read_text()
+# What an image of the Containerfile does, but for fetching packages: it makes the folder, and starts this as this user.
+FOLDER = re.search(r"&& (install -d .*)", CONTAINERFILE)[1]
+USER = re.search(r"^USER (\w+)", CONTAINERFILE, re.MULTILINE)[1]
+START = [word for line in ("ENTRYPOINT", "CMD") for word in json.loads(re.search(rf"^{line} (\[.*\])", CONTAINERFILE, re.MULTILINE)[1])]
+ASK = re.search(r"podman exec tessera (tessera .*)", CONTAINERFILE)[1]
 COMMANDS = f"""
 cd /packages
 export DEBIAN_FRONTEND=noninteractive
@@ -67,10 +75,11 @@ echo "user $(id -un tessera)"
 echo "python $(/usr/bin/python3 -c 'import tessera; print(tessera.__version__)')"
 systemd-analyze verify --man=no tesserad.service tessera-worker.service && echo "units verified"
 . /etc/default/tesserad
-install -d -o tessera -g tessera -m 0700 /var/lib/tessera
-runuser -u tessera -- /usr/bin/tesserad --data-dir /var/lib/tessera --listen unix:/tmp/clients.sock --workers 1 >log 2>&1 &
-for i in $(seq 200); do [ -S /tmp/clients.sock ] && break; sleep 0.1; done
-export TESSERA_SERVER=unix:/tmp/clients.sock HOME=/root
+{FOLDER}
+runuser -u {USER} -- {shlex.join(START)} >log 2>&1 &
+for i in $(seq 200); do runuser -u {USER} -- {ASK} >asked 2>&1 && break; sleep 0.1; done
+runuser -u {USER} -- {ASK} --json >asked && echo "the container's service answers"
+export TESSERA_SERVER={START[START.index("--listen") + 1]} HOME=/root
 printf '%s' '{GEMM}' > gemm.te
 tessera compile gemm.te {" ".join(SHAPES)} -o gemm.tsra --quiet || {{ cat log; exit 1; }}
 tessera run gemm.tsra --random --json > ran.json && echo "ran"
@@ -184,6 +193,24 @@ def programs_link_the_runtime(packages):
     check_equal((done.returncode, done.stdout), (0, "2 inputs\n"), done.stderr)
 
 
+def container_takes_what_there_is(packages):
+    """Every package that the Containerfile names is one of Debian's or of ours."""
+    words = re.search(r"apt-get install (.*?)&&", CONTAINERFILE, re.DOTALL)[1].replace("\\\n", " ").split()
+    named = set()
+    for word in (word for word in words if not word.startswith("-")):
+        if word.startswith("/packages/"):
+            found = list(packages.folder.glob(word.removeprefix("/packages/")))
+            check_equal(len(found), 1, f"packages that {word} stands for")
+            named.add(found[0].name.split("_")[0])
+        else:
+            shown = subprocess.run(["apt-cache", "show", word], capture_output=True, text=True, check=False)
+            check_equal(shown.returncode, 0, f"{word} in Debian's archive")
+    for package in named:
+        depends = set(re.findall(r"[a-z][\w.+-]+", re.sub(r"\(.*?\)", "", packages.field(package, "Depends"))))
+        check(depends & set(FILES) <= named, f"{package} needs {depends & set(FILES) - named}, which the image does not take")
+    check(START[0].removeprefix("/") in FILES["tessera-server"], f"{START[0]} is not installed")
+
+
 def units_say_what_is_installed(packages):
     for package, unit in (("tessera-server", "tesserad"), ("tessera-worker", "tessera-worker")):
         text = (packages.root / f"usr/lib/systemd/system/{unit}.service").read_text()
@@ -204,7 +231,7 @@ def installed_machine_works(packages):
                               capture_output=True, text=True, check=False, timeout=600)
         if "mount:" in done.stderr and "user " not in done.stdout:
             raise Skip(f"no overlay here: {done.stderr.strip()[-200:]}")
-    for line in ("user tessera", "python 0.", "units verified", "ran", "removed, data and settings kept"):
+    for line in ("user tessera", "python 0.", "units verified", "the container's service answers", "ran", "removed, data and settings kept"):
         check(line in done.stdout, f"'{line}' is missing:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
 
 
@@ -212,7 +239,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tessera-packages-") as folder:
         packages = Packages(pathlib.Path(folder))
         return run("packages", [(function.__name__.replace("_", " "), lambda function=function: function(packages)) for function in (
-            contents_are_right, control_fields_are_right, lintian_finds_no_error, units_say_what_is_installed,
+            contents_are_right, control_fields_are_right, lintian_finds_no_error, units_say_what_is_installed, container_takes_what_there_is,
             unpacked_programs_work, programs_link_the_runtime, installed_machine_works)])
 
 
