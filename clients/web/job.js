@@ -71,12 +71,14 @@ export async function job(context) {
     asking = true;
     while (stale && !context.signal.aborted) {
       stale = false;
+      const begun = performance.now();
       await context.guarded(async () => {
         if (now.tune) await showVersions(context, versions, now.id);
         const source = `${path}/trace`;
         show(times, timelinePanel(context, await get(source, {}, context.signal), source));
       });
-      await new Promise((done) => setTimeout(done, 2000));
+      // What takes long to answer, of a job with very many attempts, is asked for more rarely.
+      await new Promise((done) => setTimeout(done, Math.max(2000, 5 * (performance.now() - begun))));
     }
     asking = false;
   };
