@@ -398,7 +398,7 @@ def an_upload_goes_on_where_it_stopped():
             yield blob_service_pb2.UploadBlobRequest(data=data[CHUNK:2 * CHUNK])
             stopped.wait()
 
-        call = client._connection.method("BlobService.UploadBlob").future(half())
+        call = client._connection.method("BlobService.UploadBlob").func.future(half())
         query = client._connection.method("BlobService.QueryUpload")
         wait_until(lambda: query(blob_service_pb2.QueryUploadRequest(digest=digest)).committed_bytes == 2 * CHUNK, "half")
         service.kill()
