@@ -23,6 +23,7 @@ import {
   targetLink,
 } from "/web/parts.js";
 
+const MOST_EVENTS = 1000; // that are listed; the JSON has them all
 const ended = ({state}) => ["SUCCEEDED", "FAILED", "CANCELLED"].includes(state);
 
 export async function job(context) {
@@ -108,6 +109,7 @@ export async function job(context) {
     (event) => {
       cursor = number(event.sequence);
       list.prepend(line(event));
+      if (list.childElementCount > MOST_EVENTS) list.lastChild.remove();
       if (event.tune) found?.add(event.tune);
       if (ended(now)) return;
       if (event.attempt || event.state) refresh();

@@ -17,6 +17,7 @@ const FIELDS = [
       ["", "any"],
       ["profile", "profile"],
       ["search", "search"],
+      ["confirmed", "confirmed"],
     ],
   },
   {name: "job", title: "Job", hint: "job-…"},

@@ -9,11 +9,20 @@ const speed = (before, after) =>
   number(before) && number(after) ? `${(number(before) / number(after)).toFixed(3)} ×` : "";
 const ratio = (before, after) => (number(before) && number(after) ? number(before) / number(after) : 1);
 
+/** A curve in steps needs where each begins and how far the last goes, not every trial. */
+function grow(points, x, y) {
+  if (points.at(-1)?.y === y && points.at(-2)?.y === y) points.at(-1).x = x;
+  else points.push({x, y});
+}
+
 /** Draws itself into `box` from the job's events, a few times a second at most. */
 export class Search {
   #box;
   #job;
-  #all = [];
+  #latest = new Map(); // of each workload its last event
+  #lines = new Map(); // ... and its curve
+  #model = [];
+  #last;
   #due = false;
   #ended = false;
 
@@ -24,14 +33,20 @@ export class Search {
 
   /** One of the job's TuneProgress events. */
   add(event) {
-    this.#all.push(event);
+    const at = number(event.done),
+      line = this.#lines.get(event.workloadHash) ?? [];
+    grow(line, at, ratio(event.defaultMs, event.bestMs));
+    grow(this.#model, at, ratio(event.modelMs, event.modelBestMs));
+    this.#lines.set(event.workloadHash, line);
+    this.#latest.set(event.workloadHash, event);
+    this.#last = event;
     this.#drawSoon();
   }
 
   /** What each workload came to is told by the result from now on. */
   end() {
     this.#ended = true;
-    if (this.#all.length) this.#drawSoon();
+    if (this.#last) this.#drawSoon();
   }
 
   #drawSoon() {
@@ -44,15 +59,11 @@ export class Search {
   }
 
   #draw() {
-    const last = this.#all.at(-1);
-    const workloads = new Map(this.#all.map((event) => [event.workloadHash, event]));
-    const lines = [...workloads.values()].map(({workloadHash, summary}) => ({
-      name: summary || short(workloadHash),
-      points: this.#all
-        .filter((event) => event.workloadHash === workloadHash)
-        .map((event) => ({x: number(event.done), y: ratio(event.defaultMs, event.bestMs)})),
+    const last = this.#last;
+    const lines = [...this.#lines].map(([hash, points]) => ({
+      name: this.#latest.get(hash).summary || short(hash),
+      points,
     }));
-    const model = this.#all.map((event) => ({x: number(event.done), y: ratio(event.modelMs, event.modelBestMs)}));
     show(
       this.#box,
       panel(
@@ -69,7 +80,7 @@ export class Search {
             ["Faster", speed(last.modelMs, last.modelBestMs)],
             ["Expected end of the search", clock(last.expectedEndUs)],
           ]),
-        speedCurves(lines, {name: "the model", points: model}),
+        speedCurves(lines, {name: "the model", points: this.#model}),
         !this.#ended &&
           table(
             "Workloads being tuned",
@@ -92,7 +103,7 @@ export class Search {
               },
               {title: "Last trial", class: "wide", cell: ({failure}) => failure || "counts"},
             ],
-            [...workloads.values()].sort((one, other) => number(other.defaultMs) - number(one.defaultMs)),
+            [...this.#latest.values()].sort((one, other) => number(other.defaultMs) - number(one.defaultMs)),
           ),
       ),
     );
