@@ -10,6 +10,7 @@
 #include "clients/cli/record_stream.h"
 #include "clients/cli/timeline.h"
 #include "proto/failure.h"
+#include "proto/job_timeline.h"
 
 namespace tessera::client {
 namespace {

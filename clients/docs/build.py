@@ -22,7 +22,7 @@ ROOT = HERE.parents[1]
 # As a person reads them. The references are made; the rest is pages/<stem>.md.
 GROUPS = [
     ("Start", ["index", "tour", "concepts"]),
-    ("Use", ["models", "tuning", "python", "ci"]),
+    ("Use", ["models", "tuning", "page", "python", "ci"]),
     ("Run", ["install", "operations"]),
     ("Extend", ["targets", "operators", "design"]),
     ("Reference", ["cli", "api", "python-reference"]),
@@ -54,8 +54,13 @@ def link(found):
 
 
 def picture(found):
-    """SVG becomes part of the page: it takes the page's colours, light and dark."""
+    """SVG becomes part of the page: it takes the page's colours, light and dark. Others are files beside the pages."""
     says, path = found.groups()
+    name = pathlib.PurePath(path)
+    if name.suffix != ".svg":
+        size = json.loads((HERE / "pages" / "pictures" / "pictures.json").read_text())[name.stem]
+        return (f'<figure class="shot"><img src="{name.name}" alt="{says}" width="{size["width"]}" height="{size["height"]}" '
+                f'loading="lazy"><figcaption>{says}</figcaption></figure>')
     svg = (HERE / "pages" / path).read_text()
     svg = re.sub(r"<\?xml.*?\?>|<!--.*?-->", "", svg, flags=re.DOTALL)
     return (f'<figure class="picture" tabindex="0" role="group" aria-label="{says}">'
@@ -134,11 +139,12 @@ def index(pages):
     return "window.tesseraDocs = [\n" + ",\n".join(lines) + "\n];\n"
 
 
-def write(path, text):
+def write(path, content):
     """Only what changed: whoever depends on the file is made anew only then."""
-    if not path.exists() or path.read_text() != text:
+    data = content if isinstance(content, bytes) else content.encode()
+    if not path.exists() or path.read_bytes() != data:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(data)
 
 
 def main():
@@ -166,6 +172,8 @@ def main():
     write(options.out / "docs" / "search-index.js", index(pages))
     for name in ("docs.css", "docs.js"):
         write(options.out / "docs" / name, (HERE / name).read_text())
+    for path in (HERE / "pages" / "pictures").glob("*.webp"):
+        write(options.out / "docs" / path.name, path.read_bytes())
     for name in ("style.css", "icon.svg"):
         write(options.out / "web" / name, (ROOT / "clients/web" / name).read_text())
 

@@ -164,3 +164,40 @@ export function bestSoFar(points) {
     s("text", {x: SIZE.width - SIZE.right, y: SIZE.height - 8, "text-anchor": "end"}, `measurement ${points.length}`),
   );
 }
+
+/**
+ * How much faster than the default the best so far is, over trials: `lines` and, thicker, `main`, each {name, points:
+ * [{x, y}]}.
+ */
+export function speedCurves(lines, main) {
+  const all = [main, ...lines].flatMap(({points}) => points);
+  const right = Math.max(1, ...all.map(({x}) => x)),
+    top = Math.max(1.05, ...all.map(({y}) => y)) * 1.02,
+    bottom = Math.min(1, ...all.map(({y}) => y));
+  const px = (x) => SIZE.left + (x / right) * (SIZE.width - SIZE.left - SIZE.right);
+  const py = (y) =>
+    SIZE.height - SIZE.bottom - ((y - bottom) / (top - bottom)) * (SIZE.height - SIZE.top - SIZE.bottom);
+  const path = (points) =>
+    points
+      .map(({x, y}, i) =>
+        i ? `H${px(x).toFixed(1)} V${py(y).toFixed(1)}` : `M${px(x).toFixed(1)},${py(y).toFixed(1)}`,
+      )
+      .join(" ");
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => bottom + share * (top - bottom));
+  return h(
+    "figure",
+    {},
+    frame(
+      "The default's time over the best so far",
+      ticks.map((value) => [
+        s("line", {class: "grid", y1: py(value), y2: py(value), x1: SIZE.left, x2: SIZE.width - SIZE.right}),
+        s("text", {x: SIZE.left - 8, y: py(value) + 4, "text-anchor": "end"}, `${value.toFixed(2)} ×`),
+      ]),
+      lines.map(({name, points}) => s("path", {class: "line faint-line", d: path(points)}, s("title", {}, name))),
+      s("path", {class: "line", d: path(main.points)}, s("title", {}, main.name)),
+      s("text", {x: SIZE.left, y: SIZE.height - 8}, "first trial"),
+      s("text", {x: SIZE.width - SIZE.right, y: SIZE.height - 8, "text-anchor": "end"}, `trial ${right}`),
+    ),
+    h("p", {class: "note"}, `The thick line is ${main.name}, the others are its workloads, each over its own default.`),
+  );
+}

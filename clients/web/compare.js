@@ -3,8 +3,8 @@
 import {get} from "/web/api.js";
 import {empty, h, panel, show, table} from "/web/dom.js";
 import {ago, bytes, median, ms, number, percent, scaled, short, spread} from "/web/format.js";
-import {kernelsOf, latencyOf, newestProfile} from "/web/kernels.js";
-import {artifactLink, tag} from "/web/parts.js";
+import {kernelsOf, latencyOf, latencyText, profilesOf} from "/web/kernels.js";
+import {artifactLink, jobLink, tag} from "/web/parts.js";
 
 export async function compare(context) {
   const {query} = context;
@@ -16,7 +16,11 @@ export async function compare(context) {
       title,
       h(
         "select",
-        {name, id: `choose-${name}`, onchange: (event) => context.set({[name]: event.target.value})},
+        {
+          name,
+          id: `choose-${name}`,
+          onchange: (event) => context.set({[name]: event.target.value, [`run-${name}`]: ""}),
+        },
         h("option", {value: ""}, "choose"),
         [...new Set([...list.map(({id}) => id), query.get(name)].filter(Boolean))].map((id) => {
           const one = list.find((other) => other.id === id);
@@ -30,11 +34,13 @@ export async function compare(context) {
         }),
       ),
     );
-  const box = h("div", {class: "view"});
+  const box = h("div", {class: "view"}),
+    runs = h("div", {class: "filters"});
   show(
     context.view,
     h("h1", {}, "Compare"),
     h("form", {class: "filters", "aria-label": "Artifacts"}, choice("a", "Before"), choice("b", "After")),
+    runs,
     box,
   );
   const [a, b] = [query.get("a"), query.get("b")];
@@ -46,20 +52,49 @@ export async function compare(context) {
         {},
         empty(
           list.length
-            ? "Choose two. Times come from the newest profile of each; on one machine, in turns, both are timed by:"
+            ? "Choose two, or one twice to compare its runs. Times come from profiles; on one machine, in turns, both are timed by:"
             : "Nothing was compiled yet. Two artifacts of one machine are compared by:",
           "tessera compare before.tsra after.tsra",
         ),
       ),
     );
   show(box, h("p", {class: "wait"}, "Reading both."));
+  const profiles = await profilesOf([a, b], context.signal);
+  // Which of an artifact's runs: "run-a" and "run-b" in the address, the newest without.
+  const runOf = (name, id) =>
+    profiles.get(id).find((job) => job.id === query.get(`run-${name}`)) ?? profiles.get(id)[0];
+  const chosen = [
+    runOf("a", a),
+    a === b && !query.get("run-a") ? (profiles.get(b)[1] ?? runOf("b", b)) : runOf("b", b),
+  ];
+  const runChoice = (name, title, id, now) =>
+    profiles.get(id).length > 1 &&
+    h(
+      "label",
+      {class: "grow"},
+      title,
+      h(
+        "select",
+        {id: `choose-run-${name}`, onchange: (event) => context.set({[`run-${name}`]: event.target.value})},
+        profiles
+          .get(id)
+          .map((job) =>
+            h(
+              "option",
+              {value: job.id, selected: job === now},
+              `${latencyText(latencyOf(job.profileResult ?? {}))} · ${job.profileResult?.host?.hostname ?? ""} · ${ago(job.endTimeUs)} · ${job.id.slice(-8)}`,
+            ),
+          ),
+      ),
+    );
+  show(runs, runChoice("a", "Run before", a, chosen[0]), runChoice("b", "Run after", b, chosen[1]));
   const [one, other] = await Promise.all(
-    [a, b].map(async (id) => {
-      const [{artifact}, {plan}, job] = await Promise.all([
+    [a, b].map(async (id, i) => {
+      const [{artifact}, {plan}] = await Promise.all([
         get(`/v1/artifacts/${encodeURIComponent(id)}`, {}, context.signal),
         get(`/v1/artifacts/${encodeURIComponent(id)}/plan`, {}, context.signal),
-        newestProfile(id, context.signal),
       ]);
+      const job = chosen[i];
       return {
         artifact,
         plan,
@@ -111,6 +146,11 @@ function summary(one, other) {
       "Latency",
       ...value((x) => median(x.times), ms),
       verdict(...latency, noiseOf(spread(one.times), spread(other.times))),
+    ],
+    [
+      "Run",
+      ...[one, other].map(({job}) => (job ? jobLink(job.id, ago(job.endTimeUs)) : "not timed")),
+      one.job && one.job === other.job ? "the same" : "",
     ],
     [
       "Machine",

@@ -4,6 +4,7 @@ import {facts, h, panel, show, table} from "/web/dom.js";
 import {bytes, number, scaled, short} from "/web/format.js";
 import {graphView} from "/web/graph.js";
 import {tag} from "/web/parts.js";
+import {memories} from "/web/targets.js";
 
 /** explanation: tessera.v1.Explanation as JSON; `source`: where from. */
 export function explanationPanels(context, explanation, source) {
@@ -73,6 +74,7 @@ export function explanationPanels(context, explanation, source) {
           workloads,
         ),
       ),
+    plan.target && memories(plan.target, `The chip it is for: ${plan.target.name}`, source),
   ];
 }
 

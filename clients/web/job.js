@@ -4,6 +4,9 @@ import {get, post, watch} from "/web/api.js";
 import {add, facts, h, panel, show, sized, table, tree} from "/web/dom.js";
 import {bytes, clock, ms, number, shape, short, words} from "/web/format.js";
 import {explanationPanels} from "/web/explanation.js";
+import {timelinePanel} from "/web/timeline.js";
+import {Search, tuned} from "/web/tuning.js";
+import {showVersions} from "/web/versions.js";
 import {kernelsOf, kernelTable, latencyOf, latencyText, roofOf} from "/web/kernels.js";
 import {
   aboutOf,
@@ -17,16 +20,15 @@ import {
   resultOf,
   specOf,
   tag,
-  targetOf,
+  targetLink,
 } from "/web/parts.js";
 
+const MOST_EVENTS = 1000; // that are listed; the JSON has them all
 const ended = ({state}) => ["SUCCEEDED", "FAILED", "CANCELLED"].includes(state);
 
 export async function job(context) {
   const path = `/v1/jobs/${encodeURIComponent(context.id)}`;
-  const title = h("div", {class: "view"}),
-    head = h("div", {class: "view"}),
-    made = h("div", {class: "view"});
+  const [title, head, search, versions, made, times] = Array.from({length: 6}, () => h("div", {class: "view"}));
   const list = h("ol", {class: "events", tabindex: "0", "aria-label": "Events"}),
     light = h("span", {class: "live", id: "live"}, "connecting");
   let cursor = 0,
@@ -37,9 +39,13 @@ export async function job(context) {
     title,
     head,
     made,
+    versions,
+    search,
+    times,
     panel("Events", {json: `${path}:watch`, tools: light}, list),
     panel("All of it", {json: path}, h("div", {id: "all"}, tree(now))),
   );
+  const found = now.tune && new Search(search, now.id);
   let drawn = "";
   const draw = () => {
     // A button stays the same one while somebody presses it.
@@ -51,11 +57,33 @@ export async function job(context) {
     render(head, now, path);
     if (ended(now) && !started) {
       started = true;
+      found?.end();
       show(document.getElementById("all"), tree(now));
       context.guarded(() => results(context, made, now));
     }
   };
   draw();
+  // What changes with many events is asked for at most every two seconds, and once more at the end.
+  let asking = false,
+    stale = false;
+  const refresh = async () => {
+    stale = true;
+    if (asking) return;
+    asking = true;
+    while (stale && !context.signal.aborted) {
+      stale = false;
+      const begun = performance.now();
+      await context.guarded(async () => {
+        if (now.tune) await showVersions(context, versions, now.id);
+        const source = `${path}/trace`;
+        show(times, timelinePanel(context, await get(source, {}, context.signal), source));
+      });
+      // What takes long to answer, of a job with very many attempts, is asked for more rarely.
+      await new Promise((done) => setTimeout(done, Math.max(2000, 5 * (performance.now() - begun))));
+    }
+    asking = false;
+  };
+  refresh();
   let busy = false,
     again = false;
   // Phases and results come with the job; many events make one look.
@@ -81,7 +109,10 @@ export async function job(context) {
     (event) => {
       cursor = number(event.sequence);
       list.prepend(line(event));
+      if (list.childElementCount > MOST_EVENTS) list.lastChild.remove();
+      if (event.tune) found?.add(event.tune);
       if (ended(now)) return;
+      if (event.attempt || event.state) refresh();
       if (event.progress) {
         now.progress = event.progress;
         draw();
@@ -129,7 +160,7 @@ function top(context, box, now, path) {
           {type: "button", class: "stop", id: "cancel", onclick: (event) => cancel(context, event.target, path)},
           "Cancel",
         ),
-      spec.model &&
+      (spec.compile ?? spec).model &&
         h(
           "button",
           {type: "button", id: "explain", onclick: (event) => explain(context, event.target, now)},
@@ -154,7 +185,7 @@ function render(box, now, path) {
       {},
       facts([
         ["Id", h("span", {class: "mono"}, now.id)],
-        ["Target", targetOf(spec) && h("a", {href: `/targets/${encodeURIComponent(targetOf(spec))}`}, targetOf(spec))],
+        ["Target", targetLink(spec)],
         ["Artifact", spec.artifactId && artifactLink(spec.artifactId)],
         ["Made", clock(now.createTimeUs)],
         ["Client", now.client],
@@ -207,7 +238,7 @@ export async function explain(context, button, of) {
   });
 }
 
-function line({timeUs, state, progress, attempt, queue}) {
+function line({timeUs, state, progress, attempt, queue, tune}) {
   const text = state
     ? [h("strong", {}, words(state.state)), state.failure && h("span", {class: "worse"}, state.failure.message)]
     : progress
@@ -220,7 +251,17 @@ function line({timeUs, state, progress, attempt, queue}) {
           ]
         : queue
           ? `place ${queue.position ?? 0} in the queue`
-          : "something of another release";
+          : tune
+            ? [
+                h(
+                  "span",
+                  {title: tune.summary},
+                  `trial ${tune.trials ?? 0} of workload ${short(tune.workloadHash, 8)}: `,
+                ),
+                `best ${ms(tune.bestMs)}`,
+                tune.failure && h("span", {class: "worse"}, tune.failure),
+              ]
+            : "something of another release";
   return h(
     "li",
     {},
@@ -231,11 +272,12 @@ function line({timeUs, state, progress, attempt, queue}) {
 
 async function results(context, box, now) {
   const result = resultOf(now);
-  if (now.state !== "SUCCEEDED" || !result) return;
+  if (!result) return;
   if (now.compileResult) return compiled(box, now.compileResult);
   if (now.profileResult) return profiled(context, box, now);
   if (now.analyzeResult) return analyzed(context, box, now);
   if (now.executeResult) return executed(box, now.executeResult);
+  if (now.tuneResult) return tuned(box, now);
   show(box, panel("Result", {}, tree(result)));
 }
 

@@ -8,7 +8,11 @@ import {peakOf, roofsOf} from "/web/targets.js";
 import {roofline} from "/web/charts.js";
 
 /** An artifact's newest profile that has ended: its job, or undefined. */
-export async function newestProfile(artifact, signal) {
+export const newestProfile = async (artifact, signal) => (await profilesOf([artifact], signal, 1)).get(artifact)[0];
+
+/** Of each of some artifacts the profiles that have ended, newest first; of the latest thousand there are. */
+export async function profilesOf(artifacts, signal, enough = Infinity) {
+  const found = new Map(artifacts.map((id) => [id, []]));
   let pageToken = "";
   for (let page = 0; page < 4; ++page) {
     const answer = await get(
@@ -16,11 +20,11 @@ export async function newestProfile(artifact, signal) {
       {filter: "kind = PROFILE AND state = SUCCEEDED", pageSize: 250, pageToken},
       signal,
     );
-    const found = (answer.jobs ?? []).find((job) => job.profile?.artifactId === artifact);
-    if (found || !answer.nextPageToken) return found;
+    for (const job of answer.jobs ?? []) found.get(job.profile?.artifactId)?.push(job);
+    if (!answer.nextPageToken || [...found.values()].every((jobs) => jobs.length >= enough)) break;
     pageToken = answer.nextPageToken;
   }
-  return undefined;
+  return found;
 }
 
 /** What a profile says of each step: name, times, and by the plan its traffic. */

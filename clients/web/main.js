@@ -146,7 +146,16 @@ document.addEventListener("click", (event) => {
 window.addEventListener("popstate", () => open());
 
 // g and a letter goes to a page, / to its first filter, ? says so.
-const KEYS = {o: "/", j: "/jobs", a: "/artifacts", c: "/compare", r: "/records", t: "/targets", w: "/workers"};
+const KEYS = {
+  o: "/",
+  j: "/jobs",
+  a: "/artifacts",
+  c: "/compare",
+  r: "/records",
+  t: "/targets",
+  p: "/operators",
+  w: "/workers",
+};
 let goes = false;
 document.addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
@@ -175,7 +184,7 @@ function help() {
         "dl",
         {class: "facts"},
         [
-          ["g then o j a c r t w", "overview, jobs, artifacts, compare, records, targets, workers"],
+          ["g then o j a c r t p w", "overview, jobs, artifacts, compare, records, targets, operators, workers"],
           ["/", "to the page's first filter"],
           ["?", "this"],
         ].map(([key, what]) => h("div", {}, h("dt", {}, key), h("dd", {}, what))),

@@ -38,6 +38,8 @@ const OTHER = new Set([
   "priority",
   "deadlineUs",
   "client",
+  "project",
+  "labels",
 ]);
 export const kindOf = (job) => Object.keys(job).find((key) => !OTHER.has(key) && !key.endsWith("Result")) ?? "job";
 export const specOf = (job) => job[kindOf(job)] ?? {};
@@ -60,6 +62,12 @@ export function targetOf(spec) {
   const target = (spec.compile ?? spec).target;
   return target?.name ?? target?.inline?.name ?? "";
 }
+
+/** What was described in the request has no page of its own. */
+export const targetLink = (spec) =>
+  (spec.compile ?? spec).target?.name
+    ? h("a", {href: `/targets/${encodeURIComponent(targetOf(spec))}`}, targetOf(spec))
+    : targetOf(spec);
 
 export const jobLink = (id, text) =>
   h("a", {href: `/jobs/${encodeURIComponent(id)}`, class: text ? undefined : "mono"}, text ?? id);

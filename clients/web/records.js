@@ -2,7 +2,7 @@
 
 import {address, get, quoted} from "/web/api.js";
 import {empty, h, panel, show, table} from "/web/dom.js";
-import {ago, clock, ms, number, percent, scaled, short} from "/web/format.js";
+import {ago, clock, ms, number, scaled, short, words} from "/web/format.js";
 import {bestSoFar} from "/web/charts.js";
 import {artifactLink, filters, jobLink, pager, tag} from "/web/parts.js";
 
@@ -17,13 +17,15 @@ const FIELDS = [
       ["", "any"],
       ["profile", "profile"],
       ["search", "search"],
+      ["confirmed", "confirmed"],
     ],
   },
+  {name: "job", title: "Job", hint: "job-…"},
   {name: "filter", title: "Filter", hint: "median_ms > 0.1 AND threads = 1", wide: true},
 ];
 
 function filterOf(query) {
-  const parts = ["summary", "target", "host", "mode", "workload"]
+  const parts = ["summary", "target", "host", "mode", "job", "workload"]
     .filter((name) => query.get(name))
     .map((name) => `${name} = ${quoted(query.get(name))}`);
   if (query.get("filter")) parts.push(`(${query.get("filter")})`);
@@ -35,10 +37,12 @@ export async function records(context) {
   const filter = filterOf(query),
     order = query.get("order") ?? "create_time desc";
   const asked = {filter, orderBy: order, pageSize: 50, pageToken: query.get("page")};
-  const fastest = {filter, orderBy: "median_ms", pageSize: 1000};
-  const [answer, best] = await Promise.all([
+  // The best of all there is; a filter asks for single measurements.
+  const best = {targetName: query.get("target"), pageSize: 100};
+  const all = filter === filterOf(new URLSearchParams({target: query.get("target") ?? ""}));
+  const [answer, bests] = await Promise.all([
     get("/v1/records", asked, context.signal),
-    get("/v1/records", fastest, context.signal),
+    all && get("/v1/records:best", best, context.signal),
   ]);
   const found = answer.records ?? [];
   const workload = query.get("workload");
@@ -65,7 +69,7 @@ export async function records(context) {
         )
       : [
           workload && (await curve(context, filter)),
-          !workload && bestOf(best.records ?? [], address("/v1/records", fastest), Boolean(best.nextPageToken)),
+          (bests.groups ?? []).length > 0 && bestOf(bests, address("/v1/records:best", best)),
           panel(
             "Measurements",
             {json: address("/v1/records", asked)},
@@ -83,14 +87,19 @@ export async function records(context) {
                       record.workloadSummary || short(record.workloadHash),
                     ),
                 },
-                {title: "Median", num: true, sort: "median_ms", cell: (record) => ms(record.medianMs)},
+                {
+                  title: "Median",
+                  num: true,
+                  sort: "median_ms",
+                  cell: (record) => (number(record.medianMs) ? ms(record.medianMs) : ""),
+                },
                 {title: "Speed", num: true, cell: speed},
                 {title: "Runs", num: true, cell: (record) => (record.timesMs ?? []).length},
                 {title: "Threads", num: true, cell: (record) => record.threads ?? 1},
                 {title: "Mode", cell: (record) => record.mode ?? ""},
                 {title: "Target", sort: "target", cell: (record) => record.targetName},
                 {title: "Machine", cell: (record) => record.hostname},
-                {title: "Checked", cell: (record) => record.validation ?? ""},
+                {title: "Checked", cell: outcome},
                 {
                   title: "Made",
                   sort: "create_time",
@@ -100,7 +109,11 @@ export async function records(context) {
                 {
                   title: "From",
                   cell: (record) =>
-                    record.artifactId ? artifactLink(record.artifactId) : record.jobId ? jobLink(record.jobId) : "",
+                    record.artifactId
+                      ? artifactLink(record.artifactId)
+                      : record.jobId
+                        ? jobLink(record.jobId, `job ${record.jobId.slice(-8)}`)
+                        : "",
                 },
               ],
               found,
@@ -117,14 +130,14 @@ const speed = (record) =>
     ? scaled((number(record.flops) / number(record.medianMs)) * 1000, "FLOP/s")
     : "";
 
-/** The fastest of each workload on each target with so many threads; `all` is ordered by time. */
-function bestOf(all, json, more) {
-  const groups = new Map();
-  for (const record of all) {
-    const key = [record.workloadHash, record.targetHash, record.threads].join();
-    const group = groups.get(key) ?? {best: record, count: 0, worst: record};
-    groups.set(key, {...group, count: group.count + 1, worst: record});
-  }
+const UNTIMED = new Set(["WRONG_RESULT", "REFUSED", "BUILD_FAILED", "CRASHED", "TIMED_OUT"]);
+const outcome = (record) =>
+  UNTIMED.has(record.outcome)
+    ? h("span", {class: "worse", title: record.reason ?? ""}, words(record.outcome))
+    : (record.validation ?? "");
+
+/** The fastest right one of each workload on each chip with so many threads. */
+function bestOf({groups, nextPageToken}, json) {
   return panel(
     "Best of each workload",
     {json},
@@ -134,39 +147,40 @@ function bestOf(all, json, more) {
         {
           title: "Workload",
           class: "wide",
-          cell: ({best}) =>
+          cell: (best) =>
             h(
               "a",
               {href: address("/records", {workload: best.workloadHash})},
               best.workloadSummary || short(best.workloadHash),
             ),
         },
-        {title: "Best", num: true, cell: ({best}) => ms(best.medianMs)},
-        {title: "Speed", num: true, cell: ({best}) => speed(best)},
-        {title: "Measured", num: true, cell: ({count}) => count},
+        {title: "Best", num: true, cell: (best) => ms(best.medianMs)},
+        {title: "Speed", num: true, cell: speed},
         {
-          title: "Best over worst",
+          title: "Over the default",
           num: true,
-          cell: ({best, worst, count}) => (count > 1 ? percent(number(best.medianMs) / number(worst.medianMs)) : ""),
+          cell: (best) =>
+            number(best.baselineMs) ? `${(number(best.baselineMs) / number(best.medianMs)).toFixed(2)} ×` : "",
         },
-        {title: "Threads", num: true, cell: ({best}) => best.threads ?? 1},
-        {title: "Target", cell: ({best}) => best.targetName},
-        {title: "Found by", cell: ({best}) => best.mode ?? ""},
+        {title: "Threads", num: true, cell: (best) => best.threads ?? 1},
+        {title: "Target", cell: (best) => best.targetName},
+        {title: "Machine", cell: (best) => best.hostname ?? ""},
+        {title: "Found by", cell: (best) => best.method || best.mode || ""},
       ],
-      [...groups.values()].sort((x, y) => number(y.best.medianMs) - number(x.best.medianMs)).slice(0, 25),
+      groups.map(({records: [first]}) => first).sort((one, other) => number(other.medianMs) - number(one.medianMs)),
     ),
-    more && h("p", {class: "note"}, "Of the thousand fastest records; a filter narrows them."),
+    nextPageToken && h("p", {class: "note"}, "A hundred of them; a target narrows them."),
   );
 }
 
 async function curve(context, filter) {
-  const asked = {filter, orderBy: "create_time", pageSize: 1000};
-  const all = (await get("/v1/records", asked, context.signal)).records ?? [];
+  const asked = {filter: `${filter} AND median_ms > 0`, orderBy: "create_time", pageSize: 1000};
+  const timed = (await get("/v1/records", asked, context.signal)).records ?? [];
   return panel(
     "Best so far",
     {json: address("/v1/records", asked)},
     bestSoFar(
-      all.map((record) => ({
+      timed.map((record) => ({
         value: number(record.medianMs),
         label: `${ms(record.medianMs)}, ${record.mode}, ${clock(record.createTimeUs)}`,
       })),

@@ -88,8 +88,6 @@ export async function target(context) {
   const path = `/v1/targets/${encodeURIComponent(context.id)}`;
   const {target: chip, builtin, hash} = await get(path, {}, context.signal);
   document.title = `${chip.name} · Tessera`;
-  const units = chip.units ?? [],
-    memory = chip.memory ?? [];
   show(
     context.view,
     h("p", {class: "crumb"}, h("a", {href: "/targets"}, "Targets")),
@@ -120,13 +118,7 @@ export async function target(context) {
         ["Hash", short(hash)],
       ]),
     ),
-    panel(
-      "Memories around the units",
-      {},
-      memory.length || units.length
-        ? levels([...memory].reverse(), units)
-        : empty("The description names no memory and no unit."),
-    ),
+    memories(chip),
     (chip.intrinsics ?? []).length > 0 &&
       panel(
         "Intrinsics",
@@ -160,6 +152,19 @@ export async function target(context) {
         ),
       ),
     panel("All of it", {json: path}, tree(chip)),
+  );
+}
+
+/** A chip's memories as they lie around its units. */
+export function memories(chip, title = "Memories around the units", json = undefined) {
+  const units = chip.units ?? [],
+    memory = chip.memory ?? [];
+  return panel(
+    title,
+    {json},
+    memory.length || units.length
+      ? levels([...memory].reverse(), units)
+      : empty("The description names no memory and no unit."),
   );
 }
 

@@ -76,6 +76,29 @@ function card(worker) {
       ["Credential", worker.owner],
       ["Process", worker.pid],
     ]),
+    (worker.sandbox ?? []).length > 0 &&
+      h(
+        "details",
+        {id: `sandbox-${worker.id}`},
+        h(
+          "summary",
+          {},
+          `Sandbox: ${worker.sandbox.filter(({inForce}) => inForce).length} of ${worker.sandbox.length} measures in force`,
+        ),
+        table(
+          `Sandbox of ${worker.id}`,
+          [
+            {title: "Measure", cell: ({name}) => words(name)},
+            {
+              title: "",
+              cell: ({inForce}) =>
+                h("span", {class: `badge ${inForce ? "good" : "warn"}`}, inForce ? "in force" : "not"),
+            },
+            {title: "What", class: "wide", cell: ({detail}) => detail ?? ""},
+          ],
+          worker.sandbox,
+        ),
+      ),
     (host.features ?? []).length > 0 &&
       h(
         "details",

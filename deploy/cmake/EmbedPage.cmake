@@ -5,6 +5,7 @@ set(TYPE_html "text/html; charset=utf-8")
 set(TYPE_css "text/css; charset=utf-8")
 set(TYPE_js "text/javascript; charset=utf-8")
 set(TYPE_svg "image/svg+xml")
+set(TYPE_webp "image/webp")
 
 set(arrays "")
 set(entries "")

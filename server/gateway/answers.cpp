@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -140,6 +141,7 @@ void Answers::answer(const httplib::Request& request, const WebCaller& caller, h
       break;
     case Shape::kReport:
     case Shape::kPlan:
+    case Shape::kTrace:
       status = report(*found, caller, response);
       break;
     case Shape::kEvents:
@@ -201,8 +203,10 @@ absl::Status Answers::report(const Match& match, const WebCaller& caller, httpli
     return crowded("reports");
   }
   const std::string& id = match.variables.front().second;
-  TESSERA_ASSIGN(std::string json, match.route->shape == Shape::kReport ? reportJson(upstream_, caller, id)
-                                                                        : planJson(upstream_, caller, id));
+  const auto read = match.route->shape == Shape::kReport ? reportJson
+                    : match.route->shape == Shape::kPlan ? planJson
+                                                         : timelineJson;
+  TESSERA_ASSIGN(std::string json, read(upstream_, caller, id));
   sendLarge(response, std::move(json), std::move(place));
   return absl::OkStatus();
 }
@@ -222,7 +226,7 @@ absl::Status Answers::watch(const Match& match, const httplib::Request& request,
   response.set_chunked_content_provider(
       "text/event-stream", [this, stream, place, sent](size_t, httplib::DataSink& sink) {
         stream->wait(kLook);
-        const std::optional<std::string> events = stream->take();
+        const std::optional<std::vector<v1::JobEvent>> events = stream->take();
         if (!events) {
           const absl::Status status = stream->status();
           const std::string last = status.ok() ? "event: end\ndata: {}\n\n"
@@ -242,7 +246,10 @@ absl::Status Answers::watch(const Match& match, const httplib::Request& request,
           return sink.is_writable();
         }
         *sent = now;
-        const std::string text = events->empty() ? ": still here\n\n" : *events;
+        std::string text = events->empty() ? ": still here\n\n" : "";
+        for (const v1::JobEvent& event : *events) {
+          absl::StrAppend(&text, asServerSentEvent(event));
+        }
         return sink.write(text.data(), text.size());
       });
   return absl::OkStatus();

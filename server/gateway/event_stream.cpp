@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,8 @@ const char* nameOf(const v1::JobEvent& event) {
       return "attempt";
     case v1::JobEvent::kQueue:
       return "queue";
+    case v1::JobEvent::kTune:
+      return "tune";
     default:
       return "message";
   }
@@ -121,19 +124,18 @@ bool EventStream::wait(std::chrono::milliseconds patience) {
   return call_->changed.wait_for(lock, patience, [this] { return !call_->events.empty() || call_->done; });
 }
 
-std::optional<std::string> EventStream::take() {
+std::optional<std::vector<v1::JobEvent>> EventStream::take() {
   const std::lock_guard lock(call_->mutex);
   if (call_->events.empty() && call_->done) {
     return std::nullopt;
   }
-  std::string text;
-  for (; !call_->events.empty(); call_->events.pop_front()) {
-    absl::StrAppend(&text, asServerSentEvent(call_->events.front()));
-  }
+  std::vector<v1::JobEvent> taken(std::make_move_iterator(call_->events.begin()),
+                                  std::make_move_iterator(call_->events.end()));
+  call_->events.clear();
   if (!call_->done && call_->held) {
     call_->readOn();
   }
-  return text;
+  return taken;
 }
 
 absl::Status EventStream::status() const {

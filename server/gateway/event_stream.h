@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/gateway/upstream.h"
@@ -23,8 +24,8 @@ class EventStream {
 
   /// Waits for something to send. True: there is an event, or the end. False: nothing came.
   bool wait(std::chrono::milliseconds patience);
-  /// The events that are there, as text; empty: none. After the last one nullopt.
-  std::optional<std::string> take();
+  /// The events that are there; empty: none. After the last one nullopt.
+  std::optional<std::vector<v1::JobEvent>> take();
   /// How the call ended; OK while it goes on.
   absl::Status status() const;
 

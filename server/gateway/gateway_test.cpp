@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
@@ -134,6 +135,27 @@ TEST_F(Web, EventsGoOnBehindTheLastOneSeen) {
   for (const char* wrong : {"-1", "x", "1e3", "99999999999999999999"}) {
     EXPECT_EQ(get("/v1/jobs/" + id + ":watch", 400, {{"Last-Event-ID", wrong}})["error"]["status"], "INVALID_ARGUMENT");
   }
+}
+
+TEST_F(Web, TraceSaysWhoWorkedWhen) {
+  EXPECT_EQ(get("/v1/jobs/none/trace", 404)["error"]["status"], "NOT_FOUND");
+  const std::string id = bench_.create(bench_.compileRequest("r1", "net", "a b")).id();
+  const Json before = get("/v1/jobs/" + id + "/trace");
+  EXPECT_EQ(before["otherData"]["job"], id);
+  EXPECT_TRUE(before["traceEvents"].empty()) << "nobody works, and the answer does not wait for the end";
+  const FakeWorkerLoop worker(bench_, "w");
+  (void)watched(id, {});
+  const Json trace = get("/v1/jobs/" + id + "/trace");
+  std::map<std::string, int> phases;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == "M") {
+      EXPECT_EQ(event["args"]["name"], "w");
+    } else {
+      ++phases[event["name"]];
+    }
+  }
+  EXPECT_EQ(phases["build"], 2) << "a and b";
+  EXPECT_EQ(phases["plan"], 1);
 }
 
 TEST_F(Web, CancelNeedsWhatNoOtherSitesPageCanSend) {

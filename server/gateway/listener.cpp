@@ -128,6 +128,8 @@ class HttpListener : public Listener, private httplib::Server {
       return absl::FailedPreconditionError(
           absl::StrCat("cannot listen on ", address, "; is the address right and the port free?"));
     }
+    // httplib lets five wait to be accepted; a few browsers at once are more, and on a busy machine the rest is reset.
+    (void)::listen(svr_sock_, limits_.max_connections);
     address = absl::StrCat(address.substr(0, colon), ":", port);
     thread_ = std::thread([this, address] {
       if (!listen_after_bind()) {

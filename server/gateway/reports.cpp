@@ -1,11 +1,17 @@
 #include "server/gateway/reports.h"
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/job_timeline.h"
 #include "proto/plan_view.h"
 #include "server/gateway/blob_entry.h"
+#include "server/gateway/event_stream.h"
 #include "server/gateway/transcoding.h"
 #include "server/gateway/web_limits.h"
 #include "server/status_macros.h"
@@ -29,14 +35,23 @@ absl::StatusOr<std::string> asJson(const std::string& bytes, const std::string& 
   return toJson(message);
 }
 
+absl::StatusOr<v1::Job> jobOf(Upstream& upstream, const WebCaller& caller, const std::string& id) {
+  v1::GetJobRequest request;
+  request.set_id(id);
+  v1::GetJobResponse response;
+  TESSERA_TRY(upstream.call("tessera.v1.JobService.GetJob", caller, request, response));
+  return std::move(*response.mutable_job());
+}
+
+/// The stream of a job that goes on has no end; after so long without an event it has come to now. The first may take
+/// its time.
+constexpr std::chrono::milliseconds kSilence{100};
+constexpr std::chrono::milliseconds kFirstEvent{2000};
+
 }  // namespace
 
 absl::StatusOr<std::string> reportJson(Upstream& upstream, const WebCaller& caller, const std::string& job_id) {
-  v1::GetJobRequest request;
-  request.set_id(job_id);
-  v1::GetJobResponse response;
-  TESSERA_TRY(upstream.call("tessera.v1.JobService.GetJob", caller, request, response));
-  const v1::Job& job = response.job();
+  TESSERA_ASSIGN(const v1::Job job, jobOf(upstream, caller, job_id));
   if (!job.has_analyze_result()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job_id, " has no report: it is ",
@@ -75,6 +90,32 @@ absl::StatusOr<std::string> planJson(Upstream& upstream, const WebCaller& caller
     workload.clear_ir();
   }
   return toJson(explanation);
+}
+
+absl::StatusOr<std::string> timelineJson(Upstream& upstream, const WebCaller& caller, const std::string& job_id) {
+  TESSERA_ASSIGN(const v1::Job job, jobOf(upstream, caller, job_id));
+  const bool over = job.end_time_us() != 0;
+  EventStream stream(upstream, caller, job_id, 0);
+  const auto until = std::chrono::steady_clock::now() + WebLimits::kCallPatience;
+  std::vector<v1::JobEvent> attempts;
+  std::optional<std::vector<v1::JobEvent>> events;
+  bool more = false;
+  for (auto patience = kFirstEvent; !more && stream.wait(over ? WebLimits::kCallPatience : patience);
+       patience = kSilence) {
+    events = stream.take();
+    if (!events) {
+      TESSERA_TRY(stream.status());
+      break;
+    }
+    for (v1::JobEvent& event : *events) {
+      if (event.has_attempt()) {
+        attempts.push_back(std::move(event));
+      }
+    }
+    more = attempts.size() > WebLimits::kMaxTraceSpans || std::chrono::steady_clock::now() > until;
+  }
+  attempts.resize(std::min(attempts.size(), WebLimits::kMaxTraceSpans));
+  return traceJson(job_id, spansOf(attempts), more);
 }
 
 }  // namespace tessera::server::gateway

@@ -16,6 +16,7 @@ enum class Shape {
   kEvents,  ///< WatchJob as server-sent events
   kReport,  ///< an analyze job's answer: the report itself
   kPlan,    ///< the plan within an artifact, with its steps as a graph
+  kTrace,   ///< who worked on a job when, of WatchJob's events so far: Chrome's trace format
 };
 
 struct Route {

@@ -26,6 +26,7 @@ struct WebLimits {
   static constexpr size_t kMaxParameters = 16;
   static constexpr int64_t kMaxReportBytes =
       16 << 20;  ///< of a report or plan as protobuf; as JSON it is about four times that
+  static constexpr size_t kMaxTraceSpans = 50'000;  ///< attempts of a job in one answer, about 250 bytes each
   static constexpr size_t kLargeBytes = 256 << 10;
   static constexpr int64_t kLeastBytesPerMs = 16;   ///< of an answer taken slowly: 16 kB earn a second
   static constexpr size_t kMaxBodyParts = 200'000;  ///< brackets and commas in a body: each may become a message

@@ -2,9 +2,11 @@
 """The Debian packages: what is in them, what they ask for, and that what they install compiles and runs a model."""
 # suite: slow timeout=900
 
+import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import tempfile
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e import tessera_e2e
-from e2e.tessera_e2e import BUILD, Service
+from e2e.tessera_e2e import BUILD, ROOT, Service
 from suite import Skip, check, check_equal, run
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -57,8 +59,58 @@ mount -t proc proc "$1/root/proc"
 mount --rbind /dev "$1/root/dev"
 mkdir -p "$1/root/packages"
 cp "$2"/* "$1/root/packages"
-exec chroot "$1/root" /bin/bash -e /packages/commands
 """
+RUN_COMMANDS = MACHINE + 'exec chroot "$1/root" /bin/bash -e /packages/commands\n'
+# The same, with systemd as its first process, which starts the server's unit and what looks at it.
+BOOT = MACHINE + """
+mount -t sysfs sysfs "$1/root/sys"
+mount -t tmpfs tmpfs "$1/root/run"
+mount --bind "$2" "$1/root/packages"
+chroot "$1/root" /bin/bash -c 'cd /packages; DEBIAN_FRONTEND=noninteractive dpkg -i ./*.deb >log 2>&1' || { cat "$2/log"; exit 1; }
+rm -rf "$1/root"/etc/systemd/system/*.wants
+cat >"$1/root/etc/systemd/system/trial.target" <<END
+[Unit]
+Requires=tesserad.service trial.service
+AllowIsolate=yes
+END
+cat >"$1/root/etc/systemd/system/trial.service" <<END
+[Unit]
+After=tesserad.service
+DefaultDependencies=no
+[Service]
+Type=oneshot
+ExecStart=/bin/bash /packages/commands
+ExecStopPost=systemctl exit
+END
+container=lxc exec chroot "$1/root" /lib/systemd/systemd --system --unit=trial.target --log-target=console
+"""
+LOOK = f"""
+exec >/packages/result 2>&1
+echo booted
+export HOME=/root
+waited() {{ for i in $(seq 300); do "$@" >/packages/said 2>&1 && return; sleep 0.1; done; cat /packages/said; }}
+shown() {{ systemctl show tesserad -p "$1" --value; }}
+waited tessera workers && echo "$(shown ActiveState) as $(ps -o user= -p "$(shown MainPID)")"
+grep -q '^NoNewPrivs:.*1' /proc/$(shown MainPID)/status && grep -q '^CapEff:.*0000000000000000' /proc/$(shown MainPID)/status && echo "held"
+printf '%s' '{GEMM}' > /root/gemm.te
+tessera compile /root/gemm.te {" ".join(SHAPES)} -o /root/gemm.tsra --quiet && tessera run /root/gemm.tsra --random --json >/root/ran && echo "ran"
+kill -9 $(shown MainPID)
+waited sh -c '[ "$(systemctl show tesserad -p NRestarts --value)" = 1 ]'
+waited tessera workers && tessera compile /root/gemm.te {" ".join(SHAPES)} -o /root/gemm.tsra --json >/root/again && grep -q '"cached": *true' /root/again && echo "back with its cache"
+systemctl stop tesserad
+echo "$(shown ActiveState) $(shown Result)"
+echo 'TESSERAD_OPTIONS="--no-such-flag"' >/etc/default/tesserad
+systemctl reset-failed tesserad
+systemctl start tesserad
+sleep 7
+echo "wrong flags: $(shown ActiveState) $(shown ExecMainStatus) $(shown NRestarts)"
+"""
+CONTAINERFILE = (ROOT / "deploy" / "Containerfile").read_text()
+# What an image of the Containerfile does, but for fetching packages: it makes the folder, and starts this as this user.
+FOLDER = re.search(r"&& (install -d .*)", CONTAINERFILE)[1]
+USER = re.search(r"^USER (\w+)", CONTAINERFILE, re.MULTILINE)[1]
+START = [word for line in ("ENTRYPOINT", "CMD") for word in json.loads(re.search(rf"^{line} (\[.*\])", CONTAINERFILE, re.MULTILINE)[1])]
+ASK = re.search(r"podman exec tessera (tessera .*)", CONTAINERFILE)[1]
 COMMANDS = f"""
 cd /packages
 export DEBIAN_FRONTEND=noninteractive
@@ -67,10 +119,11 @@ echo "user $(id -un tessera)"
 echo "python $(/usr/bin/python3 -c 'import tessera; print(tessera.__version__)')"
 systemd-analyze verify --man=no tesserad.service tessera-worker.service && echo "units verified"
 . /etc/default/tesserad
-install -d -o tessera -g tessera -m 0700 /var/lib/tessera
-runuser -u tessera -- /usr/bin/tesserad --data-dir /var/lib/tessera --listen unix:/tmp/clients.sock --workers 1 >log 2>&1 &
-for i in $(seq 200); do [ -S /tmp/clients.sock ] && break; sleep 0.1; done
-export TESSERA_SERVER=unix:/tmp/clients.sock HOME=/root
+{FOLDER}
+runuser -u {USER} -- {shlex.join(START)} >log 2>&1 &
+for i in $(seq 200); do runuser -u {USER} -- {ASK} >asked 2>&1 && break; sleep 0.1; done
+runuser -u {USER} -- {ASK} --json >asked && echo "the container's service answers"
+export TESSERA_SERVER={START[START.index("--listen") + 1]} HOME=/root
 printf '%s' '{GEMM}' > gemm.te
 tessera compile gemm.te {" ".join(SHAPES)} -o gemm.tsra --quiet || {{ cat log; exit 1; }}
 tessera run gemm.tsra --random --json > ran.json && echo "ran"
@@ -184,6 +237,24 @@ def programs_link_the_runtime(packages):
     check_equal((done.returncode, done.stdout), (0, "2 inputs\n"), done.stderr)
 
 
+def container_takes_what_there_is(packages):
+    """Every package that the Containerfile names is one of Debian's or of ours."""
+    words = re.search(r"apt-get install (.*?)&&", CONTAINERFILE, re.DOTALL)[1].replace("\\\n", " ").split()
+    named = set()
+    for word in (word for word in words if not word.startswith("-")):
+        if word.startswith("/packages/"):
+            found = list(packages.folder.glob(word.removeprefix("/packages/")))
+            check_equal(len(found), 1, f"packages that {word} stands for")
+            named.add(found[0].name.split("_")[0])
+        else:
+            shown = subprocess.run(["apt-cache", "show", word], capture_output=True, text=True, check=False)
+            check_equal(shown.returncode, 0, f"{word} in Debian's archive")
+    for package in named:
+        depends = set(re.findall(r"[a-z][\w.+-]+", re.sub(r"\(.*?\)", "", packages.field(package, "Depends"))))
+        check(depends & set(FILES) <= named, f"{package} needs {depends & set(FILES) - named}, which the image does not take")
+    check(START[0].removeprefix("/") in FILES["tessera-server"], f"{START[0]} is not installed")
+
+
 def units_say_what_is_installed(packages):
     for package, unit in (("tessera-server", "tesserad"), ("tessera-worker", "tessera-worker")):
         text = (packages.root / f"usr/lib/systemd/system/{unit}.service").read_text()
@@ -200,20 +271,36 @@ def installed_machine_works(packages):
         raise Skip("only root can install packages, on an overlay of this machine")
     with tempfile.TemporaryDirectory(prefix="tessera-machine-") as folder:
         (packages.folder / "commands").write_text(COMMANDS)
-        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", MACHINE, "sh", folder, packages.folder],
+        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", RUN_COMMANDS, "sh", folder, packages.folder],
                               capture_output=True, text=True, check=False, timeout=600)
         if "mount:" in done.stderr and "user " not in done.stdout:
             raise Skip(f"no overlay here: {done.stderr.strip()[-200:]}")
-    for line in ("user tessera", "python 0.", "units verified", "ran", "removed, data and settings kept"):
+    for line in ("user tessera", "python 0.", "units verified", "the container's service answers", "ran", "removed, data and settings kept"):
         check(line in done.stdout, f"'{line}' is missing:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+
+
+def systemd_starts_the_unit(packages):
+    if os.geteuid() != 0 or not os.path.exists("/lib/systemd/systemd"):
+        raise Skip("only root can start a systemd of its own, where there is one")
+    result = packages.folder / "result"
+    with tempfile.TemporaryDirectory(prefix="tessera-machine-") as folder:
+        (packages.folder / "commands").write_text(LOOK)
+        done = subprocess.run(["timeout", "-k", "5", "150", "unshare", "--mount", "--pid", "--cgroup", "--uts", "--ipc", "--fork", "--kill-child",
+                               "/bin/sh", "-c", BOOT, "sh", folder, packages.folder], capture_output=True, text=True, errors="replace",
+                              check=False)
+    said = result.read_text() if result.exists() else ""
+    if "booted" not in said:
+        raise Skip(f"systemd does not come up in a namespace here: {(done.stdout + done.stderr).strip()[-200:]}")
+    for line in ("active as tessera", "held", "ran", "back with its cache", "inactive success", "wrong flags: failed 2 0"):
+        check(line in said.splitlines(), f"'{line}' is missing:\n{said}\n{done.stdout[-2000:]}")
 
 
 def main():
     with tempfile.TemporaryDirectory(prefix="tessera-packages-") as folder:
         packages = Packages(pathlib.Path(folder))
         return run("packages", [(function.__name__.replace("_", " "), lambda function=function: function(packages)) for function in (
-            contents_are_right, control_fields_are_right, lintian_finds_no_error, units_say_what_is_installed,
-            unpacked_programs_work, programs_link_the_runtime, installed_machine_works)])
+            contents_are_right, control_fields_are_right, lintian_finds_no_error, units_say_what_is_installed, container_takes_what_there_is,
+            unpacked_programs_work, programs_link_the_runtime, installed_machine_works, systemd_starts_the_unit)])
 
 
 if __name__ == "__main__":

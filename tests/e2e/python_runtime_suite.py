@@ -322,6 +322,20 @@ def sessions_outlive_their_model(bench):
 
 # What is refused.
 
+def a_session_goes_over_to_another_artifact(bench):
+    inputs = gemm_inputs(7, 5, 3)
+    plain = bench.load(GEMM.encode(), format="te", shapes={"A": (7, 5), "B": (5, 3)}, opt_level=1)
+    full, session = bench.gemm(7, 5, 3), plain.session()
+    before = session(inputs)["C"]
+    session.replace(full)
+    compare(session(inputs), {"C": before}, "after it went over")
+    check_equal(len(session.profile(inputs)), len(full.steps), "steps of the other artifact")
+    raised(errors.InvalidInput, lambda: session.replace(bench.gemm(7, 5, 4)))
+    compare(session(inputs), {"C": before}, "after it refused another model's")
+    del plain, full
+    compare(session(inputs), {"C": before}, "without the models")
+
+
 def wrong_inputs_are_named(bench):
     loaded = bench.gemm(7, 5, 3)
     good = gemm_inputs(7, 5, 3)
@@ -450,7 +464,8 @@ def main():
     cases = (models_match_onnxruntime, odd_shapes_of_products, every_element_type, scalars_and_nothing,
              names_that_are_no_identifiers, variants_by_shapes, ranges_take_every_size, results_as_long_as_the_data_say, fixed_inputs_may_be_left_out,
              nothing_is_copied, tensors_of_pytorch, others_run_meanwhile, threads_share_a_model, a_session_runs_once_at_a_time,
-             a_forked_child_runs_too, sessions_outlive_their_model, wrong_inputs_are_named, wrong_results_arrays_are_named,
+             a_forked_child_runs_too, sessions_outlive_their_model,
+             a_session_goes_over_to_another_artifact, wrong_inputs_are_named, wrong_results_arrays_are_named,
              files_that_are_no_artifacts, in_the_shape_of_onnxruntime, modules_of_pytorch, the_model_describes_itself)
     with Service(workers=2) as service, Oracle() as oracle:
         bench = Bench(service, oracle)

@@ -1,6 +1,9 @@
 #!/usr/bin/python3
-"""The web page in a browser, over a service that compiled, timed and explained a model; anyone can use every page."""
-# suite: timeout=300
+"""The web page in a browser, over a service that compiled, timed and explained a model; anyone can use every page.
+
+    web_suite.py --pictures      takes the pictures of the page that the documentation shows
+"""
+# suite: timeout=600
 
 import http.client
 import json
@@ -14,14 +17,20 @@ import urllib.request
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e import processes
+from e2e import page_pictures, processes
 from e2e.browser import DESKTOP, PHONE, Browser
-from e2e.tessera_e2e import BIN, Service, model_path, wait_until
-from suite import check, check_equal, run
+from e2e.tessera_e2e import BIN, Service, model_inputs, model_path, shapes_of, wait_until
+from suite import Skip, check, check_equal, run
 
 MODEL, DIM = "mlp", ("--dim", "N=4")
+TUNED, GAINS = "conv:h=17,w=19,stride=2", "bert_tiny"
 WEB = ("--web-listen", "127.0.0.1:0")
 HEADERS = {"X-Tessera": "test"}
+
+
+def shape_flags(spec):
+    return [word for name, shape in shapes_of(model_inputs(spec, 1)).items()
+            for word in ("--shape", f"{name}={'x'.join(map(str, shape))}")]
 
 
 def web_address(service):
@@ -56,8 +65,9 @@ class Work:
         service.compile(model_path(MODEL), None, *DIM)  # from the cache
         self.compiled = one["id"]
         self.artifacts = [job["compile_result"]["artifact_id"] for job in (one, other)]
-        for artifact in self.artifacts:
+        for artifact in (*self.artifacts, self.artifacts[0]):
             service.cli("profile", artifact, "--repeat", "3", "--json")
+        service.cli("tune", model_path(TUNED), "--trials", "8", "--budget", "30s", "--json", *shape_flags(TUNED))
         service.cli("explain", model_path(MODEL), *DIM, "--json")
         service.cli("check", model_path(MODEL), "--json", expect=None)
         service.cli("compile", model_path(MODEL), "--shape", "x=3", "--json", expect=None)  # fails, for its shape
@@ -67,6 +77,7 @@ class Work:
         self.profiled = find(lambda job: "profileResult" in job)
         self.explained = find(lambda job: job.get("analyze", {}).get("question") == "EXPLAIN")
         self.checked = find(lambda job: job.get("analyze", {}).get("question") == "CHECK")
+        self.tuned = find(lambda job: "tuneResult" in job)
         self.failed = find(lambda job: job["state"] == "FAILED" and "compile" in job)
         _, records = fetch(service, "/v1/records?pageSize=1")
         self.workload = records["records"][0]["workloadHash"]
@@ -75,10 +86,11 @@ class Work:
         """Every kind of page, with what must be read on it."""
         return {"/": "Cache hits", "/jobs": MODEL, f"/jobs/{self.compiled}": "Artifact",
                 f"/jobs/{self.profiled}": "Roofline", f"/jobs/{self.explained}": "Side by side",
-                f"/jobs/{self.checked}": "Operators it uses", f"/jobs/{self.failed}": "Accepted",
+                f"/jobs/{self.checked}": "Operators it uses", f"/jobs/{self.tuned}": "What was found", f"/jobs/{self.failed}": "Accepted",
                 "/artifacts": MODEL, f"/artifacts/{self.artifacts[0]}": "Roofline", "/compare": "Choose two",
                 f"/compare?a={self.artifacts[0]}&b={self.artifacts[1]}": "another kernel",
-                "/records": "Best of each workload", f"/records?workload={self.workload}": "Best so far",
+                f"/compare?a={self.artifacts[0]}&b={self.artifacts[0]}": "Run before",
+                "/records": "Best of each workload", f"/records?job={self.tuned}": "Measurements", f"/records?workload={self.workload}": "Best so far",
                 "/targets": "cascadelake", "/targets/cascadelake": "L2",
                 "/operators": "Conv", "/workers": "System calls", "/nothing-here": "no such page"}
 
@@ -135,6 +147,80 @@ def every_picture_has_its_data(work):
         check_equal(status, 200, f"{link}: {answer}")
 
 
+def timeline_shows_attempts(browser, work):
+    browser.look(DESKTOP, "light")
+    browser.open(f"/jobs/{work.tuned}")
+    browser.wait("document.querySelectorAll('.timeline .attempt').length > 10", "attempts are drawn")
+    _, trace = fetch(work.service, f"/v1/jobs/{work.tuned}/trace")
+    names = {event["name"] for event in trace["traceEvents"] if event["ph"] == "X"}
+    check({"plan", "build", "search", "measure"} <= names, names)
+    workers = {event["args"]["name"] for event in trace["traceEvents"] if event["ph"] == "M"}
+    shown = browser.script("return [...document.querySelectorAll('.timeline .name')].map((text) => text.textContent)")
+    check_equal(set(shown), workers, "workers")
+    legend = browser.text(".phases")
+    for phase in ("search", "build", "measure"):
+        check(f"{phase}: " in legend, legend)
+    whole = browser.script("return document.querySelector('.timeline title').textContent")
+    browser.press("#timeline-in")
+    check("from=" in browser.path() and "to=" in browser.path(), browser.path())
+    part = browser.script("return document.querySelector('.timeline title').textContent")
+    check(part != whole, part)
+    browser.open(browser.path())  # what somebody was sent shows the same
+    browser.wait("document.querySelector('.timeline')", "the timeline is there")
+    check_equal(browser.script("return document.querySelector('.timeline title').textContent"), part, "the part shown")
+    for _ in range(2):
+        browser.press("#timeline-out")
+    check_equal(browser.path(), f"/jobs/{work.tuned}", "all of it needs no parameters")
+    browser.script("document.getElementById('attempts').open = true")
+    browser.wait_text("#attempts", "measure")
+
+
+def search_is_shown(browser, work):
+    browser.open(f"/jobs/{work.tuned}")
+    browser.wait("document.querySelector('.chart .faint-line')", "curves are drawn")
+    result = fetch(work.service, f"/v1/jobs/{work.tuned}")[1]["job"]["tuneResult"]
+    text = browser.text("main")
+    for workload in result["workloads"]:
+        check(workload["summary"] in text, f"{workload['summary']} is not shown")
+    check("trial 1 of workload" in browser.text(".events"), browser.text(".events"))
+
+
+def versions_are_chosen(browser, work):
+    """While the search goes on."""
+    job = work.service.cli("tune", model_path(GAINS), "--trials", "10000", "--budget", "200s", "--detach",
+                           *shape_flags(GAINS)).out.strip()
+    versions = lambda: fetch(work.service, f"/v1/jobs/{job}/versions")[1].get("versions", [])  # noqa: E731
+    try:
+        wait_until(lambda: len(versions()) > 1, "a second version")
+    except AssertionError as slow:
+        work.service.cli("cancel", job)
+        raise Skip("no tree was faster than the default, so there is one version alone") from slow
+    browser.open(f"/jobs/{job}")
+    browser.wait_text("#live", "live")
+    browser.wait_text("main", "at most")
+    browser.press("#choose-1")
+    chosen = wait_until(lambda: next((each for each in versions() if each.get("sameAs") == 1), None), "a choice is a version")
+    check_equal(chosen["artifactId"], versions()[0]["artifactId"], "what programs run now")
+    browser.wait_text("main", "1 again")
+    browser.press("#choose-newest" if browser.script("return document.getElementById('choose-newest')") else "#choose-2")
+    wait_until(lambda: versions()[-1]["number"] > chosen["number"] and not versions()[-1].get("held"), "forward again")
+    work.service.cli("cancel", job)
+    browser.wait_text(".title", "cancelled")
+    check_equal(browser.complaints(), [], "the console")
+
+
+def runs_of_an_artifact_are_compared(browser, work):
+    one = work.artifacts[0]
+    browser.open(f"/compare?a={one}&b={one}")
+    runs = browser.script("return [...document.querySelectorAll('#choose-run-a option')].map(({value}) => value)")
+    check_equal(len(runs), 2, "runs of an artifact that was timed twice")
+    links = browser.script("return [...document.querySelectorAll('tbody a[href^=\"/jobs/\"]')].map((a) => a.pathname)")
+    check_equal(sorted(links), sorted(f"/jobs/{run}" for run in runs), "the runs side by side")
+    browser.open(f"/compare?a={one}&b={one}&run-a={runs[1]}&run-b={runs[1]}")
+    links = browser.script("return [...document.querySelectorAll('tbody a[href^=\"/jobs/\"]')].map((a) => a.pathname)")
+    check_equal(links, [f"/jobs/{runs[1]}"] * 2, "the runs that the address names")
+
+
 def graph_tells_of_its_nodes(browser, work):
     browser.open(f"/jobs/{work.explained}")
     browser.wait("document.querySelectorAll('.graph .node').length > 4", "nodes are drawn")
@@ -174,6 +260,7 @@ def a_job_is_seen_live(browser, service):
     undrained(service)
     browser.wait_text(".title", "succeeded")
     browser.wait_text("main", "Distinct kernels")
+    browser.wait("document.querySelectorAll('.timeline .attempt').length >= 3", "plan, build, assemble on a timeline")
     events = browser.text(".events")
     for event in ("queued", "running", "attempt 1", "succeeded"):
         check(event in events, f"{event} is not among:\n{events}")
@@ -292,6 +379,9 @@ def main():
     with Service(workers=2, arguments=WEB) as service:
         work = Work(service)
         with Browser(web_address(service)) as browser:
+            if "--pictures" in sys.argv:
+                page_pictures.take(browser, work)
+                return 0
             cases = [(f"{path.split('?')[0]}: {text}",
                       lambda path=path, text=text: page_is_for_everyone(browser, work, path, text))
                      for path, text in work.pages().items()]
@@ -300,6 +390,12 @@ def main():
                       ("a wrong filter says what is accepted",
                        lambda: a_wrong_filter_says_what_is_accepted(browser)),
                       ("every picture has its data", lambda: every_picture_has_its_data(work)),
+                      ("pictures in the documentation show what there is",
+                       lambda: page_pictures.show_what_there_is(browser, work)),
+                      ("the timeline shows attempts", lambda: timeline_shows_attempts(browser, work)),
+                      ("a search is shown", lambda: search_is_shown(browser, work)),
+                      ("versions are chosen", lambda: versions_are_chosen(browser, work)),
+                      ("runs of an artifact are compared", lambda: runs_of_an_artifact_are_compared(browser, work)),
                       ("the graph tells of its nodes", lambda: graph_tells_of_its_nodes(browser, work)),
                       ("a job is seen live", lambda: a_job_is_seen_live(browser, service)),
                       ("a job is cancelled", lambda: a_job_is_cancelled(browser, service)),

@@ -21,24 +21,39 @@ from tessera._version import __version__
 from tessera.client import Client, default_client
 from tessera.compilation import Artifact, Compilation
 from tessera.errors import TesseraError
+from tessera.following import Following
+from tessera.identity import Identity
 from tessera.inference_session import InferenceSession, NodeArg, SessionOptions
 from tessera.local import LocalService, local
 from tessera.model import Memory, Model, Step, Variant, load
 from tessera.session import Session, Tensor
 from tessera.table import Table
 from tessera.targets import TargetLike
+from tessera.tuning import Tuning
 from tessera.views import Check, Explanation, Job, Profile, Progress
 
 
-def connect(address: str | None = None) -> Client:
-    """A client of the service at host:port or unix:/path; TESSERA_SERVER, else localhost:7400, without one."""
-    return Client(address)
+def connect(address: str | None = None, **identity: Any) -> Client:
+    """A client of the service at host:port or unix:/path; TESSERA_SERVER, else localhost:7400, without one. `identity`
+    are fields of :class:`Identity` (``token_file=``, ``tls_ca=``, ...); without any it is the environment's."""
+    return Client(address, Identity(**identity) if identity else None)
 
 
 def compile(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
             dims: DimsLike | None = None, client: Client | None = None, **options: Any) -> Compilation:
     """``Client.compile`` on the default service; `options` are its other ones."""
     return (client or default_client()).compile(model, target, shapes=shapes, dims=dims, **options)
+
+
+def tune(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+         dims: DimsLike | None = None, client: Client | None = None, **options: Any) -> Tuning:
+    """``Client.tune`` on the default service."""
+    return (client or default_client()).tune(model, target, shapes=shapes, dims=dims, **options)
+
+
+def follow(job_id: str, threads: int = 1, *, client: Client | None = None, **options: Any) -> Following:
+    """``Client.follow`` on the default service."""
+    return (client or default_client()).follow(job_id, threads, **options)
 
 
 def check(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
@@ -54,8 +69,8 @@ def explain(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike
 
 
 __all__ = [
-    "Artifact", "Check", "Client", "Compilation", "Explanation", "InferenceSession", "Job", "LocalService", "Memory",
-    "Model", "NodeArg", "Profile", "Progress", "Session", "SessionOptions", "Step", "Table", "Tensor", "TesseraError",
-    "Variant", "__version__", "aio", "check", "compile", "connect", "default_client", "errors", "explain", "load",
-    "local",
+    "Artifact", "Check", "Client", "Compilation", "Explanation", "Following", "Identity", "InferenceSession", "Job", "LocalService",
+    "Memory", "Model", "NodeArg", "Profile", "Progress", "Session", "SessionOptions", "Step", "Table", "Tensor",
+    "TesseraError", "Tuning", "Variant", "__version__", "aio", "check", "compile", "connect", "default_client", "errors",
+    "explain", "follow", "load", "local", "tune",
 ]

@@ -46,7 +46,7 @@ class Buffer(Structure):
     _fields_ = [("data", c_void_p), ("size_bytes", c_size_t)]
 
 
-_STATUS_FUNCTIONS = {
+_STATUS_FUNCTIONS: dict[str, list[Any]] = {
     "artifact_load": [c_char_p, c_uint32, POINTER(c_void_p)],
     "artifact_load_fd": [c_int, c_uint32, POINTER(c_void_p)],
     "artifact_memory": [c_void_p, POINTER(MemoryInfo)],
@@ -56,6 +56,7 @@ _STATUS_FUNCTIONS = {
     "artifact_variant_output": [c_void_p, c_size_t, c_size_t, POINTER(TensorInfo)],
     "artifact_variant_step": [c_void_p, c_size_t, c_size_t, POINTER(StepInfo)],
     "session_create": [c_void_p, c_int, POINTER(c_void_p)],
+    "session_replace": [c_void_p, c_void_p],
     "session_set_input_shapes": [c_void_p, POINTER(Shape), c_size_t],
     "session_profile": [c_void_p, POINTER(Buffer), c_size_t, POINTER(Buffer), c_size_t, POINTER(c_int64), c_size_t],
     "session_output_shape": [c_void_p, c_size_t, POINTER(c_int64)],

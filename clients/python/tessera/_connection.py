@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from tessera.v1 import (artifact_pb2_grpc, blob_service_pb2_grpc, execution_service_pb2_grpc, job_pb2_grpc,
-                        operator_service_pb2_grpc, record_pb2_grpc, target_service_pb2_grpc, worker_service_pb2_grpc)
+from tessera.identity import Identity
+from tessera.v1 import (artifact_pb2_grpc, artifact_versions_pb2_grpc, blob_service_pb2_grpc, execution_service_pb2_grpc,
+                        job_pb2_grpc, operator_service_pb2_grpc, record_pb2_grpc, target_service_pb2_grpc,
+                        worker_service_pb2_grpc)
 
 DEFAULT_ADDRESS = "localhost:7400"
 
 _STUBS: dict[str, Any] = {
     "ArtifactService": artifact_pb2_grpc.ArtifactServiceStub,
+    "ArtifactVersionService": artifact_versions_pb2_grpc.ArtifactVersionServiceStub,
     "BlobService": blob_service_pb2_grpc.BlobServiceStub,
     "ExecutionService": execution_service_pb2_grpc.ExecutionServiceStub,
     "FleetService": worker_service_pb2_grpc.FleetServiceStub,
@@ -43,22 +47,31 @@ def address_or_default(address: str | None) -> str:
 
 
 class _Methods:
-    def __init__(self, channel: Any) -> None:
+    def __init__(self, channel: Any, identity: Identity) -> None:
+        self.identity = identity
         self._stubs = {name: stub(channel) for name, stub in _STUBS.items()}
 
     def method(self, name: str) -> Any:
-        """The callable behind "JobService.GetJob"."""
+        """The callable behind "JobService.GetJob", which shows who calls."""
         service, _, method = name.partition(".")
-        return getattr(self._stubs[service], method)
+        return functools.partial(getattr(self._stubs[service], method), metadata=self.identity.metadata())
+
+
+def _channel(kind: Any, address: str, identity: Identity) -> Any:
+    """Of `kind`, gRPC's blocking or asyncio module."""
+    credentials = identity.credentials(address)
+    if credentials is None:
+        return kind.insecure_channel(address, options=_OPTIONS)
+    return kind.secure_channel(address, credentials, options=_OPTIONS)
 
 
 class Connection(_Methods):
     """Thread-safe; connects lazily."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, identity: Identity) -> None:
         self.address = address
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        super().__init__(self._channel)
+        self._channel = _channel(grpc, address, identity)
+        super().__init__(self._channel, identity)
 
     def close(self) -> None:
         self._channel.close()
@@ -67,10 +80,10 @@ class Connection(_Methods):
 class AsyncConnection(_Methods):
     """Belongs to the event loop it is made in."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, identity: Identity) -> None:
         self.address = address
-        self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
-        super().__init__(self._channel)
+        self._channel = _channel(grpc.aio, address, identity)
+        super().__init__(self._channel, identity)
 
     async def close(self) -> None:
         await self._channel.close()

@@ -13,10 +13,10 @@ from tessera import _digests, dtypes, errors
 from tessera._request import CompileRequest, tensor_value
 from tessera._steps import Pause, Receive, Steps, Work, call
 from tessera._transfer import download_bytes, upload, upload_missing
-from tessera.v1 import execution_service_pb2, job_pb2, tensor_pb2
+from tessera.v1 import artifact_versions_pb2, execution_service_pb2, job_pb2, tensor_pb2
 from tessera.views import TERMINAL, Progress
 
-_WATCH_S = 300.0  # of one stream of events; a stream that hangs, for whatever reason, costs this long at most
+_WATCH_S = 60.0  # of one stream of events; a stream that hangs, for whatever reason, costs this long at most
 _PATIENCE_S = 120.0  # how long the server may stay away
 _AGAIN_S = 0.2
 _INLINE_BYTES = 1 << 20  # TensorValue.data's limit
@@ -34,14 +34,20 @@ def seconds_to_us(what: str, seconds: float | None) -> int:
     return max(1, round(seconds * 1e6))
 
 
-def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnProgress,
-           question: Any = None) -> Steps[job_pb2.Job]:
-    """Uploads what the server lacks and creates the job. With a question, one about the model instead."""
+def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnProgress, question: Any = None,
+           tuning: artifact_versions_pb2.CreateTuningRequest | None = None) -> Steps[job_pb2.Job]:
+    """Uploads what the server lacks and creates the job. With a question, one about the model instead; with a tuning,
+    a search for its schedules."""
     spec, blobs = yield Work(request.prepare)
     yield from upload_missing(blobs, lambda done, total: on_progress(Progress("upload", done, total)))
     # A retried CreateJob must be recognised as the same request.
     fields: dict[str, Any] = {"request_id": f"python-{secrets.token_hex(16)}", **options}
     create = job_pb2.CreateJobRequest(**fields)
+    if tuning is not None:
+        create.tune.CopyFrom(tuning.job.tune)
+        create.tune.compile.CopyFrom(spec)
+        request_of = artifact_versions_pb2.CreateTuningRequest(job=create, mode=tuning.mode)
+        return (yield from call("ArtifactVersionService.CreateTuning", request_of)).job
     if question is None:
         create.compile.CopyFrom(spec)
     else:
@@ -58,32 +64,46 @@ def cancel(job_id: str) -> Steps[job_pb2.Job]:
     return (yield from call("JobService.CancelJob", job_pb2.CancelJobRequest(id=job_id))).job
 
 
-def follow(job_id: str, on_event: Callable[[job_pb2.JobEvent], None]) -> Steps[job_pb2.Job]:
-    """To the job's end; survives restarts of the server by resuming from the last event seen."""
-    cursor = 0
+def received(method: str, request: Any, job_id: str, on_message: Callable[[Any], int],
+             stopping: Callable[[], bool] = lambda: False) -> Steps[None]:
+    """A stream of what a job has more and more of, to its end or until `stopping`; survives restarts of the server by
+    resuming behind the number that `on_message` answers."""
     last_sign_of_life = time.monotonic()
 
     def use(message: Any) -> None:
-        nonlocal cursor, last_sign_of_life
-        cursor = message.event.sequence
+        nonlocal last_sign_of_life
         last_sign_of_life = time.monotonic()
-        on_event(message.event)
+        request.cursor = on_message(message)
 
-    while True:
+    while not stopping():
         try:
-            yield Receive("JobService.WatchJob", job_pb2.WatchJobRequest(id=job_id, cursor=cursor), use, _WATCH_S)
+            yield Receive(method, request, use, _WATCH_S)
+            return
         except errors.TesseraError as error:
             if error.code == "DEADLINE_EXCEEDED":
+                last_sign_of_life = time.monotonic()  # a stream that stood all the time
                 continue
             if error.code not in ("UNAVAILABLE", "CANCELLED"):
                 raise
             if time.monotonic() - last_sign_of_life > _PATIENCE_S:
                 raise errors.Unreachable("the server has been away for too long; the job goes on there",
                                          job_id=job_id, code=error.code) from error
-        else:
-            job = yield from get(job_id)
-            if job.state in TERMINAL:
-                return job
+        yield Pause(_AGAIN_S)
+
+
+def follow(job_id: str, on_event: Callable[[job_pb2.JobEvent], None]) -> Steps[job_pb2.Job]:
+    """To the job's end."""
+    request = job_pb2.WatchJobRequest(id=job_id)
+
+    def use(message: Any) -> int:
+        on_event(message.event)
+        return int(message.event.sequence)
+
+    while True:
+        yield from received("JobService.WatchJob", request, job_id, use)
+        job = yield from get(job_id)
+        if job.state in TERMINAL:
+            return job
         yield Pause(_AGAIN_S)
 
 

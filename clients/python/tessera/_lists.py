@@ -14,7 +14,8 @@ from tessera.v1 import (artifact_pb2, job_pb2, operator_service_pb2, record_pb2,
 _MOST_PER_PAGE = 1000
 
 
-def _items(method: str, request: Any, field: str, limit: int) -> Steps[tuple[list[Any], str]]:
+def items_of(method: str, request: Any, field: str, limit: int) -> Steps[tuple[list[Any], str]]:
+    """So many items, 0 stands for all, and where the rest begins."""
     if limit < 0:
         raise errors.InvalidInput("limit is at least 0, which stands for all", attribute="limit", found=str(limit))
     items: list[Any] = []
@@ -29,14 +30,14 @@ def _items(method: str, request: Any, field: str, limit: int) -> Steps[tuple[lis
 
 def jobs(filter: str, order_by: str, limit: int, page_token: str) -> Steps[Table[views.Job]]:
     request = job_pb2.ListJobsRequest(filter=filter, order_by=order_by, page_token=page_token)
-    items, token = yield from _items("JobService.ListJobs", request, "jobs", limit)
+    items, token = yield from items_of("JobService.ListJobs", request, "jobs", limit)
     names = ("id", "state", "kind", "name", "target", "cached", "create_time", "took_ms")
     return Table([views.Job(item) for item in items], {name: _attribute(name) for name in names}, token)
 
 
 def artifacts(filter: str, order_by: str, limit: int, page_token: str) -> Steps[Table[artifact_pb2.Artifact]]:
     request = artifact_pb2.ListArtifactsRequest(filter=filter, order_by=order_by, page_token=page_token)
-    items, token = yield from _items("ArtifactService.ListArtifacts", request, "artifacts", limit)
+    items, token = yield from items_of("ArtifactService.ListArtifacts", request, "artifacts", limit)
     return Table(items, {
         "id": lambda a: a.id, "name": lambda a: a.manifest.name, "target": lambda a: a.manifest.target_name,
         "size_bytes": lambda a: a.blob.size_bytes, "kernels": lambda a: a.manifest.kernels,
@@ -46,14 +47,14 @@ def artifacts(filter: str, order_by: str, limit: int, page_token: str) -> Steps[
 
 def records(filter: str, order_by: str, limit: int, page_token: str) -> Steps[Table[record_pb2.TuningRecord]]:
     request = record_pb2.ListRecordsRequest(filter=filter, order_by=order_by, page_token=page_token)
-    items, token = yield from _items("RecordService.ListRecords", request, "records", limit)
+    items, token = yield from items_of("RecordService.ListRecords", request, "records", limit)
     return views.records_table(items, token)
 
 
 def targets(filter: str, order_by: str, limit: int,
             page_token: str) -> Steps[Table[target_service_pb2.GetTargetResponse]]:
     request = target_service_pb2.ListTargetsRequest(filter=filter, order_by=order_by, page_token=page_token)
-    items, token = yield from _items("TargetService.ListTargets", request, "targets", limit)
+    items, token = yield from items_of("TargetService.ListTargets", request, "targets", limit)
     return Table(items, {
         "name": lambda t: t.target.name, "family": lambda t: target_pb2.Target.Family.Name(t.target.family),
         "cpu": lambda t: t.target.code.cpu, "vector_bits": lambda t: t.target.registers.vector_bits,
@@ -63,7 +64,7 @@ def targets(filter: str, order_by: str, limit: int,
 
 def workers(filter: str, order_by: str, limit: int, page_token: str) -> Steps[Table[worker_service_pb2.Worker]]:
     request = worker_service_pb2.ListWorkersRequest(filter=filter, order_by=order_by, page_token=page_token)
-    items, token = yield from _items("FleetService.ListWorkers", request, "workers", limit)
+    items, token = yield from items_of("FleetService.ListWorkers", request, "workers", limit)
     return Table(items, {
         "id": lambda w: w.id, "state": lambda w: worker_service_pb2.Worker.State.Name(w.state),
         "hostname": lambda w: w.host.hostname, "cpu_model": lambda w: w.host.cpu_model, "slots": lambda w: w.slots,
@@ -74,7 +75,7 @@ def workers(filter: str, order_by: str, limit: int, page_token: str) -> Steps[Ta
 def operators(filter: str, order_by: str, limit: int,
               page_token: str) -> Steps[Table[operator_service_pb2.OperatorInfo]]:
     request = operator_service_pb2.ListOperatorsRequest(filter=filter, order_by=order_by, page_token=page_token)
-    items, token = yield from _items("OperatorService.ListOperators", request, "operators", limit)
+    items, token = yield from items_of("OperatorService.ListOperators", request, "operators", limit)
     names = ("domain", "name", "family", "since_version", "until_version", "min_inputs", "max_inputs")
     return Table(items, {name: _attribute(name) for name in names}, token)
 

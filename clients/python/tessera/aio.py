@@ -10,18 +10,22 @@ from __future__ import annotations
 import asyncio
 import os
 import pathlib
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tessera import _jobs, _lists, _requests, _transfer, targets
+from tessera import _jobs, _lists, _requests, _transfer, _versions, errors, targets
 from tessera._connection import AsyncConnection, address_or_default
 from tessera._request import CompileRequest, DimsLike, ModelLike, ShapesLike
 from tessera._steps import Steps, drive_async
+from tessera._versions import Version
 from tessera.compilation import CompilationState, OnProgress, get_artifact
+from tessera.following import FollowingState, OnVersion, download_model
+from tessera.identity import Identity
 from tessera.model import Model
 from tessera.table import Table
 from tessera.targets import TargetLike
-from tessera.v1 import (analysis_pb2, artifact_pb2, job_pb2, operator_service_pb2, record_pb2, target_pb2,
+from tessera.tuning import TuningState
+from tessera.v1 import (analysis_pb2, artifact_pb2, artifact_versions_pb2, job_pb2, operator_service_pb2, record_pb2, target_pb2,
                         target_service_pb2, tensor_pb2, worker_service_pb2)
 from tessera.views import Check, Explanation, Job, Profile, Progress
 
@@ -31,8 +35,8 @@ T = TypeVar("T")
 class Client:
     """A connection to a service, for the event loop it is made in. Arguments are those of :class:`tessera.Client`."""
 
-    def __init__(self, address: str | None = None) -> None:
-        self._connection = AsyncConnection(address_or_default(address))
+    def __init__(self, address: str | None = None, identity: Identity | None = None) -> None:
+        self._connection = AsyncConnection(address_or_default(address), identity or Identity.of_environment())
 
     @property
     def address(self) -> str:
@@ -65,6 +69,35 @@ class Client:
                                  precision)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
         return Compilation(self, request, options, on_progress)
+
+    def tune(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+             dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
+             external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
+             name: str | None = None, mode: str = "async", method: str = "", trials: int = 0, budget: float | None = None,
+             threads: int = 1, seed: int = 1, workloads: Sequence[str] = (), top: int = 0, cold: bool = False,
+             records: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
+             total_timeout: float | None = None, on_progress: OnProgress | None = None) -> Tuning:
+        """Begins to search; await what it returns for the artifact with what was found."""
+        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name)
+        options = _requests.options(True, priority, request_id, queue_timeout, None, total_timeout)
+        search = _versions.tuning(mode, method, trials, budget, threads, seed, workloads, top, cold, records)
+        return Tuning(self, request, options, search, on_progress)
+
+    async def versions(self, job_id: str) -> Table[Version]:
+        return await self._drive(_versions.versions(job_id))
+
+    async def choose_version(self, job_id: str, number: int) -> Version:
+        return await self._drive(_versions.choose(job_id, number))
+
+    async def follow(self, job_id: str, threads: int = 1, *, on_version: OnVersion | None = None) -> Following:
+        """The artifact of a tune job to call, replaced as it gets better; waits for the first version. Its calls block."""
+        following = Following(self, job_id, threads, on_version)
+        try:
+            await following._first()
+        except BaseException:
+            await following.close()
+            raise
+        return following
 
     async def check(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
                     dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
@@ -163,8 +196,7 @@ class Compilation(CompilationState):
         self._task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> Artifact:
-        job = await self._client._drive(self._conversation())
-        return Artifact(self._client, job.compile_result.artifact_id, job.compile_result.artifact)
+        return Artifact(self._client, *await self._client._drive(self._conversation()))
 
     def __await__(self) -> Generator[Any, None, Artifact]:
         # Who gives up waiting (asyncio.wait_for) has not cancelled the job: cancel() does that.
@@ -198,6 +230,68 @@ class Compilation(CompilationState):
 
     def __repr__(self) -> str:
         return self._describe("done" if self.done() else f"running, {self.progress}")
+
+
+class Tuning(TuningState, Compilation):
+    """A search under way: ``await`` it for the artifact with what was found, ``async for`` for its progress until then."""
+
+    def __init__(self, client: Client, request: CompileRequest, options: dict[str, Any],
+                 tuning: artifact_versions_pb2.CreateTuningRequest, on_progress: OnProgress | None) -> None:
+        self._tuning = tuning
+        super().__init__(client, request, options, on_progress)
+
+
+class Following(FollowingState):
+    """What ``Client.follow`` answers. An async context manager; ``close()`` ends the following, not the job."""
+
+    def __init__(self, client: Client, job_id: str, threads: int, on_version: OnVersion | None) -> None:
+        super().__init__(job_id, on_version)
+        self._client = client
+        self._threads = threads
+        self._wanted: asyncio.Queue[Version | None] = asyncio.Queue()
+        self._tasks = [asyncio.ensure_future(self._watch()), asyncio.ensure_future(self._fetch())]
+        self._ready = asyncio.Event()
+
+    async def _first(self) -> None:
+        await self._ready.wait()
+        if self._model is None:
+            raise self.error or errors.NotFound(f"job {self.job_id} ended without a version", job_id=self.job_id)
+
+    async def _watch(self) -> None:
+        try:
+            await self._client._drive(_versions.watch(self.job_id, self._wanted.put_nowait, lambda: self._stopping))
+        except errors.TesseraError as error:
+            self._lost(error)
+        finally:
+            self._wanted.put_nowait(None)
+
+    async def _fetch(self) -> None:
+        try:
+            while (version := await self._wanted.get()) is not None:
+                try:
+                    model = await self._client._drive(download_model(version, self._threads))
+                except errors.NotFound as error:  # collected, since a later one is there: that one counts
+                    self.error = error
+                    continue
+                self.error = None
+                self._replace(version, model)
+                self._ready.set()
+        except errors.TesseraError as error:
+            self._lost(error)
+        finally:
+            self._ready.set()
+
+    async def close(self) -> None:
+        self._stopping = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def __aenter__(self) -> Following:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 class Artifact:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from tessera import _jobs, _lists, _requests, targets
+from tessera import _jobs, _lists, _requests, _versions, targets
 from tessera._connection import Connection, address_or_default
 from tessera._request import CompileRequest, DimsLike, ModelLike, ShapesLike
 from tessera._steps import Steps, drive
+from tessera._versions import Version
 from tessera.compilation import Artifact, Compilation, OnProgress, get_artifact
+from tessera.following import Following, OnVersion
+from tessera.identity import Identity
 from tessera.table import Table
 from tessera.targets import TargetLike
+from tessera.tuning import Tuning
 from tessera.v1 import (analysis_pb2, artifact_pb2, job_pb2, operator_service_pb2, record_pb2, target_pb2,
                         target_service_pb2, worker_service_pb2)
 from tessera.views import Check, Explanation, Job, Profile
@@ -27,9 +31,10 @@ class Client:
     Every method raises a :class:`tessera.errors.TesseraError`; calls are tried again while the server does not answer.
     """
 
-    def __init__(self, address: str | None = None) -> None:
-        """`address` is host:port or unix:/path; TESSERA_SERVER, else localhost:7400, where it is left out."""
-        self._connection = Connection(address_or_default(address))
+    def __init__(self, address: str | None = None, identity: Identity | None = None) -> None:
+        """`address` is host:port or unix:/path; TESSERA_SERVER, else localhost:7400, where it is left out. `identity` is
+        that of the environment (TESSERA_TOKEN and others, as for the command line) where it is left out."""
+        self._connection = Connection(address_or_default(address), identity or Identity.of_environment())
 
     @property
     def address(self) -> str:
@@ -84,6 +89,53 @@ class Client:
                                  precision)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
         return Compilation(self, request, options, on_progress)
+
+    def tune(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
+             dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
+             external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
+             name: str | None = None, mode: str = "async", method: str = "", trials: int = 0, budget: float | None = None,
+             threads: int = 1, seed: int = 1, workloads: Sequence[str] = (), top: int = 0, cold: bool = False,
+             records: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
+             total_timeout: float | None = None, on_progress: OnProgress | None = None) -> Tuning:
+        """Searches schedules for a model by measuring them on workers; returns at once with a future.
+
+        The model's arguments are those of ``compile``. The future's ``result()`` is the artifact with what was found;
+        with ``follow()`` the model runs meanwhile, and gets faster.
+
+        :param mode: when the artifact can be had: "async" at once and again whenever schedules are confirmed, "sync" at
+            once and again when all searches have had a phase, "static" when all is over.
+        :param method: of the search: "walk" (""), "q", "p", "random", "evolutionary", "model".
+        :param trials: measured candidates of each workload, at most; 0 stands for 64.
+        :param budget: no trial begins so many seconds after the job began; five minutes where it is left out.
+        :param threads: of the runs that are timed.
+        :param seed: of proposals and inputs.
+        :param workloads: only those with such a piece in their hash or summary.
+        :param top: only so many workloads, those with the most time; 0 stands for all.
+        :param cold: operands are out of all caches before each timed run.
+        :param records: False does not begin with the best that was measured before.
+        :param on_progress: called with each Progress, in a thread of the tuning's.
+        """
+        request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name)
+        options = _requests.options(True, priority, request_id, queue_timeout, None, total_timeout)
+        search = _versions.tuning(mode, method, trials, budget, threads, seed, workloads, top, cold, records)
+        return Tuning(self, request, options, search, on_progress)
+
+    def versions(self, job_id: str) -> Table[Version]:
+        """The artifact of a tune job as it grew: which replaced which, and how fast they are."""
+        return self._drive(_versions.versions(job_id))
+
+    def choose_version(self, job_id: str, number: int) -> Version:
+        """Lets programs that follow the job run an earlier version; 0: the newest that it published."""
+        return self._drive(_versions.choose(job_id, number))
+
+    def follow(self, job_id: str, threads: int = 1, *, on_version: OnVersion | None = None,
+               timeout: float | None = None) -> Following:
+        """The artifact of a tune job to call, replaced between two runs as it gets better or an earlier version is chosen.
+
+        Waits for the first version, `timeout` seconds at most. `on_version` is called with each that runs from then on.
+        It holds native code: follow whom you trust.
+        """
+        return Following(self, job_id, threads, on_version, timeout)
 
     def check(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
               dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
@@ -195,7 +247,7 @@ def default_client() -> Client:
     """The client of ``tessera.compile`` and the like: TESSERA_SERVER, else localhost:7400."""
     global _default
     with _default_lock:
-        address = address_or_default(None)
-        if _default is None or _default.address != address:
-            _default = Client(address)
+        address, identity = address_or_default(None), Identity.of_environment()
+        if _default is None or (_default.address, _default._connection.identity) != (address, identity):
+            _default = Client(address, identity)
         return _default

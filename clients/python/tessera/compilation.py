@@ -30,6 +30,7 @@ class CompilationState:
         self._options = options
         self._on_progress = on_progress
         self._cancel_asked = False
+        self._submitted = threading.Event()  # or never will be
         self._job: Job | None = None
         self.progress = Progress()  #: the latest; given to ``on_progress`` as well
         self.events: list[job_pb2.JobEvent] = []  #: the job's so far
@@ -59,14 +60,23 @@ class CompilationState:
         elif kind == "queue":
             self._saw(Progress("queued", detail=f"position {event.queue.position}"))
 
-    def _conversation(self) -> Steps[job_pb2.Job]:
-        job = yield from _jobs.submit(self._request, self._options, self._saw)
+    def _submit(self) -> Steps[job_pb2.Job]:
+        return (yield from _jobs.submit(self._request, self._options, self._saw))
+
+    def _made(self, job: job_pb2.Job) -> Steps[tuple[str, tensor_pb2.Digest]]:
+        """The artifact of a job that has succeeded."""
+        return job.compile_result.artifact_id, job.compile_result.artifact
+        yield  # a conversation without a word
+
+    def _conversation(self) -> Steps[tuple[str, tensor_pb2.Digest]]:
+        job = yield from self._submit()
         self._job = Job(job)
+        self._submitted.set()
         if self._cancel_asked:
             job = yield from _jobs.cancel(job.id)
         job = yield from _jobs.finished(job, self._event)
         self._job = Job(job)
-        return job
+        return (yield from self._made(job))
 
     def _describe(self, state: str) -> str:
         return f"<tessera.{type(self).__name__} {self.job_id or 'without a job yet'}: {state}>"
@@ -76,7 +86,7 @@ class CompilationState:
         if self._job:
             values["phases"] = ", ".join(f"{name} {ms:.4g} ms" for name, ms in self._job.phases_ms.items())
             values["cached"] = "yes" if self._job.cached else ""
-        return _html.fields("tessera compilation", values)
+        return _html.fields(f"tessera {type(self).__name__.lower()}", values)
 
 
 class Compilation(CompilationState):
@@ -92,10 +102,11 @@ class Compilation(CompilationState):
 
     def _run(self) -> None:
         try:
-            job = self._client._drive(self._conversation())
-            self._future.set_result(Artifact(self._client, job.compile_result.artifact_id, job.compile_result.artifact))
+            self._future.set_result(Artifact(self._client, *self._client._drive(self._conversation())))
         except BaseException as error:
             self._future.set_exception(error)
+        finally:
+            self._submitted.set()
 
     def done(self) -> bool:
         """Whether there is an artifact, or never will be."""

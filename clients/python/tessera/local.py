@@ -13,6 +13,7 @@ import grpc
 
 from tessera import errors
 from tessera.client import Client
+from tessera.identity import Identity
 
 _PATIENCE_S = 30.0
 _LONGEST_SOCKET_PATH = 107  # a deep data folder takes a port instead
@@ -77,7 +78,7 @@ class LocalService:
         except OSError as error:
             raise errors.of_os(error) from error
         self.address = _running(self.folder) or self._start()
-        self._client = Client(self.address)
+        self._client = Client(self.address, Identity())  # the environment is of another service
         return self._client
 
     def _start(self) -> str:

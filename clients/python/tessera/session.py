@@ -7,11 +7,14 @@ import dataclasses
 import math
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tessera import _c_api, _fast_call, dtypes, errors
+
+if TYPE_CHECKING:
+    from tessera.model import Model
 
 Array = np.ndarray[Any, Any]
 
@@ -91,6 +94,13 @@ class Session:
         if signature.bounded:
             self._cut(results)
         return results
+
+    def replace(self, model: Model) -> None:
+        """Lets runs that begin from now on be of another artifact of the same model. Any thread may call it at any time:
+        a run in progress ends with the one it began with. Inputs and outputs must be the same."""
+        _c_api.check(self._api.session_replace(self._handle, model._handle))
+        self._signatures = model._signatures
+        self._signature = self._signatures[self._api.session_variant(self._handle)]
 
     def profile(self, inputs: Mapping[str, Any]) -> list[int]:
         """Runs once; wall time of each step of the chosen variant in nanoseconds, as ``Variant.steps`` lists them."""

@@ -10,7 +10,7 @@ from google.protobuf import json_format
 
 from tessera import _html, errors
 from tessera.table import Table
-from tessera.v1 import analysis_pb2, job_pb2, record_pb2
+from tessera.v1 import analysis_pb2, artifact_versions_pb2, job_pb2, record_pb2
 
 TERMINAL = frozenset((job_pb2.Job.SUCCEEDED, job_pb2.Job.FAILED, job_pb2.Job.CANCELLED))
 
@@ -35,6 +35,10 @@ class Progress:
         return f"{self.phase}{share} {self.detail}".strip()
 
 
+def _reader(name: str) -> Any:
+    return lambda item: getattr(item, name)
+
+
 class Job:
     """A job as it was when it was asked for."""
 
@@ -52,12 +56,12 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """compile, execute, profile or analyze."""
+        """compile, execute, profile, analyze or tune."""
         return self.proto.WhichOneof("spec") or ""
 
     @property
     def _compile(self) -> job_pb2.CompileSpec:
-        return self.proto.analyze.compile if self.kind == "analyze" else self.proto.compile
+        return getattr(self.proto, self.kind).compile if self.kind in ("analyze", "tune") else self.proto.compile
 
     @property
     def name(self) -> str:
@@ -82,7 +86,14 @@ class Job:
 
     @property
     def artifact_id(self) -> str:
-        return self.proto.compile_result.artifact_id
+        return self.proto.compile_result.artifact_id or self.proto.tune_result.artifact_id
+
+    @property
+    def found(self) -> Table[job_pb2.TuneResult.Workload]:
+        """What a tune job found, workload by workload, those with most of the time first."""
+        names = ("hash", "summary", "share", "default_ms", "best_ms", "improved", "trials", "refused", "wrong", "crashed",
+                 "timed_out", "unbuilt", "untuned")
+        return Table(list(self.proto.tune_result.workloads), {name: _reader(name) for name in names})
 
     @property
     def error(self) -> errors.TesseraError | None:
@@ -216,3 +227,13 @@ def records_table(records: list[record_pb2.TuningRecord], token: str) -> Table[r
     columns = {field.name: reader(field.name, field.label == field.LABEL_REPEATED) for field in fields}
     columns["create_time"] = lambda record: time_of(record.create_time_us)
     return Table(records, columns, token)
+
+
+def versions_table(versions: list[artifact_versions_pb2.ArtifactVersion],
+                   token: str) -> Table[artifact_versions_pb2.ArtifactVersion]:
+    """The artifact of a tune job as it grew; `speed` is the default's time over its own."""
+    columns = {name: _reader(name) for name in ("number", "artifact_id", "tuned_workloads", "default_ms", "ms")}
+    columns["speed"] = lambda version: version.default_ms / version.ms if version.ms else 1.0
+    columns.update({name: _reader(name) for name in ("same_as", "held")})
+    columns["create_time"] = lambda version: time_of(version.create_time_us)
+    return Table(versions, columns, token)

@@ -1,0 +1,63 @@
+"""Who a client is to the service, and whom it takes for the service."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import grpc
+
+from tessera import errors
+
+_ENVIRONMENT = {"token": "TESSERA_TOKEN", "token_file": "TESSERA_TOKEN_FILE", "tls_ca": "TESSERA_TLS_CA",
+                "tls_cert": "TESSERA_TLS_CERT", "tls_key": "TESSERA_TLS_KEY", "project": "TESSERA_PROJECT"}
+_LOCAL = ("unix:", "unix-abstract:", "localhost:", "127.", "[::1]:", "ipv4:127.", "ipv6:[::1]:")
+
+
+def _content(path: str | os.PathLike[str], what: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise errors.InvalidInput(f"cannot read the {what}: {error}", attribute=what) from error
+    if not content.strip():
+        raise errors.InvalidInput(f"the {what} {os.fspath(path)} is empty", attribute=what)
+    return content
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """All empty: a stranger, in plain text, which is what a service on this machine lets in."""
+    token: str = dataclasses.field(default="", repr=False)  #: shown with every call
+    token_file: str | os.PathLike[str] = ""  #: the file it is in, instead: read with every call, so that it can be renewed
+    tls_ca: str | os.PathLike[str] = ""  #: TLS: the authority that vouches for the server (PEM)
+    tls_cert: str | os.PathLike[str] = ""  #: shown to the server (PEM) ...
+    tls_key: str | os.PathLike[str] = ""  #: ... with its private key
+    project: str = ""  #: that an operator speaks for; empty: the credential's own
+
+    @staticmethod
+    def of_environment() -> Identity:
+        """TESSERA_TOKEN, TESSERA_TOKEN_FILE, TESSERA_TLS_CA, TESSERA_TLS_CERT, TESSERA_TLS_KEY, TESSERA_PROJECT."""
+        return Identity(**{field: os.environ.get(name, "") for field, name in _ENVIRONMENT.items()})
+
+    def credentials(self, address: str) -> Any:
+        """gRPC's channel credentials; None for plain text, which no token crosses a network in."""
+        if not self.tls_ca and not self.tls_cert:
+            if (self.token or self.token_file) and not address.startswith(_LOCAL):
+                raise errors.InvalidInput(f"the token would go to {address} in plain text, for everybody on the way to read",
+                                          attribute="tls_ca", fix="name the server's certificate authority (TESSERA_TLS_CA)")
+            return None
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise errors.InvalidInput("a certificate needs its private key, and the key its certificate",
+                                      attribute="tls_key" if self.tls_cert else "tls_cert")
+        return grpc.ssl_channel_credentials(
+            _content(self.tls_ca, "certificate authority") if self.tls_ca else None,
+            _content(self.tls_key, "private key") if self.tls_key else None,
+            _content(self.tls_cert, "certificate") if self.tls_cert else None)
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What every call shows."""
+        token = self.token or (_content(self.token_file, "token file").decode("ascii") if self.token_file else "")
+        shown = (("authorization", f"Bearer {token.strip()}"),) if token else ()
+        return (*shown, ("tessera-project", self.project)) if self.project else shown
