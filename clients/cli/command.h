@@ -41,6 +41,7 @@ void addTargetCommands(CommandLine& line);
 void addTargetFileCommands(CommandLine& line);  // target check, show, diff
 void addMappingsCommand(CommandLine& line);
 void addCoverageCommand(CommandLine& line);
+void addSimulateCommand(CommandLine& line);
 void addWorkerCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);
 void addCheckCommand(CommandLine& line);

@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   addTargetFileCommands(line);
   addMappingsCommand(line);
   addCoverageCommand(line);
+  addSimulateCommand(line);
   addWorkerCommand(line);
   addCheckCommand(line);
   addTuneCommand(line);

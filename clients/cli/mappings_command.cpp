@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <iostream>
-#include <sstream>
-#include <tuple>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
+#include "clients/cli/operator_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
 #include "compiler/intrinsic/choice.h"
@@ -31,74 +27,13 @@ using namespace compiler::intrinsic;  // NOLINT: the command is this room's
 using compiler::computeText;
 using compiler::instructionsOf;
 
-constexpr int64_t kMostElements = int64_t{1} << 40;  // of a tensor: addresses fit
-
 struct MappingFlags {
   std::string target = "host";
-  std::string instruction, op, extents;
+  std::string instruction;
+  OperatorFlags op;
   int explained = -1;
   bool explain = false;
 };
-
-/// The instruction that was named, else of those that multiply and add the first with the most iterations, and of
-/// equals with the fewest subscripts: a matrix by a vector rather than pairs of vectors.
-absl::StatusOr<v1::Intrinsic> instructionOf(const v1::Target& target, const std::string& name) {
-  const std::vector<v1::Intrinsic> all = instructionsOf(target);
-  const auto subscripts = [](const v1::Intrinsic& intrinsic) {
-    int count = 0;
-    for (const auto& operand : intrinsic.operands()) count += operand.subscripts_size();
-    return count;
-  };
-  const auto rank = [&](const v1::Intrinsic& intrinsic) {
-    const auto form = intrinsic.arithmetic().form();
-    const bool sums = !intrinsic.has_arithmetic() || form == v1::Intrinsic::Arithmetic::MULTIPLY_ADD;
-    return std::tuple(!sums, -intrinsic.iterations_size(), subscripts(intrinsic));
-  };
-  const v1::Intrinsic* chosen = nullptr;
-  for (const v1::Intrinsic& intrinsic : all) {
-    if (!name.empty() ? intrinsic.name() == name : !chosen || rank(intrinsic) < rank(*chosen)) chosen = &intrinsic;
-  }
-  if (chosen) return *chosen;
-  return absl::NotFoundError(absl::StrCat(
-      target.name(), name.empty()
-                         ? " has no instructions"
-                         : absl::StrCat(" has no instruction ", name, "; accepted: ",
-                                        absl::StrJoin(all, ", ", [](std::string* out, const v1::Intrinsic& entry) {
-                                          *out += entry.name();
-                                        }))));
-}
-
-/// A name of table 5.3, or an expression whose extents are given.
-absl::StatusOr<Nest> operatorOf(const MappingFlags& flags) {
-  std::vector<int64_t> extents;
-  for (const auto word : absl::StrSplit(flags.extents, 'x', absl::SkipEmpty())) {
-    int64_t extent = 0;
-    if (!absl::SimpleAtoi(word, &extent) || extent < 1 || extent > 1 << 20) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--extents ", flags.extents, ": accepted is 16x64x56, of 1 to ", 1 << 20));
-    }
-    extents.push_back(extent);
-  }
-  const StandardOperator* standard = findStandardOperator(flags.op);
-  if (!standard && flags.op.find('[') == std::string::npos) {
-    return absl::NotFoundError(absl::StrCat(
-        "there is no operator ", flags.op, "; accepted: an expression such as \"O[i, j] += A[i, k] * B[k, j]\", or ",
-        absl::StrJoin(standardOperators(), ", ", [](std::string* out, const StandardOperator& s) { *out += s.name; })));
-  }
-  auto nest = standard ? parseNest(standard->name, standard->definition, extents.empty() ? standard->extents : extents)
-                       : parseNest("operator", flags.op, extents);
-  for (const Access& access : nest.ok() ? nest->accesses : std::vector<Access>()) {
-    int64_t elements = 1;
-    for (int64_t extent : shapeOf(*nest, access)) {
-      if (extent < 0) return absl::InvalidArgumentError(absl::StrCat("a subscript of ", access.name, " goes below 0"));
-      elements = saturatedProduct(elements, extent);
-    }
-    if (elements <= kMostElements) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(access.name, " has more than ", kMostElements, " elements; give smaller --extents"));
-  }
-  return nest;
-}
 
 /// What the thesis counts for this operator and this kind of instruction; 0: nothing.
 size_t thesisCount(const StandardOperator& standard, const v1::Target& target, const v1::Intrinsic& intrinsic) {
@@ -163,7 +98,7 @@ void printChoice(const Choice& choice, const v1::Target& target) {
 
 int listOf(const CommandLine& line, const v1::Target& target, const v1::Intrinsic& intrinsic,
            const MappingFlags& flags) {
-  const auto software = operatorOf(flags);
+  const auto software = flags.op.nest();
   const auto instruction = nestOf(intrinsic);
   if (!software.ok()) return reportError(software.status(), line.json);
   if (!instruction.ok()) return reportError(instruction.status(), line.json);
@@ -219,7 +154,7 @@ int mappings(const CommandLine& line, const MappingFlags& flags) {
   if (!target.ok()) return reportError(target.status(), line.json);
   const auto intrinsic = instructionOf(*target, flags.instruction);
   if (!intrinsic.ok()) return reportError(intrinsic.status(), line.json);
-  return flags.op.empty() ? tableOf(line, *target, *intrinsic) : listOf(line, *target, *intrinsic, flags);
+  return flags.op.text.empty() ? tableOf(line, *target, *intrinsic) : listOf(line, *target, *intrinsic, flags);
 }
 
 }  // namespace
@@ -231,11 +166,7 @@ void addMappingsCommand(CommandLine& line) {
       ->capture_default_str();
   command->add_option("--instruction", flags->instruction,
                       "of the target (see: tessera target show); else the first multiply-add with the most iterations");
-  auto* op = command->add_option("--op", flags->op,
-                                 "list the mappings of one operator, best price first: a name of the table, or an "
-                                 "expression \"O[i, j] += A[i, k] * B[k, j]\"");
-  command->add_option("--extents", flags->extents, "of the operator's loops in the order of their first use: 16x64x56")
-      ->needs(op);
+  auto* op = flags->op.addTo(command, "list the mappings of one operator, best price first: a name of the table");
   auto* explain =
       command
           ->add_option("--explain", flags->explained,

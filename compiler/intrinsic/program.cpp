@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/intrinsic/block_layout.h"
+#include "compiler/intrinsic/boxes.h"
 #include "compiler/target/validate_intrinsic.h"
 
 namespace tessera::compiler::intrinsic {
@@ -12,67 +14,11 @@ namespace {
 
 using Point = std::vector<int64_t>;
 
-/// Calls `use` for every point of a box, the last index fastest.
-template <typename Use>
-void forEachPoint(const Point& extents, Use&& use) {
-  Point point(extents.size(), 0);
-  while (true) {
-    use(point);
-    size_t d = extents.size();
-    while (d > 0 && ++point[d - 1] == extents[d - 1]) point[--d] = 0;
-    if (d == 0) return;
-  }
-}
-
 int64_t product(const Point& extents) {
   int64_t size = 1;
   for (int64_t extent : extents) size = saturatedProduct(size, extent);
   return size;
 }
-
-int64_t rowMajor(const Point& index, const Point& shape) {
-  int64_t address = 0;
-  for (size_t d = 0; d < shape.size(); ++d) address = address * shape[d] + index[d];
-  return address;
-}
-
-/// Where elements of a block lie by the strides of a statement; free ones step over what the others cover.
-class BlockLayout {
- public:
-  BlockLayout(const Point& shape, const v1::Intrinsic::Transfer* transfer) : shape_(shape) {
-    for (size_t d = 0; transfer && d < shape.size(); ++d) {
-      strides_.push_back(parseStride(transfer->strides(static_cast<int>(d))).value_or(Stride{}));
-    }
-    for (size_t d = strides_.size(); d-- > 0;) {
-      if (strides_[d].outer != Stride::kFree) continue;
-      strides_[d].outer = 0;
-      int64_t covered = 0;
-      forEachPoint(shape_, [&](const Point& index) { covered = std::max(covered, at(index) + 1); });
-      strides_[d].outer = covered;
-    }
-    forEachPoint(shape_, [&](const Point& index) { elements_ = std::max(elements_, at(index) + 1); });
-  }
-
-  int64_t at(const Point& index) const {
-    if (strides_.empty()) return rowMajor(index, shape_);
-    int64_t address = 0;
-    for (size_t d = 0; d < index.size(); ++d) {
-      int64_t rest = index[d];
-      for (const Stride::Part& part : strides_[d].inner) {
-        address += rest % part.extent * part.stride;
-        rest /= part.extent;
-      }
-      address += rest * std::max<int64_t>(strides_[d].outer, 0);
-    }
-    return address;
-  }
-  int64_t elements() const { return elements_; }
-
- private:
-  Point shape_;
-  std::vector<Stride> strides_;
-  int64_t elements_ = 0;
-};
 
 class Writer {
  public:
@@ -142,29 +88,19 @@ class Writer {
   void addOperand(size_t index) {
     const v1::Intrinsic::Operand& operand = intrinsic_.operands(static_cast<int>(index));
     const Point shape = shapeOf(instruction_, instruction_.accesses[index]);
-    const std::string home = operand.memory().empty() ? kRegisters : operand.memory();
+    const Route route = routeOf(intrinsic_, index);
     Way in, out;
     const auto extend = [&](Way& way, const std::string& memory, const v1::Intrinsic::Transfer* layout) {
       way.layouts.emplace_back(shape, layout);
       way.buffers.push_back(static_cast<int>(program_.buffers.size()));
       program_.buffers.push_back({memory, operand.name(), way.layouts.back().elements()});
     };
-    // The layout of a memory between is that of the statement that leaves it.
-    std::vector<const v1::Intrinsic::Transfer*> inwards, outwards;
-    bool arrived = false;
-    for (const auto& transfer : intrinsic_.transfers()) {
-      if (transfer.operand() != operand.name()) continue;
-      const bool leaves = transfer.from() == home || (arrived && transfer.to() != home);
-      (leaves || (index == 0 && !outwards.empty()) ? outwards : inwards).push_back(&transfer);
-      arrived = arrived || transfer.to() == home;
-    }
     in.buffers.push_back(arrayOf(matching_, index));
-    for (size_t i = 1; i < inwards.size(); ++i) extend(in, inwards[i]->from(), inwards[i]);
-    extend(in, home, nullptr);
+    for (const Stop& stop : route.in) extend(in, stop.memory, stop.layout);
     program_.operands.push_back(in.buffers.back());
     if (index == 0) {
       out.buffers.push_back(in.buffers.back());
-      for (size_t i = 0; i + 1 < outwards.size(); ++i) extend(out, outwards[i]->to(), outwards[i]);
+      for (const Stop& stop : route.out) extend(out, stop.memory, stop.layout);
       out_ = std::move(out);
     }
     ways_.push_back(std::move(in));

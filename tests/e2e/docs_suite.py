@@ -28,7 +28,7 @@ RUN = {"tour": 200, "models": 120, "targets": 120, "tuning": 200}  # pages whose
 OWN_SERVICE = {"tour"}  # starts its own
 SEARCHES = {"tuning"}
 HANDED_ROUND = ("README.md", "clients/README.md", "clients/python/README.md", "server/README.md", "tests/README.md",
-                "compiler/intrinsic/README.md", "compiler/search/README.md")
+                "compiler/intrinsic/README.md", "compiler/search/README.md", "compiler/simulator/README.md")
 REPOSITORY = re.compile(r"(?<![\w/.-])((?:proto|compiler|storage|server|workers|clients|deploy|tests)/[\w./-]*\w)")
 PROGRAMS = ("tessera", "tesserad", "tessera-worker")
 

@@ -6,6 +6,8 @@
 
 #include "compiler/intrinsic/layout.h"
 #include "compiler/intrinsic/matching.h"
+#include "compiler/simulator/lower.h"
+#include "compiler/simulator/timeline.h"
 #include "compiler/target/difference.h"
 #include "compiler/target/instruction_sets.h"
 #include "compiler/target/positions.h"
@@ -29,6 +31,14 @@ void mapOnto(const v1::Target& target) {
       if (!mapping.ok()) continue;
       (void)intrinsic::print(intrinsic::layoutsOf(mappings.software, described, matching, *mapping));
       (void)intrinsic::print(intrinsic::paddingOf(mappings.software, described, *mapping, target));
+      const auto choice = intrinsic::tiled(mappings.software, described, matching, target);
+      if (!choice.ok()) continue;
+      const auto program = simulator::lower(*choice, target);
+      if (!program.ok()) continue;
+      // What fits is laid out: no buffer outside of its memory or on another one.
+      if (!simulator::checkBuffers(*program).ok()) __builtin_trap();
+      (void)simulator::print(*program);
+      (void)simulator::timelineOf(*program);
     }
   }
 }

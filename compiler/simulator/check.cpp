@@ -1,0 +1,247 @@
+#include "compiler/simulator/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/intrinsic/boxes.h"
+#include "compiler/simulator/element.h"
+#include "compiler/simulator/interpreter.h"
+#include "compiler/target/element_text.h"
+#include "proto/element_size.h"
+
+namespace tessera::compiler::simulator {
+namespace {
+
+using Arithmetic = v1::Intrinsic::Arithmetic;
+using intrinsic::Nest;
+
+/// Points of the instruction's calls, padding included.
+double pointsOf(const Program& program) {
+  double points = 1;
+  for (const Dimension& dimension : program.dimensions) points *= static_cast<double>(dimension.blocks);
+  for (const intrinsic::Group& group : program.choice.mapping.groups) points *= static_cast<double>(group.size);
+  return points;
+}
+
+/// Which trips are walked so that about `most` points are left: of loops that are no sums, outermost first, the first
+/// and the last; then the first alone, which every loop has.
+enum class Chosen { kAll, kEnds, kFirst };
+std::vector<Chosen> choose(const Program& program, double most, double& points) {
+  std::vector<Chosen> chosen(program.loops.size(), Chosen::kAll);
+  points = pointsOf(program);
+  for (const Chosen next : {Chosen::kEnds, Chosen::kFirst}) {
+    for (size_t l = 0; l < program.loops.size() && points > most; ++l) {
+      const auto left = static_cast<double>(chosen[l] == Chosen::kAll ? program.loops[l].trips : 2);
+      const double wanted = next == Chosen::kEnds ? 2 : 1;
+      if (program.dimensions[program.loops[l].dimension].sum || left <= wanted) continue;
+      points *= wanted / left;
+      chosen[l] = next;
+    }
+  }
+  return chosen;
+}
+
+/// Numbers of a tensor: those of floating-point types with full significands and products that are no subnormals,
+/// integers of all magnitudes, or small ones where the instruction saturates.
+template <typename Number>
+std::vector<Number> draw(std::mt19937_64& random, v1::DataType type, size_t count, bool small) {
+  std::vector<Number> numbers(count);
+  for (Number& number : numbers) {
+    const uint64_t bits = random();
+    if (isFloatingPoint(type)) {
+      constexpr double kLeast = 1.0 / 16;
+      const double magnitude = kLeast + (1 - kLeast) * static_cast<double>(bits >> 11) * 0x1p-53;
+      number = static_cast<Number>(rounded(bits & 1 ? -magnitude : magnitude, type));
+    } else {
+      constexpr int64_t kSmall = 5, kLarge = 1 << 15;
+      const int64_t low = std::max(least(type), -(small ? kSmall : kLarge));
+      const int64_t high = std::min(largest(type), small ? kSmall : kLarge);
+      number = static_cast<Number>(low + static_cast<int64_t>((bits >> 1) % static_cast<uint64_t>(high - low + 1)));
+    }
+  }
+  return numbers;
+}
+
+/// The operator's loops, one result at a time; linear addresses, since all accesses are affine.
+template <typename Number>
+class Reference {
+ public:
+  Reference(const Nest& nest, const std::vector<std::vector<Number>>& sources) : nest_(nest), sources_(sources) {
+    for (const intrinsic::Access& access : nest.accesses) {
+      std::vector<int64_t>& strides = strides_.emplace_back(nest.loops.size(), 0);
+      int64_t row = 1, constant = 0;
+      const std::vector<int64_t> shape = shapeOf(nest, access);
+      for (size_t d = shape.size(); d-- > 0;) {
+        for (const auto& term : access.subscripts[d].terms) strides[term.loop] += term.coefficient * row;
+        constant += access.subscripts[d].constant * row;
+        row *= shape[d];
+      }
+      constants_.push_back(constant);
+    }
+    for (size_t l = 0; l < nest.loops.size(); ++l) {
+      (nest.loops[l].reduction ? summed_ : kept_).push_back(l);
+      (nest.loops[l].reduction ? sum_extents_ : kept_extents_).push_back(nest.loops[l].extent);
+    }
+    parts_.resize(nest.accesses.size());
+    intrinsic::forEachPoint(sum_extents_, [&](const std::vector<int64_t>& part) {
+      for (size_t array = 1; array < parts_.size(); ++array) {
+        int64_t at = 0;
+        for (size_t i = 0; i < summed_.size(); ++i) at += part[i] * strides_[array][summed_[i]];
+        parts_[array].push_back(at);
+      }
+    });
+  }
+
+  struct Sum {
+    int64_t element = 0;  // of the destination
+    Number value = 0;
+    double magnitudes = 0;  // of what was summed
+  };
+
+  /// use(Sum) for each result that `wanted` asks for.
+  template <typename Wanted, typename Use>
+  void forEachResult(Wanted&& wanted, Use&& use) const {
+    std::vector<int64_t> bases;
+    intrinsic::forEachPoint(kept_extents_, [&](const std::vector<int64_t>& point) {
+      bases = constants_;
+      for (size_t array = 0; array < bases.size(); ++array) {
+        for (size_t i = 0; i < kept_.size(); ++i) bases[array] += point[i] * strides_[array][kept_[i]];
+      }
+      if (!wanted(bases[0])) return;
+      Sum sum;
+      sum.element = bases[0];
+      for (size_t part = 0; part < parts_[1].size(); ++part) {
+        Number term = sources_[1][static_cast<size_t>(bases[1] + parts_[1][part])];
+        for (size_t array = 2; array < bases.size(); ++array) {
+          term *= sources_[array][static_cast<size_t>(bases[array] + parts_[array][part])];
+        }
+        sum.magnitudes += std::fabs(static_cast<double>(term));
+        sum.value = part == 0                           ? term
+                    : nest_.form == Arithmetic::MAXIMUM ? std::max(sum.value, term)
+                    : nest_.form == Arithmetic::MINIMUM ? std::min(sum.value, term)
+                                                        : sum.value + term;
+      }
+      use(sum);
+    });
+  }
+
+ private:
+  const Nest& nest_;
+  const std::vector<std::vector<Number>>& sources_;
+  std::vector<std::vector<int64_t>> strides_;  // per access, per loop
+  std::vector<int64_t> constants_;
+  std::vector<size_t> kept_, summed_;
+  std::vector<int64_t> kept_extents_, sum_extents_;
+  std::vector<std::vector<int64_t>> parts_;  // per source: elements from the first product of a result to each
+};
+
+/// Relative to the sum of magnitudes: what all roundings on the way of one product into its result may add up to.
+double boundOf(const Program& program) {
+  const Arithmetic& arithmetic = program.choice.intrinsic.arithmetic();
+  double calls = 1, within = 1;
+  for (const Dimension& dimension : program.dimensions) {
+    if (dimension.sum) calls *= static_cast<double>(dimension.blocks);
+  }
+  for (const intrinsic::Loop& loop : program.instruction.loops) {
+    if (loop.reduction) within *= static_cast<double>(loop.extent);
+  }
+  const v1::DataType to = program.buffers[0].dtype;
+  const v1::DataType middle = arithmetic.intermediate() == v1::DATA_TYPE_UNSPECIFIED ? to : arithmetic.intermediate();
+  const double roundoff = std::max(unitRoundoff(to), isFloatingPoint(middle) ? unitRoundoff(middle) : 0);
+  const double roundings = calls + 1 + (arithmetic.rounding() == Arithmetic::ONCE ? 0 : within + 1);
+  // The reference sums in doubles.
+  constexpr double kOfReference = 0x1p-52;
+  return std::expm1(roundings * std::log1p(roundoff)) + calls * within * kOfReference;
+}
+
+template <typename Number>
+absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
+                                const std::function<bool(size_t, int64_t)>& only) {
+  const Nest& software = program.choice.software;
+  std::mt19937_64 random(seed);
+  const Arithmetic& arithmetic = program.choice.intrinsic.arithmetic();
+  const bool small =
+      arithmetic.overflow() == Arithmetic::SATURATE || arithmetic.intermediate_overflow() == Arithmetic::SATURATE;
+  TensorBytes tensors;
+  std::vector<std::vector<Number>> numbers;
+  for (size_t array = 0; array < software.accesses.size(); ++array) {
+    const Buffer& buffer = program.buffers[array];
+    if (buffer.bytes > kMostBytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(buffer.name, " has ", buffer.bytes, " bytes; at most ", kMostBytes, " are simulated"));
+    }
+    const auto count = static_cast<size_t>(buffer.bytes / elementBytes(buffer.dtype));
+    numbers.push_back(draw<Number>(random, buffer.dtype, count, small));
+    tensors.emplace_back(static_cast<size_t>(buffer.bytes));
+    encode(buffer.dtype, numbers.back().data(), count, tensors.back().data());
+  }
+  const auto begun = execute(program, tensors, only);
+  if (!begun.ok()) return begun.status();
+  const v1::DataType type = program.buffers[0].dtype;
+  std::vector<Number> found(numbers[0].size());
+  decode(type, tensors[0].data(), found.size(), found.data());
+  Checked checked;
+  checked.floating = isFloatingPoint(type);
+  const bool sums = software.form != Arithmetic::MAXIMUM && software.form != Arithmetic::MINIMUM;
+  const double bound = checked.floating && sums ? boundOf(program) : 0;
+  const auto wrong = [&](int64_t element, const std::string& what) {
+    if (++checked.wrong == 1) checked.first_wrong = absl::StrCat("element ", element, what);
+  };
+  const auto wanted = [&](int64_t element) {
+    ++checked.of;
+    const bool there = (*begun)[static_cast<size_t>(element)];
+    if (!there && !only) wrong(element, " is not computed");
+    checked.results += there;
+    return there;
+  };
+  Reference<Number>(software, numbers).forEachResult(wanted, [&](const auto& sum) {
+    const Number is = found[static_cast<size_t>(sum.element)];
+    if constexpr (std::is_same_v<Number, double>) {
+      const double error = std::fabs(is - sum.value);
+      const double allowed = bound * sum.magnitudes;
+      checked.largest_error = std::max(checked.largest_error, std::isnan(error) ? INFINITY : error);
+      const double share = error == 0 ? 0 : error / allowed;
+      checked.largest_share = std::max(checked.largest_share, std::isnan(share) ? INFINITY : share);
+      if (!(error <= allowed)) {
+        wrong(sum.element, absl::StrCat(" is ", is, ", not ", sum.value, "; the bound is ", allowed));
+      }
+    } else {
+      const int64_t expected = held(sum.value, type, arithmetic.overflow());
+      if (is != expected) wrong(sum.element, absl::StrCat(" is ", is, ", not ", expected));
+    }
+  });
+  return checked;
+}
+
+}  // namespace
+
+absl::StatusOr<Checked> check(const Program& program, uint64_t seed, int64_t most_points) {
+  constexpr int64_t kMostParts = 1 << 24;
+  constexpr double kPatience = 64;  // times `most_points` for one tile
+  double points = 0;
+  const std::vector<Chosen> chosen = choose(program, static_cast<double>(most_points), points);
+  if (points > kPatience * static_cast<double>(most_points)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("one tile of its result takes ", points, " points; ", most_points, " are asked for"));
+  }
+  int64_t parts = 1;
+  for (const intrinsic::Loop& loop : program.choice.software.loops) {
+    if (loop.reduction) parts = intrinsic::saturatedProduct(parts, loop.extent);
+  }
+  if (parts > kMostParts) {
+    return absl::ResourceExhaustedError(absl::StrCat("a result sums ", parts, " products; at most ", kMostParts));
+  }
+  std::function<bool(size_t, int64_t)> only;
+  if (std::any_of(chosen.begin(), chosen.end(), [](Chosen c) { return c != Chosen::kAll; })) {
+    only = [&](size_t loop, int64_t trip) {
+      const bool last = trip + 1 == program.loops[loop].trips;
+      return chosen[loop] == Chosen::kAll || trip == 0 || (chosen[loop] == Chosen::kEnds && last);
+    };
+  }
+  return isFloatingPoint(program.buffers[0].dtype) ? checkAs<double>(program, seed, only)
+                                                   : checkAs<int64_t>(program, seed, only);
+}
+
+}  // namespace tessera::compiler::simulator

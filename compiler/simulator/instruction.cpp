@@ -1,0 +1,151 @@
+#include "compiler/simulator/instruction.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/intrinsic/boxes.h"
+#include "compiler/simulator/element.h"
+#include "compiler/target/element_text.h"
+
+namespace tessera::compiler::simulator {
+namespace {
+
+using Arithmetic = v1::Intrinsic::Arithmetic;
+using intrinsic::Nest;
+
+constexpr int64_t kMostPoints = 1 << 22;
+
+bool isExtremum(intrinsic::Form form) { return form == Arithmetic::MAXIMUM || form == Arithmetic::MINIMUM; }
+
+/// Number is double where the destination is of floating point, else int64_t.
+template <typename Number>
+class Numeric : public Instruction {
+ public:
+  Numeric(const Arithmetic& arithmetic, const Nest& nest) : arithmetic_(arithmetic), form_(nest.form) {
+    std::vector<std::vector<int64_t>> shapes;
+    for (const intrinsic::Access& access : nest.accesses) {
+      types_.push_back(access.dtype);
+      shapes.push_back(shapeOf(nest, access));
+      size_t elements = 1;
+      for (int64_t extent : shapes.back()) elements *= static_cast<size_t>(extent);
+      numbers_.emplace_back(elements);
+    }
+    std::vector<int64_t> extents;
+    for (const intrinsic::Loop& loop : nest.loops) extents.push_back(loop.extent);
+    intrinsic::forEachPoint(extents, [&](const std::vector<int64_t>& point) {
+      if (std::any_of(nest.bounds.begin(), nest.bounds.end(), [&](const auto& b) { return b.at(point) >= 0; })) return;
+      for (size_t operand = 0; operand < nest.accesses.size(); ++operand) {
+        std::vector<int64_t> index;
+        for (const auto& subscript : nest.accesses[operand].subscripts) index.push_back(subscript.at(point));
+        places_.push_back(static_cast<uint32_t>(intrinsic::rowMajor(index, shapes[operand])));
+      }
+    });
+    partial_.resize(numbers_[0].size());
+    touched_.resize(numbers_[0].size());
+    middle_ = arithmetic.intermediate() == v1::DATA_TYPE_UNSPECIFIED ? types_[0] : arithmetic.intermediate();
+  }
+
+  void operator()(const std::vector<uint8_t*>& blocks) override {
+    for (size_t operand = 0; operand < blocks.size(); ++operand) {
+      decode(types_[operand], blocks[operand], numbers_[operand].size(), numbers_[operand].data());
+    }
+    std::fill(touched_.begin(), touched_.end(), false);
+    const size_t operands = numbers_.size();
+    for (size_t at = 0; at < places_.size(); at += operands) {
+      Number term = numbers_[1][places_[at + 1]];
+      for (size_t operand = 2; operand < operands; ++operand) {
+        term = times(term, numbers_[operand][places_[at + operand]]);
+      }
+      const uint32_t target = places_[at];
+      partial_[target] = touched_[target] ? joined(partial_[target], term) : afterProduct(term);
+      touched_[target] = true;
+    }
+    for (size_t i = 0; i < partial_.size(); ++i) {
+      if (touched_[i]) numbers_[0][i] = written(numbers_[0][i], partial_[i]);
+    }
+    encode(types_[0], numbers_[0].data(), numbers_[0].size(), blocks[0]);
+  }
+
+ private:
+  /// The products of two halves or floats are exact in a double.
+  Number times(Number left, Number right) const {
+    if constexpr (std::is_same_v<Number, double>) {
+      const double product = left * right;
+      return arithmetic_.rounding() == Arithmetic::EACH_STEP ? rounded(product, middle_) : product;
+    } else {
+      return static_cast<int64_t>(static_cast<uint64_t>(left) * static_cast<uint64_t>(right));
+    }
+  }
+
+  Number afterProduct(Number term) const {
+    if constexpr (std::is_same_v<Number, double>) {
+      return arithmetic_.rounding() == Arithmetic::ONCE ? term : rounded(term, middle_);
+    } else {
+      return term;
+    }
+  }
+
+  Number joined(Number sum, Number term) const {
+    if (form_ == Arithmetic::MAXIMUM) return std::max(sum, term);
+    if (form_ == Arithmetic::MINIMUM) return std::min(sum, term);
+    if constexpr (std::is_same_v<Number, double>) {
+      return arithmetic_.rounding() == Arithmetic::ONCE ? sum + term : rounded(sum + term, middle_);
+    } else {
+      return static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(term));
+    }
+  }
+
+  /// The destination after a call whose own sum or extremum is `found`.
+  Number written(Number before, Number found) const {
+    if constexpr (std::is_same_v<Number, double>) {
+      if (form_ == Arithmetic::MULTIPLY) return rounded(found, types_[0]);
+      return isExtremum(form_) ? joined(before, found) : rounded(before + found, types_[0]);
+    } else {
+      found = held(found, middle_, arithmetic_.intermediate_overflow());
+      if (form_ != Arithmetic::MULTIPLY) found = joined(before, found);
+      return held(found, types_[0], arithmetic_.overflow());
+    }
+  }
+
+  const Arithmetic arithmetic_;
+  const intrinsic::Form form_;
+  v1::DataType middle_;
+  std::vector<v1::DataType> types_;
+  std::vector<uint32_t> places_;  // of each point, one for each operand
+  std::vector<std::vector<Number>> numbers_;
+  std::vector<Number> partial_;
+  std::vector<bool> touched_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Instruction>> instructionOf(const v1::Intrinsic& intrinsic, const Nest& nest) {
+  int64_t points = 1;
+  for (const intrinsic::Loop& loop : nest.loops) points = intrinsic::saturatedProduct(points, loop.extent);
+  if (points > kMostPoints || nest.accesses.size() < 2) {
+    return absl::FailedPreconditionError(absl::StrCat(intrinsic.name(), " has ", points, " points and ",
+                                                      nest.accesses.size() - 1, " sources; 1 source or more and up to ",
+                                                      kMostPoints, " points are run"));
+  }
+  if (isFloatingPoint(nest.accesses[0].dtype)) return std::make_unique<Numeric<double>>(intrinsic.arithmetic(), nest);
+  for (const intrinsic::Access& access : nest.accesses) {
+    if (!isFloatingPoint(access.dtype)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(intrinsic.name(), " sums ", access.name, " of ",
+                                                      elementText(access.dtype), " in ",
+                                                      elementText(nest.accesses[0].dtype), ", which is no conversion"));
+  }
+  return std::make_unique<Numeric<int64_t>>(intrinsic.arithmetic(), nest);
+}
+
+double neutralReal(intrinsic::Form form) {
+  constexpr double kBeyondAll = std::numeric_limits<double>::infinity();
+  return form == Arithmetic::MAXIMUM ? -kBeyondAll : form == Arithmetic::MINIMUM ? kBeyondAll : 0;
+}
+
+int64_t neutralInteger(intrinsic::Form form, v1::DataType type) {
+  return form == Arithmetic::MAXIMUM ? least(type) : form == Arithmetic::MINIMUM ? largest(type) : 0;
+}
+
+}  // namespace tessera::compiler::simulator

@@ -1,0 +1,351 @@
+#include "compiler/simulator/timeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+#include <map>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/intrinsic/boxes.h"
+#include "compiler/simulator/walk.h"
+#include "proto/element_size.h"
+
+namespace tessera::compiler::simulator {
+namespace {
+
+/// Something that does one thing after another.
+struct Lane {
+  double free = 0, busy = 0;
+  void take(double start, double duration) {
+    free = start + duration;
+    busy += duration;
+  }
+};
+
+/// Tiles of tensors that a cache keeps.
+class KeptTiles {
+ public:
+  explicit KeptTiles(int64_t capacity) : capacity_(capacity < 0 ? INT64_MAX / 2 : capacity) {}
+
+  /// Whether the tile is there; now it is, unless it is larger than the cache.
+  bool touch(const std::vector<int64_t>& tile, int64_t bytes) {
+    const auto found = places_.find(tile);
+    const bool hit = found != places_.end();
+    if (hit) {
+      order_.splice(order_.begin(), order_, found->second);
+    } else if (bytes <= capacity_) {
+      order_.push_front({tile, bytes});
+      places_[tile] = order_.begin();
+      used_ += bytes;
+    }
+    while (used_ > capacity_) {
+      used_ -= order_.back().bytes;
+      places_.erase(order_.back().tile);
+      order_.pop_back();
+    }
+    return hit;
+  }
+
+ private:
+  struct Entry {
+    std::vector<int64_t> tile;
+    int64_t bytes = 0;
+  };
+  const int64_t capacity_;
+  int64_t used_ = 0;
+  std::list<Entry> order_;  // latest first
+  absl::flat_hash_map<std::vector<int64_t>, std::list<Entry>::iterator> places_;
+};
+
+/// Places of an operand's tile that are the operator's and not padding: distinct elements of each block, summed. What
+/// a ragged end cuts is the same for all blocks at that end.
+class Elements {
+ public:
+  Elements(const Program& program, size_t operand) : program_(program), operand_(operand) {
+    const intrinsic::Access& access = program.instruction.accesses[operand];
+    for (size_t i = 0; i < program.instruction.loops.size(); ++i) {
+      if (access.uses(static_cast<int>(i))) iterations_.push_back(static_cast<int>(i));
+    }
+  }
+
+  int64_t in(const Place& place) {
+    int64_t outside = 1;  // blocks of loops outside of the instruction
+    for (int d : program_.walks[operand_]) {
+      if (d >= static_cast<int>(program_.instruction.loops.size())) outside *= place.count[d];
+    }
+    // Per iteration: blocks that are whole, and the one that is cut.
+    int64_t elements = 0;
+    for (uint32_t cut = 0; cut < 1u << iterations_.size(); ++cut) {
+      int64_t blocks = outside;
+      std::vector<int64_t> extents;
+      for (size_t i = 0; i < iterations_.size(); ++i) {
+        const intrinsic::Group& group = program_.choice.mapping.groups[iterations_[i]];
+        const int64_t first = place.first[iterations_[i]], count = place.count[iterations_[i]];
+        const int64_t rest = group.extent % group.size;
+        const bool has_cut = rest != 0 && first + count == group.steps;
+        blocks *= (cut >> i & 1) ? has_cut : count - has_cut;
+        extents.push_back(cut >> i & 1 ? rest : group.size);
+      }
+      if (blocks > 0) elements += blocks * distinct(extents);
+    }
+    return elements;
+  }
+
+ private:
+  int64_t distinct(const std::vector<int64_t>& extents) {
+    const auto [found, fresh] = known_.try_emplace(extents, 0);
+    if (!fresh) return found->second;
+    const intrinsic::Access& access = program_.instruction.accesses[operand_];
+    const bool apart = std::all_of(access.subscripts.begin(), access.subscripts.end(),
+                                   [](const auto& subscript) { return subscript.terms.size() < 2; });
+    if (apart) {
+      found->second = 1;
+      for (int64_t extent : extents) found->second *= extent;
+      return found->second;
+    }
+    std::set<std::vector<int64_t>> places;
+    std::vector<int64_t> point(program_.instruction.loops.size(), 0);
+    intrinsic::forEachPoint(extents, [&](const std::vector<int64_t>& at) {
+      for (size_t i = 0; i < at.size(); ++i) point[iterations_[i]] = at[i];
+      std::vector<int64_t> index;
+      for (const auto& subscript : access.subscripts) index.push_back(subscript.at(point));
+      places.insert(std::move(index));
+    });
+    return found->second = static_cast<int64_t>(places.size());
+  }
+
+  const Program& program_;
+  const size_t operand_;
+  std::vector<int> iterations_;
+  std::map<std::vector<int64_t>, int64_t> known_;
+};
+
+class UnitTime : public Machine {
+ public:
+  UnitTime(const Program& program, std::vector<Elements>& elements, Timeline& total)
+      : program_(program),
+        elements_(elements),
+        total_(total),
+        lanes_(program.memories.size() + program.caches.size()),
+        buffers_(program.buffers.size()) {
+    for (const Memory& cache : program.caches) caches_.emplace_back(cache.capacity);
+    const v1::Intrinsic& intrinsic = program.choice.intrinsic;
+    latency_ = intrinsic.latency_cycles();
+    interval_ = intrinsic.cycles_per_issue() > 0 ? intrinsic.cycles_per_issue() : latency_;
+    for (size_t b = 0; b < buffers_.size(); ++b) buffers_[b].copies.resize(program.buffers[b].copies);
+  }
+
+  absl::Status fill(const Step& step, const Place& place) override {
+    Held& to = buffers_[step.to];
+    Copy& copy = next(to);
+    parts_.clear();
+    const int64_t bytes = blocksAt(program_, step.operand, place) * blockBytes(step.operand);
+    const int memory = program_.buffers[step.to].memory;
+    Lane& side = lanes_[memory].write;
+    const double start = std::max(copy.free, side.free);
+    side.take(start, at(bytes, program_.memories[memory].write));
+    copy.ready = copy.free = side.free;
+    copy.summed = 0;
+    total_.traffic[memory].written_bytes += bytes;
+    ++total_.fills;
+    end(side.free);
+    return absl::OkStatus();
+  }
+
+  absl::Status copy(const Step& step, const Place& place, const Piece& piece) override {
+    const Buffer &from = program_.buffers[step.from], &to = program_.buffers[step.to];
+    const int64_t blocks = blocksAt(program_, step.operand, place);
+    const int64_t whole = piece.count * blockBytes(step.operand);
+    int64_t read = whole, written = whole;
+    if (from.tensor || to.tensor) {
+      // What is padding does not exist in the tensor; of pieces each has its part.
+      const auto elements = static_cast<double>(elements_[step.operand].in(place));
+      const double part = elements * static_cast<double>(piece.count) / static_cast<double>(blocks);
+      (from.tensor ? read : written) = static_cast<int64_t>(part) * elementBytes(from.dtype);
+    }
+    const double begin =
+        from.tensor ? 0 : std::max(current(buffers_[step.from]).ready, current(buffers_[step.from]).summed);
+    Copy unknown;
+    Copy& target = to.tensor ? unknown : next(buffers_[step.to]);
+    const int source = from.tensor ? sourceOf(step, place, read) : from.memory;
+    Lane &out = lanes_[source].read, &in = lanes_[to.memory].write;
+    const double start = std::max({begin, target.free, out.free, in.free});
+    const double reading = at(read, sideOf(source).read), writing = at(written, sideOf(to.memory).write);
+    out.take(start, reading);
+    in.take(start, writing);
+    const double finish = start + std::max(reading, writing);
+    target.ready = target.free = finish;
+    if (!from.tensor) {
+      Copy& origin = current(buffers_[step.from]);
+      origin.free = std::max(origin.free, finish);
+    }
+    total_.traffic[source].read_bytes += read;
+    total_.traffic[to.memory].written_bytes += written;
+    ++total_.copies;
+    end(finish);
+    return absl::OkStatus();
+  }
+
+  absl::Status call(const Step&, const Place& place) override {
+    double kept = 1, rounds = 1;
+    uint64_t part = 0;  // of the destination's tile
+    for (size_t d = 0; d < program_.dimensions.size(); ++d) {
+      const Dimension& dimension = program_.dimensions[d];
+      (dimension.sum ? rounds : kept) *= static_cast<double>(place.count[d]);
+      if (!dimension.sum) part = part * static_cast<uint64_t>(dimension.blocks) + static_cast<uint64_t>(place.first[d]);
+    }
+    double start = unit_.free;
+    for (int operand : program_.operands) start = std::max(start, current(buffers_[operand]).ready);
+    double& part_ready = parts_[part];
+    start = std::max(start, part_ready);
+    // In order: of one round of independent results each is issued behind the one before; the next round waits for the
+    // first result of this one.
+    const double round = std::max(kept * interval_, latency_);
+    const double issued = start + (rounds - 1) * round + kept * interval_;
+    unit_.free = issued;
+    unit_.busy += kept * rounds * interval_;
+    part_ready = start + (rounds - 1) * round + latency_;
+    const double finish = issued - interval_ + latency_;
+    for (size_t operand = 0; operand < program_.operands.size(); ++operand) {
+      Copy& copy = current(buffers_[program_.operands[operand]]);
+      copy.free = std::max(copy.free, operand == 0 ? finish : issued);
+    }
+    current(buffers_[program_.operands[0]]).summed = finish;
+    total_.calls += static_cast<int64_t>(kept * rounds);
+    end(finish);
+    return absl::OkStatus();
+  }
+
+  double end() const { return end_; }
+
+  /// The lane that did most, and how much.
+  std::pair<std::string, double> busiest() const {
+    std::pair<std::string, double> most{program_.unit, unit_.busy};
+    for (size_t m = 0; m < lanes_.size(); ++m) {
+      const std::string& name = sideOf(static_cast<int>(m)).name;
+      if (lanes_[m].read.busy > most.second) most = {absl::StrCat(name, " read"), lanes_[m].read.busy};
+      if (lanes_[m].write.busy > most.second) most = {absl::StrCat(name, " write"), lanes_[m].write.busy};
+    }
+    return most;
+  }
+
+ private:
+  struct Copy {
+    double ready = 0, free = 0;
+    double summed = 0;  // of a result: when the last call is done with it
+  };
+  struct Held {
+    std::vector<Copy> copies;
+    int now = -1;
+  };
+  struct Sides {
+    Lane read, write;
+  };
+
+  static double at(int64_t bytes, double bandwidth) {
+    return bandwidth > 0 ? static_cast<double>(bytes) / bandwidth : 0;
+  }
+  const Memory& sideOf(int memory) const {
+    const auto memories = static_cast<int>(program_.memories.size());
+    return memory < memories ? program_.memories[memory] : program_.caches[memory - memories];
+  }
+  static Copy& next(Held& held) {
+    held.now = (held.now + 1) % static_cast<int>(held.copies.size());
+    return held.copies[held.now];
+  }
+  static Copy& current(Held& held) { return held.copies[std::max(held.now, 0)]; }
+
+  int64_t blockBytes(int operand) const {
+    const Buffer& home = program_.buffers[program_.operands[operand]];
+    return static_cast<int64_t>(home.offsets.size()) * elementBytes(home.dtype);
+  }
+
+  /// Who answers a read of a tensor's tile: the nearest cache that has it, or its memory.
+  int sourceOf(const Step& step, const Place& place, int64_t bytes) {
+    int source = program_.buffers[step.from].memory;
+    if (caches_.empty()) return source;
+    std::vector<int64_t> tile = {step.from};
+    for (int d : program_.walks[step.operand]) {
+      tile.push_back(place.first[d]);
+      tile.push_back(place.count[d]);
+    }
+    for (size_t c = caches_.size(); c-- > 0;) {
+      if (caches_[c].touch(tile, bytes)) source = static_cast<int>(program_.memories.size() + c);
+    }
+    return source;
+  }
+
+  void end(double time) { end_ = std::max(end_, time); }
+
+  const Program& program_;
+  std::vector<Elements>& elements_;
+  Timeline& total_;
+  std::vector<Sides> lanes_;  // memories, then caches
+  std::vector<Held> buffers_;
+  std::vector<KeptTiles> caches_;
+  Lane unit_;
+  double latency_ = 0, interval_ = 0, end_ = 0;
+  absl::flat_hash_map<uint64_t, double> parts_;  // when a part of the result can be added to again
+};
+
+/// Copies, fills and groups of calls, as if no tile were cut.
+double stepsOf(const Program& program) {
+  double steps = 0;
+  for (const Step& step : program.steps) {
+    double times = 1;
+    for (int l = 0; l < step.depth; ++l) times *= static_cast<double>(program.loops[l].trips);
+    const Buffer* to = step.to < 0 ? nullptr : &program.buffers[step.to];
+    if (to && to->piece > 0) {
+      double blocks = 1;
+      for (int64_t count : to->tile) blocks *= static_cast<double>(count);
+      times *= std::ceil(blocks / static_cast<double>(to->piece));
+    }
+    steps += times;
+  }
+  return steps;
+}
+
+}  // namespace
+
+absl::StatusOr<Timeline> timelineOf(const Program& program) {
+  if (const double steps = stepsOf(program); steps > kMostSteps) {
+    return absl::ResourceExhaustedError(absl::StrCat("the program has ", steps, " copies and groups of calls; at most ",
+                                                     kMostSteps, " are timed: give smaller extents"));
+  }
+  Timeline timeline;
+  for (const auto* list : {&program.memories, &program.caches}) {
+    for (const Memory& memory : *list) timeline.traffic.push_back({memory.name});
+  }
+  std::vector<Elements> elements;
+  for (size_t operand = 0; operand < program.walks.size(); ++operand) elements.emplace_back(program, operand);
+  for (int64_t unit = 0; unit < program.units; ++unit) {
+    const Share share = shareOf(program, unit);
+    if (share.first == share.end) break;
+    UnitTime time(program, elements, timeline);
+    if (absl::Status status = walk(program, unit, time); !status.ok()) return status;
+    if (time.end() <= timeline.cycles) continue;
+    timeline.cycles = time.end();
+    const auto [name, busy] = time.busiest();
+    timeline.busiest = name;
+    timeline.busy = busy / timeline.cycles;
+  }
+  double points = 1, call = 1;
+  for (const intrinsic::Loop& loop : program.choice.software.loops) points *= static_cast<double>(loop.extent);
+  for (const intrinsic::Loop& loop : program.instruction.loops) call *= static_cast<double>(loop.extent);
+  const v1::Intrinsic& intrinsic = program.choice.intrinsic;
+  const double interval = intrinsic.cycles_per_issue() > 0 ? intrinsic.cycles_per_issue() : intrinsic.latency_cycles();
+  if (timeline.cycles > 0 && interval > 0) {
+    timeline.utilization = points * interval / (call * timeline.cycles * static_cast<double>(program.units));
+  }
+  for (size_t m = 0; m < timeline.traffic.size(); ++m) {
+    const Memory& memory =
+        m < program.memories.size() ? program.memories[m] : program.caches[m - program.memories.size()];
+    timeline.picojoules +=
+        memory.picojoules * static_cast<double>(timeline.traffic[m].read_bytes + timeline.traffic[m].written_bytes);
+  }
+  return timeline;
+}
+
+}  // namespace tessera::compiler::simulator
