@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,8 +19,8 @@ class WeightSection {
   /// The weight's offset, a multiple of 64.
   int64_t place(Weight weight);
   int64_t bytes() const { return bytes_; }
-  /// Ascending offsets.
-  const std::vector<PlannedGraph::PlacedWeight>& weights() const { return weights_; }
+  /// Ascending offsets; nothing can be placed afterwards.
+  std::vector<PlannedGraph::PlacedWeight> take() { return std::move(weights_); }
 
  private:
   std::vector<PlannedGraph::PlacedWeight> weights_;
@@ -36,7 +37,7 @@ class VariantMerger {
   absl::Status add(PlannedGraph planned, const std::string& bindings);
 
   v1::Plan& plan() { return plan_; }
-  const WeightSection& weights() const { return section_; }
+  WeightSection& weights() { return section_; }
 
  private:
   absl::Status check(const v1::Plan& plan, const std::string& bindings) const;

@@ -1,6 +1,7 @@
 #include "compiler/pipeline.h"
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -27,7 +28,8 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int32_t kPlainLoops = 1;  // CompileOptions.opt_level
+constexpr int32_t kPlainLoops = 1;          // CompileOptions.opt_level
+constexpr int64_t kToldEvery = 64'000'000;  // bytes of weights
 
 class Stopwatch {
  public:
@@ -47,6 +49,14 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
   message.set_total(total);
   message.set_detail(detail);
   progress(message);
+}
+
+std::string megabytes(int64_t bytes) { return absl::StrCat(bytes / 1'000'000, " MB"); }
+
+/// Folded weights beyond the window lie beside the section that they are written to.
+FoldedMemory memoryOf(const PlanRequest& request) {
+  if (request.weights_path.empty()) return {};
+  return {std::filesystem::absolute(request.weights_path).parent_path(), FoldedMemory::kWindow};
 }
 
 /// Puts the workload into a failure that does not name a place itself.
@@ -153,7 +163,15 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
                          .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
                          .chains = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
                          .observer = check ? &*check : nullptr,
+                         .memory = memoryOf(request),
                          .pins = choicesOf(request.pins, variantText(model->inputs))};
+    options.memory.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
+      if (bytes < told) told = 0;  // another pass over the weights
+      if (bytes - told < kToldEvery) return;
+      told = bytes;
+      report(progress, "import", static_cast<int>(&bindings - variants->data()), count,
+             absl::StrCat("weights: ", megabytes(bytes), " folded"));
+    };
     absl::StatusOr<PlannedGraph> graph;
     while (true) {
       ImportedModel again = copyOf(*model);
@@ -205,7 +223,12 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // 4. Weights: folded and laid out by now, written where the kernels will find them.
   result.has_weights = result.plan.weights_bytes() > 0;
   if (result.has_weights && !request.weights_path.empty()) {
-    absl::Status status = writeWeights(merger.weights().weights(), result.plan.weights_bytes(), request.weights_path);
+    absl::Status status =
+        writeWeights(merger.weights().take(), result.plan.weights_bytes(), request.weights_path, [&](int64_t bytes) {
+          report(
+              progress, "plan", total, total,
+              absl::StrCat("weights: ", megabytes(bytes), " of ", megabytes(result.plan.weights_bytes()), " written"));
+        });
     if (!status.ok()) return status;
   }
   report(progress, "plan", total, total, "");

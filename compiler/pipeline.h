@@ -70,7 +70,10 @@ struct AssembleRequest {
   v1::Plan plan;
   std::vector<v1::BuiltObject> objects;  ///< any order; one for each workload hash of the plan
   std::string weights_path;              ///< empty: none
+  std::string weights_sha256;            ///< of that file, where it is known; empty: it is computed
   std::string artifact_path;             ///< written
+  /// When set, the weights are not copied: the artifact is `artifact_path`, `weights_path` and this one, written too.
+  std::string behind_weights_path = {};
 };
 
 /// Links the objects and writes the artifact file (layout: tessera/v1/artifact.proto).

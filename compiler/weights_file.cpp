@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -29,17 +30,30 @@ absl::Status writeAt(int fd, std::string_view bytes, int64_t offset, const std::
   return absl::OkStatus();
 }
 
-absl::Status writeAll(int fd, const std::vector<PlannedGraph::PlacedWeight>& weights, int64_t size,
-                      const std::string& path) {
-  int64_t end = 0;
-  for (const auto& [offset, weight] : weights) {
+constexpr int64_t kPiece = int64_t{64} << 20;
+constexpr int64_t kWorthIt = int64_t{1} << 20;
+
+absl::Status writeAll(int fd, std::vector<PlannedGraph::PlacedWeight>& weights, int64_t size, const std::string& path,
+                      const std::function<void(int64_t bytes)>& written) {
+  int64_t end = 0, told = 0;
+  for (auto& [offset, weight] : weights) {
     const auto bytes = static_cast<int64_t>(weight.bytes.size());
     if (offset < end || bytes > size - offset) {
       return internal(absl::StrCat("weight '", weight.spec.name(), "' takes bytes ", offset, " to ", offset + bytes,
                                    "; free are ", end, " to ", size));
     }
-    if (absl::Status status = writeAt(fd, weight.bytes, offset, path); !status.ok()) return status;
+    for (int64_t done = 0; done < bytes; done += kPiece) {
+      absl::Status status = writeAt(fd, weight.bytes.substr(done, kPiece), offset + done, path);
+      if (!status.ok()) return status;
+      // The disk works meanwhile; whoever makes the file durable has less to wait for.
+      if (bytes >= kWorthIt)
+        (void)sync_file_range(fd, offset + done, std::min(kPiece, bytes - done), SYNC_FILE_RANGE_WRITE);
+      end = offset + std::min(bytes, done + kPiece);
+      if (written && end - told >= kPiece) written(told = end);
+    }
     end = offset + bytes;
+    weight.bytes = {};
+    weight.owner.reset();
   }
   // Also fills the end with zeros; holes in between read as zeros.
   return ftruncate(fd, size) == 0 ? absl::OkStatus() : ioFailure(path);
@@ -47,11 +61,11 @@ absl::Status writeAll(int fd, const std::vector<PlannedGraph::PlacedWeight>& wei
 
 }  // namespace
 
-absl::Status writeWeights(const std::vector<PlannedGraph::PlacedWeight>& weights, int64_t size,
-                          const std::string& path) {
+absl::Status writeWeights(std::vector<PlannedGraph::PlacedWeight> weights, int64_t size, const std::string& path,
+                          const std::function<void(int64_t bytes)>& written) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return ioFailure(path);
-  absl::Status status = writeAll(fd, weights, size, path);
+  absl::Status status = writeAll(fd, weights, size, path, written);
   if (close(fd) != 0 && status.ok()) status = ioFailure(path);
   return status;
 }

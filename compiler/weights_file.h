@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,10 +10,10 @@
 
 namespace tessera::compiler {
 
-/// Writes the weights section: each weight at its offset, zeros between, `size` bytes in all. Weights are views
-/// into the mapped model, so nothing is copied to the heap. Fails with INTERNAL when the file cannot be written
-/// or a weight lies outside the section or over another one.
-absl::Status writeWeights(const std::vector<PlannedGraph::PlacedWeight>& weights, int64_t size,
-                          const std::string& path);
+/// Writes the weights section: each weight at its offset, zeros between, `size` bytes in all, and lets go of each when
+/// it is written. `written` is told how many bytes there are, every 64 MiB. Fails with INTERNAL when the file cannot be
+/// written or a weight lies outside the section or over another one.
+absl::Status writeWeights(std::vector<PlannedGraph::PlacedWeight> weights, int64_t size, const std::string& path,
+                          const std::function<void(int64_t bytes)>& written = {});
 
 }  // namespace tessera::compiler

@@ -306,6 +306,8 @@ SupervisorOptions supervisorOptions(const Flags& flags, const Server& server) {
                        "--log-format",
                        flags.log_format,
                        "--die-with-parent",
+                       "--blobs",
+                       fs::absolute(fs::path(flags.data_dir) / "blobs").string(),
                        "--sharing",
                        std::to_string(std::max(1, flags.workers))};
   options.arguments.insert(options.arguments.end(), flags.worker_arguments.begin(), flags.worker_arguments.end());

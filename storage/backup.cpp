@@ -10,13 +10,16 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "proto/blob_place.h"
 #include "proto/sha256.h"
+#include "storage/composed_file.h"
 #include "storage/sqlite/database.h"
 
 namespace tessera::storage {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr size_t kChunkBytes = 1 << 20;
 
 absl::Status failed(const std::error_code& error, const std::string& what, const fs::path& path) {
   return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path.string()));
@@ -39,17 +42,39 @@ absl::Status flush(const fs::path& folder) {
   return good ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("cannot flush ", folder.string()));
 }
 
-/// Where a blob lies below either folder.
-fs::path placeOf(const std::string& sha256) { return fs::path(sha256.substr(0, 2)) / sha256.substr(2, 2) / sha256; }
+/// Where a blob lies below either folder, when it is a file of its own.
+fs::path placeOf(const std::string& sha256) { return fs::path(blobPlace(sha256)); }
+
+/// A composed blob becomes a file of its own.
+absl::Status writeWhole(const std::string& root, const std::string& sha256, const fs::path& to) {
+  absl::StatusOr<std::unique_ptr<File>> from = openComposed(systemFiles(), root, sha256);
+  if (!from.ok()) return from.status();
+  absl::StatusOr<std::unique_ptr<File>> out = systemFiles().open(to.string(), FileSystem::Access::kReadWriteCreate);
+  if (!out.ok()) return out.status();
+  absl::Status status = (*out)->truncate(0);
+  std::string chunk(kChunkBytes, '\0');
+  for (int64_t offset = 0; status.ok();) {
+    absl::StatusOr<size_t> got = (*from)->readAt(offset, chunk.data(), chunk.size());
+    if (!got.ok()) return got.status();
+    if (*got == 0) break;
+    status = (*out)->writeAt(offset, {chunk.data(), *got});
+    offset += static_cast<int64_t>(*got);
+  }
+  return status;
+}
 
 /// Whole or not at all.
-absl::Status copyBlob(const fs::path& from, const fs::path& to) {
+absl::Status copyBlob(const fs::path& root, const fs::path& from, const std::string& sha256, const fs::path& to) {
   std::error_code error;
   fs::create_directories(to.parent_path(), error);
   if (error) return failed(error, "make", to.parent_path());
   const fs::path fresh = to.string() + ".new";
-  fs::copy_file(from, fresh, fs::copy_options::overwrite_existing, error);
-  if (error) return failed(error, "copy", from);
+  if (from == root / placeOf(sha256)) {
+    fs::copy_file(from, fresh, fs::copy_options::overwrite_existing, error);
+    if (error) return failed(error, "copy", from);
+  } else if (absl::Status status = writeWhole(root.string(), sha256, fresh); !status.ok()) {
+    return status;
+  }
   fs::rename(fresh, to, error);
   return error ? failed(error, "name", to) : absl::OkStatus();
 }
@@ -60,18 +85,20 @@ absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupFacts& fa
   if (!fs::exists(from, error)) return absl::OkStatus();
   for (auto entry = fs::recursive_directory_iterator(from, error);
        !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
+    const std::string name = entry->path().filename().stem().string();
     // Not what is unfinished or set aside.
-    if (!isSha256(name) || entry->path() != from / placeOf(name)) continue;
+    if (!isSha256(name) ||
+        (entry->path() != from / placeOf(name) && entry->path() != recipePath(from.string(), name))) {
+      continue;
+    }
     std::error_code gone;
-    const auto size = entry->file_size(gone);
     const fs::path place = to / placeOf(name);
-    if (gone || fs::exists(place, gone)) continue;
-    absl::Status status = copyBlob(entry->path(), place);
+    if (!entry->exists(gone) || fs::exists(place, gone)) continue;
+    absl::Status status = copyBlob(from, entry->path(), name, place);
     if (absl::IsNotFound(status)) continue;  // collected meanwhile
     if (!status.ok()) return status;
     ++facts.blobs;
-    facts.bytes += static_cast<int64_t>(size);
+    facts.bytes += static_cast<int64_t>(fs::file_size(place, gone));
   }
   return error ? failed(error, "read", from) : absl::OkStatus();
 }
@@ -103,7 +130,8 @@ absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const f
     const fs::path place = placeOf(std::string(rows.bytes(0)));
     std::error_code absent, gone;
     const auto size = fs::file_size(blobs / place, absent);
-    if (absent ? fs::exists(origin / place, gone) : static_cast<int64_t>(size) != rows.integer(1)) {
+    const bool there = fs::exists(origin / place, gone) || fs::exists((origin / place).string() + kRecipeSuffix, gone);
+    if (absent ? there : static_cast<int64_t>(size) != rows.integer(1)) {
       return absl::AbortedError(absl::StrCat("blob ", std::string(rows.bytes(0)),
                                              " is not whole in the backup; start it again, it goes on from here"));
     }

@@ -2,10 +2,12 @@
 
 #include <ctime>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proto/project.h"
 #include "proto/sha256.h"
+#include "storage/composed_file.h"
 
 namespace tessera::storage {
 namespace {
@@ -22,7 +24,7 @@ bool isHexByte(const std::string& name) {
 absl::StatusOr<std::unique_ptr<BlobFolder>> BlobFolder::open(const std::string& root, const BlobStoreOptions& options) {
   FileSystem& files = options.files ? *options.files : systemFiles();
   std::unique_ptr<BlobFolder> folder(new BlobFolder(root, files));
-  for (const std::string& path : {root, root + "/tmp", root + "/corrupt"}) {
+  for (const std::string& path : {root, root + "/" + kUnfinishedBlobs, root + "/parts", root + "/corrupt"}) {
     if (absl::Status status = files.makeFolder(path); !status.ok()) return status;
   }
   // The root's own name as well: it may be this call that made it.
@@ -32,6 +34,12 @@ absl::StatusOr<std::unique_ptr<BlobFolder>> BlobFolder::open(const std::string& 
   absl::StatusOr<std::vector<std::string>> stale = folder->stalePartials(options.partial_lifetime_seconds);
   if (!stale.ok()) return stale.status();
   for (const std::string& name : *stale) (void)files.remove(folder->partialPath(name));
+  // Whoever placed a file ended with the service, or places it anew.
+  absl::Status swept = folder->forEachPartial([&](const std::string& name, const FileFacts&) {
+    if (absl::StrContains(name, kPlacedBlob)) (void)files.remove(folder->partialPath(name));
+  });
+  if (swept.ok()) swept = folder->sweepParts();
+  if (!swept.ok()) return swept;
   return folder;
 }
 
@@ -43,7 +51,7 @@ bool BlobFolder::isUpload(const std::string& partial_name) {
 
 absl::Status BlobFolder::forEachPartial(
     const std::function<void(const std::string& name, const FileFacts& facts)>& visit) {
-  absl::StatusOr<std::vector<std::string>> names = files_.list(root_ + "/tmp");
+  absl::StatusOr<std::vector<std::string>> names = files_.list(partialPath(""));
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
     if (absl::StatusOr<FileFacts> facts = files_.look(partialPath(name)); facts.ok()) visit(name, *facts);
@@ -65,7 +73,12 @@ std::string BlobFolder::folderOf(const std::string& sha256) const {
 }
 
 std::string BlobFolder::blobPath(const std::string& sha256) const {
-  return absl::StrCat(folderOf(sha256), "/", sha256);
+  return absl::StrCat(root_, "/", blobPlace(sha256));
+}
+
+absl::StatusOr<std::unique_ptr<File>> BlobFolder::openBlob(const std::string& sha256) const {
+  absl::StatusOr<std::unique_ptr<File>> file = files_.open(blobPath(sha256), FileSystem::Access::kRead);
+  return absl::IsNotFound(file.status()) ? openComposed(files_, root_, sha256) : std::move(file);
 }
 
 absl::StatusOr<int64_t> BlobFolder::blobSize(const std::string& sha256) const {
@@ -74,6 +87,11 @@ absl::StatusOr<int64_t> BlobFolder::blobSize(const std::string& sha256) const {
     absl::StatusOr<FileFacts> facts = files_.look(blobPath(sha256));
     if (facts.ok()) return facts->size;
     if (!absl::IsNotFound(facts.status())) return facts.status();
+    absl::StatusOr<std::unique_ptr<File>> composed = openComposed(files_, root_, sha256);
+    if (composed.ok()) facts = (*composed)->facts();
+    if (composed.ok() && facts.ok()) return facts->size;
+    // A damaged one counts as missing, so that it is sent again.
+    if (!absl::IsNotFound(composed.status()) && !absl::IsDataLoss(composed.status())) return composed.status();
   }
   return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
 }
@@ -114,6 +132,42 @@ absl::Status BlobFolder::publish(const std::string& partial_name, const std::str
   return status;
 }
 
+absl::Status BlobFolder::publishComposed(const std::string& partial_name, const std::string& sha256,
+                                         const std::vector<std::string>& others) {
+  absl::Status status = ensureFolder(sha256);
+  for (size_t i = 0; status.ok() && i < others.size(); ++i) {
+    status = files_.link(blobPath(others[i]), partPath(root_, sha256, i));
+  }
+  // The parts' names first: a recipe that is there has all of them.
+  if (status.ok()) status = files_.syncFolder(root_ + "/parts");
+  if (status.ok()) status = files_.rename(partialPath(partial_name), recipePath(root_, sha256));
+  if (status.ok()) status = files_.syncFolder(folderOf(sha256));
+  if (status.ok()) {
+    noteDurable(sha256);
+    return status;
+  }
+  (void)files_.remove(recipePath(root_, sha256));
+  removeParts(sha256);
+  return status;
+}
+
+void BlobFolder::removeParts(const std::string& sha256) {
+  for (size_t i = 0; files_.remove(partPath(root_, sha256, i)).ok(); ++i) {
+  }
+}
+
+absl::Status BlobFolder::sweepParts() {
+  absl::StatusOr<std::vector<std::string>> names = files_.list(root_ + "/parts");
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    const std::string sha256 = name.substr(0, name.find('.'));
+    if (!isSha256(sha256) || absl::IsNotFound(files_.look(recipePath(root_, sha256)).status())) {
+      (void)files_.remove(absl::StrCat(root_, "/parts/", name));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BlobFolder::confirm(const std::string& sha256) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -130,8 +184,11 @@ absl::Status BlobFolder::remove(const std::string& sha256) {
     std::lock_guard<std::mutex> lock(mutex_);
     durable_.erase(sha256);
   }
-  absl::Status status = files_.remove(blobPath(sha256));
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  for (const std::string& path : {blobPath(sha256), recipePath(root_, sha256)}) {
+    if (absl::Status status = files_.remove(path); !status.ok() && !absl::IsNotFound(status)) return status;
+  }
+  removeParts(sha256);
+  return absl::OkStatus();
 }
 
 absl::Status BlobFolder::forEach(
@@ -147,11 +204,21 @@ absl::Status BlobFolder::forEach(
       absl::StatusOr<std::vector<std::string>> names = files_.list(absl::StrCat(root_, "/", first, "/", second));
       if (!names.ok()) return names.status();
       for (const std::string& name : *names) {
-        if (!isSha256(name)) continue;
-        absl::StatusOr<FileFacts> facts = files_.look(blobPath(name));
+        const std::string sha256 = name.substr(0, name.find('.'));
+        const bool composed = name == sha256 + kRecipeSuffix;
+        if (!isSha256(sha256) || (name != sha256 && !composed)) continue;
+        absl::StatusOr<FileFacts> facts = files_.look(absl::StrCat(root_, "/", first, "/", second, "/", name));
+        if (composed && facts.ok()) {
+          if (files_.look(blobPath(sha256)).ok()) continue;  // whole as well: visited as that
+          const int64_t modified_s = facts->modified_s;
+          absl::StatusOr<std::unique_ptr<File>> file = openComposed(files_, root_, sha256);
+          if (absl::IsDataLoss(file.status())) continue;
+          facts = file.ok() ? (*file)->facts() : file.status();
+          if (facts.ok()) facts->modified_s = modified_s;
+        }
         if (absl::IsNotFound(facts.status())) continue;  // removed meanwhile
         if (!facts.ok()) return facts.status();
-        if (absl::Status status = visit(name, *facts); !status.ok()) return status;
+        if (absl::Status status = visit(sha256, *facts); !status.ok()) return status;
       }
     }
   }
@@ -160,13 +227,16 @@ absl::Status BlobFolder::forEach(
 
 absl::Status BlobFolder::setAside(const std::string& sha256, const File& read) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const std::string path = blobPath(sha256);
+  std::string path = blobPath(sha256);
   absl::StatusOr<FileFacts> named = files_.look(path);
+  const bool composed = absl::IsNotFound(named.status());
+  if (composed) named = files_.look(path = recipePath(root_, sha256));
   absl::StatusOr<FileFacts> opened = read.facts();
   if (!named.ok() || !opened.ok() || named->identity != opened->identity) return absl::OkStatus();
   durable_.erase(sha256);
   const std::string aside = absl::StrCat(root_, "/corrupt/", sha256, ".", time(nullptr), ".", ++set_aside_);
   if (absl::Status status = files_.rename(path, aside); !status.ok()) return status;
+  if (composed) removeParts(sha256);
   return files_.syncFolder(folderOf(sha256));
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/blob_place.h"
 #include "storage/blob_store.h"
 #include "storage/file_system.h"
 
@@ -21,12 +22,20 @@ class BlobFolder {
   static absl::StatusOr<std::unique_ptr<BlobFolder>> open(const std::string& root, const BlobStoreOptions& options);
 
   std::string blobPath(const std::string& sha256) const;
-  std::string partialPath(const std::string& name) const { return root_ + "/tmp/" + name; }
+  std::string partialPath(const std::string& name) const { return root_ + "/" + kUnfinishedBlobs + "/" + name; }
 
   /// Bytes of the blob; NOT_FOUND when it is absent.
   absl::StatusOr<int64_t> blobSize(const std::string& sha256) const;
 
   FileSystem& files() const { return files_; }
+
+  /// The blob's bytes as one file to read, however it is stored.
+  absl::StatusOr<std::unique_ptr<File>> openBlob(const std::string& sha256) const;
+
+  /// Makes a synced partial file the recipe of a composed blob (composed_file.h), whose other parts are `others`: each
+  /// gets one more name, so that its bytes stay whatever becomes of the blob they are. Like publish().
+  absl::Status publishComposed(const std::string& partial_name, const std::string& sha256,
+                               const std::vector<std::string>& others);
 
   /// Renames a synced partial file to its blob; durable when OK. After an error the blob is absent, as far as the disk
   /// allows: nobody may take a name for durable that is not.
@@ -57,6 +66,9 @@ class BlobFolder {
   BlobFolder(std::string root, FileSystem& files)
       : root_(std::move(root)), files_(files), folder_is_durable_(65536, false) {}
   std::string folderOf(const std::string& sha256) const;
+  void removeParts(const std::string& sha256);
+  /// Removes parts that no recipe asks for: their composition or removal was cut short.
+  absl::Status sweepParts();
   absl::Status ensureFolder(const std::string& sha256);
   void noteDurable(const std::string& sha256);
 

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/blob_place.h"
 #include "proto/sha256.h"
 #include "storage/blob_folder.h"
+#include "storage/composed_file.h"
 #include "storage/file_system.h"
 #include "storage/room.h"
 
@@ -162,6 +164,130 @@ class FileUpload : public BlobStore::Upload {
   absl::Status status_;
 };
 
+/// Hashes a file from its start to its end.
+absl::StatusOr<std::string> hashOf(const File& file) {
+  Sha256 hash;
+  std::string chunk(kChunkBytes, '\0');
+  for (int64_t offset = 0;;) {
+    absl::StatusOr<size_t> got = file.readAt(offset, chunk.data(), chunk.size());
+    if (!got.ok()) return got.status();
+    if (*got == 0) return hash.finish();
+    hash.update({chunk.data(), *got});
+    offset += static_cast<int64_t>(*got);
+  }
+}
+
+/// Writes a recipe and what is sent; the rest is there.
+class ComposedUpload : public BlobStore::Upload {
+ public:
+  ComposedUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::vector<BlobStore::Part> parts,
+                 std::function<void()> release, Room& room)
+      : folder_(folder),
+        digest_(std::move(digest)),
+        name_(std::move(partial_name)),
+        parts_(std::move(parts)),
+        release_(std::move(release)),
+        room_(room) {}
+  ~ComposedUpload() override {
+    if (file_) (void)folder_.files().remove(folder_.partialPath(name_));
+    release_();
+  }
+
+  absl::Status open() {
+    auto file = folder_.files().open(folder_.partialPath(name_), FileSystem::Access::kReadWriteCreate);
+    if (!file.ok()) return file.status();
+    file_ = *std::move(file);
+    std::vector<RecipePart> recipe;
+    for (const BlobStore::Part& part : parts_) {
+      recipe.push_back({part.sha256.empty(), part.bytes});
+      if (part.sha256.empty()) {
+        sent_ += part.bytes;
+        continue;
+      }
+      auto other = folder_.openBlob(part.sha256);
+      if (!other.ok()) return other.status();
+      others_.push_back(*std::move(other));
+      names_.push_back(part.sha256);
+    }
+    const std::string header = recipeHeader(recipe);
+    written_ = static_cast<int64_t>(header.size());
+    sent_ += written_;
+    return file_->writeAt(0, header);
+  }
+
+  absl::Status write(std::string_view data) override {
+    if (static_cast<int64_t>(data.size()) > sent_ - written_) {
+      return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": more than its parts was sent"));
+    }
+    absl::Status status = file_->writeAt(written_, data);
+    if (status.ok()) written_ += static_cast<int64_t>(data.size());
+    return status;
+  }
+
+  absl::Status commit() override {
+    if (written_ != sent_) {
+      return absl::DataLossError(
+          absl::StrCat("upload of ", digest_.sha256(), ": ", sent_ - written_, " bytes are missing"));
+    }
+    auto recipe = folder_.files().open(folder_.partialPath(name_), FileSystem::Access::kRead);
+    if (!recipe.ok()) return recipe.status();
+    auto whole = openComposed(*std::move(recipe), std::move(others_));
+    if (!whole.ok()) return whole.status();
+    absl::StatusOr<std::string> found = hashOf(**whole);
+    if (!found.ok()) return found.status();
+    if (*found != digest_.sha256()) {
+      return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": its parts have SHA-256 ", *found));
+    }
+    absl::Status status = file_->sync();
+    if (status.ok()) status = folder_.publishComposed(name_, digest_.sha256(), names_);
+    if (status.ok()) room_.publish(name_, digest_.size_bytes());
+    return status;
+  }
+
+ private:
+  BlobFolder& folder_;
+  const v1::Digest digest_;
+  const std::string name_;
+  const std::vector<BlobStore::Part> parts_;
+  const std::function<void()> release_;
+  Room& room_;
+  std::unique_ptr<File> file_;
+  std::vector<std::unique_ptr<File>> others_;
+  std::vector<std::string> names_;
+  int64_t written_ = 0, sent_ = 0;  // of the recipe, its header included
+};
+
+/// A file that was put here whole.
+class PlacedUpload : public BlobStore::Upload {
+ public:
+  PlacedUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::function<void()> release,
+               Room& room)
+      : folder_(folder),
+        digest_(std::move(digest)),
+        name_(std::move(partial_name)),
+        release_(std::move(release)),
+        room_(room) {}
+  ~PlacedUpload() override { release_(); }
+
+  absl::Status write(std::string_view data) override {
+    return data.empty() ? absl::OkStatus() : absl::InvalidArgumentError("data is sent of a file that was placed");
+  }
+  absl::Status commit() override {
+    auto file = folder_.files().open(folder_.partialPath(name_), FileSystem::Access::kRead);
+    absl::Status status = file.ok() ? (*file)->sync() : file.status();
+    if (status.ok()) status = folder_.publish(name_, digest_.sha256());
+    if (status.ok()) room_.publish(name_, digest_.size_bytes());
+    return status;
+  }
+
+ private:
+  BlobFolder& folder_;
+  const v1::Digest digest_;
+  const std::string name_;
+  const std::function<void()> release_;
+  Room& room_;
+};
+
 class FileBlobStore : public BlobStore {
  public:
   FileBlobStore(std::unique_ptr<BlobFolder> folder, const BlobStoreOptions& options)
@@ -199,7 +325,7 @@ class FileBlobStore : public BlobStore {
     if (*present && offset == 0) return std::make_unique<Proof>(*folder_, digest);
     const std::string name = partialName(sha256, sender);
     if (!uploads_.start(name)) {
-      return absl::AbortedError(absl::StrCat("another upload of ", sha256, " is going on; retry when it has ended"));
+      return uploadedElsewhere(digest);
     }
     auto upload = std::make_unique<FileUpload>(
         *folder_, digest, name, [this, name] { end(name); }, *present ? 0 : digest.size_bytes(), room_);
@@ -215,6 +341,70 @@ class FileBlobStore : public BlobStore {
     }
     if (absl::Status status = makeRoom(name, digest.size_bytes(), offset); !status.ok()) return status;
     if (absl::Status status = upload->open(offset); !status.ok()) return status;
+    return upload;
+  }
+
+  absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest,
+                                                        const std::vector<Part>& parts) override {
+    absl::StatusOr<bool> present = beginWhole(digest);
+    if (!present.ok()) return present.status();
+    if (*present) return std::make_unique<NoUpload>(*folder_, digest.sha256());
+    int64_t total = 0, shared = 0;
+    for (const Part& part : parts) {
+      absl::StatusOr<int64_t> size = part.bytes;
+      if (!part.sha256.empty()) {
+        size = folder_->blobSize(part.sha256);
+        shared += part.bytes;
+      }
+      if (!size.ok()) return size.status();
+      if (part.bytes < 0 || *size != part.bytes || part.bytes > digest.size_bytes() - total) {
+        return absl::InvalidArgumentError(absl::StrCat("parts: found one of ", part.bytes, " bytes of a blob of ",
+                                                       digest.size_bytes(), "; accepted: sizes that add up"));
+      }
+      total += part.bytes;
+    }
+    if (total != digest.size_bytes() || parts.size() > kMaxParts) {
+      return absl::InvalidArgumentError(absl::StrCat("parts: found ", parts.size(), " of ", total, " bytes in all; ",
+                                                     "accepted: up to ", kMaxParts, " of ", digest.size_bytes()));
+    }
+    const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
+    if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
+    auto upload = std::make_unique<ComposedUpload>(
+        *folder_, digest, name, parts,
+        [this, name, sha256 = digest.sha256()] {
+          room_.leave(name, 0);
+          uploads_.end(sha256);
+        },
+        room_);
+    if (absl::Status status = makeRoom(name, digest.size_bytes(), shared); !status.ok()) return status;
+    if (absl::Status status = upload->open(); !status.ok()) return status;
+    return upload;
+  }
+
+  absl::StatusOr<std::unique_ptr<Upload>> startPlaced(const v1::Digest& digest, const std::string& name) override {
+    absl::StatusOr<bool> present = beginWhole(digest);
+    if (!present.ok()) return present.status();
+    if (*present) return std::make_unique<NoUpload>(*folder_, digest.sha256());
+    const std::string prefix = digest.sha256() + kPlacedBlob;
+    if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0 || !BlobFolder::isUpload(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("placed: found \"", name, "\"; accepted: ", prefix, " and a number"));
+    }
+    absl::StatusOr<FileFacts> facts = folder_->files().look(folder_->partialPath(name));
+    if (!facts.ok()) return facts.status();
+    if (facts->size != digest.size_bytes()) {
+      return absl::DataLossError(absl::StrCat("the file placed for ", digest.sha256(), " has ", facts->size, " bytes"));
+    }
+    if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
+    auto upload = std::make_unique<PlacedUpload>(
+        *folder_, digest, name,
+        [this, name, sha256 = digest.sha256()] {
+          room_.leave(name, 0);
+          uploads_.end(sha256);
+        },
+        room_);
+    // The bytes are on the disk already; a quota counts them.
+    if (absl::Status status = makeRoom(name, digest.size_bytes(), digest.size_bytes()); !status.ok()) return status;
     return upload;
   }
 
@@ -301,6 +491,19 @@ class FileBlobStore : public BlobStore {
   }
 
  private:
+  static constexpr size_t kMaxParts = 64;
+
+  static absl::Status uploadedElsewhere(const v1::Digest& digest) {
+    return absl::AbortedError(
+        absl::StrCat("another upload of ", digest.sha256(), " is going on; retry when it has ended"));
+  }
+
+  /// Whether the blob of a worker's is there.
+  absl::StatusOr<bool> beginWhole(const v1::Digest& digest) {
+    if (absl::Status status = check(digest); !status.ok()) return status;
+    return presentAs(digest, {});
+  }
+
   /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.
   absl::StatusOr<bool> presentAs(const v1::Digest& digest, const Sender& sender) {
     absl::StatusOr<int64_t> size = folder_->blobSize(digest.sha256());
@@ -362,8 +565,7 @@ class FileBlobStore : public BlobStore {
 absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64_t limit,
                                 const std::function<absl::Status(std::string_view chunk)>& sink) {
   if (absl::StatusOr<int64_t> size = folder_->blobSize(sha256); !size.ok()) return size.status();
-  absl::StatusOr<std::unique_ptr<File>> opened =
-      folder_->files().open(folder_->blobPath(sha256), FileSystem::Access::kRead);
+  absl::StatusOr<std::unique_ptr<File>> opened = folder_->openBlob(sha256);
   if (!opened.ok()) return opened.status();
   const File& file = **opened;
   absl::StatusOr<FileFacts> facts = file.facts();

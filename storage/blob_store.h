@@ -58,6 +58,19 @@ class BlobStore {
     return startUpload(digest, offset, {});
   }
 
+  /// A piece of a blob that is put together here.
+  struct Part {
+    std::string sha256;  ///< of a blob that is there, whose bytes are then shared; empty: its bytes are sent
+    int64_t bytes = 0;
+  };
+  /// An upload of the parts that are sent, one after another; commit() verifies the whole. NOT_FOUND when a blob that
+  /// is to be a part is absent; INVALID_ARGUMENT when sizes do not add up. Of a blob that is there nothing is taken.
+  virtual absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest,
+                                                                const std::vector<Part>& parts) = 0;
+  /// Takes in a whole file that somebody who may write here has hashed and put among the partial ones, as `name`
+  /// (proto/blob_place.h): its bytes are neither copied nor read. commit() makes it durable; nothing is written.
+  virtual absl::StatusOr<std::unique_ptr<Upload>> startPlaced(const v1::Digest& digest, const std::string& name) = 0;
+
   /// Bytes of a project's unfinished uploads: of those in progress what they announced, of others what came. That of
   /// one digest is left out.
   virtual int64_t unfinishedBytes(const std::string& project, const std::string& but_sha256) = 0;

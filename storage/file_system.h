@@ -49,6 +49,8 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<File>> open(const std::string& path, Access access) = 0;
   virtual absl::StatusOr<FileFacts> look(const std::string& path) = 0;
   virtual absl::Status rename(const std::string& from, const std::string& to) = 0;
+  /// Another name for a file, on the same disk. What had the name `to` loses it.
+  virtual absl::Status link(const std::string& from, const std::string& to) = 0;
   virtual absl::Status remove(const std::string& path) = 0;
   /// Makes a folder unless it is there.
   virtual absl::Status makeFolder(const std::string& path) = 0;

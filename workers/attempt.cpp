@@ -80,7 +80,7 @@ v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& t
   heartbeat.taskRuns(false);
   heartbeat.resultIsComplete();
   if (attempt.cancelled()) return result;
-  absl::Status stored = storeOutputs(result, *folder, environment.blobs, environment.cache, attempt);
+  absl::Status stored = storeOutputs(result, task, *folder, environment.blobs, environment.cache, attempt);
   return stored.ok() ? result : workerFault(stored);
 }
 

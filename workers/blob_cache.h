@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tessera/v1/tensor.pb.h"
+#include "workers/shared_blobs.h"
 
 namespace tessera::worker {
 
@@ -27,8 +28,10 @@ using BlobSource = std::function<absl::Status(const v1::Digest& digest, const By
 /// by two tasks at once is fetched once.
 class BlobCache {
  public:
-  /// Opens the cache below `folder`, made when absent. Files that are not blobs are removed.
-  static absl::StatusOr<std::unique_ptr<BlobCache>> open(const std::string& folder, int64_t capacity_bytes);
+  /// Opens the cache below `folder`, made when absent. Files that are not blobs are removed. What is in `shared` is
+  /// linked rather than fetched; it must outlive the cache.
+  static absl::StatusOr<std::unique_ptr<BlobCache>> open(const std::string& folder, int64_t capacity_bytes,
+                                                         SharedBlobs* shared = nullptr);
 
   /// Makes the blob available as the file `destination` (on the same file system, not yet existing),
   /// fetching it when it is not here. DATA_LOSS when what came does not match the digest.
@@ -54,7 +57,8 @@ class BlobCache {
   };
   using Entries = std::list<Entry>;  // most recently used first
 
-  BlobCache(std::string folder, int64_t capacity_bytes) : folder_(std::move(folder)), capacity_(capacity_bytes) {}
+  BlobCache(std::string folder, int64_t capacity_bytes, SharedBlobs* shared)
+      : folder_(std::move(folder)), capacity_(capacity_bytes), shared_(shared) {}
 
   absl::Status scan();
   std::string pathOf(const std::string& sha256) const { return folder_ + "/" + sha256; }
@@ -65,6 +69,7 @@ class BlobCache {
 
   const std::string folder_;
   const int64_t capacity_;
+  SharedBlobs* const shared_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::set<std::string> in_flight_;  // digests that some thread fetches or verifies now

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "proto/blob_place.h"
 #include "proto/failure.h"
 #include "proto/sha256.h"
 #include "workers/file_digest.h"
@@ -36,7 +37,9 @@ std::string contentOf(const std::string& path) {
 
 class BlobCacheTest : public testing::Test {
  protected:
-  void open(int64_t capacity) { cache_ = *BlobCache::open(folder_.path() + "/cache", capacity); }
+  void open(int64_t capacity, SharedBlobs* shared = nullptr) {
+    cache_ = *BlobCache::open(folder_.path() + "/cache", capacity, shared);
+  }
 
   // Provides a blob from a source that has exactly these bytes.
   absl::Status provide(const v1::Digest& digest, const std::string& bytes) {
@@ -67,6 +70,57 @@ TEST_F(BlobCacheTest, FetchesOnceAndLinksAfterwards) {
   EXPECT_EQ(fetches_, 1);
   EXPECT_EQ(cache_->stats().hits, 2);
   EXPECT_EQ(cache_->stats().bytes, 7);
+}
+
+TEST_F(BlobCacheTest, WhatTheServersFolderHasIsLinked) {
+  namespace fs = std::filesystem;
+  const std::string server = folder_.path() + "/blobs";
+  const v1::Digest sound = digestOf("content"), damaged = digestOf("damaged"), absent = digestOf("absent");
+  for (const auto& [digest, bytes] : {std::pair{sound, "content"}, std::pair{damaged, "damagEd"}}) {
+    fs::create_directories(fs::path(server + "/" + blobPlace(digest.sha256())).parent_path());
+    std::ofstream(server + "/" + blobPlace(digest.sha256())) << bytes;
+  }
+  fs::create_directories(server + "/tmp");
+  SharedBlobs shared(server);
+  open(100, &shared);
+  ASSERT_TRUE(provide(sound, "").ok());
+  EXPECT_EQ(fetches_, 0);
+  EXPECT_TRUE(fs::equivalent(last_, server + "/" + blobPlace(sound.sha256())));
+  EXPECT_EQ(fs::status(last_).permissions() & fs::perms::owner_write, fs::perms::none);
+  // What is damaged, or no file of its own, is asked for.
+  ASSERT_TRUE(provide(damaged, "damaged").ok());
+  EXPECT_EQ(contentOf(last_), "damaged");
+  ASSERT_TRUE(provide(absent, "absent").ok());
+  EXPECT_EQ(fetches_, 2);
+
+  std::ofstream(folder_.path() + "/output") << "output";
+  const auto placed = shared.place(digestOf("output"), folder_.path() + "/output");
+  ASSERT_TRUE(placed.has_value());
+  EXPECT_TRUE(fs::equivalent(server + "/tmp/" + *placed, folder_.path() + "/output"));
+  shared.forget(*placed);
+  EXPECT_FALSE(fs::exists(server + "/tmp/" + *placed));
+  EXPECT_EQ(contentOf(folder_.path() + "/output"), "output");
+
+  // Of an output that the server has already, its file is kept.
+  const v1::Digest again = digestOf("again");
+  for (const std::string& path : {server + "/" + blobPlace(again.sha256()), folder_.path() + "/again"}) {
+    fs::create_directories(fs::path(path).parent_path());
+    std::ofstream(path) << "again";
+  }
+  cache_->add(again, folder_.path() + "/again");
+  ASSERT_TRUE(provide(again, "").ok());
+  EXPECT_TRUE(fs::equivalent(last_, server + "/" + blobPlace(again.sha256())));
+  EXPECT_EQ(fetches_, 2);
+}
+
+TEST_F(BlobCacheTest, WhereNothingCanBeLinkedBlobsAreFetched) {
+  SharedBlobs shared("/proc/self");  // files there are, links none
+  EXPECT_FALSE(shared.place(digestOf("content"), folder_.path() + "/absent").has_value());
+  std::ofstream(folder_.path() + "/output") << "content";
+  EXPECT_FALSE(shared.place(digestOf("content"), folder_.path() + "/output").has_value());
+  open(100, &shared);
+  ASSERT_TRUE(provide(digestOf("content"), "content").ok());
+  EXPECT_EQ(fetches_, 1);
 }
 
 TEST_F(BlobCacheTest, WrongContentNeverEnters) {

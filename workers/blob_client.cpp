@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "workers/backoff.h"
 #include "workers/file_descriptor.h"
@@ -19,10 +20,32 @@ namespace {
 constexpr int64_t kChunkBytes = 1 << 20;      // the API's limit
 constexpr int kMaxFindMissing = 10'000;       // likewise
 constexpr Milliseconds kCallTimeout{20'000};  // of a call without data
+constexpr int64_t kShareBytes = 64 << 10;     // from here on, a link costs less than sending
 constexpr int kMismatches = 2;                // uploads that arrived damaged, before it is our file's fault
 
 // At least 1 MiB/s, or the transfer counts as stuck and is resumed.
 Milliseconds transferTimeout(int64_t bytes) { return kCallTimeout + Milliseconds(bytes / 1024); }
+
+using UploadWriter = grpc::ClientWriterInterface<v1::UploadBlobRequest>;
+
+// Sends a file's bytes from `offset` to `end`. OK as well when the server wants no more: its answer says why.
+absl::Status sendFile(const std::string& path, int64_t offset, int64_t end, UploadWriter& writer) {
+  const FileDescriptor source(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!source.valid()) return absl::InternalError(absl::StrCat(path, ": ", strerror(errno)));
+  v1::UploadBlobRequest request;
+  while (offset < end) {
+    std::string& data = *request.mutable_data();
+    data.resize(static_cast<size_t>(std::min(kChunkBytes, end - offset)));
+    const ssize_t got = pread(source.get(), data.data(), data.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      return absl::InternalError(absl::StrCat(path, ": ", got == 0 ? "shrank while read" : strerror(errno)));
+    data.resize(static_cast<size_t>(got));
+    offset += got;
+    if (!writer.Write(request)) break;
+  }
+  return absl::OkStatus();
+}
 
 // Runs `once` until it succeeds, fails for good, or is cancelled.
 template <typename Once>
@@ -125,29 +148,60 @@ absl::Status BlobClient::uploadOnce(const File& file, Cancellation& cancellation
     const absl::Status status = toAbsl(stub_->QueryUpload(context.get(), query, &state));
     if (!status.ok() || state.complete()) return status;
   }
-  const FileDescriptor source(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!source.valid()) return absl::InternalError(absl::StrCat(file.path, ": ", strerror(errno)));
-
+  if (!file.parts.empty()) return uploadParts(file, cancellation);
+  if (auto name = file.digest.size_bytes() >= kShareBytes ? shared_.place(file.digest, file.path) : std::nullopt) {
+    return uploadPlaced(file, *name, cancellation);
+  }
   v1::UploadBlobResponse response;
   v1::UploadBlobRequest request;
   *request.mutable_digest() = file.digest;
   request.set_offset(state.committed_bytes());
   CallContext context(cancellation, transferTimeout(file.digest.size_bytes() - state.committed_bytes()));
   auto writer = stub_->UploadBlob(context.get(), &response);
-  bool open = writer->Write(request);
-  request.Clear();
-  for (int64_t offset = state.committed_bytes(); open && offset < file.digest.size_bytes();) {
-    std::string& data = *request.mutable_data();
-    data.resize(static_cast<size_t>(std::min(kChunkBytes, file.digest.size_bytes() - offset)));
-    const ssize_t got = pread(source.get(), data.data(), data.size(), offset);
-    if (got <= 0) {
+  if (writer->Write(request)) {
+    if (absl::Status status = sendFile(file.path, state.committed_bytes(), file.digest.size_bytes(), *writer);
+        !status.ok()) {
       context.get()->TryCancel();
       writer->Finish();
-      return absl::InternalError(absl::StrCat(file.path, ": ", got == 0 ? "shrank while read" : strerror(errno)));
+      return status;
     }
-    data.resize(static_cast<size_t>(got));
-    offset += got;
-    open = writer->Write(request);
+  }
+  writer->WritesDone();
+  return toAbsl(writer->Finish());
+}
+
+absl::Status BlobClient::uploadPlaced(const File& file, const std::string& name, Cancellation& cancellation) {
+  const absl::Cleanup forget = [&] { shared_.forget(name); };
+  v1::UploadBlobResponse response;
+  v1::UploadBlobRequest request;
+  *request.mutable_digest() = file.digest;
+  request.set_placed(name);
+  CallContext context(cancellation, transferTimeout(file.digest.size_bytes()));  // it is written to the disk now
+  auto writer = stub_->UploadBlob(context.get(), &response);
+  writer->Write(request);
+  writer->WritesDone();
+  return toAbsl(writer->Finish());
+}
+
+absl::Status BlobClient::uploadParts(const File& file, Cancellation& cancellation) {
+  v1::UploadBlobResponse response;
+  v1::UploadBlobRequest request;
+  *request.mutable_digest() = file.digest;
+  for (const File::Part& part : file.parts) {
+    v1::BlobPart& described = *request.add_parts();
+    if (part.is_there) described.set_sha256(part.digest.sha256());
+    described.set_size_bytes(part.digest.size_bytes());
+  }
+  CallContext context(cancellation, transferTimeout(file.digest.size_bytes()));
+  auto writer = stub_->UploadBlob(context.get(), &response);
+  bool open = writer->Write(request);
+  for (const File::Part& part : file.parts) {
+    if (part.is_there || !open) continue;
+    if (absl::Status status = sendFile(part.path, 0, part.digest.size_bytes(), *writer); !status.ok()) {
+      context.get()->TryCancel();
+      writer->Finish();
+      return status;
+    }
   }
   writer->WritesDone();
   return toAbsl(writer->Finish());

@@ -10,6 +10,7 @@
 #include "tessera/v1/blob_service.grpc.pb.h"
 #include "workers/blob_cache.h"
 #include "workers/cancellation.h"
+#include "workers/shared_blobs.h"
 
 namespace tessera::worker {
 
@@ -17,14 +18,22 @@ namespace tessera::worker {
 /// transfer broke off, and return CANCELLED once `cancellation` is thrown. Thread-safe.
 class BlobClient {
  public:
-  explicit BlobClient(const std::shared_ptr<grpc::Channel>& channel) : stub_(v1::BlobService::NewStub(channel)) {}
+  /// What goes to the server goes through `shared` where it can; it must outlive the client.
+  BlobClient(const std::shared_ptr<grpc::Channel>& channel, SharedBlobs& shared)
+      : stub_(v1::BlobService::NewStub(channel)), shared_(shared) {}
 
   /// Streams a blob into `sink`. NOT_FOUND when the server lacks it; bytes are not verified here.
   absl::Status download(const v1::Digest& digest, const ByteSink& sink, Cancellation& cancellation);
 
   struct File {
     v1::Digest digest;
-    std::string path;
+    std::string path;  ///< of a file that is not written any more; of one with parts it does not exist
+    struct Part {
+      std::string path;
+      v1::Digest digest;
+      bool is_there = false;  ///< on the server, which takes it from its own store
+    };
+    std::vector<Part> parts = {};  ///< when there are any, the blob is these one after another
   };
   /// Uploads those files that the server lacks; durable when OK.
   absl::Status upload(const std::vector<File>& files, Cancellation& cancellation);
@@ -34,8 +43,11 @@ class BlobClient {
                             Cancellation& cancellation);
   absl::StatusOr<std::vector<File>> missing(const std::vector<File>& files, Cancellation& cancellation);
   absl::Status uploadOnce(const File& file, Cancellation& cancellation);
+  absl::Status uploadPlaced(const File& file, const std::string& name, Cancellation& cancellation);
+  absl::Status uploadParts(const File& file, Cancellation& cancellation);
 
   std::unique_ptr<v1::BlobService::StubInterface> stub_;
+  SharedBlobs& shared_;
 };
 
 }  // namespace tessera::worker

@@ -12,28 +12,46 @@
 
 namespace tessera::worker {
 
-absl::StatusOr<v1::Digest> digestFile(const std::string& path) {
+namespace {
+
+absl::StatusOr<int64_t> hashFile(const std::string& path, Sha256& hash) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.valid()) return absl::ErrnoToStatus(errno, path);
   struct stat status;
   if (fstat(file.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, ": not a regular file"));
-
-  Sha256 hash;
   std::vector<char> chunk(1 << 20);
   int64_t total = 0;
   while (true) {
     const ssize_t got = read(file.get(), chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return absl::ErrnoToStatus(errno, path);
-    if (got == 0) break;
+    if (got == 0) return total;
     hash.update({chunk.data(), static_cast<size_t>(got)});
     total += got;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Digest> digestFiles(const std::vector<std::string>& paths, std::vector<int64_t>* sizes) {
+  Sha256 hash;
+  int64_t total = 0;
+  for (const std::string& path : paths) {
+    absl::StatusOr<int64_t> size = hashFile(path, hash);
+    if (!size.ok()) return size.status();
+    sizes->push_back(*size);
+    total += *size;
   }
   v1::Digest digest;
   digest.set_sha256(hash.finish());
   digest.set_size_bytes(total);
   return digest;
+}
+
+absl::StatusOr<v1::Digest> digestFile(const std::string& path) {
+  std::vector<int64_t> sizes;
+  return digestFiles({path}, &sizes);
 }
 
 }  // namespace tessera::worker

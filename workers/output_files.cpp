@@ -24,12 +24,49 @@ absl::Status badResult(std::string what) {
   return failureStatus(v1::Failure::INTERNAL, absl::StrCat("the task left a result that cannot be used: ", what));
 }
 
+// A file that consists of others and of inputs.
+absl::StatusOr<BlobClient::File> composedFile(const v1::OutputFile& file, const v1::TaskSpec& task,
+                                              const AttemptFolder& folder) {
+  BlobClient::File whole;
+  std::vector<std::string> paths;
+  for (const v1::OutputFile::Part& part : file.parts()) {
+    BlobClient::File::Part& made = whole.parts.emplace_back();
+    if (part.has_file()) {
+      if (!acceptableName(part.file())) return badResult(absl::StrCat("a part named '", part.file(), "'"));
+      made.path = folder.output(part.file());
+    } else {
+      const auto input = std::find_if(task.inputs().begin(), task.inputs().end(),
+                                      [&](const v1::Digest& digest) { return digest.sha256() == part.input(); });
+      if (input == task.inputs().end()) return badResult("a part that is none of its inputs");
+      made.path = folder.input(part.input());
+      made.digest = *input;
+      made.is_there = true;
+    }
+    paths.push_back(made.path);
+  }
+  std::vector<int64_t> sizes;
+  auto digest = digestFiles(paths, &sizes);
+  if (!digest.ok()) return badResult(std::string(digest.status().message()));
+  for (size_t i = 0; i < sizes.size(); ++i) whole.parts[i].digest.set_size_bytes(sizes[i]);
+  whole.digest = *digest;
+  return whole;
+}
+
 // Digests of the files, in the result and in the answer.
-absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, const AttemptFolder& folder) {
+absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, const v1::TaskSpec& task,
+                                                        const AttemptFolder& folder) {
   if (result.files_size() > kMaxFiles) return badResult(absl::StrCat(result.files_size(), " files"));
   std::vector<BlobClient::File> files;
   for (v1::OutputFile& file : *result.mutable_files()) {
     if (!acceptableName(file.name())) return badResult(absl::StrCat("a file named '", file.name(), "'"));
+    if (file.parts_size() > 0) {
+      auto whole = composedFile(file, task, folder);
+      if (!whole.ok()) return whole.status();
+      *file.mutable_digest() = whole->digest;
+      file.clear_parts();
+      files.push_back(*std::move(whole));
+      continue;
+    }
     const std::string path = folder.output(file.name());
     auto digest = digestFile(path);
     if (!digest.ok()) return badResult(std::string(digest.status().message()));
@@ -56,10 +93,10 @@ absl::Status referToFiles(v1::TaskResult& result) {
 
 }  // namespace
 
-absl::Status storeOutputs(v1::TaskResult& result, const AttemptFolder& folder, BlobClient& client, BlobCache& cache,
-                          Cancellation& attempt) {
+absl::Status storeOutputs(v1::TaskResult& result, const v1::TaskSpec& task, const AttemptFolder& folder,
+                          BlobClient& client, BlobCache& cache, Cancellation& attempt) {
   if (result.has_failure()) return absl::OkStatus();
-  auto files = hashFiles(result, folder);
+  auto files = hashFiles(result, task, folder);
   const absl::Status usable = files.ok() ? referToFiles(result) : files.status();
   if (!usable.ok()) {
     v1::TaskResult unusable;
@@ -70,7 +107,9 @@ absl::Status storeOutputs(v1::TaskResult& result, const AttemptFolder& folder, B
   }
   if (files->empty()) return absl::OkStatus();
   if (absl::Status status = client.upload(*files, attempt); !status.ok()) return status;
-  for (const auto& file : *files) cache.add(file.digest, file.path);
+  for (const auto& file : *files) {
+    if (file.parts.empty()) cache.add(file.digest, file.path);
+  }
   return absl::OkStatus();
 }
 

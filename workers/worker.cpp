@@ -24,7 +24,8 @@ int Worker::run() {
     spdlog::error("{}", std::string(scratch.status().message()));
     return kWorkerScratchUnusable;
   }
-  auto cache = BlobCache::open((*scratch)->cacheFolder(), options_.cache_bytes);
+  SharedBlobs shared(options_.blobs);
+  auto cache = BlobCache::open((*scratch)->cacheFolder(), options_.cache_bytes, &shared);
   if (!cache.ok()) {
     spdlog::error("{}", std::string(cache.status().message()));
     return kWorkerScratchUnusable;
@@ -37,7 +38,7 @@ int Worker::run() {
   const std::shared_ptr<grpc::Channel>& channel = *opened;
   const auto service = v1::WorkerService::NewStub(channel);
   Registration registration(*service, options_.identity);
-  BlobClient blobs(channel);
+  BlobClient blobs(channel, shared);
   const AttemptEnvironment environment{*service,
                                        registration,
                                        blobs,

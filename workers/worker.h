@@ -16,6 +16,7 @@ struct WorkerOptions {
   std::string server;
   Identity credential;  ///< who this worker is to the server
   std::string scratch;
+  std::string blobs;  ///< the server's folder of them, where both are on one disk; empty: blobs are streamed
   int64_t cache_bytes = int64_t{8} << 30;
   int64_t min_free_bytes = int64_t{64} << 20;  ///< of the scratch folder's disk, below which it takes no task
   TaskRunner runner;

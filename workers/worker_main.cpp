@@ -160,6 +160,10 @@ int main(int argc, char** argv) {
   app.add_option("--cache-bytes", flags.options.cache_bytes, "Bound of the blob cache, e.g. 8GiB")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app.add_option(
+         "--blobs", flags.options.blobs,
+         "The server's own folder of blobs, on the same disk as the scratch folder: blobs are linked, not copied")
+      ->take_last();
   app.add_option("--slots", flags.slots, "Tasks at a time")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--sharing", flags.sharing, "Workers that share this machine's memory")
       ->check(CLI::Range(1, 1024))

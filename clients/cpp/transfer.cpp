@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/digest.h"
 #include "proto/failure.h"
+#include "proto/sha256.h"
 
 namespace tessera::client {
 namespace {
@@ -85,7 +86,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
 
 // Appends the blob's bytes from `offset` on to `out`.
 absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, std::ostream& out,
-                          const TransferProgress& progress) {
+                          const TransferProgress& progress, Sha256* hash = nullptr) {
   grpc::ClientContext context;
   v1::DownloadBlobRequest request;
   request.set_sha256(digest.sha256());
@@ -101,6 +102,7 @@ absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t of
       reader->Finish();
       return absl::ErrnoToStatus(error, "cannot write the downloaded bytes");
     }
+    if (hash) hash->update(chunk.data());
     done += static_cast<int64_t>(chunk.data().size());
     if (progress) progress(done, digest.size_bytes());
   }
@@ -153,10 +155,18 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
     }
     std::ofstream out(part, std::ios::binary | std::ios::app);
     if (!out) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", part));
-    status = have == digest.size_bytes() ? absl::OkStatus() : downloadFrom(channel, digest, have, out, progress);
+    Sha256 hash;  // of what comes from the start in one go: it need not be read again
+    status = have == digest.size_bytes() ? absl::OkStatus() : downloadFrom(channel, digest, have, out, progress, &hash);
     out.close();
+    if (status.ok() && !out) status = absl::DataLossError(absl::StrCat("cannot write ", part));
     if (status.ok()) {
-      absl::StatusOr<v1::Digest> got = digestOfFile(part);
+      absl::StatusOr<v1::Digest> got;
+      if (have == 0 && digest.size_bytes() > 0) {
+        got = v1::Digest();
+        got->set_sha256(hash.finish());
+      } else {
+        got = digestOfFile(part);
+      }
       if (!got.ok()) return got.status();
       if (got->sha256() == digest.sha256()) {
         fs::rename(part, path, error);

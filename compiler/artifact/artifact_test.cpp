@@ -303,6 +303,21 @@ TEST_F(ArtifactTest, EqualRequestsGiveEqualBytesAndNothingIsLeftBehind) {
   EXPECT_THAT(names, testing::UnorderedElementsAre("weights.bin", "small.tsra", "again.tsra"));
 }
 
+TEST_F(ArtifactTest, WeightsThatStayApartChangeNoByte) {
+  const auto manifest = assemble(request_);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  const std::string whole = readAll(request_.artifact_path);
+  request_.artifact_path = folder_ + "/before";
+  request_.behind_weights_path = folder_ + "/behind";
+  EXPECT_FALSE(assemble(request_).ok()) << "the digest is not known";
+  EXPECT_FALSE(std::filesystem::exists(request_.artifact_path));
+  request_.weights_sha256 = manifest->weights_sha256();
+  const auto apart = assemble(request_);
+  ASSERT_TRUE(apart.ok()) << apart.status();
+  EXPECT_EQ(apart->SerializeAsString(), manifest->SerializeAsString());
+  EXPECT_TRUE(readAll(folder_ + "/before") + readAll(request_.weights_path) + readAll(folder_ + "/behind") == whole);
+}
+
 TEST_F(ArtifactTest, ManifestSaysWhatIsInside) {
   request_.objects[0].mutable_info()->mutable_phases(1)->set_strategy("scalar-loops");
   const auto manifest = assemble(request_);

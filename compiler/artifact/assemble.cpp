@@ -169,9 +169,10 @@ std::string planBytes(const v1::Plan& plan, const std::vector<const v1::BuiltObj
   return deterministicBytes(with_kernels);
 }
 
-/// Writes the entries and fills the manifest's digests on the way: the weights are read once.
+/// Writes the entries, those from behind the weights on into `behind` unless that is empty, and fills the manifest's
+/// digests on the way: the weights are read once.
 absl::Status writeArtifact(const AssembleRequest& request, const std::string& code, const std::string& plan,
-                           const std::string& path, v1::Manifest& manifest) {
+                           const std::string& path, const std::string& behind, v1::Manifest& manifest) {
   ZipWriter zip;
   if (absl::Status status = zip.open(path); !status.ok()) return status;
   const v1::CodeForm& form = request.plan.target().code();
@@ -184,13 +185,16 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
   if (absl::Status status = zip.add(std::string(kCodeEntry), code, kPage); !status.ok()) return status;
 
   if (request.plan.weights_bytes() > 0) {
+    const std::string entry(kWeightsEntry);
     Sha256 digest;
-    absl::Status status =
-        zip.addFile(std::string(kWeightsEntry), request.weights_path, kPage, [&](std::span<const uint8_t> bytes) {
-          digest.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-        });
+    const bool known = !request.weights_sha256.empty();
+    const ZipWriter::Observer observe = [&](std::span<const uint8_t> bytes) {
+      if (!known) digest.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    };
+    absl::Status status = behind.empty() ? zip.addFile(entry, request.weights_path, kPage, observe)
+                                         : zip.addApart(entry, request.weights_path, kPage, behind);
     if (!status.ok()) return status;
-    manifest.set_weights_sha256(digest.finish());
+    manifest.set_weights_sha256(known ? request.weights_sha256 : digest.finish());
   }
   if (absl::Status status = zip.add(std::string(kPlanEntry), plan); !status.ok()) return status;
   if (absl::Status status = zip.add(std::string(kManifestEntry), deterministicBytes(manifest)); !status.ok()) {
@@ -206,6 +210,9 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
 
 absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
   if (absl::Status status = checkWeights(request); !status.ok()) return status;
+  if (!request.behind_weights_path.empty() && (request.weights_sha256.empty() || request.plan.weights_bytes() == 0)) {
+    return internal("only weights whose digest is known can stay apart");
+  }
   auto built = objectsInOrder(request);
   if (!built.ok()) return built.status();
   const ScratchFolder folder(request.artifact_path + ".link");
@@ -215,12 +222,15 @@ absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
 
   v1::Manifest manifest = describe(request, *built);
   const std::string unfinished = folder.path() + "/artifact";
-  if (absl::Status status = writeArtifact(request, *code, planBytes(request.plan, *built), unfinished, manifest);
+  const std::string behind = request.behind_weights_path.empty() ? "" : folder.path() + "/behind";
+  if (absl::Status status =
+          writeArtifact(request, *code, planBytes(request.plan, *built), unfinished, behind, manifest);
       !status.ok())
     return status;
   // The artifact appears whole or not at all.
   std::error_code error;
-  std::filesystem::rename(unfinished, request.artifact_path, error);
+  if (!behind.empty()) std::filesystem::rename(behind, request.behind_weights_path, error);
+  if (!error) std::filesystem::rename(unfinished, request.artifact_path, error);
   if (error) return internal(absl::StrCat("cannot create ", request.artifact_path, ": ", error.message()));
   return manifest;
 }

@@ -6,10 +6,13 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
 
@@ -60,6 +63,42 @@ absl::Status ioFailure(const std::string& what, const std::string& path, int err
   return failureStatus(v1::Failure::INTERNAL, absl::StrCat(what, " ", path, ": ", strerror(error_number)));
 }
 
+/// The CRC-32 of a file's first `size` bytes, by all cores in pieces.
+absl::Status checksum(int source, const std::string& path, uint64_t size, uint32_t& crc) {
+  constexpr uint64_t kPiece = uint64_t{16} << 20;
+  constexpr size_t kChunk = size_t{1} << 20;
+  std::vector<uint32_t> pieces((size + kPiece - 1) / kPiece, static_cast<uint32_t>(crc32(0, nullptr, 0)));
+  std::atomic<size_t> next = 0;
+  std::atomic<int> failed = 0;
+  auto work = [&] {
+    std::vector<uint8_t> chunk(kChunk);
+    for (size_t i = next++; i < pieces.size() && failed == 0; i = next++) {
+      const uint64_t end = std::min(size, (i + 1) * kPiece);
+      for (uint64_t at = i * kPiece; at < end;) {
+        const ssize_t count = pread(source, chunk.data(), std::min<uint64_t>(kChunk, end - at), static_cast<off_t>(at));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) {
+          failed = count < 0 ? errno : EIO;
+          return;
+        }
+        pieces[i] = static_cast<uint32_t>(crc32_z(pieces[i], chunk.data(), static_cast<size_t>(count)));
+        at += static_cast<uint64_t>(count);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  while (threads.size() + 1 < std::min(cores, pieces.size())) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  if (failed != 0) return ioFailure("cannot read", path, failed);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const uint64_t length = std::min(size, (i + 1) * kPiece) - i * kPiece;
+    crc = static_cast<uint32_t>(crc32_combine64(crc, pieces[i], static_cast<z_off64_t>(length)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 ZipWriter::~ZipWriter() {
@@ -77,7 +116,7 @@ bool ZipWriter::wide(uint64_t value) const { return always_zip64_ || value >= kI
 
 absl::Status ZipWriter::write(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(position_));
+    const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(position_ - origin_));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return ioFailure("cannot write", path_, written < 0 ? errno : ENOSPC);
     position_ += static_cast<uint64_t>(written);
@@ -149,6 +188,25 @@ absl::Status ZipWriter::addFile(const std::string& name, const std::string& path
   }
   close(source);
   return status.ok() ? end() : status;
+}
+
+absl::Status ZipWriter::addApart(const std::string& name, const std::string& path, uint32_t alignment,
+                                 const std::string& behind) {
+  const int source = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (source < 0) return ioFailure("cannot open", path, errno);
+  const absl::Cleanup close_source = [source] { close(source); };
+  struct stat info{};
+  if (fstat(source, &info) != 0) return ioFailure("cannot read", path, errno);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (absl::Status status = begin(name, size, alignment); !status.ok()) return status;
+  if (absl::Status status = checksum(source, path, size, entries_.back().crc32); !status.ok()) return status;
+  if (absl::Status status = end(); !status.ok()) return status;
+  position_ += size;
+  if (close(std::exchange(fd_, -1)) != 0) return ioFailure("cannot close", path_, errno);
+  path_ = behind;
+  origin_ = position_;
+  fd_ = ::open(behind.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  return fd_ >= 0 ? absl::OkStatus() : ioFailure("cannot create", behind, errno);
 }
 
 absl::Status ZipWriter::finish() {

@@ -29,6 +29,10 @@ class ZipWriter {
   absl::Status add(const std::string& name, std::string_view contents, uint32_t alignment = 1);
   /// Copies a file; `observe`, when given, sees every byte in order.
   absl::Status addFile(const std::string& name, const std::string& path, uint32_t alignment, const Observer& observe);
+  /// The same, but the contents stay where they are: what comes before them is in the file that was opened, what comes
+  /// behind them goes to a new one, `behind`. The zip is the three one after another.
+  absl::Status addApart(const std::string& name, const std::string& path, uint32_t alignment,
+                        const std::string& behind);
   /// Writes the directory and closes. Flushing to the disk is left to the blob store that takes the file in.
   absl::Status finish();
 
@@ -50,6 +54,7 @@ class ZipWriter {
   int fd_ = -1;
   bool always_zip64_ = false;
   uint64_t position_ = 0;  // where the next byte goes
+  uint64_t origin_ = 0;    // the position that the open file begins with
   std::vector<Entry> entries_;
 };
 

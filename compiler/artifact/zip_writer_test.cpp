@@ -65,6 +65,26 @@ TEST_P(ZipWriterTest, EqualContentsGiveEqualBytes) {
   EXPECT_EQ(writeSample(pathOf("1.zip"), GetParam()), writeSample(pathOf("2.zip"), GetParam()));
 }
 
+TEST_P(ZipWriterTest, WhatStaysApartIsTheSameZipInThreeFiles) {
+  constexpr size_t kPiece = size_t{16} << 20;  // of the checksum
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{4095}, kPiece - 1, kPiece, 2 * kPiece + 12'345}) {
+    const std::string data = pathOf("data"), whole = pathOf("whole"), before = pathOf("before"),
+                      behind = pathOf("behind");
+    std::string content(size, '\0');
+    for (size_t i = 0; i < size; ++i) content[i] = static_cast<char>(i * 2654435761U >> 13);
+    std::ofstream(data, std::ios::binary) << content;
+    for (const bool apart : {false, true}) {
+      ZipWriter zip;
+      ASSERT_TRUE(zip.open(apart ? before : whole, GetParam()).ok());
+      ASSERT_TRUE(zip.add("a.txt", "hello", 64).ok());
+      ASSERT_TRUE((apart ? zip.addApart("w.bin", data, 4096, behind) : zip.addFile("w.bin", data, 4096, {})).ok());
+      ASSERT_TRUE(zip.add("c.bin", "behind it", 32).ok());
+      ASSERT_TRUE(zip.finish().ok());
+    }
+    EXPECT_TRUE(readAll(before) + content + readAll(behind) == readAll(whole)) << size;
+  }
+}
+
 TEST_P(ZipWriterTest, OrdinaryUnzipAcceptsIt) {
   if (std::system("command -v unzip > /dev/null") != 0) GTEST_SKIP() << "unzip is not installed";
   const std::string path = pathOf(".zip");

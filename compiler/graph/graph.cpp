@@ -76,6 +76,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     rewrites.emplace_back().set_name(name);
     rewrites.back().set_count(times);
   };
+  auto fold = [&] {
+    count("fold-constants", foldConstants(main, &model.weights, options.memory));
+    if (!options.observer) forgetUnread(main, model.weights);
+  };
   auto cleanUp = [&] {
     count("remove-dead-code", removeDeadCode(main));
     count("eliminate-duplicates", eliminateDuplicates(main));
@@ -94,7 +98,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("widen-on-load", widenOnLoad(main));
   count("narrow-products", narrowProducts(main, target, &model.weights));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
-  count("fold-constants", foldConstants(main, &model.weights));
+  fold();
   count("eliminate-casts", eliminateCasts(main));
   count("simplify-algebra", simplifyAlgebra(main));
   count("simplify-movement", simplifyMovement(main));
@@ -112,10 +116,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("simplify-algebra", simplifyAlgebra(main));
   count("simplify-movement", simplifyMovement(main));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
-  count("fold-constants", foldConstants(main, &model.weights));
+  fold();
   count("merge-products", mergeProducts(main));
   count("stack-products", stackProducts(main));
-  count("fold-constants", foldConstants(main, &model.weights));
+  fold();
   count("absorb-transposes", absorbTransposes(main));
   const int rounded = options.round_products ? roundProducts(main) : 0;
   if (rounded > 0) {
@@ -126,7 +130,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     // Conversions meet their readers before equal ones become one, which would be a copy.
     count("widen-on-load", widenOnLoad(main));
     count("fuse-elementwise", fuseElementwise(main));
-    count("fold-constants", foldConstants(main, &model.weights));
+    fold();
   }
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
   GraphChoices choices(options.pins, options.refused);
@@ -134,13 +138,13 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!choices.status().ok()) return choices.status();
   count("assign-layouts", layouts.operations);
   if (absl::Status status = cleanUp(); !status.ok()) return status;
-  count("fold-constants", foldConstants(main, &model.weights));
+  fold();
   count("pack-matmuls", packMatmuls(main, lanes));
-  count("fold-constants", foldConstants(main, &model.weights));
+  fold();
   count("interleave-products", interleaveProducts(main, target, 8));
   count("multiply-exactly-in-single", multiplyExactlyInSingle(main));
   count("sink-views", sinkViews(main));
-  count("fold-constants", foldConstants(main, &model.weights));
+  fold();
   count("fuse-elementwise", fuseElementwise(main));
   const int layout_transforms = countLayoutTransforms(main);
   if (absl::Status status = cleanUp(); !status.ok()) return status;
@@ -148,11 +152,11 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (options.winograd) {
     winograd = applyWinograd(main, target, choices);
     count("winograd", winograd.rewritten);
-    count("fold-constants", foldConstants(main, &model.weights));
+    fold();
   }
   if (const int pairs = interleaveProducts(main, target, 16); pairs > 0) {
     count("interleave-products", pairs);
-    count("fold-constants", foldConstants(main, &model.weights));
+    fold();
     if (absl::Status status = cleanUp(); !status.ok()) return status;
   }
   count("compare-positions", comparePositions(main, &model.weights));

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
+#include "compiler/graph/constants/folded_memory.h"
 #include "compiler/import/import.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
@@ -43,6 +44,7 @@ struct GraphOptions {
   /// Which chains and regions are merged; code generation runs them slice by slice.
   fusion::Merging chains = fusion::Merging::kWhereItPays;
   GraphObserver* observer = nullptr;
+  FoldedMemory memory = {};                         ///< for folded weights
   std::vector<v1::Choice> pins = {};                ///< taken over, or INVALID_SCHEDULE with the place
   std::vector<GraphChoices::Refused> refused = {};  ///< chains and regions that stay apart
 };

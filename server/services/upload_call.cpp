@@ -83,8 +83,34 @@ absl::Status UploadCall::begin() {
   }
   TESSERA_TRY(checkRange("offset", message_.offset(), 0, digest_.size_bytes()));
   existed_ = may_read && blobs_.contains(digest_.sha256());
+  if (message_.parts_size() > 0 || !message_.placed().empty()) {
+    return beginFromFiles();
+  }
   TESSERA_ASSIGN(upload_, blobs_.startUpload(digest_, message_.offset(), {project_, !may_read}));
   received_ = message_.offset();
+  return absl::OkStatus();
+}
+
+/// Of bytes that are here already. Clients have none: they would learn which blobs there are.
+absl::Status UploadCall::beginFromFiles() {
+  const char* field = message_.placed().empty() ? "parts" : "placed";
+  if (caller_.role != v1::WORKER) {
+    return fieldError(field, "set", "left out: it is for workers");
+  }
+  if (message_.offset() != 0 || (message_.parts_size() > 0 && !message_.placed().empty())) {
+    return fieldError(field, "set beside an offset or another source", "the one source of the bytes");
+  }
+  if (!message_.placed().empty()) {
+    TESSERA_ASSIGN(upload_, blobs_.startPlaced(digest_, message_.placed()));
+    received_ = digest_.size_bytes();
+    return absl::OkStatus();
+  }
+  std::vector<storage::BlobStore::Part> parts;
+  for (const v1::BlobPart& part : message_.parts()) {
+    parts.push_back({part.sha256(), part.size_bytes()});
+    received_ += part.sha256().empty() ? 0 : part.size_bytes();
+  }
+  TESSERA_ASSIGN(upload_, blobs_.startComposed(digest_, parts));
   return absl::OkStatus();
 }
 

@@ -48,6 +48,7 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
   void readNext();
   absl::Status checkSizeOfStored(const v1::Digest& digest);
   absl::Status begin();
+  absl::Status beginFromFiles();
   absl::Status take();
   absl::Status complete();
   void finish(const absl::Status& status);

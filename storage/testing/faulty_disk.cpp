@@ -221,6 +221,17 @@ int FaultyDisk::rename(const std::string& from, const std::string& to) {
   return 0;
 }
 
+int FaultyDisk::link(const std::string& from, const std::string& to) {
+  const std::lock_guard lock(mutex_);
+  if (const int error = begin(true, nullptr)) return error;
+  const Handle file = find(from);
+  std::string name;
+  const Handle folder = folderOf(to, name);
+  if (!file || !folder) return ENOENT;
+  folder->entries[name] = file;
+  return 0;
+}
+
 int FaultyDisk::remove(const std::string& path) {
   const std::lock_guard lock(mutex_);
   if (const int error = begin(false, nullptr)) return error;

@@ -60,6 +60,7 @@ class FaultyDisk {
   int syncFolder(const std::string& path);
   int makeFolder(const std::string& path);
   int rename(const std::string& from, const std::string& to);
+  int link(const std::string& from, const std::string& to);
   int remove(const std::string& path);
   /// Size and identity of a file; ENOENT when there is none.
   int look(const std::string& path, int64_t& size, uint64_t& identity);

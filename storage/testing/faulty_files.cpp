@@ -61,6 +61,9 @@ class FaultyFiles : public FileSystem {
   absl::Status rename(const std::string& from, const std::string& to) override {
     return statusOf("rename to", to, disk_.rename(from, to));
   }
+  absl::Status link(const std::string& from, const std::string& to) override {
+    return statusOf("link", from, disk_.link(from, to));
+  }
   absl::Status remove(const std::string& path) override { return statusOf("remove", path, disk_.remove(path)); }
   absl::Status makeFolder(const std::string& path) override {
     const int error = disk_.makeFolder(path);

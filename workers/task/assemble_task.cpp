@@ -2,6 +2,14 @@
 #include "workers/task/task_kinds.h"
 
 namespace tessera::worker {
+namespace {
+
+/// Weights from here on are not copied into the artifact: the store makes it of them and of what is around them.
+constexpr int64_t kApartBytes = int64_t{16} << 20;
+constexpr char kBefore[] = "artifact.before";
+constexpr char kBehind[] = "artifact.behind";
+
+}  // namespace
 
 absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
   const v1::AssembleTask& spec = task.spec().assemble();
@@ -15,6 +23,11 @@ absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
     auto weights = task.input(spec.weights().sha256());
     if (!weights.ok()) return weights.status();
     request.weights_path = *weights;
+    request.weights_sha256 = spec.weights().sha256();
+    if (spec.weights().size_bytes() >= kApartBytes) {
+      request.artifact_path = task.output(kBefore);
+      request.behind_weights_path = task.output(kBehind);
+    }
   }
   for (const v1::Digest& digest : spec.objects()) {
     auto path = task.input(digest.sha256());
@@ -28,7 +41,12 @@ absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
   v1::TaskResult result;
   result.mutable_assemble()->set_artifact_file("artifact.tsra");
   *result.mutable_assemble()->mutable_manifest() = *std::move(manifest);
-  result.add_files()->set_name("artifact.tsra");
+  v1::OutputFile& artifact = *result.add_files();
+  artifact.set_name("artifact.tsra");
+  if (request.behind_weights_path.empty()) return result;
+  artifact.add_parts()->set_file(kBefore);
+  artifact.add_parts()->set_input(spec.weights().sha256());
+  artifact.add_parts()->set_file(kBehind);
   return result;
 }
 

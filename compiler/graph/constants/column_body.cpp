@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "compiler/graph/constants/element_arithmetic.h"
-#include "llvm/ADT/APFloat.h"
 
 namespace tessera::compiler {
 
@@ -18,20 +17,6 @@ T readAs(const char* at) {
   return value;
 }
 
-float narrowToFloat(Type type, uint16_t bits) {
-  llvm::APFloat value(mlir::cast<mlir::FloatType>(type).getFloatSemantics(), llvm::APInt(16, bits));
-  bool lossy = false;
-  value.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &lossy);
-  return value.convertToFloat();
-}
-
-uint16_t floatToNarrow(Type type, float value) {
-  llvm::APFloat narrow(value);
-  bool lossy = false;
-  narrow.convert(mlir::cast<mlir::FloatType>(type).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &lossy);
-  return static_cast<uint16_t>(narrow.bitcastToAPInt().getZExtValue());
-}
-
 }  // namespace
 
 void ColumnBody::load(unsigned index, const char* data, int64_t stride, int64_t count) {
@@ -44,8 +29,7 @@ void ColumnBody::load(unsigned index, const char* data, int64_t stride, int64_t 
   constexpr auto kSame = [](auto value) { return value; };
   if (type.isF32()) return read(float{}, column.f32, kSame);
   if (type.isF64()) return read(double{}, column.f64, kSame);
-  if (isNarrowFloat(type))
-    return read(uint16_t{}, column.f32, [&](uint16_t bits) { return narrowToFloat(type, bits); });
+  if (isNarrowFloat(type)) return read(uint16_t{}, column.f32, [&](uint16_t bits) { return widened(type, bits); });
   switch (elementWidth(type)) {
     case 1:
       return read(int8_t{}, column.integer, [](int8_t value) { return value & 1; });
@@ -83,7 +67,7 @@ void ColumnBody::store(unsigned index, char* data, int64_t stride, int64_t count
   constexpr auto kSame = [](auto value) { return value; };
   if (type.isF32()) return write(column.f32, kSame);
   if (type.isF64()) return write(column.f64, kSame);
-  if (isNarrowFloat(type)) return write(column.f32, [&](float value) { return floatToNarrow(type, value); });
+  if (isNarrowFloat(type)) return write(column.f32, [&](float value) { return narrowed(type, value); });
   switch (elementWidth(type)) {
     case 1:
     case 8:

@@ -1,8 +1,10 @@
 #include "compiler/graph/constants/constant_evaluator.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "compiler/graph/constants/column_body.h"
+#include "compiler/graph/constants/in_parallel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -64,6 +66,54 @@ int64_t widthOf(Value value) { return denseWidth(mlir::cast<RankedTensorType>(va
 /// Points from which on what a column costs beside its arithmetic no longer counts.
 constexpr int64_t kLongColumn = 64;
 
+/// A part of the points of one loop.
+struct LoopRange {
+  int loop = -1;
+  int64_t begin = 0, end = 0;
+};
+
+/// All loops but `column` one after another, the body on pieces of that. `range`, when given, is of another loop.
+void runColumns(ColumnBody& body, llvm::ArrayRef<int64_t> extents, int column, const Operands& operands,
+                llvm::ArrayRef<StridedAccess> accesses, llvm::ArrayRef<char*> outputs, const Operands& results,
+                LoopRange range = {}) {
+  const auto inputs = static_cast<unsigned>(operands.size() - outputs.size());
+  const int64_t column_extent = column < 0 ? 1 : extents[column];
+  llvm::SmallVector<int64_t> index(extents.size(), 0);
+  if (range.loop >= 0) index[range.loop] = range.begin;
+  while (true) {
+    for (int64_t start = 0; start < column_extent; start += ColumnBody::kColumn) {
+      const int64_t count = std::min(ColumnBody::kColumn, column_extent - start);
+      if (column >= 0) index[column] = start;
+      auto offsetOf = [&](const StridedAccess& access) {
+        int64_t offset = access.offset;
+        for (size_t d = 0; d < index.size(); ++d) offset += index[d] * access.strides[d];
+        return offset;
+      };
+      auto strideOf = [&](const StridedAccess& access) { return column < 0 ? 0 : access.strides[column]; };
+      for (unsigned o = 0; o < operands.size(); ++o) {
+        const char* data = o < inputs ? operands[o].data : outputs[o - inputs];
+        body.load(o, data + offsetOf(accesses[o]) * operands[o].width, strideOf(accesses[o]), count);
+      }
+      for (unsigned d = 0; d < index.size(); ++d) {
+        body.setLoop(d, index[d], static_cast<int>(d) == column ? 1 : 0, count);
+      }
+      body.run(count);
+      for (unsigned r = 0; r < outputs.size(); ++r) {
+        const StridedAccess& access = accesses[inputs + r];
+        body.store(r, outputs[r] + offsetOf(access) * results[r].width, strideOf(access), count);
+      }
+    }
+    if (column >= 0) index[column] = 0;
+    int d = static_cast<int>(extents.size()) - 1;
+    for (; d >= 0; --d) {
+      if (d == column) continue;
+      if (++index[d] < (d == range.loop ? range.end : extents[d])) break;
+      index[d] = d == range.loop ? range.begin : 0;
+    }
+    if (d < 0) return;
+  }
+}
+
 /// Runs the loops of a linalg operation, the body on columns along one parallel loop.
 bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t& budget, Operands& results) {
   llvm::SmallVector<int64_t> extents(op.getStaticLoopRanges());
@@ -107,45 +157,27 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
     if (type != mlir::utils::IteratorType::parallel || extents[loop] == 1) continue;
     if (column < 0 || better(loop)) column = static_cast<int>(loop);
   }
-  const int64_t column_extent = column < 0 ? 1 : extents[column];
-  llvm::SmallVector<int64_t> index(extents.size(), 0);
-  while (true) {
-    for (int64_t start = 0; start < column_extent; start += ColumnBody::kColumn) {
-      const int64_t count = std::min(ColumnBody::kColumn, column_extent - start);
-      if (column >= 0) index[column] = start;
-      auto offsetOf = [&](const StridedAccess& access) {
-        int64_t offset = access.offset;
-        for (size_t d = 0; d < index.size(); ++d) offset += index[d] * access.strides[d];
-        return offset;
-      };
-      auto strideOf = [&](const StridedAccess& access) { return column < 0 ? 0 : access.strides[column]; };
-      for (unsigned o = 0; o < operands.size(); ++o) {
-        const char* data = o < inputs ? operands[o].data : outputs[o - inputs];
-        body->load(o, data + offsetOf(accesses[o]) * operands[o].width, strideOf(accesses[o]), count);
-      }
-      for (unsigned d = 0; d < index.size(); ++d) {
-        body->setLoop(d, index[d], static_cast<int>(d) == column ? 1 : 0, count);
-      }
-      body->run(count);
-      for (unsigned r = 0; r < outputs.size(); ++r) {
-        const StridedAccess& access = accesses[inputs + r];
-        body->store(r, outputs[r] + offsetOf(access) * results[r].width, strideOf(access), count);
-      }
-    }
-    if (column >= 0) index[column] = 0;
-    int d = static_cast<int>(extents.size()) - 1;
-    for (; d >= 0; --d) {
-      if (d == column) continue;
-      if (++index[d] < extents[d]) break;
-      index[d] = 0;
-    }
-    if (d < 0) return true;
+  // Threads share a loop whose points write apart from each other in every result; each has a body of its own.
+  int shared = points >= kWorthThreads ? loopApart(extents, accesses[inputs].strides) : -1;
+  for (unsigned r = 0; r < outputs.size(); ++r) {
+    if (shared >= 0 && loopApart(extents, accesses[inputs + r].strides) != shared) shared = -1;
   }
+  if (shared == column) shared = -1;  // a single long row
+  if (shared < 0) {
+    runColumns(*body, extents, column, operands, accesses, outputs, results);
+    return true;
+  }
+  inParallel(extents[shared], [&](int64_t begin, int64_t end) {
+    ColumnBody own = *body;
+    runColumns(own, extents, column, operands, accesses, outputs, results, {shared, begin, end});
+  });
+  return true;
 }
 
 DenseValue filled(Value result, const char* element) {
   char* data = nullptr;
   DenseValue value = makeDense(shapeOf(result), widthOf(result), &data);
+  if (std::all_of(element, element + value.width, [](char byte) { return byte == 0; })) return value;
   for (int64_t i = 0; i < value.elements(); ++i) std::memcpy(data + i * value.width, element, value.width);
   return value;
 }

@@ -24,6 +24,12 @@ struct DenseValue {
 /// Bytes of one element as DenseValue stores it; 0 for types it cannot hold.
 int64_t denseWidth(mlir::Type element);
 
+/// Values from here on have pages of their own, which go back to the system with them.
+inline constexpr int64_t kMappedBytes = int64_t{1} << 20;
+
+/// What such values take in memory now, in this process.
+int64_t denseBytesInMemory();
+
 /// Fresh zeroed bytes; `*writable` points at them.
 DenseValue makeDense(llvm::ArrayRef<int64_t> shape, int64_t width, char** writable);
 
@@ -36,7 +42,11 @@ struct StridedAccess {
 /// Row-major strides of a shape, in elements.
 llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 
-/// to[...] = from[...] over a loop nest. Transposes are done in tiles, so 100 MB take a fraction of a second.
+/// A loop whose points write apart from each other, with the largest stride, given those of what is written: each row
+/// of it can be written by another thread. -1 when there is none.
+int loopApart(llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides);
+
+/// to[...] = from[...] over a loop nest, transposes in tiles, large ones on all cores.
 void copyStrided(llvm::ArrayRef<int64_t> extents, int64_t width, const char* from, const StridedAccess& read, char* to,
                  const StridedAccess& write);
 

@@ -1,5 +1,6 @@
 #include "compiler/graph/constants/element_arithmetic.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -20,14 +21,62 @@ bool isElementSupported(Type type) {
                      integer.getWidth() == 32 || integer.getWidth() == 64);
 }
 
-float roundTo(Type type, float value) {
-  if (!isNarrowFloat(type)) return value;
-  llvm::APFloat wide(value);
+namespace {
+
+/// As APFloat has it, slowly: for NaNs, whose payloads it keeps.
+float widenedByRules(Type type, uint16_t bits) {
+  llvm::APFloat value(mlir::cast<mlir::FloatType>(type).getFloatSemantics(), llvm::APInt(16, bits));
   bool lossy = false;
-  wide.convert(mlir::cast<mlir::FloatType>(type).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &lossy);
-  wide.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &lossy);
-  return wide.convertToFloat();
+  value.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  return value.convertToFloat();
 }
+
+uint16_t narrowedByRules(Type type, float value) {
+  llvm::APFloat narrow(value);
+  bool lossy = false;
+  narrow.convert(mlir::cast<mlir::FloatType>(type).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &lossy);
+  return static_cast<uint16_t>(narrow.bitcastToAPInt().getZExtValue());
+}
+
+constexpr uint32_t kSign = 0x80000000;
+constexpr int kHalfFraction = 10, kFloatFraction = 23, kDropped = kFloatFraction - kHalfFraction;
+constexpr uint32_t kBiasDifference = uint32_t{127 - 15} << kFloatFraction;  // of the exponents of f32 and f16
+
+}  // namespace
+
+float widened(Type type, uint16_t bits) {
+  if (type.isBF16()) {
+    const float value = std::bit_cast<float>(uint32_t{bits} << 16);
+    return std::isnan(value) ? widenedByRules(type, bits) : value;
+  }
+  const uint32_t sign = uint32_t{bits & 0x8000U} << 16;
+  const uint32_t magnitude = bits & 0x7fffU;
+  if (magnitude > 0x7c00) return widenedByRules(type, bits);
+  if (magnitude == 0x7c00) return std::bit_cast<float>(sign | 0x7f800000U);
+  if (magnitude < 0x0400) {  // subnormal: a multiple of 2^-24
+    const float value = static_cast<float>(magnitude) * 0x1p-24F;
+    return sign ? -value : value;
+  }
+  return std::bit_cast<float>(sign | ((magnitude << kDropped) + kBiasDifference));
+}
+
+uint16_t narrowed(Type type, float value) {
+  if (std::isnan(value)) return narrowedByRules(type, value);
+  const auto bits = std::bit_cast<uint32_t>(value);
+  // Rounding up may carry into the exponent, up to infinity, as it should.
+  if (type.isBF16()) return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  const uint32_t sign = bits & kSign;
+  const uint32_t magnitude = bits ^ sign;
+  uint32_t half = 0x7c00;
+  if (magnitude < 0x38800000) {  // below 2^-14: to a multiple of 2^-24, which the sum's last bit is
+    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
+  } else if (magnitude < 0x47800000) {  // below 2^16
+    half = (magnitude - kBiasDifference + 0xfff + (magnitude >> kDropped & 1)) >> kDropped;
+  }
+  return static_cast<uint16_t>(sign >> 16 | half);
+}
+
+float roundTo(Type type, float value) { return isNarrowFloat(type) ? widened(type, narrowed(type, value)) : value; }
 
 unsigned elementWidth(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
 

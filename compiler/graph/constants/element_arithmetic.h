@@ -15,6 +15,10 @@ bool isNarrowFloat(mlir::Type type);  ///< f16, bf16
 bool isElementSupported(mlir::Type type);
 unsigned elementWidth(mlir::Type type);  ///< bits; an index has 64
 
+/// The value of an f16 or bf16, by its bits.
+float widened(mlir::Type type, uint16_t bits);
+/// The nearest f16 or bf16, ties to even.
+uint16_t narrowed(mlir::Type type, float value);
 float roundTo(mlir::Type type, float value);
 int64_t wrapTo(mlir::Type type, int64_t value);
 uint64_t zeroExtended(mlir::Type type, int64_t value);

@@ -22,6 +22,7 @@ using mlir::Value;
 constexpr int64_t kBudget = int64_t{1} << 33;
 /// A constant may grow this much when evaluated (padding of channels); beyond, it is computed at run time.
 constexpr int64_t kMaxGrowth = 8;
+constexpr char kWeight[] = "tessera.weight";
 constexpr int64_t kAlwaysBytes = 1 << 16;
 
 int64_t bytesOf(mlir::Type type) {
@@ -32,7 +33,7 @@ int64_t bytesOf(mlir::Type type) {
 bool isWeightArgument(Value value) {
   auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
   auto function = argument ? mlir::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
-  return function && function.getArgAttr(argument.getArgNumber(), "tessera.weight");
+  return function && function.getArgAttr(argument.getArgNumber(), kWeight);
 }
 
 bool readsOnlyConstants(mlir::Operation* op, llvm::function_ref<bool(Value)> is_constant) {
@@ -111,7 +112,7 @@ class WeightAppender {
     weight.owner = known.owner;
     mlir::Builder builder(main_.getContext());
     attributes_.push_back(builder.getDictionaryAttr(
-        builder.getNamedAttr("tessera.weight", builder.getI64IntegerAttr(static_cast<int64_t>(weights_.size())))));
+        builder.getNamedAttr(kWeight, builder.getI64IntegerAttr(static_cast<int64_t>(weights_.size())))));
     weights_.push_back(std::move(weight));
     return main_.getBody().front().addArgument(type, original.getLoc());
   }
@@ -124,7 +125,7 @@ class WeightAppender {
 
 void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, ConstantEvaluator& evaluator) {
   for (mlir::BlockArgument argument : main.getArguments()) {
-    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), "tessera.weight");
+    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
     if (!index || weights == nullptr) continue;
     const Weight& weight = (*weights)[index.getInt()];
     auto type = mlir::cast<RankedTensorType>(argument.getType());
@@ -149,7 +150,20 @@ bool isKnownAtCompileTime(Value value) {
   return isWeightArgument(value) || value.getDefiningOp<mlir::arith::ConstantOp>();
 }
 
-int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights) {
+void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights) {
+  llvm::SmallVector<bool> read(weights.size(), false);
+  for (mlir::BlockArgument argument : main.getArguments()) {
+    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
+    if (index && !argument.use_empty()) read[index.getInt()] = true;
+  }
+  for (auto [is_read, weight] : llvm::zip_equal(read, weights)) {
+    if (is_read) continue;
+    weight.bytes = {};
+    weight.owner.reset();
+  }
+}
+
+int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory) {
   llvm::DenseSet<Value> constant;
   auto isConstant = [&](Value value) {
     return constant.contains(value) || (weights != nullptr && isWeightArgument(value));
@@ -171,6 +185,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights) {
     for (Value operand : op->getOperands()) ++readers[operand];
   }
   mlir::OpBuilder builder(main.getContext());
+  int64_t folded_bytes = 0;
   // In program order, so that evaluation never recurses along a chain, and freeing what no one needs again.
   for (mlir::Operation* op : foldable) {
     for (Value result : op->getResults()) {
@@ -185,12 +200,17 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights) {
         builder.setInsertionPoint(op);
         replacement = mlir::arith::ConstantOp::create(builder, op->getLoc(), attributeOf(*known, type));
       } else {
-        replacement = appender->add(result, *known);
+        folded_bytes += known->bytes();
+        replacement = appender->add(result, memory.keep(*std::move(known)));
+        if (memory.folded) memory.folded(folded_bytes);
       }
       result.replaceUsesWithIf(replacement, [&](mlir::OpOperand& use) { return !folded.contains(use.getOwner()); });
     }
     for (Value operand : op->getOperands()) {
       if (--readers[operand] == 0) evaluator.forget(operand);
+    }
+    for (Value result : op->getResults()) {
+      if (readers[result] == 0) evaluator.forget(result);
     }
   }
   int erased = 0;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiler/graph/constants/constant_evaluator.h"
+#include "compiler/graph/constants/folded_memory.h"
 #include "compiler/import/import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -12,7 +13,10 @@ namespace tessera::compiler {
 /// Results become new weights, added as arguments of `main`; one-element and uniform results become
 /// constants. With `weights == nullptr` (a module without weights, as in tests) all become constants.
 /// Returns the number of operations that vanished.
-int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights);
+int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory = {});
+
+/// Frees the bytes of weights that nothing reads any more.
+void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights);
 
 /// Moves constants that are not uniform into weights, so that layers which differ only in them share a workload.
 void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights);

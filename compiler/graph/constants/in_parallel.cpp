@@ -1,0 +1,25 @@
+#include "compiler/graph/constants/in_parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace tessera::compiler {
+
+void inParallel(int64_t count, llvm::function_ref<void(int64_t begin, int64_t end)> work) {
+  constexpr int64_t kPiecesPerThread = 4;  // so that a thread that is held up holds up little
+  const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const int64_t pieces = std::min(count, cores == 1 ? 1 : cores * kPiecesPerThread);
+  std::atomic<int64_t> next = 0;
+  auto run = [&] {
+    for (int64_t piece = next++; piece < pieces; piece = next++) {
+      work(count * piece / pieces, count * (piece + 1) / pieces);
+    }
+  };
+  std::vector<std::jthread> others;
+  for (int64_t thread = 1; thread < std::min(cores, pieces); ++thread) others.emplace_back(run);
+  run();
+}
+
+}  // namespace tessera::compiler

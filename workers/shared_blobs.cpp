@@ -1,0 +1,54 @@
+#include "workers/shared_blobs.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "proto/blob_place.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr mode_t kReadOnly = 0440;
+
+}  // namespace
+
+SharedBlobs::SharedBlobs(std::string folder) : folder_(std::move(folder)), usable_(!folder_.empty()) {
+  const std::string place = unfinished("");
+  if (usable_ && access(place.c_str(), W_OK | X_OK) != 0) giveUp(absl::StrCat(place, ": ", strerror(errno)));
+}
+
+void SharedBlobs::giveUp(const std::string& why) {
+  if (usable_.exchange(false)) spdlog::warn("blobs are streamed instead of shared: {}", why);
+}
+
+bool SharedBlobs::link(const std::string& from, const std::string& to) {
+  // Nobody writes to the bytes under any of their names.
+  if (chmod(from.c_str(), kReadOnly) == 0 && ::link(from.c_str(), to.c_str()) == 0) return true;
+  const int error = errno;  // ENOENT: the blob is no file of its own
+  if (error != ENOENT) giveUp(absl::StrCat("cannot link ", from, " to ", to, ": ", strerror(error)));
+  return false;
+}
+
+std::string SharedBlobs::unfinished(const std::string& name) const {
+  return absl::StrCat(folder_, "/", kUnfinishedBlobs, "/", name);
+}
+
+bool SharedBlobs::take(const std::string& sha256, const std::string& path) {
+  return usable_ && link(absl::StrCat(folder_, "/", blobPlace(sha256)), path);
+}
+
+std::optional<std::string> SharedBlobs::place(const v1::Digest& digest, const std::string& path) {
+  static std::atomic<int> number = 0;
+  if (!usable_) return std::nullopt;
+  std::string name = absl::StrCat(digest.sha256(), kPlacedBlob, getpid(), "-", ++number);
+  return link(path, unfinished(name)) ? std::optional(std::move(name)) : std::nullopt;
+}
+
+void SharedBlobs::forget(const std::string& placed) { unlink(unfinished(placed).c_str()); }
+
+}  // namespace tessera::worker
