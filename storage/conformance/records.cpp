@@ -151,6 +151,21 @@ TEST_P(StoreConformance, AMergeStoresContentOnce) {
     EXPECT_FALSE(*t.mergeRecord(anonymous));
     return absl::OkStatus();
   }));
+  // Of equal measurements at one time, and of such whose time nobody knows.
+  for (const int64_t time_us : {int64_t{7'000'000}, int64_t{0}}) {
+    v1::TuningRecord first = record, second = record;
+    first.set_create_time_us(time_us);
+    first.set_id(absl::StrCat("first at ", time_us));
+    second = first;
+    second.set_seed(12345);
+    ASSERT_OK(store_->transact([&](Transaction& t) {
+      EXPECT_EQ(*t.mergeRecord(first), time_us != record.create_time_us());
+      EXPECT_TRUE(*t.mergeRecord(second)) << "it differs where no index looks";
+      EXPECT_FALSE(*t.mergeRecord(first));
+      EXPECT_FALSE(*t.mergeRecord(second));
+      return absl::OkStatus();
+    }));
+  }
   auto kept = readOne(*store_, [&](Reader& r) { return r.getRecord("a"); });
   ASSERT_OK(kept.status());
   EXPECT_EQ(kept->median_ms(), 2);

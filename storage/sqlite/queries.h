@@ -66,7 +66,12 @@ inline constexpr char kBlobTotals[] = "SELECT count(*), coalesce(sum(size), 0) F
 inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";
 inline constexpr char kArtifact[] = "SELECT body FROM artifacts WHERE id = ?";
 inline constexpr char kRecord[] = "SELECT body FROM records WHERE id = ?";
-inline constexpr char kRecordByContent[] = "SELECT 1 FROM records WHERE project = ? AND content = ? LIMIT 1";
+// By what else is equal where the content is; of records without a time by workload, target and median.
+inline constexpr char kRecordByContent[] =
+    "SELECT 1 FROM records INDEXED BY records_of_project WHERE project = ? AND create_time = ? AND content = ? LIMIT 1";
+inline constexpr char kTimelessRecordByContent[] =
+    "SELECT 1 FROM records INDEXED BY records_by_workload WHERE project = ? AND workload = ? AND target = ? AND "
+    "median_ms = ? AND content = ? LIMIT 1";
 // A walk from group to group: of the workload's (or all workloads') groups, the next one behind.
 inline constexpr char kNextRecordGroup[] =
     "SELECT project, workload, target, chip, threads FROM records INDEXED BY records_best WHERE failed = 0 AND "
@@ -233,6 +238,7 @@ inline constexpr const char* kReads[] = {kJob,
                                          kArtifact,
                                          kRecord,
                                          kRecordByContent,
+                                         kTimelessRecordByContent,
                                          kNextRecordGroup,
                                          kBestRecords,
                                          kTarget,

@@ -44,6 +44,23 @@ absl::Status putColumns(Database& database, v1::TuningRecord record) {
   return statement.bind(failed(record) ? 1 : 0).bind(contentHashOf(record)).bindBlob(record.SerializeAsString()).run();
 }
 
+absl::StatusOr<bool> isKnown(Database& database, const v1::TuningRecord& record, const std::string& content) {
+  if (record.create_time_us() > 0) {
+    return database.prepare(sql::kRecordByContent)
+        .bind(projectOf(record))
+        .bind(record.create_time_us())
+        .bind(content)
+        .step();
+  }
+  return database.prepare(sql::kTimelessRecordByContent)
+      .bind(projectOf(record))
+      .bind(record.workload_hash())
+      .bind(record.target_name())
+      .bind(record.median_ms())
+      .bind(content)
+      .step();
+}
+
 }  // namespace
 
 template <typename Interface>
@@ -106,7 +123,7 @@ absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
 
 absl::StatusOr<bool> SqliteTransaction::mergeRecord(v1::TuningRecord record) {
   const std::string content = contentHash(record);
-  absl::StatusOr<bool> known = database_.prepare(sql::kRecordByContent).bind(projectOf(record)).bind(content).step();
+  absl::StatusOr<bool> known = isKnown(database_, record, content);
   if (!known.ok()) return known.status();
   if (*known) return false;
   absl::StatusOr<bool> taken = database_.prepare(sql::kRecord).bind(record.id()).step();

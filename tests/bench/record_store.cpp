@@ -45,7 +45,10 @@ std::string workloadOf(int64_t search) { return "workload-" + std::to_string(sea
 v1::TuningRecord recordOf(int64_t number, const v1::Schedule& tree, std::mt19937_64& random) {
   const int64_t search = number / kTrials;
   v1::TuningRecord record;
-  record.set_id("task-" + std::to_string(random()) + "-" + std::to_string(number));
+  char id[64];  // as the server makes them: searches by the time at which they began
+  std::snprintf(id, sizeof(id), "search-%013llx-%016llx-%d", 1'700'000'000'000'000LL + search * 200'000LL,
+                static_cast<unsigned long long>(search) * 0x9e3779b97f4a7c15ULL, static_cast<int>(number % kTrials));
+  record.set_id(id);
   record.set_workload_hash(workloadOf(search));
   record.set_workload_summary("conv2d 3x3 s1 " + std::to_string(search * 7919 % 5000) + " + add + relu");
   record.set_target_name(search % 3 == 0 ? "zen4" : "cascadelake");
