@@ -1,13 +1,6 @@
 // The precompiled header of every file that includes MLIR (see TesseraTargets.cmake).
 #pragma once
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
@@ -45,3 +38,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "onnx/onnx.pb.h"
+#include "proto/common_pch.h"
+#include "tessera/v1/analysis.pb.h"
+#include "tessera/v1/job.pb.h"

@@ -2,34 +2,22 @@
 // (see TesseraTargets.cmake). Of ours it has the generated headers only.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <google/protobuf/message.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "proto/common_pch.h"
+#include "tessera/v1/admin_service.grpc.pb.h"
 #include "tessera/v1/analysis.pb.h"
-#include "tessera/v1/blob_service.pb.h"
-#include "tessera/v1/execution_service.pb.h"
-#include "tessera/v1/record.pb.h"
+#include "tessera/v1/artifact.grpc.pb.h"
+#include "tessera/v1/artifact_versions.grpc.pb.h"
+#include "tessera/v1/blob_service.grpc.pb.h"
+#include "tessera/v1/execution_service.grpc.pb.h"
+#include "tessera/v1/job.grpc.pb.h"
+#include "tessera/v1/operator_service.grpc.pb.h"
+#include "tessera/v1/record.grpc.pb.h"
+#include "tessera/v1/signing_service.grpc.pb.h"
 #include "tessera/v1/storage.pb.h"
-#include "tessera/v1/target_service.pb.h"
-#include "tessera/v1/worker_service.pb.h"
+#include "tessera/v1/target_service.grpc.pb.h"
+#include "tessera/v1/worker_service.grpc.pb.h"

@@ -6,16 +6,22 @@ function(tessera_share_header name header)
   target_precompile_headers(${name} REUSE_FROM ${header})
 endfunction()
 
-# tessera_library(name SOURCES... [DEPS lib...]): a library of ours without MLIR. In a folder that sets
-# TESSERA_SERVICE_HEADER, it shares the header of the services, as tests and programs there do.
+# A folder's files without MLIR share the header that TESSERA_HEADER names (tessera_common_pch where none is set); empty
+# means none at all.
+set(TESSERA_HEADER tessera_common_pch)
+function(tessera_share_header_of_folder name)
+  if(TESSERA_HEADER)
+    tessera_share_header(${name} ${TESSERA_HEADER})
+  endif()
+endfunction()
+
+# tessera_library(name SOURCES... [DEPS lib...]): a library of ours without MLIR.
 function(tessera_library name)
   cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
   add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${arg_DEPS})
-  if(TESSERA_SERVICE_HEADER)
-    tessera_share_header(${name} tessera_service_pch)
-  endif()
+  tessera_share_header_of_folder(${name})
 endfunction()
 
 # tessera_program(name SOURCES... [DEPS lib...]): an executable of ours without MLIR.
@@ -24,9 +30,19 @@ function(tessera_program name)
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_DEPS})
-  if(TESSERA_SERVICE_HEADER)
-    tessera_share_header(${name} tessera_service_pch)
-  endif()
+  tessera_share_header_of_folder(${name})
+endfunction()
+
+# tessera_header(name header LIBS lib...): a precompiled header for others to share; header.cpp beside it holds it.
+function(tessera_header name header)
+  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  string(REGEX REPLACE "\\.h$" ".cpp" holder ${header})
+  add_library(${name} STATIC ${holder})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${arg_LIBS})
+  target_compile_definitions(${name} PRIVATE GTEST_HAS_PTHREAD=1)  # what tests are given
+  target_compile_options(${name} PRIVATE -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
+  target_precompile_headers(${name} PRIVATE ${header})
 endfunction()
 
 # tessera_mlir_library(name SOURCES... [DEPS lib...]): a library for code that includes MLIR.
@@ -47,8 +63,8 @@ function(tessera_test name)
   if(arg_MLIR)
     target_link_libraries(${name} PRIVATE tessera_mlir_sdk)
     tessera_share_header(${name} tessera_mlir_pch)
-  elseif(TESSERA_SERVICE_HEADER)
-    tessera_share_header(${name} tessera_service_pch)
+  else()
+    tessera_share_header_of_folder(${name})
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
