@@ -17,7 +17,7 @@ from tessera import _jobs, _lists, _requests, _transfer, targets
 from tessera._connection import AsyncConnection, address_or_default
 from tessera._request import CompileRequest, DimsLike, ModelLike, ShapesLike
 from tessera._steps import Steps, drive_async
-from tessera.compilation import CompilationState, OnProgress, get_artifact
+from tessera.compilation import CompilationState, OnProgress, get_artifact, save_signed
 from tessera.model import Model
 from tessera.table import Table
 from tessera.targets import TargetLike
@@ -213,7 +213,7 @@ class Artifact:
         return (await self._client._drive(get_artifact(self.id))).manifest
 
     async def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
-        return await self._client._drive(_transfer.download_file(self._digest, pathlib.Path(path)))
+        return await self._client._drive(save_signed(self.id, self._digest, pathlib.Path(path), self._client.address))
 
     async def load(self, threads: int = 1) -> Model:
         file = os.memfd_create("tessera-artifact", os.MFD_CLOEXEC)
