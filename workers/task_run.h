@@ -8,7 +8,7 @@
 #include "workers/cancellation.h"
 #include "workers/child_process.h"
 #include "workers/fork_server.h"
-#include "workers/measures.h"
+#include "workers/sandbox/measures.h"
 #include "workers/scratch.h"
 
 namespace tessera::worker {

@@ -15,7 +15,7 @@
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
 #include "workers/describe_host.h"
-#include "workers/measures.h"
+#include "workers/sandbox/measures.h"
 #include "workers/worker.h"
 
 namespace {
@@ -121,6 +121,12 @@ int run(Flags& flags, const sigset_t& signals) {
   identity->set_slots(flags.slots);
   identity->set_measuring_cores(flags.measuring_cores);
   identity->set_pid(getpid());
+  for (const Measure& measure : sandbox->measures) {
+    v1::SandboxMeasure* told = identity->add_sandbox();
+    told->set_name(measure.name);
+    told->set_in_force(measure.in_force);
+    told->set_detail(measure.detail);
+  }
   for (v1::TaskKind kind : flags.kinds) identity->add_kinds(kind);
   if (flags.options.runner.default_memory_bytes <= 0) {
     // Address space is more than memory in use: mapped libraries and weights count in full. What runs at a time shares

@@ -1,4 +1,4 @@
-#include "workers/measures.h"
+#include "workers/sandbox/measures.h"
 
 #include <grp.h>
 #include <pwd.h>
