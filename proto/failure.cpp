@@ -84,4 +84,26 @@ v1::Failure failureOf(const absl::Status& status) {
   return failure;
 }
 
+v1::RpcStatus rpcStatusOf(const absl::Status& status) {
+  v1::RpcStatus result;
+  result.set_code(static_cast<int>(status.code()));
+  result.set_message(readable(std::string_view(status.message().data(), status.message().size())));
+  if (const auto payload = status.GetPayload(kPayloadType)) {
+    google::protobuf::Any* detail = result.add_details();
+    detail->set_type_url(kPayloadType);
+    detail->set_value(std::string(*payload));
+  }
+  return result;
+}
+
+std::optional<v1::Failure> failureInDetails(const std::string& details) {
+  v1::RpcStatus status;
+  if (!status.ParseFromString(details)) return std::nullopt;
+  for (const google::protobuf::Any& detail : status.details()) {
+    v1::Failure failure;
+    if (detail.type_url() == kPayloadType && failure.ParseFromString(detail.value())) return failure;
+  }
+  return std::nullopt;
+}
+
 }  // namespace tessera

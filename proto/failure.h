@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,5 +19,12 @@ absl::Status failureStatus(v1::Failure::Reason reason, const std::string& messag
 /// The Failure within a status; a status without one becomes INTERNAL with its message.
 /// Requires !status.ok().
 v1::Failure failureOf(const absl::Status& status);
+
+/// What a failed call carries in its trailer: google.rpc.Status, the Failure as its detail. Empty of details when the
+/// status carries none.
+v1::RpcStatus rpcStatusOf(const absl::Status& status);
+
+/// The Failure in a call's details (grpc::Status::error_details), a serialized RpcStatus; none: somebody else's.
+std::optional<v1::Failure> failureInDetails(const std::string& details);
 
 }  // namespace tessera

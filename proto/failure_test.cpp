@@ -22,6 +22,30 @@ TEST(FailureTest, TextComesBackAsItWas) {
   }
 }
 
+TEST(FailureTest, CrossesACallAsDetailOfAStatus) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::MISSING_BLOB);
+  failure.set_message("it is gone");
+  failure.set_fix("send it again");
+  const v1::RpcStatus status = rpcStatusOf(failureStatus(failure));
+  EXPECT_EQ(status.code(), static_cast<int>(failureStatus(failure).code()));
+  EXPECT_EQ(status.message(), "it is gone");
+  const auto back = failureInDetails(status.SerializeAsString());
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->SerializeAsString(), failure.SerializeAsString());
+  EXPECT_EQ(rpcStatusOf(absl::NotFoundError("nothing")).details_size(), 0);
+  for (const std::string& details :
+       {std::string(), std::string("\xff\xff"), rpcStatusOf(absl::NotFoundError("a")).SerializeAsString()}) {
+    EXPECT_FALSE(failureInDetails(details).has_value());
+  }
+  // google.rpc.Status: code = 1, message = 2, details = 3 with type_url = 1 and value = 2.
+  v1::RpcStatus foreign;
+  ASSERT_TRUE(foreign.ParseFromString(std::string("\x08\x05\x12\x01m\x1a\x06\x0a\x01t\x12\x01v", 13)));
+  EXPECT_EQ(foreign.code(), 5);
+  EXPECT_EQ(foreign.message(), "m");
+  EXPECT_EQ(foreign.details(0).type_url() + foreign.details(0).value(), "tv");
+}
+
 // Without this the message could not be parsed by anybody, and the reason would be lost.
 TEST(FailureTest, BytesThatAreNoTextAreEscaped) {
   const struct {

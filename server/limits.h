@@ -50,6 +50,11 @@ struct Limits {
   static constexpr int kMaxFailureTextBytes = 64 << 10;  ///< of each of a failure's texts
   static constexpr int kMaxKernels = 100'000;            ///< of a profile
   static constexpr int kMaxClientLength = 128;
+  static constexpr int kMaxLabels = 16;
+  static constexpr int kMaxLabelLength = 63;  ///< of key and value
+  static constexpr int kMaxMeasures = 64;     ///< of a worker's sandbox
+  static constexpr int kMaxBatchBlobs = 1000;
+  static constexpr int64_t kMaxBatchBytes = int64_t{3} << 20;
   static constexpr int kMaxSlots = 1024;
   static constexpr int kMaxOperators = 10'000;
   static constexpr int kMaxRecords = 1000;               ///< of one message of an import, and hashes of a query

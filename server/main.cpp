@@ -62,6 +62,9 @@ struct Flags {
   int workers = 1;
   std::string worker_binary;
   std::vector<std::string> worker_arguments;
+  std::string sandbox_user;
+  std::vector<std::string> require_sandbox;
+  std::string share_cache = "no";
   std::string log_level = "info";
   std::string log_format = "text";
   std::string log_file;
@@ -127,6 +130,17 @@ void addFlags(CLI::App& app, Flags& flags) {
                                 "Copy the data folder there, a service may be working on it, and end");
   app.add_option("--restore-from", flags.restore_from, "Make the data folder of a backup, and end")->excludes(backup);
   app.add_option("--worker-binary", flags.worker_binary, "Default: tessera-worker beside this program");
+  app.add_option("--sandbox-user", flags.sandbox_user,
+                 "User that the local workers' tasks run as, which should have nothing else; takes root");
+  app.add_option("--require-sandbox", flags.require_sandbox,
+                 "Take no worker, local or not, without these measures (files, namespaces, user, ...), or full: all of "
+                 "them")
+      ->delimiter(',');
+  app.add_option("--share-cache", flags.share_cache,
+                 "reproduced: projects share built objects that two workers have made alike, byte for byte; no: each "
+                 "project has its own cache alone")
+      ->check(CLI::IsMember({"no", "reproduced"}))
+      ->capture_default_str();
   app.add_option("--worker-arg", flags.worker_arguments, "Given to each local worker; may be repeated");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
@@ -287,6 +301,8 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   options.rules.queue_timeout_us = static_cast<int64_t>(flags.queue_timeout_s * 1e6);
   options.rules.total_timeout_us = static_cast<int64_t>(flags.total_timeout_s * 1e6);
   options.rules.no_worker_us = static_cast<int64_t>(flags.no_worker_s * 1e6);
+  options.rules.share_reproduced = flags.share_cache == "reproduced";
+  options.rules.required_sandbox = flags.require_sandbox;
   options.rules.task_memory_bytes = static_cast<int64_t>(flags.task_memory_bytes);
   return options;
 }
@@ -310,6 +326,12 @@ SupervisorOptions supervisorOptions(const Flags& flags, const Server& server) {
                        fs::absolute(fs::path(flags.data_dir) / "blobs").string(),
                        "--sharing",
                        std::to_string(std::max(1, flags.workers))};
+  if (!flags.sandbox_user.empty()) {
+    options.arguments.insert(options.arguments.end(), {"--sandbox-user", flags.sandbox_user});
+  }
+  for (const std::string& measure : flags.require_sandbox) {
+    options.arguments.insert(options.arguments.end(), {"--require-sandbox", measure});
+  }
   options.arguments.insert(options.arguments.end(), flags.worker_arguments.begin(), flags.worker_arguments.end());
   options.final_codes = {worker::kWorkerUsage, worker::kWorkerVersionMismatch};
   options.scratch_folder = (fs::path(flags.data_dir) / "workers").string();

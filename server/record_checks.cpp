@@ -96,7 +96,7 @@ absl::Status checkBestRecords(const v1::BestRecordsRequest& request) {
   TESSERA_TRY(checkText("target_hash", request.target_hash(), Limits::kMaxNameLength, true));
   TESSERA_TRY(checkRange("threads", request.threads(), 0, Limits::kMaxThreads));
   TESSERA_TRY(checkRange("top", request.top(), 0, Limits::kMaxTop));
-  return checkRange("page_size", request.page_size(), 0, 1000);
+  return checkPageSize(request.page_size());
 }
 
 }  // namespace tessera::server

@@ -184,6 +184,12 @@ absl::Status checkRange(std::string_view field, int64_t value, int64_t least, in
   return fieldError(field, absl::StrCat(value), absl::StrCat(least, " to ", most));
 }
 
+absl::Status checkPageSize(int64_t page_size) {
+  return page_size >= 0
+             ? absl::OkStatus()
+             : fieldError("page_size", absl::StrCat(page_size), "0 (meaning 50) or more, of which 1000 come");
+}
+
 absl::Status checkText(std::string_view field, std::string_view text, int longest, bool optional) {
   const std::string accepted = absl::StrCat(optional ? 0 : 1, " to ", longest, " bytes of printable text");
   if ((text.empty() && !optional) || text.size() > static_cast<size_t>(longest)) {
@@ -280,7 +286,32 @@ absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits) {
                                  : checkShare("tune.measuring.least_gain", rules.least_gain(), 1, 100);
 }
 
+namespace {
+
+bool isLabelKey(std::string_view key) {
+  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  return !key.empty() && key.size() <= Limits::kMaxLabelLength && lower(key.front()) &&
+         std::all_of(key.begin(), key.end(),
+                     [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '_' || c == '-'; });
+}
+
+template <typename Labels>
+absl::Status checkLabels(const Labels& labels) {
+  TESSERA_TRY(checkRange("labels (count)", static_cast<int64_t>(labels.size()), 0, Limits::kMaxLabels));
+  for (const auto& [key, value] : labels) {
+    if (!isLabelKey(key)) {
+      return fieldError("labels (key)", absl::StrCat("'", key.substr(0, 80), "'"),
+                        absl::StrCat("1 to ", Limits::kMaxLabelLength, " of a-z, 0-9, '_', '-', a letter first"));
+    }
+    TESSERA_TRY(checkText(absl::StrCat("labels[", key, "]"), value, Limits::kMaxLabelLength, true));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& limits) {
+  TESSERA_TRY(checkLabels(request.labels()));
   TESSERA_TRY(checkText("request_id", request.request_id(), Limits::kMaxRequestIdLength, true));
   TESSERA_TRY(checkRange("queue_timeout_us", request.queue_timeout_us(), 0, Limits::kMaxTimeoutUs));
   TESSERA_TRY(checkRange("total_timeout_us", request.total_timeout_us(), 0, Limits::kMaxTimeoutUs));
@@ -320,6 +351,11 @@ absl::Status checkWorker(const v1::RegisterWorkerRequest& request) {
     TESSERA_TRY(checkText("operators.name", info.name(), Limits::kMaxNameLength, false));
     TESSERA_TRY(checkText("operators.domain", info.domain(), Limits::kMaxNameLength, true));
     TESSERA_TRY(checkText("operators.family", info.family(), Limits::kMaxNameLength, true));
+  }
+  TESSERA_TRY(checkRange("sandbox (count)", request.sandbox_size(), 0, Limits::kMaxMeasures));
+  for (const v1::SandboxMeasure& measure : request.sandbox()) {
+    TESSERA_TRY(checkText("sandbox.name", measure.name(), Limits::kMaxNameLength, false));
+    TESSERA_TRY(checkText("sandbox.detail", measure.detail(), Limits::kMaxTroubleLength, true));
   }
   return checkText("compiler_version", request.compiler_version(), Limits::kMaxNameLength, false);
 }

@@ -33,10 +33,13 @@ absl::Status checkHeartbeat(const v1::HeartbeatRequest& request);
 /// A worker's results are no more trusted than a client's requests: names, digests and counts within their bounds.
 absl::Status checkReport(const v1::ReportTaskRequest& request, const Limits& limits);
 
+/// 0 or more: what is above the largest page means the largest (AIP-158).
+absl::Status checkPageSize(int64_t page_size);
+
 /// The list fields of a request with a page: sizes here, the filter's grammar in the store.
 template <typename Request>
 absl::Status checkList(const Request& request) {
-  if (absl::Status status = checkRange("page_size", request.page_size(), 0, 1000); !status.ok()) {
+  if (absl::Status status = checkPageSize(request.page_size()); !status.ok()) {
     return status;
   }
   if (absl::Status status = checkText("filter", request.filter(), Limits::kMaxFilterLength, true); !status.ok()) {

@@ -2,12 +2,15 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
 
 #include "proto/project.h"
 #include "storage/record_facts.h"
 
 namespace tessera::storage {
 namespace {
+
+constexpr char kBetweenLabels = '\x1f';  // no label holds a control character
 
 Value whole(int64_t number) { return Value(number); }
 
@@ -36,7 +39,8 @@ std::vector<Value> columnsOf(const v1::Job& job) {
           whole(job.priority()),
           whole(job.create_time_us()),
           whole(job.end_time_us()),
-          projectOf(job)};
+          projectOf(job),
+          labelsText(job)};
 }
 
 std::vector<Value> columnsOf(const v1::Artifact& artifact) {
@@ -77,6 +81,30 @@ std::vector<Value> columnsOf(const StoredTarget& stored) {
 std::vector<Value> columnsOf(const v1::Worker& worker) {
   return {worker.id(), whole(worker.state()), worker.host().hostname(), worker.compiler_version(),
           whole(worker.last_seen_us())};
+}
+
+std::vector<Value> columnsOf(const v1::Task& task) {
+  return {task.id(),
+          whole(task.state()),
+          whole(task.spec().kind()),
+          whole(task.priority()),
+          task.worker_id(),
+          whole(task.create_time_us()),
+          projectOf(task)};
+}
+
+std::string labelPart(std::string_view key) { return std::string(1, kBetweenLabels).append(key).append("="); }
+
+std::string labelPart(std::string_view key, std::string_view value) {
+  return labelPart(key).append(value).append(1, kBetweenLabels);
+}
+
+std::string labelsText(const v1::Job& job) {
+  std::string text;
+  for (const auto& [key, value] : std::map<std::string, std::string>(job.labels().begin(), job.labels().end())) {
+    text += labelPart(key, value);
+  }
+  return text;
 }
 
 }  // namespace tessera::storage

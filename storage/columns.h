@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "storage/store.h"
@@ -8,6 +9,7 @@
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/record.pb.h"
+#include "tessera/v1/storage.pb.h"
 #include "tessera/v1/target.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
@@ -27,5 +29,12 @@ std::vector<Value> columnsOf(const v1::Artifact& artifact);
 std::vector<Value> columnsOf(const v1::TuningRecord& record);
 std::vector<Value> columnsOf(const StoredTarget& target);
 std::vector<Value> columnsOf(const v1::Worker& worker);
+std::vector<Value> columnsOf(const v1::Task& task);
+
+/// A job's labels as one text, in the order of their keys: each "key=value" between two separators.
+std::string labelsText(const v1::Job& job);
+/// What there is of it where a label has the value; where it has any.
+std::string labelPart(std::string_view key, std::string_view value);
+std::string labelPart(std::string_view key);
 
 }  // namespace tessera::storage

@@ -4,6 +4,7 @@
 #include "google/protobuf/descriptor.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/record.pb.h"
+#include "tessera/v1/storage.pb.h"
 #include "tessera/v1/target.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
@@ -24,13 +25,14 @@ std::vector<Field::EnumValue> valuesOf(const google::protobuf::EnumDescriptor* d
 
 const Field* Entity::find(std::string_view name) const {
   for (const Field& field : fields) {
-    if (field.name == name) return &field;
+    const bool of_labels = field.type == kLabels && name.starts_with(field.name + ".");
+    if (field.type == kLabels ? of_labels : field.name == name) return &field;
   }
   return nullptr;
 }
 
 std::string Entity::fieldNames() const {
-  return absl::StrJoin(fields, ", ", [](std::string* out, const Field& field) { out->append(field.name); });
+  return absl::StrJoin(fields, ", ", [](std::string* out, const Field& field) { out->append(field.shown()); });
 }
 
 const Entity& jobEntity() {
@@ -56,6 +58,7 @@ const Entity& jobEntity() {
                                     {"create_time", kTime},
                                     {"end_time", kTime},
                                     {"project", kText},
+                                    {"labels", kLabels},
                                 }};
   return entity;
 }
@@ -122,6 +125,20 @@ const Entity& workerEntity() {
                                  {"host", kText},
                                  {"compiler_version", kText},
                                  {"last_seen_time", kTime}}};
+  return entity;
+}
+
+const Entity& taskEntity() {
+  static const Entity entity = {"tasks",
+                                "id",
+                                "create_time desc",
+                                {{"id", kText},
+                                 {"state", kEnum, valuesOf(v1::Task::State_descriptor())},
+                                 {"kind", kEnum, valuesOf(v1::TaskKind_descriptor())},
+                                 {"priority", kInteger},
+                                 {"worker", kText},
+                                 {"create_time", kTime},
+                                 {"project", kText}}};
   return entity;
 }
 

@@ -7,7 +7,7 @@
 
 namespace tessera::storage {
 
-enum class FieldType { kText, kInteger, kReal, kTime, kBoolean, kEnum };
+enum class FieldType { kText, kInteger, kReal, kTime, kBoolean, kEnum, kLabels };
 
 /// A field that filters and orders may name.
 struct Field {
@@ -19,6 +19,8 @@ struct Field {
   FieldType type;
   std::vector<EnumValue> values = {};  ///< kEnum
   std::string stored = {};             ///< the column's name; empty: the field's
+  /// What it is called in a filter, as messages have it.
+  std::string shown() const { return type == FieldType::kLabels ? name + ".KEY" : name; }
   const std::string& column() const { return stored.empty() ? name : stored; }
 };
 
@@ -31,6 +33,7 @@ struct Entity {
   bool key_of_project = false;  ///< the key is unique within a project; then that ends the order
   bool has_common = false;      ///< what has no project is everybody's
 
+  /// "labels.team" is of the field "labels".
   const Field* find(std::string_view name) const;
   /// "id, state, ...", for messages.
   std::string fieldNames() const;
@@ -41,6 +44,7 @@ const Entity& artifactEntity();
 const Entity& recordEntity();
 const Entity& targetEntity();
 const Entity& workerEntity();
+const Entity& taskEntity();
 const Entity& operatorEntity();
 
 /// Numbers in the column jobs.kind: the field numbers of Job.spec.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "storage/columns.h"
 
 namespace tessera::storage {
 namespace {
@@ -30,6 +31,7 @@ constexpr TypeRules kTypeRules[] = {
      "= != < <= > >= :", "a time such as \"2026-01-31T12:00:00Z\", or microseconds since the Unix epoch"},
     {FieldType::kBoolean, "= != :", "true or false"},
     {FieldType::kEnum, "= != :", ""},
+    {FieldType::kLabels, "= != :", "a word or a quoted string"},
 };
 
 const TypeRules& rulesOf(FieldType type) {
@@ -108,6 +110,19 @@ absl::StatusOr<CheckedComparison> checkText(CheckedComparison checked, const Com
   return checked;
 }
 
+/// A label is part of the column's text, or is not.
+absl::StatusOr<CheckedComparison> checkLabel(CheckedComparison checked, const Comparison& comparison) {
+  const std::string key = comparison.field.text.substr(checked.field->name.size() + 1);
+  const bool any = comparison.op.text == ":" && comparison.value.text == "*";
+  if (!any && !comparison.wildcards.empty()) {
+    return filterError(comparison.value.position, "a wildcard",
+                       absl::StrCat("the label's whole value, or \"", checked.field->name, ".", key, ":*\" for any"));
+  }
+  checked.value = any ? labelPart(key) : labelPart(key, comparison.value.text);
+  checked.op = comparison.op.text == "!=" ? Op::kLacksPart : Op::kHasPart;
+  return checked;
+}
+
 }  // namespace
 
 absl::StatusOr<CheckedComparison> checkComparison(const Comparison& comparison, const Entity& entity) {
@@ -127,6 +142,7 @@ absl::StatusOr<CheckedComparison> checkComparison(const Comparison& comparison, 
   for (const Operator& known : kOperators) {
     if (known.text == op) checked.op = known.op;
   }
+  if (field->type == FieldType::kLabels) return checkLabel(std::move(checked), comparison);
   if (op == ":" && comparison.value.text == "*" && !comparison.wildcards.empty()) {
     checked.op = Op::kIsSet;
     return checked;

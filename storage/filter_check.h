@@ -15,10 +15,21 @@ namespace tessera::storage {
 /// makes its own conditions of. Text compares byte for byte; `:` finds a part of a text without regard to ASCII case;
 /// enums go by name, times are RFC 3339 or microseconds.
 struct CheckedComparison {
-  enum class Op { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kContains, kIsSet };
+  enum class Op {
+    kEqual,
+    kNotEqual,
+    kLess,
+    kLessEqual,
+    kGreater,
+    kGreaterEqual,
+    kContains,
+    kIsSet,
+    kHasPart,
+    kLacksPart
+  };
   const Field* field = nullptr;
   Op op = Op::kEqual;
-  Value value;  ///< in lower case for kContains; unused for kIsSet and where there are pieces
+  Value value;  ///< in lower case for kContains; unused for kIsSet and where there are pieces; of labels the part
   /// What stands between the wildcards of a text, at least two, where there are any: after =, != and : only. In lower
   /// case for kContains.
   std::vector<std::string> pieces;

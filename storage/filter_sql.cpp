@@ -82,7 +82,10 @@ class Compiler {
     absl::StatusOr<CheckedComparison> checked = checkComparison(comparison, entity_);
     if (!checked.ok()) return checked.status();
     const std::string& column = checked->field->column();
-    if (checked->op == Op::kIsSet) {
+    if (checked->op == Op::kHasPart || checked->op == Op::kLacksPart) {
+      add(absl::StrCat("instr(", column, checked->op == Op::kHasPart ? ", ?) > 0" : ", ?) = 0"),
+          std::move(checked->value));
+    } else if (checked->op == Op::kIsSet) {
       absl::StrAppend(&out_.sql, column, checked->field->type == FieldType::kText ? " <> ''" : " <> 0");
     } else if (checked->op == Op::kContains && checked->pieces.empty()) {
       add(absl::StrCat("instr(lower(", column, "), ?) > 0"), std::move(checked->value));

@@ -29,6 +29,9 @@ absl::Status invalid(const char* field, const std::string& found, const std::str
 absl::StatusOr<OrderTerm> parseTerm(const std::string& term, const Entity& entity) {
   const std::vector<std::string> words = absl::StrSplit(term, absl::ByAnyChar(" \t"), absl::SkipEmpty());
   const Field* field = words.empty() ? nullptr : entity.find(words[0]);
+  if (field && field->type == FieldType::kLabels) {
+    return invalid("order_by", "a label", "another field: labels are for filters");
+  }
   if (!field) {
     return invalid("order_by", absl::StrCat("the unknown field \"", words.empty() ? "" : words[0], "\""),
                    absl::StrCat(entity.fieldNames(), ", each once, separated by commas"));

@@ -203,6 +203,8 @@ class Reader {
 
   /// The object blob of an earlier build with this key.
   virtual absl::StatusOr<v1::Digest> getObject(const std::string& build_key) = 0;
+  /// What workers made of a unit, by a key that the caller makes.
+  virtual absl::StatusOr<v1::Reproduction> getReproduction(const std::string& key) = 0;
   virtual absl::StatusOr<v1::Artifact> getArtifact(const std::string& project, const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) = 0;
   virtual absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) = 0;
@@ -220,6 +222,7 @@ class Reader {
   virtual absl::StatusOr<Page<StoredTarget>> listTargets(const ListQuery& query) = 0;
   virtual absl::StatusOr<v1::Worker> getWorker(const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) = 0;
+  virtual absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) = 0;
   virtual absl::StatusOr<bool> hasBlob(const std::string& sha256) = 0;
   /// Whether the project may read the blob.
   virtual absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) = 0;
@@ -266,6 +269,8 @@ class Transaction : public Reader {
   virtual absl::Status turnServed(int priority, int64_t turn) = 0;
   virtual absl::Status linkTask(const std::string& action_id, const std::string& task_id) = 0;
   virtual absl::Status putObject(const std::string& build_key, const v1::Digest& object) = 0;
+  /// Goes when the blob of its first witness does.
+  virtual absl::Status putReproduction(const std::string& key, const v1::Reproduction& reproduction) = 0;
   virtual absl::Status putArtifact(const v1::Artifact& artifact) = 0;
   virtual absl::Status putRecord(const v1::TuningRecord& record) = 0;
   /// Takes a record of another database in. False: its project has a record with this content, under whatever id, and

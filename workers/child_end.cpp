@@ -100,6 +100,11 @@ Failure classify(const ChildEnd& end, const ChildSpec& spec) {
       return make(Failure::LEASE_LOST, "the lease was lost while the task ran");
     case StopReason::kShutdown:
       return make(Failure::LEASE_LOST, "the worker was stopped while the task ran");
+    case StopReason::kFull: {
+      Failure failure = make(Failure::LIMIT_EXCEEDED, "the task filled its scratch folder");
+      failure.set_accepted(absl::StrCat("at most ", spec.scratch_bytes >> 20, " MiB (the worker's --scratch-quota)"));
+      return failure;
+    }
     case StopReason::kNone:
       break;
   }

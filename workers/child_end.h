@@ -13,6 +13,7 @@ namespace tessera::worker {
 /// | stopped by us: deadline, or SIGXCPU             | RUN_DEADLINE_EXCEEDED |
 /// | stopped by us: cancelled                        | CANCELLED             |
 /// | stopped by us: lease lost, worker shut down     | LEASE_LOST            |
+/// | stopped by us: its folder was full              | LIMIT_EXCEEDED        |
 /// | kTaskOutOfMemory; SIGKILL near the memory limit | OUT_OF_MEMORY         |
 /// | SIGSYS                                          | SANDBOX_VIOLATION     |
 /// | SIGXFSZ                                         | LIMIT_EXCEEDED        |

@@ -14,12 +14,14 @@
 #include <cerrno>
 #include <thread>
 
+#include "workers/folder_size.h"
 #include "workers/spawn.h"
 
 namespace tessera::worker {
 namespace {
 
 constexpr size_t kTailBytes = 4096;
+constexpr Milliseconds kBetweenLooks{200};  // at how much there is in its folder
 
 struct Pipe {
   FileDescriptor read, write;
@@ -79,9 +81,10 @@ absl::Status ChildProcess::spawn(const Spawn& spawn) {
   if (!wake_.valid()) return absl::ErrnoToStatus(errno, "eventfd");
 
   started_ = Clock::now();
-  auto pid = spawn(spec_, output->write.get(), progress->write.get());
-  if (!pid.ok()) return pid.status();
-  pid_ = *pid;
+  auto spawned = spawn(spec_, output->write.get(), progress->write.get());
+  if (!spawned.ok()) return spawned.status();
+  pid_ = spawned->pid;
+  first_ = spawned->first;
   output_ = std::move(output->read);
   progress_ = std::move(progress->read);
   // From here on the destructor cleans up. The child cannot be reaped before wait(), so pid_ is its own.
@@ -124,12 +127,13 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
       {process_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {output_.get(), POLLIN, 0}, {progress_.get(), POLLIN, 0}};
   constexpr auto kNever = Clock::time_point::max();
   Clock::time_point deadline = spec_.run_timeout.count() > 0 ? started_ + spec_.run_timeout : kNever;
+  Clock::time_point look = spec_.scratch_bytes > 0 ? started_ + kBetweenLooks : kNever;
   bool terminated = false;  // SIGTERM was sent; the deadline is now that of SIGKILL
 
   while (true) {
     int timeout_ms = -1;
-    if (deadline != kNever) {
-      const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
+    if (const Clock::time_point next = std::min(deadline, look); next != kNever) {
+      const auto left = std::chrono::ceil<Milliseconds>(next - Clock::now()).count();
       timeout_ms = static_cast<int>(std::clamp<int64_t>(left, 0, 3'600'000));
     }
     if (poll(polled, kCount, timeout_ms) < 0 && errno != EINTR) return;
@@ -139,6 +143,17 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
     }
     if (polled[kProgress].revents != 0 && !readAvailable(progress_.get(), on_progress_)) polled[kProgress].fd = -1;
     if (polled[kProcess].revents != 0) return;
+    if (Clock::now() >= look) {
+      look = Clock::now() + kBetweenLooks;
+      if (isFull()) {  // no time to write on
+        StopReason none = StopReason::kNone;
+        stop_reason_.compare_exchange_strong(none, StopReason::kFull);
+        kill(-pid_, SIGKILL);
+        look = deadline = kNever;
+        terminated = true;
+        polled[kWake].fd = -1;
+      }
+    }
 
     const bool late = deadline != kNever && Clock::now() >= deadline;
     if (!terminated && (late || stop_reason_.load() != StopReason::kNone)) {
@@ -153,6 +168,11 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
       deadline = kNever;
     }
   }
+}
+
+bool ChildProcess::isFull() const {
+  const FolderSize size = sizeOf(spec_.scratch, "in");
+  return size.bytes > spec_.scratch_bytes || size.entries > kMostEntries;
 }
 
 void ChildProcess::reap(ChildEnd& end) {
@@ -175,6 +195,10 @@ void ChildProcess::endGroup() {
   const auto give_up = Clock::now() + Milliseconds(500);
   while (kill(-pid_, SIGKILL) == 0 && Clock::now() < give_up) {
     if (waitpid(-pid_, nullptr, WNOHANG) <= 0) std::this_thread::sleep_for(Milliseconds(2));
+  }
+  if (first_ <= 0) return;
+  kill(first_, SIGKILL);
+  while (waitpid(first_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "workers/child_setup.h"
 #include "workers/file_descriptor.h"
+#include "workers/sandbox/isolation.h"
 #include "workers/sandbox/limits.h"
 
 namespace tessera::worker {
@@ -25,6 +27,7 @@ enum class StopReason {
   kLost,       ///< the lease was lost
   kDeadline,   ///< the run deadline passed
   kShutdown,   ///< the worker itself stops at once
+  kFull,       ///< its folder holds more than it may
 };
 
 struct ChildSpec {
@@ -32,6 +35,9 @@ struct ChildSpec {
   std::vector<std::string> environment;  ///< "NAME=value"; nothing is inherited
   std::string working_folder;
   Limits limits;
+  Isolation isolation;
+  std::string scratch;            ///< what is in this folder, but for in/, is measured while it runs ...
+  int64_t scratch_bytes = 0;      ///< ... and may be so much; 0: any
   Milliseconds run_timeout{0};    ///< 0 = none
   Milliseconds kill_grace{1000};  ///< between SIGTERM and SIGKILL
 };
@@ -49,7 +55,7 @@ struct ChildEnd {
 };
 
 /// Brings a child of this process into being, with `output` as its descriptors 1 and 2 and `progress` as 3.
-using Spawn = std::function<absl::StatusOr<pid_t>(const ChildSpec& spec, int output, int progress)>;
+using Spawn = std::function<absl::StatusOr<Spawned>(const ChildSpec& spec, int output, int progress)>;
 
 /// One child process in a process group of its own. Descriptors: 0 is /dev/null, 1 and 2 are kept as the
 /// tail, 3 is a pipe of which every chunk goes to `on_progress`; all others are closed. The kernel kills
@@ -87,6 +93,7 @@ class ChildProcess {
   using Clock = std::chrono::steady_clock;
   absl::Status spawn(const Spawn& spawn);
   void pollUntilExit(ChildEnd& end);
+  bool isFull() const;
   void drainOutput(std::string& tail);
   void reap(ChildEnd& end);
   void endGroup();
@@ -94,6 +101,7 @@ class ChildProcess {
   const ChildSpec spec_;
   const ProgressSink on_progress_;
   pid_t pid_ = -1;
+  pid_t first_ = 0;  // of its namespace of processes; 0: it has none
   bool reaped_ = false;
   Clock::time_point started_;
   FileDescriptor process_;  // pidfd: readable once the child has ended

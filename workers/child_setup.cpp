@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -14,19 +15,25 @@
 
 namespace tessera::worker {
 
-void giveUp(int report, const char* step, int error) {
+void giveUp(int report, const Spawned& processes, const char* step, int error) {
   ChildReport message;
-  message.pid = getpid();
+  message.processes = processes;
   message.error = error;
   strncpy(message.step, step, sizeof(message.step) - 1);
   [[maybe_unused]] const ssize_t sent = write(report, &message, sizeof(message));
   _exit(kTaskExecFailed);
 }
 
+void dieWith(pid_t worker, int pipe) {
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) _exit(kTaskExecFailed);
+  // It may have died before the line above.
+  pollfd reader = {pipe, 0, 0};
+  if (getppid() != worker || (poll(&reader, 1, 0) > 0 && (reader.revents & POLLERR) != 0)) _exit(kTaskExecFailed);
+}
+
 void setUpChild(const ChildSetup& setup) {
   setpgid(0, 0);
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) giveUp(setup.report, "parent death signal", errno);
-  if (getppid() != setup.worker) _exit(kTaskExecFailed);  // it died before the line above
+  dieWith(setup.worker, setup.report);
 
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
@@ -38,12 +45,18 @@ void setUpChild(const ChildSetup& setup) {
   // The sources are above 4, so these cannot overwrite one another.
   if (dup2(setup.null, 0) < 0 || dup2(setup.output, 1) < 0 || dup2(setup.output, 2) < 0 ||
       dup2(setup.progress, 3) < 0 || dup2(setup.report, 4) < 0) {
-    giveUp(setup.report, "descriptors", errno);
+    giveUp(setup.report, setup.processes, "descriptors", errno);
   }
-  if (fcntl(4, F_SETFD, FD_CLOEXEC) != 0 || close_range(5, ~0U, 0) != 0) giveUp(4, "closing descriptors", errno);
-  if (chdir(setup.folder) != 0) giveUp(4, "working folder", errno);
+  if (fcntl(4, F_SETFD, FD_CLOEXEC) != 0 || close_range(5, ~0U, 0) != 0)
+    giveUp(4, setup.processes, "closing descriptors", errno);
+  if (const FailedStep step = enterMounts(*setup.isolation); step.name != nullptr)
+    giveUp(4, setup.processes, step.name, step.error);
+  if (chdir(setup.folder) != 0) giveUp(4, setup.processes, "working folder", errno);
   umask(077);
-  if (int error = applyLimits(setup.limits)) giveUp(4, "resource limits", error);
+  if (int error = applyLimits(setup.limits)) giveUp(4, setup.processes, "resource limits", error);
+  if (const FailedStep step = becomeUser(*setup.isolation); step.name != nullptr)
+    giveUp(4, setup.processes, step.name, step.error);
+  dieWith(setup.worker, 4);  // anew: who becomes somebody else has forgotten it
 }
 
 }  // namespace tessera::worker

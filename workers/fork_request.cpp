@@ -44,6 +44,12 @@ class Reader {
     std::string field;
     return get(field) && absl::SimpleAtoi(field, &number);
   }
+  bool get(bool& flag) {
+    int64_t number = 0;
+    if (!get(number)) return false;
+    flag = number != 0;
+    return true;
+  }
   bool get(std::vector<std::string>& fields) {
     int64_t count = 0;
     if (!get(count) || count < 0 || count > static_cast<int64_t>(fields_.size())) return false;
@@ -68,6 +74,12 @@ std::string encode(const ForkRequest& request) {
   writer.put(request.limits.cpu_seconds);
   writer.put(request.limits.file_bytes);
   writer.put(request.limits.open_files);
+  writer.put(request.limits.processes);
+  writer.put(int64_t{request.isolation.namespaces});
+  writer.put(int64_t{request.isolation.user_namespace});
+  writer.put(request.isolation.uid);
+  writer.put(request.isolation.gid);
+  writer.put(request.isolation.folder);
   return writer.bytes();
 }
 
@@ -75,7 +87,10 @@ bool decode(std::string_view bytes, ForkRequest& request) {
   Reader reader(bytes);
   return reader.get(request.arguments) && reader.get(request.environment) && reader.get(request.working_folder) &&
          reader.get(request.limits.address_space_bytes) && reader.get(request.limits.cpu_seconds) &&
-         reader.get(request.limits.file_bytes) && reader.get(request.limits.open_files);
+         reader.get(request.limits.file_bytes) && reader.get(request.limits.open_files) &&
+         reader.get(request.limits.processes) && reader.get(request.isolation.namespaces) &&
+         reader.get(request.isolation.user_namespace) && reader.get(request.isolation.uid) &&
+         reader.get(request.isolation.gid) && reader.get(request.isolation.folder);
 }
 
 // Room for three descriptors, aligned as the kernel wants it.

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "workers/file_descriptor.h"
+#include "workers/sandbox/isolation.h"
 #include "workers/sandbox/limits.h"
 
 namespace tessera::worker {
@@ -17,6 +18,7 @@ struct ForkRequest {
   std::vector<std::string> environment;  ///< "NAME=value"
   std::string working_folder;
   Limits limits;
+  Isolation isolation;
 };
 
 /// Output, progress and report (child_setup.h) of the new process.

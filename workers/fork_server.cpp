@@ -37,7 +37,7 @@ absl::Status ForkServer::start() {
   return pid_ < 0 ? startLocked() : absl::OkStatus();
 }
 
-absl::StatusOr<pid_t> ForkServer::fork(const ChildSpec& spec, int output, int progress) {
+absl::StatusOr<Spawned> ForkServer::fork(const ChildSpec& spec, int output, int progress) {
   const std::lock_guard lock(mutex_);
   const bool fresh = pid_ < 0;
   if (fresh) {
@@ -65,7 +65,7 @@ absl::Status ForkServer::startLocked() {
   spec.working_folder = "/";
   auto pid = spawnGroup(spec, STDERR_FILENO, theirs.get());
   if (!pid.ok()) return pid.status();
-  pid_ = *pid;
+  pid_ = pid->pid;
   socket_ = std::move(ours);
   return absl::OkStatus();
 }
@@ -79,13 +79,13 @@ void ForkServer::stop() {
   pid_ = -1;
 }
 
-absl::StatusOr<pid_t> ForkServer::ask(const ChildSpec& spec, int output, int progress) {
+absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int progress) {
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   const FileDescriptor report_read(report[0]);
   FileDescriptor report_write(report[1]);
   const ForkRequest request = {
-      {spec.argv.begin() + 1, spec.argv.end()}, spec.environment, spec.working_folder, spec.limits};
+      {spec.argv.begin() + 1, spec.argv.end()}, spec.environment, spec.working_folder, spec.limits, spec.isolation};
   absl::Status sent = sendForkRequest(socket_.get(), request, {output, progress, report_write.get()});
   if (!sent.ok()) return absl::UnavailableError(absl::StrCat(binary_, " ", kServeFlag, ": ", sent.message()));
   report_write.reset();
@@ -101,9 +101,13 @@ absl::StatusOr<pid_t> ForkServer::ask(const ChildSpec& spec, int output, int pro
     return absl::UnavailableError(
         absl::StrCat(binary_, " ", kServeFlag, ready == 0 ? " does not answer" : " ended without an answer"));
   }
-  if (answer.error == 0) return answer.pid;
+  if (answer.error == 0) return answer.processes;
   // A child that could not set itself up has ended; where forking failed there is none.
-  if (answer.pid > 0) waitpid(answer.pid, nullptr, 0);
+  for (const pid_t child : {answer.processes.pid, answer.processes.first}) {
+    if (child <= 0) continue;
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
   return cannotStart(spec, answer);
 }
 

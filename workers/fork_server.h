@@ -28,7 +28,7 @@ class ForkServer {
   /// As spawnGroup (spawn.h) with `spec`'s program, which must be `binary`. Makes this process adopt orphans. The child
   /// dies with this process. FAILED_PRECONDITION with the step that failed; UNAVAILABLE when the program, started
   /// anew, does not answer either.
-  absl::StatusOr<pid_t> fork(const ChildSpec& spec, int output, int progress);
+  absl::StatusOr<Spawned> fork(const ChildSpec& spec, int output, int progress);
 
   /// Of the program that waits; -1 before it is started.
   pid_t pid() const;
@@ -36,7 +36,7 @@ class ForkServer {
  private:
   absl::Status startLocked();
   void stop();
-  absl::StatusOr<pid_t> ask(const ChildSpec& spec, int output, int progress);
+  absl::StatusOr<Spawned> ask(const ChildSpec& spec, int output, int progress);
 
   const std::string binary_;
   mutable std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -16,6 +17,36 @@ namespace fs = std::filesystem;
 AttemptFolder::~AttemptFolder() {
   std::error_code ignored;  // what stays is swept at the next start
   if (!path_.empty()) fs::remove_all(path_, ignored);
+}
+
+absl::Status AttemptFolder::giveTo(int64_t uid, int64_t gid) const {
+  const auto user = static_cast<uid_t>(uid);
+  const auto group = static_cast<gid_t>(gid);
+  const auto failed = [](const std::string& path) { return absl::ErrnoToStatus(errno, absl::StrCat("chown ", path)); };
+  std::error_code error;
+  // Inputs are links into the cache, where nobody else can go: the group may read them here.
+  for (const auto& input : fs::directory_iterator(path_ + "/in", error)) {
+    if (lchown(input.path().c_str(), -1, group) != 0 || chmod(input.path().c_str(), 0440) != 0) {
+      return failed(input.path());
+    }
+  }
+  if (error) return absl::ErrnoToStatus(error.value(), path_ + "/in");
+  const std::string in = path_ + "/in";
+  if (lchown(in.c_str(), -1, group) != 0 || chmod(in.c_str(), 0750) != 0) return failed(in);
+  for (const char* part : {"/task.pb", "/out", "/tmp", ""}) {
+    const std::string path = path_ + part;
+    if (lchown(path.c_str(), user, group) != 0) return failed(path);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AttemptFolder::takeBack() const {
+  std::error_code error;
+  if (lchown(path_.c_str(), geteuid(), getegid()) != 0) return absl::ErrnoToStatus(errno, path_);
+  for (const auto& made : fs::recursive_directory_iterator(path_ + "/out", error)) {
+    if (lchown(made.path().c_str(), geteuid(), getegid()) != 0) return absl::ErrnoToStatus(errno, made.path().string());
+  }
+  return error ? absl::ErrnoToStatus(error.value(), path_) : absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Scratch>> Scratch::open(const std::string& root) {

@@ -22,6 +22,11 @@ class AttemptFolder {
   std::string input(const std::string& sha256) const { return path_ + "/in/" + sha256; }
   std::string output(const std::string& name) const { return path_ + "/out/" + name; }
 
+  /// Lets another user, under whom a task runs, read its inputs and write the rest.
+  absl::Status giveTo(int64_t uid, int64_t gid) const;
+  /// Makes what that user wrote this process's: later tasks of the user may see it among their inputs.
+  absl::Status takeBack() const;
+
  private:
   std::string path_;
 };

@@ -1,12 +1,14 @@
 #include "workers/serve_forks.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "workers/child_setup.h"
@@ -19,24 +21,66 @@ namespace {
 constexpr int kSocket = 3;
 constexpr int kReport = 4;  // where setUpChild puts it
 
-// In the new process. `reaped` ends once nothing is left of its parent, which is to end at once, and it is therefore a
-// child of the worker, which adopts orphans.
-void becomeTask(const ReceivedFork& fork, int null, int reaped, pid_t worker) {
+struct Pipe {
+  FileDescriptor read, write;
+};
+
+Pipe openPipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) _exit(kTaskCannotStart);
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+void waitForEnd(int pipe) {
   char nothing;
-  while (read(reaped, &nothing, 1) < 0 && errno == EINTR) {
+  while (read(pipe, &nothing, 1) < 0 && errno == EINTR) {
   }
+}
+
+// The first process of a namespace: it waits to be killed, and all that is left there is killed with it. It is none but
+// that: the kernel spares a first process most signals, also those that a crash is told by. It has a group of its own:
+// its end waits for the number of the task's group to be free.
+[[noreturn]] void holdNamespace(int reaped, int output) {
+  if (dup2(reaped, 0) < 0 || dup2(output, 1) < 0 || close_range(2, ~0U, 0) != 0) _exit(kTaskExecFailed);
+  setpgid(0, 0);
+  signal(SIGCHLD, SIG_IGN);  // orphans leave no trace
+  waitForEnd(0);
+  dieWith(0, 1);
+  close(1);
+  if (chdir("/") != 0) _exit(kTaskExecFailed);
+  while (true) pause();
+}
+
+// In the new process. `reaped` ends once nothing is left of its parent, which is to end at once, and it is therefore a
+// child of the worker, which adopts orphans. `told` says what the worker calls it.
+void becomeTask(const ReceivedFork& fork, int null, int reaped, int told, pid_t worker) {
+  ChildReport started;
+  if (read(told, &started.processes, sizeof(started.processes)) != sizeof(started.processes)) _exit(kTaskExecFailed);
+  waitForEnd(reaped);
   const auto& [output, progress, report] = fork.descriptors;
+  const Isolation& isolation = fork.request.isolation;
   setUpChild({fork.request.working_folder.c_str(), fork.request.limits, null, output.get(), progress.get(),
-              report.get(), worker});
+              report.get(), isolation.namespaces ? 0 : worker, &isolation, started.processes});
   clearenv();
   for (const std::string& variable : fork.request.environment) {
     const size_t equals = variable.find('=');
     setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
   }
-  ChildReport started;
-  started.pid = getpid();
   if (write(kReport, &started, sizeof(started)) != sizeof(started)) _exit(kTaskExecFailed);
   close(kReport);
+}
+
+void tellFailure(int report, const FailedStep& step) {
+  ChildReport failed;
+  failed.error = step.error;
+  strncpy(failed.step, step.name, sizeof(failed.step) - 1);
+  [[maybe_unused]] const ssize_t sent = write(report, &failed, sizeof(failed));
+}
+
+// Of the process in between, which the worker does not know.
+[[noreturn]] void refuse(int report, const FailedStep& step) {
+  tellFailure(report, step);
+  _exit(0);
 }
 
 }  // namespace
@@ -48,33 +92,39 @@ std::vector<std::string> serveForks() {
   const FileDescriptor null(fcntl(low.get(), F_DUPFD_CLOEXEC, 5));
   if (!null.valid()) _exit(kTaskCannotStart);
   while (auto received = receiveForkRequest(kSocket)) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) _exit(kTaskCannotStart);
-    const FileDescriptor reaped(ends[0]);
-    FileDescriptor not_yet(ends[1]);
+    Pipe reaped = openPipe();
+    Pipe told = openPipe();
     const pid_t between = fork();
     if (between == 0) {
-      const pid_t task = fork();
+      const int report = received->descriptors[2].get();
+      const Isolation& isolation = received->request.isolation;
+      if (const FailedStep step = enterNamespaces(isolation); step.name != nullptr) refuse(report, step);
+      const pid_t first = isolation.namespaces ? fork() : 0;
+      if (first == 0 && isolation.namespaces) {
+        holdNamespace(reaped.read.get(), received->descriptors[0].get());
+      }
+      const pid_t task = first < 0 ? first : fork();
       if (task == 0) {
-        not_yet.reset();
-        becomeTask(*received, null.get(), reaped.get(), worker);
+        reaped.write.reset();
+        told.write.reset();
+        becomeTask(*received, null.get(), reaped.read.get(), told.read.get(), worker);
         return std::move(received->request.arguments);
       }
-      _exit(task < 0 ? errno : 0);
-    }
-    int status = 0;
-    int error = errno;
-    if (between > 0) {
-      while (waitpid(between, &status, 0) < 0 && errno == EINTR) {
+      if (task < 0) {
+        const int error = errno;
+        if (first > 0) kill(first, SIGKILL);
+        refuse(report, {"fork", error});
       }
-      error = WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
+      const Spawned spawned = {task, first};
+      [[maybe_unused]] const ssize_t sent = write(told.write.get(), &spawned, sizeof(spawned));
+      _exit(0);
     }
-    if (error == 0) continue;
-    ChildReport failed;
-    failed.error = error;
-    constexpr char kStep[] = "fork";
-    std::copy(std::begin(kStep), std::end(kStep), failed.step);
-    [[maybe_unused]] const ssize_t sent = write(received->descriptors[2].get(), &failed, sizeof(failed));
+    if (between < 0) {
+      tellFailure(received->descriptors[2].get(), {"fork", errno});
+      continue;
+    }
+    while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
+    }
   }
   _exit(0);
 }

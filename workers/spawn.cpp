@@ -25,7 +25,7 @@ FileDescriptor above4(int fd) { return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC,
 
 }  // namespace
 
-absl::StatusOr<pid_t> spawnGroup(const ChildSpec& spec, int output, int progress) {
+absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progress) {
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   FileDescriptor report_read(report[0]);
@@ -43,13 +43,16 @@ absl::StatusOr<pid_t> spawnGroup(const ChildSpec& spec, int output, int progress
   const std::vector<char*> argv = pointers(spec.argv);
   const std::vector<char*> environment = pointers(spec.environment);
   const ChildSetup setup = {spec.working_folder.c_str(), spec.limits,        null.get(), child_output.get(),
-                            child_progress.get(),        report_write.get(), getpid()};
+                            child_progress.get(),        report_write.get(), getpid(),   &spec.isolation};
+  if (spec.isolation.namespaces) {
+    return absl::InvalidArgumentError("a program that is executed gets no namespaces: those are for what is forked");
+  }
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork");
   if (pid == 0) {  // of a process with threads: async-signal-safe calls only
     setUpChild(setup);
     execve(argv.front(), argv.data(), environment.data());
-    giveUp(4, "exec", errno);
+    giveUp(4, {getpid()}, "exec", errno);
   }
   setpgid(pid, pid);  // both sides do it, so that neither can be early; after exec it fails, harmlessly
   report_write.reset();
@@ -59,7 +62,7 @@ absl::StatusOr<pid_t> spawnGroup(const ChildSpec& spec, int output, int progress
   do {
     got = read(report_read.get(), &failed, sizeof(failed));
   } while (got < 0 && errno == EINTR);
-  if (got != static_cast<ssize_t>(sizeof(failed))) return pid;
+  if (got != static_cast<ssize_t>(sizeof(failed))) return Spawned{pid};
   waitpid(pid, nullptr, 0);
   return cannotStart(spec, failed);
 }

@@ -13,7 +13,7 @@ namespace tessera::worker {
 
 /// Forks and executes `spec`'s program as the leader of a new process group, with `output` as descriptors
 /// 1 and 2 and `progress` as 3. Returns once the program runs, or with the step that failed.
-absl::StatusOr<pid_t> spawnGroup(const ChildSpec& spec, int output, int progress);
+absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progress);
 
 /// FAILED_PRECONDITION naming program and step.
 absl::Status cannotStart(const ChildSpec& spec, const ChildReport& report);

@@ -57,16 +57,22 @@ bool readResult(const std::string& path, v1::TaskResult& result) {
 ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const std::string& folder) {
   const bool execute = runsGeneratedCode(task.kind());
   ChildSpec spec;
-  spec.argv = {runner.binary, folder, "--profile", execute ? "execute" : "compile"};
+  // By a path from within: what leads to the folder is closed to another user.
+  spec.argv = {runner.binary, "..", "--profile", execute ? "execute" : "compile"};
   spec.environment = cleanEnvironment();
-  for (const char* name : {"HOME", "TMPDIR"}) spec.environment.push_back(absl::StrCat(name, "=", folder, "/tmp"));
+  for (const char* name : {"HOME", "TMPDIR"}) spec.environment.push_back(absl::StrCat(name, "=."));
   spec.working_folder = folder + "/tmp";
+  spec.isolation = runner.sandbox.isolation;
+  spec.isolation.folder = folder;
+  spec.scratch = folder;
+  spec.scratch_bytes = runner.sandbox.scratch_bytes;
   spec.kill_grace = runner.kill_grace;
   spec.run_timeout = Milliseconds((task.run_timeout_us() + 999) / 1000);
   spec.limits.address_space_bytes =
       task.memory_limit_bytes() > 0 ? task.memory_limit_bytes() : runner.default_memory_bytes;
   spec.limits.file_bytes = execute ? kExecuteFileBytes : kCompileFileBytes;
   spec.limits.open_files = kOpenFiles;
+  spec.limits.processes = runner.sandbox.processes;
   if (spec.run_timeout.count() > 0) {
     const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
     spec.limits.cpu_seconds = (spec.run_timeout.count() / 1000 + 1) * cores + kSpareCpuSeconds;
@@ -78,6 +84,13 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
                        const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt) {
   if (!writeFile(folder.path() + "/task.pb", task.SerializeAsString())) {
     return failedHere(absl::StrCat("cannot write ", folder.path(), "/task.pb; is the worker's disk full?"));
+  }
+  const Isolation& isolation = runner.sandbox.isolation;
+  const bool of_another = isolation.uid >= 0;
+  if (of_another) {
+    if (absl::Status given = folder.giveTo(isolation.uid, isolation.gid); !given.ok()) {
+      return failedHere(std::string(given.message()));
+    }
   }
   const ChildSpec spec = childSpecFor(runner, task, folder.path());
   ProgressDecoder decoder;
@@ -96,6 +109,9 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
     end = (*child)->wait();
   }
 
+  if (of_another) {
+    if (absl::Status taken = folder.takeBack(); !taken.ok()) return failedHere(std::string(taken.message()));
+  }
   v1::TaskResult result;
   const bool whole = end.exited && end.exit_code == 0 && end.stopped == StopReason::kNone &&
                      readResult(folder.path() + "/result.pb", result);

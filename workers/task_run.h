@@ -8,6 +8,7 @@
 #include "workers/cancellation.h"
 #include "workers/child_process.h"
 #include "workers/fork_server.h"
+#include "workers/sandbox/measures.h"
 #include "workers/scratch.h"
 
 namespace tessera::worker {
@@ -18,6 +19,7 @@ struct TaskRunner {
   int64_t default_memory_bytes = 0;  ///< address space of a task that states no limit
   Milliseconds kill_grace{1000};
   std::shared_ptr<ForkServer> forks;  ///< of `binary`; null: it is executed for every task
+  SandboxPlan sandbox;
 };
 
 /// What a task process is started with: program and profile, clean environment, limits, deadline.

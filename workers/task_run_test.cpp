@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <fstream>
@@ -31,7 +32,19 @@ class TaskRunFixture : public testing::Test {
     adoptOrphans();
     scratch_ = *Scratch::open(temporary_.path());
     runner_.kill_grace = Milliseconds(100);
+    plan({.forks = start == Start::kForked});
     useProgram(TESSERA_MISBEHAVING_TASK, start);
+  }
+
+  void plan(const SandboxWishes& wishes) {
+    const auto plan = planSandbox(wishes, temporary_.path());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    runner_.sandbox = *plan;
+  }
+
+  bool inForce(const std::string& measure) const {
+    return std::any_of(runner_.sandbox.measures.begin(), runner_.sandbox.measures.end(),
+                       [&](const Measure& each) { return each.name == measure && each.in_force; });
   }
 
   void useProgram(const std::string& binary, Start start) {
@@ -285,7 +298,9 @@ INSTANTIATE_TEST_SUITE_P(Compile, ForbiddenCallTest,
                          eitherWay({SandboxCase{"socket", kCompile}, SandboxCase{"unix-socket", kCompile},
                                     SandboxCase{"fork", kCompile}, SandboxCase{"exec", kCompile},
                                     SandboxCase{"ptrace", kCompile}, SandboxCase{"kill-parent", kCompile},
-                                    SandboxCase{"setsid", kCompile}}),
+                                    SandboxCase{"setsid", kCompile}, SandboxCase{"symlink", kCompile},
+                                    SandboxCase{"inotify", kCompile}, SandboxCase{"chown", kCompile},
+                                    SandboxCase{"new-namespace", kCompile}, SandboxCase{"raise-limits", kCompile}}),
                          nameOfCase);
 INSTANTIATE_TEST_SUITE_P(Execute, ForbiddenCallTest,
                          eitherWay({SandboxCase{"socket", kExecute}, SandboxCase{"unix-socket", kExecute},
@@ -317,10 +332,107 @@ TEST_P(TaskRunTest, FilesOutsideScratchAreOutOfReach) {
   if (landlockAbi() == 0) GTEST_SKIP() << "this kernel has no Landlock";
   v1::TaskSpec task = taskNamed("write-input");
   task.add_inputs()->set_sha256(std::string(64, 'a'));
-  // 78: refused with EACCES or EPERM.
+  // 78: refused with EACCES, EPERM or EROFS.
   for (const v1::TaskSpec& each : {taskNamed("create-outside"), taskNamed("read-outside"), task}) {
     EXPECT_THAT(run(each).failure().message(), testing::StartsWith("the task exited with status 78"))
         << each.assemble().name();
+  }
+}
+
+TEST_P(TaskRunTest, NoRightIsLeft) {
+  if (geteuid() != 0) GTEST_SKIP() << "who is not root cannot empty the bounding set";
+  EXPECT_FALSE(run(taskNamed("capabilities")).has_failure()) << failureOf("capabilities").message();
+}
+
+TEST_P(TaskRunTest, OpenFilesAreBounded) { EXPECT_FALSE(run(taskNamed("descriptors:1000")).has_failure()); }
+
+TEST_P(TaskRunTest, WhoFillsItsFolderIsEnded) {
+  plan({.forks = GetParam() == Start::kForked, .scratch_bytes = 16 << 20});
+  const Failure failure = failureOf("fill");
+  EXPECT_EQ(failure.reason(), Failure::LIMIT_EXCEEDED) << failure.ShortDebugString();
+  EXPECT_EQ(failure.accepted(), "at most 16 MiB (the worker's --scratch-quota)");
+}
+
+TEST_P(TaskRunTest, OtherAttemptsAreOutOfReach) {
+  if (landlockAbi() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  const AttemptFolder other = *scratch_->newAttempt();
+  std::ofstream(other.path() + "/task.pb") << "somebody else's";
+  const std::string number = other.path().substr(other.path().rfind('/') + 1);
+  EXPECT_FALSE(run(taskNamed("peek:" + number)).has_failure()) << failureOf("peek:" + number).message();
+}
+
+TEST_F(ForkServerTest, TasksAreAlone) {
+  if (!inForce("namespaces")) GTEST_SKIP() << "this machine allows no namespaces";
+  const v1::TaskResult result = run(taskNamed("unconfined-alone"));
+  EXPECT_FALSE(result.has_failure()) << result.failure().message();
+}
+
+/// Tasks of a user that has nothing else.
+class OtherUserTest : public TaskRunFixture, public testing::WithParamInterface<Start> {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "another user takes root";
+    setUp(GetParam());
+    plan({.user = "nobody", .forks = GetParam() == Start::kForked});
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, OtherUserTest, testing::Values(Start::kExecuted, Start::kForked),
+                         [](const auto& info) { return nameOf(info.param); });
+
+TEST_P(OtherUserTest, HasIt) {
+  const std::string behaviour = "unconfined-user:" + std::to_string(runner_.sandbox.isolation.uid);
+  const v1::TaskResult result = run(taskNamed(behaviour));
+  ASSERT_FALSE(result.has_failure()) << result.failure().message();
+  struct stat made;
+  ASSERT_EQ(stat(folder_->output("made").c_str(), &made), 0);
+  EXPECT_EQ(made.st_uid, geteuid()) << "what it made is the worker's again";
+}
+
+TEST_P(OtherUserTest, ReadsItsInputsAndCannotChangeThem) {
+  v1::TaskSpec task = taskNamed("succeed");
+  task.add_inputs()->set_sha256(std::string(64, 'a'));
+  EXPECT_FALSE(run(task).has_failure());
+  task.mutable_assemble()->set_name("unconfined-write-input");
+  EXPECT_THAT(run(task).failure().message(), testing::StartsWith("the task exited with status 78"));
+}
+
+TEST_P(OtherUserTest, SeesNoOtherAttemptEvenUnconfined) {
+  const AttemptFolder other = *scratch_->newAttempt();
+  std::ofstream(other.path() + "/task.pb") << "somebody else's";
+  const std::string number = other.path().substr(other.path().rfind('/') + 1);
+  EXPECT_FALSE(run(taskNamed("unconfined-peek:" + number)).has_failure());
+}
+
+TEST_P(OtherUserTest, ThreadsAreBounded) {
+  runner_.sandbox.processes = 50;
+  EXPECT_FALSE(run(taskNamed("threads:500")).has_failure());
+}
+
+TEST_P(OtherUserTest, CrashesAreToldAsEver) {
+  EXPECT_EQ(failureOf("abort").signal(), SIGABRT);
+  EXPECT_EQ(failureOf("socket").reason(), Failure::SANDBOX_VIOLATION);
+}
+
+// ---- What is in force ----
+
+TEST(MeasuresTest, FullAsksForAllAndSaysWhatIsMissing) {
+  const auto plan = planSandbox({.namespaces = false}, "/tmp");
+  ASSERT_TRUE(plan.ok());
+  const absl::Status full = checkMeasures({"full"}, plan->measures);
+  EXPECT_EQ(full.code(), absl::StatusCode::kFailedPrecondition);
+  for (const char* missing : {"namespaces (--no-namespaces)", "user (tasks have the worker's own", "scratch ("}) {
+    EXPECT_THAT(std::string(full.message()), testing::HasSubstr(missing));
+  }
+  EXPECT_TRUE(checkMeasures({"system-calls", "privileges", "limits"}, plan->measures).ok());
+  EXPECT_FALSE(checkMeasures({"limits", "scratch"}, plan->measures).ok());
+  EXPECT_EQ(checkMeasures({"fulll"}, plan->measures).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(MeasuresTest, UserThatTasksCannotHaveIsAnError) {
+  EXPECT_EQ(planSandbox({.user = "no-such-user"}, "/tmp").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(planSandbox({.user = "root"}, "/tmp").status().code(), absl::StatusCode::kInvalidArgument);
+  if (geteuid() != 0) {
+    EXPECT_EQ(planSandbox({.user = "nobody"}, "/tmp").status().code(), absl::StatusCode::kFailedPrecondition);
   }
 }
 

@@ -15,7 +15,7 @@
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
 #include "workers/describe_host.h"
-#include "workers/sandbox/sandbox.h"
+#include "workers/sandbox/measures.h"
 #include "workers/worker.h"
 
 namespace {
@@ -63,6 +63,9 @@ struct Flags {
   std::string log_format = "text";
   bool die_with_parent = false;
   bool execute_tasks = false;
+  SandboxWishes sandbox{.scratch_bytes = int64_t{64} << 30};
+  bool no_namespaces = false;
+  std::vector<std::string> require_sandbox;
 };
 
 // SIGTERM and SIGINT drain, a second one stops at once, and so does SIGQUIT, which --die-with-parent has
@@ -83,6 +86,19 @@ void handleSignals(Worker& worker, const sigset_t& signals) {
   }
 }
 
+/// What tasks are started with; an exit code where that is less than it has to be.
+absl::StatusOr<SandboxPlan> planned(Flags& flags) {
+  flags.sandbox.namespaces = !flags.no_namespaces;
+  flags.sandbox.forks = !flags.execute_tasks;
+  flags.sandbox.tasks = int64_t{flags.slots} * flags.sharing;
+  std::error_code error;
+  std::filesystem::create_directories(flags.options.scratch, error);
+  auto plan = planSandbox(flags.sandbox, std::filesystem::absolute(flags.options.scratch));
+  if (!plan.ok()) return plan;
+  if (const absl::Status enough = checkMeasures(flags.require_sandbox, plan->measures); !enough.ok()) return enough;
+  return plan;
+}
+
 int run(Flags& flags, const sigset_t& signals) {
   if (flags.die_with_parent) {
     const pid_t parent = getppid();
@@ -90,6 +106,12 @@ int run(Flags& flags, const sigset_t& signals) {
     if (getppid() != parent) return kWorkerStopped;
   }
   adoptOrphans();
+  const auto sandbox = planned(flags);
+  if (!sandbox.ok()) {
+    spdlog::error("{}", std::string(sandbox.status().message()));
+    return kWorkerUsage;
+  }
+  flags.options.runner.sandbox = *sandbox;
   auto identity = describeHost(flags.options.runner.binary);
   if (!identity.ok()) {
     spdlog::error("{}", std::string(identity.status().message()));
@@ -99,6 +121,12 @@ int run(Flags& flags, const sigset_t& signals) {
   identity->set_slots(flags.slots);
   identity->set_measuring_cores(flags.measuring_cores);
   identity->set_pid(getpid());
+  for (const Measure& measure : sandbox->measures) {
+    v1::SandboxMeasure* told = identity->add_sandbox();
+    told->set_name(measure.name);
+    told->set_in_force(measure.in_force);
+    told->set_detail(measure.detail);
+  }
   for (v1::TaskKind kind : flags.kinds) identity->add_kinds(kind);
   if (flags.options.runner.default_memory_bytes <= 0) {
     // Address space is more than memory in use: mapped libraries and weights count in full. What runs at a time shares
@@ -116,9 +144,9 @@ int run(Flags& flags, const sigset_t& signals) {
   flags.options.identity = *identity;
   spdlog::info("tessera-worker {} ({} slots, compiler {}) for {}", flags.id, flags.slots, identity->compiler_version(),
                flags.options.server);
-  const int abi = landlockAbi();
-  spdlog::log(abi > 0 ? spdlog::level::info : spdlog::level::warn, "tasks run in {}; generated code in {}",
-              describeSandbox(Profile::kCompile, abi), describeSandbox(Profile::kExecute, abi));
+  for (const Measure& measure : sandbox->measures) {
+    spdlog::info("sandbox: {} {}: {}", measure.name, measure.in_force ? "in force" : "not in force", measure.detail);
+  }
   Worker worker(flags.options);
   std::thread([&] { handleSignals(worker, signals); }).detach();
   const int code = worker.run();
@@ -188,6 +216,20 @@ int main(int argc, char** argv) {
   app.add_option("--memory-limit", flags.options.runner.default_memory_bytes,
                  "Address space of a task that states no limit, e.g. 16GiB; default: the machine's memory, shared")
       ->transform(CLI::AsSizeValue(false));
+  app.add_option("--sandbox-user", flags.sandbox.user,
+                 "User that tasks run as, which should have nothing else; takes a worker that root has started");
+  app.add_flag("--no-namespaces", flags.no_namespaces,
+               "Leave tasks in this worker's network, mounts and processes; else they get their own where the kernel "
+               "lets the worker make them");
+  app.add_option("--scratch-quota", flags.sandbox.scratch_bytes,
+                 "What one task may write in its folder, e.g. 8GiB; 0: any; looked at five times a second")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  app.add_option(
+         "--require-sandbox", flags.require_sandbox,
+         "Do not start unless these measures are in force (system-calls, privileges, limits, files, namespaces, "
+         "user, processes, scratch), or full: all of them")
+      ->delimiter(',');
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")->capture_default_str();
   app.add_option("--log-format", flags.log_format, "text, or json: an object a line, with the ids of tasks and jobs")
       ->check(CLI::IsMember({"text", "json"}))

@@ -292,7 +292,7 @@ TEST_F(WorkerTest, AbsentInputIsNamed) {
 TEST_F(WorkerTest, OutputsOutsideTheFolderAreRefused) {
   server_.start();
   startWorker();
-  for (const char* behaviour : {"bad-name", "link-output"}) {
+  for (const char* behaviour : {"bad-name", "unconfined-link-output"}) {
     const auto report = server_.waitForReport(server_.addTask(taskNamed(behaviour)));
     EXPECT_EQ(report.result().failure().reason(), Failure::INTERNAL) << behaviour;
     EXPECT_EQ(report.result().files_size(), 0) << behaviour;

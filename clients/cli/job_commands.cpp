@@ -64,7 +64,7 @@ int printJob(const CommandLine& line, const v1::Job& job) {
 void addJobs(CommandLine& line) {
   CLI::App* command = line.add("jobs", "List jobs");
   auto flags = std::make_shared<ListFlags>();
-  flags->addTo(command, "id, state, kind, target, name, request_id, create_time", "create_time desc");
+  flags->addTo(command, "id, state, kind, target, name, request_id, create_time, labels.KEY", "create_time desc");
   command->callback([&line, flags] {
     line.action = [&line, flags] {
       auto channel = line.connect();

@@ -16,6 +16,16 @@ namespace {
 using FleetStub = v1::FleetService::Stub;
 using OperatorStub = v1::OperatorService::Stub;
 
+/// "full", or what is not in force.
+std::string sandboxOf(const v1::Worker& worker) {
+  std::vector<std::string> missing;
+  for (const v1::SandboxMeasure& measure : worker.sandbox()) {
+    if (!measure.in_force()) missing.push_back(measure.name());
+  }
+  if (worker.sandbox().empty()) return "not told";
+  return missing.empty() ? "full" : absl::StrCat("no ", absl::StrJoin(missing, ", "));
+}
+
 std::vector<std::string> workerRow(const v1::Worker& worker) {
   return {
       worker.id(),
@@ -24,6 +34,7 @@ std::vector<std::string> workerRow(const v1::Worker& worker) {
       worker.host().cpu(),
       absl::StrCat(worker.task_ids_size(), "/", worker.slots()),
       absl::StrCat(worker.tasks_done(), " done, ", worker.tasks_failed(), " failed, ", worker.faults(), " its fault"),
+      sandboxOf(worker),
       timeText(worker.last_seen_us()),
       worker.trouble()};
 }
@@ -82,7 +93,8 @@ void addWorkerCommand(CommandLine& line) {
         return 0;
       }
       return printList<v1::ListWorkersRequest>(
-          line, *flags, "workers", {"WORKER", "STATE", "HOST", "CPU", "BUSY", "TASKS", "LAST SEEN", "TROUBLE"},
+          line, *flags, "workers",
+          {"WORKER", "STATE", "HOST", "CPU", "BUSY", "TASKS", "SANDBOX", "LAST SEEN", "TROUBLE"},
           [&](const auto& request) { return (*channel)->call((*channel)->fleet(), &FleetStub::ListWorkers, request); },
           [](const auto& page) -> const auto& { return page.workers(); }, workerRow);
     };

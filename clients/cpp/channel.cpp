@@ -8,11 +8,8 @@
 namespace tessera::client {
 
 absl::Status fromGrpc(const grpc::Status& status) {
-  v1::Failure failure;
-  if (!status.error_details().empty() && failure.ParseFromString(status.error_details()) &&
-      failure.reason() != v1::Failure::REASON_UNSPECIFIED) {
-    return failureStatus(failure);
-  }
+  const auto failure = failureInDetails(status.error_details());
+  if (failure && failure->reason() != v1::Failure::REASON_UNSPECIFIED) return failureStatus(*failure);
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 

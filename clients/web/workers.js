@@ -10,7 +10,7 @@ const SANDBOX = [
   ["Process", "one for each attempt, in a group of its own, gone with its worker", "the same"],
   [
     "System calls",
-    "no network, exec, fork, ptrace, signals to others, namespaces, administration",
+    "files, threads, memory: no network, exec, fork, ptrace, signals to others, namespaces, administration",
     "memory that is never executable, locks, clocks, reading and writing of what is open; no open, no new thread",
   ],
   ["Files", "reads its inputs and system folders, writes its outputs", "none"],
@@ -49,11 +49,17 @@ export async function workers(context) {
         h(
           "p",
           {class: "note sandbox-note"},
-          "A kernel before 5.13 has no Landlock: files are then held by permissions alone, and the worker's log says so at its start.",
+          "That much every worker has. Namespaces, a user of its own, and what bounds threads and scratch space depend on the machine: each worker says what is in force.",
         ),
       ),
     );
   });
+}
+
+// What holds this worker's tasks in, in a line.
+function sandbox(measures) {
+  const missing = measures.filter((measure) => !measure.inForce).map((measure) => measure.name);
+  return missing.length ? `Sandbox without ${missing.join(", ")}` : "Sandbox: every measure in force";
 }
 
 function card(worker) {
@@ -80,11 +86,7 @@ function card(worker) {
       h(
         "details",
         {id: `sandbox-${worker.id}`},
-        h(
-          "summary",
-          {},
-          `Sandbox: ${worker.sandbox.filter(({inForce}) => inForce).length} of ${worker.sandbox.length} measures in force`,
-        ),
+        h("summary", {}, sandbox(worker.sandbox)),
         table(
           `Sandbox of ${worker.id}`,
           [

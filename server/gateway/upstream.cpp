@@ -42,9 +42,8 @@ absl::Status fromGrpc(const grpc::Status& status) {
   }
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   absl::Status error(code, status.error_message());
-  v1::Failure failure;
-  if (!status.error_details().empty() && failure.ParseFromString(status.error_details())) {
-    failureStatus(failure).ForEachPayload(
+  if (const auto failure = failureInDetails(status.error_details())) {
+    failureStatus(*failure).ForEachPayload(
         [&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
   }
   return error;

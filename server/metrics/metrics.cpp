@@ -39,11 +39,9 @@ struct LookupLabels {
   const char* result;
   const char* reason;
 };
-constexpr LookupLabels kLookups[] = {{Lookup::kStored, "hit", "stored"},
-                                     {Lookup::kInFlight, "hit", "in_flight"},
-                                     {Lookup::kSkipped, "miss", "skipped"},
-                                     {Lookup::kNew, "miss", "new"},
-                                     {Lookup::kDamaged, "miss", "damaged"}};
+constexpr LookupLabels kLookups[] = {{Lookup::kStored, "hit", "stored"},      {Lookup::kShared, "hit", "shared"},
+                                     {Lookup::kInFlight, "hit", "in_flight"}, {Lookup::kSkipped, "miss", "skipped"},
+                                     {Lookup::kNew, "miss", "new"},           {Lookup::kDamaged, "miss", "damaged"}};
 
 prometheus::Labels labelsOf(const Observations::Answer& answer) {
   for (const LookupLabels& known : kLookups) {

@@ -13,6 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/project.h"
+#include "proto/sha256.h"
 #include "server/testing/service_bench.h"
 
 namespace tessera::server {
@@ -64,6 +66,46 @@ class Monitored : public testing::Test {
   Metrics metrics_;
   ServiceBench bench_;
 };
+
+TEST_F(Monitored, ProjectsAreToldApartAsFarAsThereAreFew) {
+  const auto waiting = [&](const std::string& project) {
+    const auto samples = scrape();
+    const auto found = samples.find("tessera_project_jobs{project=\"" + project + "\",state=\"queued\"}");
+    return found == samples.end() ? -1 : found->second;
+  };
+  (void)bench_.create(bench_.compileRequest("r1", "net", "a b"));
+  EXPECT_EQ(waiting(kDefaultProject), 1);
+  EXPECT_GT(scrape()["tessera_project_blob_bytes{project=\"default\"}"], 0);
+  const v1::BatchUpdateBlobsRequest request = [] {
+    v1::BatchUpdateBlobsRequest blob;
+    blob.add_blobs()->set_data("x");
+    blob.mutable_blobs(0)->mutable_digest()->set_sha256(sha256Hex("x"));
+    blob.mutable_blobs(0)->mutable_digest()->set_size_bytes(1);
+    return blob;
+  }();
+  constexpr int kProjects = 60;
+  for (int i = 0; i < kProjects; ++i) {
+    const std::string name = absl::StrCat("p", i);
+    const auto stub = v1::BlobService::NewStub(bench_.clientChannel(bench_.newToken(name, v1::CLIENT, 0, name)));
+    grpc::ClientContext context;
+    v1::BatchUpdateBlobsResponse response;
+    const grpc::Status status = stub->BatchUpdateBlobs(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_FALSE(response.answers(0).has_status());
+  }
+  int told = 0;
+  double bytes = 0;
+  for (const auto& [name, value] : scrape()) {
+    if (absl::StartsWith(name, "tessera_project_blob_bytes{")) {
+      ++told;
+      bytes += absl::StrContains(name, "default") ? 0 : value;
+    }
+  }
+  EXPECT_EQ(told, 51) << "50 and the others";
+  EXPECT_EQ(bytes, kProjects) << "none is left out";
+  EXPECT_EQ(waiting(kDefaultProject), 1) << "who uses most is told";
+  EXPECT_EQ(waiting("(others)"), 0);
+}
 
 TEST_F(Monitored, WorkIsCountedWhereItHappens) {
   {

@@ -10,6 +10,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "server/metrics/metrics.h"
@@ -98,6 +99,41 @@ absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& fami
   return absl::OkStatus();
 }
 
+/// What each project has. Names are made by whoever makes tokens: those that use most have samples of their own, all
+/// others together one, under a name that no project can have.
+absl::Status addProjects(storage::Reader& reader, std::vector<MetricFamily>& families) {
+  constexpr size_t kShown = 50;
+  constexpr char kOthers[] = "(others)";
+  TESSERA_ASSIGN(std::vector<storage::Usage> usages, reader.usages());
+  std::sort(usages.begin(), usages.end(), [](const storage::Usage& a, const storage::Usage& b) {
+    const auto weight = [](const storage::Usage& usage) {
+      return std::tuple(-(usage.queued_jobs + usage.running_jobs), -usage.blob_bytes, usage.project);
+    };
+    return weight(a) < weight(b);
+  });
+  if (usages.size() > kShown + 1) {
+    storage::Usage others;
+    others.project = kOthers;
+    for (size_t i = kShown; i < usages.size(); ++i) {
+      others.queued_jobs += usages[i].queued_jobs;
+      others.running_jobs += usages[i].running_jobs;
+      others.blob_bytes += usages[i].blob_bytes;
+    }
+    usages.resize(kShown);
+    usages.push_back(others);
+  }
+  MetricFamily jobs = gauge("tessera_project_jobs", "Jobs that wait or run, by project.");
+  MetricFamily bytes = gauge("tessera_project_blob_bytes", "Blobs that a project holds, by project.");
+  for (const storage::Usage& usage : usages) {
+    add(jobs, static_cast<double>(usage.queued_jobs), {{"project", usage.project}, {"state", "queued"}});
+    add(jobs, static_cast<double>(usage.running_jobs), {{"project", usage.project}, {"state", "running"}});
+    add(bytes, static_cast<double>(usage.blob_bytes), {{"project", usage.project}});
+  }
+  families.push_back(std::move(jobs));
+  families.push_back(std::move(bytes));
+  return absl::OkStatus();
+}
+
 /// Since boot, of this process, in clock ticks; field 22 of /proc/self/stat, counted behind the name in brackets.
 double startTicks() {
   std::ifstream in("/proc/self/stat");
@@ -138,6 +174,7 @@ absl::StatusOr<std::vector<MetricFamily>> StoreFacts::collect() {
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_TRY(addQueue(reader, now_us, families));
     TESSERA_TRY(addWorkers(reader, families));
+    TESSERA_TRY(addProjects(reader, families));
     if (now_us >= totals_until_us_) {
       TESSERA_ASSIGN(totals_, reader.blobTotals());
       totals_until_us_ = now_us + kTotalsLifetime;

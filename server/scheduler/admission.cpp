@@ -153,6 +153,7 @@ v1::Job newJob(const Admission& admission, int64_t now_us, const Rules& rules) {
   job.set_run_timeout_us(given(request.run_timeout_us(), rules.run_timeout_us));
   job.set_client(request.client());
   job.set_priority(request.priority());
+  *job.mutable_labels() = request.labels();
   return job;
 }
 

@@ -11,6 +11,7 @@
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/knowledge.h"
+#include "server/scheduler/sharing.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
@@ -89,10 +90,30 @@ absl::StatusOr<Lookup> findObject(Step& step, const v1::Action& action, const st
   return whole ? Lookup::kStored : Lookup::kDamaged;
 }
 
+/// Makes what other projects' builds came to this project's, where that is allowed and there is any.
+absl::StatusOr<bool> takeShared(Step& step, const v1::Action& action, const std::string& key, const v1::Digest& unit) {
+  TESSERA_ASSIGN(const std::optional<v1::Digest> object, reproducedObject(step, unit));
+  if (!object) {
+    return false;
+  }
+  TESSERA_ASSIGN(const bool whole, claimBlob(step, object->sha256()));
+  if (!whole) {
+    return false;
+  }
+  TESSERA_TRY(step.tx.putBlob(*object, projectOf(action), step.now_us));
+  TESSERA_TRY(step.tx.putObject(key, *object));
+  TESSERA_TRY(step.tx.touch(storage::Kind::kObject, key, step.now_us));
+  return true;
+}
+
 /// Finds, joins or creates what builds one unit.
 absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const v1::Digest& unit) {
   TESSERA_ASSIGN(Lookup lookup, findObject(step, action, build.build_key()));
-  if (lookup == Lookup::kStored) {
+  if (lookup == Lookup::kNew || lookup == Lookup::kDamaged) {
+    TESSERA_ASSIGN(const bool shared, takeShared(step, action, build.build_key(), unit));
+    lookup = shared ? Lookup::kShared : lookup;
+  }
+  if (lookup == Lookup::kStored || lookup == Lookup::kShared) {
     step.effects.seen.answers.push_back({Cache::kObject, lookup});
     action.set_builds_reused(action.builds_reused() + 1);
     action.set_builds_done(action.builds_done() + 1);

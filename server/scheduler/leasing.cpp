@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/project.h"
 #include "server/scheduler/actions.h"
@@ -211,6 +212,36 @@ absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task t
   return absl::OkStatus();
 }
 
+/// Whether a worker says that its tasks are held in by all of `required`.
+absl::Status checkSandbox(const std::vector<std::string>& required, const v1::RegisterWorkerRequest& request) {
+  std::vector<std::string> missing;
+  for (const std::string& name : required) {
+    if (name == "full") {
+      for (const v1::SandboxMeasure& measure : request.sandbox()) {
+        if (!measure.in_force()) {
+          missing.push_back(absl::StrCat(measure.name(), " (", measure.detail(), ")"));
+        }
+      }
+      if (request.sandbox().empty()) {
+        missing.push_back("all of it: the worker tells of none");
+      }
+      continue;
+    }
+    const auto found = std::find_if(request.sandbox().begin(), request.sandbox().end(),
+                                    [&](const v1::SandboxMeasure& measure) { return measure.name() == name; });
+    if (found == request.sandbox().end()) {
+      missing.push_back(name);
+    } else if (!found->in_force()) {
+      missing.push_back(absl::StrCat(name, " (", found->detail(), ")"));
+    }
+  }
+  return missing.empty()
+             ? absl::OkStatus()
+             : absl::FailedPreconditionError(absl::StrCat(
+                   "worker ", request.worker_id(),
+                   " has less of a sandbox than this server requires; missing: ", absl::StrJoin(missing, "; ")));
+}
+
 /// Gives back every task the worker holds, as lost with it.
 absl::Status loseLeases(Step& step, const std::string& worker_id, const std::string& why) {
   TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
@@ -234,6 +265,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
                                                       request.compiler_version(), ", this server ",
                                                       rules_.compiler_version, "; install the same release on both"));
   }
+  TESSERA_TRY(checkSandbox(rules_.required_sandbox, request));
   TESSERA_TRY(transact([&](Step& step) -> absl::Status {
     v1::Worker worker;
     auto known = step.tx.getWorker(request.worker_id());
@@ -258,6 +290,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     *worker.mutable_kinds() = request.kinds();
     worker.set_slots(std::max(1, request.slots()));
     worker.set_measuring_cores(request.measuring_cores());
+    *worker.mutable_sandbox() = request.sandbox();
     worker.set_pid(request.pid());
     worker.set_last_seen_us(step.now_us);
     // Somebody may have mended it: one task will tell.

@@ -18,6 +18,7 @@ enum class Cache {
 /// What became of a look into the cache, and why.
 enum class Lookup {
   kStored,    ///< hit: made earlier
+  kShared,    ///< hit: made earlier, for another project
   kInFlight,  ///< hit: being made for somebody else, and shared
   kSkipped,   ///< miss: the request wants none of it
   kNew,       ///< miss: nothing was made under this key

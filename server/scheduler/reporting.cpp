@@ -13,6 +13,7 @@
 #include "server/scheduler/records.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/searches.h"
+#include "server/scheduler/sharing.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
@@ -111,7 +112,9 @@ absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& r
   *task.mutable_result() = result;
   TESSERA_TRY(step.tx.putTask(task));
   if (task.spec().kind() == v1::BUILD && !task.key().empty()) {
-    TESSERA_TRY(step.tx.putObject(task.key(), fileDigest(result, result.build().object_file())));
+    const v1::Digest object = fileDigest(result, result.build().object_file());
+    TESSERA_TRY(step.tx.putObject(task.key(), object));
+    TESSERA_TRY(noteReproduction(step, task, object));
     TESSERA_TRY(step.tx.touch(storage::Kind::kObject, task.key(), step.now_us));
   }
   TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tessera/v1/admin_service.pb.h"
 
@@ -31,10 +32,14 @@ struct Rules {
   int64_t first_suspension_us = 5'000'000;
   int64_t longest_suspension_us = 300'000'000;
   int64_t progress_interval_us = 200'000;  ///< at most one Progress event of a job in this time
-  int64_t task_memory_bytes = 0;           ///< 0 = the worker's default
-  std::string compiler_version;            ///< workers must have the same
+  /// Projects share objects that two workers have made alike.
+  bool share_reproduced = false;
+  int64_t task_memory_bytes = 0;  ///< 0 = the worker's default
+  std::string compiler_version;   ///< workers must have the same
   /// What a project may have at a time; empty: as much as it likes.
   std::function<v1::Quota(const std::string& project)> quota_of = {};
+  /// Measures of a worker's sandbox without which it is not taken; "full": all that it knows of.
+  std::vector<std::string> required_sandbox = {};
 };
 
 }  // namespace tessera::server

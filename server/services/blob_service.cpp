@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/failure.h"
+#include "proto/sha256.h"
 #include "server/request_checks.h"
 #include "server/scheduler/uses.h"
 #include "server/services/calls.h"
@@ -111,6 +113,93 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* BlobService::UploadBlob(grpc::Ca
     return new Refusal<grpc::ServerReadReactor<v1::UploadBlobRequest>>(admission.status());
   }
   return UploadCall::start(*std::move(admission), clock_, store_, blobs_, quotas_, executor_, limits_, response);
+}
+
+absl::Status BlobService::checkQuota(storage::Reader& reader, const std::string& project, int64_t more_bytes) {
+  const int64_t limit = project.empty() ? 0 : quotas_.of(project).stored_bytes();
+  if (limit == 0) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN(storage::Usage usage, reader.usageOf(project));
+  usage.blob_bytes += blobs_.unfinishedBytes(project, "");
+  return usage.blob_bytes + more_bytes <= limit ? absl::OkStatus() : outOfBytes(project, limit, usage);
+}
+
+absl::StatusOr<bool> BlobService::storeFile(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob) {
+  TESSERA_TRY(checkDigest("digest", blob.digest(), limits_.max_blob_bytes));
+  if (blob.digest().size_bytes() != static_cast<int64_t>(blob.data().size())) {
+    return fieldError("digest.size_bytes", absl::StrCat(blob.digest().size_bytes()),
+                      absl::StrCat(blob.data().size(), ", the bytes that came"));
+  }
+  if (const std::string found = sha256Hex(blob.data()); found != blob.digest().sha256()) {
+    return absl::DataLossError(absl::StrCat("the bytes that came are ", found, ", not ", blob.digest().sha256()));
+  }
+  bool existed = false;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(existed, project.empty() ? reader.hasBlob(blob.digest().sha256())
+                                            : reader.holdsBlob(project, blob.digest().sha256()));
+    return existed ? absl::OkStatus() : checkQuota(reader, project, blob.digest().size_bytes());
+  }));
+  existed = existed && blobs_.contains(blob.digest().sha256());
+  TESSERA_TRY(blobs_.put(blob.data()).status());
+  return existed;
+}
+
+absl::Status BlobService::putRow(storage::Transaction& tx, const std::string& project, const v1::Digest& digest) {
+  if (!blobs_.contains(digest.sha256())) {
+    return absl::AbortedError(absl::StrCat("blob ", digest.sha256(), " was there and is not any more; send it again"));
+  }
+  if (!project.empty()) {
+    TESSERA_ASSIGN(const bool held, tx.holdsBlob(project, digest.sha256()));
+    if (!held) {
+      TESSERA_TRY(checkQuota(tx, project, digest.size_bytes()));  // those before it count by now
+    }
+  }
+  TESSERA_TRY(tx.putBlob(digest, project, clock_.nowMicros()));
+  return tx.touch(storage::Kind::kBlob, digest.sha256(), clock_.nowMicros());
+}
+
+grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerContext* context,
+                                                        const v1::BatchUpdateBlobsRequest* request,
+                                                        v1::BatchUpdateBlobsResponse* response) {
+  return answer(context, gate_, Right::kStore, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkRange("blobs (count)", request->blobs_size(), 0, Limits::kMaxBatchBlobs));
+                  int64_t bytes = 0;
+                  for (const auto& blob : request->blobs()) {
+                    bytes += static_cast<int64_t>(blob.data().size());
+                  }
+                  TESSERA_TRY(checkRange("blobs (bytes)", bytes, 0, Limits::kMaxBatchBytes));
+                  std::string project;
+                  if (caller.role != v1::WORKER) {
+                    TESSERA_ASSIGN(project, oneProject(caller));
+                  }
+                  std::vector<absl::Status> outcomes;
+                  for (const auto& blob : request->blobs()) {
+                    const auto existed = storeFile(project, blob);
+                    outcomes.push_back(existed.status());
+                    v1::BatchUpdateBlobsResponse::Answer* one = response->add_answers();
+                    *one->mutable_digest() = blob.digest();
+                    one->set_existed(existed.ok() && *existed);
+                  }
+                  // The files are durable; only now may rows speak of them.
+                  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+                    for (size_t i = 0; i < outcomes.size(); ++i) {
+                      if (outcomes[i].ok()) {
+                        outcomes[i] = putRow(tx, project, request->blobs(static_cast<int>(i)).digest());
+                      }
+                    }
+                    return absl::OkStatus();
+                  }));
+                  for (size_t i = 0; i < outcomes.size(); ++i) {
+                    if (!outcomes[i].ok()) {
+                      v1::BatchUpdateBlobsResponse::Answer* one = response->mutable_answers(static_cast<int>(i));
+                      *one->mutable_status() = rpcStatusOf(outcomes[i]);
+                      one->set_existed(false);
+                    }
+                  }
+                  return absl::OkStatus();
+                });
 }
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* BlobService::DownloadBlob(grpc::CallbackServerContext* context,

@@ -33,6 +33,9 @@ class BlobService : public v1::BlobService::CallbackService {
                                         v1::QueryUploadResponse* response) override;
   grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadBlob(grpc::CallbackServerContext* context,
                                                              v1::UploadBlobResponse* response) override;
+  grpc::ServerUnaryReactor* BatchUpdateBlobs(grpc::CallbackServerContext* context,
+                                             const v1::BatchUpdateBlobsRequest* request,
+                                             v1::BatchUpdateBlobsResponse* response) override;
   grpc::ServerWriteReactor<v1::DownloadBlobResponse>* DownloadBlob(grpc::CallbackServerContext* context,
                                                                    const v1::DownloadBlobRequest* request) override;
 
@@ -40,6 +43,11 @@ class BlobService : public v1::BlobService::CallbackService {
   /// Of these, those that are there with row and file and that the caller may read; they will be named soon, so no
   /// collection takes them now.
   absl::StatusOr<std::set<std::string>> claimPresent(const Caller& caller, const std::vector<std::string>& sha256s);
+
+  absl::Status checkQuota(storage::Reader& reader, const std::string& project, int64_t more_bytes);
+  /// Stores a small blob's file. Its row is put later, with those of others; whether it has one already is the answer.
+  absl::StatusOr<bool> storeFile(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob);
+  absl::Status putRow(storage::Transaction& tx, const std::string& project, const v1::Digest& digest);
 
   Clock& clock_;
   storage::Store& store_;

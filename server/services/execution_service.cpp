@@ -14,6 +14,8 @@ grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext*
   }
   v1::CreateJobRequest job;
   *job.mutable_execute() = request->spec();
+  job.set_request_id(request->request_id());
+  *job.mutable_labels() = request->labels();
   job.set_client(admission->caller.name);
   job.set_queue_timeout_us(request->queue_timeout_us());
   job.set_run_timeout_us(request->run_timeout_us());
@@ -32,6 +34,8 @@ grpc::ServerUnaryReactor* ExecutionService::Profile(grpc::CallbackServerContext*
   }
   v1::CreateJobRequest job;
   *job.mutable_profile() = request->spec();
+  job.set_request_id(request->request_id());
+  *job.mutable_labels() = request->labels();
   job.set_client(admission->caller.name);
   job.set_queue_timeout_us(request->queue_timeout_us());
   job.set_run_timeout_us(request->run_timeout_us());

@@ -1,5 +1,10 @@
 #include "server/services/fleet_service.h"
 
+#include <google/protobuf/util/time_util.h>
+
+#include <utility>
+
+#include "proto/project.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/status_macros.h"
@@ -22,6 +27,46 @@ v1::Worker shownTo(storage::Reader& reader, const Caller& caller, v1::Worker wor
   return worker;
 }
 
+void setTime(google::protobuf::Timestamp* (v1::TaskInfo::*field)(), int64_t time_us, v1::TaskInfo& info) {
+  if (time_us > 0) {
+    *(info.*field)() = google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(time_us);
+  }
+}
+
+/// What of a task is its project's to know: not its inputs, nor its lease's secret.
+absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& task) {
+  constexpr int kMostJobs = 16;
+  v1::TaskInfo info;
+  info.set_id(task.id());
+  info.set_kind(task.spec().kind());
+  info.set_state(static_cast<v1::TaskInfo::State>(task.state()));
+  info.set_project(projectOf(task));
+  info.set_priority(task.priority());
+  info.set_attempts(task.attempt());
+  info.set_crashes(task.crashes());
+  info.set_worker_id(task.worker_id());
+  setTime(&v1::TaskInfo::mutable_create_time, task.create_time_us(), info);
+  setTime(&v1::TaskInfo::mutable_ready_time, task.ready_time_us(), info);
+  setTime(&v1::TaskInfo::mutable_start_time, task.start_time_us(), info);
+  setTime(&v1::TaskInfo::mutable_end_time, task.end_time_us(), info);
+  setTime(&v1::TaskInfo::mutable_lease_expire_time, task.lease_expiry_us(), info);
+  *info.mutable_cpu_time() =
+      google::protobuf::util::TimeUtil::MicrosecondsToDuration(static_cast<int64_t>(task.cpu_ms() * 1000));
+  if (task.has_failure()) {
+    *info.mutable_failure() = task.failure();
+  }
+  TESSERA_ASSIGN(const std::vector<std::string> actions, reader.actionsOfTask(task.id()));
+  for (const std::string& action : actions) {
+    TESSERA_ASSIGN(const std::vector<v1::Job> jobs, reader.livingJobsOfAction(action));
+    for (const v1::Job& job : jobs) {
+      if (info.job_ids_size() < kMostJobs) {
+        info.add_job_ids(job.id());
+      }
+    }
+  }
+  return info;
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* FleetService::ListWorkers(grpc::CallbackServerContext* context,
@@ -34,6 +79,38 @@ grpc::ServerUnaryReactor* FleetService::ListWorkers(grpc::CallbackServerContext*
                     TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(listQuery(*request, "")));
                     for (const v1::Worker& worker : page.items) {
                       *response->add_workers() = shownTo(reader, caller, worker);
+                    }
+                    response->set_next_page_token(page.next_page_token);
+                    return absl::OkStatus();
+                  });
+                });
+}
+
+grpc::ServerUnaryReactor* FleetService::GetWorker(grpc::CallbackServerContext* context,
+                                                  const v1::GetWorkerRequest* request,
+                                                  v1::GetWorkerResponse* response) {
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkText("id", request->id(), Limits::kMaxWorkerIdLength, false));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(v1::Worker worker, reader.getWorker(request->id()));
+                    *response->mutable_worker() = shownTo(reader, caller, std::move(worker));
+                    return absl::OkStatus();
+                  });
+                });
+}
+
+grpc::ServerUnaryReactor* FleetService::ListTasks(grpc::CallbackServerContext* context,
+                                                  const v1::ListTasksRequest* request,
+                                                  v1::ListTasksResponse* response) {
+  return answer(context, gate_, Right::kLook, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_TRY(checkList(*request));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN(const storage::Page<v1::Task> page,
+                                   reader.listTasks(listQuery(*request, scopeOf(caller))));
+                    for (const v1::Task& task : page.items) {
+                      TESSERA_ASSIGN(*response->add_tasks(), infoOf(reader, task));
                     }
                     response->set_next_page_token(page.next_page_token);
                     return absl::OkStatus();

@@ -13,7 +13,8 @@ namespace {
 /// A byte of a message becomes up to three (percent encoding), three of the details four (base64).
 constexpr size_t kMessageBytes = 1200;
 constexpr size_t kTextBytes = 500;     ///< of each of a failure's texts ...
-constexpr size_t kDetailBytes = 2400;  ///< ... which together must stay below this
+constexpr size_t kDetailBytes = 2100;  ///< ... which together must stay below this
+constexpr size_t kAgainBytes = 300;    ///< of the message, once more in the details
 constexpr std::string_view kCut = " [...]";
 
 /// At most `limit` bytes, whole UTF-8 characters.
@@ -21,7 +22,8 @@ std::string cut(const std::string& text, size_t limit) {
   return text.size() <= limit ? text : std::string(firstBytes(text, limit - kCut.size())).append(kCut);
 }
 
-std::string detailsOf(v1::Failure failure) {
+std::string detailsOf(const absl::Status& status) {
+  v1::Failure failure = failureOf(status);
   for (size_t limit = kTextBytes; failure.ByteSizeLong() > kDetailBytes && limit > kCut.size(); limit /= 2) {
     failure.set_message(cut(failure.message(), 2 * limit));
     for (std::string* text : {failure.mutable_node(), failure.mutable_op_type(), failure.mutable_attribute(),
@@ -29,7 +31,10 @@ std::string detailsOf(v1::Failure failure) {
       *text = cut(*text, limit);
     }
   }
-  return failure.SerializeAsString();
+  absl::Status short_one(status.code(), cut(std::string(status.message()), kAgainBytes));
+  failureStatus(failure).ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { short_one.SetPayload(url, payload); });
+  return rpcStatusOf(short_one).SerializeAsString();
 }
 
 }  // namespace
@@ -42,7 +47,7 @@ grpc::Status toGrpc(const absl::Status& status) {
   bool has_failure = false;
   status.ForEachPayload([&](absl::string_view, const absl::Cord&) { has_failure = true; });
   if (has_failure) {
-    details = detailsOf(failureOf(status));
+    details = detailsOf(status);
   }
   return {static_cast<grpc::StatusCode>(status.code()), cut(std::string(status.message()), kMessageBytes), details};
 }

@@ -6,10 +6,9 @@
 
 namespace tessera::server {
 
-/// Our status as gRPC's. The codes are the same numbers; when the status carries a Failure, its serialized
-/// form (a bare tessera.v1.Failure, not wrapped in google.rpc.Status) becomes `error_details`, so that a
-/// client can show what was found, what is accepted and how to fix it. Both travel in the call's trailer, which HTTP/2
-/// peers bound (8 KiB): longer texts are cut, and say so.
+/// Our status as gRPC's. The codes are the same numbers; when the status carries a Failure, `error_details` is a
+/// google.rpc.Status with it, so that a client can show what was found, what is accepted and how to fix it. Both travel
+/// in the call's trailer, which HTTP/2 peers bound (8 KiB): longer texts are cut, and say so.
 grpc::Status toGrpc(const absl::Status& status);
 
 }  // namespace tessera::server

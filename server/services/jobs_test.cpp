@@ -171,6 +171,103 @@ TEST(Jobs, ExecuteIsAJobThatEndsWithTheCall) {
   EXPECT_EQ(page.jobs(0).execute().inputs(0).data(), "") << "lists leave tensors out";
 }
 
+TEST(Jobs, AreFoundByLabels) {
+  ServiceBench bench;
+  for (const char* team : {"vision", "speech"}) {
+    v1::CreateJobRequest request = bench.compileRequest(team, team, "a");
+    (*request.mutable_labels())["team"] = team;
+    EXPECT_EQ(bench.create(request).labels().at("team"), team);
+  }
+  v1::ListJobsRequest list;
+  list.set_filter("labels.team = vision");
+  list.set_page_size(1'000'000);  // means the largest
+  v1::ListJobsResponse page;
+  grpc::ClientContext context;
+  ASSERT_TRUE(bench.jobs->ListJobs(&context, list, &page).ok());
+  ASSERT_EQ(page.jobs_size(), 1);
+  EXPECT_EQ(page.jobs(0).request_id(), "vision");
+  const std::pair<std::string, std::string> wrong[] = {
+      {"Team", "a"}, {"", "a"}, {"1st", "a"}, {std::string(64, 'k'), "a"}, {"k", std::string(64, 'v')}, {"k", "a\x1f"}};
+  for (const auto& [key, value] : wrong) {
+    v1::CreateJobRequest request = bench.compileRequest("r", "net", "a");
+    (*request.mutable_labels())[key] = value;
+    v1::CreateJobResponse response;
+    grpc::ClientContext creating;
+    EXPECT_EQ(bench.jobs->CreateJob(&creating, request, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT)
+        << key << "=" << value;
+  }
+}
+
+TEST(Jobs, ARunWithANameIsAskedForAgain) {
+  ServiceBench bench;
+  v1::ExecuteRequest request;
+  {
+    FakeWorkerLoop worker(bench, "w");
+    const v1::Job compiled = bench.create(bench.compileRequest("c", "net", "a"));
+    (void)bench.watch(compiled.id());
+    request.mutable_spec()->set_artifact_id(bench.job(compiled.id()).compile_result().artifact_id());
+  }
+  request.set_request_id("nightly");
+  (*request.mutable_labels())["run"] = "7";
+  v1::ExecuteResponse response;
+  {
+    grpc::ClientContext impatient;
+    impatient.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    EXPECT_EQ(bench.execution->Execute(&impatient, request, &response).error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  FakeWorkerLoop worker(bench, "w");
+  std::string first;
+  for (int i = 0; i < 2; ++i) {
+    grpc::ClientContext context;
+    boundByMinutes(context);
+    const grpc::Status status = bench.execution->Execute(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(first.empty() ? response.job_id() : first, response.job_id()) << "one run";
+    first = response.job_id();
+  }
+  EXPECT_EQ(bench.job(first).request_id(), "nightly");
+  EXPECT_EQ(bench.job(first).labels().at("run"), "7");
+  request.mutable_spec()->set_threads(2);
+  grpc::ClientContext other;
+  boundByMinutes(other);
+  EXPECT_EQ(bench.execution->Execute(&other, request, &response).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+}
+
+TEST(Fleet, WorkersAndTasksAreShown) {
+  ServiceBench bench;
+  FakeWorkerLoop worker(bench, "w");
+  const v1::Job job = bench.create(bench.compileRequest("r", "net", "a b"));
+  (void)bench.watch(job.id());
+  v1::GetWorkerRequest get;
+  v1::GetWorkerResponse found;
+  get.set_id("w");
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(bench.fleet->GetWorker(&context, get, &found).ok());
+    EXPECT_EQ(found.worker().id(), "w");
+  }
+  get.set_id("nobody");
+  {
+    grpc::ClientContext context;
+    EXPECT_EQ(bench.fleet->GetWorker(&context, get, &found).error_code(), grpc::StatusCode::NOT_FOUND);
+  }
+  v1::ListTasksRequest list;
+  list.set_filter("kind = BUILD AND state = DONE");
+  list.set_order_by("create_time");
+  v1::ListTasksResponse page;
+  grpc::ClientContext context;
+  ASSERT_TRUE(v1::FleetService::NewStub(bench.channel)->ListTasks(&context, list, &page).ok());
+  ASSERT_EQ(page.tasks_size(), 2);
+  for (const v1::TaskInfo& task : page.tasks()) {
+    EXPECT_EQ(task.worker_id(), "w");
+    EXPECT_EQ(task.attempts(), 1);
+    EXPECT_GT(task.create_time().seconds(), 0);
+    EXPECT_GE(task.end_time().seconds(), task.create_time().seconds());
+    EXPECT_EQ(task.job_ids_size(), 0) << "the job has ended";
+  }
+}
+
 TEST(Jobs, ManyClientsShareEqualWork) {
   ServiceBench bench;
   FakeWorkerLoop one(bench, "w1");

@@ -470,9 +470,9 @@ class Governed : public Projects {
     return options;
   }
   static v1::Failure failureIn(const grpc::Status& status) {
-    v1::Failure failure;
-    EXPECT_TRUE(failure.ParseFromString(status.error_details())) << status.error_message();
-    return failure;
+    const auto failure = tessera::failureInDetails(status.error_details());
+    EXPECT_TRUE(failure.has_value()) << status.error_message();
+    return failure.value_or(v1::Failure());
   }
   static std::vector<Json> audited(const std::string& method) {
     std::vector<Json> lines;

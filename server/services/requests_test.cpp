@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "proto/failure.h"
+#include "proto/sha256.h"
 #include "server/services/grpc_status.h"
 #include "server/testing/service_bench.h"
 
@@ -16,9 +17,9 @@ namespace {
 using testing::HasSubstr;
 
 v1::Failure detailsOf(const grpc::Status& status) {
-  v1::Failure failure;
-  EXPECT_TRUE(failure.ParseFromString(status.error_details()));
-  return failure;
+  const auto failure = failureInDetails(status.error_details());
+  EXPECT_TRUE(failure.has_value()) << status.error_message();
+  return failure.value_or(v1::Failure());
 }
 
 /// The same model, to be tuned.
@@ -214,6 +215,50 @@ TEST(Blobs, UploadResumeAndDownload) {
   ASSERT_TRUE(upload(*bench.blobs, "").ok()) << "the empty blob is a blob";
 }
 
+TEST(Blobs, ManySmallOnesComeInOneCallAndAreAnsweredEach) {
+  ServiceBench bench;
+  v1::BatchUpdateBlobsRequest request;
+  const auto add = [&](const std::string& data, const std::string& sha256, int64_t size) {
+    auto* blob = request.add_blobs();
+    blob->set_data(data);
+    blob->mutable_digest()->set_sha256(sha256);
+    blob->mutable_digest()->set_size_bytes(size);
+  };
+  add("first", sha256Hex("first"), 5);
+  add("changed", sha256Hex("as announced"), 7);
+  add("short", sha256Hex("short"), 6);
+  add("", sha256Hex(""), 0);
+  add("first", "no digest", 5);
+  const auto call = [&](v1::BatchUpdateBlobsResponse& response) {
+    grpc::ClientContext context;
+    response.Clear();
+    return bench.blobs->BatchUpdateBlobs(&context, request, &response);
+  };
+  v1::BatchUpdateBlobsResponse response;
+  ASSERT_TRUE(call(response).ok());
+  ASSERT_EQ(response.answers_size(), 5);
+  const int codes[] = {0, grpc::StatusCode::DATA_LOSS, grpc::StatusCode::INVALID_ARGUMENT, 0,
+                       grpc::StatusCode::INVALID_ARGUMENT};
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(response.answers(i).status().code(), codes[i]) << i << response.answers(i).DebugString();
+    EXPECT_EQ(response.answers(i).digest().sha256(), request.blobs(i).digest().sha256());
+    EXPECT_FALSE(response.answers(i).existed());
+  }
+  EXPECT_EQ(failureInDetails(response.answers(2).status().SerializeAsString())->attribute(), "digest.size_bytes");
+  v1::FindMissingBlobsRequest find;
+  for (int i = 0; i < 4; ++i) *find.add_digests() = request.blobs(i).digest();
+  v1::FindMissingBlobsResponse missing;
+  grpc::ClientContext finding;
+  ASSERT_TRUE(bench.blobs->FindMissingBlobs(&finding, find, &missing).ok());
+  ASSERT_EQ(missing.missing_size(), 2);
+  EXPECT_EQ(missing.missing(0).sha256(), sha256Hex("as announced"));
+  ASSERT_TRUE(call(response).ok());
+  EXPECT_TRUE(response.answers(0).existed());
+  request.clear_blobs();
+  add(std::string((3 << 20) + 1, 'x'), std::string(64, 'a'), 1);
+  EXPECT_EQ(call(response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST(Blobs, WrongContentIsDataLoss) {
   ServiceBench bench;
   grpc::ClientContext context;
@@ -400,8 +445,7 @@ TEST(Errors, FitTheTrailer) {
   const grpc::Status status = toGrpc(failureStatus(failure));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_LT(status.error_message().size() * 3 + status.error_details().size() * 4 / 3, 7500u) << "of 8192 in all";
-  v1::Failure cut;
-  ASSERT_TRUE(cut.ParseFromString(status.error_details()));
+  const v1::Failure cut = detailsOf(status);
   EXPECT_EQ(cut.reason(), v1::Failure::INVALID_MODEL);
   EXPECT_THAT(cut.message(), HasSubstr("[...]"));
   failure.set_message("short");

@@ -45,7 +45,8 @@ void RunCall::advance() {
   }
   if (gone_) {
     absl::Status status = absl::CancelledError("the client left");
-    if (!job_id_.empty()) {
+    // Who gave the request a name may come back with it.
+    if (!job_id_.empty() && request_.request_id().empty()) {
       if (const auto job = scheduler_.cancelJob(job_id_); !job.ok()) {
         status = job.status();
       }

@@ -13,7 +13,8 @@
 
 namespace tessera::server {
 
-/// A unary call that is a job: creates it, waits for its end, cancels it when the client goes away.
+/// A unary call that is a job: creates it, waits for its end, cancels it when the client goes away, unless the request
+/// has a name under which it can be asked for again.
 class RunCall : public grpc::ServerUnaryReactor, public PokedCall {
  public:
   using Answer = std::function<void(const v1::Job& job)>;  ///< fills the response from the finished job

@@ -48,9 +48,9 @@ grpc::ServerUnaryReactor* VersionsService::ListArtifactVersions(grpc::CallbackSe
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_TRY(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
-                  TESSERA_TRY(checkRange("page_size", request->page_size(), 0, 1000));
+                  TESSERA_TRY(checkPageSize(request->page_size()));
                   TESSERA_ASSIGN(const int last, lastOfPageBefore(request->page_token()));
-                  const int size = request->page_size() == 0 ? 50 : request->page_size();
+                  const int size = request->page_size() == 0 ? 50 : std::min(request->page_size(), 1000);
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
                     TESSERA_TRY(jobOf(reader, caller, request->job_id()).status());
                     TESSERA_ASSIGN(const v1::ArtifactSeries series, reader.getSeries(request->job_id()));

@@ -97,6 +97,75 @@ TEST_P(StoreConformance, JobFilters) {
   }
 }
 
+TEST_P(StoreConformance, JobsAreFoundByTheirLabels) {
+  const std::pair<const char*, std::map<std::string, std::string>> jobs[] = {
+      {"a", {{"team", "vision"}, {"run", "7"}}},
+      {"b", {{"team", "vision2"}}},
+      {"c", {{"steam", "vision"}, {"note", "a \"b\" = c*"}}},
+      {"d", {}},
+  };
+  for (const auto& [id, labels] : jobs) {
+    v1::Job job = sampleJob(id);
+    job.mutable_labels()->insert(labels.begin(), labels.end());
+    ASSERT_OK(store_->transact([&](Transaction& t) { return t.insertJob(job, "h", ""); }));
+  }
+  const Expectation expectations[] = {
+      {"labels.team = vision", "a"},      {"labels.team : vision2", "b"},
+      {"labels.team != vision", "b c d"}, {"labels.team : *", "a b"},
+      {"NOT labels.team : *", "c d"},     {"labels.run = 7 AND labels.team = vision", "a"},
+      {"labels.run = \"\"", ""},          {"labels.note = \"a \\\"b\\\" = c\\*\"", "c"},
+      {"labels.eam = vision", ""},
+  };
+  for (const Expectation& expectation : expectations) {
+    EXPECT_EQ(selected(readOne(*store_, [&](Reader& r) { return r.listJobs(by("id", expectation.filter)); })),
+              expectation.selected)
+        << expectation.filter;
+  }
+  for (const char* wrong : {"labels = vision", "labels.team = vis*", "labels.team > vision"}) {
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(readOne(*store_, [&](Reader& r) { return r.listJobs(by("id", wrong)); }).status()))
+        << wrong;
+  }
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(readOne(*store_, [&](Reader& r) { return r.listJobs(by("labels.team", "")); }).status()));
+}
+
+TEST_P(StoreConformance, TasksAreListed) {
+  ASSERT_OK(store_->transact([](Transaction& t) {
+    for (int i = 0; i < 4; ++i) {
+      v1::Task task = sampleTask(std::string(1, static_cast<char>('a' + i)), i % 2 ? v1::BUILD : v1::PLAN, i);
+      task.set_create_time_us(10 + i);
+      task.set_worker_id(i == 3 ? "w" : "");
+      task.set_state(i == 3 ? v1::Task::LEASED : v1::Task::READY);
+      task.set_project(i == 0 ? "vision" : "");
+      EXPECT_TRUE(t.putTask(task).ok());
+    }
+    v1::Task done = sampleTask("c", v1::PLAN, 2);
+    done.set_create_time_us(12);
+    done.set_state(v1::Task::DONE);
+    done.set_worker_id("w");
+    return t.putTask(done);
+  }));
+  const Expectation expectations[] = {
+      {"", "a b c d"},
+      {"kind = BUILD", "b d"},
+      {"state = DONE", "c"},
+      {"worker = w", "c d"},
+      {"create_time > 11", "c d"},
+      {"project = vision", "a"},
+      {"priority >= 2", "c d"},
+      {"id = b", "b"},
+  };
+  for (const Expectation& expectation : expectations) {
+    EXPECT_EQ(selected(readOne(*store_, [&](Reader& r) { return r.listTasks(by("id", expectation.filter)); })),
+              expectation.selected)
+        << expectation.filter;
+  }
+  ListQuery own = by("id", "");
+  own.project = "vision";
+  EXPECT_EQ(selected(readOne(*store_, [&](Reader& r) { return r.listTasks(own); })), "a");
+}
+
 TEST_P(StoreConformance, JobFiltersFollowUpdates) {
   ASSERT_OK(store_->transact([](Transaction& t) { return t.insertJob(sampleJob("a"), "h", ""); }));
   v1::Job changed = sampleJob("a", 9);

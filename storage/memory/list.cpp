@@ -38,6 +38,10 @@ bool isSet(const Value& value) {
 }
 
 bool holds(const CheckedComparison& comparison, const Value& found) {
+  if (comparison.op == Op::kHasPart || comparison.op == Op::kLacksPart) {
+    const bool has = std::get<std::string>(found).find(std::get<std::string>(comparison.value)) != std::string::npos;
+    return has == (comparison.op == Op::kHasPart);
+  }
   if (comparison.op == Op::kIsSet) return isSet(found);
   if (comparison.op == Op::kContains) {
     const std::string text = absl::AsciiStrToLower(std::get<std::string>(found));

@@ -221,6 +221,10 @@ absl::StatusOr<v1::Digest> MemoryTransaction::getObject(const std::string& build
   return rowOf(tables_.objects, "object with build key", build_key);
 }
 
+absl::StatusOr<v1::Reproduction> MemoryTransaction::getReproduction(const std::string& key) {
+  return rowOf(tables_.reproductions, "reproduction", key);
+}
+
 absl::StatusOr<v1::Artifact> MemoryTransaction::getArtifact(const std::string& project, const std::string& id) {
   const v1::Artifact* artifact = tables_.artifacts.find(storedKey(project, id));
   if (artifact == nullptr) return absent("artifact", id);
@@ -251,6 +255,11 @@ absl::StatusOr<v1::Worker> MemoryTransaction::getWorker(const std::string& id) {
 
 absl::StatusOr<Page<v1::Worker>> MemoryTransaction::listWorkers(const ListQuery& query) {
   return pageOfTable<v1::Worker>(tables_.workers, workerEntity(), query, kTokenKey, kItself);
+}
+
+absl::StatusOr<Page<v1::Task>> MemoryTransaction::listTasks(const ListQuery& query) {
+  return pageOfTable<v1::Task>(tables_.tasks, taskEntity(), query, kTokenKey,
+                               [](const Tables::TaskRow& row) -> const v1::Task& { return row.task; });
 }
 
 absl::StatusOr<bool> MemoryTransaction::hasBlob(const std::string& sha256) { return tables_.blobs.contains(sha256); }

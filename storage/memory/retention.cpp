@@ -144,6 +144,12 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
       tables_.records.erase(id);
       break;
     case Kind::kBlob: {
+      std::vector<std::string> reproductions;
+      for (const auto& [key, reproduction] : tables_.reproductions.rows()) {
+        if (!reproduction->witnesses().empty() && reproduction->witnesses(0).object().sha256() == id)
+          reproductions.push_back(key);
+      }
+      for (const std::string& key : reproductions) tables_.reproductions.erase(key);
       std::vector<std::pair<std::string, std::string>> holds;
       for (const auto& [hold, size] : tables_.holds.rows()) {
         if (hold.second == id) holds.push_back(hold);

@@ -72,6 +72,7 @@ struct Tables {
   Index<std::tuple<Text, int64_t, Text>> actions_of_task{undo};  ///< task, position, action
 
   Table<Text, v1::Digest> objects{undo};
+  Table<Text, v1::Reproduction> reproductions{undo};
   Table<Text, v1::Artifact> artifacts{undo};
   Table<Text, ArtifactKey> artifact_keys{undo};
   Table<Text, v1::TuningRecord> records{undo};

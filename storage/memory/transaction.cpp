@@ -168,6 +168,12 @@ absl::Status MemoryTransaction::putObject(const std::string& build_key, const v1
   return absl::OkStatus();
 }
 
+absl::Status MemoryTransaction::putReproduction(const std::string& key, const v1::Reproduction& reproduction) {
+  if (absl::Status status = needId(key, "key"); !status.ok()) return status;
+  tables_.reproductions.put(key, reproduction);
+  return absl::OkStatus();
+}
+
 absl::Status MemoryTransaction::putArtifact(const v1::Artifact& artifact) {
   if (absl::Status status = needId(artifact.id(), "Artifact.id"); !status.ok()) return status;
   const std::string id = storedKey(projectOf(artifact), artifact.id());

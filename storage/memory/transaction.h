@@ -44,6 +44,7 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<std::vector<v1::Task>> leasedTasks() override;
   absl::StatusOr<std::vector<QueueDepth>> queueDepths() override;
   absl::StatusOr<v1::Digest> getObject(const std::string& build_key) override;
+  absl::StatusOr<v1::Reproduction> getReproduction(const std::string& key) override;
   absl::StatusOr<v1::Artifact> getArtifact(const std::string& project, const std::string& id) override;
   absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) override;
   absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) override;
@@ -55,6 +56,7 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<Page<StoredTarget>> listTargets(const ListQuery& query) override;
   absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
+  absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
   absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) override;
   absl::StatusOr<Usage> usageOf(const std::string& project) override;
@@ -79,6 +81,7 @@ class MemoryTransaction : public Transaction {
   absl::Status turnServed(int priority, int64_t turn) override;
   absl::Status linkTask(const std::string& action_id, const std::string& task_id) override;
   absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
+  absl::Status putReproduction(const std::string& key, const v1::Reproduction& reproduction) override;
   absl::Status putArtifact(const v1::Artifact& artifact) override;
   absl::Status putRecord(const v1::TuningRecord& record) override;
   absl::StatusOr<bool> mergeRecord(v1::TuningRecord record) override;

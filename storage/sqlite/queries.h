@@ -64,6 +64,7 @@ inline constexpr char kQueueDepths[] =
 inline constexpr char kBlobTotals[] = "SELECT count(*), coalesce(sum(size), 0) FROM blobs";
 
 inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";
+inline constexpr char kReproduction[] = "SELECT body FROM reproductions WHERE key = ?";
 inline constexpr char kArtifact[] = "SELECT body FROM artifacts WHERE id = ?";
 inline constexpr char kRecord[] = "SELECT body FROM records WHERE id = ?";
 // By what else is equal where the content is; of records without a time by workload, target and median.
@@ -91,8 +92,8 @@ inline constexpr char kTokens[] = "SELECT body, sha256 FROM tokens ORDER BY id";
 
 inline constexpr char kInsertJob[] =
     "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, action_key, cached, "
-    "priority, create_time, end_time, queue_deadline, deadline, body, project) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "priority, create_time, end_time, queue_deadline, deadline, body, project, labels) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 inline constexpr char kUpdateJob[] =
     "UPDATE jobs SET state = ?, kind = ?, target = ?, name = ?, action_key = ?, cached = ?, priority = ?, "
     "create_time = ?, end_time = ?, queue_deadline = ?, deadline = ?, body = ? WHERE id = ?";
@@ -112,9 +113,11 @@ inline constexpr char kPutComponent[] =
     "ON CONFLICT (action_id, name) DO UPDATE SET hash = excluded.hash, create_time = excluded.create_time "
     "WHERE hash <> excluded.hash OR create_time <> excluded.create_time";
 inline constexpr char kPutTask[] =
-    "INSERT INTO tasks (id, key, state, kind, priority, turn, ready_time, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+    "INSERT INTO tasks (id, key, state, kind, priority, turn, ready_time, project, worker, create_time, body) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET key = excluded.key, state = excluded.state, kind = excluded.kind, "
-    "priority = excluded.priority, turn = excluded.turn, ready_time = excluded.ready_time, body = excluded.body";
+    "priority = excluded.priority, turn = excluded.turn, ready_time = excluded.ready_time, worker = excluded.worker, "
+    "body = excluded.body";
 inline constexpr char kPutTurn[] =
     "INSERT INTO queue_turns (priority, client, turn) VALUES (?, ?, ?) ON CONFLICT (priority, client) DO UPDATE SET "
     "turn = excluded.turn";
@@ -127,6 +130,9 @@ inline constexpr char kLinkTask[] =
 inline constexpr char kPutObject[] =
     "INSERT INTO objects (build_key, sha256, size) VALUES (?, ?, ?) ON CONFLICT (build_key) DO UPDATE SET "
     "sha256 = excluded.sha256, size = excluded.size";
+inline constexpr char kPutReproduction[] =
+    "INSERT INTO reproductions (key, object, body) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+    "object = excluded.object, body = excluded.body";
 inline constexpr char kPutArtifact[] =
     "INSERT INTO artifacts (id, artifact, name, target, model, job, create_time, project, body) VALUES (?, ?, ?, ?, ?, "
     "?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name, target = excluded.target, model = "
@@ -235,6 +241,7 @@ inline constexpr const char* kReads[] = {kJob,
                                          kTurnServed,
                                          kLeasedTasks,
                                          kObject,
+                                         kReproduction,
                                          kArtifact,
                                          kRecord,
                                          kRecordByContent,

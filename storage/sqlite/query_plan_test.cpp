@@ -139,6 +139,8 @@ TEST_F(QueryPlans, CommonListsNeedNoSort) {
       {&recordEntity(), "speed > 1.1", "speed desc"},
       {&targetEntity(), "", ""},
       {&workerEntity(), "", ""},
+      {&taskEntity(), "", ""},
+      {&taskEntity(), "state = READY", "create_time"},
   };
   for (const auto& [entity, filter, order_by] : lists) {
     ListQuery query = {
@@ -155,7 +157,7 @@ TEST_F(QueryPlans, CommonListsNeedNoSort) {
 }
 
 TEST_F(QueryPlans, ListsOfAllProjectsNeedNoSort) {
-  for (const Entity* entity : {&jobEntity(), &artifactEntity(), &recordEntity(), &targetEntity()}) {
+  for (const Entity* entity : {&jobEntity(), &artifactEntity(), &recordEntity(), &targetEntity(), &taskEntity()}) {
     absl::StatusOr<ListPlan> plan = planList({}, *entity, "key");
     ASSERT_OK(plan.status());
     EXPECT_THAT(planOf(plan->sql), AllOf(Not(HasSubstr("TEMP B-TREE")), HasSubstr("USING INDEX"))) << plan->sql;

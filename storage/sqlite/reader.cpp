@@ -270,6 +270,12 @@ absl::StatusOr<v1::Digest> SqliteReader<Interface>::getObject(const std::string&
 }
 
 template <typename Interface>
+absl::StatusOr<v1::Reproduction> SqliteReader<Interface>::getReproduction(const std::string& key) {
+  return oneMessage<v1::Reproduction>(std::move(database_.prepare(sql::kReproduction).bind(key)),
+                                      quoted("reproduction", key));
+}
+
+template <typename Interface>
 absl::StatusOr<v1::Artifact> SqliteReader<Interface>::getArtifact(const std::string& project, const std::string& id) {
   return oneMessage<v1::Artifact>(std::move(database_.prepare(sql::kArtifact).bind(storedKey(project, id))),
                                   quoted("artifact", id));
@@ -312,6 +318,11 @@ absl::StatusOr<v1::Worker> SqliteReader<Interface>::getWorker(const std::string&
 template <typename Interface>
 absl::StatusOr<Page<v1::Worker>> SqliteReader<Interface>::listWorkers(const ListQuery& query) {
   return pageOf<v1::Worker>(database_, token_key_, workerEntity(), query);
+}
+
+template <typename Interface>
+absl::StatusOr<Page<v1::Task>> SqliteReader<Interface>::listTasks(const ListQuery& query) {
+  return pageOf<v1::Task>(database_, token_key_, taskEntity(), query);
 }
 
 template <typename Interface>

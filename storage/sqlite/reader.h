@@ -46,6 +46,7 @@ class SqliteReader : public Interface {
   absl::StatusOr<std::vector<v1::Task>> leasedTasks() override;
   absl::StatusOr<std::vector<QueueDepth>> queueDepths() override;
   absl::StatusOr<v1::Digest> getObject(const std::string& build_key) override;
+  absl::StatusOr<v1::Reproduction> getReproduction(const std::string& key) override;
   absl::StatusOr<v1::Artifact> getArtifact(const std::string& project, const std::string& id) override;
   absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) override;
   absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) override;
@@ -57,6 +58,7 @@ class SqliteReader : public Interface {
   absl::StatusOr<Page<StoredTarget>> listTargets(const ListQuery& query) override;
   absl::StatusOr<v1::Worker> getWorker(const std::string& id) override;
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
+  absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
   absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) override;
   absl::StatusOr<Usage> usageOf(const std::string& project) override;

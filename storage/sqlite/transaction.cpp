@@ -55,7 +55,7 @@ absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string&
   } else {
     insert.bind(action_id);
   }
-  return bindColumns(insert, job).bind(projectOf(job)).run();
+  return bindColumns(insert, job).bind(projectOf(job)).bind(labelsText(job)).run();
 }
 
 absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
@@ -116,7 +116,7 @@ absl::Status SqliteTransaction::putVersion(const v1::ArtifactVersion& version) {
 absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
   return put(database_, sql::kPutTask, task, task.id(), task.key(), task.state(), task.spec().kind(), task.priority(),
-             task.turn(), task.ready_time_us());
+             task.turn(), task.ready_time_us(), projectOf(task), task.worker_id(), task.create_time_us());
 }
 
 absl::StatusOr<int64_t> SqliteTransaction::nextTurn(int priority, const std::string& client) {
@@ -154,6 +154,12 @@ absl::Status SqliteTransaction::linkTask(const std::string& action_id, const std
 absl::Status SqliteTransaction::putObject(const std::string& build_key, const v1::Digest& object) {
   if (absl::Status status = needId(build_key, "build_key"); !status.ok()) return status;
   return database_.prepare(sql::kPutObject).bind(build_key).bind(object.sha256()).bind(object.size_bytes()).run();
+}
+
+absl::Status SqliteTransaction::putReproduction(const std::string& key, const v1::Reproduction& reproduction) {
+  if (absl::Status status = needId(key, "key"); !status.ok()) return status;
+  const std::string object = reproduction.witnesses().empty() ? "" : reproduction.witnesses(0).object().sha256();
+  return put(database_, sql::kPutReproduction, reproduction, key, object);
 }
 
 absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {

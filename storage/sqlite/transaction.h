@@ -21,6 +21,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status turnServed(int priority, int64_t turn) override;
   absl::Status linkTask(const std::string& action_id, const std::string& task_id) override;
   absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
+  absl::Status putReproduction(const std::string& key, const v1::Reproduction& reproduction) override;
   absl::Status putArtifact(const v1::Artifact& artifact) override;
   absl::Status putRecord(const v1::TuningRecord& record) override;
   absl::StatusOr<bool> mergeRecord(v1::TuningRecord record) override;

@@ -13,6 +13,7 @@ import zlib
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
+from e2e import python_package
 from e2e.tessera_e2e import Service, model_path
 from suite import check, check_equal, run
 
@@ -112,6 +113,58 @@ def anothers_signature_does_not_count(service, artifact):
         check_equal(len(trusted.read_text().splitlines()), 2, "keys")
 
 
+PYTHON = """
+import sys
+import numpy as np
+import tessera
+from tessera import errors
+
+where, good, bare, changed, trusted, empty, saved = sys.argv[1:]
+key = open(trusted).read().split()[0]
+
+def refused(path, words, trust):
+    try:
+        tessera.load(path, trust=trust)
+    except errors.InvalidInput as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(f"{path} was loaded")
+
+for trust in (True, trusted, [key], {key}):
+    model = tessera.load(good, trust=trust)
+    assert model(**{t.name: np.zeros(t.shape, np.float32) for t in model.inputs})
+tessera.load(bare)
+refused(bare, "nobody vouches", True)
+tessera.load(changed)
+refused(changed, "was changed", True)
+for nobody in (empty, [], ["0" * 64], "/nowhere/keys"):
+    refused(good, "does not hold", nobody)
+with tessera.connect(where) as client:
+    artifact = client.compile(open(sys.argv[0] + ".te").read(), format="te", shapes={"A": (2, 3), "B": (3, 2)}).artifact
+    artifact.save(saved)
+tessera.load(saved, trust=True)
+print("checked")
+"""
+
+
+def python_checks_the_same(service, artifact):
+    bare = copy_of(service, artifact, signed=False)
+    bare = bare.rename(bare.with_name("bare.tsra"))
+    changed = copy_of(service, artifact)
+    mended(changed, "manifest.json")
+    keys, empty = service.scratch("own-keys"), service.scratch("no-keys")
+    env = {"TESSERA_TRUST": str(keys)}
+    service.cli("admin", "signing-key", "--trust", env=env)
+    empty.write_text("# none\n")
+    script = service.scratch("check.py")
+    script.write_text(PYTHON)
+    script.with_name("check.py.te").write_text("input A[M, K], B[K, N]: f32; C[i, j] += A[i, k] * B[k, j];")
+    saved = service.scratch("saved.tsra")
+    ended, out, err = python_package.run(script, service.address, artifact, bare, changed, keys, empty, saved, env=env)
+    check(ended == 0 and out.strip() == "checked", f"{ended}: {out} {err}")
+    service.cli("run", saved, "--random", env=env)
+
+
 def without_a_home_the_artifact_is_there(service):
     artifact = service.scratch("homeless.tsra")
     nowhere = {"TESSERA_TRUST": "", "XDG_CONFIG_HOME": "", "HOME": ""}
@@ -140,6 +193,7 @@ def main():
             ("without a signature it does not", lambda: without_a_signature_it_does_not(service, artifact)),
             ("a changed one does not", lambda: a_changed_one_does_not(service, artifact)),
             ("another's signature does not count", lambda: anothers_signature_does_not_count(service, artifact)),
+            ("Python checks the same", lambda: python_checks_the_same(service, artifact)),
             ("without a home the artifact is there", lambda: without_a_home_the_artifact_is_there(service)),
             ("the key stays", lambda: the_key_stays(service, artifact)),
         ])

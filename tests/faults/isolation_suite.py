@@ -3,12 +3,14 @@
 # suite: timeout=600
 
 import concurrent.futures
+import contextlib
+import os
 import pathlib
 import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.tessera_e2e import wait_until
+from e2e.tessera_e2e import Service, wait_until
 from faults import fault_service as faults
 from models import hostile_models
 from suite import check, check_equal, run
@@ -75,13 +77,46 @@ def second_sigterm_ends_at_once(service, expected):
     check_equal(service.fetch(finished), expected, "artifact")
 
 
+def all_that_holds_tasks_in(expected):
+    """Root has every measure there is; the same artifact comes of it, and the service says so."""
+    if os.geteuid() != 0:
+        print("   not root: another user for tasks cannot be had")
+        return
+    with faults.FaultService(workers=1, arguments=("--sandbox-user", "nobody", "--require-sandbox", "full")) as service:
+        service.wait_for_workers(1)
+        made, _ = service.undisturbed()
+        check_equal(made, expected, "artifact")
+        worker = service.cli("workers", "--json").json
+        measures = {measure["name"]: measure.get("in_force", False) for measure in worker["sandbox"]}
+        check(len(measures) >= 8 and all(measures.values()), measures)
+        check("full" in service.cli("workers").out, "the list says so")
+        service.submit()
+        wait_until(lambda: 65534 in owners(service.tasks()), "a task is nobody's", faults.PATIENCE_S, 0.002)
+
+
+def owners(pids):
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found.add(os.stat(f"/proc/{pid}").st_uid)
+    return found
+
+
+def less_than_required_does_not_start():
+    with Service(workers=1, arguments=("--require-sandbox", "full")) as service:
+        check(service.process.wait(timeout=faults.PATIENCE_S) != 0, "tesserad ends")
+        check("not in force here: " in service.log and "--sandbox-user" in service.log, service.log[-2000:])
+
+
 def main():
     with faults.FaultService(workers=2) as service:
         service.wait_for_workers(2)
         expected, _ = service.undisturbed()
         cases = (hostile_models_harm_nobody, hanging_job_harms_nobody, drain_finishes_what_runs,
                  second_sigterm_ends_at_once)
-        return run("isolation", [(case.__name__, lambda c=case: c(service, expected)) for case in cases])
+        return run("isolation", [(case.__name__, lambda c=case: c(service, expected)) for case in cases] + [
+            ("all_that_holds_tasks_in", lambda: all_that_holds_tasks_in(expected)),
+            ("less_than_required_does_not_start", less_than_required_does_not_start)])
 
 
 if __name__ == "__main__":

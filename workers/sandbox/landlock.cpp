@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <linux/landlock.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -69,8 +68,6 @@ int landlockAbi() {
 }
 
 absl::StatusOr<int> confineFiles(const std::string& scratch) {
-  // Needed by Landlock and seccomp alike: nothing this process may still start gains rights by setuid.
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("no_new_privs", errno);
   const int abi = landlockAbi();
   if (abi == 0) return 0;
 

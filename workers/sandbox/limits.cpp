@@ -45,6 +45,10 @@ int applyLimits(const Limits& limits) {
     const auto files = static_cast<rlim_t>(limits.open_files);
     if (int error = lower(RLIMIT_NOFILE, files, files)) return error;
   }
+  if (limits.processes > 0) {
+    const auto processes = static_cast<rlim_t>(limits.processes);
+    if (int error = lower(RLIMIT_NPROC, processes, processes)) return error;
+  }
   return 0;
 }
 

@@ -10,6 +10,7 @@ struct Limits {
   int64_t cpu_seconds = 0;  ///< summed over threads; SIGXCPU when spent, SIGKILL two seconds later
   int64_t file_bytes = 0;   ///< largest file; SIGXFSZ beyond
   int64_t open_files = 0;
+  int64_t processes = 0;  ///< and threads, of the process's user; root is not bound by it
 };
 
 /// Applies `limits` to the calling process, and never lets it write a core file. Async-signal-safe, since

@@ -18,25 +18,27 @@ enum class Profile {
 absl::StatusOr<Profile> parseProfile(std::string_view name);
 std::string_view profileName(Profile profile);
 
+/// Gives up every capability, in all sets, for ever, and all that executing a file could bring: what root is, too, is
+/// then an ordinary owner of files.
+absl::Status dropPrivileges();
+
 /// Confines file access of the calling thread and those it starts (Landlock): `scratch`/in is readable,
 /// `scratch`/out and `scratch`/tmp are writable, system folders that libraries look at are readable,
-/// nothing else can be opened. Call it before the first thread is started.
+/// nothing else can be opened. Call it after dropPrivileges() and before the first thread is started.
 /// Returns the version of Landlock's ABI that is in force, or 0 where the kernel has none: then ordinary
 /// permissions and filterSystemCalls() are all there is, and the caller says so in its log.
 absl::StatusOr<int> confineFiles(const std::string& scratch);
 
 /// Filters the system calls of all threads of the process (seccomp); a forbidden one kills the process
-/// with SIGSYS. kCompile denies network, other processes, exec, fork and administration. kExecute allows
-/// only what computing needs: memory, locks, clocks, reading and writing open descriptors; threads must
-/// have been started before.
-/// The two may be entered one after the other, in this order.
+/// with SIGSYS. Both are lists of what is allowed (syscall_tables.h). kCompile: files, threads, memory. kExecute: only
+/// what computing needs: memory, locks, clocks, reading and writing open descriptors; threads must have been started
+/// before. The two may be entered one after the other, in this order.
 absl::Status filterSystemCalls(Profile profile);
+
+/// All three, for kCompile: what every task begins with. Returns Landlock's ABI, as confineFiles().
+absl::StatusOr<int> enterCompileProfile(const std::string& scratch);
 
 /// Version of Landlock's ABI that the kernel offers, 0 when it has none.
 int landlockAbi();
-
-/// One line for the log that says what is in force,
-/// e.g. "profile execute: seccomp allowlist, landlock abi 7".
-std::string describeSandbox(Profile profile, int landlock_abi);
 
 }  // namespace tessera::worker

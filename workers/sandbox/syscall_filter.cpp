@@ -1,5 +1,6 @@
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -55,18 +56,27 @@ scmp_arg_cmp maskedArgument(unsigned index, scmp_datum_t mask, scmp_datum_t valu
 }
 
 constexpr uint32_t kKill = SCMP_ACT_KILL_PROCESS;
+constexpr scmp_datum_t kNewNamespaces =
+    CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
 absl::Status filterCompile() {
   const auto self = static_cast<scmp_datum_t>(getpid());
-  Filter filter(SCMP_ACT_ALLOW);
-  for (int call : kDeniedWhenCompiling) filter.add(kKill, call);
+  Filter filter(kKill);
+  for (int call : kAllowedWhenExecuting) filter.add(SCMP_ACT_ALLOW, call);
+  for (int call : kAllowedWhenCompiling) filter.add(SCMP_ACT_ALLOW, call);
   // glibc starts threads by clone3 and falls back to clone, whose flags a filter can see.
   filter.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
-  filter.add(kKill, SCMP_SYS(clone), maskedArgument(0, CLONE_THREAD, 0));
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(clone), maskedArgument(0, CLONE_THREAD | kNewNamespaces, CLONE_THREAD));
   // Signals go to this very process, limits are its own.
-  filter.add(kKill, SCMP_SYS(kill), argument(0, SCMP_CMP_NE, self));
-  filter.add(kKill, SCMP_SYS(tgkill), argument(0, SCMP_CMP_NE, self));
-  filter.add(kKill, SCMP_SYS(prlimit64), argument(0, SCMP_CMP_NE, 0));
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(kill), argument(0, SCMP_CMP_EQ, self));
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(tgkill), argument(0, SCMP_CMP_EQ, self));
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), argument(0, SCMP_CMP_EQ, 0));
+  // A thread's name, how the C library calls its memory, and what the execute profile is entered by.
+  for (const int option : {PR_SET_NAME, PR_SET_VMA, PR_SET_NO_NEW_PRIVS}) {
+    filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prctl), argument(0, SCMP_CMP_EQ, static_cast<scmp_datum_t>(option)));
+  }
+  // Whether a stream is a terminal.
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), argument(1, SCMP_CMP_EQ, TCGETS));
   return filter.load();
 }
 
@@ -101,11 +111,12 @@ absl::StatusOr<Profile> parseProfile(std::string_view name) {
 
 std::string_view profileName(Profile profile) { return profile == Profile::kCompile ? "compile" : "execute"; }
 
-std::string describeSandbox(Profile profile, int landlock_abi) {
-  return absl::StrCat("profile ", std::string(profileName(profile)), ": seccomp ",
-                      profile == Profile::kCompile ? "denylist" : "allowlist", ", ",
-                      landlock_abi > 0 ? absl::StrCat("landlock abi ", landlock_abi)
-                                       : "no landlock (the kernel lacks it): file access by permissions alone");
+absl::StatusOr<int> enterCompileProfile(const std::string& scratch) {
+  if (absl::Status status = dropPrivileges(); !status.ok()) return status;
+  auto landlock_abi = confineFiles(scratch);
+  if (!landlock_abi.ok()) return landlock_abi;
+  if (absl::Status status = filterSystemCalls(Profile::kCompile); !status.ok()) return status;
+  return landlock_abi;
 }
 
 }  // namespace tessera::worker

@@ -6,33 +6,6 @@
 /// which libseccomp skips.
 namespace tessera::worker {
 
-/// What no compiler needs: the network, other processes, new programs, administration.
-constexpr int kDeniedWhenCompiling[] = {
-    // network
-    SCMP_SYS(socket), SCMP_SYS(socketpair), SCMP_SYS(connect), SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept),
-    SCMP_SYS(accept4), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(sendmmsg),
-    // other programs and processes
-    SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(fork), SCMP_SYS(vfork), SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv),
-    SCMP_SYS(process_vm_writev), SCMP_SYS(process_madvise), SCMP_SYS(pidfd_open), SCMP_SYS(pidfd_getfd),
-    SCMP_SYS(pidfd_send_signal), SCMP_SYS(kcmp), SCMP_SYS(tkill), SCMP_SYS(rt_sigqueueinfo),
-    SCMP_SYS(rt_tgsigqueueinfo), SCMP_SYS(setpgid), SCMP_SYS(setsid), SCMP_SYS(setpriority),
-    // shared memory and queues that outlive the process
-    SCMP_SYS(shmget), SCMP_SYS(shmat), SCMP_SYS(msgget), SCMP_SYS(semget), SCMP_SYS(mq_open),
-    // identity and namespaces
-    SCMP_SYS(setuid), SCMP_SYS(setgid), SCMP_SYS(setreuid), SCMP_SYS(setregid), SCMP_SYS(setresuid),
-    SCMP_SYS(setresgid), SCMP_SYS(setgroups), SCMP_SYS(setfsuid), SCMP_SYS(setfsgid), SCMP_SYS(capset),
-    SCMP_SYS(unshare), SCMP_SYS(setns), SCMP_SYS(chroot), SCMP_SYS(pivot_root), SCMP_SYS(personality),
-    // administration
-    SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(fsopen), SCMP_SYS(fsmount), SCMP_SYS(move_mount), SCMP_SYS(open_tree),
-    SCMP_SYS(mount_setattr), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(reboot), SCMP_SYS(kexec_load),
-    SCMP_SYS(kexec_file_load), SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module),
-    SCMP_SYS(settimeofday), SCMP_SYS(clock_settime), SCMP_SYS(clock_adjtime), SCMP_SYS(adjtimex), SCMP_SYS(sethostname),
-    SCMP_SYS(setdomainname), SCMP_SYS(syslog), SCMP_SYS(acct), SCMP_SYS(quotactl), SCMP_SYS(mknod), SCMP_SYS(mknodat),
-    SCMP_SYS(open_by_handle_at), SCMP_SYS(iopl), SCMP_SYS(ioperm), SCMP_SYS(vhangup),
-    // large kernel surfaces
-    SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd), SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter),
-    SCMP_SYS(io_uring_register), SCMP_SYS(keyctl), SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(fanotify_init)};
-
 /// All that generated code and the runtime around it need. It has its
 /// threads and open files already. mmap, mprotect, prctl and tgkill are allowed for some arguments only and
 /// stand in the filter itself.
@@ -54,5 +27,27 @@ constexpr int kAllowedWhenExecuting[] = {
     SCMP_SYS(lseek), SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
     // identity, random numbers
     SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(getrandom)};
+
+/// What the compiler and the linker within it need besides: files, of which Landlock says which, and threads. What is
+/// allowed for some arguments only (mmap is not) stands in the filter.
+constexpr int kAllowedWhenCompiling[] = {
+    // memory, also with code in it: libraries that are loaded late, artifacts
+    SCMP_SYS(mmap), SCMP_SYS(mprotect), SCMP_SYS(mincore), SCMP_SYS(msync), SCMP_SYS(memfd_create),
+    // files by name
+    SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(creat), SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(newfstatat),
+    SCMP_SYS(statx), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink),
+    SCMP_SYS(readlinkat), SCMP_SYS(getcwd), SCMP_SYS(mkdir), SCMP_SYS(mkdirat), SCMP_SYS(rmdir), SCMP_SYS(unlink),
+    SCMP_SYS(unlinkat), SCMP_SYS(rename), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(statfs),
+    // files that are open
+    SCMP_SYS(fstatfs), SCMP_SYS(getdents64), SCMP_SYS(ftruncate), SCMP_SYS(fallocate), SCMP_SYS(fadvise64),
+    SCMP_SYS(fchmod), SCMP_SYS(fcntl), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3), SCMP_SYS(umask),
+    SCMP_SYS(copy_file_range), SCMP_SYS(sendfile),
+    // what machine and process this is
+    SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
+    SCMP_SYS(getppid), SCMP_SYS(getpgrp), SCMP_SYS(getrlimit), SCMP_SYS(times), SCMP_SYS(time),
+    // waiting
+    SCMP_SYS(pause), SCMP_SYS(poll), SCMP_SYS(ppoll),
+    // a stricter profile on top
+    SCMP_SYS(seccomp)};
 
 }  // namespace tessera::worker

@@ -42,13 +42,6 @@ int describe() {
   return writeAll(3, description.SerializeAsString(), "description").ok() ? 0 : kTaskCannotReport;
 }
 
-void enterCompileProfile(const std::string& scratch) {
-  const auto abi = confineFiles(scratch);
-  if (!abi.ok()) leave(kTaskCannotStart, abi.status().message());
-  const absl::Status filtered = filterSystemCalls(Profile::kCompile);
-  if (!filtered.ok()) leave(kTaskCannotStart, filtered.message());
-}
-
 // Keeps the process, and every thread that it makes, on these processors.
 void stayOn(const v1::TaskSpec& spec) {
   if (spec.cpus().empty()) return;
@@ -72,7 +65,9 @@ void run(const std::string& scratch, const std::string& profile_name) {
                                          " under profile ", profile_name, " is not accepted"));
   }
   stayOn(spec);
-  enterCompileProfile(scratch);
+  if (const auto entered = enterCompileProfile(scratch); !entered.ok()) {
+    leave(kTaskCannotStart, entered.status().message());
+  }
 
   absl::StatusOr<v1::TaskResult> result = kind->run(**task);
   if (!result.ok()) {

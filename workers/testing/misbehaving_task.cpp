@@ -4,14 +4,19 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -100,7 +105,7 @@ void writeTo(const std::string& path, int flags) {
   const int fd = open(path.c_str(), flags, 0600);
   if (fd < 0) {
     fprintf(stderr, "open %s: %s\n", path.c_str(), strerror(errno));
-    _exit(errno == EACCES || errno == EPERM ? 78 : 79);
+    _exit(errno == EACCES || errno == EPERM || errno == EROFS ? 78 : 79);
   }
   put(fd, "hostile");
   survived();
@@ -255,6 +260,107 @@ Behaviours behaviours() {
          setsid();
          survived();
        }},
+      {"symlink",
+       [](Task& task) {
+         symlink("/etc/passwd", (task.scratch + "/out/link").c_str());
+         survived();
+       }},
+      {"inotify",  // harmless, but nobody needs it
+       [](Task&) {
+         syscall(SYS_inotify_init1, 0);
+         survived();
+       }},
+      {"chown",
+       [](Task& task) {
+         chown((task.scratch + "/out/early").c_str(), 1, 1);
+         survived();
+       }},
+      {"new-namespace",
+       [](Task&) {
+         syscall(SYS_unshare, CLONE_NEWUSER);
+         survived();
+       }},
+      {"raise-limits",  // of another process
+       [](Task&) {
+         syscall(SYS_prlimit64, getppid() + 1, RLIMIT_NOFILE, nullptr, nullptr);
+         survived();
+       }},
+      // What is left of rights, in a process that tells.
+      {"capabilities",
+       [](Task& task) {
+         std::ifstream status("/proc/self/status");
+         for (std::string name, value; status >> name;) {
+           if (name == "Uid:" || name == "Name:") continue;
+           if (name.starts_with("Cap") && status >> value && value != "0000000000000000") _exit(101);
+           if (name == "NoNewPrivs:" && status >> value && value != "1") _exit(102);
+         }
+         succeed(task);
+       }},
+      {"user",  // is NUMBER, alone
+       [](Task& task) {
+         if (getuid() != static_cast<uid_t>(task.number) || geteuid() != getuid() || getgid() == 0) _exit(103);
+         if (getgroups(0, nullptr) != 0) _exit(104);
+         if (setuid(0) == 0) _exit(105);
+         task.number = 3;
+         succeed(task);
+       }},
+      {"alone",  // without network, with processes and mounts of its own
+       [](Task& task) {
+         if (getpid() != 2 || getppid() != 0) _exit(106);
+         if (kill(3, 0) == 0 || kill(100, 0) == 0) _exit(107);
+         int processes = 0;
+         for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+           if (isdigit(entry.path().filename().string()[0]) != 0) ++processes;
+         }
+         if (processes != 2) _exit(108);
+         std::ifstream interfaces("/proc/net/dev");
+         std::stringstream text;
+         text << interfaces.rdbuf();
+         const std::string lines = text.str();
+         if (std::count(lines.begin(), lines.end(), ':') != 1 || lines.find("lo:") == std::string::npos) _exit(109);
+         for (const char* outside : {"/var/tmp/tessera-sandbox-escape", "/usr/tessera-sandbox-escape"}) {
+           if (open(outside, O_WRONLY | O_CREAT, 0600) >= 0 || errno != EROFS) _exit(110);
+         }
+         const int inside = open((task.scratch + "/out/later").c_str(), O_WRONLY | O_CREAT, 0600);
+         if (inside < 0) _exit(111);
+         succeed(task);
+       }},
+      {"threads",  // until no more are to be had; NUMBER is too many
+       [](Task& task) {
+         long started = 0;
+         pthread_t thread;
+         while (started < task.number &&
+                pthread_create(&thread, nullptr, [](void*) -> void* { sleepForever(); }, nullptr) == 0) {
+           ++started;
+         }
+         if (started == task.number) survived();
+         task.number = 3;
+         succeed(task);
+       }},
+      {"descriptors",
+       [](Task& task) {
+         long opened = 0;
+         while (opened < task.number && open("/dev/null", O_RDONLY) >= 0) ++opened;
+         if (opened == task.number) survived();
+         task.number = 3;
+         succeed(task);
+       }},
+      {"fill",  // its folder, with files of 1 MiB, for ever
+       [](Task& task) {
+         const std::string chunk(1 << 20, 'x');
+         for (int i = 0;; ++i) {
+           const std::string path = task.scratch + "/tmp/" + std::to_string(i);
+           put(open(path.c_str(), O_WRONLY | O_CREAT, 0600), chunk);
+           usleep(2000);
+         }
+       }},
+      {"peek",  // into NUMBER's folder, another attempt's
+       [](Task& task) {
+         const std::string other = task.scratch + "/../" + std::to_string(task.number);
+         if (open((other + "/task.pb").c_str(), O_RDONLY) >= 0 || open(other.c_str(), O_RDONLY) >= 0) survived();
+         task.number = 3;
+         succeed(task);
+       }},
       {"create-outside", [](Task&) { writeTo("/var/tmp/tessera-sandbox-escape", O_WRONLY | O_CREAT); }},
       {"create-in-scratch", [](Task& task) { writeTo(task.scratch + "/out/later", O_WRONLY | O_CREAT); }},
       {"read-outside",
@@ -300,8 +406,7 @@ Behaviours behaviours() {
 void enterSandbox(const std::string& profile, const std::string& scratch) {
   if (profile == "none") return;
   const Profile parsed = *parseProfile(profile);
-  absl::Status status = confineFiles(scratch).status();
-  if (status.ok()) status = filterSystemCalls(Profile::kCompile);
+  absl::Status status = enterCompileProfile(scratch).status();
   if (status.ok() && parsed == Profile::kExecute) status = filterSystemCalls(Profile::kExecute);
   if (status.ok()) return;
   fprintf(stderr, "%s\n", std::string(status.message()).c_str());

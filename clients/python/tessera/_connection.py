@@ -11,8 +11,8 @@ import grpc.aio
 
 from tessera.identity import Identity
 from tessera.v1 import (artifact_pb2_grpc, artifact_versions_pb2_grpc, blob_service_pb2_grpc, execution_service_pb2_grpc,
-                        job_pb2_grpc, operator_service_pb2_grpc, record_pb2_grpc, target_service_pb2_grpc,
-                        worker_service_pb2_grpc)
+                        job_pb2_grpc, operator_service_pb2_grpc, record_pb2_grpc, signing_service_pb2_grpc,
+                        target_service_pb2_grpc, worker_service_pb2_grpc)
 
 DEFAULT_ADDRESS = "localhost:7400"
 
@@ -25,6 +25,7 @@ _STUBS: dict[str, Any] = {
     "JobService": job_pb2_grpc.JobServiceStub,
     "OperatorService": operator_service_pb2_grpc.OperatorServiceStub,
     "RecordService": record_pb2_grpc.RecordServiceStub,
+    "SigningService": signing_service_pb2_grpc.SigningServiceStub,
     "TargetService": target_service_pb2_grpc.TargetServiceStub,
 }
 # Blob chunks are 1 MiB and inline tensors likewise; the rest is small. A machine or a wire that is gone sends no

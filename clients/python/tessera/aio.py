@@ -18,7 +18,7 @@ from tessera._connection import AsyncConnection, address_or_default
 from tessera._request import CompileRequest, DimsLike, ModelLike, ShapesLike
 from tessera._steps import Steps, drive_async
 from tessera._versions import Version
-from tessera.compilation import CompilationState, OnProgress, get_artifact
+from tessera.compilation import CompilationState, OnProgress, get_artifact, save_signed
 from tessera.following import FollowingState, OnVersion, download_model
 from tessera.identity import Identity
 from tessera.model import Model
@@ -307,7 +307,7 @@ class Artifact:
         return (await self._client._drive(get_artifact(self.id))).manifest
 
     async def save(self, path: str | os.PathLike[str]) -> pathlib.Path:
-        return await self._client._drive(_transfer.download_file(self._digest, pathlib.Path(path)))
+        return await self._client._drive(save_signed(self.id, self._digest, pathlib.Path(path), self._client.address))
 
     async def load(self, threads: int = 1) -> Model:
         file = os.memfd_create("tessera-artifact", os.MFD_CLOEXEC)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import pathlib
+import re
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tessera import _html, _jobs, _transfer, errors
+from tessera import _html, _jobs, _transfer, errors, trust
 from tessera._request import CompileRequest
-from tessera._steps import Steps, call
-from tessera.v1 import artifact_pb2, job_pb2, tensor_pb2
+from tessera._steps import Steps, Work, call
+from tessera.v1 import artifact_pb2, job_pb2, signing_service_pb2, tensor_pb2
 from tessera.views import Explanation, Job, Progress
 
 if TYPE_CHECKING:
@@ -175,8 +176,12 @@ class Artifact:
         return self._manifest
 
     def save(self, path: str | os.PathLike[str], progress: _transfer.Progress = _transfer._ignore) -> pathlib.Path:
-        """Downloads it to `path`, going on where an earlier attempt stopped; nothing when the same file is there."""
-        return self._client._drive(_transfer.download_file(self._digest, pathlib.Path(path), progress))
+        """Downloads it to `path`, going on where an earlier attempt stopped; nothing when the same file is there.
+
+        Its signature goes beside it, ``path.sig``, for those who load it with `trust`; the key of a service on this
+        machine is trusted from then on.
+        """
+        return self._client._drive(save_signed(self.id, self._digest, pathlib.Path(path), self._client.address, progress))
 
     def load(self, threads: int = 1) -> Model:
         """Downloads it into memory, ready to be called. It holds native code: load what you trust."""
@@ -194,6 +199,17 @@ class Artifact:
 
     def _repr_html_(self) -> str:
         return manifest_html(self.id, self.size_bytes, self.manifest)
+
+
+def save_signed(artifact_id: str, digest: tensor_pb2.Digest, path: pathlib.Path, address: str,
+                progress: _transfer.Progress = _transfer._ignore) -> Steps[pathlib.Path]:
+    saved = yield from _transfer.download_file(digest, path, progress)
+    answer = yield from call("SigningService.SignArtifact",
+                             signing_service_pb2.SignArtifactRequest(artifact_id=artifact_id))
+    yield Work(lambda: trust.keep(trust.Signature(artifact_id, answer.public_key, answer.signature), path))
+    if address.startswith(("unix:", "localhost:", "[::1]:")) or re.fullmatch(r"127[0-9.]*:[0-9]+", address):
+        yield Work(lambda: trust.add_key(answer.public_key, address))
+    return saved
 
 
 def get_artifact(artifact_id: str) -> Steps[artifact_pb2.Artifact]:

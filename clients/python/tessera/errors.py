@@ -166,10 +166,11 @@ def of_rpc(error: grpc.RpcError, address: str) -> TesseraError:
         if key == "grpc-status-details-bin":
             failure = failure_pb2.Failure()
             try:
-                failure.ParseFromString(value)
+                details = failure_pb2.RpcStatus.FromString(value).details
+                found = any(detail.Unpack(failure) for detail in details)
             except Exception:  # details of somebody in between: the status says what there is
                 continue
-            if failure.reason:
+            if found and failure.reason:
                 return of_failure(failure, code=code)
     text = error.details() or code
     if code == "UNAVAILABLE":

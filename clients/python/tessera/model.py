@@ -22,6 +22,8 @@ import numpy as np
 from tessera import _c_api, _html, dtypes, errors
 from tessera.session import Session, Signature, Tensor
 from tessera.table import Table
+from tessera.trust import Trust
+from tessera.trust import check as check_trust
 
 Array = np.ndarray[Any, Any]
 
@@ -212,11 +214,14 @@ def _forget_sessions() -> None:
 os.register_at_fork(after_in_child=_forget_sessions)
 
 
-def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_weights: bool = False) -> Model:
+def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_weights: bool = False,
+         trust: Trust = False) -> Model:
     """A ``.tsra`` file, or an artifact of the service, ready to be called.
 
-    It holds native code: load what you trust. The file must not change while it is loaded. `threads` is that of each
-    run; `verify_weights` also checks the weights' checksum, which reads them all.
+    It holds native code: load what you trust. With `trust`, a file is loaded only when it is, byte for byte, what a
+    trusted key has signed (``FILE.sig`` beside it): True for the keys that the command ``tessera`` trusts, else a file of
+    keys, or keys. The file must not change while it is loaded. `threads` is that of each run; `verify_weights` also
+    checks the weights' checksum, which reads them all.
     """
     if not isinstance(artifact, (str, os.PathLike)):
         if not hasattr(artifact, "load"):
@@ -225,6 +230,16 @@ def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_wei
         return artifact.load(threads)
     if not os.path.exists(artifact):
         raise errors.NotFound(f"there is no file {os.fspath(artifact)}")
+    if trust is not False:
+        try:
+            file = os.open(artifact, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise errors.of_os(error) from error
+        try:  # the file that was checked, whatever has its name by then
+            check_trust(file, artifact, trust)
+            return Model.from_descriptor(file, threads, verify_weights)
+        finally:
+            os.close(file)
     handle = ctypes.c_void_p()
     flags = VERIFY_WEIGHTS if verify_weights else 0
     _c_api.check(_c_api.functions().artifact_load(os.fsencode(artifact), flags, ctypes.byref(handle)))

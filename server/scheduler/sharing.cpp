@@ -1,0 +1,76 @@
+#include "server/scheduler/sharing.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+
+#include "server/canonical.h"
+#include "server/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr int kMostWitnesses = 8;
+
+std::string keyOf(const Step& step, const v1::Digest& unit) {
+  return KeyHash().add("tessera.unit").add(unit.sha256()).add(step.rules.compiler_version).finish();
+}
+
+/// Empty where nobody built it.
+absl::StatusOr<v1::Reproduction> known(Step& step, const std::string& key) {
+  auto stored = step.tx.getReproduction(key);
+  if (absl::IsNotFound(stored.status())) {
+    return v1::Reproduction();
+  }
+  return stored;
+}
+
+bool agree(const v1::Reproduction& reproduction) {
+  return std::all_of(reproduction.witnesses().begin(), reproduction.witnesses().end(), [&](const auto& witness) {
+    return witness.object().sha256() == reproduction.witnesses(0).object().sha256();
+  });
+}
+
+}  // namespace
+
+absl::Status noteReproduction(Step& step, const v1::Task& task, const v1::Digest& object) {
+  if (!step.rules.share_reproduced) {
+    return absl::OkStatus();
+  }
+  const v1::Digest& unit = task.spec().build().unit();
+  const std::string key = keyOf(step, unit);
+  TESSERA_ASSIGN(v1::Reproduction reproduction, known(step, key));
+  const bool told =
+      std::any_of(reproduction.witnesses().begin(), reproduction.witnesses().end(), [&](const auto& witness) {
+        return witness.worker_id() == task.worker_id() && witness.object().sha256() == object.sha256();
+      });
+  const bool news = reproduction.witnesses_size() < kMostWitnesses || agree(reproduction);
+  if (told || !news) {
+    return absl::OkStatus();
+  }
+  v1::Reproduction::Witness* witness = reproduction.witnesses_size() < kMostWitnesses
+                                           ? reproduction.add_witnesses()
+                                           : reproduction.mutable_witnesses(kMostWitnesses - 1);
+  witness->set_worker_id(task.worker_id());
+  *witness->mutable_object() = object;
+  if (!agree(reproduction)) {
+    spdlog::warn("unit {} was built to different objects, worker {} made {}: it is not shared between projects",
+                 unit.sha256(), task.worker_id(), object.sha256());
+  }
+  return step.tx.putReproduction(key, reproduction);
+}
+
+absl::StatusOr<std::optional<v1::Digest>> reproducedObject(Step& step, const v1::Digest& unit) {
+  if (!step.rules.share_reproduced) {
+    return std::nullopt;
+  }
+  TESSERA_ASSIGN(const v1::Reproduction reproduction, known(step, keyOf(step, unit)));
+  // One worker may stand there twice only where it disagrees with itself.
+  if (reproduction.witnesses_size() < 2 || !agree(reproduction)) {
+    return std::nullopt;
+  }
+  return reproduction.witnesses(0).object();
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,126 @@
+#include "workers/sandbox/measures.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "workers/sandbox/sandbox.h"
+
+namespace tessera::worker {
+namespace {
+
+constexpr int64_t kThreadsOfTask = 2048;  // a run may ask for 1024
+
+struct User {
+  int64_t uid, gid;
+};
+
+absl::StatusOr<User> userNamed(const std::string& name) {
+  passwd entry;
+  passwd* found = nullptr;
+  std::array<char, 4096> text;
+  if (getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("--sandbox-user: there is no user '", name, "' on this machine"));
+  }
+  if (entry.pw_uid == 0 || entry.pw_uid == geteuid()) {
+    return absl::InvalidArgumentError(absl::StrCat("--sandbox-user: ", name, " is ",
+                                                   entry.pw_uid == 0 ? "root" : "this worker's own user",
+                                                   "; accepted: a user that has nothing else"));
+  }
+  return User{entry.pw_uid, entry.pw_gid};
+}
+
+Measure landlock() {
+  const int abi = landlockAbi();
+  return {"files", abi > 0,
+          abi > 0 ? absl::StrCat("Landlock ABI ", abi) : "the kernel has no Landlock (5.13): permissions alone"};
+}
+
+/// The namespaces that can be had, put into `isolation`.
+Measure namespaces(const SandboxWishes& wishes, const std::string& folder, Isolation& isolation) {
+  Measure measure{"namespaces", false, ""};
+  if (!wishes.namespaces || !wishes.forks) {
+    measure.detail = wishes.namespaces ? "--execute-tasks: only what is forked has them" : "--no-namespaces";
+    return measure;
+  }
+  Isolation wanted = isolation;
+  wanted.namespaces = true;
+  wanted.user_namespace = geteuid() != 0;
+  wanted.folder = folder;
+  if (const absl::Status possible = tryIsolation(wanted); !possible.ok()) {
+    measure.detail = absl::StrCat("this machine does not allow them: ", possible.message());
+    return measure;
+  }
+  isolation.namespaces = true;
+  isolation.user_namespace = wanted.user_namespace;
+  measure.in_force = true;
+  measure.detail =
+      absl::StrCat("network, IPC, host name, processes, read-only mounts", wanted.user_namespace ? ", users" : "");
+  return measure;
+}
+
+}  // namespace
+
+absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::string& folder) {
+  SandboxPlan plan;
+  plan.scratch_bytes = wishes.scratch_bytes;
+  Measure user{"user", false, ""};
+  if (wishes.user.empty()) {
+    user.detail =
+        absl::StrCat("tasks have the worker's own", geteuid() == 0 ? "" : "; another takes root", " (--sandbox-user)");
+  } else {
+    const auto named = userNamed(wishes.user);
+    if (!named.ok()) return named.status();
+    plan.isolation.uid = named->uid;
+    plan.isolation.gid = named->gid;
+    if (const absl::Status possible = tryIsolation(plan.isolation); !possible.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat("tasks cannot run as ", wishes.user, ": ", possible.message(),
+                                                        "; that takes a worker that root has started"));
+    }
+    user.in_force = true;
+    user.detail = absl::StrCat(wishes.user, " (", plan.isolation.uid, ")");
+  }
+  const Measure separate = namespaces(wishes, folder, plan.isolation);
+  const bool counted = user.in_force || plan.isolation.user_namespace;
+  if (counted) plan.processes = kThreadsOfTask * std::max<int64_t>(1, wishes.tasks);
+  plan.measures = {
+      {"system-calls", true, "seccomp: lists of what is allowed, one to compile and one to run"},
+      {"privileges", true, "no capability, no new privileges"},
+      {"limits", true, "memory, processor time, open files, size of a file"},
+      landlock(),
+      separate,
+      user,
+      {"processes", counted,
+       counted ? absl::StrCat("at most ", plan.processes) : "the worker's own user is bounded by nothing of a task's"},
+      {"scratch", wishes.scratch_bytes > 0,
+       wishes.scratch_bytes > 0 ? absl::StrCat("at most ", wishes.scratch_bytes >> 20, " MiB") : "--scratch-quota 0"},
+  };
+  return plan;
+}
+
+absl::Status checkMeasures(const std::vector<std::string>& required, const std::vector<Measure>& measures) {
+  std::vector<std::string> missing;
+  for (const std::string& name : required) {
+    if (name != "full" &&
+        std::none_of(measures.begin(), measures.end(), [&](const Measure& m) { return m.name == name; })) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--require-sandbox: '", name, "' is unknown; accepted: full, ",
+          absl::StrJoin(measures, ", ", [](std::string* out, const Measure& measure) { out->append(measure.name); })));
+    }
+  }
+  for (const Measure& measure : measures) {
+    const bool wanted = std::any_of(required.begin(), required.end(),
+                                    [&](const std::string& name) { return name == "full" || name == measure.name; });
+    if (wanted && !measure.in_force) missing.push_back(absl::StrCat(measure.name, " (", measure.detail, ")"));
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("--require-sandbox: not in force here: ", absl::StrJoin(missing, "; ")));
+}
+
+}  // namespace tessera::worker
