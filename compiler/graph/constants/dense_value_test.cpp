@@ -164,7 +164,7 @@ TEST(ConstantEvaluator, LargeElementwiseAndSumsOnAllCoresElementByElement) {
       } -> tensor<1031xf32>
       return %scaled, %sums : tensor<1031x1033xf32>, tensor<1031xf32>
     })mlir",
-                                                              &context);
+                                                        &context);
   ASSERT_TRUE(module);
   auto main = *module->getOps<mlir::func::FuncOp>().begin();
   char *weights = nullptr, *scales = nullptr;
