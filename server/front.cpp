@@ -52,7 +52,7 @@ struct Front::Services {
         records(backend.store, gate, backend.control),
         operators(backend.operators, gate, backend.control),
         signing(backend.signing_key, backend.store, gate, backend.control),
-        workers(backend.scheduler, backend.operators, gate, backend.control, backend.limits),
+        workers(backend.scheduler, backend.blobs, backend.operators, gate, backend.control, backend.limits),
         fleet(backend.scheduler, backend.store, gate, backend.control),
         admin(backend.tokens, backend.quotas, backend.collector, backend.policy, backend.store, gate, backend.blob_io) {
   }
