@@ -21,6 +21,7 @@
 #include "server/services/target_service.h"
 #include "server/services/versions_service.h"
 #include "server/services/worker_service.h"
+#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -29,15 +30,6 @@ namespace {
 constexpr size_t kTransportMemory = size_t{512} << 20;
 /// Calls that one connection may have open: a peer without a name yet is bounded by this.
 constexpr int kStreamsPerConnection = 1024;
-
-/// "host:0" with the port the kernel chose; a Unix path as it is.
-std::string withPort(const std::string& address, int port) {
-  const size_t colon = address.rfind(':');
-  if (absl::StartsWith(address, "unix:") || colon == std::string::npos) {
-    return address;
-  }
-  return absl::StrCat(address.substr(0, colon), ":", port);
-}
 
 }  // namespace
 
@@ -52,7 +44,7 @@ struct Front::Services {
         records(backend.store, gate, backend.control),
         operators(backend.operators, gate, backend.control),
         signing(backend.signing_key, backend.store, gate, backend.control),
-        workers(backend.scheduler, backend.operators, gate, backend.control, backend.limits),
+        workers(backend.scheduler, backend.blobs, backend.operators, gate, backend.control, backend.limits),
         fleet(backend.scheduler, backend.store, gate, backend.control),
         admin(backend.tokens, backend.quotas, backend.collector, backend.policy, backend.store, gate, backend.blob_io) {
   }
@@ -75,7 +67,8 @@ Front::Front(const Backend& backend, For whom, GatePolicy policy)
     : backend_(backend),
       whom_(whom),
       gate_(backend.tokens, backend.quotas, backend.audit, policy),
-      services_(std::make_unique<Services>(backend_, gate_)) {}
+      services_(std::make_unique<Services>(backend_, gate_)),
+      acceptor_(backend.connections) {}
 
 Front::~Front() { stop(0); }
 
@@ -87,9 +80,15 @@ absl::Status Front::open(std::vector<Address>& addresses) {
   }();
   (void)reflection;
   grpc::ServerBuilder builder;
-  std::vector<int> ports(addresses.size(), 0);
+  std::vector<int> ports(addresses.size(), 1);
   for (size_t i = 0; i < addresses.size(); ++i) {
-    builder.AddListeningPort(addresses[i].listen, addresses[i].credentials, &ports[i]);
+    if (absl::StartsWith(addresses[i].listen, "unix:")) {
+      builder.AddListeningPort(addresses[i].listen, addresses[i].credentials, &ports[i]);
+      continue;
+    }
+    const Acceptor::Hand hand = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, addresses[i].credentials);
+    TESSERA_TRY(acceptor_.listen(addresses[i].listen, hand));
   }
   builder.SetMaxReceiveMessageSize(backend_.limits.max_message_bytes);
   builder.SetMaxSendMessageSize(-1);
@@ -99,8 +98,6 @@ absl::Status Front::open(std::vector<Address>& addresses) {
     builder.SetCompressionAlgorithmSupportStatus(packing, false);
   }
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
-  // Two servers on one port would share its clients; the second must fail instead.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // A worker on a dead machine is noticed by its lease; idle connections of clients stay.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -137,8 +134,8 @@ absl::Status Front::open(std::vector<Address>& addresses) {
       return absl::FailedPreconditionError(
           absl::StrCat("cannot listen on ", addresses[i].listen, "; is the address right and the port free?"));
     }
-    addresses[i].listen = withPort(addresses[i].listen, ports[i]);
   }
+  acceptor_.start();
   return absl::OkStatus();
 }
 
@@ -155,6 +152,7 @@ void Front::leave() {
 }
 
 void Front::stop(int grace_ms) {
+  acceptor_.stop();
   if (server_ != nullptr) {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));
     server_->Wait();

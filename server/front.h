@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "proto/signing/artifact_signature.h"
+#include "server/access/acceptor.h"
 #include "server/access/gate.h"
 #include "server/access/token_book.h"
 #include "server/executor.h"
@@ -41,6 +42,7 @@ struct Backend {
   const v1::RetentionPolicy& policy;
   Metrics* metrics;  ///< null: calls are not counted
   const SigningKey& signing_key;
+  std::shared_ptr<Places> connections;  ///< of all fronts but over Unix sockets
 };
 
 /// The services behind one gate, on some addresses.
@@ -74,6 +76,7 @@ class Front {
   Gate gate_;
   std::unique_ptr<Services> services_;
   std::unique_ptr<grpc::Server> server_;
+  Acceptor acceptor_;
 };
 
 }  // namespace tessera::server

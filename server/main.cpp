@@ -3,12 +3,14 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -81,6 +83,8 @@ struct Flags {
   uint64_t task_memory_bytes = 0;
   uint64_t blob_quota_bytes = 0;
   uint64_t disk_reserve_bytes = 0;
+  uint64_t scrub_rate_bytes = 4 << 20;
+  int max_connections = 4096, max_connections_of_one = 1024;
 };
 
 void addFlags(CLI::App& app, Flags& flags) {
@@ -114,6 +118,17 @@ void addFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--max-calls-of-one", flags.max_calls_of_one, "The same, of one token or, without, one machine")
       ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--max-connections", flags.max_connections,
+                 "Connections open at a time, but for those to Unix sockets")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--max-connections-of-one", flags.max_connections_of_one, "The same, of one machine")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--scrub-rate", flags.scrub_rate_bytes,
+                 "Read every blob once a day, so many bytes a second, and set damaged ones aside; 0: never")
+      ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("--max-held-bytes", flags.max_held_bytes, "What requests may hold while they wait, all together")
       ->transform(CLI::AsSizeValue(false))
@@ -264,6 +279,24 @@ std::string privateAddress(const fs::path& data) {
   return path.size() > kMaxSocketPath ? "127.0.0.1:0" : absl::StrCat("unix:", path);
 }
 
+/// A connection takes two of the files that a process may have open; what is left over is the service's own.
+void makeRoomForConnections(ServerOptions& options) {
+  constexpr rlim_t kOwnFiles = 512;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
+    return;
+  }
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  const auto room = static_cast<int>(
+      files.rlim_max > kOwnFiles ? std::min<rlim_t>((files.rlim_max - kOwnFiles) / 2, INT_MAX) : rlim_t{16});
+  if (room < options.max_connections) {
+    spdlog::warn("--max-connections {}: this process may have {} open files, so it takes {}", options.max_connections,
+                 files.rlim_max, room);
+    options.max_connections = room;
+  }
+}
+
 absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   ServerOptions options;
   options.listen = flags.listen;
@@ -281,6 +314,10 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   options.gate.max_calls = flags.max_calls;
   options.gate.max_calls_of_one = flags.max_calls_of_one;
   options.gate.max_held_bytes = static_cast<int64_t>(flags.max_held_bytes);
+  options.max_connections = flags.max_connections;
+  options.max_connections_of_one = flags.max_connections_of_one;
+  makeRoomForConnections(options);
+  options.scrub_bytes_per_second = static_cast<int64_t>(flags.scrub_rate_bytes);
   options.quotas_file = flags.quotas_file;
   options.audit_file = flags.audit_file;
   const auto hours = [](double hours) { return static_cast<int64_t>(hours * 3600e6); };

@@ -80,7 +80,16 @@ absl::Status checkSpecializations(const v1::CompileSpec& spec) {
 
 template <typename Spec>
 absl::Status checkRun(const std::string& field, const Spec& spec, const Limits& limits) {
-  TESSERA_TRY(checkSha256(absl::StrCat(field, ".artifact_id"), spec.artifact_id()));
+  if (spec.job_id().empty()) {
+    TESSERA_TRY(checkSha256(absl::StrCat(field, ".artifact_id"), spec.artifact_id()));
+    TESSERA_TRY(checkRange(absl::StrCat(field, ".version"), spec.version(), 0, 0));
+  } else {
+    if (!spec.artifact_id().empty()) {
+      return fieldError(absl::StrCat(field, ".artifact_id"), "an artifact beside a job_id", "one of the two");
+    }
+    TESSERA_TRY(checkText(absl::StrCat(field, ".job_id"), spec.job_id(), Limits::kMaxNameLength, false));
+    TESSERA_TRY(checkRange(absl::StrCat(field, ".version"), spec.version(), 0, INT32_MAX));
+  }
   TESSERA_TRY(checkRange(absl::StrCat(field, ".threads"), spec.threads(), 0, Limits::kMaxThreads));
   TESSERA_TRY(checkRange(absl::StrCat(field, ".inputs (count)"), spec.inputs_size(), 0, Limits::kMaxTensors));
   std::set<std::string> names;
@@ -398,6 +407,7 @@ absl::Status checkReport(const v1::ReportTaskRequest& request, const Limits& lim
   for (const v1::MeasureTaskResult::StepTime& step : result.measure().steps()) {
     TESSERA_TRY(checkText("result.measure.steps.workload_hash", step.workload_hash(), Limits::kMaxNameLength, true));
     TESSERA_TRY(checkTime("result.measure.steps.median_ms", step.median_ms()));
+    TESSERA_TRY(checkText("result.measure.steps.fusion.kind", step.fusion().kind(), Limits::kMaxNameLength, true));
   }
   TESSERA_TRY(checkText("result.measure.wrong", result.measure().wrong(), Limits::kMaxFailureTextBytes, true));
   TESSERA_TRY(checkTimes("result.measure.baseline_ms", result.measure().baseline_ms()));

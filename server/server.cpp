@@ -19,12 +19,16 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/monitoring.h"
 #include "server/operator_catalog.h"
+#include "server/retention/scrubber.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
 
 constexpr auto kSweepInterval = std::chrono::milliseconds(200);
+/// From the beginning of one pass over all blobs to the next; a pass that takes longer is followed by this pause.
+constexpr auto kScrubInterval = std::chrono::hours(24);
+constexpr auto kScrubPause = std::chrono::minutes(1);
 
 /// What the operator hears of what happened: a line for each job that ended, and the counts.
 class Chronicle : public Observer {
@@ -105,7 +109,8 @@ class GrpcServer : public Server {
                  options_.limits,
                  options_.policy,
                  options_.metrics,
-                 *options_.signing_key},
+                 *options_.signing_key,
+                 std::make_shared<Places>(options_.max_connections, options_.max_connections_of_one)},
         clients_(backend_, Front::For::kClients, options.gate),
         insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)),
         browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {
@@ -131,6 +136,9 @@ class GrpcServer : public Server {
     sweeper_ = std::thread([this] { sweepUntilStopped(); });
     if (options_.collect_every.count() > 0) {
       housekeeper_ = std::thread([this] { collectUntilStopped(); });
+    }
+    if (options_.scrub_bytes_per_second > 0) {
+      scrubber_ = std::thread([this] { scrubUntilStopped(); });
     }
     return absl::OkStatus();
   }
@@ -188,7 +196,7 @@ class GrpcServer : public Server {
       stopping_ = true;
     }
     changed_.notify_all();
-    for (std::thread* thread : {&sweeper_, &housekeeper_}) {
+    for (std::thread* thread : {&sweeper_, &housekeeper_, &scrubber_}) {
       if (thread->joinable()) {
         thread->join();
       }
@@ -297,6 +305,41 @@ class GrpcServer : public Server {
     }
   }
 
+  void scrubUntilStopped() {
+    Scrubber scrubber(backend_.blobs, options_.scrub_bytes_per_second,
+                      {.read =
+                           [this](int64_t bytes) {
+                             if (options_.metrics != nullptr) {
+                               options_.metrics->scrubbed(bytes);
+                             }
+                           },
+                       .damaged =
+                           [this](const std::string& sha256, const std::string& why) {
+                             const LogAbout about({{"blob", sha256}});
+                             spdlog::error("{}", why);
+                             if (options_.metrics != nullptr) {
+                               options_.metrics->foundDamaged();
+                             }
+                           }});
+    const auto wait = [this](std::chrono::duration<double> time) {
+      std::unique_lock lock(mutex_);
+      return !changed_.wait_for(lock, time, [this] { return stopping_; });
+    };
+    auto next = std::chrono::steady_clock::now();
+    do {
+      next += kScrubInterval;
+      const auto found = scrubber.pass([&](double seconds) { return wait(std::chrono::duration<double>(seconds)); });
+      if (found.ok()) {
+        spdlog::info("scrubbed {} blobs of {} bytes: {} damaged", found->blobs, found->bytes, found->damaged);
+        if (options_.metrics != nullptr) {
+          options_.metrics->scrubPassEnded(clock_.nowMicros());
+        }
+      } else if (!absl::IsCancelled(found.status())) {
+        spdlog::error("scrubbing blobs: {}", std::string(found.status().message()));
+      }
+    } while (wait(std::max(std::chrono::steady_clock::now() + kScrubPause, next) - std::chrono::steady_clock::now()));
+  }
+
   storage::Store& store_;
   const ServerOptions options_;
   SystemClock clock_;
@@ -324,6 +367,7 @@ class GrpcServer : public Server {
   bool stopping_ = false;
   std::thread sweeper_;
   std::thread housekeeper_;
+  std::thread scrubber_;
 };
 
 }  // namespace

@@ -46,6 +46,9 @@ struct ServerOptions {
   Limits limits;
   v1::RetentionPolicy policy;             ///< what is kept for how long; all 0: everything for ever
   std::chrono::seconds collect_every{0};  ///< 0: only when asked
+  int max_connections = 4096;             ///< to all addresses of gRPC together, ...
+  int max_connections_of_one = 1024;      ///< ... and from one machine; Unix sockets are not counted
+  int64_t scrub_bytes_per_second = 0;     ///< blobs that nobody reads are read so slowly; 0: they are not
   Rules rules;                            ///< compiler_version empty: this build's
   Metrics* metrics = nullptr;  ///< where things are counted; must outlive the server; `metrics_listen` needs it
   int control_threads = 16;    ///< transactions; several share a commit

@@ -1,6 +1,7 @@
 #include "storage/blob_folder.h"
 
 #include <ctime>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -238,6 +239,17 @@ absl::Status BlobFolder::setAside(const std::string& sha256, const File& read) {
   if (absl::Status status = files_.rename(path, aside); !status.ok()) return status;
   if (composed) removeParts(sha256);
   return files_.syncFolder(folderOf(sha256));
+}
+
+absl::StatusOr<std::vector<std::string>> BlobFolder::damaged() const {
+  absl::StatusOr<std::vector<std::string>> files = files_.list(root_ + "/corrupt");
+  if (!files.ok()) return files.status();
+  std::set<std::string> names;
+  for (const std::string& file : *files) {
+    const std::string sha256 = file.substr(0, file.find('.'));
+    if (isSha256(sha256) && absl::IsNotFound(blobSize(sha256).status())) names.insert(sha256);
+  }
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 }  // namespace tessera::storage

@@ -55,6 +55,9 @@ class BlobFolder {
   /// a sound copy may have been uploaded meanwhile.
   absl::Status setAside(const std::string& sha256, const File& read);
 
+  /// Blobs of which there is a damaged file and no other.
+  absl::StatusOr<std::vector<std::string>> damaged() const;
+
   /// Whether a partial file is a client's upload, which can be resumed: a digest, or a digest and a project.
   static bool isUpload(const std::string& partial_name);
   /// Calls `visit` for every partial file.

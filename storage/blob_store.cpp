@@ -454,6 +454,8 @@ class FileBlobStore : public BlobStore {
     });
   }
 
+  absl::StatusOr<std::vector<std::string>> damaged() override { return folder_->damaged(); }
+
   absl::StatusOr<int> removeStalePartials() override {
     absl::StatusOr<std::vector<std::string>> stale = folder_->stalePartials(options_.partial_lifetime_seconds);
     if (!stale.ok()) return stale.status();

@@ -90,6 +90,8 @@ class BlobStore {
   /// Calls `visit` for every blob, in no order, with its size and the age of its file; ends with its first error.
   virtual absl::Status forEach(
       const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) = 0;
+  /// Blobs that were found damaged, set aside, and not sent again since.
+  virtual absl::StatusOr<std::vector<std::string>> damaged() = 0;
   /// Removes partial files that nobody touched for their lifetime; how many.
   virtual absl::StatusOr<int> removeStalePartials() = 0;
 

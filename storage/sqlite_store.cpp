@@ -26,7 +26,7 @@ constexpr size_t kMaxBatch = 256;
 /// Databases up to this size are checked as a whole when opened (some 100 ms); larger ones as pages are read.
 constexpr int64_t kCheckedBytes = 64 << 20;
 /// If readers kept a checkpoint from finishing, the writer waits for them at this many times its usual size.
-constexpr int kRestartFactor = 16;
+constexpr int kRestartFactor = 8;
 
 /// Holds `path` for this process until destroyed.
 class FileLock {
@@ -135,8 +135,6 @@ absl::Status SqliteStore::prepare(const std::string& path) {
       "PRAGMA foreign_keys = ON;"
       "PRAGMA cache_size = -16384;"            // KiB
       "PRAGMA journal_size_limit = 67108864;"  // bytes of log kept after a checkpoint
-      // Pages of 4 KiB, as much as is kept: a page that many transactions write is copied into the database once.
-      "PRAGMA wal_autocheckpoint = 16384;"
       "PRAGMA trusted_schema = OFF;");
   if (status.ok()) status = writer_->execute(absl::StrCat("PRAGMA synchronous = ", options_.synchronous).c_str());
   if (!status.ok()) return status;

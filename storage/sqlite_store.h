@@ -17,8 +17,9 @@ struct SqliteStoreOptions {
   /// What a commit waits for. Anything less than FULL loses acknowledged work with the power; the tests that show so
   /// are all that may ask for it.
   const char* synchronous = "FULL";
-  /// The log is copied into the database from this many pages (of 4 KiB) on.
-  int checkpoint_pages = 1000;
+  /// The log is copied into the database from this many pages (of 4 KiB) on: what many transactions write meanwhile is
+  /// copied once.
+  int checkpoint_pages = 8192;
   /// Concurrent snapshots; further readers wait.
   int readers = 4;
   /// Told of every commit that changed something and became durable: how long it took from the first transaction's

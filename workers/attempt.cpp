@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
 #include "proto/log_format.h"
@@ -17,6 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kReportTimeout{20'000};
+/// Inputs that came with the lease.
+using Enclosed = google::protobuf::RepeatedPtrField<v1::BlobBytes>;
+
 constexpr int kMaxRefusals = 10;  // of a report, by a server that is there
 
 v1::TaskResult failed(const absl::Status& status) {
@@ -35,10 +40,12 @@ v1::TaskResult workerFault(const absl::Status& status) {
   return result;
 }
 
-absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSpec& task, const AttemptFolder& folder,
-                         Cancellation& attempt) {
+absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSpec& task, const Enclosed& enclosed,
+                         const AttemptFolder& folder, Cancellation& attempt) {
   const BlobSource download = [&](const v1::Digest& digest, const ByteSink& sink) {
-    return environment.blobs.download(digest, sink, attempt);
+    const auto here = std::find_if(enclosed.begin(), enclosed.end(),
+                                   [&](const auto& each) { return each.digest().sha256() == digest.sha256(); });
+    return here != enclosed.end() ? sink(here->data()) : environment.blobs.download(digest, sink, attempt);
   };
   std::set<std::string> have;
   for (const v1::Digest& digest : task.inputs()) {
@@ -66,11 +73,11 @@ v1::TaskSpec placed(const v1::Lease& lease, int measuring_cores) {
 }
 
 /// Everything between lease and report. An empty result: the attempt was cancelled on the way.
-v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, Heartbeat& heartbeat,
-                    Cancellation& attempt) {
+v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, const Enclosed& enclosed,
+                    Heartbeat& heartbeat, Cancellation& attempt) {
   auto folder = environment.scratch.newAttempt();
   if (!folder.ok()) return workerFault(folder.status());
-  if (absl::Status status = fetchInputs(environment, task, *folder, attempt); !status.ok()) {
+  if (absl::Status status = fetchInputs(environment, task, enclosed, *folder, attempt); !status.ok()) {
     return workerFault(status);
   }
   heartbeat.taskRuns(true);
@@ -134,7 +141,8 @@ void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, c
   Cancellation attempt;
   const OnCancel stop(environment.stopping, [&](StopReason reason) { attempt.cancel(reason); });
   Heartbeat heartbeat(environment.service, environment.registration, session, environment.worker_id, lease, attempt);
-  const v1::TaskResult result = work(environment, placed(lease, environment.measuring_cores), heartbeat, attempt);
+  const v1::TaskResult result =
+      work(environment, placed(lease, environment.measuring_cores), lease.inputs(), heartbeat, attempt);
   const auto lease_length = Milliseconds(lease.lease_us() > 0 ? lease.lease_us() / 1000 : session.lease.count());
 
   switch (attempt.reason()) {

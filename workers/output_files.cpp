@@ -1,6 +1,8 @@
 #include "workers/output_files.h"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -13,6 +15,8 @@ namespace tessera::worker {
 namespace {
 
 constexpr int kMaxFiles = 100'000;
+/// Files up to this size come with the report, as long as they are no more than this together.
+constexpr int64_t kSmallBytes = 64 << 10, kSmallBytesOfReport = 1 << 20;
 
 bool acceptableName(const std::string& name) {
   return !name.empty() && name.size() <= 128 && name.front() != '.' &&
@@ -76,6 +80,27 @@ absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, 
   return files;
 }
 
+// Puts what is small into the result; what is left is to be sent before.
+absl::StatusOr<std::vector<BlobClient::File>> enclose(v1::TaskResult& result,
+                                                      const std::vector<BlobClient::File>& files) {
+  std::vector<BlobClient::File> large;
+  int64_t room = kSmallBytesOfReport;
+  for (int i = 0; i < result.files_size(); ++i) {
+    const BlobClient::File& file = files[static_cast<size_t>(i)];
+    const int64_t size = file.digest.size_bytes();
+    if (!file.parts.empty() || size > std::min(room, kSmallBytes)) {
+      large.push_back(file);
+      continue;
+    }
+    std::ifstream in(file.path, std::ios::binary);
+    std::string& data = *result.mutable_files(i)->mutable_data();
+    data.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    if (static_cast<int64_t>(data.size()) != size) return absl::InternalError("an output changed while it was read");
+    room -= size;
+  }
+  return large;
+}
+
 // Large outputs of an execute task are files by position.
 absl::Status referToFiles(v1::TaskResult& result) {
   if (!result.has_execute()) return absl::OkStatus();
@@ -106,7 +131,9 @@ absl::Status storeOutputs(v1::TaskResult& result, const v1::TaskSpec& task, cons
     return absl::OkStatus();
   }
   if (files->empty()) return absl::OkStatus();
-  if (absl::Status status = client.upload(*files, attempt); !status.ok()) return status;
+  auto large = enclose(result, *files);
+  if (!large.ok()) return large.status();
+  if (absl::Status status = client.upload(*large, attempt); !status.ok()) return status;
   for (const auto& file : *files) {
     if (file.parts.empty()) cache.add(file.digest, file.path);
   }

@@ -8,9 +8,10 @@
 
 namespace tessera::worker {
 
-/// Hashes and uploads every file that `result` names, fills in their digests, and refers large outputs of
-/// an execute task to theirs. A name or file that is not acceptable is the task's fault: the result then
-/// becomes a failure. An error status means that the upload did not succeed (CANCELLED: the attempt ended).
+/// Hashes every file that `result` names, fills in their digests, and refers large outputs of an execute task to
+/// theirs. Small files are put into the result (OutputFile.data), others are uploaded. A name or file that is not
+/// acceptable is the task's fault: the result then becomes a failure. An error status means that the upload did not
+/// succeed (CANCELLED: the attempt ended).
 absl::Status storeOutputs(v1::TaskResult& result, const v1::TaskSpec& task, const AttemptFolder& folder,
                           BlobClient& client, BlobCache& cache, Cancellation& attempt);
 

@@ -263,10 +263,40 @@ TEST_F(WorkerTest, BrokenUploadIsResumed) {
 
 TEST_F(WorkerTest, PresentOutputIsNotUploadedAgain) {
   server_.start();
-  server_.putBlob("x");
+  server_.putBlob(std::string(200'000, 'x'));
   startWorker();
-  expectWorking();
+  const auto report = server_.waitForReport(server_.addTask(taskNamed("succeed:200000")));
+  ASSERT_FALSE(report.result().has_failure()) << report.ShortDebugString();
   EXPECT_THAT(server_.uploadOffsets(), testing::IsEmpty());
+}
+
+TEST_F(WorkerTest, WhatIsSmallComesWithTheLeaseAndGoesWithTheReport) {
+  server_.behaviour.enclose_inputs = true;
+  server_.start();
+  v1::TaskSpec task = taskNamed("succeed");
+  *task.add_inputs() = server_.putBlob("first ");
+  *task.add_inputs() = server_.putBlob("second");
+  startWorker();
+  const auto small = server_.waitForReport(server_.addTask(task));
+  ASSERT_EQ(small.result().files_size(), 1) << small.ShortDebugString();
+  EXPECT_EQ(small.result().files(0).data(), "first second");
+  EXPECT_EQ(server_.downloads(), 0);
+  EXPECT_THAT(server_.uploadOffsets(), testing::IsEmpty());
+  const auto large = server_.waitForReport(server_.addTask(taskNamed("succeed:65537")));
+  EXPECT_EQ(large.result().files(0).data(), "");
+  EXPECT_EQ(server_.blob(large.result().files(0).digest().sha256()).size(), 65537U);
+  EXPECT_THAT(server_.uploadOffsets(), testing::ElementsAre(0));
+}
+
+TEST_F(WorkerTest, AnEnclosedInputThatIsNotItsDigestsIsRefused) {
+  server_.behaviour.enclose_inputs = true;
+  server_.start();
+  v1::TaskSpec task = taskNamed("succeed");
+  *task.add_inputs() = server_.putBlob("some bytes");
+  server_.corruptBlob(task.inputs(0).sha256());
+  startWorker();
+  const auto report = server_.waitForReport(server_.addTask(task));
+  EXPECT_EQ(report.result().failure().reason(), Failure::WORKER_FAULT) << report.ShortDebugString();
 }
 
 TEST_F(WorkerTest, DamagedInputIsRefused) {

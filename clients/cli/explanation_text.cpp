@@ -128,6 +128,23 @@ std::string decisionTable(const v1::GraphReport& report, bool each) {
   return table({"DECISION", "KIND", "COST", "INSTEAD OF", "WHERE", "WHY"}, rows);
 }
 
+/// Equation 4.10 of each fusion that was looked at, beside what the analysis that decided says.
+std::string fusionTable(const v1::GraphReport& report) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& decision : report.decisions()) {
+    if (!decision.has_profit()) continue;
+    std::vector<std::string> row = fusionCells(decision.profit());
+    row.insert(row.begin(), decision.taken() ? "taken" : "declined");
+    row.insert(row.end(), {decision.kind(), decision.place()});
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return "";
+  std::vector<std::string> header = fusionHeader();
+  header.insert(header.begin(), "FUSION");
+  header.insert(header.end(), {"KIND", "WHERE"});
+  return absl::StrCat("\nFUSIONS (by the chip's peak, and as priced)\n", table(header, rows));
+}
+
 std::string memoryText(const v1::Plan& plan) {
   const v1::GraphReport& report = plan.report();
   return absl::StrCat("memory: peak ", bytesText(plan.arena_bytes()), " for intermediates, ",
@@ -156,6 +173,21 @@ std::string variantTable(const v1::Plan& plan) {
 
 }  // namespace
 
+std::vector<std::string> fusionHeader() {
+  return {"INPUTS", "MB LESS", "MFLOP MORE", "LAUNCHES LESS", "AT MOST us", "FUSED us", "APART us"};
+}
+
+std::vector<std::string> fusionCells(const v1::FusionProfit& profit) {
+  const auto priced = [](double us) { return us > 0 ? absl::StrFormat("%.1f", us) : std::string("-"); };
+  return {profit.kind(),
+          absl::StrFormat("%.3f", profit.saved_bytes() / 1e6),
+          absl::StrFormat("%.2f", profit.repeated_flops() / 1e6),
+          absl::StrCat(profit.saved_launches()),
+          absl::StrFormat("%.1f", profit.profit_us()),
+          priced(profit.fused_us()),
+          priced(profit.apart_us())};
+}
+
 std::string explanationText(const v1::Explanation& explanation, bool all_nodes) {
   const v1::Plan& plan = explanation.plan();
   const v1::GraphReport& report = plan.report();
@@ -174,6 +206,7 @@ std::string explanationText(const v1::Explanation& explanation, bool all_nodes) 
   absl::StrAppend(&text, table({"REWRITE", "TIMES"}, rewrites), "\nAFTER\n", groupTable(explanation),
                   layoutText(explanation));
   if (!report.decisions().empty()) absl::StrAppend(&text, "\nDECISIONS\n", decisionTable(report, all_nodes));
+  text += fusionTable(report);
   if (!plan.variants().empty()) {
     absl::StrAppend(&text, "\nSPECIALIZATIONS (the groups above are the first one's)\n", variantTable(plan));
   }

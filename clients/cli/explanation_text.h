@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tessera/v1/analysis.pb.h"
 
@@ -11,5 +12,9 @@ namespace tessera::client {
 /// `all_nodes`), and memory against its bounds. Parts of which the explanation knows nothing (an artifact no longer has
 /// the model's nodes) are left out.
 std::string explanationText(const v1::Explanation& explanation, bool all_nodes);
+
+/// Columns of a table of fusions: the class by inputs, what equation 4.10 counts, what the analysis priced.
+std::vector<std::string> fusionHeader();
+std::vector<std::string> fusionCells(const v1::FusionProfit& profit);
 
 }  // namespace tessera::client

@@ -50,6 +50,24 @@ v1::Explanation sample() {
   return explanation;
 }
 
+TEST(ExplanationText, ShowsFusionsByThePeakAndAsPriced) {
+  v1::Explanation explanation = sample();
+  EXPECT_THAT(explanationText(explanation, false), Not(HasSubstr("FUSIONS")));
+  v1::Decision* decision = explanation.mutable_plan()->mutable_report()->add_decisions();
+  decision->set_kind("repeat");
+  decision->set_place("scale");
+  v1::FusionProfit& profit = *decision->mutable_profit();
+  profit.set_kind("One+Many");
+  profit.set_saved_bytes(1'250'000);
+  profit.set_repeated_flops(30'000);
+  profit.set_saved_launches(1);
+  profit.set_profit_us(-12.5);
+  profit.set_apart_us(40.25);
+  const std::string text = explanationText(explanation, false);
+  EXPECT_THAT(text, HasSubstr("FUSIONS"));
+  EXPECT_THAT(text, testing::ContainsRegex("declined +One\\+Many +1.250 +0.03 +1 +-12.5 +- +40.2 +repeat +scale"));
+}
+
 TEST(ExplanationText, SaysWhatWasDoneAndWhatItCosts) {
   const std::string text = explanationText(sample(), false);
   EXPECT_THAT(text, HasSubstr("2 nodes become 1 groups, with 1 distinct kernels for cascadelake"));

@@ -13,7 +13,6 @@
 #include "clients/cli/latency.h"
 #include "clients/cli/output.h"
 #include "clients/cli/tensor_flags.h"
-#include "clients/cpp/transfer.h"
 #include "clients/cpp/versions.h"
 
 namespace tessera::client {
@@ -21,11 +20,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A version in memory. The file's bytes stay as long as the artifact.
+/// A version in memory.
 struct Loaded {
   v1::ArtifactVersion version;
-  std::string bytes;
-  LocalArtifact artifact{nullptr, &tessera_artifact_destroy};
+  std::unique_ptr<FetchedArtifact> fetched;
+  const tessera_artifact* artifact() const { return fetched->artifact.get(); }
 };
 
 /// What was run of one version.
@@ -79,17 +78,9 @@ class Follower {
   absl::StatusOr<std::shared_ptr<Loaded>> load(const v1::ArtifactVersion& version) {
     auto next = std::make_shared<Loaded>();
     next->version = version;
-    auto bytes = downloadBytes(channel_, version.artifact());
-    if (!bytes.ok()) return bytes.status();
-    next->bytes = *std::move(bytes);
-    if (!run_.trust.untrusted) {
-      absl::Status trusted = checkTrusted(channel_, version.artifact_id(), next->bytes, run_.trust.file);
-      if (!trusted.ok()) return trusted;
-    }
-    tessera_artifact* artifact = nullptr;
-    const tessera_status code = tessera_artifact_load_memory(next->bytes.data(), next->bytes.size(), 0, &artifact);
-    if (code != TESSERA_OK) return runtimeError(code);
-    next->artifact.reset(artifact);
+    auto fetched = fetchArtifact(channel_, version, run_.trust, false);
+    if (!fetched.ok()) return fetched.status();
+    next->fetched = *std::move(fetched);
     return next;
   }
 
@@ -100,8 +91,8 @@ class Follower {
   }
 
   absl::Status begin(const Loaded& first) {
-    if (absl::Status status = buffers_.prepare(first.artifact.get(), run_.inputs); !status.ok()) return status;
-    auto session = createSession(first.artifact.get(), run_.threads, buffers_.variant);
+    if (absl::Status status = buffers_.prepare(first.artifact(), run_.inputs); !status.ok()) return status;
+    auto session = createSession(first.artifact(), run_.threads, buffers_.variant);
     if (!session.ok()) return session.status();
     session_ = *std::move(session);
     return absl::OkStatus();
@@ -110,7 +101,7 @@ class Follower {
   absl::Status goOver(std::shared_ptr<Loaded> next) {
     if (session_ == nullptr) {
       if (absl::Status status = begin(*next); !status.ok()) return status;
-    } else if (const tessera_status code = tessera_session_replace(session_.get(), next->artifact.get());
+    } else if (const tessera_status code = tessera_session_replace(session_.get(), next->artifact());
                code != TESSERA_OK) {
       return runtimeError(code);
     }

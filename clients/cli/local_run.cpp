@@ -10,6 +10,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cli/tensor_flags.h"
+#include "clients/cpp/transfer.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
@@ -53,6 +54,24 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
   const tessera_status code = tessera_artifact_load_fd(file, verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
   if (code != TESSERA_OK) return runtimeError(code);
   return LocalArtifact(loaded, &tessera_artifact_destroy);
+}
+
+absl::StatusOr<std::unique_ptr<FetchedArtifact>> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
+                                                               const TrustFlags& trust, bool verify_weights) {
+  auto fetched = std::make_unique<FetchedArtifact>();
+  auto bytes = downloadBytes(channel, version.artifact());
+  if (!bytes.ok()) return bytes.status();
+  fetched->bytes = *std::move(bytes);
+  if (!trust.untrusted) {
+    absl::Status trusted = checkTrusted(channel, version.artifact_id(), fetched->bytes, trust.file);
+    if (!trusted.ok()) return trusted;
+  }
+  tessera_artifact* artifact = nullptr;
+  const tessera_status code = tessera_artifact_load_memory(fetched->bytes.data(), fetched->bytes.size(),
+                                                           verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &artifact);
+  if (code != TESSERA_OK) return runtimeError(code);
+  fetched->artifact.reset(artifact);
+  return fetched;
 }
 
 absl::StatusOr<LocalSession> createSession(const tessera_artifact* artifact, int threads, size_t variant) {

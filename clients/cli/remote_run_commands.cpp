@@ -12,6 +12,7 @@
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/transfer.h"
+#include "clients/cpp/versions.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
@@ -21,12 +22,27 @@ constexpr auto kPatience = std::chrono::minutes(30);
 
 struct RemoteFlags {
   std::string artifact;
+  std::string job;  // in place of it
+  int version = 0;
   std::vector<std::string> inputs;
   ShapeFlags shapes;  // of profile
   std::string output_folder, queue_timeout, run_timeout;
   int threads = 1, warmup = 3, repeat = 10;
   uint64_t seed = 1;
 };
+
+template <typename Spec>
+void addArtifact(const RemoteFlags& flags, Spec& spec) {
+  addArtifact(flags, spec);
+  spec.set_job_id(flags.job);
+  spec.set_version(flags.version);
+}
+
+// Of a job's several versions the one that ran.
+template <typename Response>
+std::string whichRan(const Response& answer) {
+  return answer.version() == 0 ? "" : absl::StrCat("version ", answer.version(), ": ");
+}
 
 template <typename Spec>
 absl::Status addInputs(Channel& channel, const std::vector<std::string>& flags, Spec& spec) {
@@ -60,7 +76,7 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
   if (!connected.ok()) return reportError(connected.status(), line.json);
   Channel& channel = **connected;
   v1::ExecuteRequest request;
-  request.mutable_spec()->set_artifact_id(flags.artifact);
+  addArtifact(flags, *request.mutable_spec());
   request.mutable_spec()->set_threads(flags.threads);
   absl::Status status = addInputs(channel, flags.inputs, *request.mutable_spec());
   if (status.ok()) status = addDeadlines(flags, request);
@@ -81,7 +97,8 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
     std::cout << toJson(*answer) << "\n";
     return 0;
   }
-  std::cout << "job " << answer->job_id() << ": " << durationText(answer->result().latency_ms()) << "\n";
+  std::cout << "job " << answer->job_id() << ": " << whichRan(*answer) << durationText(answer->result().latency_ms())
+            << "\n";
   for (const auto& output : answer->result().outputs()) {
     std::cout << "  " << output.spec().name() << ": " << typeText(output.spec()) << "\n";
   }
@@ -121,6 +138,12 @@ absl::Status addChosenShapes(Channel& channel, const ShapeFlags& flags, v1::Prof
   if (choice->dimensions_size() == 0 && choice->input_shapes_size() == 0) return absl::OkStatus();
   v1::GetArtifactRequest request;
   request.set_id(spec.artifact_id());
+  if (!spec.job_id().empty()) {  // the shapes are those of one version: that is the one to run
+    auto version = versionToRun(channel, spec.job_id(), spec.version());
+    if (!version.ok()) return version.status();
+    spec.set_version(version->number());
+    request.set_id(version->artifact_id());
+  }
   auto answer = channel.call(channel.artifacts(), &v1::ArtifactService::Stub::GetArtifact, request);
   if (!answer.ok()) return answer.status();
   const v1::Manifest& manifest = answer->artifact().manifest();
@@ -178,7 +201,7 @@ int profile(const CommandLine& line, const RemoteFlags& flags) {
     return 0;
   }
   const v1::ProfileResult& result = answer->result();
-  std::cout << summarize({result.latency_ms().begin(), result.latency_ms().end()}).text() << " on "
+  std::cout << whichRan(*answer) << summarize({result.latency_ms().begin(), result.latency_ms().end()}).text() << " on "
             << result.host().hostname() << " (" << result.host().cpu_model() << ")\n";
   std::vector<std::vector<std::string>> rows;
   for (const auto& kernel : result.kernels()) {
@@ -197,7 +220,14 @@ void addRemoteRunCommands(CommandLine& line) {
   CLI::App* run = line.add("execute", "Run an artifact once on a worker");
   CLI::App* time = line.add("profile", "Time an artifact, and each of its kernels, on a worker");
   for (CLI::App* command : {run, time}) {
-    command->add_option("ARTIFACT", flags->artifact, "its id")->required();
+    auto* artifact = command->add_option("ARTIFACT", flags->artifact, "its id");
+    auto* job = command->add_option("--job", flags->job,
+                                    "instead of it: what this job made; of a tune job the version that programs should "
+                                    "run now");
+    job->excludes(artifact);
+    command->add_option("--version", flags->version, "with --job: this version of a tune job")
+        ->needs(job)
+        ->check(CLI::PositiveNumber);
     command->add_option("-i,--input", flags->inputs, "NAME=FILE.npy or FILE.npz; repeat for each input");
     command->add_option("--threads", flags->threads)->capture_default_str()->check(CLI::Range(1, 1024));
     command->add_option("--queue-timeout", flags->queue_timeout, "how long it may wait to start, e.g. 30s");
@@ -208,8 +238,17 @@ void addRemoteRunCommands(CommandLine& line) {
   time->add_option("--warmup", flags->warmup)->capture_default_str()->check(CLI::Range(1, 1'000'000));
   time->add_option("--repeat", flags->repeat)->capture_default_str()->check(CLI::Range(1, 1'000'000));
   time->add_option("--seed", flags->seed, "for inputs that are not given")->capture_default_str();
-  run->callback([&line, flags] { line.action = [&line, flags] { return execute(line, *flags); }; });
-  time->callback([&line, flags] { line.action = [&line, flags] { return profile(line, *flags); }; });
+  const auto requireOne = [flags] {
+    if (flags->artifact.empty() && flags->job.empty()) throw CLI::RequiredError("ARTIFACT or --job");
+  };
+  run->callback([&line, flags, requireOne] {
+    requireOne();
+    line.action = [&line, flags] { return execute(line, *flags); };
+  });
+  time->callback([&line, flags, requireOne] {
+    requireOne();
+    line.action = [&line, flags] { return profile(line, *flags); };
+  });
 }
 
 }  // namespace tessera::client

@@ -14,6 +14,7 @@
 #include "clients/cli/local_run.h"
 #include "clients/cli/output.h"
 #include "clients/cli/tensor_flags.h"
+#include "clients/cpp/versions.h"
 #include "compiler/runtime/tessera.h"
 
 namespace tessera::client {
@@ -27,6 +28,8 @@ struct RunFlags {
   int repeat = 1, warmup = 0, threads = 1;
   bool steps = false, verify = false, guard = false;
   std::string follow, window;
+  std::string job;
+  int version = 0;  // 0: what programs should run
 };
 
 std::vector<std::string> outputBytes(const RunBuffers& buffers) {
@@ -134,11 +137,29 @@ int follow(const CommandLine& line, const RunFlags& flags) {
   return followJob(line, run);
 }
 
+// The artifact of --job is one version: what is published while it runs is left to the next command.
+absl::StatusOr<std::unique_ptr<FetchedArtifact>> artifactOfJob(const CommandLine& line, const RunFlags& flags) {
+  auto connected = line.connect();
+  if (!connected.ok()) return connected.status();
+  auto version = versionToRun(**connected, flags.job, flags.version);
+  if (!version.ok()) return version.status();
+  return fetchArtifact(**connected, *version, flags.trust, flags.verify);
+}
+
+absl::StatusOr<std::unique_ptr<FetchedArtifact>> artifactToRun(const CommandLine& line, const RunFlags& flags) {
+  if (!flags.job.empty()) return artifactOfJob(line, flags);
+  auto loaded = loadArtifact(flags.artifact, flags.trust, flags.verify);
+  if (!loaded.ok()) return loaded.status();
+  auto of_file = std::make_unique<FetchedArtifact>();
+  of_file->artifact = *std::move(loaded);
+  return of_file;
+}
+
 int run(const CommandLine& line, const RunFlags& flags) {
   if (!flags.follow.empty()) return follow(line, flags);
-  auto loaded = loadArtifact(flags.artifact, flags.trust, flags.verify);
+  auto loaded = artifactToRun(line, flags);
   if (!loaded.ok()) return reportError(loaded.status(), line.json);
-  const LocalArtifact artifact = *std::move(loaded);
+  const LocalArtifact& artifact = (*loaded)->artifact;
 
   RunBuffers buffers;
   if (absl::Status status = buffers.prepare(artifact.get(), flags.inputs); !status.ok()) {
@@ -204,6 +225,13 @@ void addRunCommand(CommandLine& line) {
                                        "instead of a file: the artifact of this tune job, from its newest version on; "
                                        "newer ones are taken between two runs, until the job ends");
   followed->excludes(artifact);
+  auto* job = command->add_option("--job", flags->job,
+                                  "instead of a file: what this job made; of a tune job the version that programs "
+                                  "should run now");
+  job->excludes(artifact)->excludes(followed);
+  command->add_option("--version", flags->version, "with --job: this version of a tune job")
+      ->needs(job)
+      ->check(CLI::PositiveNumber);
   command->add_option("--for", flags->window, "with --follow: so long, e.g. 60s, whether the job goes on or not")
       ->needs(followed);
   command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
@@ -228,7 +256,8 @@ void addRunCommand(CommandLine& line) {
   flags->trust.addTo(command);
   command->add_flag("--verify", flags->verify, "check the weights' checksum too");
   command->callback([&line, flags] {
-    if (flags->artifact.empty() && flags->follow.empty()) throw CLI::RequiredError("ARTIFACT or --follow");
+    if (flags->artifact.empty() && flags->follow.empty() && flags->job.empty())
+      throw CLI::RequiredError("ARTIFACT, --job or --follow");
     line.action = [&line, flags] { return run(line, *flags); };
   });
 }

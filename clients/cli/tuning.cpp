@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cli/command.h"
+#include "clients/cli/explanation_text.h"
 #include "clients/cli/output.h"
 #include "clients/cpp/transfer.h"
 #include "compiler/schedule/pins.h"
@@ -57,6 +58,22 @@ void tuneInstead(UploadedCompile& uploaded, v1::TuneSpec spec) {
   *uploaded.create.mutable_tune() = std::move(spec);
 }
 
+/// Groups that run as one: what the chip's peak allows, what the analysis priced, what was measured.
+std::string fusionText(const v1::TuneResult& result) {
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::TuneResult::Workload& workload : result.workloads()) {
+    if (!workload.has_fusion()) continue;
+    std::vector<std::string> row = fusionCells(workload.fusion());
+    row.push_back(absl::StrFormat("%.1f", 1e3 * workload.default_ms()));
+    row.push_back(workload.summary());
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return "";
+  std::vector<std::string> header = fusionHeader();
+  header.insert(header.end(), {"MEASURED us", "WORKLOAD"});
+  return absl::StrCat("fused, predicted and measured:\n", table(header, rows));
+}
+
 std::string tuneText(const v1::Job& job) {
   const v1::TuneResult& result = job.tune_result();
   std::vector<std::vector<std::string>> rows;
@@ -75,6 +92,7 @@ std::string tuneText(const v1::Job& job) {
   }
   std::string text = table(
       {"TIME %", "DEFAULT ms", "BEST ms", "GAIN", "STEPS", "TRIALS", "REFUSED", "FAILED", "HASH", "WORKLOAD"}, rows);
+  text += fusionText(result);
   const std::string& name = job.tune().compile().name();
   if (result.default_ms() > 0) {
     absl::StrAppendFormat(&text, "%s: %.4f ms by default, %.4f ms tuned (%.2f times as fast; noise %.1f %%) on %s\n",

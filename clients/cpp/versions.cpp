@@ -95,6 +95,33 @@ absl::StatusOr<v1::ListArtifactVersionsResponse> listVersions(Channel& channel, 
   return all;
 }
 
+absl::StatusOr<v1::ArtifactVersion> versionToRun(Channel& channel, const std::string& job_id, int number) {
+  v1::GetJobRequest request;
+  request.set_id(job_id);
+  const auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, request);
+  if (!answer.ok()) return answer.status();
+  const v1::Job& job = answer->job();
+  v1::ArtifactVersion version;
+  if (job.has_compile_result() && number == 0) {
+    version.set_job_id(job_id);
+    version.set_artifact_id(job.compile_result().artifact_id());
+    *version.mutable_artifact() = job.compile_result().artifact();
+    return version;
+  }
+  if (job.has_tune()) {
+    const auto listed = listVersions(channel, job_id);
+    if (!listed.ok()) return listed.status();
+    for (const v1::ArtifactVersion& each : listed->versions())
+      if (number > 0 ? each.number() == number : !each.held()) version = each;
+    if (version.number() > 0) return version;
+  }
+  if (number > 0) return absl::NotFoundError(absl::StrCat("job ", job_id, " has no version ", number));
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job_id,
+                   job.has_tune() || job.has_compile() ? " has no artifact yet" : " is no job that makes an artifact",
+                   "; it is ", v1::Job::State_Name(job.state())));
+}
+
 absl::Status watchVersions(Channel& channel, const std::string& job_id, const std::atomic<bool>& stop,
                            const std::function<absl::Status(const v1::ArtifactVersion&)>& on_version,
                            milliseconds patience) {

@@ -23,6 +23,7 @@
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/slices/fuse_chains.h"
+#include "compiler/graph/slices/repeat_groups.h"
 #include "compiler/graph/slices/tile_regions.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/dot_product.h"
@@ -172,6 +173,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     chains = fuseChains(groups, target, choices, options.chains);
     for (v1::Decision& decision : tileRegions(groups, target, choices, options.chains))
       chains.push_back(std::move(decision));
+    for (v1::Decision& decision : repeatGroups(groups, target, choices)) chains.push_back(std::move(decision));
   }
   if (absl::Status status = choices.finish(); !status.ok()) return status;
   absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups));

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/gateway/connections.h"
+#include "server/access/places.h"
 #include "server/gateway/door.h"
 #include "server/gateway/listener.h"
 #include "server/gateway/routes.h"

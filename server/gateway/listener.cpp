@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/access/places.h"
 #include "server/gateway/answers.h"
 #include "server/gateway/connection.h"
 #include "server/gateway/connections.h"

@@ -107,7 +107,22 @@ Metrics::Metrics()
                         .Help("How long they took, by method. WatchJob and LeaseTask wait for something to happen.")
                         .Register(registry_)),
       in_progress_(
-          BuildGauge().Name("tessera_rpcs_in_progress").Help("gRPC calls in progress.").Register(registry_).Add({})) {
+          BuildGauge().Name("tessera_rpcs_in_progress").Help("gRPC calls in progress.").Register(registry_).Add({})),
+      scrubbed_bytes_(BuildCounter()
+                          .Name("tessera_scrubbed_bytes_total")
+                          .Help("Bytes of blobs that were read to see whether they are what they were.")
+                          .Register(registry_)
+                          .Add({})),
+      damaged_blobs_(BuildCounter()
+                         .Name("tessera_damaged_blobs_total")
+                         .Help("Blobs that were found damaged so, set aside and count as missing.")
+                         .Register(registry_)
+                         .Add({})),
+      scrub_pass_end_(BuildGauge()
+                          .Name("tessera_scrub_last_pass_timestamp_seconds")
+                          .Help("When the last pass over all blobs ended; 0: none has yet.")
+                          .Register(registry_)
+                          .Add({})) {
   BuildGauge()
       .Name("tessera_build_info")
       .Help("Always 1; which release this is.")

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
@@ -28,6 +29,11 @@ class Metrics : public Observer {
 
   void happened(const Observations& observations) override;
   void committed(std::chrono::nanoseconds took, size_t transactions);
+
+  /// Of the slow reading of blobs that nobody asks for (retention/scrubber.h).
+  void scrubbed(int64_t bytes) { scrubbed_bytes_.Increment(static_cast<double>(bytes)); }
+  void foundDamaged() { damaged_blobs_.Increment(); }
+  void scrubPassEnded(int64_t now_us) { scrub_pass_end_.Set(static_cast<double>(now_us) / 1e6); }
 
   /// Of a method's calls: one lookup when the first one comes.
   struct Calls {
@@ -58,6 +64,9 @@ class Metrics : public Observer {
   Family<prometheus::Counter>& calls_;
   Family<prometheus::Histogram>& call_seconds_;
   prometheus::Gauge& in_progress_;
+  prometheus::Counter& scrubbed_bytes_;
+  prometheus::Counter& damaged_blobs_;
+  prometheus::Gauge& scrub_pass_end_;
   std::mutex mutex_;
   std::map<std::string, Calls> by_method_;
 };

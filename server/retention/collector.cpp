@@ -446,6 +446,10 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
     }
     return absl::OkStatus();
   }));
+  TESSERA_ASSIGN(const std::vector<std::string> damaged, blobs_.damaged());
+  for (const std::string& sha256 : damaged) {
+    problem(absl::StrCat("blob ", sha256, " was damaged on disk and set aside; upload it again"));
+  }
   for (const v1::Digest& digest : rows) {
     if (stopping_) {
       return absl::CancelledError("the server stops");

@@ -23,7 +23,7 @@ namespace {
 
 /// What createJob knows before it looks at the store.
 struct Admission {
-  const v1::CreateJobRequest& request;
+  v1::CreateJobRequest& request;
   const v1::Target& target;
   const std::string& project;
   std::string request_hash;
@@ -82,6 +82,30 @@ absl::StatusOr<v1::Artifact> requireArtifact(const Holdings& own, const Spec& sp
     }
   }
   return artifact;
+}
+
+/// Says which artifact a run of a job's artifact is of: from then on it is that one's.
+template <typename Spec>
+absl::Status nameArtifactOf(storage::Reader& reader, const std::string& project, Spec& spec) {
+  if (spec.job_id().empty()) {
+    return absl::OkStatus();
+  }
+  const auto job = reader.getJob(spec.job_id());
+  if (absl::IsNotFound(job.status()) || (job.ok() && projectOf(*job) != project)) {
+    return absl::NotFoundError(absl::StrCat("no job ", spec.job_id(), "; ListJobs names those there are"));
+  }
+  TESSERA_TRY(job.status());
+  TESSERA_ASSIGN(const v1::ArtifactVersion version, versionToRun(reader, *job, spec.version()));
+  spec.set_artifact_id(version.artifact_id());
+  spec.set_version(version.number());
+  return absl::OkStatus();
+}
+
+absl::Status nameArtifact(storage::Reader& reader, const std::string& project, v1::CreateJobRequest& request) {
+  if (request.has_execute()) {
+    return nameArtifactOf(reader, project, *request.mutable_execute());
+  }
+  return request.has_profile() ? nameArtifactOf(reader, project, *request.mutable_profile()) : absl::OkStatus();
 }
 
 absl::Status requireModel(const Holdings& own, const v1::CompileSpec& spec) {
@@ -354,7 +378,7 @@ absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State 
 }
 
 /// One step: repeat, hit, join or start. Fills `job` with what is stored.
-absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
+absl::Status admit(Step& step, Admission& admission, v1::Job& job) {
   auto earlier = step.tx.getJobByRequestId(admission.project, admission.request.request_id());
   if (earlier.ok()) {
     TESSERA_ASSIGN(const std::string hash, step.tx.getRequestHash(earlier->id()));
@@ -369,6 +393,7 @@ absl::Status admit(Step& step, const Admission& admission, v1::Job& job) {
   if (!absl::IsNotFound(earlier.status())) {
     return earlier.status();
   }
+  TESSERA_TRY(nameArtifact(step.tx, admission.project, admission.request));
   TESSERA_TRY(noteUses(step, admission.project, admission.request));
   TESSERA_TRY(requireInputs({step.tx, step.blobs, admission.project}, admission.request));
   job = newJob(admission, step.now_us, step.rules);
@@ -411,6 +436,7 @@ absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const
   v1::Job job;
   if (request.validate_only()) {
     TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_TRY(nameArtifact(reader, project, request));
       TESSERA_TRY(requireInputs({reader, blobs_, project}, request));
       job = newJob(admission, clock_.nowMicros(), rules_);
       if (request.has_compile() && !request.skip_cache()) {

@@ -51,6 +51,9 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
     workload.set_steps(workload.steps() + 1);
     workload.set_share(workload.share() + step.median_ms());
     workload.set_flops(step.flops());
+    if (step.has_fusion()) {
+      *workload.mutable_fusion() = step.fusion();
+    }
     model_ms += step.median_ms();
   }
   std::vector<Workload> sorted;

@@ -146,9 +146,9 @@ absl::Status publish(Step& step, Series& series) {
   return appendVersion(step, series, std::move(version));
 }
 
-absl::StatusOr<v1::ArtifactVersion> versionNumbered(Step& step, const Series& series, int number) {
+absl::StatusOr<v1::ArtifactVersion> versionNumbered(storage::Reader& reader, const Series& series, int number) {
   TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> found,
-                 step.tx.versionsAfter(series.job_id(), int64_t{number} - 1, 1));
+                 reader.versionsAfter(series.job_id(), int64_t{number} - 1, 1));
   if (found.empty() || found[0].number() != number) {
     return absl::NotFoundError(
         absl::StrCat("tune job ", series.job_id(), " has no version ", number, "; it has ",
@@ -157,16 +157,18 @@ absl::StatusOr<v1::ArtifactVersion> versionNumbered(Step& step, const Series& se
   return found[0];
 }
 
-absl::StatusOr<v1::ArtifactVersion> newestThat(bool (*fits)(const v1::ArtifactVersion&), Step& step,
+absl::StatusOr<v1::ArtifactVersion> newestThat(bool (*fits)(const v1::ArtifactVersion&), storage::Reader& reader,
                                                const Series& series) {
   for (int number = series.versions(); number > 0; --number) {
-    TESSERA_ASSIGN(v1::ArtifactVersion version, versionNumbered(step, series, number));
+    TESSERA_ASSIGN(v1::ArtifactVersion version, versionNumbered(reader, series, number));
     if (fits(version)) {
       return version;
     }
   }
-  return versionNumbered(step, series, 0).status();
+  return versionNumbered(reader, series, 0).status();
 }
+
+bool isNotHeld(const v1::ArtifactVersion& version) { return !version.held(); }
 
 /// The number under which the job published it.
 int originOf(const v1::ArtifactVersion& version) {
@@ -456,14 +458,37 @@ absl::Status publishUnlessPublished(Step& step, const v1::Action& tune) {
   return series.versions() == 0 ? publish(step, series) : absl::OkStatus();
 }
 
+absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const v1::Job& job, int number) {
+  if (job.has_compile_result()) {
+    if (number > 0) {
+      return absl::NotFoundError(absl::StrCat("job ", job.id(), " is a compile job: it has one artifact, no versions"));
+    }
+    v1::ArtifactVersion only;
+    only.set_job_id(job.id());
+    only.set_artifact_id(job.compile_result().artifact_id());
+    *only.mutable_artifact() = job.compile_result().artifact();
+    return only;
+  }
+  const auto series = job.has_tune() ? reader.getSeries(job.id()) : absl::NotFoundError("");
+  if (!series.ok() && !absl::IsNotFound(series.status())) {
+    return series.status();
+  }
+  if (!series.ok() || series->versions() == 0) {
+    const char* why =
+        job.has_tune() || job.has_compile() ? " has no artifact yet" : " is no job that makes an artifact";
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id(), why, "; it is ", v1::Job::State_Name(job.state())));
+  }
+  return number > 0 ? versionNumbered(reader, *series, number) : newestThat(isNotHeld, reader, *series);
+}
+
 absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number) {
   TESSERA_ASSIGN(Series series, step.tx.getSeries(job_id));
   const auto by_the_job = [](const v1::ArtifactVersion& version) { return version.same_as() == 0; };
-  const auto not_held = [](const v1::ArtifactVersion& version) { return !version.held(); };
   TESSERA_ASSIGN(v1::ArtifactVersion version,
-                 number > 0 ? versionNumbered(step, series, number) : newestThat(by_the_job, step, series));
+                 number > 0 ? versionNumbered(step.tx, series, number) : newestThat(by_the_job, step.tx, series));
   TESSERA_TRY(requireArtifact(step, version));
-  TESSERA_ASSIGN(const v1::ArtifactVersion current, newestThat(not_held, step, series));
+  TESSERA_ASSIGN(const v1::ArtifactVersion current, newestThat(isNotHeld, step.tx, series));
   series.set_chosen(number > 0 ? originOf(version) : 0);
   if (originOf(current) == originOf(version)) {
     TESSERA_TRY(step.tx.putSeries(series));
@@ -477,7 +502,7 @@ absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string&
   version.set_same_as(originOf(version));
   version.set_held(false);
   TESSERA_TRY(appendVersion(step, series, version));
-  return versionNumbered(step, series, series.versions());
+  return versionNumbered(step.tx, series, series.versions());
 }
 
 }  // namespace tessera::server

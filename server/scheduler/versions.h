@@ -50,6 +50,10 @@ absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& fa
 /// The job ends with what it has: that is its version if there was none yet.
 absl::Status publishUnlessPublished(Step& step, const v1::Action& tune);
 
+/// What a run of the job's artifact runs: of a TUNE job the version that is asked for, with 0 the one that programs
+/// should run now; of a COMPILE job its artifact, as version 0. FAILED_PRECONDITION: there is none yet, or no more.
+absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const v1::Job& job, int number);
+
 /// Makes an earlier version the newest one, or, with 0, lets programs follow the job again. None is added where
 /// programs run that one already. NOT_FOUND: no such version. FAILED_PRECONDITION: its artifact is not there any more.
 /// RESOURCE_EXHAUSTED: the job has kMostVersions.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "server/status_macros.h"
 #include "server/testing/scheduler_bench.h"
 #include "storage/stored_key.h"
@@ -214,6 +215,74 @@ TEST_F(Versions, GoingBackIsOneCallAndLaterVersionsAreHeld) {
   ASSERT_TRUE(newest.ok()) << newest.status();
   EXPECT_EQ(newest->artifact_id(), all[3].artifact_id()) << "of a job that is over, too";
   EXPECT_FALSE(newest->held());
+}
+
+TEST_F(Versions, AJobsArtifactIsRunByTheJobsName) {
+  speeds({{{"a", 2}, 2.0}, {{"b", 8}, 1.5}});
+  const std::string id = tune("a b", 12);
+  int requests = 0;
+  const auto run = [&](int number, const std::string& request_id = "", const std::string& project = kDefaultProject) {
+    v1::CreateJobRequest request;
+    request.set_request_id(request_id.empty() ? absl::StrCat("run ", ++requests) : request_id);
+    request.mutable_execute()->set_job_id(id);
+    request.mutable_execute()->set_version(number);
+    return bench.scheduler().createJob(request, {}, project);
+  };
+  EXPECT_TRUE(absl::IsFailedPrecondition(run(0).status())) << "there is none yet";
+  while (versions(id).size() < 1) step();
+  const auto first = run(0, "first");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->execute().artifact_id(), versions(id)[0].artifact_id());
+  EXPECT_EQ(first->execute().version(), 1);
+
+  while (versions(id).size() < 2) step();
+  const auto second = run(0);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->execute().artifact_id(), versions(id)[1].artifact_id());
+  EXPECT_EQ(second->execute().version(), 2);
+  const auto again = run(0, "first");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), first->id()) << "the same request is the same run, of what was the newest then";
+  EXPECT_EQ(again->execute().version(), 1);
+  EXPECT_EQ(run(1)->execute().artifact_id(), versions(id)[0].artifact_id());
+
+  ASSERT_TRUE(bench.scheduler().chooseVersion(id, 1).ok());
+  EXPECT_EQ(run(0)->execute().artifact_id(), versions(id)[0].artifact_id()) << "what was chosen is run";
+  EXPECT_TRUE(absl::IsNotFound(run(77).status()));
+  EXPECT_TRUE(absl::IsNotFound(run(0, "", "another").status())) << "of another project's job nobody hears";
+
+  // What a task runs is what its job said when it was made.
+  for (const std::string& waiting : {first->id(), second->id()}) {
+    const std::string wanted = bench.job(waiting).execute().artifact_id();
+    const v1::Lease lease = until("w", [&](const v1::TaskSpec& task) { return task.has_execute(); });
+    EXPECT_EQ(lease.task().execute().artifact_id(), wanted);
+    EXPECT_EQ(lease.task().inputs(0).sha256(), wanted);
+    EXPECT_TRUE(bench.finish("w", lease).ok());
+  }
+}
+
+TEST_F(Versions, ACompileJobHasOneArtifactAndOthersNone) {
+  const v1::Job compiled = *bench.create(bench.request("c", "net", "a"));
+  v1::CreateJobRequest request;
+  request.set_request_id("too early");
+  request.mutable_profile()->set_job_id(compiled.id());
+  const auto run = [&] { return bench.scheduler().createJob(request, {}, kDefaultProject); };
+  EXPECT_TRUE(absl::IsFailedPrecondition(run().status()));
+  bench.runAll("w");
+  request.set_request_id("now");
+  const auto job = run();
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->profile().artifact_id(), bench.job(compiled.id()).compile_result().artifact_id());
+  EXPECT_EQ(job->profile().version(), 0);
+  request.mutable_profile()->set_version(1);
+  request.set_request_id("a version");
+  EXPECT_TRUE(absl::IsNotFound(run().status()));
+  request.mutable_profile()->set_version(0);
+  request.mutable_profile()->set_job_id(job->id());
+  request.set_request_id("of a run");
+  const absl::Status none = run().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(none));
+  EXPECT_THAT(none.message(), HasSubstr("is no job that makes an artifact"));
 }
 
 TEST_F(Versions, WhatIsChosenIsWantedInItsOwnProject) {

@@ -23,6 +23,8 @@ grpc::ServerUnaryReactor* ExecutionService::Execute(grpc::CallbackServerContext*
                         [response](const v1::Job& done) {
                           response->set_job_id(done.id());
                           *response->mutable_result() = done.execute_result();
+                          response->set_artifact_id(done.execute().artifact_id());
+                          response->set_version(done.execute().version());
                         });
 }
 
@@ -43,6 +45,8 @@ grpc::ServerUnaryReactor* ExecutionService::Profile(grpc::CallbackServerContext*
                         [response](const v1::Job& done) {
                           response->set_job_id(done.id());
                           *response->mutable_result() = done.profile_result();
+                          response->set_artifact_id(done.profile().artifact_id());
+                          response->set_version(done.profile().version());
                         });
 }
 

@@ -108,6 +108,65 @@ TEST(Jobs, AWaitingWorkerIsWokenByANewTask) {
   EXPECT_EQ(response.lease().task().kind(), v1::PLAN);
 }
 
+/// A small file costs a worker no call of its own, in either direction.
+TEST(Jobs, SmallFilesTravelWithLeaseAndReport) {
+  ServiceBench bench;
+  const std::string large(100'000, 'l');
+  grpc::ClientContext registering, leasing;
+  v1::RegisterWorkerRequest hello;
+  hello.set_worker_id("w");
+  hello.set_compiler_version(bench.server->scheduler().rules().compiler_version);
+  v1::RegisterWorkerResponse welcome;
+  ASSERT_TRUE(bench.workers->RegisterWorker(&registering, hello, &welcome).ok());
+  v1::CreateJobRequest request = bench.compileRequest("r1", "net", "a");
+  ASSERT_TRUE(upload(*bench.blobs, large).ok());
+  (*request.mutable_compile()->mutable_external_data())["large"] = digestOf(large);
+  v1::CreateJobRequest analyze;
+  *analyze.mutable_analyze()->mutable_compile() = request.compile();
+  analyze.mutable_analyze()->set_question(v1::AnalyzeSpec::CHECK);
+  analyze.set_request_id("r2");
+  const v1::Job job = bench.create(analyze);
+  v1::LeaseTaskRequest ask;
+  ask.set_worker_id("w");
+  v1::LeaseTaskResponse response;
+  ASSERT_TRUE(bench.workers->LeaseTask(&leasing, ask, &response).ok());
+  const v1::Lease& lease = response.lease();
+  ASSERT_EQ(lease.task().inputs_size(), 2) << lease.ShortDebugString();
+  ASSERT_EQ(lease.inputs_size(), 1) << "the large one is asked for";
+  EXPECT_EQ(lease.inputs(0).digest().sha256(), request.compile().model().sha256());
+  EXPECT_EQ(digestOf(lease.inputs(0).data()).sha256(), request.compile().model().sha256());
+
+  v1::ReportTaskRequest report;
+  report.set_worker_id("w");
+  report.set_task_id(lease.task_id());
+  report.set_fencing_token(lease.fencing_token());
+  report.set_secret(lease.secret());
+  report.mutable_result()->mutable_analyze()->set_report_file("report");
+  v1::OutputFile* file = report.mutable_result()->add_files();
+  file->set_name("report");
+  *file->mutable_digest() = digestOf("the report");
+  const auto tell = [&](const std::string& data) {
+    file->set_data(data);
+    grpc::ClientContext context;
+    boundByMinutes(context);
+    v1::ReportTaskResponse told;
+    return bench.workers->ReportTask(&context, report, &told);
+  };
+  const grpc::Status wrong = tell("another report");
+  EXPECT_EQ(wrong.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(wrong.error_message().find("result.files.data"), std::string::npos) << wrong.error_message();
+  EXPECT_EQ(bench.job(job.id()).state(), v1::Job::RUNNING);
+  const grpc::Status right = tell("the report");
+  ASSERT_TRUE(right.ok()) << right.error_message();
+  ASSERT_EQ(bench.job(job.id()).state(), v1::Job::SUCCEEDED);
+  EXPECT_TRUE(tell("the report").ok()) << "a repeated report";
+  v1::DownloadBlobRequest fetch;
+  fetch.set_sha256(bench.job(job.id()).analyze_result().report().sha256());
+  std::string bytes;
+  ASSERT_TRUE(download(*bench.blobs, fetch, bytes).ok());
+  EXPECT_EQ(bytes, "the report");
+}
+
 TEST(Jobs, ExecuteIsAJobThatEndsWithTheCall) {
   ServiceBench bench;
   auto worker = std::make_unique<FakeWorkerLoop>(bench, "w");

@@ -4,17 +4,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "server/request_checks.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
+namespace {
 
-grpc::ServerUnaryReactor* LeaseCall::start(std::shared_ptr<Ticket> ticket, Scheduler& scheduler, Executor& executor,
-                                           v1::LeaseTaskRequest request, std::string owner,
-                                           v1::LeaseTaskResponse* response) {
-  std::shared_ptr<LeaseCall> call(new LeaseCall(scheduler, executor, std::move(request), std::move(owner), response));
+/// An input up to this size spares its worker a call, as long as they are no more than this together.
+constexpr int64_t kSmallInput = 64 << 10, kSmallInputsOfLease = 1 << 20;
+
+}  // namespace
+
+grpc::ServerUnaryReactor* LeaseCall::start(std::shared_ptr<Ticket> ticket, Scheduler& scheduler,
+                                           storage::BlobStore& blobs, Executor& executor, v1::LeaseTaskRequest request,
+                                           std::string owner, v1::LeaseTaskResponse* response) {
+  std::shared_ptr<LeaseCall> call(
+      new LeaseCall(scheduler, blobs, executor, std::move(request), std::move(owner), response));
   call->keepAlive(std::move(ticket));
   call->poke();
   return call.get();
@@ -76,6 +84,7 @@ void LeaseCall::advance() {
       giveBack();
       return finish(absl::CancelledError("the worker left"));
     }
+    enclose(*response_->mutable_lease());
     return finish(absl::OkStatus());
   }
   if (scheduler_.tasksWait()) {
@@ -86,6 +95,27 @@ void LeaseCall::advance() {
   }
   scheduler_.wakeups().forget(waiting_);
   waiting_ = scheduler_.wakeups().onTasks(generation, poker());
+}
+
+void LeaseCall::enclose(v1::Lease& lease) {
+  int64_t room = kSmallInputsOfLease;
+  for (const v1::Digest& digest : lease.task().inputs()) {
+    if (digest.size_bytes() > std::min(room, kSmallInput)) {
+      continue;
+    }
+    std::string bytes;
+    const absl::Status whole = blobs_.get(digest.sha256(), 0, 0, [&](std::string_view chunk) {
+      bytes.append(chunk);
+      return absl::OkStatus();
+    });
+    // The worker asks for what is not here, and hears what is wrong with it.
+    if (whole.ok()) {
+      v1::BlobBytes& input = *lease.add_inputs();
+      *input.mutable_digest() = digest;
+      input.set_data(std::move(bytes));
+      room -= digest.size_bytes();
+    }
+  }
 }
 
 /// The worker went away while the task was leased to it: it would wait for the lease to expire.

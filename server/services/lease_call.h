@@ -8,6 +8,7 @@
 
 #include "server/scheduler/scheduler.h"
 #include "server/services/calls.h"
+#include "storage/blob_store.h"
 #include "tessera/v1/worker_service.pb.h"
 
 namespace tessera::server {
@@ -16,27 +17,31 @@ namespace tessera::server {
 /// a task that becomes ready wakes it at once.
 class LeaseCall : public grpc::ServerUnaryReactor, public PokedCall {
  public:
-  static grpc::ServerUnaryReactor* start(std::shared_ptr<Ticket> ticket, Scheduler& scheduler, Executor& executor,
-                                         v1::LeaseTaskRequest request, std::string owner,
-                                         v1::LeaseTaskResponse* response);
+  static grpc::ServerUnaryReactor* start(std::shared_ptr<Ticket> ticket, Scheduler& scheduler,
+                                         storage::BlobStore& blobs, Executor& executor, v1::LeaseTaskRequest request,
+                                         std::string owner, v1::LeaseTaskResponse* response);
 
   void OnCancel() override;
   void OnDone() override;
 
  private:
-  LeaseCall(Scheduler& scheduler, Executor& executor, v1::LeaseTaskRequest request, std::string owner,
-            v1::LeaseTaskResponse* response)
+  LeaseCall(Scheduler& scheduler, storage::BlobStore& blobs, Executor& executor, v1::LeaseTaskRequest request,
+            std::string owner, v1::LeaseTaskResponse* response)
       : PokedCall(executor),
         scheduler_(scheduler),
+        blobs_(blobs),
         request_(std::move(request)),
         owner_(std::move(owner)),
         response_(response) {}
   void advance() override;
   absl::Status begin();
+  /// Small inputs go with the lease.
+  void enclose(v1::Lease& lease);
   void giveBack();
   void finish(const absl::Status& status);
 
   Scheduler& scheduler_;
+  storage::BlobStore& blobs_;
   const v1::LeaseTaskRequest request_;
   const std::string owner_;  ///< whose credential the worker shows
   v1::LeaseTaskResponse* response_;

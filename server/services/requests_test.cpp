@@ -121,6 +121,21 @@ TEST(Requests, RefusalsNameTheField) {
       {"compile.target.name", [](auto& r) { r.mutable_compile()->mutable_target()->set_name("no-such-chip"); }},
       {"profile.repeat", [](auto& r) { r.mutable_profile()->set_repeat(-1); }},
       {"execute.artifact_id", [](auto& r) { r.mutable_execute()->set_artifact_id("x"); }},
+      {"execute.artifact_id",
+       [](auto& r) {
+         r.mutable_execute()->set_artifact_id(std::string(64, 'a'));
+         r.mutable_execute()->set_job_id("job-1");
+       }},
+      {"execute.version",
+       [](auto& r) {
+         r.mutable_execute()->set_artifact_id(std::string(64, 'a'));
+         r.mutable_execute()->set_version(1);
+       }},
+      {"execute.version",
+       [](auto& r) {
+         r.mutable_execute()->set_job_id("job-1");
+         r.mutable_execute()->set_version(-1);
+       }},
   };
   for (const Case& one : cases) {
     v1::CreateJobRequest request = good;

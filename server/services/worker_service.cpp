@@ -32,7 +32,7 @@ grpc::ServerUnaryReactor* WorkerService::LeaseTask(grpc::CallbackServerContext* 
   if (!admission.ok()) {
     return new Refusal<grpc::ServerUnaryReactor>(admission.status());
   }
-  return LeaseCall::start(std::move(admission->ticket), scheduler_, executor_, *request, admission->caller.name,
+  return LeaseCall::start(std::move(admission->ticket), scheduler_, blobs_, executor_, *request, admission->caller.name,
                           response);
 }
 
@@ -51,8 +51,25 @@ grpc::ServerUnaryReactor* WorkerService::ReportTask(grpc::CallbackServerContext*
                                                     v1::ReportTaskResponse* response) {
   return answer(context, gate_, Right::kWork, executor_, *request, [this, request]() -> absl::Status {
     TESSERA_TRY(checkReport(*request, limits_));
-    return scheduler_.reportTask(*request);
+    v1::ReportTaskRequest report = *request;
+    TESSERA_TRY(storeEnclosed(*report.mutable_result()));
+    return scheduler_.reportTask(report);
   });
+}
+
+absl::Status WorkerService::storeEnclosed(v1::TaskResult& result) {
+  for (v1::OutputFile& file : *result.mutable_files()) {
+    if (file.data().empty()) {
+      continue;
+    }
+    TESSERA_ASSIGN(const v1::Digest stored, blobs_.put(file.data()));
+    if (stored.sha256() != file.digest().sha256()) {
+      return fieldError("result.files.data", absl::StrCat("bytes with SHA-256 ", stored.sha256()),
+                        absl::StrCat("those of its digest, ", file.digest().sha256()));
+    }
+    file.clear_data();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tessera::server

@@ -5,14 +5,21 @@
 #include "server/limits.h"
 #include "server/operator_catalog.h"
 #include "server/scheduler/scheduler.h"
+#include "storage/blob_store.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
 
 namespace tessera::server {
 
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
-  WorkerService(Scheduler& scheduler, OperatorCatalog& operators, Gate& gate, Executor& executor, const Limits& limits)
-      : scheduler_(scheduler), operators_(operators), gate_(gate), executor_(executor), limits_(limits) {}
+  WorkerService(Scheduler& scheduler, storage::BlobStore& blobs, OperatorCatalog& operators, Gate& gate,
+                Executor& executor, const Limits& limits)
+      : scheduler_(scheduler),
+        blobs_(blobs),
+        operators_(operators),
+        gate_(gate),
+        executor_(executor),
+        limits_(limits) {}
 
   grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext* context,
                                            const v1::RegisterWorkerRequest* request,
@@ -25,7 +32,11 @@ class WorkerService : public v1::WorkerService::CallbackService {
                                        v1::ReportTaskResponse* response) override;
 
  private:
+  /// Stores the files that came with a report, and leaves their digests.
+  absl::Status storeEnclosed(v1::TaskResult& result);
+
   Scheduler& scheduler_;
+  storage::BlobStore& blobs_;
   OperatorCatalog& operators_;
   Gate& gate_;
   Executor& executor_;

@@ -129,6 +129,43 @@ def going_back_reaches_who_follows(service, oracle):
     check_equal([each["artifact_id"] for each in late], [newest["artifact_id"]], "what a late follower ran")
 
 
+def what_a_job_made_is_run_by_its_name(service, oracle):
+    name = begin(service, "static", "--no-records", trials=6)
+    inputs, outputs = service.scratch("in.npz"), service.scratch("out")
+    save_npz(inputs, model_inputs(MODEL, 1))
+    flags = ["--job", name, "--input", inputs]
+    early = service.cli("execute", *flags, expect=None)
+    check(early.code != 0 and "has no artifact yet" in early.err, f"while it is searched: {early}")
+    service.cli("cancel", name)
+
+    name = begin(service, "async", "--no-records", trials=12)
+    flags = ["--job", name, "--input", inputs]
+    found = ended(service, name)
+    listed = versions(service, name)["versions"]
+    for command in (["execute"], ["profile", "--repeat", 2]):
+        newest = service.cli(*command, *flags, "--json").json
+        check_equal((newest["artifact_id"], newest["version"]), (found["tune_result"]["artifact_id"], len(listed)),
+                    f"what {command} ran")
+        first = service.cli(*command, *flags, "--version", 1, "--json").json
+        check_equal((first["artifact_id"], first["version"]), (listed[0]["artifact_id"], 1), f"what {command} ran")
+    service.cli("execute", *flags, "--output-dir", outputs)
+    right(oracle, outputs)
+    # Who chooses decides for whoever runs it by the job's name, here and on workers.
+    service.cli("versions", name, "--choose", 1)
+    check_equal(service.cli("execute", *flags, "--json").json["artifact_id"], listed[0]["artifact_id"], "the chosen one")
+    service.cli("run", *flags, "--output-dir", outputs, "--json")
+    right(oracle, outputs)
+    service.cli("run", *flags, "--version", 1, "--json")
+    absent = service.cli("run", *flags, "--version", 77, expect=EXIT_NOT_FOUND)
+    check("no version 77" in absent.err, absent)
+    absent = service.cli("execute", *flags, "--version", 77, expect=EXIT_NOT_FOUND)
+    check("no version 77" in absent.err, absent)
+    compiled = service.compile(model_path(MODEL), shapes_of(model_inputs(MODEL, 1)))
+    ran = service.cli("execute", "--job", compiled.job["id"], "--input", inputs, "--json").json
+    check_equal((ran["artifact_id"], ran["version"]), (compiled.job["compile_result"]["artifact_id"], 0), "a compile job")
+    check_equal(service.cli("execute", expect=None).code, 2, "neither an artifact nor a job")
+
+
 def trials_are_in_the_trace(service):
     name = begin(service, "async", "--no-records", trials=6)
     found = ended(service, name)
@@ -159,6 +196,7 @@ def main():
             ("a static artifact comes last", lambda: a_static_artifact_comes_last(service, oracle)),
             ("a sync artifact ends right", lambda: a_sync_artifact_ends_right(service, oracle)),
             ("going back reaches who follows", lambda: going_back_reaches_who_follows(service, oracle)),
+            ("what a job made is run by its name", lambda: what_a_job_made_is_run_by_its_name(service, oracle)),
             ("trials are in the trace", lambda: trials_are_in_the_trace(service)),
             ("what has no versions says so", lambda: what_has_no_versions_says_so(service))])
 

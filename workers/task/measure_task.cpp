@@ -183,6 +183,7 @@ absl::Status Measurement::timeSteps(const v1::Plan& plan, v1::MeasureTaskResult&
     time.set_summary(workload.summary());
     time.set_median_ms(medianOf(times[step]));
     time.set_flops(workload.flops());
+    if (workload.has_fusion()) *time.mutable_fusion() = workload.fusion();
   }
   return absl::OkStatus();
 }

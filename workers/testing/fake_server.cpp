@@ -44,6 +44,7 @@ struct FakeServer::State {
   std::map<std::string, std::string> blobs;
   std::map<std::string, std::string> partial;
   std::vector<int64_t> upload_offsets;
+  int downloads = 0;
   bool broke_upload = false;
   std::vector<v1::LeaseTaskRequest> questions;
 };
@@ -87,6 +88,13 @@ class FakeServer::Workers : public v1::WorkerService::Service {
     lease.set_attempt(static_cast<int32_t>(task.token));
     lease.set_lease_us(behaviour_.lease_us);
     *lease.mutable_task() = task.spec;
+    if (behaviour_.enclose_inputs) {
+      for (const v1::Digest& digest : task.spec.inputs()) {
+        v1::BlobBytes& input = *lease.add_inputs();
+        *input.mutable_digest() = digest;
+        input.set_data(state_.blobs[digest.sha256()]);
+      }
+    }
     state_.changed.notify_all();
     return Status::OK;
   }
@@ -108,6 +116,9 @@ class FakeServer::Workers : public v1::WorkerService::Service {
     const std::lock_guard lock(state_.mutex);
     State::Task& task = state_.tasks[request->task_id()];
     task.reports.push_back(*request);
+    for (const v1::OutputFile& file : request->result().files()) {
+      if (!file.data().empty()) state_.blobs[sha256Hex(file.data())] = file.data();
+    }
     state_.changed.notify_all();
     return task.report_status;
   }
@@ -171,6 +182,7 @@ class FakeServer::Blobs : public v1::BlobService::Service {
     std::string bytes;
     {
       const std::lock_guard lock(state_.mutex);
+      ++state_.downloads;
       const auto found = state_.blobs.find(request->sha256());
       if (found == state_.blobs.end()) return {StatusCode::NOT_FOUND, "no such blob"};
       bytes = found->second;
@@ -309,6 +321,11 @@ size_t FakeServer::reports(const std::string& task_id) {
 int FakeServer::registrations() {
   const std::lock_guard lock(state_->mutex);
   return state_->registrations;
+}
+
+int FakeServer::downloads() {
+  const std::lock_guard lock(state_->mutex);
+  return state_->downloads;
 }
 
 std::vector<int64_t> FakeServer::uploadOffsets() {

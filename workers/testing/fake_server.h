@@ -34,6 +34,7 @@ class FakeServer {
     std::string compiler_version = "test";
     int64_t break_upload_after = 0;  ///< bytes after which the first upload breaks off
     bool forget_worker_on_restart = false;
+    bool enclose_inputs = false;  ///< with the lease
   };
   Behaviour behaviour;
 
@@ -57,6 +58,7 @@ class FakeServer {
   size_t reports(const std::string& task_id);
   int registrations();
   std::vector<int64_t> uploadOffsets();
+  int downloads();
 
  private:
   class Workers;

@@ -13,8 +13,9 @@ namespace tessera::compiler {
 struct Group {
   std::vector<mlir::Operation*> ops;
   std::vector<mlir::Value> results;
-  std::optional<v1::ChainTiling> chain;  ///< several products that run slice by slice (fuse_chains)
-  v1::Choice choice = {};                ///< with `chain`: what it came of
+  std::optional<v1::ChainTiling> chain;         ///< several products that run slice by slice (fuse_chains)
+  v1::Choice choice = {};                       ///< with `chain`: what it came of
+  std::optional<v1::FusionProfit> fusion = {};  ///< several groups that became one
 };
 
 /// Cuts `main` into groups, in the order in which they can run.

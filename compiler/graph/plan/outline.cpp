@@ -86,6 +86,7 @@ void Outliner::map(Value value) {
 OutlinedGroup Outliner::run() {
   outlined_.chain = group_.chain;
   outlined_.choice = group_.choice;
+  outlined_.fusion = group_.fusion;
   mlir::Operation* root = group_.ops.front();
   builder_ = OpBuilder(root->getContext());
   mlir::FunctionType nothing = builder_.getFunctionType({}, {});

@@ -15,8 +15,9 @@ namespace tessera::compiler {
 struct OutlinedGroup {
   mlir::OwningOpRef<mlir::func::FuncOp> function;
   std::vector<mlir::Value> arguments;
-  std::optional<v1::ChainTiling> chain;  ///< the group's
-  v1::Choice choice = {};                ///< the group's
+  std::optional<v1::ChainTiling> chain;         ///< the group's
+  v1::Choice choice = {};                       ///< the group's
+  std::optional<v1::FusionProfit> fusion = {};  ///< the group's
 };
 
 /// Tensors of i1 have no defined byte layout, so they cross the border as i8 holding 0 or 1.

@@ -140,6 +140,7 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
     }
   }
   if (outlined.chain) *workload->mutable_slices() = *outlined.chain;
+  if (outlined.fusion) *workload->mutable_fusion() = *outlined.fusion;
   if (!facts.algorithm.empty()) workload->set_algorithm(facts.algorithm);
   return it->second;
 }

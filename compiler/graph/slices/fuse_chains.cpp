@@ -11,6 +11,8 @@
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/plan/node_names.h"
 #include "compiler/graph/slices/chain_of_groups.h"
+#include "compiler/graph/slices/group_profit.h"
+#include "compiler/graph/slices/region_graph_of_groups.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Sequence.h"
@@ -64,7 +66,8 @@ class ChainFuser {
         machine_(std::move(machine)),
         choices_(choices),
         merging_(merging),
-        rows_(registerRows(target.registers().vector_count())) {
+        rows_(registerRows(target.registers().vector_count())),
+        graph_(regionGraphOf(groups)) {
     for (auto [id, group] : llvm::enumerate(groups)) {
       for (Operation* op : group.ops) group_of_[op] = static_cast<int>(id);
     }
@@ -100,6 +103,7 @@ class ChainFuser {
   fusion::Merging merging_;
   int64_t rows_;
   llvm::DenseMap<Operation*, int> group_of_;
+  const fusion::RegionGraph graph_;                     // of the groups, for their profit
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
   struct Taken {
     Candidate candidate;
@@ -357,6 +361,9 @@ void ChainFuser::decide(Candidate candidate) {
   const bool priced = decision.slices.has_value();
   shown.set_taken(fuse);
   const double fused = priced ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
+  v1::FusionProfit& profit = *shown.mutable_profit() = profitOfOne(graph_, chosen.groups, fusion::peakOf(machine_));
+  profit.set_fused_us(fused);
+  profit.set_apart_us(apart);
   shown.set_cost(fuse ? fused : apart);
   shown.set_alternative_cost(fuse ? apart : fused);
   decisions_.push_back(std::move(shown));
@@ -432,6 +439,7 @@ void ChainFuser::merge() {
     last.ops = std::move(taken.decided.chain.ops);
     last.chain = tilingOf(taken.decided);
     last.choice = settled_[taken.decision];
+    last.fusion = decisions_[taken.decision].profit();
   }
   std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
 }

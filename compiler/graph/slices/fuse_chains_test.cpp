@@ -240,5 +240,82 @@ TEST_F(FuseChainsTest, RegionsStopAtGlobalReductions) {
   }
 }
 
+/// Two readers that nothing joins: computed in each of them, what lies between is never in memory.
+TEST_F(FuseChainsTest, WhatSeveralReadIsComputedInEachWhereThatPays) {
+  ModelBuilder b(context_);
+  Value x = b.input({37, 64}), y = b.input({37, 64}), z = b.input({37, 64});
+  Value shared = b.relu(x);
+  PlannedGraph planned = check(b.finish({b.add(shared, y), b.add(b.sigmoid(z), shared)}));
+  const auto found = decisions(planned, "repeat");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].taken()) << found[0].reason();
+  EXPECT_EQ(planned.plan.steps_size(), 2);
+  const v1::FusionProfit& profit = found[0].profit();
+  EXPECT_EQ(profit.kind(), "One+Many");
+  EXPECT_EQ(profit.saved_launches(), 1);
+  // Written once and read twice before; x is read once more now.
+  EXPECT_EQ(profit.saved_bytes(), 37 * 64 * 4 * (3 - 1));
+  EXPECT_GT(profit.repeated_flops(), 0);
+  EXPECT_GT(profit.profit_us(), 1);  // the launch alone
+  for (const v1::Workload& workload : planned.plan.workloads())
+    EXPECT_TRUE(workload.has_fusion()) << workload.summary();
+}
+
+TEST_F(FuseChainsTest, WhatEveryRowReadsIsComputedOnce) {
+  ModelBuilder b(context_);
+  Value scale = b.sigmoid(b.input({512})), x = b.input({2000, 512}), y = b.input({2000, 512});
+  PlannedGraph planned = check(b.finish({b.mulChannel(x, scale), b.addChannel(y, scale)}));
+  const auto found = decisions(planned, "repeat");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].taken()) << found[0].reason();
+  EXPECT_LT(found[0].profit().profit_us(), 0);
+  EXPECT_THAT(found[0].reason(), HasSubstr("One+Many would lose at least"));
+  EXPECT_EQ(planned.plan.steps_size(), 3);
+}
+
+TEST_F(FuseChainsTest, WhatTheCallerOrAProductReadsStays) {
+  {
+    ModelBuilder b(context_);
+    Value shared = b.relu(b.input({37, 64}));
+    PlannedGraph planned =
+        check(b.finish({shared, b.add(shared, b.input({37, 64})), b.add(shared, b.input({37, 64}))}));
+    EXPECT_TRUE(decisions(planned, "repeat").empty());
+  }
+  ModelBuilder b(context_);
+  Value shared = b.relu(b.input({37, 64}));
+  PlannedGraph planned = check(b.finish({b.matmul(shared, b.weight({64, 24})), b.add(shared, b.input({37, 64}))}));
+  EXPECT_TRUE(decisions(planned, "repeat").empty());
+}
+
+TEST_F(FuseChainsTest, APinDecidesWhatIsRepeated) {
+  const auto planned = [&] {
+    ModelBuilder b(context_);
+    Value shared = b.relu(b.input({37, 64}));
+    return check(b.finish({b.add(shared, b.input({37, 64})), b.add(b.sigmoid(b.input({37, 64})), shared)}));
+  };
+  PlannedGraph free = planned();
+  ASSERT_EQ(free.plan.report().choices_size(), 1);
+  v1::Choice pin = free.plan.report().choices(0);
+  EXPECT_EQ(pin.kind(), "repeat");
+  EXPECT_EQ(pin.choice(), "fused");
+  pin.set_choice("apart");
+  options_.pins = {pin};
+  PlannedGraph pinned = planned();
+  EXPECT_EQ(pinned.plan.steps_size(), 3);
+  EXPECT_THAT(decisions(pinned, "repeat").at(0).reason(), HasSubstr("; pinned"));
+}
+
+/// Chains are told by what the chip's peak allows beside what the analysis prices.
+TEST_F(FuseChainsTest, AChainsProfitIsAtMostWhatThePeakAllows) {
+  PlannedGraph planned = attention(4, 384, 32, 256, 32);
+  const v1::FusionProfit& profit = decisions(planned, "fuse-chain").at(0).profit();
+  EXPECT_EQ(profit.kind(), "Many+Many");
+  // The matrix of weights is written and read, twice: softmax is a step of its own.
+  EXPECT_EQ(profit.saved_bytes(), 4.0 * 384 * 256 * 4 * 4);
+  EXPECT_EQ(profit.saved_launches(), 2);
+  EXPECT_GT(profit.apart_us(), profit.fused_us());
+  EXPECT_EQ(planned.plan.workloads(0).fusion().kind(), "Many+Many");
+}
+
 }  // namespace
 }  // namespace tessera::compiler

@@ -9,6 +9,7 @@
 #include "compiler/fusion/region_planner.h"
 #include "compiler/graph/plan/node_names.h"
 #include "compiler/graph/slices/chain_of_groups.h"
+#include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -35,11 +36,10 @@ constexpr double kShare = 0.75;
 constexpr double kLeastRegionGain = 0.1;
 
 /// A core's largest own memory, and beyond it the level that holds the largest tensors.
-std::optional<fusion::RegionMachine> machineFor(const v1::Target& target, const fusion::RegionGraph& graph) {
-  auto chip = fusion::chainMachineOf(target);
-  if (!chip.ok() || chip->levels[0].shared) return std::nullopt;
+std::optional<fusion::RegionMachine> machineFor(const fusion::ChainMachine& chip, const fusion::RegionGraph& graph) {
+  if (chip.levels[0].shared) return std::nullopt;
   size_t own = 0;
-  while (own + 2 < chip->levels.size() && !chip->levels[own + 1].shared) ++own;
+  while (own + 2 < chip.levels.size() && !chip.levels[own + 1].shared) ++own;
   double largest = 0;
   for (const fusion::GraphTensor& tensor : graph.tensors) {
     double bytes = static_cast<double>(tensor.element_bytes);
@@ -47,20 +47,20 @@ std::optional<fusion::RegionMachine> machineFor(const v1::Target& target, const 
     if (!tensor.constant) largest = std::max(largest, bytes);
   }
   size_t far = own + 1;
-  while (far + 1 < chip->levels.size() && chip->levels[far].capacity_bytes > 0 &&
-         2 * largest > chip->levels[far].capacity_bytes) {
+  while (far + 1 < chip.levels.size() && chip.levels[far].capacity_bytes > 0 &&
+         2 * largest > chip.levels[far].capacity_bytes) {
     ++far;
   }
   fusion::RegionMachine machine;
-  machine.flops_per_second = chip->flops_per_second;
+  machine.flops_per_second = chip.flops_per_second;
   machine.levels = {
-      {chip->levels[own].name, kShare * chip->levels[own].capacity_bytes, chip->levels[own].bytes_per_second},
-      {chip->levels[far].name, 0, chip->levels[far].bytes_per_second}};
+      {chip.levels[own].name, kShare * chip.levels[own].capacity_bytes, chip.levels[own].bytes_per_second},
+      {chip.levels[far].name, 0, chip.levels[far].bytes_per_second}};
   machine.launch_seconds = kNestSeconds;
   machine.slice_seconds = kSliceSeconds;
   machine.run_seconds = kRunSeconds;
   machine.overlaps = false;  // as fusion::kExposed says
-  machine.cores = chip->cores;
+  machine.cores = chip.cores;
   return machine;
 }
 
@@ -69,8 +69,8 @@ constexpr char kRegionChoice[] = "tile-region";
 class RegionMerger {
  public:
   RegionMerger(std::vector<Group>& groups, const fusion::RegionGraph& graph, const fusion::RegionMachine& machine,
-               GraphChoices& choices, fusion::Merging merging)
-      : groups_(groups), graph_(graph), machine_(machine), choices_(choices), merging_(merging) {}
+               const fusion::PeakMachine& peak, GraphChoices& choices, fusion::Merging merging)
+      : groups_(groups), graph_(graph), machine_(machine), peak_(peak), choices_(choices), merging_(merging) {}
 
   void consider(const fusion::Region& region);
   std::vector<v1::Decision> finish();
@@ -87,6 +87,7 @@ class RegionMerger {
   std::vector<Group>& groups_;
   const fusion::RegionGraph& graph_;
   const fusion::RegionMachine& machine_;
+  const fusion::PeakMachine peak_;
   GraphChoices& choices_;
   fusion::Merging merging_;
   std::vector<v1::Decision> decisions_;
@@ -163,6 +164,9 @@ void RegionMerger::consider(const fusion::Region& region) {
   const std::string refusal = choices_.refusal(kRegionChoice, decision.place());
   decision.set_unit("us");
   const auto [apart, bytes] = alone(region);
+  v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, region.nodes, peak_);
+  profit.set_fused_us(region.seconds * 1e6);
+  profit.set_apart_us(apart * 1e6);
   const double gain = 1 - region.seconds / apart;
   std::string reason = absl::StrFormat(
       "%d groups in %d slices of %s in %s take %.1f us and move %.2f MB, one by one %.1f us and %.2f MB",
@@ -193,6 +197,7 @@ void RegionMerger::consider(const fusion::Region& region) {
   choices_.made(kRegionChoice, decision.place(), decision.taken() ? kFused : kApart, refusal);
   if (decision.taken()) {
     group->choice = choices_.all().back();
+    group->fusion = profit;
     for (int node : region.nodes) groups_[node].ops.clear();
     groups_[region.nodes.back()] = *std::move(group);
   }
@@ -210,12 +215,14 @@ std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Targ
                                       fusion::Merging merging) {
   if (groups.size() < 2) return {};
   const fusion::RegionGraph graph = regionGraphOf(groups);
-  const std::optional<fusion::RegionMachine> machine = machineFor(target, graph);
+  const absl::StatusOr<fusion::ChainMachine> chip = fusion::chainMachineOf(target);
+  if (!chip.ok()) return {};
+  const std::optional<fusion::RegionMachine> machine = machineFor(*chip, graph);
   if (!machine) return {};
   auto plan =
       fusion::planRegions(graph, *machine, {.nodes = kMostRegionNodes, .cuts = kMostCuts, .regions = kMostRegions});
   if (!plan.ok()) return {};
-  RegionMerger merger(groups, graph, *machine, choices, merging);
+  RegionMerger merger(groups, graph, *machine, fusion::peakOf(*chip), choices, merging);
   for (const fusion::Region& region : plan->regions) merger.consider(region);
   return merger.finish();
 }

@@ -1,0 +1,98 @@
+#include "compiler/fusion/profit.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace tessera::compiler::fusion {
+namespace {
+
+double bytesOf(const GraphTensor& tensor) {
+  auto bytes = static_cast<double>(tensor.element_bytes);
+  for (const int64_t extent : tensor.shape) bytes *= static_cast<double>(extent);
+  return bytes;
+}
+
+double flopsOf(const RegionGraph& graph, int node) {
+  const GraphTensor& made = graph.tensors[graph.nodes[node].output];
+  return graph.nodes[node].flops_per_point * bytesOf(made) / static_cast<double>(made.element_bytes);
+}
+
+bool contains(const Kernel& kernel, int node) { return std::ranges::find(kernel, node) != kernel.end(); }
+
+bool reads(const GraphNode& node, int tensor) {
+  return std::ranges::find(node.inputs, tensor, &GraphNode::Input::tensor) != node.inputs.end();
+}
+
+/// Whether somebody needs what `node` makes in memory: the caller, or a reader that does not compute it itself.
+bool isLeftBehind(const RegionGraph& graph, const std::vector<Kernel>& kernels, const std::set<int>& nodes, int node) {
+  const int tensor = graph.nodes[node].output;
+  if (std::ranges::find(graph.outputs, tensor) != graph.outputs.end()) return true;
+  for (int reader = 0; reader < static_cast<int>(graph.nodes.size()); ++reader) {
+    if (!reads(graph.nodes[reader], tensor)) continue;
+    if (!nodes.contains(reader)) return true;
+    for (const Kernel& kernel : kernels)
+      if (contains(kernel, reader) && !contains(kernel, node)) return true;
+  }
+  return false;
+}
+
+double transferred(const RegionGraph& graph, const std::vector<Kernel>& kernels, const std::set<int>& nodes) {
+  double bytes = 0;
+  std::set<int> written;
+  for (const Kernel& kernel : kernels) {
+    std::set<int> brought;
+    for (const int node : kernel) {
+      for (const GraphNode::Input& input : graph.nodes[node].inputs)
+        if (!contains(kernel, graph.producerOf(input.tensor))) brought.insert(input.tensor);
+      if (isLeftBehind(graph, kernels, nodes, node)) written.insert(graph.nodes[node].output);
+    }
+    for (const int tensor : brought) bytes += bytesOf(graph.tensors[tensor]);
+  }
+  for (const int tensor : written) bytes += bytesOf(graph.tensors[tensor]);
+  return bytes;
+}
+
+const char* countOf(const GraphNode& node) { return node.inputs.size() > 1 ? "Many" : "One"; }
+
+}  // namespace
+
+PeakMachine peakOf(const ChainMachine& machine) {
+  return {machine.levels.back().bytes_per_second, machine.flops_per_second * machine.cores, machine.step_seconds};
+}
+
+Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const std::vector<Kernel>& kernels,
+                const PeakMachine& machine, const std::vector<double>& times) {
+  const std::set<int> all(nodes.begin(), nodes.end());
+  std::vector<Kernel> apart;
+  double flops_apart = 0, flops = 0;
+  for (const int node : all) {
+    apart.push_back({node});
+    flops_apart += flopsOf(graph, node);
+  }
+  for (const Kernel& kernel : kernels)
+    for (const int node : kernel) flops += flopsOf(graph, node) * (times.empty() ? 1 : times[node]);
+  Profit profit;
+  profit.saved_bytes = transferred(graph, apart, all) - transferred(graph, kernels, all);
+  profit.repeated_flops = flops - flops_apart;
+  profit.saved_launches = static_cast<int>(apart.size()) - static_cast<int>(kernels.size());
+  profit.seconds = profit.saved_bytes / machine.bytes_per_second - profit.repeated_flops / machine.flops_per_second +
+                   profit.saved_launches * machine.launch_seconds;
+  return profit;
+}
+
+std::string pairOf(const RegionGraph& graph, int tensor, int reader) {
+  return absl::StrCat(countOf(graph.nodes[graph.producerOf(tensor)]), "+", countOf(graph.nodes[reader]));
+}
+
+std::string describe(const std::string& pair, const Profit& profit) {
+  return absl::StrFormat("%s would %s %.1f us: %.3f MB %s to move, %d %s less, %.2f MFLOP more to compute", pair,
+                         profit.seconds < 0 ? "lose at least" : "gain at most", std::abs(profit.seconds) * 1e6,
+                         std::abs(profit.saved_bytes) / 1e6, profit.saved_bytes < 0 ? "more" : "less",
+                         profit.saved_launches, profit.saved_launches == 1 ? "launch" : "launches",
+                         profit.repeated_flops / 1e6);
+}
+
+}  // namespace tessera::compiler::fusion

@@ -1,0 +1,160 @@
+#include "compiler/graph/slices/repeat_groups.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/fusion/decision.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/plan/node_names.h"
+#include "compiler/graph/slices/access_trace.h"
+#include "compiler/graph/slices/group_profit.h"
+#include "compiler/graph/slices/region_graph_of_groups.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Operation;
+
+constexpr char kRepeatChoice[] = "repeat";
+constexpr size_t kMostOps = 24;  // of one group, as formGroups() has it
+
+bool allOf(const Group& group, std::initializer_list<OpKind> kinds) {
+  return llvm::all_of(group.ops, [&](Operation* op) {
+    return mlir::isa<mlir::linalg::LinalgOp>(op) && llvm::is_contained(kinds, kindOf(op));
+  });
+}
+
+/// How often each element of `value` is computed where the group computes it itself.
+double timesIn(const Group& reader, mlir::Value value) {
+  double points = 0;
+  for (Operation* op : reader.ops) {
+    if (!llvm::is_contained(op->getOperands(), value)) continue;
+    double all = 1;
+    for (int64_t extent : mlir::cast<mlir::linalg::LinalgOp>(op).getStaticLoopRanges())
+      all *= static_cast<double>(extent);
+    points += all;
+  }
+  const int64_t elements = mlir::cast<mlir::RankedTensorType>(value.getType()).getNumElements();
+  return points / static_cast<double>(std::max<int64_t>(1, elements));
+}
+
+class Repeater {
+ public:
+  Repeater(std::vector<Group>& groups, const fusion::ChainMachine& machine, GraphChoices& choices)
+      : groups_(groups), graph_(regionGraphOf(groups)), machine_(machine), choices_(choices) {}
+  std::vector<v1::Decision> run();
+
+ private:
+  std::vector<int> readersOf(int group) const;
+  void consider(int group, const std::vector<int>& readers);
+  /// With what lies in the nearest level that holds it, and arithmetic that is not all multiply-adds.
+  fusion::PeakMachine likelyMachine(mlir::Value value) const;
+
+  std::vector<Group>& groups_;
+  const fusion::RegionGraph graph_;
+  const fusion::ChainMachine& machine_;
+  GraphChoices& choices_;
+  std::vector<v1::Decision> decisions_;
+};
+
+/// None where a reader cannot compute the group's result itself.
+std::vector<int> Repeater::readersOf(int group) const {
+  const Group& made = groups_[group];
+  if (made.ops.empty() || made.chain || made.results.size() != 1 || !allOf(made, {OpKind::kElementwise})) return {};
+  if (std::ranges::find(graph_.outputs, graph_.nodes[group].output) != graph_.outputs.end()) return {};
+  std::vector<int> readers;
+  for (Operation* user : made.results[0].getUsers()) {
+    if (llvm::is_contained(made.ops, user)) continue;
+    const auto reader =
+        std::ranges::find_if(groups_, [&](const Group& each) { return llvm::is_contained(each.ops, user); });
+    if (reader == groups_.end() || reader->chain || !allOf(*reader, {OpKind::kElementwise, OpKind::kReduction}) ||
+        reader->ops.size() + made.ops.size() > kMostOps) {
+      return {};
+    }
+    const auto position = static_cast<int>(reader - groups_.begin());
+    if (!llvm::is_contained(readers, position)) readers.push_back(position);
+  }
+  std::ranges::sort(readers);
+  return readers.size() > 1 ? readers : std::vector<int>{};
+}
+
+fusion::PeakMachine Repeater::likelyMachine(mlir::Value value) const {
+  fusion::PeakMachine likely = fusion::peakOf(machine_);
+  auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
+  const double bytes = static_cast<double>(type.getNumElements() * type.getElementTypeBitWidth()) / 8;
+  for (const auto& level : machine_.levels) {
+    likely.bytes_per_second = level.bytes_per_second * (level.shared ? 1 : machine_.cores);
+    if (level.capacity_bytes == 0 || 2 * bytes <= level.capacity_bytes) break;
+  }
+  likely.flops_per_second *= kRepeatedShare;
+  return likely;
+}
+
+void Repeater::consider(int group, const std::vector<int>& readers) {
+  const mlir::Value value = groups_[group].results[0];
+  std::vector<int> nodes = {group};
+  std::vector<fusion::Kernel> kernels;
+  double times = 0;
+  for (const int reader : readers) {
+    nodes.push_back(reader);
+    kernels.push_back({group, reader});
+    times += timesIn(groups_[reader], value);
+  }
+  std::vector<double> each(graph_.nodes.size(), 1);
+  each[group] = times / static_cast<double>(readers.size());
+  const fusion::Profit most = fusion::profitOf(graph_, nodes, kernels, fusion::peakOf(machine_), each);
+  const fusion::Profit likely = fusion::profitOf(graph_, nodes, kernels, likelyMachine(value), each);
+  const std::string pair = fusion::pairOf(graph_, graph_.nodes[group].output, readers.front());
+
+  llvm::SmallVector<mlir::Location> locations;
+  for (Operation* op : groups_[group].ops) locations.push_back(op->getLoc());
+  v1::Decision decision;
+  decision.set_kind(kRepeatChoice);
+  decision.set_place(choices_.place(kRepeatChoice, nodeNames(locations)));
+  decision.set_unit("us");
+  *decision.mutable_profit() = profitMessage(pair, most);
+  const std::string pinned = choices_.pinnedFusion(kRepeatChoice, decision.place());
+  const bool pays = most.seconds > 0 && likely.seconds > 0;
+  decision.set_taken(pinned.empty() ? pays : pinned == kFused);
+  std::string reason = absl::StrCat("computed in each of ", readers.size(), " readers: ", fusion::describe(pair, most));
+  if (most.seconds > 0 && likely.seconds <= 0)
+    absl::StrAppendFormat(&reason, "; where it lies it would lose %.1f us", -likely.seconds * 1e6);
+  if (!pinned.empty() && decision.taken() != pays) absl::StrAppend(&reason, "; pinned");
+  decision.set_reason(std::move(reason));
+  choices_.made(kRepeatChoice, decision.place(), decision.taken() ? kFused : kApart);
+  decisions_.push_back(decision);
+  if (!decision.taken()) return;
+  for (const int reader : readers) {
+    std::vector<Operation*> ops = groups_[reader].ops;
+    ops.insert(ops.end(), groups_[group].ops.begin(), groups_[group].ops.end());
+    groups_[reader].ops = inProgramOrder(std::move(ops));
+    groups_[reader].fusion = decision.profit();
+  }
+  groups_[group].ops.clear();
+}
+
+std::vector<v1::Decision> Repeater::run() {
+  // The figures are those of the groups as they came: a reader that was changed is left alone.
+  std::vector<bool> changed(groups_.size());
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const std::vector<int> readers = readersOf(static_cast<int>(group));
+    if (readers.empty() || changed[group] || llvm::any_of(readers, [&](int reader) { return changed[reader]; }))
+      continue;
+    consider(static_cast<int>(group), readers);
+    if (groups_[group].ops.empty())
+      for (const int reader : readers) changed[reader] = true;
+  }
+  std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
+  return std::move(decisions_);
+}
+
+}  // namespace
+
+std::vector<v1::Decision> repeatGroups(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices) {
+  const absl::StatusOr<fusion::ChainMachine> machine = fusion::chainMachineOf(target);
+  if (!machine.ok() || groups.size() < 3) return {};
+  return Repeater(groups, *machine, choices).run();
+}
+
+}  // namespace tessera::compiler

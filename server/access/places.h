@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace tessera::server {
+
+/// So many at a time, all together and of each name. Thread-safe; tickets may outlive it.
+class Places {
+ public:
+  Places(int most, int most_of_one) : state_(std::make_shared<State>()), most_(most), most_of_one_(most_of_one) {}
+
+  /// Taken until the ticket goes; nullptr: there is none left.
+  std::shared_ptr<void> take(const std::string& name);
+
+ private:
+  struct State {
+    std::mutex mutex;
+    int all = 0;
+    std::map<std::string, int> of_one;
+  };
+  const std::shared_ptr<State> state_;
+  const int most_, most_of_one_;
+};
+
+}  // namespace tessera::server

@@ -1,0 +1,107 @@
+// Blobs are read at a stated rate; damaged ones are set aside, named, and whole again once they were sent again.
+#include "server/retention/scrubber.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "server/retention/collector.h"
+#include "server/testing/scheduler_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Scrub : public testing::Test {
+ protected:
+  v1::Digest put(const std::string& bytes) { return bench_.put(bytes); }
+  /// Changes one byte of the blob's file, as a disk does: its size and times are what they were.
+  void damage(const v1::Digest& digest, std::streamoff at) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(bench_.folder.path() + "/blobs")) {
+      if (entry.path().filename() != digest.sha256()) continue;
+      const auto before = std::filesystem::last_write_time(entry.path());
+      {
+        std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(at);
+        const char byte = static_cast<char>(file.get() ^ 1);
+        file.seekp(at);
+        file.put(byte);
+      }
+      std::filesystem::last_write_time(entry.path(), before);
+      return;
+    }
+    FAIL() << "no file of " << digest.sha256();
+  }
+  absl::StatusOr<Scrubber::Found> pass(int64_t rate = 1 << 20) {
+    Scrubber scrubber(*bench_.blobs, rate,
+                      {.damaged = [&](const std::string& sha256, const std::string&) { named_.push_back(sha256); }});
+    return scrubber.pass([&](double seconds) {
+      waited_s_ += seconds;
+      return --waits_left_ >= 0;
+    });
+  }
+
+  SchedulerBench bench_;
+  std::vector<std::string> named_;
+  double waited_s_ = 0;
+  int waits_left_ = 1000;
+};
+
+TEST_F(Scrub, TakesAsLongAsItsRateSays) {
+  put(std::string(3'000'000, 'a'));
+  put(std::string(1'000'001, 'b'));
+  put("");
+  const auto found = pass(1'000'000);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->blobs, 3);
+  EXPECT_EQ(found->bytes, 4'000'001);
+  EXPECT_EQ(found->damaged, 0);
+  EXPECT_NEAR(waited_s_, 4.0, 0.001);
+}
+
+TEST_F(Scrub, ADamagedBlobIsNamedSetAsideAndSentAgain) {
+  const std::string bytes(2'500'000, 'x');
+  const v1::Digest sound = put("sound"), first = put(bytes), last = put(bytes + "y");
+  damage(first, 0);
+  damage(last, 2'500'000);
+  auto found = pass();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->damaged, 2);
+  EXPECT_THAT(named_, testing::UnorderedElementsAre(first.sha256(), last.sha256()));
+  EXPECT_FALSE(bench_.blobs->contains(first.sha256()));
+  EXPECT_TRUE(bench_.blobs->contains(sound.sha256()));
+
+  // Whoever verifies later hears of it, by reading no blob.
+  Collector collector(*bench_.store, *bench_.blobs, bench_.clock);
+  auto verified = collector.verify(false);
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_THAT(verified->problems(), Contains(HasSubstr(first.sha256() + " was damaged on disk and set aside")));
+
+  put(bytes);
+  put(bytes + "y");
+  verified = collector.verify(true);
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_THAT(verified->problems(), IsEmpty());
+  named_.clear();
+  found = pass();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->damaged, 0);
+  EXPECT_THAT(named_, IsEmpty());
+}
+
+TEST_F(Scrub, EndsWithinAChunk) {
+  put(std::string(10 << 20, 'a'));
+  waits_left_ = 2;
+  EXPECT_TRUE(absl::IsCancelled(pass().status()));
+  EXPECT_LT(waited_s_, 4);
+}
+
+}  // namespace
+}  // namespace tessera::server
