@@ -58,13 +58,12 @@ struct Decided {
 
 class ChainFuser {
  public:
-  ChainFuser(std::vector<Group>& groups, const v1::Target& target, fusion::ChainMachine machine, GraphChoices& choices,
-             fusion::Merging merging)
+  ChainFuser(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging)
       : groups_(groups),
-        machine_(std::move(machine)),
+        chip_(chip),
         choices_(choices),
         merging_(merging),
-        rows_(registerRows(target.registers().vector_count())) {
+        rows_(registerRows(chip.vectorRegisters())) {
     for (auto [id, group] : llvm::enumerate(groups)) {
       for (Operation* op : group.ops) group_of_[op] = static_cast<int>(id);
     }
@@ -95,7 +94,7 @@ class ChainFuser {
   void merge();
 
   std::vector<Group>& groups_;
-  fusion::ChainMachine machine_;
+  const Chip& chip_;
   GraphChoices& choices_;
   fusion::Merging merging_;
   int64_t rows_;
@@ -237,7 +236,7 @@ void ChainFuser::declineWinograd(const Candidate& candidate) {
     if (group == candidate.groups.back()) continue;
     auto type = mlir::cast<mlir::RankedTensorType>(groups_[group].results[0].getType());
     between += fusion::betweenSteps(
-                   machine_, static_cast<double>(type.getNumElements() * bytesPerElement(type.getElementType()))) *
+                   chip_, static_cast<double>(type.getNumElements() * bytesPerElement(type.getElementType()))) *
                1e6;
   }
   v1::Decision decision = record(candidate);
@@ -288,7 +287,7 @@ absl::StatusOr<Decided> ChainFuser::price(const Candidate& candidate) {
   if (!built->windows && !fusion::separates(built->chain, cut.back())) built->chain.loops[cut.back()].multiple = rows_;
   auto [known, fresh] = known_.try_emplace(keyOf(*built));
   if (fresh) {
-    auto decision = fusion::decideSlices(built->chain, cut, machine_, built->between);
+    auto decision = fusion::decideSlices(built->chain, cut, chip_, built->between);
     if (!decision.ok()) {
       known_.erase(known);
       return decision.status();
@@ -448,11 +447,10 @@ std::vector<v1::Decision> ChainFuser::run() {
 
 }  // namespace
 
-std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices,
+std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                      fusion::Merging merging) {
-  absl::StatusOr<fusion::ChainMachine> machine = fusion::chainMachineOf(target);
-  if (!machine.ok()) return {};
-  return ChainFuser(groups, target, *std::move(machine), choices, merging).run();
+  if (chip.levels().size() < 2) return {};  // nothing is nearer than anything else
+  return ChainFuser(groups, chip, choices, merging).run();
 }
 
 }  // namespace tessera::compiler
