@@ -41,6 +41,9 @@ v1::BuildUnit Schedules::unitOf(const v1::Workload& workload) const {
   *unit.mutable_code() = target_.code();
   *unit.mutable_registers() = target_.registers();
   *unit.mutable_memory() = target_.memory();
+  *unit.mutable_units() = target_.units();
+  *unit.mutable_prices() = target_.prices();
+  unit.set_family(target_.family());
   *unit.mutable_intrinsics() = usableInstructions(target_);
   unit.set_verify(spec_.options().verify());
   return unit;

@@ -13,6 +13,7 @@
 #include "clients/cli/exit_code.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
+#include "compiler/target/chip.h"
 #include "compiler/target/difference.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/instruction_sets.h"
@@ -54,6 +55,7 @@ int showDescribed(const CommandLine& line, const std::string& name) {
   if (!target.ok()) return reportError(target.status(), line.json);
   const std::vector<v1::Intrinsic> instructions = compiler::instructionsOf(*target);
   if (line.json) {
+    *target->mutable_prices() = compiler::completedTarget(*target).prices();
     target->mutable_intrinsics()->Assign(instructions.begin(), instructions.end());
     std::cout << toJson(*target) << "\n";
     return kExitOk;
@@ -69,6 +71,10 @@ int showDescribed(const CommandLine& line, const std::string& name) {
                     asked.empty() ? "" : absl::StrJoin(asked, " "), intrinsic.emit()});
   }
   if (!rows.empty()) std::cout << table({"INSTRUCTION", "COMPUTES", "LATENCY", "CYCLES", "ASK FOR", "EMIT"}, rows);
+  rows.clear();
+  for (const compiler::PriceText& price : compiler::pricesOf(*target))
+    rows.push_back({price.field, price.value, price.own ? "description" : "family"});
+  std::cout << "\n" << table({"PRICE", "VALUE", "FROM"}, rows);
   return kExitOk;
 }
 
@@ -106,8 +112,8 @@ void addTargetFileCommands(CommandLine& line) {
       command->add_subcommand("check", "every fault of a description's file, with its line; asks no server");
   checks->add_option("FILE", *first, "text proto of tessera.v1.Target")->required();
   checks->callback([&line, first] { line.action = [&line, first] { return check(line, *first); }; });
-  CLI::App* shows =
-      command->add_subcommand("show", "a description and every instruction it has, those of sets included");
+  CLI::App* shows = command->add_subcommand(
+      "show", "a description and what it has besides: instructions of its sets, prices of its family");
   shows->add_option("NAME", *first, kTarget)->required();
   shows->callback([&line, first] { line.action = [&line, first] { return showDescribed(line, *first); }; });
   CLI::App* diffs = command->add_subcommand("diff", "the fields in which two descriptions differ; entries go by name");

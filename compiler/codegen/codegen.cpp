@@ -22,14 +22,14 @@ struct Prepared {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp func;
   int results = 0;  ///< of the workload; bufferized, they are arguments
-  Machine machine;
+  Chip chip;
 };
 
 absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
   Prepared prepared;
-  auto machine = machineOf(unit);
-  if (!machine.ok()) return machine.status();
-  prepared.machine = *machine;
+  auto chip = chipOf(unit);
+  if (!chip.ok()) return chip.status();
+  prepared.chip = *chip;
   mlir::DialectRegistry registry;
   registerCodegenDialects(registry);
   mlir::registerBuiltinDialectTranslation(registry);
@@ -49,13 +49,12 @@ absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
 
 absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const v1::BuildUnit& unit,
                                                        v1::KernelInfo& info) {
-  auto list = followSchedule(prepared.func, prepared.machine, unit.memory(), unit.schedule());
+  auto list = followSchedule(prepared.func, prepared.chip, unit.schedule());
   if (!list.ok()) return list.status();
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(prepared.context.get()));
   planWorkspace(prepared.func, *list);
   if (absl::Status status = checkAccesses(*list); !status.ok()) return status;
-  if (absl::Status status = emitPhases(prepared.func, *list, unit.symbol(), prepared.machine, *module, info);
-      !status.ok())
+  if (absl::Status status = emitPhases(prepared.func, *list, unit.symbol(), prepared.chip, *module, info); !status.ok())
     return status;
   return module;
 }
@@ -65,9 +64,9 @@ absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const
 absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const ScheduleRequest& request) {
   auto prepared = bufferize(unit);
   if (!prepared.ok()) return prepared.status();
-  auto list = choosePhases(prepared->func, prepared->machine, request);
+  auto list = choosePhases(prepared->func, prepared->chip, request);
   if (!list.ok()) return list.status();
-  return scheduleOf(*list, prepared->machine, unit.memory());
+  return scheduleOf(*list, prepared->chip);
 }
 
 absl::StatusOr<StaticAnalysis> analyzeWorkload(const v1::BuildUnit& unit) {
@@ -75,12 +74,12 @@ absl::StatusOr<StaticAnalysis> analyzeWorkload(const v1::BuildUnit& unit) {
   if (!prepared.ok()) return prepared.status();
   StaticAnalysis analysis;
   analysis.nodes = nodesOf(prepared->func);
-  auto list = splitPhases(prepared->func, prepared->machine.vector_registers, nullptr);
+  auto list = splitPhases(prepared->func, prepared->chip.vectorRegisters(), nullptr);
   if (!list.ok()) return list.status();
   // Where an instruction adds up groups, trees name loops over groups.
   for (auto& phase : list->phases)
     for (auto& nest : phase.nests) mergeLoops(nest);
-  chooseDotProducts(prepared->func, *list, prepared->machine);
+  chooseDotProducts(prepared->func, *list, prepared->chip);
   analysis.extents = extentsOf(*list);
   return analysis;
 }
@@ -94,7 +93,7 @@ absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
   auto module = emit(*prepared, unit, *built.mutable_info());
   if (!module.ok()) return module.status();
   if (auto status = lowerToLlvm(**module); !status.ok()) return status;
-  auto object = emitObject(**module, unit.code(), prepared->machine.vector_bits);
+  auto object = emitObject(**module, unit.code(), prepared->chip.vectorBits());
   if (!object.ok()) return object.status();
   built.set_object(std::move(*object));
   return built;

@@ -124,23 +124,22 @@ std::vector<DotProduct> emittable(const v1::BuildUnit& unit, const llvm::Triple&
 
 }  // namespace
 
-absl::StatusOr<Machine> machineOf(const v1::BuildUnit& unit) {
-  const v1::RegisterFile& registers = unit.registers();
-  const auto& memory = unit.memory();
-  auto target = targetMachineOf(unit.code());
-  if (!target.ok()) return target.status();
-  Machine machine;
-  if (registers.vector_bits() > 0) machine.vector_bits = registers.vector_bits();
-  if (registers.vector_count() > 0) machine.vector_registers = registers.vector_count();
-  if (!memory.empty() && memory[0].capacity_bytes() > 0) machine.l1_bytes = memory[0].capacity_bytes();
-  if (memory.size() > 1 && memory[1].capacity_bytes() > 0) machine.l2_bytes = memory[1].capacity_bytes();
-  constexpr int64_t kSharers = 10;  // of L3, when all cores work
-  if (memory.size() > 2 && memory[2].capacity_bytes() > 0)
-    machine.l3_bytes = std::max(2 * machine.l2_bytes, memory[2].capacity_bytes() / kSharers);
-  const bool x86 = (*target)->getTargetTriple().isX86();
-  machine.dot_products = emittable(unit, (*target)->getTargetTriple());
-  machine.has_fma = !x86 || (*target)->getMCSubtargetInfo()->checkFeatures("+fma");
-  return machine;
+absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
+  auto machine = targetMachineOf(unit.code());
+  if (!machine.ok()) return machine.status();
+  const llvm::Triple& triple = (*machine)->getTargetTriple();
+  v1::Target target;
+  target.set_family(unit.family());
+  *target.mutable_code() = unit.code();
+  // What the cpu has that its name stands for.
+  if (!triple.isX86() || (*machine)->getMCSubtargetInfo()->checkFeatures("+fma"))
+    target.mutable_code()->add_features("fma");
+  *target.mutable_registers() = unit.registers();
+  *target.mutable_memory() = unit.memory();
+  *target.mutable_units() = unit.units();
+  *target.mutable_intrinsics() = unit.intrinsics();
+  *target.mutable_prices() = unit.prices();
+  return Chip(target, emittable(unit, triple));
 }
 
 absl::StatusOr<std::string> emitObject(mlir::ModuleOp module, const v1::CodeForm& code, int vector_bits) {

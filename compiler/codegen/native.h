@@ -3,15 +3,15 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/tiling/tile_plan.h"
+#include "compiler/target/chip.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "tessera/v1/plan.pb.h"
 
 namespace tessera::compiler::codegen {
 
-/// The machine a unit is compiled for; instructions whose intrinsic LLVM does not know, or not for this architecture,
-/// are none of it. Errors: INVALID_TARGET when LLVM does not know triple or cpu.
-absl::StatusOr<Machine> machineOf(const v1::BuildUnit& unit);
+/// The chip a unit is compiled for; instructions whose intrinsic LLVM does not know, or not for this architecture, are
+/// none of it. Errors: INVALID_TARGET when LLVM does not know triple or cpu.
+absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit);
 
 /// Lowers arith, scf, math, vector, memref and func to the LLVM dialect. Mathematical functions become
 /// polynomials: nothing is left that would need a library.

@@ -56,10 +56,11 @@ struct EmitPass : Step<EmitPass> {
     mlir::func::FuncOp func = workloadOf(module);
     if (absl::Status status = normalizeTensors(func); !status.ok()) return status;
     if (absl::Status status = bufferizeWorkload(func); !status.ok()) return status;
-    Machine machine;
-    machine.vector_bits = vector_bits;
-    machine.vector_registers = vector_registers;
-    machine.has_fma = true;
+    v1::Target target;
+    target.mutable_registers()->set_vector_bits(vector_bits);
+    target.mutable_registers()->set_vector_count(vector_registers);
+    target.mutable_code()->add_features("fma");
+    Chip chip(target);
     ScheduleRequest request;
     for (const std::string& slice : slices) {
       const auto [name, extent] = llvm::StringRef(slice).split('/');
@@ -70,16 +71,16 @@ struct EmitPass : Step<EmitPass> {
     }
     // As the product does: decided on one copy, printed, read, followed on the other.
     mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
-    auto chosen = choosePhases(workloadOf(*copy), machine, request);
+    auto chosen = choosePhases(workloadOf(*copy), chip, request);
     if (!chosen.ok()) return chosen.status();
-    auto schedule = parseSchedule(printSchedule(scheduleOf(*chosen, machine, {})));
+    auto schedule = parseSchedule(printSchedule(scheduleOf(*chosen, chip)));
     if (!schedule.ok()) return schedule.status();
-    auto list = followSchedule(func, machine, {}, *schedule);
+    auto list = followSchedule(func, chip, *schedule);
     if (!list.ok()) return list.status();
     planWorkspace(func, *list);
     v1::KernelInfo info;
     mlir::OwningOpRef<mlir::ModuleOp> phases = mlir::ModuleOp::create(module.getLoc());
-    if (absl::Status status = emitPhases(func, *list, func.getName().str(), machine, *phases, info); !status.ok())
+    if (absl::Status status = emitPhases(func, *list, func.getName().str(), chip, *phases, info); !status.ok())
       return status;
     func.erase();
     module.getBody()->getOperations().splice(module.getBody()->end(), phases->getBody()->getOperations());

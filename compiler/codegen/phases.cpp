@@ -399,9 +399,9 @@ absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_regist
   return list;
 }
 
-void splitGrids(PhaseList& list) {
+void splitGrids(PhaseList& list, const Chip& chip) {
   for (Phase& phase : list.phases)
-    for (auto [nest, plan] : llvm::zip_equal(phase.nests, phase.plans)) splitGrid(nest, plan);
+    for (auto [nest, plan] : llvm::zip_equal(phase.nests, phase.plans)) splitGrid(nest, chip, plan);
 }
 
 void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {

@@ -47,7 +47,7 @@ struct PhaseList {
 absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const FollowedTree* followed);
 
 /// Cuts grids of few points further where that is possible (splitGrid). After packOperands: the phases are final.
-void splitGrids(PhaseList& list);
+void splitGrids(PhaseList& list, const Chip& chip);
 
 /// Temporaries whose lifetimes (in phases) do not overlap share memory; offsets are multiples of 64.
 void planWorkspace(mlir::func::FuncOp func, PhaseList& list);

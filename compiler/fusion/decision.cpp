@@ -15,38 +15,38 @@ double wholeBytes(const Chain& chain, int tensor) {
   return static_cast<double>(footprint(chain, tensor, whole) * chain.tensors[tensor].element_bytes);
 }
 
-/// The nearest level that holds `bytes` beside as much again (what is being made from it).
-const ChainMachine::MemoryLevel& holder(const ChainMachine& machine, double bytes) {
-  for (const auto& level : machine.levels)
-    if (level.capacity_bytes == 0 || 2 * bytes <= level.capacity_bytes) return level;
-  return machine.levels.back();
-}
+/// Bytes a second from the nearest level that holds `bytes` beside as much again (what is being made from it).
+double rateOf(const Chip& chip, double bytes) { return chip.bytesPerSecond(chip.levelHolding(2 * bytes)); }
 
 /// Seconds to bring everything once from where it lies when a chain starts: no level that is near makes up for that.
-double onceSeconds(const Chain& chain, const ChainMachine& machine) {
+double onceSeconds(const Chain& chain, const Chip& chip) {
   double bytes = 0, written = 0;
   for (size_t t = 0; t < chain.tensors.size(); ++t)
     if (!chain.isIntermediate(static_cast<int>(t))) bytes += wholeBytes(chain, static_cast<int>(t));
   for (const Member& member : chain.members)
     if (!chain.isIntermediate(member.output)) written += wholeBytes(chain, member.output);
-  return (bytes + written) / holder(machine, bytes).bytes_per_second;
+  return (bytes + (chip.prices().memory().written_passes() - 1) * written) / rateOf(chip, bytes);
 }
 
 /// Seconds to move what is only moved: all of it in steps of their own, or `slices` times what one of them needs.
-double moveSeconds(const Chain& chain, const ChainMachine& machine, const Between& between, const SlicePlan* slices) {
+double moveSeconds(const Chain& chain, const Chip& chip, const Between& between, const SlicePlan* slices) {
+  const v1::Prices::Copies& prices = chip.prices().copies();
+  const double step = chip.seconds(chip.prices().steps().phase_cycles()),
+               nest = chip.seconds(chip.prices().steps().nest_cycles());
   double seconds = 0;
   for (const Moved& moved : between.moved) {
     const auto bytes = static_cast<double>(chain.tensors[moved.tensor].element_bytes);
     if (!slices) {
       const double elements = wholeBytes(chain, moved.tensor) / bytes;
-      seconds +=
-          machine.step_seconds + elements * (moved.turned ? kTurnCycles : kCopyCycles) / machine.cycles_per_second;
+      seconds += step + elements * (moved.turned ? prices.turn_cycles() : prices.copy_cycles()) / chip.hertz();
       continue;
     }
     const auto elements = static_cast<double>(footprint(chain, moved.tensor, slices->tiles) * slices->slices);
     const bool back = moved.tensor == chain.members.back().output;
-    const double cycles = !moved.turned ? kSliceCopyCycles : back ? kSliceTurnBackCycles : kSliceTurnCycles;
-    seconds += static_cast<double>(slices->slices) * kNestSeconds + elements * cycles / machine.cycles_per_second;
+    const double cycles = !moved.turned ? prices.slice_copy_cycles()
+                          : back        ? prices.slice_turn_back_cycles()
+                                        : prices.slice_turn_cycles();
+    seconds += static_cast<double>(slices->slices) * nest + elements * cycles / chip.hertz();
   }
   return seconds;
 }
@@ -59,9 +59,10 @@ struct Apart {
   double seconds = INFINITY, bytes = 0;
   std::string fault;  ///< why there is no price
 };
-Apart apart(const Chain& chain, const ChainMachine& machine, size_t level, const Between& between, double capacity,
+Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& between, double capacity,
             double intermediate_bytes) {
-  const double far = machine.levels[level + 1].bytes_per_second;
+  const v1::Prices::Memory& prices = chip.prices().memory();
+  const double far = chip.bytesPerSecond(chip.level(level + 1));
   const std::vector<Chain> parts = unfused(chain);
   Apart result{0, 0, {}};
   for (size_t p = 0; p < parts.size(); ++p) {
@@ -72,18 +73,18 @@ Apart apart(const Chain& chain, const ChainMachine& machine, size_t level, const
     for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
       const int original = t < member.inputs.size() ? member.inputs[t] : member.output;
       const double moved = plan->movement.tensor_volume_bytes[t];
-      const double rate = chain.isIntermediate(original)
-                              ? std::min(far, holder(machine, wholeBytes(chain, original)).bytes_per_second)
-                              : far;
-      transfer += (original == member.output ? 2 : 1) * moved / rate;  // a line is read before it is written
+      const double rate =
+          chain.isIntermediate(original) ? std::min(far, rateOf(chip, wholeBytes(chain, original))) : far;
+      transfer += (original == member.output ? prices.written_passes() : 1) * moved / rate;
       result.bytes += moved;
     }
-    transfer = std::max(transfer, onceSeconds(parts[p], machine));
-    result.seconds += elapsed(flopsOf(parts[p]) / machine.flops_per_second, transfer);
+    transfer = std::max(transfer, onceSeconds(parts[p], chip));
+    result.seconds += elapsed(flopsOf(parts[p]) / chip.operationsPerSecond(), transfer, prices.exposed_share());
   }
-  result.seconds += between.passes * intermediate_bytes / holder(machine, intermediate_bytes).bytes_per_second;
-  result.seconds += between.flops / machine.flops_per_second;
-  result.seconds += machine.step_seconds * (static_cast<double>(parts.size()) - 1 + between.steps);
+  result.seconds += between.passes * intermediate_bytes / rateOf(chip, intermediate_bytes);
+  result.seconds += between.flops / chip.operationsPerSecond();
+  result.seconds +=
+      chip.seconds(chip.prices().steps().phase_cycles()) * (static_cast<double>(parts.size()) - 1 + between.steps);
   return result;
 }
 
@@ -111,56 +112,35 @@ void conclude(ChainDecision& decision, const std::string& what, const std::strin
 
 }  // namespace
 
-absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target) {
-  ChainMachine machine;
-  if (target.units().empty() || target.units(0).frequency_ghz() <= 0 || target.units(0).ops_per_cycle() <= 0)
-    return absl::InvalidArgumentError(absl::StrCat("target ", target.name(), ": no unit states clock and operations"));
-  const double hertz = target.units(0).frequency_ghz() * 1e9;
-  machine.flops_per_second = target.units(0).ops_per_cycle() * hertz;
-  machine.cycles_per_second = hertz;
-  machine.cores = std::max(1, target.units(0).count());
-  for (const v1::MemoryLevel& level : target.memory()) {
-    if (level.bandwidth_bytes_per_cycle() <= 0) continue;
-    machine.levels.push_back({level.name(), static_cast<double>(level.capacity_bytes()),
-                              level.bandwidth_bytes_per_cycle() * hertz, level.shared_by() > 1});
-  }
-  if (machine.levels.size() < 2)
-    return absl::InvalidArgumentError(
-        absl::StrCat("target ", target.name(), ": fewer than two memory levels with a bandwidth"));
-  return machine;
+double betweenSteps(const Chip& chip, double bytes) {
+  return chip.seconds(chip.prices().steps().phase_cycles()) +
+         (chip.prices().memory().written_passes() + 1) * bytes / rateOf(chip, bytes);
 }
 
-double betweenSteps(const ChainMachine& machine, double bytes) {
-  return machine.step_seconds + 3 * bytes / holder(machine, bytes).bytes_per_second;
-}
-
-absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const ChainMachine& machine,
-                                           const Between& between, double share) {
+absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
+                                           const Between& between) {
   if (auto status = validate(chain); !status.ok()) return status;
   ChainDecision decision;
-  size_t level = machine.levels.size();
-  for (size_t d = 0; d + 1 < machine.levels.size() && !machine.levels[d].shared; ++d) level = d;
-  if (level == machine.levels.size()) {
+  const std::optional<size_t> own = chip.ownLevel();
+  if (!own) {
     decision.reason = "no memory level belongs to one core";
     return decision;
   }
-  const ChainMachine::MemoryLevel& memory = machine.levels[level];
-  const double intermediate_bytes = intermediateBytes(chain), capacity = share * memory.capacity_bytes;
-  Apart alone = apart(chain, machine, level, between, capacity, intermediate_bytes);
-  alone.seconds += moveSeconds(chain, machine, between, nullptr);
+  const size_t level = *own;
+  const Chip::Level& memory = chip.level(level);
+  const v1::Prices::Memory& prices = chip.prices().memory();
+  const double intermediate_bytes = intermediateBytes(chain), capacity = heldBytes(chip, memory);
+  Apart alone = apart(chain, chip, level, between, capacity, intermediate_bytes);
+  alone.seconds += moveSeconds(chain, chip, between, nullptr);
   decision.unfused_seconds = alone.seconds;
   decision.unfused_bytes = alone.bytes;
   for (const Moved& moved : between.moved) decision.unfused_bytes += 2 * wholeBytes(chain, moved.tensor);
   if (!alone.fault.empty())
     return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
-  SliceMachine core{.capacity_bytes = capacity,
-                    .bytes_per_second = machine.levels[level + 1].bytes_per_second,
-                    .near_bytes_per_second = memory.bytes_per_second,
-                    .flops_per_second = machine.flops_per_second,
-                    .cores = machine.cores};
+  SliceNeeds needs{.running = between.running};
   for (const Moved& moved : between.moved)
-    if (moved.tensor != chain.members.back().output) core.copied.push_back(moved.tensor);
-  auto slices = planSlices(chain, cut, core, between.running);
+    if (moved.tensor != chain.members.back().output) needs.copied.push_back(moved.tensor);
+  auto slices = planSlices(chain, cut, chip, level, needs);
   if (!slices.ok()) {
     decision.fused_seconds = INFINITY;
     decision.reason = absl::StrCat(slices.status().message(), ", one after another ", micro(alone.seconds));
@@ -169,12 +149,12 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   decision.level = memory.name;
   decision.fused_bytes = slices->volume_bytes;
   const double idle = slices->idle, kept = between.kept ? between.kept(slices->tiles) : 1;
-  decision.fused_seconds =
-      std::max(kept * slices->seconds,
-               elapsed(kept * slices->flops / machine.flops_per_second, onceSeconds(chain, machine))) +
-      idle * kept *
-          (between.passes * intermediate_bytes / memory.bytes_per_second + between.flops / machine.flops_per_second);
-  decision.fused_seconds += idle * moveSeconds(chain, machine, between, &*slices);
+  decision.fused_seconds = std::max(kept * slices->seconds, elapsed(kept * slices->flops / chip.operationsPerSecond(),
+                                                                    onceSeconds(chain, chip), prices.exposed_share())) +
+                           idle * kept *
+                               (between.passes * intermediate_bytes / chip.bytesPerSecond(memory) +
+                                between.flops / chip.operationsPerSecond());
+  decision.fused_seconds += idle * moveSeconds(chain, chip, between, &*slices);
   std::string note;
   if (!between.moved.empty())
     note = absl::StrCat(" with ", between.moved.size(), between.moved.size() == 1 ? " change" : " changes",
@@ -184,7 +164,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   if (kept < 1) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% masked and skipped)", 100 * (1 - kept)));
   if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
   if (slices->blocks > 1) {
-    const auto rows = planSlices(chain, cut, core);
+    const auto rows = planSlices(chain, cut, chip, level, {.copied = needs.copied});
     const double rows_kept = rows.ok() && between.kept ? between.kept(rows->tiles) : 1;
     const double more = rows.ok() ? rows_kept * rows->seconds - kept * slices->seconds : 0;
     absl::StrAppend(&note, rows.ok() ? absl::StrCat(" (with whole rows ", micro(decision.fused_seconds + more), ")")

@@ -8,31 +8,12 @@
 #include "absl/status/statusor.h"
 #include "compiler/fusion/block_planner.h"
 #include "compiler/fusion/slice_plan.h"
-#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler::fusion {
 
 /// Which of the groups that may run slice by slice do. `kWhereverItCan` takes every one that has a price, also where it
 /// is priced as a loss: to hold prices against what is measured (tests/bench/fusion_gains.cpp).
 enum class Merging { kNever, kWhereItPays, kWhereverItCan };
-
-/// One core of a chip with its share of the memory levels.
-struct ChainMachine {
-  struct MemoryLevel {
-    std::string name;
-    double capacity_bytes = 0;    ///< 0: as large as needed
-    double bytes_per_second = 0;  ///< from it to the core
-    bool shared = false;
-  };
-  double flops_per_second = 0;
-  std::vector<MemoryLevel> levels;  ///< nearest first
-  double step_seconds = 1e-6;       ///< of one more call with its barrier
-  int cores = 1;                    ///< slices are dealt to so many
-  double cycles_per_second = 1e9;
-};
-
-/// Fails with INVALID_ARGUMENT when the description lacks a clock, operations per cycle or two memory levels.
-absl::StatusOr<ChainMachine> chainMachineOf(const v1::Target& target);
 
 /// A tensor that is only moved to where a member reads it, or from where one has written it: a padded copy, another
 /// layout. The copy is a step of its own, or part of each slice.
@@ -41,16 +22,9 @@ struct Moved {
   bool turned = false;  ///< what is contiguous in one place is not in the other
 };
 
-/// Cycles for each element of f32 that a step of its own copies, in and out of the last cache, padding or turning it
-/// (LayoutPrices says the same), and that a slice copies, between the last cache and the core's own. Results that are
-/// turned as they are stored touch a line and a page a channel (C1, C2 and C8 of table 3.6: 2 to 2.5 cycles; what they
-/// read 0.9 to 1).
-inline constexpr double kCopyCycles = 1.2, kTurnCycles = 2;
-inline constexpr double kSliceCopyCycles = 0.5, kSliceTurnCycles = 1, kSliceTurnBackCycles = 2;
-
 /// Seconds for `bytes` that lie between two steps to be written and read again, a step included: all that running both
-/// slice by slice could save. Lines are read before they are written.
-double betweenSteps(const ChainMachine& machine, double bytes);
+/// slice by slice could save.
+double betweenSteps(const Chip& chip, double bytes);
 
 /// What stands between and around the members: how often every element of an intermediate is read or written by
 /// operators in between (a softmax: 6), and how many steps of their own these would be.
@@ -81,10 +55,10 @@ inline constexpr double kLeastGain = 0.015;
 inline constexpr double kLeastOverlapGain = 0.03;
 
 /// Prices the chain both ways for code that cuts the loops `cut` (outermost first) and runs all members one after
-/// another within a slice (slice_plan.h). The largest level of one core is taken, `share` of it; seconds are those of
+/// another within a slice (slice_plan.h). The largest level of one core is taken; seconds are those of
 /// arithmetic and data movement (elapsed), plus the passes between. A gain below kLeastGain (kLeastOverlapGain) is
 /// declined.
-absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const ChainMachine& machine,
-                                           const Between& between = {}, double share = 0.75);
+absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
+                                           const Between& between = {});
 
 }  // namespace tessera::compiler::fusion

@@ -59,8 +59,10 @@ const char* countOf(const GraphNode& node) { return node.inputs.size() > 1 ? "Ma
 
 }  // namespace
 
-PeakMachine peakOf(const ChainMachine& machine) {
-  return {machine.levels.back().bytes_per_second, machine.flops_per_second * machine.cores, machine.step_seconds};
+PeakMachine peakOf(const Chip& chip) {
+  return {.bytes_per_second = chip.bytesPerSecond(chip.levels().back()),
+          .flops_per_second = chip.operationsPerSecond() * chip.cores(),
+          .launch_seconds = chip.seconds(chip.prices().steps().phase_cycles())};
 }
 
 Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const std::vector<Kernel>& kernels,

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/fusion/decision.h"
 #include "compiler/fusion/region_graph.h"
+#include "compiler/target/chip.h"
 
 /// What running operators as one is worth, whatever they compute (FlexTensor; thesis, 4.6.2 and figure 4.5). Operators
 /// are nodes of a RegionGraph, told apart by how many tensors they read: One or Many, weights among them.
@@ -16,7 +16,7 @@ struct PeakMachine {
   double flops_per_second = 1;  ///< P_c
   double launch_seconds = 0;    ///< L_start
 };
-PeakMachine peakOf(const ChainMachine& machine);
+PeakMachine peakOf(const Chip& chip);
 
 /// Nodes that run as one. A node may be part of several, which compute it each for itself.
 using Kernel = std::vector<int>;

@@ -5,20 +5,22 @@
 
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/region_planner.h"
+#include "compiler/fusion/slice_plan.h"
 
 namespace tessera::compiler::fusion {
 namespace {
 
 bool contains(const std::vector<int>& list, int value) { return std::ranges::count(list, value) > 0; }
 
-double combine(double compute, double transfer, bool overlaps) {
-  return overlaps ? std::max(compute, transfer) : compute + transfer;
-}
-
 class RegionCost {
  public:
-  RegionCost(const RegionGraph& graph, const std::vector<int>& nodes, const RegionMachine& machine)
-      : graph_(graph), nodes_(nodes), machine_(machine) {
+  RegionCost(const RegionGraph& graph, const std::vector<int>& nodes, const Chip& chip, size_t far)
+      : graph_(graph),
+        nodes_(nodes),
+        chip_(chip),
+        far_(chip.level(far)),
+        exposed_(chip.prices().memory().exposed_share()),
+        nest_seconds_(chip.seconds(chip.prices().steps().nest_cycles())) {
     for (int n : nodes)
       for (const GraphNode::Input& input : graph.nodes[n].inputs) touched_.insert(input.tensor);
     for (int n : nodes) touched_.insert(graph.nodes[n].output);
@@ -53,23 +55,22 @@ class RegionCost {
       if (read.insert(input.tensor).second) bytes += bytesOf(input.tensor);
     region.traffic_bytes = bytes;
     region.peak_bytes = bytes;
-    region.seconds =
-        machine_.launch_seconds + combine(work(node, pointsOf(node.output)) / machine_.flops_per_second,
-                                          bytes / machine_.levels.back().bytes_per_second, machine_.overlaps);
+    region.seconds = nest_seconds_ + elapsed(work(node, pointsOf(node.output)) / chip_.operationsPerSecond(),
+                                             bytes / chip_.bytesPerSecond(far_), exposed_);
     return region;
   }
 
   /// The region sliced as `slice` in memory level `level`.
-  std::optional<Region> tiled(const std::vector<int64_t>& slice, int level) const {
+  std::optional<Region> tiled(const std::vector<int64_t>& slice, size_t level) const {
     if (!aligned(slice)) return std::nullopt;
     auto shapes = inferSlices(graph_, nodes_, slice);
     if (!shapes) return std::nullopt;
     const int result = graph_.nodes[nodes_.back()].output;
-    Region region{nodes_, level, slice};
+    Region region{nodes_, static_cast<int>(level), slice};
     for (size_t d = 0; d < slice.size(); ++d) region.slices *= ceilDiv(graph_.tensors[result].shape[d], slice[d]);
     const auto slices = static_cast<double>(region.slices);
     // Rounds in which some cores have no slice cost as much as full ones.
-    const auto rounds = static_cast<double>(ceilDiv(region.slices, machine_.cores) * machine_.cores);
+    const auto rounds = static_cast<double>(ceilDiv(region.slices, chip_.cores()) * chip_.cores());
 
     // Values that leave must be written exactly once: no overlap, no part left out.
     for (int tensor : results_)
@@ -86,15 +87,15 @@ class RegionCost {
       runs += runsOf(*shapes, tensor);
     }
     region.peak_bytes = resident + peak(*shapes);
-    const RegionMachine::MemoryLevel& memory = machine_.levels[level];
-    if (region.peak_bytes <= memory.capacity_bytes) {
+    const Chip::Level& memory = chip_.level(level);
+    if (region.peak_bytes <= heldBytes(chip_, memory)) {
       fixed = resident;
     } else {
       // What every slice reads does not stay: it passes through beside the slice that needs the most.
       region.weights_resident = false;
       per_slice += resident;
       region.peak_bytes = peak(*shapes, /*with_invariant=*/true);
-      if (region.peak_bytes > memory.capacity_bytes) return std::nullopt;
+      if (region.peak_bytes > heldBytes(chip_, memory)) return std::nullopt;
     }
     double compute = 0, done = 0, needed = 0;
     for (int n : nodes_) {
@@ -102,16 +103,18 @@ class RegionCost {
       double bytes = sliceBytes(*shapes, node.output);
       for (const GraphNode::Input& input : node.inputs) bytes += sliceBytes(*shapes, input.tensor);
       const double flops = work(node, shapes->points(node.output));
-      compute += std::max(flops / machine_.flops_per_second, bytes / memory.bytes_per_second);
+      compute += std::max(flops / chip_.operationsPerSecond(), bytes / chip_.bytesPerSecond(memory));
       done += flops * slices;
       needed += work(node, pointsOf(node.output));
     }
-    const double far = machine_.levels.back().bytes_per_second;
+    const double far = chip_.bytesPerSecond(far_);
+    const v1::Prices::Steps& prices = chip_.prices().steps();
     region.traffic_bytes = fixed + per_slice * slices;
     region.recomputed_flops = std::max(0.0, done - needed);
     region.seconds =
-        fixed / far + rounds * (machine_.slice_seconds + machine_.launch_seconds * static_cast<double>(nodes_.size()) +
-                                machine_.run_seconds * runs + combine(compute, per_slice / far, machine_.overlaps));
+        fixed / far +
+        rounds * (chip_.seconds(prices.slice_cycles()) + nest_seconds_ * static_cast<double>(nodes_.size()) +
+                  chip_.seconds(prices.run_cycles()) * runs + elapsed(compute, per_slice / far, exposed_));
     return region;
   }
 
@@ -160,7 +163,7 @@ class RegionCost {
     int64_t run = result.element_bytes;
     for (size_t d = slice.size(); d-- > 0;) {
       run *= slice[d];
-      if (slice[d] < result.shape[d]) return run % machine_.transfer_bytes == 0;
+      if (slice[d] < result.shape[d]) return run % far_.line_bytes == 0;
     }
     return true;
   }
@@ -195,7 +198,9 @@ class RegionCost {
 
   const RegionGraph& graph_;
   const std::vector<int>& nodes_;
-  const RegionMachine& machine_;
+  const Chip& chip_;
+  const Chip::Level& far_;
+  double exposed_, nest_seconds_;
   std::set<int> touched_;
   std::map<int, bool> inside_;
   std::vector<int> results_;
@@ -213,9 +218,9 @@ std::vector<int64_t> sizesOf(int64_t extent) {
 
 }  // namespace
 
-std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int>& nodes,
-                                 const RegionMachine& machine) {
-  const RegionCost cost(graph, nodes, machine);
+std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int>& nodes, const Chip& chip,
+                                 const RegionLevels& levels) {
+  const RegionCost cost(graph, nodes, chip, levels.far);
   if (!cost.shaped()) return std::nullopt;
   std::optional<Region> best;
   if (nodes.size() == 1) best = cost.untiled();
@@ -224,7 +229,7 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
   std::vector<std::vector<int64_t>> sizes;
   for (int64_t extent : shape) sizes.push_back(sizesOf(extent));
   auto consider = [&](const std::vector<int64_t>& slice) {
-    for (int level = 0; level + 1 < static_cast<int>(machine.levels.size()); ++level)
+    for (size_t level : levels.near)
       if (auto region = cost.tiled(slice, level); region && (!best || region->seconds < best->seconds))
         best = std::move(region);
   };

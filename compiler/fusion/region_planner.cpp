@@ -16,8 +16,8 @@ using NodeSet = std::vector<bool>;
 
 class Programme {
  public:
-  Programme(const RegionGraph& graph, const RegionMachine& machine, const RegionLimits& limits)
-      : graph_(graph), machine_(machine), limits_(limits), needs_(graph.nodes.size()) {
+  Programme(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels, const RegionLimits& limits)
+      : graph_(graph), chip_(chip), levels_(levels), limits_(limits), needs_(graph.nodes.size()) {
     for (size_t n = 0; n < graph.nodes.size(); ++n)
       for (const GraphNode::Input& input : graph.nodes[n].inputs)
         if (const int producer = graph.producerOf(input.tensor); producer >= 0) needs_[n].push_back(producer);
@@ -83,7 +83,7 @@ class Programme {
 
   const Region* regionOf(const std::vector<int>& nodes) {
     auto [at, fresh] = regions_.try_emplace(nodes);
-    if (fresh) at->second = planRegion(graph_, nodes, machine_);
+    if (fresh) at->second = planRegion(graph_, nodes, chip_, levels_);
     return at->second ? &*at->second : nullptr;
   }
 
@@ -112,7 +112,8 @@ class Programme {
   }
 
   const RegionGraph& graph_;
-  const RegionMachine& machine_;
+  const Chip& chip_;
+  const RegionLevels& levels_;
   const RegionLimits& limits_;
   std::vector<std::vector<int>> needs_;
   std::map<std::vector<int>, std::optional<Region>> regions_;
@@ -120,28 +121,26 @@ class Programme {
 
 }  // namespace
 
-absl::StatusOr<RegionPlan> planRegions(const RegionGraph& graph, const RegionMachine& machine,
+absl::StatusOr<RegionPlan> planRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
                                        const RegionLimits& limits) {
   if (auto status = validate(graph); !status.ok()) return status;
-  if (machine.levels.size() < 2 || machine.flops_per_second <= 0 ||
-      std::ranges::any_of(machine.levels, [](const auto& level) { return level.bytes_per_second <= 0; }))
-    return absl::InvalidArgumentError("regions need at least two memory levels, with a bandwidth each, and a peak");
+  if (levels.near.empty() || levels.far >= chip.levels().size() || levels.near.back() >= levels.far)
+    return absl::InvalidArgumentError("regions need a level of memory for slices and a farther one");
   RegionPlan plan;
-  Programme programme(graph, machine, limits);
+  Programme programme(graph, chip, levels, limits);
   if (!programme.overAllCuts(plan)) {
     plan = {};
     plan.exact = false;
     programme.alongOrder(plan);
   }
   // What each node costs alone from the farthest memory: one level is left to it.
-  RegionMachine far = machine;
-  far.levels.assign(1, machine.levels.back());
+  const RegionLevels far{{}, levels.far};
   for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-    plan.untiled_seconds += planRegion(graph, {n}, far)->seconds;
+    plan.untiled_seconds += planRegion(graph, {n}, chip, far)->seconds;
   return plan;
 }
 
-std::string describe(const RegionGraph& graph, const RegionMachine& machine, const RegionPlan& plan) {
+std::string describe(const RegionGraph& graph, const Chip& chip, const RegionPlan& plan) {
   std::string text;
   for (const Region& region : plan.regions) {
     const std::string names =
@@ -151,7 +150,7 @@ std::string describe(const RegionGraph& graph, const RegionMachine& machine, con
       continue;
     }
     absl::StrAppend(&text, names, ": ", region.slices, " slices [", absl::StrJoin(region.slice, ","), "] in ",
-                    machine.levels[region.level].name, ", peak ", region.peak_bytes / 1e6, " MB, traffic ",
+                    chip.level(region.level).name, ", peak ", region.peak_bytes / 1e6, " MB, traffic ",
                     region.traffic_bytes / 1e6, " MB, ", region.seconds * 1e3, " ms\n");
   }
   absl::StrAppend(&text, "sum ", plan.seconds * 1e3, " ms, not tiled ", plan.untiled_seconds * 1e3, " ms\n");

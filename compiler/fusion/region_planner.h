@@ -7,31 +7,21 @@
 #include "absl/status/statusor.h"
 #include "compiler/fusion/region_graph.h"
 #include "compiler/fusion/slice_inference.h"
+#include "compiler/target/chip.h"
 
 /// Tiling loop fusion: which parts of a graph run slice by slice in a near memory, and how finely.
 namespace tessera::compiler::fusion {
 
-/// What regions are planned for.
-struct RegionMachine {
-  struct MemoryLevel {
-    std::string name;
-    double capacity_bytes = 0;    ///< of the farthest one: not asked
-    double bytes_per_second = 0;  ///< of the cores to it
-  };
-  double flops_per_second = 1e12;
-  std::vector<MemoryLevel> levels;  ///< nearest first; the last one holds whole tensors
-  double launch_seconds = 0;        ///< per node and slice
-  double slice_seconds = 0;         ///< per slice: loop, addresses, barrier
-  double run_seconds = 0;           ///< per contiguous run of what a slice brings or leaves behind
-  int64_t transfer_bytes = 64;      ///< contiguous runs of slices are multiples of it
-  int cores = 1;                    ///< slices are dealt to so many; seconds are those of one with its share
-  bool overlaps = false;            ///< transfers run beside computation (double buffering)
+/// Where regions may be: positions of levels of a chip. Seconds are those of one core with its share of the slices.
+struct RegionLevels {
+  std::vector<size_t> near;  ///< of slices, nearest first
+  size_t far = 0;            ///< of whole tensors; slices' runs are whole lines of it
 };
 
 /// The loop of one region. A region of one node with count 1 runs from the farthest memory, as without tiling.
 struct Region {
   std::vector<int> nodes;      ///< ascending positions in RegionGraph.nodes
-  int level = -1;              ///< position in RegionMachine.levels its slices live in; -1: not tiled
+  int level = -1;              ///< position in the chip's levels its slices live in; -1: not tiled
   std::vector<int64_t> slice;  ///< per dimension of its result; the extent where it is not cut
   int64_t slices = 1;
   double seconds = 0;
@@ -56,14 +46,15 @@ struct RegionLimits {
 
 /// The best loop for these nodes, or nothing when they can be no region: not connected, several results, a global
 /// reduction among several nodes, nothing that fits.
-std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int>& nodes, const RegionMachine& machine);
+std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int>& nodes, const Chip& chip,
+                                 const RegionLevels& levels);
 
 /// Least sum of the regions' times over all partitions into regions, by dynamic programming over what has run
 /// already: the states are the sets of nodes closed under "needs", a step runs one region.
-absl::StatusOr<RegionPlan> planRegions(const RegionGraph& graph, const RegionMachine& machine,
+absl::StatusOr<RegionPlan> planRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
                                        const RegionLimits& limits = {});
 
 /// One line per region, for people.
-std::string describe(const RegionGraph& graph, const RegionMachine& machine, const RegionPlan& plan);
+std::string describe(const RegionGraph& graph, const Chip& chip, const RegionPlan& plan);
 
 }  // namespace tessera::compiler::fusion

@@ -7,18 +7,32 @@
 #include <map>
 #include <random>
 
+#include "compiler/fusion/testing/chips.h"
+
 namespace tessera::compiler::fusion {
 namespace {
 
-/// Data sheet of an accelerator with the near memory of the TLF text.
-RegionMachine sixteenMegabytes() {
-  RegionMachine machine;
-  machine.flops_per_second = 20e12;
-  machine.levels = {{"L2", 16.0 * (1 << 20), 2e12}, {"L3", 0, 100e9}};
-  machine.launch_seconds = 2e-6;
-  machine.slice_seconds = 1e-6;
-  machine.transfer_bytes = 256;
-  return machine;
+/// What regions are planned for.
+struct Setting {
+  v1::Target target;
+  RegionLevels levels{{0}, 1};
+
+  Chip chip() const { return Chip(target); }
+  void setLine(int bytes) { target.mutable_memory(static_cast<int>(levels.far))->set_line_bytes(bytes); }
+  v1::Prices::Steps& steps() { return *target.mutable_prices()->mutable_steps(); }
+};
+
+/// Data sheet of an accelerator with the near memory of the TLF text, all of which slices may take.
+Setting sixteenMegabytes() {
+  Setting setting{coreOf(20000)};
+  addLevel(setting.target, "L2", 16 << 20, 2000);
+  addLevel(setting.target, "L3", 0, 100);
+  setting.setLine(256);
+  setting.steps().set_nest_cycles(2000);
+  setting.steps().set_slice_cycles(1000);
+  setting.steps().set_run_cycles(0);
+  setting.target.mutable_prices()->mutable_memory()->set_held_share(1);
+  return setting;
 }
 
 /// conv 1x1, bn, relu, conv 3x3, bn, relu, conv 1x1, bn, add, relu.
@@ -34,7 +48,7 @@ RegionGraph residualBlock(int64_t batch, int64_t channels, int64_t inner, int64_
 }
 
 /// All partitions into regions with an order in which they can run, by trying every next region.
-double bruteForce(const RegionGraph& graph, const RegionMachine& machine) {
+double bruteForce(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels) {
   const int count = static_cast<int>(graph.nodes.size());
   std::vector<uint32_t> needs(count, 0);
   for (int n = 0; n < count; ++n)
@@ -55,7 +69,7 @@ double bruteForce(const RegionGraph& graph, const RegionMachine& machine) {
         }
       if (!ready) continue;
       auto [at, fresh] = known.try_emplace(set);
-      if (fresh) at->second = planRegion(graph, nodes, machine);
+      if (fresh) at->second = planRegion(graph, nodes, chip, levels);
       if (at->second) run(done | set, seconds + at->second->seconds);
     }
   };
@@ -90,16 +104,17 @@ TEST(SliceInference, SkipConnectionNeedsTheUnion) {
 // figures are illustrative) cannot fit 16 MB; rows can.
 TEST(RegionPlanner, PlansTheLargeResidualBlock) {
   const RegionGraph graph = residualBlock(32, 256, 64, 1024);
-  const RegionMachine machine = sixteenMegabytes();
-  auto plan = planRegions(graph, machine);
+  const Setting setting = sixteenMegabytes();
+  const Chip chip = setting.chip();
+  auto plan = planRegions(graph, chip, setting.levels);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  SCOPED_TRACE(describe(graph, machine, *plan));
+  SCOPED_TRACE(describe(graph, chip, *plan));
   EXPECT_TRUE(plan->exact);
   EXPECT_LT(plan->seconds, plan->untiled_seconds / 2);
   bool fused = false;
   for (const Region& region : plan->regions) {
     if (region.level < 0) continue;
-    EXPECT_LE(region.peak_bytes, machine.levels[0].capacity_bytes);
+    EXPECT_LE(region.peak_bytes, chip.near().capacity_bytes);
     int64_t slices = 1, points = 1;
     const std::vector<int64_t>& shape = graph.tensors[graph.nodes[region.nodes.back()].output].shape;
     for (size_t d = 0; d < shape.size(); ++d) {
@@ -111,7 +126,7 @@ TEST(RegionPlanner, PlansTheLargeResidualBlock) {
     fused |= region.nodes.size() >= 3;
   }
   EXPECT_TRUE(fused);
-  RecordProperty("plan", describe(graph, machine, *plan));
+  RecordProperty("plan", describe(graph, chip, *plan));
 }
 
 TEST(RegionPlanner, EqualsBruteForceOnSmallGraphs) {
@@ -136,14 +151,19 @@ TEST(RegionPlanner, EqualsBruteForceOnSmallGraphs) {
       }
     }
     const RegionGraph graph = b.finish({values.back()});
-    RegionMachine machine = sixteenMegabytes();
-    machine.levels = {{"L1", 4096.0 * upTo(1, 4), 4e11}, {"L2", 65536, 2e11}, {"DRAM", 0, 1e10}};
-    machine.launch_seconds = 1e-7;
-    machine.slice_seconds = 1e-7;
-    machine.transfer_bytes = 16;
-    auto plan = planRegions(graph, machine);
+    Setting setting = sixteenMegabytes();
+    setting.target.clear_memory();
+    setting.levels = {{0, 1}, 2};
+    addLevel(setting.target, "L1", 4096 * upTo(1, 4), 400);
+    addLevel(setting.target, "L2", 65536, 200);
+    addLevel(setting.target, "DRAM", 0, 10);
+    setting.setLine(16);
+    setting.steps().set_nest_cycles(100);
+    setting.steps().set_slice_cycles(100);
+    const Chip chip = setting.chip();
+    auto plan = planRegions(graph, chip, setting.levels);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_NEAR(plan->seconds, bruteForce(graph, machine), 1e-12) << describe(graph, machine, *plan);
+    EXPECT_NEAR(plan->seconds, bruteForce(graph, chip, setting.levels), 1e-12) << describe(graph, chip, *plan);
     double sum = 0;
     std::vector<int> ran(graph.nodes.size(), 0);
     for (const Region& region : plan->regions) {
@@ -157,38 +177,39 @@ TEST(RegionPlanner, EqualsBruteForceOnSmallGraphs) {
 
 TEST(RegionPlanner, GlobalReductionsBoundRegions) {
   const RegionGraph graph = residualBlock(4, 64, 64, 64, /*pooled=*/true);
-  auto plan = planRegions(graph, sixteenMegabytes());
+  const Setting setting = sixteenMegabytes();
+  auto plan = planRegions(graph, setting.chip(), setting.levels);
   ASSERT_TRUE(plan.ok());
   for (const Region& region : plan->regions)
     for (int n : region.nodes)
       if (graph.nodes[n].kind == GraphNode::Kind::kGlobalReduction) EXPECT_EQ(region.nodes.size(), 1);
-  EXPECT_FALSE(planRegion(graph, {9, 10}, sixteenMegabytes()).has_value());
+  EXPECT_FALSE(planRegion(graph, {9, 10}, setting.chip(), setting.levels).has_value());
 }
 
 TEST(RegionPlanner, SlicesAreWholeTransfers) {
   RegionGraphBuilder b;
   const int x = b.input("x", {1000, 1000});
   const RegionGraph graph = b.finish({b.elementwise("b", {b.elementwise("a", {x})})});
-  RegionMachine machine = sixteenMegabytes();
-  machine.levels[0].capacity_bytes = 10000;  // less than three rows
-  machine.levels[1].bytes_per_second = 1e9;
-  for (int64_t unit : {64, 1000, 4000}) {
-    machine.transfer_bytes = unit;
-    auto region = planRegion(graph, {0, 1}, machine);
+  Setting setting = sixteenMegabytes();
+  setting.target.mutable_memory(0)->set_capacity_bytes(10000);  // less than three rows
+  setting.target.mutable_memory(1)->set_bandwidth_bytes_per_cycle(1);
+  for (int unit : {64, 1000, 4000}) {
+    setting.setLine(unit);
+    auto region = planRegion(graph, {0, 1}, setting.chip(), setting.levels);
     ASSERT_TRUE(region.has_value()) << unit;
     EXPECT_EQ(region->slice[1] == 1000 ? region->slice[0] * 4000 % unit : region->slice[1] * 4 % unit, 0);
   }
-  machine.transfer_bytes = 8000;  // two rows do not fit with their results
-  EXPECT_FALSE(planRegion(graph, {0, 1}, machine).has_value());
+  setting.setLine(8000);  // two rows do not fit with their results
+  EXPECT_FALSE(planRegion(graph, {0, 1}, setting.chip(), setting.levels).has_value());
 }
 
 TEST(RegionPlanner, OverheadDeclines) {
   const RegionGraph graph = residualBlock(1, 64, 16, 64);
-  RegionMachine machine = sixteenMegabytes();
-  machine.levels[0].capacity_bytes = 60000;
-  auto cheap = planRegions(graph, machine);
-  machine.slice_seconds = 1;
-  auto dear = planRegions(graph, machine);
+  Setting setting = sixteenMegabytes();
+  setting.target.mutable_memory(0)->set_capacity_bytes(60000);
+  auto cheap = planRegions(graph, setting.chip(), setting.levels);
+  setting.steps().set_slice_cycles(1e9);
+  auto dear = planRegions(graph, setting.chip(), setting.levels);
   ASSERT_TRUE(cheap.ok() && dear.ok());
   for (const Region& region : dear->regions) EXPECT_EQ(region.level, -1);
   EXPECT_NEAR(dear->seconds, dear->untiled_seconds, 1e-12);
@@ -201,7 +222,8 @@ TEST(RegionPlanner, WideGraphsAreCutAlongTheirOrder) {
   std::vector<int> branches;
   for (int i = 0; i < 16; ++i) branches.push_back(b.elementwise("n" + std::to_string(i), {x}));
   const RegionGraph graph = b.finish(branches);
-  auto plan = planRegions(graph, sixteenMegabytes(), {.nodes = 3, .cuts = 200, .regions = 100});
+  const Setting setting = sixteenMegabytes();
+  auto plan = planRegions(graph, setting.chip(), setting.levels, {.nodes = 3, .cuts = 200, .regions = 100});
   ASSERT_TRUE(plan.ok());
   EXPECT_FALSE(plan->exact);
   EXPECT_EQ(plan->regions.size(), 16);

@@ -13,8 +13,6 @@ namespace {
 
 /// Sizes tried for one loop.
 constexpr size_t kMostSizes = 24;
-/// A slice leaves at least so much of the level to what streams past it.
-constexpr double kLeastFree = 0.25;
 /// Elements of the shortest block of a running softmax.
 constexpr int64_t kLeastBlock = 128;
 /// Of all bytes of a chain: tensors of so few together do not decide how it is cut.
@@ -97,8 +95,16 @@ double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
 
 class Slicer {
  public:
-  Slicer(const Chain& chain, const std::vector<int>& cut, const SliceMachine& machine, int running)
-      : chain_(chain), cut_(cut), machine_(machine), running_(running) {}
+  Slicer(const Chain& chain, const std::vector<int>& cut, const Chip& chip, size_t level, const SliceNeeds& needs)
+      : chain_(chain),
+        cut_(cut),
+        chip_(chip),
+        needs_(needs),
+        prices_(chip.prices().memory()),
+        capacity_(heldBytes(chip, chip.level(level))),
+        into_(chip.bytesPerSecond(chip.level(level + 1))),
+        out_(chip.bytesPerSecond(chip.level(level))),
+        nest_seconds_(chip.seconds(chip.prices().steps().nest_cycles())) {}
 
   std::optional<SlicePlan> price(const Tiles& tiles) const {
     SlicePlan plan;
@@ -108,9 +114,10 @@ class Slicer {
       plan.order.push_back(loop);
       plan.slices *= ceilDiv(chain_.loops[loop].extent, tiles[loop]);
     }
-    if (running_ >= 0 && tiles[running_] < chain_.loops[running_].extent) {
-      plan.blocks = ceilDiv(chain_.loops[running_].extent, tiles[running_]);
-      plan.order.push_back(running_);
+    const int running = needs_.running;
+    if (running >= 0 && tiles[running] < chain_.loops[running].extent) {
+      plan.blocks = ceilDiv(chain_.loops[running].extent, tiles[running]);
+      plan.order.push_back(running);
     }
     std::vector<double> volumes = resident(tiles, plan);
     if (volumes.empty()) volumes = streamed(tiles, plan);
@@ -121,16 +128,18 @@ class Slicer {
       const double flops = flopsOf(member, tiles);
       plan.flops += flops;
       plan.volume_bytes += volumes[m];
-      // A line is read before it is written.
+      // Volumes count what is written once.
       const int output = chain_.members[m].output;
-      const double written = chain_.isIntermediate(output) ? 0 : bytesOf(chain_, output, wholeTiles(chain_));
-      plan.seconds += elapsed(flops / machine_.flops_per_second, (volumes[m] + written) / machine_.bytes_per_second,
-                              plan.ahead ? kExposedAhead : kExposed);
+      const double written = chain_.isIntermediate(output)
+                                 ? 0
+                                 : (prices_.written_passes() - 1) * bytesOf(chain_, output, wholeTiles(chain_));
+      plan.seconds += elapsed(flops / chip_.operationsPerSecond(), (volumes[m] + written) / into_,
+                              plan.ahead ? prices_.exposed_ahead_share() : prices_.exposed_share());
     }
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
-    plan.seconds += machine_.nest_seconds * runs * static_cast<double>(chain_.members.size());
+    plan.seconds += nest_seconds_ * runs * static_cast<double>(chain_.members.size());
     if (plan.blocks > 1) plan.seconds += runs * blockSeconds(tiles);
-    plan.idle = idleFactor(chain_, plan, machine_.cores);
+    plan.idle = idleFactor(chain_, plan, chip_.cores());
     plan.seconds *= plan.idle;
     return plan;
   }
@@ -140,8 +149,7 @@ class Slicer {
   double blockSeconds(const Tiles& tiles) const {
     const double bytes = bytesOf(chain_, chain_.members.back().output, tiles);
     const double flops = 2 * bytes / static_cast<double>(chain_.tensors[chain_.members.back().output].element_bytes);
-    const double round = machine_.near_bytes_per_second > 0 ? 2 * bytes / machine_.near_bytes_per_second : 0;
-    return kRunningNests * machine_.nest_seconds + round + flops / machine_.flops_per_second;
+    return kRunningNests * nest_seconds_ + 2 * bytes / out_ + flops / chip_.operationsPerSecond();
   }
 
   /// Whether what a slice touches of a tensor is one block of memory: single points of the dimensions outside of the
@@ -180,9 +188,9 @@ class Slicer {
       others += bytes;
       blocks &= isBlock(static_cast<int>(t), tiles);
     }
-    for (int tensor : machine_.copied) plan.held_bytes += bytesOf(chain_, tensor, tiles);
-    if (plan.held_bytes > machine_.capacity_bytes) return {};
-    plan.ahead = plan.slices > 1 && blocks && plan.held_bytes + others <= machine_.capacity_bytes;
+    for (int tensor : needs_.copied) plan.held_bytes += bytesOf(chain_, tensor, tiles);
+    if (plan.held_bytes > capacity_) return {};
+    plan.ahead = plan.slices > 1 && blocks && plan.held_bytes + others <= capacity_;
     const Structure structure(chain_, plan.order, Intermediates::kBlock);
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {
@@ -206,7 +214,7 @@ class Slicer {
     for (size_t t = 0; t < chain_.tensors.size(); ++t)
       if (chain_.accesses(static_cast<int>(t), innermost))
         plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
-    if (plan.held_bytes > (1 - kLeastFree) * machine_.capacity_bytes) return {};
+    if (plan.held_bytes > (1 - prices_.streamed_share()) * capacity_) return {};
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {
       double moved = 0;
@@ -219,8 +227,12 @@ class Slicer {
 
   const Chain& chain_;
   const std::vector<int>& cut_;
-  const SliceMachine& machine_;
-  int running_;
+  const Chip& chip_;
+  const SliceNeeds& needs_;
+  const v1::Prices::Memory& prices_;
+  double capacity_;    ///< bytes that a slice may take
+  double into_, out_;  ///< bytes a second into the level, and out of it
+  double nest_seconds_;
 };
 
 /// Blocks of a running softmax: whole vectors, long enough for a register tile's sums to be worth their start.
@@ -238,6 +250,10 @@ double elapsed(double compute, double transfer, double exposed) {
   return std::max(compute, transfer) + exposed * std::min(compute, transfer);
 }
 
+double heldBytes(const Chip& chip, const Chip::Level& level) {
+  return chip.prices().memory().held_share() * static_cast<double>(level.capacity_bytes);
+}
+
 bool separates(const Chain& chain, int loop) {
   const Tiles whole = wholeTiles(chain);
   double all = 0, common = 0;
@@ -249,8 +265,8 @@ bool separates(const Chain& chain, int loop) {
   return common <= kSmallShare * all;
 }
 
-absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine,
-                                     int running) {
+absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const Chip& chip, size_t level,
+                                     const SliceNeeds& needs) {
   if (auto status = validate(chain); !status.ok()) return status;
   // Loops that all but small tensors walk (the heads of an attention, wherever they lie in the result, and whatever
   // mask they share) have next to nothing in common between their points: outermost, they let what a point reads stay
@@ -258,7 +274,8 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   std::vector<int> cut, shared;
   for (int loop : loops) (separates(chain, loop) ? cut : shared).push_back(loop);
   cut.insert(cut.end(), shared.begin(), shared.end());
-  const Slicer slicer(chain, cut, machine, running);
+  const int running = needs.running;
+  const Slicer slicer(chain, cut, chip, level, needs);
   std::optional<SlicePlan> best;
   double least = INFINITY;
   auto consider = [&](const Tiles& tiles) {
@@ -284,9 +301,10 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
     }
   }
   if (!best)
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the smallest slices hold ", static_cast<int64_t>(least / 1024), " KiB of intermediates, ",
-        static_cast<int64_t>(machine.capacity_bytes / 1024), " KiB are there for them and what streams past them"));
+    return absl::ResourceExhaustedError(absl::StrCat("the smallest slices hold ", static_cast<int64_t>(least / 1024),
+                                                     " KiB of intermediates, ",
+                                                     static_cast<int64_t>(heldBytes(chip, chip.level(level)) / 1024),
+                                                     " KiB are there for them and what streams past them"));
   return *best;
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/fusion/block_planner.h"
+#include "compiler/target/chip.h"
 
 /// Chains run slice by slice: a few loops that every member shares are cut, and within a slice the members run one
 /// after another over their whole other loops. Less general than Chimera's blocks, and what code generation can nest
@@ -28,44 +29,32 @@ struct SlicePlan {
 /// Whether all tensors but small ones walk `loop`, as heads or batches do: its points have next to nothing in common.
 bool separates(const Chain& chain, int loop);
 
-/// Of one member in one slice, before and after its inner loops and for the shorter ones among them. Measured:
-/// chain_benchmark G2 (softmax) and G8 with slices of 24 rows against 64 differ by 340 and 470 ns for each further
-/// nest.
-inline constexpr double kNestSeconds = 4e-7;
-
-struct SliceMachine {
-  double capacity_bytes = 0;
-  double bytes_per_second = 0;       ///< into the level
-  double near_bytes_per_second = 0;  ///< out of it; 0 = what goes round within the level costs nothing
-  double flops_per_second = 0;
-  int cores = 1;
-  double nest_seconds = kNestSeconds;
+/// What is particular about a chain's slices.
+struct SliceNeeds {
   std::vector<int> copied = {};  ///< tensors that slices copy first hold the original as well
+  /// A reduction of the last member that a softmax between the members runs along: it may be cut into blocks, with a
+  /// running maximum and sum, where whole rows cost more. -1: none.
+  int running = -1;
 };
 
-/// Part of the shorter of arithmetic and movement that does not hide behind the longer one. Measured with fusion_gains
-/// (tests/bench, table in README.md): what an intermediate's way to L3 and back costs, written lines read first, is 0.6
-/// to 2.8 times its bytes by the target's bandwidth, in the geometric mean of seven chains 1.4. So nothing hides: a
-/// core that waits for a line, or for room to store one, computes nothing meanwhile.
-inline constexpr double kExposed = 1;
-/// The same where code generation fetches the next slice's operands while this one's products run: of what G1's
-/// operands cost beside having them in L2 before, half was gone; of what G4's cost, four fifths.
-inline constexpr double kExposedAhead = 0.4;
-/// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement.
-double elapsed(double compute, double transfer, double exposed = kExposed);
+/// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement, of which the longer hides all but a
+/// part of the shorter: v1::Prices.Memory has such parts.
+double elapsed(double compute, double transfer, double exposed);
+
+/// Bytes of a level that slices may take.
+double heldBytes(const Chip& chip, const Chip::Level& level);
 
 /// Nests that a block of a running softmax has beside the members' own: to scale the sums and the result so far, and to
 /// keep the old maximum.
 inline constexpr int kRunningNests = 6;
 
-/// The cheapest slices: of `loops` (outermost first, all accessed by every intermediate; those that all but small
-/// tensors walk go before the others) the first ones in single points (or their smallest blocks), one in blocks, the
-/// rest whole. Slices are dealt to all cores, so few large ones, or a small last one, leave some idle. What a slice
-/// touches, all members together, has to fit, so that what its neighbours share is still there for them; or else what
-/// all slices of the innermost loop read streams past them, once for each. `running` (-1: none) is a reduction of the
-/// last member that a softmax between the members runs along: it may be cut into blocks, with a running maximum and
-/// sum, where whole rows cost more. RESOURCE_EXHAUSTED when not even the smallest fit.
-absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const SliceMachine& machine,
-                                     int running = -1);
+/// The cheapest slices in the chip's level number `level`, which is not the last: of `loops` (outermost first, all
+/// accessed by every intermediate; those that all but small tensors walk go before the others) the first ones in single
+/// points (or their smallest blocks), one in blocks, the rest whole. Slices are dealt to all cores, so few large ones,
+/// or a small last one, leave some idle. What a slice touches, all members together, has to fit, so that what its
+/// neighbours share is still there for them; or else what all slices of the innermost loop read streams past them, once
+/// for each. RESOURCE_EXHAUSTED when not even the smallest fit.
+absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const Chip& chip, size_t level,
+                                     const SliceNeeds& needs = {});
 
 }  // namespace tessera::compiler::fusion

@@ -3,23 +3,37 @@
 #include <gmock/gmock.h>
 
 #include "compiler/fusion/decision.h"
+#include "compiler/fusion/testing/chips.h"
 
 namespace tessera::compiler::fusion {
 namespace {
 
-constexpr SliceMachine kCore = {.capacity_bytes = 768 << 10, .bytes_per_second = 43e9, .flops_per_second = 170e9};
+/// A core with `held` bytes for slices in its own level, from which reading costs nothing.
+v1::Target coreHolding(int64_t held, int cores = 1) {
+  v1::Target target = coreOf(170);
+  target.mutable_units(0)->set_count(cores);
+  addLevel(target, "L2", held / 3 * 4, 1e9);
+  addLevel(target, "DRAM", 0, 43, 2);
+  return target;
+}
+
+constexpr int64_t kHeld = 768 << 10;
+const Chip& core() {
+  static const Chip chip(coreHolding(kHeld));
+  return chip;
+}
 
 TEST(SlicePlan, RowsOfABatchOneMatrixAtATime) {
   // Attention of 8 heads: C of one head is 1 MiB, so rows are cut inside of heads.
   Chain chain = gemmChain(8, 512, 64, 64, 512);
   chain.loops[chain.loopNamed("m")].multiple = 6;
   const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
-  auto plan = planSlices(chain, {b, m}, kCore);
+  auto plan = planSlices(chain, {b, m}, core(), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->order, (Order{b, m}));
   EXPECT_EQ(plan->tiles[b], 1);
   EXPECT_EQ(plan->tiles[m] % 6, 0);
-  EXPECT_LE(plan->held_bytes, kCore.capacity_bytes);
+  EXPECT_LE(plan->held_bytes, kHeld);
   // All that comes in and goes out, once: A and E by rows, B and D once for all rows of a head.
   EXPECT_DOUBLE_EQ(plan->volume_bytes, 4.0 * 8 * (512 * 64 * 2 + 64 * 512 * 2));
 }
@@ -28,19 +42,18 @@ TEST(SlicePlan, SlicesLeaveRoomForTheNextOnesOperands) {
   Chain chain = gemmChain(8, 512, 64, 64, 512);
   chain.loops[chain.loopNamed("m")].multiple = 8;
   const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
-  auto plan = planSlices(chain, {b, m}, kCore);
+  auto plan = planSlices(chain, {b, m}, core(), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_TRUE(plan->ahead);
   // Scores of a slice, and twice the keys, the values and its rows of A and E.
-  EXPECT_LE(4.0 * (plan->tiles[m] * 512 + 2 * (2 * 64 * 512 + 2 * 64 * plan->tiles[m])), kCore.capacity_bytes);
-  SliceMachine small = kCore;
-  small.capacity_bytes = 400 << 10;  // for one slice's keys and values, not for two
-  plan = planSlices(chain, {b, m}, small);
+  EXPECT_LE(4.0 * (plan->tiles[m] * 512 + 2 * (2 * 64 * 512 + 2 * 64 * plan->tiles[m])), kHeld);
+  // For one slice's keys and values, not for two.
+  plan = planSlices(chain, {b, m}, Chip(coreHolding(400 << 10)), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_FALSE(plan->ahead);
   // Rows of images are no blocks: a run in each channel.
   const Chain images = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
-  plan = planSlices(images, {images.loopNamed("h")}, kCore);
+  plan = planSlices(images, {images.loopNamed("h")}, core(), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_FALSE(plan->ahead);
 }
@@ -49,7 +62,7 @@ TEST(SlicePlan, WhatAllSlicesReadStreamsWhenItIsTooLarge) {
   // Weights of 9.4 MB each: every slice brings them again, so larger slices move less.
   Chain chain = gemmChain(1, 4096, 768, 768, 3072);
   const int m = chain.loopNamed("m");
-  auto plan = planSlices(chain, {m}, kCore);
+  auto plan = planSlices(chain, {m}, core(), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_FALSE(plan->constants_stay);
   const double weights = 4.0 * 2 * 768 * 3072, rows = 4.0 * 2 * 4096 * 768;
@@ -58,13 +71,14 @@ TEST(SlicePlan, WhatAllSlicesReadStreamsWhenItIsTooLarge) {
 }
 
 TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
-  SliceMachine machine = kCore;
-  machine.near_bytes_per_second = 170e9;
+  v1::Target target = coreHolding(kHeld);
+  target.mutable_memory(0)->set_bandwidth_bytes_per_cycle(170);
+  const Chip chip(target);
   // Keys and values of 2 MiB each: with whole rows few rows fit, and all of them come again for each few.
   Chain chain = gemmChain(1, 2048, 64, 64, 8192);
   const int m = chain.loopNamed("m"), l = chain.loopNamed("l");
   chain.loops[m].multiple = 6;
-  auto rows = planSlices(chain, {m}, machine), blocks = planSlices(chain, {m}, machine, l);
+  auto rows = planSlices(chain, {m}, chip, 0), blocks = planSlices(chain, {m}, chip, 0, {.running = l});
   ASSERT_TRUE(rows.ok() && blocks.ok()) << rows.status() << blocks.status();
   EXPECT_EQ(rows->blocks, 1);
   EXPECT_EQ(blocks->blocks, (8192 + blocks->tiles[l] - 1) / blocks->tiles[l]);
@@ -73,11 +87,12 @@ TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
   EXPECT_GT(blocks->tiles[m], 4 * rows->tiles[m]);
   EXPECT_LT(blocks->volume_bytes, rows->volume_bytes / 4);
   EXPECT_LT(blocks->seconds, rows->seconds);
-  EXPECT_LE(blocks->held_bytes, machine.capacity_bytes);
+  EXPECT_LE(blocks->held_bytes, kHeld);
   // Short ones stay whole: a block would start its sums again for nothing.
   chain = gemmChain(12, 512, 64, 64, 512);
   chain.loops[chain.loopNamed("m")].multiple = 6;
-  auto near = planSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, machine, chain.loopNamed("l"));
+  auto near =
+      planSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, chip, 0, {.running = chain.loopNamed("l")});
   ASSERT_TRUE(near.ok()) << near.status();
   EXPECT_EQ(near->blocks, 1);
 }
@@ -85,7 +100,7 @@ TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
 TEST(SlicePlan, OverlapsOfWindowsAreComputedAgain) {
   const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
   const int h = chain.loopNamed("h");
-  auto plan = planSlices(chain, {h}, {.capacity_bytes = 96 << 10, .bytes_per_second = 43e9, .flops_per_second = 170e9});
+  auto plan = planSlices(chain, {h}, Chip(coreHolding(96 << 10)), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_GT(plan->slices, 1);
   EXPECT_GT(plan->flops, flopsOf(chain));
@@ -95,10 +110,8 @@ TEST(SlicePlan, OverlapsOfWindowsAreComputedAgain) {
 TEST(SlicePlan, CoresWithoutASliceCount) {
   // Everything fits at once: one core takes one slice, four cores get four.
   Chain chain = gemmChain(1, 96, 32, 32, 32);
-  SliceMachine machine = kCore;
-  auto one = planSlices(chain, {0}, machine);
-  machine.cores = 4;
-  auto four = planSlices(chain, {0}, machine);
+  auto one = planSlices(chain, {0}, core(), 0);
+  auto four = planSlices(chain, {0}, Chip(coreHolding(kHeld, 4)), 0);
   ASSERT_TRUE(one.ok() && four.ok());
   EXPECT_EQ(one->slices, 1);
   EXPECT_EQ(four->slices % 4, 0);
@@ -109,12 +122,11 @@ TEST(SlicePlan, ASmallLastSliceLeavesACoreIdle) {
   // time.
   Chain chain = gemmChain(3, 64, 64, 64, 64);
   const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
-  SliceMachine machine = kCore;
-  machine.cores = 2;
-  auto groups = planSlices(chain, {b}, machine);
+  const Chip two(coreHolding(kHeld, 2));
+  auto groups = planSlices(chain, {b}, two, 0);
   ASSERT_TRUE(groups.ok()) << groups.status();
   EXPECT_NEAR(groups->idle, 4.0 / 3, 1e-9);
-  auto rows = planSlices(chain, {b, m}, machine);
+  auto rows = planSlices(chain, {b, m}, two, 0);
   ASSERT_TRUE(rows.ok()) << rows.status();
   EXPECT_NEAR(rows->idle, 1, 1e-9);
   EXPECT_LT(rows->seconds, groups->seconds);
@@ -125,23 +137,20 @@ TEST(SlicePlan, SmallestBlocksAreEven) {
   Chain chain = gemmChain(12, 512, 64, 64, 64);
   const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
   chain.loops[b].min_tile = 5;
-  auto plan = planSlices(chain, {b, m}, kCore);
+  auto plan = planSlices(chain, {b, m}, core(), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->tiles[b], 6);
   EXPECT_LT(plan->tiles[m], 512);
 }
 
 TEST(SlicePlan, NamesWhatDoesNotFit) {
-  auto plan = planSlices(gemmChain(1, 64, 64, 64, 1 << 20), {0}, kCore);
+  auto plan = planSlices(gemmChain(1, 64, 64, 64, 1 << 20), {0}, core(), 0);
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(plan.status().message(), testing::HasSubstr("768 KiB"));
 }
 
 TEST(SlicePlan, AttentionPaysAndArithmeticDoesNot) {
-  ChainMachine cpu{
-      170e9,
-      {{"L1", 32768, 340e9, false}, {"L2", 1 << 20, 170e9, false}, {"L3", 40e6, 43e9, true}, {"DRAM", 0, 13e9, true}},
-      1e-6};
+  const Chip cpu(serverCore());
   Chain attention = gemmChain(12, 512, 64, 64, 512);
   auto softmax =
       decideSlices(attention, {attention.loopNamed("b"), attention.loopNamed("m")}, cpu, {6, 1, 12 * 512 * 512 * 50.0});

@@ -26,7 +26,7 @@
 #include "compiler/graph/slices/repeat_groups.h"
 #include "compiler/graph/slices/tile_regions.h"
 #include "compiler/graph/winograd/winograd.h"
-#include "compiler/target/dot_product.h"
+#include "compiler/target/chip.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -41,16 +41,14 @@ namespace {
 constexpr char kRoundProducts[] = "round-products";
 
 /// What became of a model whose products were to be rounded.
-v1::Decision precisionDecision(int products, const v1::Target& target) {
+v1::Decision precisionDecision(int products, const Chip& chip) {
   v1::Decision decision;
   decision.set_kind("precision");
   decision.set_place("model");
   decision.set_taken(products > 0);
-  decision.set_reason(absl::StrCat(products, products == 1 ? " product reads" : " products read",
-                                   " operands rounded to bf16, summed up in f32 ",
-                                   groupOf(dotProducts(usableInstructions(target)), 16) > 0
-                                       ? "by pairs"
-                                       : "one by one: the target has no instruction for pairs"));
+  decision.set_reason(absl::StrCat(
+      products, products == 1 ? " product reads" : " products read", " operands rounded to bf16, summed up in f32 ",
+      groupOf(chip.dotProducts(), 16) > 0 ? "by pairs" : "one by one: the target has no instruction for pairs"));
   return decision;
 }
 
@@ -93,11 +91,12 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("recognize-concat", recognizeConcats(main));
   count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
-  const int64_t lanes = target.registers().vector_bits() / 32;
+  const Chip chip(target);
+  const int64_t lanes = chip.vectorBits() / 32;
   // Before constants are folded, which would double weights of halves and quadruple those of 8 bits.
   count("sum-halves-in-single", sumHalvesInSingle(main));
   count("widen-on-load", widenOnLoad(main));
-  count("narrow-products", narrowProducts(main, target, &model.weights));
+  count("narrow-products", narrowProducts(main, chip, &model.weights));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   fold();
   count("eliminate-casts", eliminateCasts(main));
@@ -135,14 +134,14 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   }
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
   GraphChoices choices(options.pins, options.refused);
-  LayoutReport layouts = assignLayouts(main, target, choices);
+  LayoutReport layouts = assignLayouts(main, chip, choices);
   if (!choices.status().ok()) return choices.status();
   count("assign-layouts", layouts.operations);
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   fold();
   count("pack-matmuls", packMatmuls(main, lanes));
   fold();
-  count("interleave-products", interleaveProducts(main, target, 8));
+  count("interleave-products", interleaveProducts(main, chip, 8));
   count("multiply-exactly-in-single", multiplyExactlyInSingle(main));
   count("sink-views", sinkViews(main));
   fold();
@@ -151,11 +150,11 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   WinogradReport winograd;
   if (options.winograd) {
-    winograd = applyWinograd(main, target, choices);
+    winograd = applyWinograd(main, chip, choices);
     count("winograd", winograd.rewritten);
     fold();
   }
-  if (const int pairs = interleaveProducts(main, target, 16); pairs > 0) {
+  if (const int pairs = interleaveProducts(main, chip, 16); pairs > 0) {
     count("interleave-products", pairs);
     fold();
     if (absl::Status status = cleanUp(); !status.ok()) return status;
@@ -170,10 +169,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   std::vector<Group> groups = formGroups(main);
   std::vector<v1::Decision> chains;
   if (options.chains != fusion::Merging::kNever) {
-    chains = fuseChains(groups, target, choices, options.chains);
-    for (v1::Decision& decision : tileRegions(groups, target, choices, options.chains))
+    chains = fuseChains(groups, chip, choices, options.chains);
+    for (v1::Decision& decision : tileRegions(groups, chip, choices, options.chains))
       chains.push_back(std::move(decision));
-    for (v1::Decision& decision : repeatGroups(groups, target, choices)) chains.push_back(std::move(decision));
+    for (v1::Decision& decision : repeatGroups(groups, chip, choices)) chains.push_back(std::move(decision));
   }
   if (absl::Status status = choices.finish(); !status.ok()) return status;
   absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups));
@@ -183,7 +182,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   *planned->plan.mutable_target() = target;
   planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
   planned->plan.mutable_report()->set_layout_transforms_before(layouts.transforms_before);
-  if (options.round_products) *planned->plan.mutable_report()->add_decisions() = precisionDecision(rounded, target);
+  if (options.round_products) *planned->plan.mutable_report()->add_decisions() = precisionDecision(rounded, chip);
   for (v1::Decision& decision : layouts.decisions) {
     *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   }

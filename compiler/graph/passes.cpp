@@ -104,12 +104,12 @@ constexpr Rewrite kRewrites[] = {
     {"tessera-widen-on-load", "Widen f16 and bf16 operands of reductions where they are loaded",
      [](FuncOp main, int64_t) { return widenOnLoad(main); }},
     {"tessera-narrow-products", "Let products of quantized operands read 8 bits, signed as a Cascade Lake wants them",
-     [](FuncOp main, int64_t) { return narrowProducts(main, *findBuiltinTarget("cascadelake"), nullptr); }},
+     [](FuncOp main, int64_t) { return narrowProducts(main, Chip(*findBuiltinTarget("cascadelake")), nullptr); }},
     {"tessera-interleave-products",
      "Interleave constant operands of products of 8 bits by four, of bf16 by two, for a Zen 4",
      [](FuncOp main, int64_t) {
-       const v1::Target& target = *findBuiltinTarget("znver4");
-       return interleaveProducts(main, target, 8) + interleaveProducts(main, target, 16);
+       const Chip chip(*findBuiltinTarget("znver4"));
+       return interleaveProducts(main, chip, 8) + interleaveProducts(main, chip, 16);
      }},
     {"tessera-round-products", "Round operands of f32 products with a constant to bf16",
      [](FuncOp main, int64_t) { return roundProducts(main); }},
@@ -131,13 +131,14 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t lanes) {
        v1::Target target;
        target.mutable_registers()->set_vector_bits(static_cast<int32_t>(lanes * 32));
+       target.add_memory()->set_bandwidth_bytes_per_cycle(16);
        GraphChoices choices;
-       return assignLayouts(main, target, choices).operations;
+       return assignLayouts(main, Chip(target), choices).operations;
      }},
     {"tessera-winograd", "Compute 3x3 convolutions in Winograd's domain where that pays",
      [](FuncOp main, int64_t lanes) {
        GraphChoices choices;
-       return applyWinograd(main, referenceTarget(lanes), choices).rewritten;
+       return applyWinograd(main, Chip(referenceTarget(lanes)), choices).rewritten;
      }},
     {"tessera-outline-groups", "Show the fused groups as functions",
      [](FuncOp main, int64_t) { return outlineGroups(main); }},

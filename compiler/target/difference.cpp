@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/target/chip.h"
 #include "compiler/target/instruction_sets.h"
 
 namespace tessera::compiler {
@@ -45,6 +46,7 @@ void flatten(const Message& message, const std::string& prefix, std::map<std::st
 
 std::map<std::string, std::string> flattened(v1::Target target) {
   const std::vector<v1::Intrinsic> instructions = instructionsOf(target);
+  *target.mutable_prices() = completedTarget(target).prices();
   target.mutable_intrinsics()->Assign(instructions.begin(), instructions.end());
   std::map<std::string, std::string> fields;
   flatten(target, "", fields);
@@ -66,6 +68,15 @@ std::vector<TargetDifference> differencesOf(const v1::Target& left, const v1::Ta
     if (difference.left != difference.right) found.push_back(std::move(difference));
   }
   return found;
+}
+
+std::vector<PriceText> pricesOf(const v1::Target& target) {
+  std::map<std::string, std::string> all, own;
+  flatten(completedTarget(target).prices(), "", all);
+  flatten(target.prices(), "", own);
+  std::vector<PriceText> prices;
+  for (const auto& [field, value] : all) prices.push_back({field, value, own.contains(field)});
+  return prices;
 }
 
 }  // namespace tessera::compiler

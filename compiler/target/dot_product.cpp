@@ -123,10 +123,19 @@ int groupOf(const std::vector<DotProduct>& products, int bits) {
              : 0;
 }
 
+bool isMultiplyAdd(const v1::Intrinsic& intrinsic) {
+  if (!intrinsic.emit().starts_with("llvm.fma.") || intrinsic.iterations_size() != 1 ||
+      intrinsic.iterations(0).reduction() || intrinsic.operands_size() != 3)
+    return false;
+  return std::all_of(intrinsic.operands().begin(), intrinsic.operands().end(), [&](const auto& operand) {
+    return operand.dtype() == v1::DATA_TYPE_F32 && subscripts(operand, {&intrinsic.iterations(0).name()});
+  });
+}
+
 google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target) {
   google::protobuf::RepeatedPtrField<v1::Intrinsic> usable;
   for (v1::Intrinsic& each : instructionsOf(target)) {
-    if (!dotProductOf(each)) continue;
+    if (!dotProductOf(each) && !isMultiplyAdd(each)) continue;
     if (each.features().empty()) *each.mutable_features() = featuresOfEmission(each.emit());
     if (featuresToAskFor(target, each).empty()) *usable.Add() = std::move(each);
   }

@@ -36,8 +36,11 @@ std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1:
 /// sum's 32 bits. 0 where no instruction adds up such groups.
 int groupOf(const std::vector<DotProduct>& products, int bits);
 
+/// Whether it multiplies two vectors of f32 and adds the products to a third, each rounded once.
+bool isMultiplyAdd(const v1::Intrinsic& intrinsic);
+
 /// Instructions of the target that its code may use without asking the host, and that code can be made of: its dot
-/// products. Order of equal inputs is equal.
+/// products and multiply-adds. Order of equal inputs is equal.
 google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target);
 
 }  // namespace tessera::compiler

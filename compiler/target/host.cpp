@@ -84,8 +84,23 @@ int listedCpus(const std::string& list) {
   return count;
 }
 
-/// Puts what the kernel says of CPU 0's data caches over the built-in chip's figures.
-void readCaches(const std::string& cpus, v1::Target& target) {
+/// Whether another system shares the chip with this one.
+bool isVirtual(const std::string& cpuinfo) {
+  std::ifstream file(cpuinfo);
+  for (std::string line; std::getline(file, line);)
+    if (absl::StartsWith(line, "flags")) return absl::StrContains(line + " ", " hypervisor ");
+  return false;
+}
+
+/// Puts what the kernel says of CPU 0's data caches over the built-in chip's figures. A virtual machine knows its own
+/// cores of those that share a cache, not the others.
+void readCaches(const HostPaths& paths, v1::Target& target) {
+  const std::string& cpus = paths.cpus;
+  const bool alone = !isVirtual(paths.cpuinfo);
+  // A level that the threads of one core share is the core's own.
+  const int threads = listedCpus(readLine(cpus + "/cpu0/topology/thread_siblings_list"));
+  if (threads > 0)
+    for (v1::ComputeUnit& unit : *target.mutable_units()) unit.set_threads(threads);
   constexpr int kMaxIndex = 16;
   for (int i = 0; i < kMaxIndex; ++i) {
     const std::string folder = absl::StrCat(cpus, "/cpu0/cache/index", i, "/");
@@ -100,8 +115,9 @@ void readCaches(const std::string& cpus, v1::Target& target) {
       int value = 0;
       if (absl::SimpleAtoi(readLine(folder + "coherency_line_size"), &value) && value > 0) level.set_line_bytes(value);
       if (absl::SimpleAtoi(readLine(folder + "ways_of_associativity"), &value)) level.set_associativity(value);
-      if (const int sharing = listedCpus(readLine(folder + "shared_cpu_list")); sharing > 0)
-        level.set_shared_by(sharing);
+      const int listed = listedCpus(readLine(folder + "shared_cpu_list"));
+      if (const int sharing = (listed + std::max(1, threads) - 1) / std::max(1, threads); sharing > 0)
+        level.set_shared_by(alone ? sharing : std::max(sharing, level.shared_by()));
     }
   }
 }
@@ -166,7 +182,7 @@ absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
   target.set_summary(absl::StrCat(cpuModel(paths.cpuinfo), ", as ", closest->name()));
   for (v1::ComputeUnit& unit : *target.mutable_units()) unit.set_count(onlineCores());
   target.mutable_memory()->rbegin()->set_shared_by(onlineCores());
-  readCaches(paths.cpus, target);
+  readCaches(paths, target);
   if (absl::Status status = problemStatus("host", validateTarget(target)); !status.ok()) return status;
   return target;
 }

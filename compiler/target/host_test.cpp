@@ -33,6 +33,10 @@ class FakeSysfs {
     std::filesystem::create_directories(folder);
     for (const auto& [name, text] : files) std::ofstream(folder / name) << text << "\n";
   }
+  void addFile(const std::string& folder, const std::string& name, const std::string& text) {
+    std::filesystem::create_directories(root_ / folder);
+    std::ofstream(root_ / folder / name) << text << "\n";
+  }
   HostPaths paths() const { return {.cpuinfo = (root_ / "cpuinfo").string(), .cpus = root_.string()}; }
   void writeCpuinfo(const std::string& text) const { std::ofstream(root_ / "cpuinfo") << text; }
 
@@ -60,6 +64,33 @@ TEST(Host, CachesAndNameComeFromTheKernel) {
   EXPECT_EQ(target->memory(0).shared_by(), 2);
   EXPECT_EQ(target->memory(1).capacity_bytes(), 3 * 1024 * 1024);
   EXPECT_EQ(target->memory(1).shared_by(), 5);
+}
+
+TEST(Host, ThreadsOfOneCoreShareNothing) {
+  FakeSysfs sysfs;
+  sysfs.writeCpuinfo("flags\t\t: fpu avx\n");
+  sysfs.addFile("cpu0/topology", "thread_siblings_list", "0,4");
+  sysfs.addCache(0, {{"level", "1"}, {"type", "Data"}, {"size", "48K"}, {"shared_cpu_list", "0,4"}});
+  sysfs.addCache(1, {{"level", "3"}, {"type", "Unified"}, {"size", "32M"}, {"shared_cpu_list", "0-7"}});
+  const auto target = detectHostTarget(sysfs.paths());
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->units(0).threads(), 2);
+  EXPECT_EQ(target->memory(0).shared_by(), 1);
+  ASSERT_EQ(target->memory(2).name(), "L3");
+  EXPECT_EQ(target->memory(2).shared_by(), 4);
+}
+
+// A guest sees two of the cores that share a cache; the built-in chip's are at least as many.
+TEST(Host, AVirtualMachineIsNotAlone) {
+  for (const bool guest : {false, true}) {
+    FakeSysfs sysfs;
+    sysfs.writeCpuinfo(guest ? "flags\t\t: fpu hypervisor avx\n" : "flags\t\t: fpu avx\n");
+    sysfs.addCache(0, {{"level", "3"}, {"type", "Unified"}, {"size", "32M"}, {"shared_cpu_list", "0-1"}});
+    const auto target = detectHostTarget(sysfs.paths());
+    ASSERT_TRUE(target.ok()) << target.status();
+    ASSERT_EQ(target->memory(2).name(), "L3");
+    EXPECT_EQ(target->memory(2).shared_by() == 2, !guest);
+  }
 }
 
 TEST(Host, WithoutSysfsTheBuiltinFiguresStay) {

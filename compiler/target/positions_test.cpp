@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/target/chip.h"
 #include "compiler/target/difference.h"
 
 namespace tessera::compiler {
@@ -54,6 +55,24 @@ TEST(Difference, EntriesAreComparedByTheirName) {
   EXPECT_THAT(found, Contains(Field(&TargetDifference::field, "memory[L2].capacity_bytes")));
   EXPECT_THAT(found, Contains(Field(&TargetDifference::field, "memory[L3].line_bytes")));
   EXPECT_THAT(found, Not(Contains(Field(&TargetDifference::field, "memory[DRAM].line_bytes"))));
+}
+
+TEST(Difference, PricesOfTheFamilyCount) {
+  const v1::Target left = *findBuiltinTarget("cascadelake");
+  v1::Target right = left;
+  const double usual = completedTarget(left).prices().steps().phase_cycles();
+  right.mutable_prices()->mutable_steps()->set_phase_cycles(usual);
+  EXPECT_THAT(differencesOf(left, right), SizeIs(0)) << "said or not, it is the same chip";
+  right.mutable_prices()->mutable_steps()->set_phase_cycles(usual + 1);
+  const auto found = differencesOf(left, right);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].field, "prices.steps.phase_cycles");
+  const auto prices = pricesOf(right);
+  const auto price = std::find_if(prices.begin(), prices.end(),
+                                  [](const PriceText& each) { return each.field == "steps.phase_cycles"; });
+  ASSERT_NE(price, prices.end());
+  EXPECT_TRUE(price->own);
+  EXPECT_EQ(std::count_if(prices.begin(), prices.end(), [](const PriceText& each) { return each.own; }), 1);
 }
 
 TEST(Difference, InstructionsOfSetsCount) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -27,6 +28,11 @@ constexpr FamilyRules kFamilies[] = {
     {v1::Target::HLS, nullptr, false},
 };
 
+/// Prices that are rates.
+const std::set<std::string> kDivisors = {"peak_share",           "stream_bandwidth_share", "planes_share",
+                                         "strided_planes_share", "window_planes_share",    "sliding_planes_share",
+                                         "sliding_share",        "innermost_share",        "least_slice_iterations"};
+
 class Validator : Problems {
  public:
   explicit Validator(const v1::Target& target) : target_(target) {}
@@ -44,6 +50,7 @@ class Validator : Problems {
     }
     memory();
     units();
+    prices();
     intrinsics();
     instructionSets();
     return take();
@@ -103,6 +110,7 @@ class Validator : Problems {
       checkRange(at + "shared_by", level.shared_by(), 1, 1 << 20);
       checkRange(at + "banks", level.banks(), 0, 1 << 20);
       checkNonNegative(at + "energy_pj_per_byte", level.energy_pj_per_byte());
+      checkNonNegative(at + "sustained_bytes_per_cycle", level.sustained_bytes_per_cycle());
     }
   }
 
@@ -117,6 +125,33 @@ class Validator : Problems {
       checkRange(at + "lanes", unit.lanes(), 1, 1 << 20);
       checkPositive(at + "frequency_ghz", unit.frequency_ghz());
       checkPositive(at + "ops_per_cycle", unit.ops_per_cycle());
+      checkRange(at + "threads", unit.threads(), 0, 1 << 10);
+      checkRange(at + "instructions_per_cycle", unit.instructions_per_cycle(), 0, 1 << 10);
+      checkRange(at + "loads_per_cycle", unit.loads_per_cycle(), 0, 1 << 10);
+    }
+  }
+
+  // Every price by what its name says it is: shares are parts of a whole, the rest is no less than zero; what plans
+  // divide by is more.
+  void prices() {
+    if (target_.has_prices()) prices("prices.", target_.prices());
+  }
+  void prices(const std::string& at, const google::protobuf::Message& group) {
+    const google::protobuf::Reflection& reflection = *group.GetReflection();
+    std::vector<const google::protobuf::FieldDescriptor*> set;
+    reflection.ListFields(group, &set);
+    for (const google::protobuf::FieldDescriptor* field : set) {
+      const std::string name(field->name());
+      if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+        prices(absl::StrCat(at, name, "."), reflection.GetMessage(group, field));
+      } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_INT64) {
+        checkRange(at + name, reflection.GetInt64(group, field), 1, 1 << 20);
+      } else if (const double value = reflection.GetDouble(group, field); absl::EndsWith(name, "_share") && value > 1) {
+        add(at + name, absl::StrCat("is ", value, ", a share is at most 1"));
+      } else if (!std::isfinite(value) || value < 0 || (value == 0 && kDivisors.contains(name))) {
+        add(at + name,
+            absl::StrCat("is ", value, "; it must be ", kDivisors.contains(name) ? "above 0" : "0 or above"));
+      }
     }
   }
 

@@ -18,7 +18,6 @@ namespace tessera::compiler::fusion {
 namespace {
 
 constexpr int kRepeats = 31;
-constexpr double kShare = 0.75;  // of a level that blocks may take
 
 struct Row {
   std::string name;
@@ -89,17 +88,13 @@ int run(const std::string& name) {
     std::fprintf(stderr, "no target %s: see `tessera targets`\n", name.c_str());
     return 1;
   }
-  const auto machine = chainMachineOf(*target);
-  if (!machine.ok()) {
-    std::fprintf(stderr, "%s\n", machine.status().ToString().c_str());
-    return 1;
-  }
+  const Chip chip(*target);
   std::printf("%-14s %10s %10s\n", "chain", "blocks ms", "slices ms");
   for (const Row& row : rows()) {
     const double blocks =
-        milliseconds("blocks", row, [&] { return planBlocks(row.chain, kShare * machine->levels[1].capacity_bytes); });
+        milliseconds("blocks", row, [&] { return planBlocks(row.chain, heldBytes(chip, chip.second())); });
     const double slices =
-        milliseconds("slices", row, [&] { return decideSlices(row.chain, row.cut, *machine, row.between); });
+        milliseconds("slices", row, [&] { return decideSlices(row.chain, row.cut, chip, row.between); });
     std::printf("%-14s %10.3f %10.3f\n", row.name.c_str(), blocks, slices);
   }
   return 0;

@@ -12,7 +12,7 @@ namespace tessera::compiler::codegen {
 struct EmitContext {
   std::function<mlir::Value(mlir::Value)> pointer;  ///< root memref -> !llvm.ptr
   std::function<mlir::Value(mlir::Value)> outer;    ///< scalar of the workload -> scalar of this function
-  bool fuse_multiply_add = false;
+  const Chip* chip = nullptr;
   llvm::SmallVector<mlir::Value> slice;  ///< i64: numbers of the slice of a region, one per slice loop
 };
 

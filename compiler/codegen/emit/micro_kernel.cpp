@@ -34,7 +34,7 @@ class TileEmitter {
         context_(context),
         tile_(tile),
         memory_(builder, nest, plan, tile),
-        fetch_(builder, nest, plan, tile, memory_, points_) {
+        fetch_(builder, nest, plan, *context.chip, tile, memory_, points_) {
     for (int loop = 0; loop < nest.loops(); ++loop) {
       iterations_.push_back(tile.origin[loop]);
     }
@@ -93,11 +93,12 @@ class TileEmitter {
           value = arith::ExtFOp::create(b_, loc_, mlir::VectorType::get({plan_.lanes}, element), value);
         column.push_back(value);
       }
-      const Values turned = applyMatrix(b_, left.matrix, column, context_.fuse_multiply_add);
+      const Values turned = applyMatrix(b_, left.matrix, column, context_.chip->fusesMultiplyAdd());
       for (auto [p, value] : llvm::enumerate(turned)) halfway[p].push_back(value);
     }
     std::vector<Values> results;  // [p][q]
-    for (const Values& row : halfway) results.push_back(applyMatrix(b_, right.matrix, row, context_.fuse_multiply_add));
+    for (const Values& row : halfway)
+      results.push_back(applyMatrix(b_, right.matrix, row, context_.chip->fusesMultiplyAdd()));
     Values ordered;
     for (const Point& point : points_) ordered.push_back(results[point.at[left.parallel]][point.at[right.parallel]]);
     return ordered;
@@ -210,7 +211,7 @@ class TileEmitter {
   }
 
   BodyContext bodyContext(int statement, const Point& point, int lanes) {
-    return BodyContext{b_, lanes, context_.fuse_multiply_add,
+    return BodyContext{b_, lanes, context_.chip->fusesMultiplyAdd(),
                        [this, statement, &point, lanes](int dim) { return indexOf(statement, dim, point, lanes); },
                        context_.outer};
   }

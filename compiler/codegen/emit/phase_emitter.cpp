@@ -197,18 +197,16 @@ void emitWrapper(mlir::ModuleOp module, const std::string& symbol, PhaseFunction
 
 }  // namespace
 
-absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol,
-                        const Machine& machine, mlir::ModuleOp module, v1::KernelInfo& info) {
+absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol, const Chip& chip,
+                        mlir::ModuleOp module, v1::KernelInfo& info) {
   for (auto global : llvm::cast<mlir::ModuleOp>(func->getParentOp()).getOps<mlir::memref::GlobalOp>())
     module.getBody()->push_back(global->clone());
   for (size_t p = 0; p < list.phases.size(); ++p) {
     const Phase& phase = list.phases[p];
     const std::string name = absl::StrCat(symbol, "_p", p);
     PhaseFunction body(module, absl::StrCat(name, "_body"));
-    EmitContext context{[&](Value root) { return body.pointer(root); },
-                        [&](Value value) { return body.outer(value); },
-                        machine.has_fma,
-                        {}};
+    EmitContext context{
+        [&](Value root) { return body.pointer(root); }, [&](Value value) { return body.outer(value); }, &chip, {}};
     OpBuilder& b = body.builder();
     auto* described = info.add_phases();
     described->set_symbol(name);

@@ -13,7 +13,7 @@ inline constexpr char kScalarLoops[] = "tessera-scalar-loops";
 /// Emits every phase into `module`: a wrapper with the signature of tessera_kernel_fn, which fetches the
 /// buffers it needs, and an internal function on non-aliasing pointers that does the work.
 /// Fills info.phases, workspace_bytes, scratch_bytes, strategy.
-absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol,
-                        const Machine& machine, mlir::ModuleOp module, v1::KernelInfo& info);
+absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol, const Chip& chip,
+                        mlir::ModuleOp module, v1::KernelInfo& info);
 
 }  // namespace tessera::compiler::codegen

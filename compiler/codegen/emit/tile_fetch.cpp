@@ -13,7 +13,6 @@ using mlir::Value;
 
 /// Levels that a prefetch names (LLVM's "locality").
 constexpr int kToL1 = 3, kToL2 = 2;
-constexpr int64_t kLine = 64;
 /// Binary digits behind the point of "lines a step".
 constexpr int kScale = 20;
 
@@ -92,6 +91,8 @@ std::optional<PanelShare> shareOfPanel(const Nest& nest, const TilePlan& plan, l
 
 Value TileFetch::constant(int64_t value) { return arith::ConstantIntOp::create(b_, b_.getUnknownLoc(), value, 64); }
 
+int64_t TileFetch::lineOf(mlir::Type element) const { return chip_.near().line_bytes * 8 / elementBits(element); }
+
 /// The number of this tile among those of its block, the last loop fastest.
 Value TileFetch::tileInBlock(llvm::ArrayRef<int> loops) {
   const mlir::Location loc = b_.getUnknownLoc();
@@ -126,7 +127,7 @@ void TileFetch::startPanel() {
   if (!share || tile_.sizes[share->column] != plan_.tile[share->column]) return;
   const Access& access = nest_.statements[0].inputs[share->slot].access;
   const auto [steps, body] = stepsAndBody();
-  const int64_t line = kLine * 8 / elementBits(access.element), sharers = share->tiles / share->pieces.count;
+  const int64_t line = lineOf(access.element), sharers = share->tiles / share->pieces.count;
   const int64_t elements = ceilDiv(ceilDiv(share->pieces.length, sharers), line) * line;
   share_step_ = ceilDiv(elements, steps);
   // Lines come in pairs: what a body leaves out of a share that is a little more than its lines comes along.
@@ -150,7 +151,7 @@ void TileFetch::startPanel() {
 void TileFetch::panel(Value step) {
   if (!share_) return;
   Value from = advance(b_, share_, element_, share_step_, step);
-  const int64_t line = kLine * 8 / element_.getIntOrFloatBitWidth();
+  const int64_t line = lineOf(element_);
   for (int64_t i = 0; i < share_lines_; ++i)
     mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(from, element_, i * line), /*rw=*/0, kToL2,
                                  /*cache=*/1);
@@ -184,7 +185,7 @@ void TileFetch::startUpcoming(const EmitContext& context) {
   int64_t tiles = 1;
   for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
   for (const Upcoming& block : plan_.upcoming) {
-    const int64_t line = kLine * 8 / elementBits(block.block.element);
+    const int64_t line = lineOf(block.block.element);
     auto lines = [&](int64_t elements) { return ceilDiv(elements, line) * line; };
     int64_t slices = 1;
     for (int64_t count : llvm::ArrayRef<int64_t>(block.counts).drop_front(block.loop + 1)) slices *= count;
@@ -199,7 +200,7 @@ void TileFetch::startUpcoming(const EmitContext& context) {
 void TileFetch::upcoming(Value step) {
   for (const Share& share : upcoming_) {
     Value from = advance(b_, share.first, share.element, share.step, step);
-    const int64_t line = kLine * 8 / share.element.getIntOrFloatBitWidth();
+    const int64_t line = lineOf(share.element);
     for (int64_t i = 0; i < share.lines; ++i)
       mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(), memory_.at(from, share.element, i * line), /*rw=*/0, kToL2,
                                    /*cache=*/1);
@@ -239,7 +240,7 @@ void TileFetch::nextSlice(Value step) {
   Value done = arith::AddIOp::create(b_, loc, steps_before_, step);
   for (const Wanted& wanted : wanted_) {
     const mlir::Type element = memoryType(wanted.runs->access.element);
-    const int64_t line = kLine * 8 / element.getIntOrFloatBitWidth();
+    const int64_t line = lineOf(element);
     Value group = arith::MulIOp::create(b_, loc, done, constant(wanted.scaled));
     group = arith::ShRUIOp::create(b_, loc, group, constant(kScale));
     Value address = wanted.first;
@@ -280,14 +281,14 @@ void TileFetch::ahead() {
 }
 
 void TileFetch::copied() {
-  constexpr int64_t kStepsAhead = 16;
+  const int64_t steps = chip_.prices().fetches().steps_ahead();
   for (const BlockCopy& copy : plan_.copies) {
     const Access& access = memory_.access(copy.input);
     const mlir::Type element = memoryType(access.element);
-    const int64_t step = access.strides[plan_.reductions.back()], line = kLine * 8 / element.getIntOrFloatBitWidth();
+    const int64_t step = access.strides[plan_.reductions.back()], line = lineOf(element);
     for (int64_t i = 0; i < ceilDiv(step * plan_.tile[plan_.reductions.back()], line); ++i)
       mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(),
-                                   memory_.at(memory_.pointer(copy.input), element, kStepsAhead * step + i * line),
+                                   memory_.at(memory_.pointer(copy.input), element, steps * step + i * line),
                                    /*rw=*/0, kToL1, /*cache=*/1);
   }
 }

@@ -11,9 +11,9 @@ bool fetchesPanel(const Nest& nest, const TilePlan& plan);
 class TileFetch {
  public:
   /// `points` may be filled later.
-  TileFetch(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const Tile& tile, TileMemory& memory,
-            const std::vector<Point>& points)
-      : b_(builder), nest_(nest), plan_(plan), tile_(tile), memory_(memory), points_(points) {}
+  TileFetch(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const Chip& chip, const Tile& tile,
+            TileMemory& memory, const std::vector<Point>& points)
+      : b_(builder), nest_(nest), plan_(plan), chip_(chip), tile_(tile), memory_(memory), points_(points) {}
 
   /// The vector operand's lines of a few steps later: panels larger than L1 come from L2 in time.
   void ahead();
@@ -60,12 +60,15 @@ class TileFetch {
   mlir::Value constant(int64_t value);
   mlir::Value tileInBlock(llvm::ArrayRef<int> loops);
   std::pair<int64_t, int64_t> stepsAndBody() const;
+  /// Elements of one line.
+  int64_t lineOf(mlir::Type element) const;
   void lines(int slot, int64_t further);
   mlir::Value partOf(const Upcoming& block, int64_t elements, const EmitContext& context);
 
   mlir::OpBuilder& b_;
   const Nest& nest_;
   const TilePlan& plan_;
+  const Chip& chip_;
   const Tile& tile_;
   TileMemory& memory_;
   const std::vector<Point>& points_;

@@ -225,19 +225,18 @@ std::string useDotProduct(OpBuilder& builder, Nest& nest, const DotProduct& inst
   return "";
 }
 
-void chooseDotProducts(mlir::func::FuncOp func, PhaseList& list, const Machine& machine) {
+void chooseDotProducts(mlir::func::FuncOp func, PhaseList& list, const Chip& chip) {
   OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   for (Phase& phase : list.phases) {
     if (!phase.plans.empty()) continue;  // panels of a region
     for (Nest& nest : phase.nests)
-      for (const DotProduct& instruction : machine.dot_products)
-        if (instruction.lanes == lanesOf(nest, machine) && useDotProduct(builder, nest, instruction).empty()) break;
+      for (const DotProduct& instruction : chip.dotProducts())
+        if (instruction.lanes == lanesOf(nest, chip) && useDotProduct(builder, nest, instruction).empty()) break;
   }
 }
 
-absl::Status followDotProducts(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
-                               const FollowedTree& tree) {
+absl::Status followDotProducts(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree& tree) {
   OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
@@ -245,16 +244,16 @@ absl::Status followDotProducts(mlir::func::FuncOp func, PhaseList& list, const M
     for (auto [nest, leaf] : llvm::zip_equal(phase.nests, followed.leaves)) {
       const std::string& name = leaf.tile->kernel().instruction();
       if (name.empty()) continue;
-      const auto found = llvm::find_if(machine.dot_products, [&](const DotProduct& each) { return each.name == name; });
-      if (found == machine.dot_products.end()) {
-        const std::string all = absl::StrJoin(machine.dot_products, ", ", [](std::string* out, const DotProduct& each) {
+      const auto found = llvm::find_if(chip.dotProducts(), [&](const DotProduct& each) { return each.name == name; });
+      if (found == chip.dotProducts().end()) {
+        const std::string all = absl::StrJoin(chip.dotProducts(), ", ", [](std::string* out, const DotProduct& each) {
           absl::StrAppend(out, each.name);
         });
         return scheduleFault(leaf.path, "the target has no such instruction for products", name,
                              all.empty() ? "none" : all);
       }
-      std::string reason = found->lanes == lanesOf(nest, machine) ? useDotProduct(builder, nest, *found)
-                                                                  : "its vectors are not those of the schedule";
+      std::string reason = found->lanes == lanesOf(nest, chip) ? useDotProduct(builder, nest, *found)
+                                                               : "its vectors are not those of the schedule";
       if (!reason.empty())
         return scheduleFault(leaf.path, absl::StrCat("an instruction that the nest cannot use: ", reason), name,
                              "no instruction");

@@ -15,12 +15,11 @@ namespace tessera::compiler::codegen {
 std::string useDotProduct(mlir::OpBuilder& builder, Nest& nest, const DotProduct& instruction);
 
 /// Of the machine's instructions the first that each nest of the phases not yet planned can use.
-void chooseDotProducts(mlir::func::FuncOp func, PhaseList& list, const Machine& machine);
+void chooseDotProducts(mlir::func::FuncOp func, PhaseList& list, const Chip& chip);
 
 /// Those that the tree's leaves name. Errors: INVALID_SCHEDULE with the leaf's path, and why, where the target has no
 /// such instruction or the nest cannot use it.
-absl::Status followDotProducts(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
-                               const FollowedTree& tree);
+absl::Status followDotProducts(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree& tree);
 
 /// sum + the group's products, on vectors of `lanes` groups. Values: vectors of `lanes` elements of 32 bits.
 mlir::Value emitDotProduct(mlir::OpBuilder& builder, const GroupedProduct& product, mlir::Value first,

@@ -32,9 +32,9 @@ struct ScratchLayout {
 
 class RegionBuilder {
  public:
-  RegionBuilder(mlir::OpBuilder& builder, const SlicedNests& nests, RegionGeometry geometry, const Machine& machine,
+  RegionBuilder(mlir::OpBuilder& builder, const SlicedNests& nests, RegionGeometry geometry, const Chip& chip,
                 const FollowedRegion* followed)
-      : builder_(builder), nests_(nests), geometry_(std::move(geometry)), machine_(machine), followed_(followed) {}
+      : builder_(builder), nests_(nests), geometry_(std::move(geometry)), chip_(chip), followed_(followed) {}
 
   absl::StatusOr<Region> build(std::vector<PackBefore>& before) {
     size_t variants = 1;
@@ -58,20 +58,20 @@ class RegionBuilder {
     std::vector<std::vector<RegionNest>> sliced;
     for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
     region_.masked = nests_.mask && !nests_.mask->blocks;
-    auto panels = planRegion(builder_, machine_, sliced, region_, before, followed_);
+    auto panels = planRegion(builder_, chip_, sliced, region_, before, followed_);
     if (!panels.ok()) return panels.status();
     panels_ = std::move(*panels);
     region_.deferred_softmax = nests_.deferred_softmax;
     if (followed_) {
       if (absl::Status status = followStrips(region_, *followed_); !status.ok()) return status;
       placeScratch();
-      if (absl::Status status = followFetches(region_, *followed_); !status.ok()) return status;
+      if (absl::Status status = followFetches(region_, chip_, *followed_); !status.ok()) return status;
       return std::move(region_);
     }
-    formStrips(region_, machine_);
-    fetchNextSlices(region_, machine_);
+    formStrips(region_, chip_);
+    fetchNextSlices(region_, chip_);
     placeScratch();
-    planUpcoming(region_, machine_);
+    planUpcoming(region_, chip_);
     return std::move(region_);
   }
 
@@ -88,9 +88,10 @@ class RegionBuilder {
     return root.getDefiningOp<mlir::memref::AllocOp>() && !nests_.isResult(root);
   }
 
-  /// As large as one slice needs. Rows a multiple of 512 bytes apart would share few sets of the first level: they
-  /// get a line more.
+  /// As large as one slice needs. Rows a multiple of an eighth of the near level's span apart would share few of its
+  /// sets: they get a line more.
   void chooseLayouts() {
+    const Chip::Level& near = chip_.near();
     auto visit = [&](const Nest& nest, const Access& access) {
       if (!isScratch(access.root)) return;
       auto [entry, added] = layouts_.try_emplace(access.root);
@@ -105,7 +106,8 @@ class RegionBuilder {
         layout.strides.insert(layout.strides.begin(), stride);
         stride *= geometry_.largestBox(access.root, c);
         // As a tree says, later.
-        if (!followed_ && c > 0 && stride * bytes >= 1024 && stride * bytes % 512 == 0) stride += 64 / bytes;
+        if (!followed_ && c > 0 && stride * bytes >= near.setSpan() / 4 && stride * bytes % (near.setSpan() / 8) == 0)
+          stride += near.line_bytes / bytes;
       }
       layout.elements = stride;
     };
@@ -322,7 +324,7 @@ class RegionBuilder {
   mlir::OpBuilder& builder_;
   const SlicedNests& nests_;
   RegionGeometry geometry_;
-  const Machine& machine_;
+  const Chip& chip_;
   const FollowedRegion* followed_;
   Region region_;
   llvm::SmallVector<mlir::Value> scratch_;  ///< in the order of first use
@@ -359,14 +361,13 @@ double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
 }  // namespace
 
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
-                                  const Machine& machine, std::vector<PackBefore>& before,
-                                  const FollowedRegion* followed) {
+                                  const Chip& chip, std::vector<PackBefore>& before, const FollowedRegion* followed) {
   auto geometry = RegionGeometry::infer(nests, loops);
   if (!geometry.ok()) return geometry.status();
   const double kept = nests.mask ? keptShare(nests, *geometry) : 1;
   const int kept_by = geometry->keptBy();
   const llvm::SmallVector<Range> kept_blocks(geometry->keptBlocks());
-  auto region = RegionBuilder(builder, nests, std::move(*geometry), machine, followed).build(before);
+  auto region = RegionBuilder(builder, nests, std::move(*geometry), chip, followed).build(before);
   if (!region.ok()) return region.status();
   region->kept_by = kept_by;
   region->kept_blocks = kept_blocks;

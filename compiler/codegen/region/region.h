@@ -74,7 +74,6 @@ struct PackBefore {
 /// Errors: INVALID_ARGUMENT as inferNeeds; two slice loops that walk one dimension; too many kinds of slices.
 /// INVALID_SCHEDULE when the tree is not one of this region.
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
-                                  const Machine& machine, std::vector<PackBefore>& before,
-                                  const FollowedRegion* followed);
+                                  const Chip& chip, std::vector<PackBefore>& before, const FollowedRegion* followed);
 
 }  // namespace tessera::compiler::codegen

@@ -100,7 +100,7 @@ absl::Status refuseLoops(const PhaseList& list) {
 
 }  // namespace
 
-absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& machine, const v1::ChainTiling& chain) {
+absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const v1::ChainTiling& chain) {
   if (chain.order_size() != chain.tile_size())
     return refuseChain("order and tile have different lengths",
                        absl::StrCat(chain.order_size(), " names, ", chain.tile_size(), " extents"),
@@ -134,11 +134,10 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Machine& 
   auto running = rewriteSoftmax(builder, nests, blocks >= lastReduction(nests) ? 0 : blocks);
   if (!running.ok()) return running.status();
   if (*running) loops.push_back(std::move(**running));
-  return cutIntoSlices(func, list, nests, std::move(loops), machine);
+  return cutIntoSlices(func, list, nests, std::move(loops), chip);
 }
 
-absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
-                          const FollowedRegion& followed) {
+absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedRegion& followed) {
   const v1::Tile& tile = *followed.tile.tile;
   auto fault = [&](const std::string& message, const std::string& found, const std::string& accepted) {
     return scheduleFault(followed.tile.path, message, found, accepted);
@@ -180,7 +179,7 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Machin
   } else if (blocks > 0) {
     return fault("blocks of a sum without a running softmax", std::string(words::kBlocks), "softmax");
   }
-  return cutIntoSlices(func, list, nests, std::move(loops), machine, &followed);
+  return cutIntoSlices(func, list, nests, std::move(loops), chip, &followed);
 }
 
 SlicedNests flattenPhases(const PhaseList& list) {
@@ -203,16 +202,16 @@ namespace {
 
 /// With the keys that a mask removes left out in the smallest pieces that slices can be cut in, or else none of them.
 absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
-                                        const Machine& machine, std::vector<PackBefore>& before,
+                                        const Chip& chip, std::vector<PackBefore>& before,
                                         const FollowedRegion* followed) {
-  auto region = formRegion(builder, nests, loops, machine, before, followed);
+  auto region = formRegion(builder, nests, loops, chip, before, followed);
   absl::Status first = region.status();
   while (!region.ok() && nests.mask) {
     KeyMask& mask = *nests.mask;
     mask.piece *= 2;
     if (mask.blocks || mask.piece >= nests.nests[mask.nest].extents[mask.key]) nests.mask.reset();
     before.clear();
-    region = formRegion(builder, nests, loops, machine, before, followed);
+    region = formRegion(builder, nests, loops, chip, before, followed);
   }
   if (!region.ok()) return first;
   return region;
@@ -221,12 +220,12 @@ absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& n
 }  // namespace
 
 absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests nests,
-                           llvm::SmallVector<SliceLoop> loops, const Machine& machine, const FollowedRegion* followed) {
+                           llvm::SmallVector<SliceLoop> loops, const Chip& chip, const FollowedRegion* followed) {
   if (loops.empty()) loops.push_back({-1, 1});
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   std::vector<PackBefore> before;
-  auto region = formMaskedRegion(builder, nests, loops, machine, before, followed);
+  auto region = formMaskedRegion(builder, nests, loops, chip, before, followed);
   if (!region.ok()) return region.status();
   for (const SliceLoop& loop : loops) {
     if (loop.coordinate >= 0) {

@@ -3,17 +3,8 @@
 #include "compiler/codegen/tiling/loop_order.h"
 
 namespace tessera::compiler::codegen {
-namespace {
 
-constexpr int64_t kLine = 64;
-/// Runs of so many lines are streams that the hardware follows by itself.
-constexpr int64_t kLongRun = 512;
-/// Fewer runs are followed as well.
-constexpr int64_t kFewRuns = 8;
-
-}  // namespace
-
-std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest) {
+std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest, int64_t line) {
   const int64_t bytes = elementBits(access.element) / 8;
   llvm::SmallVector<std::pair<int64_t, int64_t>> loops;  // stride, extent
   for (int loop = 0; loop < nest.loops(); ++loop) {
@@ -25,7 +16,7 @@ std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest) {
   FetchedRuns runs{access, {}, 1, {}};
   int64_t length = 1;  // elements of a run
   for (auto [stride, extent] : loops) {
-    if (runs.apart.empty() && (stride <= length || stride * bytes < kLine)) {
+    if (runs.apart.empty() && (stride <= length || stride * bytes < line)) {
       length += stride * (extent - 1);
       continue;
     }
@@ -39,7 +30,7 @@ std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest) {
     }
     runs.apart.emplace_back(stride, extent);
   }
-  runs.lines = ceilDiv(length * bytes, kLine) + (length * bytes % kLine > 0 ? 1 : 0);  // may begin within a line
+  runs.lines = ceilDiv(length * bytes, line) + (length * bytes % line > 0 ? 1 : 0);  // may begin within a line
   return runs;
 }
 
@@ -54,12 +45,13 @@ bool movesWithSlices(const Region& region, const Operand& input) {
 namespace {
 
 /// Neither long, nor few, nor too many.
-bool worthFetching(const FetchedRuns& runs, const Machine& machine) {
-  return runs.lines <= kLongRun && runs.count() >= kFewRuns &&
-         runs.count() * runs.lines * kLine <= machine.l2_bytes / 2;
+bool worthFetching(const FetchedRuns& runs, const Chip& chip) {
+  const v1::Prices::Fetches& prices = chip.prices().fetches();
+  return runs.lines <= prices.long_run_lines() && runs.count() >= prices.few_runs() &&
+         runs.count() * runs.lines * chip.near().line_bytes <= chip.second().capacity_bytes / 2;
 }
 
-void fetchNext(const Region& region, RegionVariant& variant, int innermost, const Machine& machine) {
+void fetchNext(const Region& region, RegionVariant& variant, int innermost, const Chip& chip) {
   RegionStep* largest = nullptr;
   for (RegionStep& step : variant.steps)
     if (isContraction(step.nest) && step.plan.lanes > 1 && !step.plan.horizontal && step.depth == innermost + 1 &&
@@ -70,12 +62,12 @@ void fetchNext(const Region& region, RegionVariant& variant, int innermost, cons
     for (auto [s, statement] : llvm::enumerate(step.nest.statements))
       for (auto [i, input] : llvm::enumerate(statement.inputs)) {
         if (!movesWithSlices(region, input)) continue;
-        auto runs = runsOf(input.access, step.nest);
+        auto runs = runsOf(input.access, step.nest, chip.near().line_bytes);
         if (llvm::any_of(largest->plan.next_slice, [&, n = n](const FetchedRuns& known) {
               return known.source.step == static_cast<int>(n) && known.access == input.access;
             }))
           continue;  // the same elements
-        if (!runs || !worthFetching(*runs, machine)) continue;
+        if (!runs || !worthFetching(*runs, chip)) continue;
         runs->source = {static_cast<int>(n), static_cast<int>(s), false, static_cast<int>(i)};
         largest->plan.next_slice.push_back(std::move(*runs));
       }
@@ -83,10 +75,10 @@ void fetchNext(const Region& region, RegionVariant& variant, int innermost, cons
 
 }  // namespace
 
-void fetchNextSlices(Region& region, const Machine& machine) {
+void fetchNextSlices(Region& region, const Chip& chip) {
   const int innermost = static_cast<int>(region.counts.size()) - 1;
   if (innermost < 0 || region.counts[innermost] < 2 || region.blocks > 1) return;
-  for (RegionVariant& variant : region.variants) fetchNext(region, variant, innermost, machine);
+  for (RegionVariant& variant : region.variants) fetchNext(region, variant, innermost, chip);
 }
 
 }  // namespace tessera::compiler::codegen

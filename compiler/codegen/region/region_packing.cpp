@@ -30,9 +30,9 @@ struct SharedPanels {
 
 class RegionPlanner {
  public:
-  RegionPlanner(mlir::OpBuilder& builder, const Machine& machine, Region& region, std::vector<PackBefore>& before,
+  RegionPlanner(mlir::OpBuilder& builder, const Chip& chip, Region& region, std::vector<PackBefore>& before,
                 const FollowedRegion* followed)
-      : builder_(builder), machine_(machine), region_(region), before_(before), followed_(followed) {}
+      : builder_(builder), chip_(chip), region_(region), before_(before), followed_(followed) {}
 
   absl::Status plan(size_t number, std::vector<RegionNest>& nests, bool main) {
     RegionVariant& variant = region_.variants[number];
@@ -86,8 +86,8 @@ class RegionPlanner {
 
  private:
   absl::StatusOr<TilePlan> chosen(const RegionNest& each, bool main, llvm::function_ref<bool(const TilePlan&)> fits) {
-    TilePlan plan = planTile(each.nest, machine_, wanted(each, main));
-    if (!fits(plan)) plan = planTile(each.nest, machine_, {.packed = llvm::SmallVector<int>()});
+    TilePlan plan = planTile(each.nest, chip_, wanted(each, main));
+    if (!fits(plan)) plan = planTile(each.nest, chip_, {.packed = llvm::SmallVector<int>()});
     for (PackedOperand& packed : plan.packed) packed.within = false;
     return plan;
   }
@@ -105,7 +105,7 @@ class RegionPlanner {
     auto leaf = leafAt(position);
     while (leaf.ok() && leaf->tile->kernel().variant() == words::kPack) leaf = leafAt(++position);
     if (!leaf.ok()) return leaf.status();
-    auto plan = planOf(*leaf, each.nest, each.number, machine_);
+    auto plan = planOf(*leaf, each.nest, each.number, chip_);
     if (plan.ok() && (plan->grid_levels > 0 ||
                       llvm::any_of(plan->packed, [](const PackedOperand& packed) { return packed.within; })))
       return scheduleFault(leaf->path, "within slices nothing is dealt to units, nor copied block by block",
@@ -134,7 +134,7 @@ class RegionPlanner {
       if (!wanted.packed) wanted.packed.emplace();
       wanted.packed->push_back(shared.input);
       // Panels of the vector operand fix the vectors of the tile, not its rows.
-      const int64_t lanes = machine_.vector_bits / elementBits(shared.source.element);
+      const int64_t lanes = chip_.vectorBits() / elementBits(shared.source.element);
       if ((shared.along == 1 || shared.width % lanes == 0) && wanted.vectors == 0)
         wanted.vectors = ceilDiv(shared.width, lanes);
     }
@@ -222,7 +222,7 @@ class RegionPlanner {
     const bool before = depth == 0 && !written_.contains(operand.access.root);
     auto leaf = copyLeaf(variant, before);
     if (!leaf.ok()) return leaf.status();
-    auto copy = packInput(builder_, each.nest, plan, packed, each.number, machine_, *leaf ? &**leaf : nullptr);
+    auto copy = packInput(builder_, each.nest, plan, packed, each.number, chip_, *leaf ? &**leaf : nullptr);
     if (!copy.ok()) return copy.status();
     shared.panels = operand.access;
     if (before) {
@@ -255,7 +255,7 @@ class RegionPlanner {
   }
 
   mlir::OpBuilder& builder_;
-  const Machine& machine_;
+  const Chip& chip_;
   Region& region_;
   std::vector<PackBefore>& before_;
   const FollowedRegion* followed_;
@@ -273,7 +273,7 @@ int64_t iterationsOf(const std::vector<RegionNest>& nests) {
 
 }  // namespace
 
-absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Machine& machine,
+absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Chip& chip,
                                                           std::vector<std::vector<RegionNest>>& nests, Region& region,
                                                           std::vector<PackBefore>& before,
                                                           const FollowedRegion* followed) {
@@ -288,7 +288,7 @@ absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& build
     most = slices;
     main = i;
   }
-  RegionPlanner planner(builder, machine, region, before, followed);
+  RegionPlanner planner(builder, chip, region, before, followed);
   if (absl::Status status = planner.plan(main, nests[main], true); !status.ok()) return status;
   for (size_t i = 0; i < region.variants.size(); ++i)
     if (i != main)

@@ -18,7 +18,7 @@ struct RegionNest {
 /// With `followed`, plans and steps are those of the tree.
 /// Returns the panels that lie in scratch. Errors: INVALID_SCHEDULE with the path of a leaf that is not the next
 /// step's, or cannot run its nest.
-absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Machine& machine,
+absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Chip& chip,
                                                           std::vector<std::vector<RegionNest>>& nests, Region& region,
                                                           std::vector<PackBefore>& before,
                                                           const FollowedRegion* followed);

@@ -100,9 +100,9 @@ int64_t rowUnit(llvm::ArrayRef<RegionStep> steps) {
 
 namespace {
 
-void formStrips(RegionVariant& variant, const Machine& machine) {
+void formStrips(RegionVariant& variant, const Chip& chip) {
   std::vector<RegionStep>& steps = variant.steps;
-  const int64_t room = machine.l1_bytes / 2;
+  const int64_t room = chip.near().capacity_bytes / 2;
   for (size_t first = 0, end = 1; first < steps.size(); first = end++) {
     if (rowLoop(steps[first]) < 0) continue;
     const int64_t rows = steps[first].nest.extents[rowLoop(steps[first])];
@@ -115,7 +115,7 @@ void formStrips(RegionVariant& variant, const Machine& machine) {
         if (!sameRows(steps[s], step)) return false;
       // Where the rows are the vectors (a sum scaled), no few of them are enough.
       const llvm::ArrayRef<RegionStep> longer(&steps[first], end + 1 - first);
-      return rowUnit(longer) * rowBytes(longer) <= machine.l1_bytes;
+      return rowUnit(longer) * rowBytes(longer) <= chip.near().capacity_bytes;
     };
     while (end < steps.size() && joins(steps[end])) ++end;
     if (end - first < 2) continue;
@@ -129,8 +129,8 @@ void formStrips(RegionVariant& variant, const Machine& machine) {
 
 }  // namespace
 
-void formStrips(Region& region, const Machine& machine) {
-  for (RegionVariant& variant : region.variants) formStrips(variant, machine);
+void formStrips(Region& region, const Chip& chip) {
+  for (RegionVariant& variant : region.variants) formStrips(variant, chip);
 }
 
 }  // namespace tessera::compiler::codegen

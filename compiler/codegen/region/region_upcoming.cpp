@@ -3,13 +3,6 @@
 #include "compiler/codegen/tiling/loop_order.h"
 
 namespace tessera::compiler::codegen {
-namespace {
-
-/// Lines that one body of unrolled steps asks for at most: more would wait for each other.
-constexpr double kMostLines = 2;
-constexpr int64_t kLine = 64;
-
-}  // namespace
 
 std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Access& access) {
   if (!access.panel.empty() || access.slice.size() != region.counts.size()) return std::nullopt;
@@ -44,8 +37,8 @@ namespace {
 int64_t bytesOf(const Upcoming& upcoming) { return upcoming.elements * (elementBits(upcoming.block.element) / 8); }
 
 /// Lines that each slice asks for.
-double linesOf(const Upcoming& upcoming) {
-  double lines = static_cast<double>(bytesOf(upcoming)) / kLine;
+double linesOf(const Upcoming& upcoming, int64_t line) {
+  double lines = static_cast<double>(bytesOf(upcoming)) / static_cast<double>(line);
   for (int64_t count : llvm::ArrayRef<int64_t>(upcoming.counts).drop_front(upcoming.loop + 1))
     lines /= static_cast<double>(count);
   return lines;
@@ -59,7 +52,7 @@ double bodiesOf(const RegionStep& step) {
   return bodies;
 }
 
-void planUpcoming(const Region& region, RegionVariant& variant, const Machine& machine) {
+void planUpcoming(const Region& region, RegionVariant& variant, const Chip& chip) {
   auto inScratch = [&](mlir::Value root) {
     return llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == root; });
   };
@@ -83,7 +76,7 @@ void planUpcoming(const Region& region, RegionVariant& variant, const Machine& m
     }
   int64_t bytes = region.scratch_bytes;
   for (const Upcoming& block : blocks) bytes += 2 * bytesOf(block);
-  if (bytes > machine.l2_bytes) return;
+  if (bytes > chip.second().capacity_bytes) return;
 
   struct Product {
     TilePlan* plan;
@@ -96,16 +89,18 @@ void planUpcoming(const Region& region, RegionVariant& variant, const Machine& m
     Product* idlest = nullptr;
     for (Product& product : products)
       if (!idlest || product.lines / product.bodies < idlest->lines / idlest->bodies) idlest = &product;
-    if (!idlest || (idlest->lines + linesOf(block)) > kMostLines * idlest->bodies) continue;
-    idlest->lines += linesOf(block);
+    const double lines = linesOf(block, chip.near().line_bytes);
+    // More in one body would wait for each other.
+    if (!idlest || idlest->lines + lines > chip.prices().fetches().lines_per_body() * idlest->bodies) continue;
+    idlest->lines += lines;
     idlest->plan->upcoming.push_back(block);
   }
 }
 
 }  // namespace
 
-void planUpcoming(Region& region, const Machine& machine) {
-  for (RegionVariant& variant : region.variants) planUpcoming(region, variant, machine);
+void planUpcoming(Region& region, const Chip& chip) {
+  for (RegionVariant& variant : region.variants) planUpcoming(region, variant, chip);
 }
 
 }  // namespace tessera::compiler::codegen

@@ -10,11 +10,6 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Iterations of all nests for one slice below which its loops cost more than what they run.
-constexpr double kSmallestSlice = 4096;
-/// More slices than this do not balance threads better.
-constexpr double kMostSlices = 64;
-
 /// A coordinate of the result along which every nest computes separate slices.
 struct Shared {
   int coordinate;
@@ -89,15 +84,18 @@ class SliceSize {
 
 /// Halves tiles, the slowest coordinate first, until a slice fits in cache and there are enough for all threads.
 /// False when even single rows do not fit.
-bool chooseTiles(const SliceSize& size, const Machine& machine, llvm::SmallVector<Shared>& shared) {
-  const double l1 = static_cast<double>(machine.l1_bytes), l2 = static_cast<double>(machine.l2_bytes) / 2;
-  const double enough = std::min(kMostSlices, size.iterations({}) / kSmallestSlice);
+bool chooseTiles(const SliceSize& size, const Chip& chip, llvm::SmallVector<Shared>& shared) {
+  const double l1 = static_cast<double>(chip.near().capacity_bytes),
+               l2 = static_cast<double>(chip.second().capacity_bytes) / 2;
+  const v1::Prices::Grid& grid = chip.prices().grid();
+  const double enough =
+      std::min(std::max<double>(grid.most_slices(), chip.cores()), size.iterations({}) / grid.least_slice_iterations());
   double slices = 1;
   for (Shared& cut : shared) {
     const int64_t least = cut.contiguous ? std::min<int64_t>(cut.extent, 64) : 1;  // long enough for vectors
     while (cut.tile > least) {
       const double bytes = size.bytes(shared), work = size.iterations(shared);
-      const bool large = bytes > l2 || (bytes > l1 && work >= 2 * kSmallestSlice);
+      const bool large = bytes > l2 || (bytes > l1 && work >= 2 * grid.least_slice_iterations());
       if (!large && slices >= enough) break;
       cut.tile = std::max(least, ceilDiv(cut.tile, 2));
       slices = 1;
@@ -110,7 +108,7 @@ bool chooseTiles(const SliceSize& size, const Machine& machine, llvm::SmallVecto
 
 }  // namespace
 
-bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Machine& machine) {
+bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip) {
   if (list.phases.size() < 2 || llvm::any_of(list.phases, [](const Phase& phase) { return !phase.loops.empty(); }))
     return false;
   SlicedNests nests = flattenPhases(list);
@@ -140,12 +138,12 @@ bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Machine& mach
     }
   }
   // Without a dimension to cut, one slice: worth it only where phases cost more than what they compute.
-  if (shared.empty() && (size.bytes({}) > static_cast<double>(machine.l1_bytes) / 2)) return false;
-  if (!chooseTiles(size, machine, shared)) return false;
+  if (shared.empty() && (size.bytes({}) > static_cast<double>(chip.near().capacity_bytes) / 2)) return false;
+  if (!chooseTiles(size, chip, shared)) return false;
   llvm::SmallVector<SliceLoop> loops;
   for (const Shared& cut : shared)
     if (cut.tile < cut.extent) loops.push_back({cut.coordinate, cut.tile});
-  return cutIntoSlices(func, list, nests, loops, machine).ok();
+  return cutIntoSlices(func, list, nests, loops, chip).ok();
 }
 
 }  // namespace tessera::compiler::codegen

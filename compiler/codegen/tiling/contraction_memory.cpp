@@ -9,47 +9,33 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Passes over the broadcast operand from which copying it once pays when it would be read slowly.
-constexpr int64_t kPassesToPack = 4;
-/// Rows from which it pays to copy the vector operand to panels: below, partial sums that go to memory once a block
-/// of the reduction cost less than the copy. The second holds when the operand comes from beyond L2.
-constexpr int64_t kRowsToPack = 128, kRowsToPackFar = 256;
-/// Columns of a grid point of a blocked reduction: its partial sums stay in cache from block to block.
-constexpr int64_t kColumnsPerPoint = 512;
-/// Blocks of rows from which they are enough to share: without columns in the grid.
-constexpr int64_t kRowBlocks = 6;
-/// A sum of so many steps finds the lines of its results gone from the caches nearby.
-constexpr int64_t kLongSum = 512;
-/// Reduction steps by which a panel larger than L1 is fetched ahead: the latency of L3 and what queues before it.
-constexpr int64_t kStepsAhead = 16, kLinesAhead = 48;
-
 /// Rows from which the vector operand, `stride` bytes from step to step, is worth a copy to panels. Vectors that
 /// straddle lines cost two reads each, and rows of it that evict each other cannot wait in L1 for the next tile.
-int64_t rowsToPack(const Nest& nest, const Machine& machine, const Operand& operand, int64_t stride) {
-  constexpr int64_t kLine = 64, kEvicting = 2048;
-  if (stride % kEvicting == 0) return kRowsToPack / 5;
-  const int64_t rows = bytesOf(nest, operand) > machine.l2_bytes ? kRowsToPackFar : kRowsToPack;
-  return stride % kLine == 0 ? rows : rows / 2;
+int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, int64_t stride) {
+  const v1::Prices::Products& prices = chip.prices().products();
+  if (stride % (chip.near().setSpan() / 2) == 0) return prices.pack_rows() / 5;
+  const bool far = bytesOf(nest, operand) > chip.second().capacity_bytes;
+  const int64_t rows = far ? prices.pack_rows_far() : prices.pack_rows();
+  return stride % chip.near().line_bytes == 0 ? rows : rows / 2;
 }
 
 /// Whether the vectors of one reduction step lie far from those of the next: closer ones, or those that fill half of
 /// what is between, are as good as a panel.
-bool isSpread(const Operand& operand, const TilePlan& plan) {
-  constexpr int64_t kNear = 256;
+bool isSpread(const Operand& operand, const Chip& chip, const TilePlan& plan) {
+  const int64_t near = 4 * chip.near().line_bytes;
   const int64_t bytes = elementBits(operand.access.element) / 8;
-  return operand.access.strides[plan.reductions.back()] * bytes >
-         std::max(kNear, 2 * plan.vectors * plan.lanes * bytes);
+  return operand.access.strides[plan.reductions.back()] * bytes > std::max(near, 2 * plan.vectors * plan.lanes * bytes);
 }
 
 /// Steps of the reduction whose vectors, not packed, stay in L1 from one tile of rows to the next.
-int64_t stepsInL1(const Nest& nest, const Machine& machine, const Roles& roles, const TilePlan& plan) {
+int64_t stepsInL1(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   const Operand& operand = nest.statements[0].inputs[roles.b];
   const int64_t vector_bytes = plan.lanes * elementBits(operand.access.element) / 8;
-  return std::max<int64_t>(64, machine.l1_bytes * 3 / 4 / (vector_bytes * plan.vectors));
+  return std::max<int64_t>(64, chip.near().capacity_bytes * 3 / 4 / (vector_bytes * plan.vectors));
 }
 
 /// Whether a reduction of so many steps is cut into blocks: one of them and a rest of less than half are not.
-bool isCut(int64_t steps, int64_t longest = kLongestReduction) { return steps > longest * 3 / 2; }
+bool isCut(int64_t steps, int64_t longest) { return steps > longest * 3 / 2; }
 
 /// Whether the broadcast operand's rows are contiguous along the whole reduction.
 bool rowsAreContiguous(const Nest& nest, const Roles& roles, const TilePlan& plan) {
@@ -64,23 +50,23 @@ bool rowsAreContiguous(const Nest& nest, const Roles& roles, const TilePlan& pla
 
 /// Whether a block of the broadcast operand, half of L2 by size, takes more than three quarters of the ways of some
 /// sets because its rows are a power of two apart: its own lines and the vectors that pass would evict each other.
-bool crowdsL2(const Nest& nest, const Machine& machine, const Roles& roles) {
-  constexpr int64_t kLine = 64, kWays = 16;
+bool crowdsL2(const Nest& nest, const Chip& chip, const Roles& roles) {
+  const Chip::Level& second = chip.second();
   const Operand& operand = nest.statements[0].inputs[roles.a];
-  const int64_t sets = machine.l2_bytes / (kLine * kWays), stride = strideBytes(nest, roles.a, roles.rows[0]);
-  const int64_t bytes = std::min(depthOf(nest, operand), kLongestReduction) * (elementBits(operand.access.element) / 8);
-  const int64_t rows = std::min(nest.extents[roles.rows[0]], machine.l2_bytes / 2 / std::max<int64_t>(1, bytes));
+  const int64_t sets = second.sets(), line = second.line_bytes, stride = strideBytes(nest, roles.a, roles.rows[0]);
+  const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);
+  const int64_t rows = std::min(nest.extents[roles.rows[0]], second.capacity_bytes / 2 / std::max<int64_t>(1, bytes));
   std::vector<int> ways(sets, 0);
   for (int64_t row = 0; row < rows; ++row)
-    for (int64_t line = 0; line < ceilDiv(bytes, kLine); ++line) ++ways[(row * stride / kLine + line) % sets];
-  return *llvm::max_element(ways) > kWays * 3 / 4;
+    for (int64_t each = 0; each < ceilDiv(bytes, line); ++each) ++ways[(row * stride / line + each) % sets];
+  return *llvm::max_element(ways) > second.ways * 3 / 4;
 }
 
 bool packs(const TilePlan& plan, int input) {
   return llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == input; });
 }
 
-void choosePacking(const Nest& nest, const Machine& machine, const Wanted& wanted, const Roles& roles, TilePlan& plan) {
+void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, const Roles& roles, TilePlan& plan) {
   const Statement& main = nest.statements[0];
   auto loopOf = [&](int input) {
     return input == roles.b ? plan.vector_loop : roles.rows.empty() ? -1 : roles.rows[0];
@@ -91,44 +77,56 @@ void choosePacking(const Nest& nest, const Machine& machine, const Wanted& wante
         plan.packed.push_back({input, loopOf(input), input == roles.a && rowsAreContiguous(nest, roles, plan)});
     return;
   }
+  const v1::Prices::Products& prices = chip.prices().products();
   const int step = plan.reductions.back();
-  const int64_t small = machine.l1_bytes / 2;
+  const int64_t small = chip.near().capacity_bytes / 2;
   if (roles.b >= 0 && canPack(nest, roles.b) && varies(main.inputs[roles.b], step)) {
     const Operand& operand = main.inputs[roles.b];
     const int64_t stride = strideBytes(nest, roles.b, step);
-    const bool pays = rowsOf(nest, roles) * operand.runs >= rowsToPack(nest, machine, operand, stride) &&
-                      bytesOf(nest, operand) > small;
-    if (operand.access.strides[plan.vector_loop] != 1 || (isSpread(operand, plan) && pays))
+    const bool pays =
+        rowsOf(nest, roles) * operand.runs >= rowsToPack(nest, chip, operand, stride) && bytesOf(nest, operand) > small;
+    if (operand.access.strides[plan.vector_loop] != 1 || (isSpread(operand, chip, plan) && pays))
       plan.packed.push_back({roles.b, plan.vector_loop});
   }
   if (roles.a >= 0 && !roles.rows.empty() && canPack(nest, roles.a) && varies(main.inputs[roles.a], step)) {
     const Operand& operand = main.inputs[roles.a];
     const int64_t stride = strideBytes(nest, roles.a, roles.rows[0]), passes = passesOver(nest, plan, operand);
-    const bool slow = operand.access.strides[step] != 1 || collide(machine, plan.tile[roles.rows[0]], stride);
+    const bool slow = operand.access.strides[step] != 1 || collide(chip, plan.tile[roles.rows[0]], stride);
     const bool crowded =
-        passes >= kPassesToSpread && (crowdsL2(nest, machine, roles) || copiesBlocks(nest, machine, roles));
-    if ((slow || crowded) && passes >= kPassesToPack && bytesOf(nest, operand) > small)
+        passes >= prices.spread_passes() && (crowdsL2(nest, chip, roles) || copiesBlocks(nest, chip, roles));
+    if ((slow || crowded) && passes >= prices.pack_passes() && bytesOf(nest, operand) > small)
       plan.packed.push_back({roles.a, roles.rows[0], rowsAreContiguous(nest, roles, plan)});
   }
 }
 
-/// Iterations of a block of `extent` that make an even number of blocks, at least `points` and four where there are as
-/// many pairs of tiles: two and four threads share them, and nothing else of a blocked reduction is in the grid.
-int64_t evenPoints(int64_t extent, int64_t unit, int64_t points) {
-  const int64_t tiles = ceilDiv(extent, unit);
-  for (int64_t wanted = std::max<int64_t>(4, (points + 1) / 2 * 2); wanted >= 2; wanted -= 2)
-    if (const int64_t each = ceilDiv(tiles, wanted); each >= 2 && ceilDiv(tiles, each) % 2 == 0) return each * unit;
+/// Threads that share work on any chip; more only where it has more cores.
+constexpr int64_t kFewThreads = 4;
+
+/// Iterations of a block of `extent` that make an even number of blocks, at least `points`, `threads` and four, where
+/// there are as many pairs of tiles, or tiles for more than four threads: nothing else of a blocked reduction is in the
+/// grid.
+int64_t evenPoints(int64_t extent, int64_t unit, int64_t points, int64_t threads) {
+  const int64_t tiles = ceilDiv(extent, unit), least = threads > kFewThreads ? 1 : 2;
+  for (int64_t wanted = (std::max({kFewThreads, points, threads}) + 1) / 2 * 2; wanted >= 2; wanted -= 2)
+    if (const int64_t each = ceilDiv(tiles, wanted); each >= least && ceilDiv(tiles, each) % 2 == 0) return each * unit;
   return extent;
 }
 
-/// Iterations of a block of `extent`, between half of `most` and that, whose blocks two and four threads share best.
-int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most) {
+/// Iterations of a block of `extent`, between half of `most` and that, or fewer where more cores are to have one, whose
+/// blocks two, four and all cores share best.
+int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most, int64_t cores) {
   const int64_t tiles = ceilDiv(extent, unit), largest = std::max<int64_t>(1, most / unit);
+  llvm::SmallVector<int64_t> shares = {2, kFewThreads};
+  int64_t smallest = std::max<int64_t>(2, largest / 2);
+  if (cores > kFewThreads) {
+    shares.push_back(cores);
+    smallest = std::clamp<int64_t>(tiles / cores, 1, smallest);
+  }
   int64_t best = largest;
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t each = largest; each >= std::max<int64_t>(2, largest / 2); --each) {
+  for (int64_t each = largest; each >= smallest; --each) {
     double waiting = 0;
-    for (const int64_t threads : {2, 4}) {
+    for (const int64_t threads : shares) {
       const int64_t blocks = ceilDiv(tiles, each);
       int64_t longest = 0;
       for (int64_t thread = 0; thread < threads; ++thread) {
@@ -147,7 +145,8 @@ int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most) {
 /// Blocks of the loop nest in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the
 /// columns pass; a reduction too long for that is cut, and the partial sums wait in the output. A block that is copied
 /// first leaves room for the panel of vectors that passes and the next one on its way.
-void chooseBlocks(const Nest& nest, const Machine& machine, const Roles& roles, TilePlan& plan) {
+void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
+  const v1::Prices::Products& prices = chip.prices().products();
   const Statement& main = nest.statements[0];
   const int v = plan.vector_loop;
   if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return;
@@ -161,40 +160,49 @@ void chooseBlocks(const Nest& nest, const Machine& machine, const Roles& roles, 
   int64_t depth = elementBits(main.inputs[roles.a].access.element) / 8;  // bytes of one row of `a` within a block
   for (int loop : plan.reductions)
     if (varies(main.inputs[roles.a], loop)) depth *= nest.extents[loop];
-  int64_t longest = kLongestReduction;
+  int64_t longest = prices.longest_reduction();
   const Operand& vectors = main.inputs[roles.b];
   if (!packs(plan, roles.b) && rowsOf(nest, roles) > plan.rows &&
-      isSpread(vectors, plan))  // read where it lies, more than once
-    longest = stepsInL1(nest, machine, roles, plan);
+      isSpread(vectors, chip, plan))  // read where it lies, more than once
+    longest = stepsInL1(nest, chip, roles, plan);
   if (plan.reductions.size() == 1 && isCut(nest.extents[k], longest) && partialSums(nest)) {
     block(k, plan.tile[k], longest);
     if (plan.block[k] > 0) depth = depth / nest.extents[k] * plan.block[k];
   }
   const int row = roles.rows[0], outer = roles.columns.empty() ? v : roles.columns[0];
-  if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= kPassesToSpread) {
+  if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= prices.spread_passes()) {
     const int64_t panel = depth * plan.vectors * plan.lanes;
-    const int64_t most = (machine.l2_bytes * 2 / 3 - 2 * panel) / std::max<int64_t>(1, depth);
-    const int64_t rows = evenBlocks(nest.extents[row], plan.tile[row], most);
-    if (most >= 2 * plan.tile[row] && ceilDiv(nest.extents[row], rows) >= kRowBlocks) {
+    const int64_t most = (chip.second().capacity_bytes * 2 / 3 - 2 * panel) / std::max<int64_t>(1, depth);
+    const int64_t rows = evenBlocks(nest.extents[row], plan.tile[row], most, chip.cores());
+    if (most >= 2 * plan.tile[row] && ceilDiv(nest.extents[row], rows) >= prices.row_blocks()) {
       plan.block[row] = rows;
       return;
     }
   }
+  int64_t parts = 1;  // of the grid, without rows and columns
+  for (int loop : plan.order)
+    if (rankOf(roles, plan, loop, false) == 0) parts *= ceilDiv(nest.extents[loop], plan.tile[loop]);
+  int64_t rows = chip.second().capacity_bytes / 2 / std::max<int64_t>(1, depth);
+  if (plan.block[k] > 0 && chip.cores() > kFewThreads)  // as many parts as columns in pairs of tiles do not make
+    rows = std::min(rows, nest.extents[row] * std::max<int64_t>(1, nest.extents[outer] / plan.tile[outer] / 2) * parts /
+                              chip.cores());
+  block(row, plan.tile[row], rows);
+  if (plan.block[row] > 0) parts *= ceilDiv(nest.extents[row], plan.block[row]);
+  const int64_t threads = ceilDiv(chip.cores(), parts);
   if (plan.block[k] > 0) {
     const int64_t columns = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
     block(outer, plan.tile[outer],
-          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, kColumnsPerPoint)));
+          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, prices.point_columns()), threads));
   }
-  block(row, plan.tile[row], machine.l2_bytes / 2 / std::max<int64_t>(1, depth));
   // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
-  if (plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > machine.l3_bytes)
+  if (plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > chip.farBytes())
     block(outer, plan.tile[outer],
-          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), machine.l3_bytes)));
+          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), chip.farBytes()), threads));
 }
 
 /// The broadcast operand is copied a block at a time where enough tiles of columns read each copy: it comes from memory
 /// once, and the copy is in L2 when it is read.
-void packWithinBlocks(const Nest& nest, const Roles& roles, TilePlan& plan) {
+void packWithinBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
   if (roles.rows.empty() || plan.block[roles.rows[0]] == 0) return;
   int64_t passes = 1;
   for (int loop : roles.columns) passes *= ceilDiv(nest.extents[loop], plan.tile[loop]);
@@ -202,7 +210,7 @@ void packWithinBlocks(const Nest& nest, const Roles& roles, TilePlan& plan) {
   for (int loop : plan.order)
     if (plan.block[loop] > 0 && !varies(nest.statements[0].inputs[roles.a], loop))
       passes /= ceilDiv(nest.extents[loop], plan.block[loop]);
-  if (passes < kPassesToSpread) return;
+  if (passes < chip.prices().products().spread_passes()) return;
   for (PackedOperand& packed : plan.packed)
     if (packed.input == roles.a) packed = {packed.input, packed.loop, /*apart=*/false, /*within=*/true};
 }
@@ -210,31 +218,33 @@ void packWithinBlocks(const Nest& nest, const Roles& roles, TilePlan& plan) {
 /// What is asked for before it is needed: a panel larger than L1; the broadcast operand, where the hardware does not
 /// see its next lines coming because they lie apart, or the tile's rows leave L1 between two tiles of columns (1 x 1
 /// windows only: larger ones overlap, and what comes next is there); the results of a long sum.
-void chooseFetches(const Nest& nest, const Machine& machine, const Roles& roles, TilePlan& plan) {
+void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
   if (roles.a < 0 || roles.b < 0) return;
-  constexpr int64_t kLine = 64;
+  const v1::Prices::Fetches& prices = chip.prices().fetches();
   const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
-  const int64_t depth = std::min(depthOf(nest, b), kLongestReduction);
+  const int64_t depth = blockDepthOf(nest, chip, b);
   const int64_t panel = plan.vectors * plan.lanes * elementBits(b.access.element) / 8 * depth;
   const bool packed = packs(plan, roles.b);
-  const int64_t ahead = std::clamp<int64_t>(kLinesAhead / plan.vectors, 4, kStepsAhead);
-  if ((panel > machine.l1_bytes / 2 || (!packed && isSpread(b, plan))) && depth >= 8 * ahead) plan.ahead = ahead;
-  plan.fetch_panel = bytesOf(nest, b) > machine.l2_bytes / 2;
-  plan.fetch_results = depthOf(nest, b) >= kLongSum;
+  const int64_t ahead = std::clamp<int64_t>(prices.lines_ahead() / plan.vectors, 4, prices.steps_ahead());
+  if ((panel > chip.near().capacity_bytes / 2 || (!packed && isSpread(b, chip, plan))) && depth >= 8 * ahead)
+    plan.ahead = ahead;
+  plan.fetch_panel = bytesOf(nest, b) > chip.second().capacity_bytes / 2;
+  plan.fetch_results = depthOf(nest, b) >= chip.prices().products().long_sum();
   if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
   const int64_t rows = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
-  plan.fetch_rows = strideBytes(nest, roles.a, roles.rows[0]) > kLine || rows > machine.l1_bytes / 2;
+  plan.fetch_rows =
+      strideBytes(nest, roles.a, roles.rows[0]) > chip.near().line_bytes || rows > chip.near().capacity_bytes / 2;
 }
 
 }  // namespace
 
-void planMemory(const Nest& nest, const Machine& machine, const Wanted& wanted, TilePlan& plan) {
+void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan) {
   if (plan.horizontal) return planDotMemory(nest, wanted, plan);
   const Roles roles = rolesOf(nest, plan);
-  choosePacking(nest, machine, wanted, roles, plan);
-  chooseBlocks(nest, machine, roles, plan);
-  packWithinBlocks(nest, roles, plan);
-  chooseFetches(nest, machine, roles, plan);
+  choosePacking(nest, chip, wanted, roles, plan);
+  chooseBlocks(nest, chip, roles, plan);
+  packWithinBlocks(nest, chip, roles, plan);
+  chooseFetches(nest, chip, roles, plan);
   const auto* first = llvm::find_if(plan.order, [&](int loop) { return rankOf(roles, plan, loop, false) >= 2; });
   plan.orderLevels(static_cast<int>(first - plan.order.begin()));
 }

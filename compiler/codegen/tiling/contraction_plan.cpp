@@ -15,8 +15,6 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// their own: LLVM loads neighbouring vectors of a stream together. Without them a tile of 9 x 3 keeps its sums in
 /// memory and takes 1.5 times as long.
 constexpr int kLoadedTogether = 3;
-/// More rows of a long matrix than this are more streams than a prefetcher follows.
-constexpr int64_t kRowStreams = 14;
 
 /// Whether no operand is broadcast along the vector and neighbouring rows share what they read, as in a depthwise
 /// convolution with a short window.
@@ -36,8 +34,7 @@ bool slides(const Nest& nest, const Roles& roles) {
 }
 
 /// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
-void chooseRegisterTile(const Nest& nest, const Machine& machine, const Wanted& wanted, const Roles& roles,
-                        TilePlan& plan) {
+void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted, const Roles& roles, TilePlan& plan) {
   const int v = plan.vector_loop;
   const auto& [a, b, rows, columns] = roles;
   const int64_t vectors_all = ceilDiv(nest.extents[v], plan.lanes);
@@ -48,37 +45,41 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const Wanted& 
   const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
   const int64_t row_stride = a >= 0 && !rows.empty() ? strideBytes(nest, a, rows[0]) : 0;
   const Operand& streamed = nest.statements[0].inputs[std::max(b, 0)];
-  const int64_t depth = std::min(depthOf(nest, streamed), kLongestReduction);
+  const int64_t depth = blockDepthOf(nest, chip, streamed);
   const int64_t vector_bytes = plan.lanes * elementBits(streamed.access.element) / 8;
   // A depthwise window over planes: few steps, whose vectors overlap those of the next and are near therefore, and
   // nothing but neighbouring lines to hide the latency of a sum behind.
   constexpr int64_t kWindow = 64;
   const bool window = a >= 0 && row1 * row2 == 1 && !columns.empty() && depth <= kWindow;
-  const bool copies = copiesBlocks(nest, machine, roles);
+  const bool copies = copiesBlocks(nest, chip, roles);
   // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
   auto cyclesOf = [&](int64_t mr, int64_t nr) {
-    if (a < 0) return std::max({static_cast<double>(mr * nr) / 2, static_cast<double>(mr + nr) / 2, 2.0 * nr, 4.0});
-    const bool stays = window || (mr < row1 * row2 && nr * vector_bytes * depth <= machine.l1_bytes / 2);
+    if (a < 0)
+      return std::max({static_cast<double>(mr * nr) / chip.multiplyAddsPerCycle(),
+                       static_cast<double>(mr + nr) / chip.loadsPerCycle(), 2.0 * static_cast<double>(nr),
+                       chip.multiplyAddLatency()});
+    const bool stays = window || (mr < row1 * row2 && nr * vector_bytes * depth <= chip.near().capacity_bytes / 2);
     const int64_t bytes = (stays ? 0 : nr * vector_bytes) + mr * vector_bytes / plan.lanes;
-    return stepCycles(mr, nr, static_cast<double>(bytes), copies);
+    return stepCycles(chip, mr, nr, static_cast<double>(bytes), copies);
   };
   // A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
   // spare that operand stays in them altogether.
-  const int64_t kept = !plan.sliding ? 0 : machine.vector_registers >= 32 ? 13 : 6;
+  const int64_t kept = !plan.sliding ? 0 : chip.vectorRegisters() >= 32 ? 13 : 6;
   double best = kNever;
   int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
   auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
     const int64_t mr = r1 * r2, nr = nv * c2;
     // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
-    const int64_t together = c2 >= 3 && machine.vector_registers >= 32 ? kLoadedTogether : 0;
+    const int64_t together = c2 >= 3 && chip.vectorRegisters() >= 32 ? kLoadedTogether : 0;
     if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() + std::max(kept, together) >
-        machine.vector_registers)
+        chip.vectorRegisters())
       return;
     if (plan.sliding && (nr > 1 || r2 > 1)) return;
     if (mr > 1 && row_stride > 0) {
-      if (one_panel && mr > kRowStreams) return;
-      const bool copied = copies && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >= kPassesToSpread;
-      if (a >= 0 && canPack(nest, a) && !copied && collide(machine, r1, row_stride)) return;
+      if (one_panel && mr > chip.prices().fetches().streams()) return;
+      const bool copied =
+          copies && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >= chip.prices().products().spread_passes();
+      if (a >= 0 && canPack(nest, a) && !copied && collide(chip, r1, row_stride)) return;
     }
     if (wanted_vectors > 0 && nr != wanted_vectors) return;
     double cycles = 0;
@@ -86,7 +87,8 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const Wanted& 
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
         forTiles(vectors_all, nv, [&](int64_t sv, int64_t n3) {
           forTiles(column2, c2, [&](int64_t sc, int64_t n4) {
-            cycles += static_cast<double>(n1 * n2 * n3 * n4) * (cyclesOf(s1 * s2, sv * sc) + 0.02 * sv * sc);
+            cycles += static_cast<double>(n1 * n2 * n3 * n4) *
+                      (cyclesOf(s1 * s2, sv * sc) + chip.prices().products().result_cycles() * sv * sc);
           });
         });
       });
@@ -99,7 +101,7 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const Wanted& 
       t1 = r1, t2 = r2, tv = nv, tc = c2;
     }
   };
-  const int64_t most = machine.vector_registers;
+  const int64_t most = chip.vectorRegisters();
   auto search = [&] {
     // A single row reads as much of the other operand's row at a time as there are accumulators.
     for (int64_t nv = 1; nv <= std::min<int64_t>(vectors_all, row1 * row2 == 1 ? 12 : 6); ++nv)
@@ -122,12 +124,12 @@ void chooseRegisterTile(const Nest& nest, const Machine& machine, const Wanted& 
 
 /// Whether the columns are the innermost loops: all of the vector operand stays in L2, the broadcast one does not and
 /// is therefore read once, a tile of rows in L1 at a time.
-bool columnsInside(const Nest& nest, const Machine& machine, const Roles& roles, const TilePlan& plan) {
+bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   if (roles.a < 0 || roles.b < 0 || roles.columns.empty() || !canPack(nest, roles.a)) return false;
   const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
   const int64_t tile = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
-  return bytesOf(nest, b) <= machine.l2_bytes / 2 && bytesOf(nest, a) > machine.l2_bytes / 2 &&
-         tile <= machine.l1_bytes / 2;
+  return bytesOf(nest, b) <= chip.second().capacity_bytes / 2 && bytesOf(nest, a) > chip.second().capacity_bytes / 2 &&
+         tile <= chip.near().capacity_bytes / 2;
 }
 
 }  // namespace
@@ -166,13 +168,13 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
   return std::nullopt;
 }
 
-void planContraction(const Nest& nest, const Machine& machine, const Wanted& wanted, TilePlan& plan) {
-  if (plan.horizontal) return planDots(nest, machine, plan);
+void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan) {
+  if (plan.horizontal) return planDots(nest, chip, plan);
   const Roles roles = rolesOf(nest, plan);
   plan.sliding = slides(nest, roles);
-  chooseRegisterTile(nest, machine, wanted, roles, plan);
+  chooseRegisterTile(nest, chip, wanted, roles, plan);
   plan.order = byOutputStride(nest);
-  const bool columns_inside = columnsInside(nest, machine, roles, plan);
+  const bool columns_inside = columnsInside(nest, chip, roles, plan);
   sortBy(plan.order, [&](int loop) { return rankOf(roles, plan, loop, columns_inside); });
   // Within the tile the shorter side is held in registers while the longer one passes: all columns of a row
   // before the next row, when there are fewer columns than rows.

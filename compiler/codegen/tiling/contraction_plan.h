@@ -18,10 +18,10 @@ struct RegisterTile {
 };
 
 /// Register tile, loop order, packing and cache blocks of a contraction whose vector loop is chosen.
-void planContraction(const Nest& nest, const Machine& machine, const Wanted& wanted, TilePlan& plan);
+void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);
 
 /// After the reductions are ordered and unrolled: what is packed, what is blocked, the levels.
-void planMemory(const Nest& nest, const Machine& machine, const Wanted& wanted, TilePlan& plan);
+void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);
 
 /// Whether input `input` can be copied to panels: each element is walked at one point of its loops only.
 bool canPack(const Nest& nest, int input);

@@ -28,13 +28,13 @@ int64_t strideBytes(const Nest& nest, int input, int loop) {
   return access.strides[loop] * (elementBits(access.element) / 8);
 }
 
-bool collide(const Machine& machine, int64_t lines, int64_t stride) {
-  constexpr int64_t kLine = 64, kWays = 8;
-  const int64_t sets = machine.l1_bytes / (kLine * kWays);
+bool collide(const Chip& chip, int64_t lines, int64_t stride) {
+  const Chip::Level& near = chip.near();
+  const int64_t sets = near.sets();
   llvm::SmallVector<int64_t> used;
   for (int64_t line = 0; line < lines; ++line)
-    if (const int64_t set = line * stride / kLine % sets; !llvm::is_contained(used, set)) used.push_back(set);
-  return lines > std::max(kWays, static_cast<int64_t>(used.size()) * kWays * 3 / 4);
+    if (const int64_t set = line * stride / near.line_bytes % sets; !llvm::is_contained(used, set)) used.push_back(set);
+  return lines > std::max(near.ways, static_cast<int64_t>(used.size()) * near.ways * 3 / 4);
 }
 
 int64_t depthOf(const Nest& nest, const Operand& operand) {
@@ -44,6 +44,10 @@ int64_t depthOf(const Nest& nest, const Operand& operand) {
   return depth;
 }
 
+int64_t blockDepthOf(const Nest& nest, const Chip& chip, const Operand& operand) {
+  return std::min(depthOf(nest, operand), chip.prices().products().longest_reduction());
+}
+
 int64_t bytesOf(const Nest& nest, const Operand& operand) {
   int64_t bytes = elementBits(operand.access.element) / 8;
   for (int loop = 0; loop < nest.loops(); ++loop)
@@ -51,16 +55,18 @@ int64_t bytesOf(const Nest& nest, const Operand& operand) {
   return bytes;
 }
 
-bool copiesBlocks(const Nest& nest, const Machine& machine, const Roles& roles) {
-  constexpr int64_t kLine = 64, kWays = 8, kRows = 8, kBlocks = 6;
+bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles) {
+  constexpr int64_t kRows = 8;  // of a register tile
   if (roles.a < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
   const Operand& operand = nest.statements[0].inputs[roles.a];
-  const int64_t bytes = std::min(depthOf(nest, operand), kLongestReduction) * (elementBits(operand.access.element) / 8);
-  if (nest.extents[roles.rows[0]] * bytes < kBlocks * machine.l2_bytes / 2) return false;
-  const int64_t sets = machine.l1_bytes / (kLine * kWays), stride = strideBytes(nest, roles.a, roles.rows[0]);
+  const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);
+  if (nest.extents[roles.rows[0]] * bytes < chip.prices().products().row_blocks() * chip.second().capacity_bytes / 2)
+    return false;
+  const Chip::Level& near = chip.near();
+  const int64_t sets = near.sets(), stride = strideBytes(nest, roles.a, roles.rows[0]);
   llvm::SmallVector<int64_t> ways(sets, 0);
-  for (int64_t row = 0; row < kRows; ++row) ++ways[row * stride / kLine % sets];
-  return stride > 0 && *llvm::max_element(ways) > kWays * 3 / 4;
+  for (int64_t row = 0; row < kRows; ++row) ++ways[row * stride / near.line_bytes % sets];
+  return stride > 0 && *llvm::max_element(ways) > near.ways * 3 / 4;
 }
 
 int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operand) {

@@ -5,9 +5,6 @@
 /// Questions that the plan of a contraction asks about its operands; used by contraction_plan and contraction_memory.
 namespace tessera::compiler::codegen {
 
-/// A reduction longer than this is cut: beyond it a block of rows in L2 has too few rows to reuse what it reads.
-inline constexpr int64_t kLongestReduction = 1024;
-
 /// Which operand is which, and the loops by the operand they walk. `a` is broadcast along the vector, `b` loaded
 /// as vectors; rows walk `a` only, columns `b` only, the rest both. a < 0: both operands walk the vector loop.
 struct Roles {
@@ -20,18 +17,18 @@ Roles rolesOf(const Nest& nest, const TilePlan& plan);
 /// Bytes from one iteration of `loop` to the next in input `input` of the first statement.
 int64_t strideBytes(const Nest& nest, int input, int loop);
 
-/// Whether lines `stride` bytes apart fall on so few sets of an 8-way L1 that they evict each other before they are
-/// used up. Eight are never too many: a line is used for sixteen steps, and comes back from L2 once at worst.
-bool collide(const Machine& machine, int64_t lines, int64_t stride);
-
-/// Passes over the broadcast operand from which copying it once pays when it would only be lost from a cache now and
-/// then.
-inline constexpr int64_t kPassesToSpread = 12;
+/// Whether lines `stride` bytes apart fall on so few sets of L1 that they evict each other before they are used up. As
+/// many as a set has ways are never too many: a line is used for sixteen steps, and comes back from L2 once at worst.
+bool collide(const Chip& chip, int64_t lines, int64_t stride);
 
 /// Whether the broadcast operand of a product is copied block by block whatever the tile: many blocks of half of L2,
 /// whose rows lie so that eight of them take most of the ways of one set of L1, where the vectors that pass would evict
 /// them.
-bool copiesBlocks(const Nest& nest, const Machine& machine, const Roles& roles);
+bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles);
+
+/// Steps of one block of the reduction loops that `operand` walks: beyond prices().products().longest_reduction() a
+/// block of rows in L2 has too few rows to reuse what it reads.
+int64_t blockDepthOf(const Nest& nest, const Chip& chip, const Operand& operand);
 
 /// Iterations of the reduction loops that `operand` walks: its vectors in one tile.
 int64_t depthOf(const Nest& nest, const Operand& operand);

@@ -8,8 +8,8 @@
 
 namespace tessera::compiler::codegen {
 
-void planDots(const Nest& nest, const Machine& machine, TilePlan& plan) {
-  constexpr int64_t kStreams = 8;
+void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
+  const int64_t streams = chip.prices().fetches().few_runs();
   const Statement& main = nest.statements[0];
   int row = -1, column = -1;
   plan.order = byOutputStride(nest);
@@ -23,15 +23,15 @@ void planDots(const Nest& nest, const Machine& machine, TilePlan& plan) {
   const int64_t vector_bytes = plan.lanes * elementBits(main.inputs[0].access.element) / 8;
   double best = std::numeric_limits<double>::infinity();
   auto consider = [&](int64_t r, int64_t c) {
-    if (r * c + std::min(r, c) + 1 > machine.vector_registers) return;
+    if (r * c + std::min(r, c) + 1 > chip.vectorRegisters()) return;
     double cycles = 0;
     forTiles(rows, r, [&](int64_t sr, int64_t n1) {
       forTiles(columns, c, [&](int64_t sc, int64_t n2) {
         // All columns pass a tile of rows, which stays in L1 meanwhile; the columns do when all of them fit.
-        const bool stay = columns * steps * vector_bytes / plan.lanes <= machine.l1_bytes / 2;
+        const bool stay = columns * steps * vector_bytes / plan.lanes <= chip.near().capacity_bytes / 2;
         const double from_l2 =
             (stay ? 0.0 : static_cast<double>(sc)) + static_cast<double>(sr * c) / static_cast<double>(columns);
-        cycles += static_cast<double>(n1 * n2) * stepCycles(sr, sc, from_l2 * static_cast<double>(vector_bytes));
+        cycles += static_cast<double>(n1 * n2) * stepCycles(chip, sr, sc, from_l2 * static_cast<double>(vector_bytes));
       });
     });
     if (cycles >= best * (1 - 1e-9)) return;
@@ -39,8 +39,8 @@ void planDots(const Nest& nest, const Machine& machine, TilePlan& plan) {
     plan.rows = static_cast<int>(r);
     plan.vectors = static_cast<int>(c);
   };
-  for (int64_t r = std::min(rows, kStreams); r >= 1; --r)
-    for (int64_t c = std::min(columns, kStreams); c >= 1; --c) consider(r, c);
+  for (int64_t r = std::min(rows, streams); r >= 1; --r)
+    for (int64_t c = std::min(columns, streams); c >= 1; --c) consider(r, c);
   if (row >= 0) plan.tile[row] = plan.rows;
   if (column >= 0) plan.tile[column] = plan.vectors;
   plan.tile[plan.vector_loop] = std::min<int64_t>(steps, plan.lanes * (plan.rows * plan.vectors >= 16 ? 1 : 2));

@@ -10,12 +10,12 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-constexpr int64_t kLine = 64;
+constexpr int64_t kAlignment = 64;  // of scratch memory
 
 /// At least `elements`, an odd number of cache lines.
-int64_t oddLines(int64_t elements, int64_t element_bytes) {
-  const int64_t lines = ceilDiv(elements * element_bytes, kLine) | 1;
-  return lines * kLine / element_bytes;
+int64_t oddLines(int64_t elements, int64_t element_bytes, int64_t line) {
+  const int64_t lines = ceilDiv(elements * element_bytes, line) | 1;
+  return lines * line / element_bytes;
 }
 
 /// Iterations of `loop` that one copy covers: all, or those of a block.
@@ -25,7 +25,7 @@ int64_t copied(const Nest& nest, const TilePlan& plan, const PackedOperand& pack
 
 /// The panels of `loops` of an operand, in a new buffer.
 Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const PackedOperand& packed,
-                llvm::ArrayRef<int> loops, int64_t width) {
+                llvm::ArrayRef<int> loops, int64_t width, const Chip& chip) {
   Access panels;
   panels.element = nest.statements[0].inputs[packed.input].access.element;
   panels.strides.assign(nest.loops(), 0);
@@ -35,7 +35,7 @@ Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan
   for (int loop : llvm::reverse(loops)) {
     const int64_t extent = copied(nest, plan, packed, loop);
     if (packed.apart) {
-      if (loop == packed.loop) elements = oddLines(elements, elementBits(panels.element) / 8);
+      if (loop == packed.loop) elements = oddLines(elements, elementBits(panels.element) / 8, chip.near().line_bytes);
       panels.strides[loop] = panels.panel[loop] = elements;
       elements *= extent;
     } else if (loop == packed.loop) {
@@ -82,14 +82,14 @@ Nest copyNest(mlir::OpBuilder& builder, const Access& from, const Access& to, ll
 }
 
 absl::StatusOr<TilePlan> copyPlan(const Nest& copy, const Nest& nest, const PackedOperand& packed,
-                                  llvm::ArrayRef<int> loops, int64_t width, int number, const Machine& machine,
+                                  llvm::ArrayRef<int> loops, int64_t width, int number, const Chip& chip,
                                   const Leaf* leaf) {
-  if (leaf) return packPlanOf(*leaf, copy, number, packed.input, width, machine);
+  if (leaf) return packPlanOf(*leaf, copy, number, packed.input, width, chip);
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
   const bool panels = !nest.reduction[packed.loop] && !packed.apart;
   // Of the last, smaller block there may be less than a panel.
   TilePlan plan =
-      panels ? planCopy(copy, machine, position, std::min(width, copy.extents[position])) : planTile(copy, machine);
+      panels ? planCopy(copy, chip, position, std::min(width, copy.extents[position])) : planTile(copy, chip);
   plan.strategy = "pack";
   return plan;
 }
@@ -102,8 +102,7 @@ const v1::Stage& stageOf(const Leaf& leaf, int input) {
 /// Turns an operand packed `within` blocks to panels of one block in a new buffer, which is returned, and adds its
 /// copies to the plan.
 absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, TilePlan& plan,
-                                       const PackedOperand& packed, int number, const Machine& machine,
-                                       const Leaf* leaf) {
+                                       const PackedOperand& packed, int number, const Chip& chip, const Leaf* leaf) {
   Operand& operand = nest.statements[0].inputs[packed.input];
   BlockCopy block;
   block.input = packed.input;
@@ -122,7 +121,7 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
                          "leaves of a copy within blocks, one for each combination of whole and last blocks",
                          absl::StrCat(stageOf(*leaf, packed.input).copies_size()), absl::StrCat(1 << block.cut.size()));
   const int64_t width = plan.tile[packed.loop];
-  const Access panels = panelsOf(builder, nest, plan, packed, loops, width);
+  const Access panels = panelsOf(builder, nest, plan, packed, loops, width, chip);
   Access source = operand.access;
   for (int loop : block.moved) source.slice.push_back(source.strides[loop]);
   for (unsigned last = 0; last < 1U << block.cut.size(); ++last) {
@@ -138,7 +137,7 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
       copy.emplace(
           Leaf{&stageOf(*leaf, packed.input).copies(static_cast<int>(last)), absl::StrCat(leaf->path, " copy ", last)});
     }
-    auto its = copyPlan(block.nests.back(), nest, packed, loops, width, number, machine, copy ? &*copy : nullptr);
+    auto its = copyPlan(block.nests.back(), nest, packed, loops, width, number, chip, copy ? &*copy : nullptr);
     if (!its.ok()) return its.status();
     block.plans.push_back(std::move(*its));
   }
@@ -159,7 +158,7 @@ absl::StatusOr<const Leaf*> copyLeaf(const FollowedPhase* followed, size_t k) {
 }  // namespace
 
 absl::StatusOr<Copy> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan, const PackedOperand& wanted,
-                               int number, const Machine& machine, const Leaf* leaf) {
+                               int number, const Chip& chip, const Leaf* leaf) {
   PackedOperand packed = wanted;
   packed.within = false;
   Operand& operand = nest.statements[0].inputs[packed.input];
@@ -168,27 +167,27 @@ absl::StatusOr<Copy> packInput(mlir::OpBuilder& builder, Nest& nest, const TileP
   const llvm::SmallVector<int>& loops = packed.order;
   llvm::SmallVector<int64_t> extents;
   for (int loop : loops) extents.push_back(nest.extents[loop]);
-  Access panels = panelsOf(builder, nest, plan, packed, loops, width);
+  Access panels = panelsOf(builder, nest, plan, packed, loops, width, chip);
   Copy copy{copyNest(builder, operand.access, panels, loops, extents), {}};
-  auto copy_plan = copyPlan(copy.nest, nest, packed, loops, width, number, machine, leaf);
+  auto copy_plan = copyPlan(copy.nest, nest, packed, loops, width, number, chip, leaf);
   if (!copy_plan.ok()) return copy_plan.status();
   copy.plan = std::move(*copy_plan);
   operand.access = std::move(panels);
   return copy;
 }
 
-void planPhases(PhaseList& list, const Machine& machine, bool scalar) {
+void planPhases(PhaseList& list, const Chip& chip, bool scalar) {
   for (Phase& phase : list.phases) {
     if (!phase.plans.empty()) continue;  // panels of a region
-    for (const Nest& nest : phase.nests) phase.plans.push_back(scalar ? planScalar(nest) : planTile(nest, machine));
+    for (const Nest& nest : phase.nests) phase.plans.push_back(scalar ? planScalar(nest, chip) : planTile(nest, chip));
   }
 }
 
-absl::Status followPhases(PhaseList& list, const Machine& machine, const FollowedTree& tree) {
+absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree& tree) {
   for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
     if (followed.sequential) continue;
     for (auto [n, nest] : llvm::enumerate(phase.nests)) {
-      auto plan = planOf(followed.leaves[n], nest, phase.first + static_cast<int>(n), machine);
+      auto plan = planOf(followed.leaves[n], nest, phase.first + static_cast<int>(n), chip);
       if (!plan.ok()) return plan.status();
       phase.plans.push_back(std::move(*plan));
     }
@@ -196,8 +195,7 @@ absl::Status followPhases(PhaseList& list, const Machine& machine, const Followe
   return absl::OkStatus();
 }
 
-absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
-                          const FollowedTree* followed) {
+absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree* followed) {
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   std::vector<Phase> phases;
@@ -208,18 +206,18 @@ absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Machin
       for (const PackedOperand& packed : llvm::SmallVector<PackedOperand>(phase.plans[n].packed)) {
         const int number = phase.first + static_cast<int>(n);
         if (packed.within) {
-          auto panels = packWithin(builder, phase.nests[n], phase.plans[n], packed, number, machine,
+          auto panels = packWithin(builder, phase.nests[n], phase.plans[n], packed, number, chip,
                                    tree ? &tree->leaves[n] : nullptr);
           if (!panels.ok()) return panels.status();
           phase.scratch.emplace_back(*panels, phase.scratch_bytes);
           const auto type = llvm::cast<mlir::MemRefType>(panels->getType());
           const int64_t bytes = type.getNumElements() * elementBits(type.getElementType()) / 8;
-          phase.scratch_bytes += ceilDiv(bytes, kLine) * kLine;
+          phase.scratch_bytes += ceilDiv(bytes, kAlignment) * kAlignment;
           continue;
         }
         auto leaf = copyLeaf(tree, packing.nests.size());
         if (!leaf.ok()) return leaf.status();
-        auto copy = packInput(builder, phase.nests[n], phase.plans[n], packed, number, machine, *leaf);
+        auto copy = packInput(builder, phase.nests[n], phase.plans[n], packed, number, chip, *leaf);
         if (!copy.ok()) return copy.status();
         packing.nests.push_back(std::move(copy->nest));
         packing.plans.push_back(std::move(copy->plan));

@@ -77,8 +77,10 @@ TEST(VectorLoop, OfAProductWithFollowersIsThatOfItsPanels) {
 
 /// Caches so small that products of a few thousand elements are blocked, spread and fetched ahead.
 void shrinkCaches(v1::BuildUnit& unit) {
-  for (int64_t bytes : {int64_t{2} << 10, int64_t{8} << 10, int64_t{160} << 10})
+  for (int64_t bytes : {int64_t{2} << 10, int64_t{8} << 10, int64_t{160} << 10}) {
     unit.add_memory()->set_capacity_bytes(bytes);
+    unit.mutable_memory()->rbegin()->set_shared_by(bytes > 100 << 10 ? 10 : 1);
+  }
 }
 
 // Rows whose distance is a power of two share few sets of the caches; a copy of them, block by block, does not.

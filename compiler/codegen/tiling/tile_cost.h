@@ -3,29 +3,27 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "compiler/target/chip.h"
+
 /// What a register tile costs, for all plans that choose one.
 namespace tessera::compiler::codegen {
 
-/// Bytes that L2 hands to L1 in a cycle, sustained (measured: 20 to 22 on Cascade Lake, whose lines could come at 64).
-inline constexpr double kL2BytesPerCycle = 22;
-
-/// Of the time that L2 takes for a step, what the multiply-adds wait for when L2 takes in panels and blocks from beyond
-/// it meanwhile: alone on the core, and beside another thread, which uses L2 as well (measured: tiles of 8 x 3, 12 x 2
-/// and 14 x 2 in products of 1024 and 2048).
-inline constexpr double kFilledL2Waits = 0.1, kFilledL2WaitsShared = 0.4;
-
 /// Cycles of one reduction step of a rows x vectors tile, `l2_bytes` of which come from beyond L1; with `filled` L2
-/// takes in as much as it holds while it hands over. Two multiply-adds and four instructions a cycle, a latency of four
-/// between dependent ones. When another thread is on the core it takes every second cycle of the front end, not of the
-/// arithmetic: then loads are not free beside it, and equation 3.4's intensity decides. Half of the time is taken to be
-/// like this.
-inline double stepCycles(int64_t rows, int64_t vectors, double l2_bytes, bool filled = false) {
+/// takes in as much as it holds while it hands over: panels and blocks from beyond it. Of a core that runs two threads
+/// the other one takes its part of the front end, not of the arithmetic: then loads are not free beside it, and
+/// equation 3.4's intensity decides. Half of the time is taken to be like this.
+inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double l2_bytes, bool filled = false) {
+  const v1::Prices::Memory& memory = chip.prices().memory();
   const auto products = static_cast<double>(rows * vectors);
-  const double instructions = products + static_cast<double>(rows + vectors);
-  const double from_l2 = l2_bytes / kL2BytesPerCycle, least = std::max(4.0, from_l2);
-  const double alone = std::max({products / 2, instructions / 4, static_cast<double>(rows + vectors) / 2, least});
-  const double waits = filled ? (kFilledL2Waits + kFilledL2WaitsShared) * from_l2 : 0;
-  return (alone + std::max(instructions / 2, least) + waits) / 2;
+  const double loads = static_cast<double>(rows + vectors), instructions = products + loads;
+  const double from_l2 = l2_bytes / chip.behindNear().sustained_per_cycle;
+  const double least = std::max(chip.multiplyAddLatency(), from_l2);
+  const double alone = std::max({products / chip.multiplyAddsPerCycle(), instructions / chip.instructionsPerCycle(),
+                                 loads / chip.loadsPerCycle(), least});
+  if (chip.threadsPerCore() == 1) return alone + (filled ? memory.filled_waits_share() * from_l2 : 0);
+  const double waits = filled ? (memory.filled_waits_share() + memory.filled_waits_beside_share()) * from_l2 : 0;
+  const double beside = instructions * chip.threadsPerCore() / chip.instructionsPerCycle();
+  return (alone + std::max(beside, least) + waits) / 2;
 }
 
 /// Splits `extent` into full tiles and a rest: calls fn(size, count).

@@ -45,19 +45,17 @@ double reuseOf(const Nest& nest, const Operand& operand) {
   return uses;
 }
 
-/// Instructions' worth of time in which one element is read, turned and written to a panel; most of it is memory.
-constexpr double kPackCost = 4;
-
 /// Cost in vector instructions per element of making `loop` the vector loop. Strided operands are taken apart
 /// lane by lane, turned in registers, or, in a contraction, packed before. Outputs of a reduction are touched
 /// once for all its steps, and a register tile of a contraction reads its operands once for several results.
-double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
+double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int lanes, bool contraction) {
+  const v1::Prices::Vectors& vectors = prices.vectors();
   double cost = 0, steps = 1;
   for (int other = 0; other < nest.loops(); ++other)
     if (nest.reduction[other]) steps *= static_cast<double>(nest.extents[other]);
   bool tiled = contraction;
   for (const Operand& input : nest.statements[0].inputs) tiled &= reuseOf(nest, input) >= 4;
-  const double contiguous = tiled ? 0.4 : 1;
+  const double contiguous = tiled ? vectors.shared_load() : 1;
   auto charge = [&](const Operand& operand, bool parallel_only, bool output, int input) {
     if (!operand.access.root || operand.from || (parallel_only && nest.reduction[loop])) return;
     const int64_t stride = operand.access.strides[loop];
@@ -66,10 +64,11 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
       cost += output ? 1 / steps : contiguous * reads;
       return;
     }
-    double strided = (output ? 1.4 : 1.2) * lanes;
+    double strided = (output ? vectors.strided_store() : vectors.strided_load()) * lanes;
     if (contraction && input >= 0 && canPack(nest, input))
-      strided = std::min(strided, contiguous + kPackCost * lanes / reuseOf(nest, operand));
-    if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes)) strided = std::min(strided, 6.0);
+      strided = std::min(strided, contiguous + prices.copies().pack_instructions() * lanes / reuseOf(nest, operand));
+    if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes))
+      strided = std::min(strided, vectors.turned_load());
     if (!output && loadsWholeVectors(stride, lanes))
       strided = std::min(strided, contiguous * static_cast<double>(stridedLoadCost(stride)));
     cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided * reads;
@@ -80,20 +79,20 @@ double vectorLoopCost(const Nest& nest, int loop, int lanes, bool contraction) {
       charge(input, !main, false, main ? static_cast<int>(i) : -1);
     for (const Operand& output : statement.outputs) charge(output, true, true, -1);
   }
-  if (nest.reduction[loop]) cost += 6.0 * lanes / static_cast<double>(nest.extents[loop]) + 0.5;
+  if (nest.reduction[loop]) cost += vectors.combine() * lanes / static_cast<double>(nest.extents[loop]) + 0.5;
   const double used = static_cast<double>(nest.extents[loop]) / (ceilDiv(nest.extents[loop], lanes) * lanes);
   return cost / (lanes * used);
 }
 
-void chooseVectorLoop(const Nest& nest, const Machine& machine, TilePlan& plan) {
-  const int lanes = lanesOf(nest, machine);
+void chooseVectorLoop(const Nest& nest, const Chip& chip, TilePlan& plan) {
+  const int lanes = lanesOf(nest, chip);
   if (lanes < 2 || !llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); }))
     return;
   const bool can_combine = canCombineLanes(nest), contraction = isContraction(nest);
   double best = std::numeric_limits<double>::infinity();
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
-    const double cost = vectorLoopCost(nest, loop, lanes, contraction);
+    const double cost = vectorLoopCost(nest, chip.prices(), loop, lanes, contraction);
     if (cost < best - 1e-9) {
       best = cost;
       plan.vector_loop = loop;
@@ -196,9 +195,6 @@ void chooseReductions(const Nest& nest, TilePlan& plan) {
   }
 }
 
-constexpr double kSmallestPoint = 2000;  ///< instructions
-constexpr int64_t kFewPoints = 16;       ///< hard to share evenly
-
 /// Instructions of a grid point of the first `levels` levels.
 double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
   double inside = 1;
@@ -216,7 +212,7 @@ double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
 
 /// As many outer loops as leave a few thousand instructions for one grid point, or an eighth of that where there would
 /// be too few points to share.
-void chooseGrid(const Nest& nest, TilePlan& plan) {
+void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.grid_levels = 0;
   const bool copies = llvm::any_of(plan.packed, [](const PackedOperand& packed) { return packed.within; });
   const int most = copies ? plan.copy_level : static_cast<int>(plan.levels.size());
@@ -224,7 +220,8 @@ void chooseGrid(const Nest& nest, TilePlan& plan) {
   for (int64_t points = gridOf(nest, plan); plan.grid_levels > 1; --plan.grid_levels) {
     const int64_t count = plan.count(nest, plan.grid_levels - 1);
     points /= count;
-    const double least = count > 1 && points < kFewPoints ? kSmallestPoint / 8 : kSmallestPoint;
+    const double whole = chip.prices().grid().least_instructions();
+    const double least = count > 1 && points < chip.enoughParts() ? whole / 8 : whole;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
 }
@@ -250,7 +247,7 @@ TilePlan emptyPlan(const Nest& nest) {
 
 }  // namespace
 
-int lanesOf(const Nest& nest, const Machine& machine) { return machine.vector_bits / widestBits(nest); }
+int lanesOf(const Nest& nest, const Chip& chip) { return chip.vectorBits() / widestBits(nest); }
 
 int64_t TilePlan::count(const Nest& nest, int level) const {
   const auto [loop, step] = levels[level];
@@ -287,73 +284,74 @@ bool isContraction(const Nest& nest) {
   return product && llvm::isa<arith::MulFOp, arith::MulIOp>(product);
 }
 
-TilePlan planScalar(const Nest& nest) {
+TilePlan planScalar(const Nest& nest, const Chip& chip) {
   TilePlan plan = emptyPlan(nest);
   chooseSimpleTile(nest, plan);
   plan.points = plan.order;
   chooseReductions(nest, plan);
   plan.orderLevels(0);
-  chooseGrid(nest, plan);
+  chooseGrid(nest, chip, plan);
   plan.strategy = kScalarStrategy;
   return plan;
 }
 
-TilePlan planTile(const Nest& nest, const Machine& machine, const Wanted& wanted) {
+TilePlan planTile(const Nest& nest, const Chip& chip, const Wanted& wanted) {
   TilePlan plan = emptyPlan(nest);
   auto transform = separableTransform(nest);
-  if (transform && planTransform(nest, *transform, lanesOf(nest, machine), plan)) {
-    chooseGrid(nest, plan);
+  if (transform && planTransform(nest, *transform, lanesOf(nest, chip), plan)) {
+    chooseGrid(nest, chip, plan);
     return plan;
   }
-  chooseVectorLoop(nest, machine, plan);
-  if (plan.lanes == 1) return planScalar(nest);
+  chooseVectorLoop(nest, chip, plan);
+  if (plan.lanes == 1) return planScalar(nest, chip);
   const bool contraction = isContraction(nest);
   const bool dots = plan.horizontal && llvm::all_of(nest.statements[0].inputs, [&](const Operand& input) {
                       return input.access.root && !input.from && varies(input, plan.vector_loop);
                     });
   const bool tiled = contraction && (!plan.horizontal || dots);
   if (tiled) {
-    planContraction(nest, machine, wanted, plan);
+    planContraction(nest, chip, wanted, plan);
   } else {
     chooseSimpleTile(nest, plan);
   }
   if (plan.points.empty()) plan.points = plan.order;
   chooseReductions(nest, plan);
   if (tiled) {
-    planMemory(nest, machine, wanted, plan);
+    planMemory(nest, chip, wanted, plan);
   } else {
     plan.orderLevels(0);
   }
   for (PackedOperand& packed : plan.packed) packed.order = panelOrder(nest, plan, packed);
-  chooseGrid(nest, plan);
+  chooseGrid(nest, chip, plan);
   plan.strategy = contraction ? "contraction" : nest.hasReduction() ? "reduction" : "elementwise";
   return plan;
 }
 
-void splitGrid(const Nest& nest, TilePlan& plan) {
+void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const int64_t points = gridOf(nest, plan);
   const int level = plan.grid_levels;
-  if (points >= kFewPoints || level == 0 || level >= static_cast<int>(plan.levels.size()) || isContraction(nest) ||
-      plan.strategy == kTransformStrategy || llvm::any_of(plan.block, [](int64_t block) { return block > 0; }))
+  if (points >= chip.enoughParts() || level == 0 || level >= static_cast<int>(plan.levels.size()) ||
+      isContraction(nest) || plan.strategy == kTransformStrategy ||
+      llvm::any_of(plan.block, [](int64_t block) { return block > 0; }))
     return;
   const auto [loop, step] = plan.levels[level];
   if (nest.reduction[loop] || nest.extents[loop] % step != 0) return;
   const int64_t tiles = nest.extents[loop] / step;
   const double cost = pointCost(nest, plan, level + 1);
   int64_t each = tiles;
-  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < kFewPoints; --size)
-    if (tiles % size == 0 && static_cast<double>(size) * cost >= kSmallestPoint) each = size;
+  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size)
+    if (tiles % size == 0 && static_cast<double>(size) * cost >= chip.prices().grid().least_instructions()) each = size;
   if (each == tiles) return;
   plan.block[loop] = each * step;
   plan.levels.insert(plan.levels.begin() + level, {loop, plan.block[loop]});
   ++plan.grid_levels;
 }
 
-TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t panel) {
+TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
   TilePlan plan;
   plan.tile.assign(nest.loops(), 1);
   plan.block.assign(nest.loops(), 0);
-  plan.lanes = lanesOf(nest, machine);
+  plan.lanes = lanesOf(nest, chip);
   plan.vector_loop = loop;
   plan.tile[loop] = panel;
   plan.vectors = static_cast<int>(ceilDiv(panel, plan.lanes));
@@ -377,7 +375,7 @@ TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t pa
   }
   plan.points = plan.order;
   plan.orderLevels(0);
-  chooseGrid(nest, plan);
+  chooseGrid(nest, chip, plan);
   plan.strategy = "pack";
   return plan;
 }

@@ -3,19 +3,9 @@
 #include <optional>
 
 #include "compiler/codegen/nest.h"
+#include "compiler/target/chip.h"
 
 namespace tessera::compiler::codegen {
-
-/// What the machine offers to one nest.
-struct Machine {
-  int vector_bits = 128;
-  int vector_registers = 16;
-  int64_t l1_bytes = 32 << 10;
-  int64_t l2_bytes = 1 << 20;
-  int64_t l3_bytes = 4 << 20;  ///< what one core may count on of a cache that many share
-  bool has_fma = false;
-  std::vector<DotProduct> dot_products;  ///< most products first
-};
 
 inline constexpr char kScalarStrategy[] = "scalar-loops";
 inline constexpr char kTransformStrategy[] = "transform";  ///< see separable.h
@@ -125,20 +115,20 @@ struct Wanted {
 };
 
 /// Chooses vector loop, register tile, packing, cache blocks, loop order and grid from the access functions.
-TilePlan planTile(const Nest& nest, const Machine& machine, const Wanted& wanted = {});
+TilePlan planTile(const Nest& nest, const Chip& chip, const Wanted& wanted = {});
 
 /// Elements of the widest type the nest touches that fit in a vector.
-int lanesOf(const Nest& nest, const Machine& machine);
+int lanesOf(const Nest& nest, const Chip& chip);
 
 /// Scalar code, one point of the nest at a time.
-TilePlan planScalar(const Nest& nest);
+TilePlan planScalar(const Nest& nest, const Chip& chip);
 
 /// Cuts the first loop within a grid of few points into equal blocks, which become the grid's last level: work that can
 /// be shared. For nests that are not contractions, where the loop can be cut so.
-void splitGrid(const Nest& nest, TilePlan& plan);
+void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan);
 
 /// The plan of a nest that copies one operand to panels of `panel` iterations of `loop`.
-TilePlan planCopy(const Nest& nest, const Machine& machine, int loop, int64_t panel);
+TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel);
 
 /// Whether the nest multiplies and accumulates two operands.
 bool isContraction(const Nest& nest);

@@ -34,19 +34,20 @@ bool isOneSequence(const FollowedTree& tree) {
 }
 
 /// The phases of a tree that is one sequence.
-absl::StatusOr<PhaseList> followSequence(mlir::func::FuncOp func, const Machine& machine) {
-  auto list = splitPhases(func, machine.vector_registers, nullptr);
+absl::StatusOr<PhaseList> followSequence(mlir::func::FuncOp func, const Chip& chip) {
+  auto list = splitPhases(func, chip.vectorRegisters(), nullptr);
   if (!list.ok()) return list.status();
   if (sharesValues(*list)) return onePhase(func);
   if (llvm::all_of(list->phases, [](const Phase& phase) { return !phase.loops.empty(); })) return list;
   return scheduleFault("0", "nests of loops are phases of their own", "sequential", "leaves with the nests' kernels");
 }
 
-absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Machine& machine,
-                            const MemoryLevels& memory, const FollowedRegion& followed) {
-  if (absl::Status status = followRegion(func, list, machine, followed); !status.ok()) return status;
+absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Chip& chip,
+                            const FollowedRegion& followed) {
+  if (absl::Status status = followRegion(func, list, chip, followed); !status.ok()) return status;
   const int64_t bytes = list.phases.back().region->scratch_bytes;
-  if (const std::string level = levelHolding(memory, bytes); followed.tile.tile->level() != level)
+  if (const std::string level = chip.levelHolding(static_cast<double>(bytes)).name;
+      followed.tile.tile->level() != level)
     return scheduleFault(followed.tile.path, absl::StrCat("level that holds what lies between, ", bytes, " bytes"),
                          followed.tile.tile->level(), level);
   return absl::OkStatus();
@@ -54,54 +55,52 @@ absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Mach
 
 }  // namespace
 
-absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Machine& machine,
-                                       const ScheduleRequest& request) {
-  auto list = splitPhases(func, machine.vector_registers, nullptr);
+absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip, const ScheduleRequest& request) {
+  auto list = splitPhases(func, chip.vectorRegisters(), nullptr);
   if (!list.ok()) return list.status();
   const bool shares = sharesValues(*list);
   if (request.slices.order_size() > 0) {
     if (shares)
       return refuseChain("a loop nest uses a value that another operation loads", "a scalar read outside of loops",
                          "structured operations (linalg)");
-    if (absl::Status status = formChain(func, *list, machine, request.slices); !status.ok()) return status;
+    if (absl::Status status = formChain(func, *list, chip, request.slices); !status.ok()) return status;
   } else if (shares) {
     return onePhase(func);
   } else if (!request.scalar && request.row_regions) {
-    formRowRegion(func, *list, machine);
+    formRowRegion(func, *list, chip);
   }
   mergeAllLoops(*list);
-  if (!request.scalar) chooseDotProducts(func, *list, machine);
-  planPhases(*list, machine, request.scalar);
-  if (absl::Status status = packOperands(func, *list, machine, nullptr); !status.ok()) return status;
-  splitGrids(*list);
+  if (!request.scalar) chooseDotProducts(func, *list, chip);
+  planPhases(*list, chip, request.scalar);
+  if (absl::Status status = packOperands(func, *list, chip, nullptr); !status.ok()) return status;
+  splitGrids(*list, chip);
   forEachPlan(*list, [](const Nest& nest, TilePlan& plan) { dropIneffective(nest, plan); });
   return list;
 }
 
-absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Machine& machine, const MemoryLevels& memory,
-                                         const v1::Schedule& schedule) {
+absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, const v1::Schedule& schedule) {
   const int bits = schedule.vector_bits();
-  if (bits < 64 || bits > machine.vector_bits || (bits & (bits - 1)) != 0)
+  if (bits < 64 || bits > chip.vectorBits() || (bits & (bits - 1)) != 0)
     return scheduleFault("", "bits of a vector", absl::StrCat(bits),
-                         absl::StrCat("a power of two, 64 to ", machine.vector_bits, ", those of a register"));
-  machine.vector_bits = bits;
+                         absl::StrCat("a power of two, 64 to ", chip.vectorBits(), ", those of a register"));
+  chip.narrowVectors(bits);
   auto tree = FollowedTree::of(schedule);
   if (!tree.ok()) return tree.status();
-  if (isOneSequence(*tree)) return followSequence(func, machine);
-  auto list = splitPhases(func, machine.vector_registers, &*tree);
+  if (isOneSequence(*tree)) return followSequence(func, chip);
+  auto list = splitPhases(func, chip.vectorRegisters(), &*tree);
   if (!list.ok()) return list.status();
   if (sharesValues(*list))
     return scheduleFault("0", "operations that hand scalars to each other run one after another", "several tiles",
                          "[] sequential nest 0");
   absl::Status status;
   if (tree->region) {
-    status = followRegionOf(func, *list, machine, memory, *tree->region);
+    status = followRegionOf(func, *list, chip, *tree->region);
   } else {
     mergeAllLoops(*list);
-    status = followDotProducts(func, *list, machine, *tree);
-    if (status.ok()) status = followPhases(*list, machine, *tree);
+    status = followDotProducts(func, *list, chip, *tree);
+    if (status.ok()) status = followPhases(*list, chip, *tree);
   }
-  if (status.ok()) status = packOperands(func, *list, machine, &*tree);
+  if (status.ok()) status = packOperands(func, *list, chip, &*tree);
   if (!status.ok()) return status;
   forEachPlan(*list, [&](const Nest& nest, const TilePlan& plan) {
     if (std::string what = ineffective(nest, plan); !what.empty() && status.ok())

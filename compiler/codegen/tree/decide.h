@@ -6,14 +6,11 @@
 /// From a bufferized workload to phases whose every plan is known: by analysis, or as a tree says.
 namespace tessera::compiler::codegen {
 
-using MemoryLevels = google::protobuf::RepeatedPtrField<v1::MemoryLevel>;
-
 /// Decides everything. Errors: as defaultSchedule.
-absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Machine& machine, const ScheduleRequest& request);
+absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip, const ScheduleRequest& request);
 
-/// Decides nothing. The vectors of `machine` become those of the schedule. Errors: INVALID_SCHEDULE with the path of
-/// the tile at fault.
-absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Machine& machine, const MemoryLevels& memory,
-                                         const v1::Schedule& schedule);
+/// Decides nothing. The vectors of `chip` become those of the schedule. Errors: INVALID_SCHEDULE with the path of the
+/// tile at fault.
+absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, const v1::Schedule& schedule);
 
 }  // namespace tessera::compiler::codegen

@@ -75,7 +75,8 @@ TouchedBuffer touched(const v1::Reference& reference) {
   return {reference.child(), reference.statement(), reference.result(), reference.index()};
 }
 
-absl::Status followFetch(const Region& region, RegionVariant& variant, RegionStep& step, const Leaf& leaf) {
+absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& variant, RegionStep& step,
+                         const Leaf& leaf) {
   const v1::Fetch& fetch = leaf.tile->kernel().fetch();
   const bool always = step.depth == static_cast<int>(region.counts.size()) && !step.last;
   for (const v1::Reference& reference : fetch.next_slice()) {
@@ -83,7 +84,7 @@ absl::Status followFetch(const Region& region, RegionVariant& variant, RegionSte
     if (!found.ok()) return found.status();
     auto runs = !reference.result() && always && movesWithSlices(region, *found->second) &&
                         !namedLater(variant, reference, *found->second, /*whole=*/false)
-                    ? runsOf(found->second->access, *found->first)
+                    ? runsOf(found->second->access, *found->first, chip.near().line_bytes)
                     : std::nullopt;
     if (!runs)
       return scheduleFault(leaf.path, "next: not read in runs that move from slice to slice",
@@ -118,10 +119,10 @@ absl::Status followStrips(Region& region, const FollowedRegion& followed) {
   return absl::OkStatus();
 }
 
-absl::Status followFetches(Region& region, const FollowedRegion& followed) {
+absl::Status followFetches(Region& region, const Chip& chip, const FollowedRegion& followed) {
   for (auto [variant, tree] : llvm::zip_equal(region.variants, followed.variants))
     for (size_t s = 0; s < variant.steps.size(); ++s)
-      if (absl::Status status = followFetch(region, variant, variant.steps[s], tree.leaves[s]); !status.ok())
+      if (absl::Status status = followFetch(region, chip, variant, variant.steps[s], tree.leaves[s]); !status.ok())
         return status;
   return absl::OkStatus();
 }

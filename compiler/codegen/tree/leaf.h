@@ -28,11 +28,11 @@ v1::Tile packLeafOf(const Nest& copy, const TilePlan& plan, int number, int oper
 /// Errors: INVALID_SCHEDULE with the leaf's path: a loop the nest does not have, a variant or a tile it cannot run, an
 /// operand that cannot be packed so. Fetches of a region's next slices are the region's to resolve. A leaf with kernels
 /// that copy keeps them in the tree.
-absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, const Machine& machine);
+absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, const Chip& chip);
 
 /// The same for the leaf of a copy to panels of `width` iterations: a tile of it is a panel, whole.
 absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int number, int operand, int64_t width,
-                                    const Machine& machine);
+                                    const Chip& chip);
 
 /// What is said of `plan` that no code follows from: as fetches nobody reads. Empty: nothing. Call with the accesses
 /// that code is emitted for, panels put in.

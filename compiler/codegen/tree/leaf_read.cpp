@@ -25,8 +25,8 @@ std::string loopsOf(const Nest& nest) {
 /// Reads one leaf. Each step relies on those before it.
 class LeafReader {
  public:
-  LeafReader(const Leaf& leaf, const Nest& nest, const Machine& machine)
-      : tile_(*leaf.tile), kernel_(leaf.tile->kernel()), path_(leaf.path), nest_(nest), machine_(machine) {}
+  LeafReader(const Leaf& leaf, const Nest& nest, const Chip& chip)
+      : tile_(*leaf.tile), kernel_(leaf.tile->kernel()), path_(leaf.path), nest_(nest), chip_(chip) {}
 
   absl::StatusOr<TilePlan> read(bool pack) {
     plan_.tile.assign(nest_.loops(), 1);
@@ -52,11 +52,11 @@ class LeafReader {
     if (scalar != kernel_.vector_loop().empty())
       return fault("one lane has no vector loop, and several have one", kernel_.vector_loop(), loopsOf(nest_));
     if (scalar) return absl::OkStatus();
-    if (const int lanes = lanesOf(nest_, machine_); kernel_.lanes() != lanes || lanes < 2)
-      return fault("lanes of a vector", absl::StrCat(kernel_.lanes()),
-                   lanes < 2 ? "1"
-                             : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", machine_.vector_bits,
-                                            " bits"));
+    if (const int lanes = lanesOf(nest_, chip_); kernel_.lanes() != lanes || lanes < 2)
+      return fault(
+          "lanes of a vector", absl::StrCat(kernel_.lanes()),
+          lanes < 2 ? "1"
+                    : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", chip_.vectorBits(), " bits"));
     auto loop = loopNamed(nest_, kernel_.vector_loop(), path_);
     if (!loop.ok()) return loop.status();
     plan_.vector_loop = *loop;
@@ -245,7 +245,7 @@ class LeafReader {
   const v1::Kernel& kernel_;
   const std::string& path_;
   const Nest& nest_;
-  const Machine& machine_;
+  const Chip& chip_;
   TilePlan plan_;
 };
 
@@ -273,18 +273,18 @@ absl::StatusOr<int> loopNamed(const Nest& nest, const std::string& name, const s
   return scheduleFault(path, "the nest has no such loop", name.empty() ? "no name" : name, loopsOf(nest));
 }
 
-absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, const Machine& machine) {
+absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, const Chip& chip) {
   if (absl::Status status = checkForm(leaf, number, 0); !status.ok()) return status;
-  return LeafReader(leaf, nest, machine).read(/*pack=*/false);
+  return LeafReader(leaf, nest, chip).read(/*pack=*/false);
 }
 
 absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int number, int operand, int64_t width,
-                                    const Machine& machine) {
+                                    const Chip& chip) {
   if (absl::Status status = checkForm(leaf, number, operand); !status.ok()) return status;
   if (!leaf.tile->stages().empty() || leaf.tile->kernel().has_fetch())
     return scheduleFault(leaf.path, "a copy packs and fetches nothing itself", printTileLine(*leaf.tile),
                          "no stage, no fetch");
-  auto plan = LeafReader(leaf, copy, machine).read(/*pack=*/true);
+  auto plan = LeafReader(leaf, copy, chip).read(/*pack=*/true);
   if (!plan.ok()) return plan.status();
   // Where one panel ends and the next begins, elements are not as far apart as within.
   const Access& panels = copy.statements[0].outputs[0].access;

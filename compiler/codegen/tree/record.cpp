@@ -40,9 +40,9 @@ v1::Tile tileOf(const RegionVariant& variant) {
   return tile;
 }
 
-v1::Tile tileOf(const Region& region, const google::protobuf::RepeatedPtrField<v1::MemoryLevel>& memory) {
+v1::Tile tileOf(const Region& region, const Chip& chip) {
   v1::Tile tile;
-  tile.set_level(levelHolding(memory, region.scratch_bytes));
+  tile.set_level(chip.levelHolding(static_cast<double>(region.scratch_bytes)).name);
   tile.set_join(v1::Tile::SHAR);
   tile.set_deferred_softmax(region.deferred_softmax);
   for (const auto& [name, block] : region.cuts) {
@@ -62,8 +62,8 @@ v1::Tile tileOf(const Region& region, const google::protobuf::RepeatedPtrField<v
   return tile;
 }
 
-v1::Tile tileOf(const Phase& phase, const google::protobuf::RepeatedPtrField<v1::MemoryLevel>& memory) {
-  if (phase.region) return tileOf(*phase.region, memory);
+v1::Tile tileOf(const Phase& phase, const Chip& chip) {
+  if (phase.region) return tileOf(*phase.region, chip);
   v1::Tile tile;
   if (!phase.loops.empty()) {
     tile.mutable_kernel()->set_variant(std::string(words::kSequential));
@@ -82,19 +82,12 @@ v1::Tile tileOf(const Phase& phase, const google::protobuf::RepeatedPtrField<v1:
 
 }  // namespace
 
-std::string levelHolding(const google::protobuf::RepeatedPtrField<v1::MemoryLevel>& memory, int64_t bytes) {
-  for (const v1::MemoryLevel& level : memory)
-    if (level.capacity_bytes() == 0 || level.capacity_bytes() >= bytes) return level.name();
-  return memory.empty() ? "" : memory.rbegin()->name();
-}
-
-v1::Schedule scheduleOf(const PhaseList& list, const Machine& machine,
-                        const google::protobuf::RepeatedPtrField<v1::MemoryLevel>& memory) {
+v1::Schedule scheduleOf(const PhaseList& list, const Chip& chip) {
   v1::Schedule schedule;
-  schedule.set_vector_bits(machine.vector_bits);
+  schedule.set_vector_bits(chip.vectorBits());
   for (const auto& operations : list.fused)
     schedule.add_fused()->mutable_operations()->Assign(operations.begin(), operations.end());
-  for (const Phase& phase : list.phases) *schedule.add_phases() = tileOf(phase, memory);
+  for (const Phase& phase : list.phases) *schedule.add_phases() = tileOf(phase, chip);
   return schedule;
 }
 

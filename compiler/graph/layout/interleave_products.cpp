@@ -169,8 +169,8 @@ bool isGrouped(GenericOp op) {
 
 }  // namespace
 
-int interleaveProducts(mlir::func::FuncOp main, const v1::Target& target, int bits) {
-  const int group = groupOf(dotProducts(usableInstructions(target)), bits);
+int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
+  const int group = groupOf(chip.dotProducts(), bits);
   if (group == 0) return 0;
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {

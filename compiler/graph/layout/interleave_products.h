@@ -1,7 +1,7 @@
 #pragma once
 
+#include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
 
@@ -11,7 +11,7 @@ namespace tessera::compiler {
 /// of a group are filled up with zeros, which copies the other operand, where they have half a group's steps at least.
 /// Does nothing for targets without such an instruction. `bits` of an element: 8, or 16 for bf16, where 3x3
 /// convolutions have had the choice of Winograd's domain before. Returns the number of products.
-int interleaveProducts(mlir::func::FuncOp main, const v1::Target& target, int bits);
+int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits);
 
 /// Lets remaining products of 8 bits, whose sums are small, work in single precision: integers below 2^24 are exact
 /// there, multiply-adds are as wide as the target's, and a convolution of few channels or of one, which no instruction

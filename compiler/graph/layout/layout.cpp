@@ -274,9 +274,9 @@ int LayoutWriter::run() {
 
 }  // namespace
 
-LayoutReport assignLayouts(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices) {
+LayoutReport assignLayouts(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
   LayoutReport report;
-  const LayoutPrices prices(target);
+  const LayoutPrices prices(chip);
   const LayoutGraph graph(main, prices);
   if (graph.nodes().empty()) return report;
   const std::vector<AnchorLayouts> anchors = anchorsOf(graph, choices);

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "compiler/graph/choices.h"
+#include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tessera/v1/plan.pb.h"
-#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
 
@@ -31,7 +31,7 @@ struct LayoutReport {
 ///
 /// Choices of kind "layout", one for each anchor: the layouts of its activations in the order of its operands, results
 /// last. Those that are pinned are given, the rest is the cheapest around them.
-LayoutReport assignLayouts(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices);
+LayoutReport assignLayouts(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices);
 
 /// Transforms of activations that remain: each moves a whole tensor.
 int countLayoutTransforms(mlir::func::FuncOp main);

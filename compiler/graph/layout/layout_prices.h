@@ -4,26 +4,25 @@
 #include <vector>
 
 #include "compiler/graph/layout/channel_layout.h"
-#include "compiler/target/dot_product.h"
-#include "tessera/v1/target.pb.h"
+#include "compiler/target/chip.h"
 
 namespace tessera::compiler {
 
 /// What layouts cost on a target, in microseconds of one core: a model that ranks, not one that predicts.
 ///
 /// Compute: operations over the unit's rate, times how much of a vector (or matrix) instruction the innermost
-/// channels fill. Memory: bytes over the bandwidth of the innermost level that holds them, and at most one element
-/// in two cycles where a transpose takes vectors apart.
+/// channels fill, and v1::Prices.Layouts. Memory: bytes over the bandwidth of the innermost level that holds them, and
+/// at most as many elements a cycle as a transpose takes apart.
 class LayoutPrices {
  public:
-  explicit LayoutPrices(const v1::Target& target);
+  explicit LayoutPrices(const Chip& chip) : chip_(chip), prices_(chip.prices().layouts()) {}
 
   /// f32 lanes of a vector register.
-  int64_t lanes() const { return lanes_; }
+  int64_t lanes() const { return chip_.lanes(); }
   /// Channels of one matrix instruction, 0 without one: C0 of NC1HWC0.
-  int64_t cube() const { return cube_; }
+  int64_t cube() const { return chip_.matrixChannels(); }
   /// Input channels that an instruction adds up at once, of elements of `bits` bits (16: bf16); 1 without such a one.
-  int64_t groupOf(int bits) const { return std::max(1, compiler::groupOf(instructions_, bits)); }
+  int64_t groupOf(int bits) const { return std::max(1, compiler::groupOf(chip_.dotProducts(), bits)); }
 
   struct Product {
     double operations = 0;  ///< multiply and add count as two, without filling
@@ -52,17 +51,13 @@ class LayoutPrices {
   double pass(int64_t bytes, int64_t elements) const;
 
  private:
-  struct Level {
-    int64_t capacity;
-    double bytes_per_us;
-  };
-  int64_t lanes_ = 4;
-  int64_t cube_ = 0;
-  bool cube_reads_channels_last_ = false;
-  std::vector<DotProduct> instructions_;
-  double cycles_per_us_ = 1000;
-  double operations_per_us_ = 8000;
-  std::vector<Level> levels_;
+  /// Whether an instruction on matrices reads channels as `layout` has them.
+  bool isNative(ChannelLayout layout) const;
+  double operationsPerUs() const { return chip_.operationsPerSecond() * 1e-6; }
+  double cyclesPerUs() const { return chip_.hertz() * 1e-6; }
+
+  const Chip& chip_;
+  const v1::Prices::Layouts& prices_;
 };
 
 }  // namespace tessera::compiler

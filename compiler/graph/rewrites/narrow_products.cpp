@@ -335,7 +335,7 @@ bool writesEachOnce(GenericOp op) {
 
 }  // namespace
 
-int narrowProducts(mlir::func::FuncOp main, const v1::Target& target, const std::vector<Weight>* weights) {
+int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>* weights) {
   llvm::SmallVector<GenericOp> products;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
     if (!isMultiplyAccumulate(op) || !writesEachOnce(op)) continue;
@@ -345,7 +345,7 @@ int narrowProducts(mlir::func::FuncOp main, const v1::Target& target, const std:
   if (products.empty()) return 0;
   ConstantEvaluator constants = knownWeights(main, weights);
   llvm::SmallVector<Signs> signs;
-  for (const DotProduct& each : dotProducts(usableInstructions(target)))
+  for (const DotProduct& each : chip.dotProducts())
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
   int count = 0;
   for (GenericOp op : products) {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "compiler/import/import.h"
+#include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
 
@@ -20,6 +20,6 @@ namespace tessera::compiler {
 /// step, as ONNX Runtime does with such models. Left as they are: convolutions whose weights have zero points (their
 /// sums of x are windows), zero points that vary along a sum, or that are not known where something is padded.
 /// `weights`: of the model, or null where all constants are in the module. Returns the number of products.
-int narrowProducts(mlir::func::FuncOp main, const v1::Target& target, const std::vector<Weight>* weights);
+int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>* weights);
 
 }  // namespace tessera::compiler

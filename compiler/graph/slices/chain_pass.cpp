@@ -35,8 +35,9 @@ class FuseChainsPass : public mlir::PassWrapper<FuseChainsPass, mlir::OperationP
     if (!main) return;
     std::vector<Group> groups = formGroups(main);
     GraphChoices choices;
+    const Chip chip(target());
     std::vector<v1::Decision> decisions =
-        regions_ ? tileRegions(groups, target(), choices) : fuseChains(groups, target(), choices);
+        regions_ ? tileRegions(groups, chip, choices) : fuseChains(groups, chip, choices);
     for (const v1::Decision& decision : decisions) {
       llvm::outs() << decision.kind() << (decision.taken() ? " taken: " : " declined: ") << decision.reason() << "\n";
     }

@@ -60,13 +60,12 @@ struct Decided {
 
 class ChainFuser {
  public:
-  ChainFuser(std::vector<Group>& groups, const v1::Target& target, fusion::ChainMachine machine, GraphChoices& choices,
-             fusion::Merging merging)
+  ChainFuser(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging)
       : groups_(groups),
-        machine_(std::move(machine)),
+        chip_(chip),
         choices_(choices),
         merging_(merging),
-        rows_(registerRows(target.registers().vector_count())),
+        rows_(registerRows(chip.vectorRegisters())),
         graph_(regionGraphOf(groups)) {
     for (auto [id, group] : llvm::enumerate(groups)) {
       for (Operation* op : group.ops) group_of_[op] = static_cast<int>(id);
@@ -98,7 +97,7 @@ class ChainFuser {
   void merge();
 
   std::vector<Group>& groups_;
-  fusion::ChainMachine machine_;
+  const Chip& chip_;
   GraphChoices& choices_;
   fusion::Merging merging_;
   int64_t rows_;
@@ -241,7 +240,7 @@ void ChainFuser::declineWinograd(const Candidate& candidate) {
     if (group == candidate.groups.back()) continue;
     auto type = mlir::cast<mlir::RankedTensorType>(groups_[group].results[0].getType());
     between += fusion::betweenSteps(
-                   machine_, static_cast<double>(type.getNumElements() * bytesPerElement(type.getElementType()))) *
+                   chip_, static_cast<double>(type.getNumElements() * bytesPerElement(type.getElementType()))) *
                1e6;
   }
   v1::Decision decision = record(candidate);
@@ -292,7 +291,7 @@ absl::StatusOr<Decided> ChainFuser::price(const Candidate& candidate) {
   if (!built->windows && !fusion::separates(built->chain, cut.back())) built->chain.loops[cut.back()].multiple = rows_;
   auto [known, fresh] = known_.try_emplace(keyOf(*built));
   if (fresh) {
-    auto decision = fusion::decideSlices(built->chain, cut, machine_, built->between);
+    auto decision = fusion::decideSlices(built->chain, cut, chip_, built->between);
     if (!decision.ok()) {
       known_.erase(known);
       return decision.status();
@@ -361,7 +360,7 @@ void ChainFuser::decide(Candidate candidate) {
   const bool priced = decision.slices.has_value();
   shown.set_taken(fuse);
   const double fused = priced ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
-  v1::FusionProfit& profit = *shown.mutable_profit() = profitOfOne(graph_, chosen.groups, fusion::peakOf(machine_));
+  v1::FusionProfit& profit = *shown.mutable_profit() = profitOfOne(graph_, chosen.groups, fusion::peakOf(chip_));
   profit.set_fused_us(fused);
   profit.set_apart_us(apart);
   shown.set_cost(fuse ? fused : apart);
@@ -456,11 +455,10 @@ std::vector<v1::Decision> ChainFuser::run() {
 
 }  // namespace
 
-std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices,
+std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                      fusion::Merging merging) {
-  absl::StatusOr<fusion::ChainMachine> machine = fusion::chainMachineOf(target);
-  if (!machine.ok()) return {};
-  return ChainFuser(groups, target, *std::move(machine), choices, merging).run();
+  if (chip.levels().size() < 2) return {};  // nothing is nearer than anything else
+  return ChainFuser(groups, chip, choices, merging).run();
 }
 
 }  // namespace tessera::compiler

@@ -5,8 +5,8 @@
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
 #include "compiler/graph/plan/groups.h"
+#include "compiler/target/chip.h"
 #include "tessera/v1/plan.pb.h"
-#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
 
@@ -20,7 +20,7 @@ namespace tessera::compiler {
 /// clock or fewer than two memory levels decides nothing.
 ///
 /// Choices of kind "fuse-chain": "apart" for the products covers them with what moves their operands as well.
-std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices,
+std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                      fusion::Merging merging = fusion::Merging::kWhereItPays);
 
 }  // namespace tessera::compiler

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/fusion/decision.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/plan/node_names.h"
 #include "compiler/graph/slices/access_trace.h"
@@ -41,8 +40,8 @@ double timesIn(const Group& reader, mlir::Value value) {
 
 class Repeater {
  public:
-  Repeater(std::vector<Group>& groups, const fusion::ChainMachine& machine, GraphChoices& choices)
-      : groups_(groups), graph_(regionGraphOf(groups)), machine_(machine), choices_(choices) {}
+  Repeater(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices)
+      : groups_(groups), graph_(regionGraphOf(groups)), chip_(chip), choices_(choices) {}
   std::vector<v1::Decision> run();
 
  private:
@@ -53,7 +52,7 @@ class Repeater {
 
   std::vector<Group>& groups_;
   const fusion::RegionGraph graph_;
-  const fusion::ChainMachine& machine_;
+  const Chip& chip_;
   GraphChoices& choices_;
   std::vector<v1::Decision> decisions_;
 };
@@ -80,13 +79,11 @@ std::vector<int> Repeater::readersOf(int group) const {
 }
 
 fusion::PeakMachine Repeater::likelyMachine(mlir::Value value) const {
-  fusion::PeakMachine likely = fusion::peakOf(machine_);
+  fusion::PeakMachine likely = fusion::peakOf(chip_);
   auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
   const double bytes = static_cast<double>(type.getNumElements() * type.getElementTypeBitWidth()) / 8;
-  for (const auto& level : machine_.levels) {
-    likely.bytes_per_second = level.bytes_per_second * (level.shared ? 1 : machine_.cores);
-    if (level.capacity_bytes == 0 || 2 * bytes <= level.capacity_bytes) break;
-  }
+  const Chip::Level& level = chip_.levelHolding(2 * bytes);
+  likely.bytes_per_second = chip_.bytesPerSecond(level) * (level.isShared() ? 1 : chip_.cores());
   likely.flops_per_second *= kRepeatedShare;
   return likely;
 }
@@ -103,7 +100,7 @@ void Repeater::consider(int group, const std::vector<int>& readers) {
   }
   std::vector<double> each(graph_.nodes.size(), 1);
   each[group] = times / static_cast<double>(readers.size());
-  const fusion::Profit most = fusion::profitOf(graph_, nodes, kernels, fusion::peakOf(machine_), each);
+  const fusion::Profit most = fusion::profitOf(graph_, nodes, kernels, fusion::peakOf(chip_), each);
   const fusion::Profit likely = fusion::profitOf(graph_, nodes, kernels, likelyMachine(value), each);
   const std::string pair = fusion::pairOf(graph_, graph_.nodes[group].output, readers.front());
 
@@ -151,10 +148,9 @@ std::vector<v1::Decision> Repeater::run() {
 
 }  // namespace
 
-std::vector<v1::Decision> repeatGroups(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices) {
-  const absl::StatusOr<fusion::ChainMachine> machine = fusion::chainMachineOf(target);
-  if (!machine.ok() || groups.size() < 3) return {};
-  return Repeater(groups, *machine, choices).run();
+std::vector<v1::Decision> repeatGroups(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices) {
+  if (groups.size() < 3) return {};
+  return Repeater(groups, chip, choices).run();
 }
 
 }  // namespace tessera::compiler

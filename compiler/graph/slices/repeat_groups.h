@@ -4,8 +4,8 @@
 
 #include "compiler/graph/choices.h"
 #include "compiler/graph/plan/groups.h"
+#include "compiler/target/chip.h"
 #include "tessera/v1/plan.pb.h"
-#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
 
@@ -14,7 +14,7 @@ namespace tessera::compiler {
 /// loses at the chip's peak (equation 4.10) is dropped; of the rest those are taken that gain where the tensors lie,
 /// with arithmetic at kRepeatedShare of the peak. Decisions are of kind "repeat", in microseconds; pins say "fused" or
 /// "apart".
-std::vector<v1::Decision> repeatGroups(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices);
+std::vector<v1::Decision> repeatGroups(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices);
 
 /// Elementwise code is not made of multiply-adds.
 inline constexpr double kRepeatedShare = 0.5;

@@ -18,59 +18,39 @@ namespace {
 
 using mlir::Operation;
 
-/// What one nest takes to start in a slice, and what a slice takes: addresses and branches.
-constexpr double kNestSeconds = fusion::kNestSeconds;
-constexpr double kSliceSeconds = 1e-7;
-/// A piece of memory apart from the one before: its page is looked up and its stream has to start again. Slices of two
-/// rows of all 16 images of 1x1 64->64 56x56, 1024 runs of 448 bytes in and as many out, took 7.5 ms longer than no
-/// slices: 65 ns a run.
-constexpr double kRunSeconds = 6e-8;
 /// States of the dynamic programme: graphs of a dozen groups are looked at in full.
 constexpr int kMostCuts = 200;
 constexpr int kMostRegions = 64;
-/// Slices use so much of a level, as chains do.
-constexpr double kShare = 0.75;
 /// The regions' prices know less of a node than those of chains, so more is asked for, and by moving less. The slices
 /// that were priced 5 to 14 % cheaper and took 1.3 to 1.6 times as long (1x1 convolutions with the change of layout
-/// behind them) were many short runs: with kRunSeconds they are not cheaper any more.
+/// behind them) were many short runs: with run_cycles they are not cheaper any more.
 constexpr double kLeastRegionGain = 0.1;
 
 /// A core's largest own memory, and beyond it the level that holds the largest tensors.
-std::optional<fusion::RegionMachine> machineFor(const fusion::ChainMachine& chip, const fusion::RegionGraph& graph) {
-  if (chip.levels[0].shared) return std::nullopt;
-  size_t own = 0;
-  while (own + 2 < chip.levels.size() && !chip.levels[own + 1].shared) ++own;
+std::optional<fusion::RegionLevels> levelsFor(const Chip& chip, const fusion::RegionGraph& graph) {
+  const std::optional<size_t> own = chip.ownLevel();
+  if (!own) return std::nullopt;
   double largest = 0;
   for (const fusion::GraphTensor& tensor : graph.tensors) {
     double bytes = static_cast<double>(tensor.element_bytes);
     for (int64_t extent : tensor.shape) bytes *= static_cast<double>(extent);
     if (!tensor.constant) largest = std::max(largest, bytes);
   }
-  size_t far = own + 1;
-  while (far + 1 < chip.levels.size() && chip.levels[far].capacity_bytes > 0 &&
-         2 * largest > chip.levels[far].capacity_bytes) {
-    ++far;
-  }
-  fusion::RegionMachine machine;
-  machine.flops_per_second = chip.flops_per_second;
-  machine.levels = {
-      {chip.levels[own].name, kShare * chip.levels[own].capacity_bytes, chip.levels[own].bytes_per_second},
-      {chip.levels[far].name, 0, chip.levels[far].bytes_per_second}};
-  machine.launch_seconds = kNestSeconds;
-  machine.slice_seconds = kSliceSeconds;
-  machine.run_seconds = kRunSeconds;
-  machine.overlaps = false;  // as fusion::kExposed says
-  machine.cores = chip.cores;
-  return machine;
+  const auto holds = [&](const Chip::Level& level) {
+    return level.capacity_bytes == 0 || 2 * largest <= static_cast<double>(level.capacity_bytes);
+  };
+  size_t far = *own + 1;
+  while (far + 1 < chip.levels().size() && !holds(chip.level(far))) ++far;
+  return fusion::RegionLevels{{*own}, far};
 }
 
 constexpr char kRegionChoice[] = "tile-region";
 
 class RegionMerger {
  public:
-  RegionMerger(std::vector<Group>& groups, const fusion::RegionGraph& graph, const fusion::RegionMachine& machine,
-               const fusion::PeakMachine& peak, GraphChoices& choices, fusion::Merging merging)
-      : groups_(groups), graph_(graph), machine_(machine), peak_(peak), choices_(choices), merging_(merging) {}
+  RegionMerger(std::vector<Group>& groups, const fusion::RegionGraph& graph, const Chip& chip,
+               const fusion::RegionLevels& levels, GraphChoices& choices, fusion::Merging merging)
+      : groups_(groups), graph_(graph), chip_(chip), levels_(levels), choices_(choices), merging_(merging) {}
 
   void consider(const fusion::Region& region);
   std::vector<v1::Decision> finish();
@@ -86,19 +66,18 @@ class RegionMerger {
 
   std::vector<Group>& groups_;
   const fusion::RegionGraph& graph_;
-  const fusion::RegionMachine& machine_;
-  const fusion::PeakMachine peak_;
+  const Chip& chip_;
+  const fusion::RegionLevels& levels_;
   GraphChoices& choices_;
   fusion::Merging merging_;
   std::vector<v1::Decision> decisions_;
 };
 
 RegionMerger::Apart RegionMerger::alone(const fusion::Region& region) const {
-  fusion::RegionMachine far = machine_;
-  far.levels.erase(far.levels.begin());
+  const fusion::RegionLevels far{{}, levels_.far};
   Apart apart;
   for (int node : region.nodes) {
-    const auto single = fusion::planRegion(graph_, {node}, far);
+    const auto single = fusion::planRegion(graph_, {node}, chip_, far);
     apart.seconds += single->seconds;
     apart.bytes += single->traffic_bytes;
   }
@@ -147,7 +126,7 @@ absl::StatusOr<Group> RegionMerger::merged(const fusion::Region& region, double 
   if (tiling.order().empty()) return absl::InvalidArgumentError("one slice would run on one core");
   tiling.set_predicted_bytes(region.traffic_bytes);
   tiling.set_unfused_bytes(apart);
-  tiling.set_level(machine_.levels[region.level].name);
+  tiling.set_level(chip_.level(region.level).name);
   return group;
 }
 
@@ -164,13 +143,13 @@ void RegionMerger::consider(const fusion::Region& region) {
   const std::string refusal = choices_.refusal(kRegionChoice, decision.place());
   decision.set_unit("us");
   const auto [apart, bytes] = alone(region);
-  v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, region.nodes, peak_);
+  v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, region.nodes, fusion::peakOf(chip_));
   profit.set_fused_us(region.seconds * 1e6);
   profit.set_apart_us(apart * 1e6);
   const double gain = 1 - region.seconds / apart;
   std::string reason = absl::StrFormat(
       "%d groups in %d slices of %s in %s take %.1f us and move %.2f MB, one by one %.1f us and %.2f MB",
-      region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), machine_.levels[region.level].name,
+      region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), chip_.level(region.level).name,
       region.seconds * 1e6, region.traffic_bytes / 1e6, apart * 1e6, bytes / 1e6);
   absl::StatusOr<Group> group = merged(region, bytes);
   const bool pays = gain >= kLeastRegionGain && region.traffic_bytes < bytes;
@@ -211,18 +190,16 @@ std::vector<v1::Decision> RegionMerger::finish() {
 
 }  // namespace
 
-std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices,
+std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                       fusion::Merging merging) {
   if (groups.size() < 2) return {};
   const fusion::RegionGraph graph = regionGraphOf(groups);
-  const absl::StatusOr<fusion::ChainMachine> chip = fusion::chainMachineOf(target);
-  if (!chip.ok()) return {};
-  const std::optional<fusion::RegionMachine> machine = machineFor(*chip, graph);
-  if (!machine) return {};
-  auto plan =
-      fusion::planRegions(graph, *machine, {.nodes = kMostRegionNodes, .cuts = kMostCuts, .regions = kMostRegions});
+  const std::optional<fusion::RegionLevels> levels = levelsFor(chip, graph);
+  if (!levels) return {};
+  auto plan = fusion::planRegions(graph, chip, *levels,
+                                  {.nodes = kMostRegionNodes, .cuts = kMostCuts, .regions = kMostRegions});
   if (!plan.ok()) return {};
-  RegionMerger merger(groups, graph, *machine, fusion::peakOf(*chip), choices, merging);
+  RegionMerger merger(groups, graph, chip, *levels, choices, merging);
   for (const fusion::Region& region : plan->regions) merger.consider(region);
   return merger.finish();
 }

@@ -5,8 +5,8 @@
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
 #include "compiler/graph/plan/groups.h"
+#include "compiler/target/chip.h"
 #include "tessera/v1/plan.pb.h"
-#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
 
@@ -14,7 +14,7 @@ namespace tessera::compiler {
 /// become one group with a ChainTiling. The dynamic programme looks at the whole graph where it is narrow and small,
 /// else along the order of the groups; a region has at most kMostRegionNodes of them. Regions taken, and those left
 /// because they gain too little or cannot be cut, are returned as decisions of kind "tile-region", in microseconds.
-std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const v1::Target& target, GraphChoices& choices,
+std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                       fusion::Merging merging = fusion::Merging::kWhereItPays);
 
 inline constexpr int kMostRegionNodes = 4;

@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
 
   v1::Target target;
   target.mutable_registers()->set_vector_bits(vector_bits);
+  target.add_memory()->set_bandwidth_bytes_per_cycle(16);  // one level: no chains
   if (!chip.empty()) {
     const v1::Target* builtin = compiler::findBuiltinTarget(chip);
     if (!builtin) return std::fprintf(stderr, "there is no target \"%s\"\n", chip.c_str()), 1;

@@ -28,6 +28,7 @@ PlanTest::PlanTest() {
   context_.appendDialectRegistry(registry);
   target_.mutable_registers()->set_vector_bits(512);
   target_.mutable_registers()->set_vector_count(32);
+  target_.add_memory()->set_bandwidth_bytes_per_cycle(16);  // one level: no chains
 }
 
 ImportedModel PlanTest::parse(const std::string& text) {

@@ -273,11 +273,11 @@ std::string acceptedAlgorithms() {
 
 }  // namespace
 
-WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices) {
+WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
   WinogradReport report;
-  const WinogradPrices prices(target);
+  const WinogradPrices prices(chip);
   // Direct convolutions of bf16 take an instruction that adds up groups, if there is one.
-  const int pairs = std::max(1, groupOf(dotProducts(usableInstructions(target)), 16));
+  const int pairs = std::max(1, groupOf(chip.dotProducts(), 16));
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     std::optional<Candidate> candidate = candidateOf(op);
     if (!candidate) continue;

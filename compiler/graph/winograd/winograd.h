@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "compiler/graph/choices.h"
+#include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tessera/v1/plan.pb.h"
-#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
 
@@ -28,7 +28,7 @@ struct WinogradReport {
 /// computed in whole blocks from an input padded further, and cut. What followed the convolution follows y.
 /// Choices of kind "algorithm", one for each convolution that could be rewritten.
 /// Accuracy against direct sums is stated in this room's README.
-WinogradReport applyWinograd(mlir::func::FuncOp main, const v1::Target& target, GraphChoices& choices);
+WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices);
 
 /// Gives results that are computed in slices and padded a border that ends where a slice does. Behind sharePads.
 int alignSlices(mlir::func::FuncOp main);

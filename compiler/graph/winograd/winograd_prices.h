@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "compiler/graph/winograd/winograd_algorithm.h"
-#include "tessera/v1/target.pb.h"
+#include "compiler/target/chip.h"
 
 namespace tessera::compiler {
 
@@ -22,11 +22,11 @@ struct WinogradPrice {
   double total() const { return product + transforms; }
 };
 
-/// Prices of a convolution done directly and in Winograd's domain, from the target's arithmetic rate and the bandwidth
-/// of its memory levels. Weights are read from the last level: a network's other layers have pushed them out.
+/// Prices of a convolution done directly and in Winograd's domain, from the chip's arithmetic rate and the bandwidth of
+/// its memory levels. Weights are read from the last level: a network's other layers have pushed them out.
 class WinogradPrices {
  public:
-  explicit WinogradPrices(const v1::Target& target);
+  explicit WinogradPrices(const Chip& chip) : chip_(chip) {}
 
   double direct(const ConvolutionShape& shape) const;
   WinogradPrice of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const;
@@ -35,13 +35,14 @@ class WinogradPrices {
   double bytesPerUs(double bytes) const;
   void considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm, WinogradPrice& price) const;
 
-  struct Level {
-    double capacity, bytes_per_us;
-  };
-  double lanes_ = 4;
-  double cycles_per_us_ = 1000;
-  double operations_per_us_ = 8000;
-  std::vector<Level> levels_;
+  double cyclesPerUs() const { return chip_.hertz() * 1e-6; }
+  double phaseUs() const { return chip_.prices().steps().phase_cycles() / cyclesPerUs(); }
+  /// What operations take that run at the rate of long products.
+  double arithmeticUs(double operations) const;
+  /// What weights take that are read once, panel by panel, from the last level.
+  double weightsUs(double bytes) const;
+
+  const Chip& chip_;
 };
 
 }  // namespace tessera::compiler

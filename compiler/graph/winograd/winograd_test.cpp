@@ -79,6 +79,7 @@ TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
   for (auto [capacity, bandwidth] : {std::pair(80 << 10, 1e6), std::pair(1 << 30, 10.0), std::pair(0, 10.0)}) {
     v1::MemoryLevel* level = target_.add_memory();
     level->set_capacity_bytes(capacity);
+    level->set_shared_by(capacity == 80 << 10 ? 1 : 2);
     level->set_bandwidth_bytes_per_cycle(bandwidth);
   }
   ModelBuilder b(context_);
@@ -141,7 +142,8 @@ TEST_F(PlanTest, WinogradCanBeSwitchedOff) {
 }
 
 TEST(WinogradPrices, MoreChannelsPayMore) {
-  const WinogradPrices prices(serverCore());
+  const Chip chip(serverCore());
+  const WinogradPrices prices(chip);
   auto gain = [&](int64_t channels, int64_t size) {
     const ConvolutionShape shape{1, channels, channels, size, size};
     return prices.direct(shape) / prices.of(shape, winogradAlgorithms()[1]).total();

@@ -1,0 +1,95 @@
+// What a chip's figures decide: trees of one product on several chips, and work for every core.
+#include <gmock/gmock.h>
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/product_tree.h"
+#include "compiler/codegen/testing/workload_text.h"
+#include "compiler/schedule/text.h"
+#include "compiler/target/dot_product.h"
+#include "compiler/target/target.h"
+
+namespace tessera::compiler::codegen::testing {
+namespace {
+
+v1::BuildUnit unitFor(const v1::Target& target, const std::string& ir) {
+  v1::BuildUnit unit;
+  unit.set_workload_hash("test");
+  unit.set_symbol("unit");
+  unit.set_ir(ir);
+  unit.set_family(target.family());
+  *unit.mutable_code() = target.code();
+  *unit.mutable_registers() = target.registers();
+  *unit.mutable_memory() = target.memory();
+  *unit.mutable_units() = target.units();
+  *unit.mutable_prices() = target.prices();
+  *unit.mutable_intrinsics() = usableInstructions(target);
+  return unit;
+}
+
+std::string product(int64_t m, int64_t n, int64_t k) {
+  WorkloadText text;
+  return text.finish({text.named("matmul", {text.argument({m, k}), text.argument({k, n})}, text.fill({m, n}, "0.0"))});
+}
+
+v1::Schedule treeFor(const v1::Target& target, const std::string& ir) {
+  auto schedule = defaultSchedule(unitFor(target, ir));
+  EXPECT_TRUE(schedule.ok()) << target.name() << ": " << schedule.status().message();
+  return schedule.ok() ? *schedule : v1::Schedule();
+}
+
+int rowsFor(const v1::Target& target, const std::string& ir) {
+  return registerTile(productLeaf(treeFor(target, ir))).first;
+}
+
+v1::Target builtin(const std::string& name) { return *findBuiltinTarget(name); }
+
+// Rows 4 KiB apart fall on one set of L1, and there are too few columns for a copy of them: as many rows as the set has
+// ways.
+TEST(Chips, WaysBoundRowsThatShareASet) {
+  const std::string ir = product(240, 64, 1024);
+  v1::Target cascade_lake = builtin("cascadelake"), fewer = cascade_lake;
+  EXPECT_LE(rowsFor(cascade_lake, ir), 8);
+  fewer.mutable_memory(0)->set_associativity(4);
+  fewer.mutable_memory(0)->set_capacity_bytes(16 << 10);
+  EXPECT_LE(rowsFor(fewer, ir), 4);
+  EXPECT_LE(rowsFor(builtin("icelake-server"), ir), 12);
+  EXPECT_NE(printSchedule(treeFor(cascade_lake, ir)), printSchedule(treeFor(fewer, ir)));
+}
+
+// The same registers, another width of the arithmetic, other caches, another number of cores: other trees.
+TEST(Chips, PlansDifferWhereChipsDo) {
+  const std::string large = product(2048, 2048, 2048);
+  const std::string cascade_lake = printSchedule(treeFor(builtin("cascadelake"), large));
+  EXPECT_NE(cascade_lake, printSchedule(treeFor(builtin("neoverse-n1"), large)));
+  v1::Target two_levels = builtin("cascadelake");
+  two_levels.mutable_memory()->DeleteSubrange(1, 2);
+  EXPECT_NE(cascade_lake, printSchedule(treeFor(two_levels, large)));
+  // What a plan does not ask for does not change it.
+  v1::Target renamed = builtin("cascadelake");
+  renamed.mutable_memory(3)->set_energy_pj_per_byte(7);
+  EXPECT_EQ(cascade_lake, printSchedule(treeFor(renamed, large)));
+}
+
+TEST(Chips, EveryCoreOf64HasWork) {
+  v1::Target many = builtin("cascadelake");
+  many.mutable_units(0)->set_count(64);
+  std::vector<std::pair<std::string, std::string>> workloads = {{"2048x2048x2048", product(2048, 2048, 2048)},
+                                                                {"1024x1024x1024", product(1024, 1024, 1024)},
+                                                                {"128x2048x2048", product(128, 2048, 2048)},
+                                                                {"512x512x512", product(512, 512, 512)},
+                                                                {"4096x64x512", product(4096, 64, 512)}};
+  WorkloadText text;
+  const Tensor x = text.argument({1, 64, 56, 56, 16});
+  workloads.emplace_back(
+      "elementwise", text.finish({text.generic({x}, {"d0, d1, d2, d3, d4", "d0, d1, d2, d3, d4"}, text.empty(x.shape),
+                                               5, "", "%r = arith.addf %i0, %i0 : f32")}));
+  for (const auto& [name, ir] : workloads) {
+    const auto built = buildByDefault(unitFor(many, ir));
+    ASSERT_TRUE(built.ok()) << name << ": " << built.status().message();
+    for (const auto& phase : built->info().phases()) EXPECT_GE(phase.grid(), 64) << name << " " << phase.strategy();
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen::testing

@@ -1,0 +1,167 @@
+#include "compiler/target/chip.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "compiler/target/builtin_texts.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// The file of a family, or null.
+const v1::Target* defaultsOf(v1::Target::Family family) {
+  static const std::vector<v1::Target> families = [] {
+    std::vector<v1::Target> parsed;
+    for (std::string_view text : builtinFamilyTexts())
+      // A broken file ends the process: chip_test reads every one of them.
+      if (!google::protobuf::TextFormat::ParseFromString(std::string(text), &parsed.emplace_back())) std::abort();
+    return parsed;
+  }();
+  const auto found = std::ranges::find(families, family, &v1::Target::family);
+  return found == families.end() ? nullptr : &*found;
+}
+
+/// Sets what is zero and without presence of its own in `message` as `defaults` has it.
+template <typename Message>
+void complete(Message& message, const Message& defaults) {
+  Message whole = defaults;
+  whole.MergeFrom(message);
+  message = std::move(whole);
+}
+
+void completeMemory(v1::Target& target, const v1::Target& defaults) {
+  if (target.memory().empty()) *target.mutable_memory() = defaults.memory();
+  for (int i = 0; i < target.memory_size(); ++i) {
+    v1::MemoryLevel& level = *target.mutable_memory(i);
+    const v1::MemoryLevel& like = defaults.memory(std::min(i, defaults.memory_size() - 1));
+    if (level.bandwidth_bytes_per_cycle() <= 0) level.set_bandwidth_bytes_per_cycle(like.bandwidth_bytes_per_cycle());
+    if (level.line_bytes() == 0) level.set_line_bytes(like.line_bytes());
+    if (level.associativity() == 0) level.set_associativity(like.associativity());
+    if (level.shared_by() == 0) level.set_shared_by(1);
+    if (level.sustained_bytes_per_cycle() <= 0) {
+      const double most = level.bandwidth_bytes_per_cycle(), usual = like.sustained_bytes_per_cycle();
+      level.set_sustained_bytes_per_cycle(usual > 0 ? std::min(usual, most) : most);
+    }
+  }
+}
+
+/// Cycles of the widest fused multiply-add of f32 among these, 0 without one.
+double latencyIn(const v1::Target& target) {
+  double latency = 0;
+  int64_t widest = 0;
+  for (const v1::Intrinsic& each : target.intrinsics()) {
+    if (!isMultiplyAdd(each) || each.latency_cycles() <= 0 || each.iterations(0).extent() <= widest) continue;
+    widest = each.iterations(0).extent();
+    latency = each.latency_cycles();
+  }
+  return latency;
+}
+
+/// The largest reduction extent of an instruction that multiplies matrices: two or more loops that are not summed
+/// over, one or more that are.
+int64_t matrixChannelsOf(const v1::Target& target) {
+  int64_t channels = 0;
+  if (target.family() != v1::Target::SPATIAL && target.family() != v1::Target::NVPTX) return channels;
+  for (const v1::Intrinsic& intrinsic : target.intrinsics()) {
+    int parallel = 0;
+    int64_t summed = 1;
+    for (const v1::Intrinsic::IterDim& loop : intrinsic.iterations()) {
+      parallel += !loop.reduction() && loop.extent() > 1;
+      if (loop.reduction()) summed *= loop.extent();
+    }
+    if (parallel >= 2 && summed > 1) channels = std::max(channels, summed);
+  }
+  return channels;
+}
+
+}  // namespace
+
+v1::Target completedTarget(v1::Target target) {
+  const v1::Target& base = *defaultsOf(v1::Target::X86_64);
+  const v1::Target* own = target.family() == v1::Target::FAMILY_UNSPECIFIED ? &base : defaultsOf(target.family());
+  if (own) complete(*target.mutable_registers(), own->registers());
+  if (target.units().empty()) target.add_units();
+  for (v1::ComputeUnit& unit : *target.mutable_units()) {
+    if (own && own != &base && own->units_size() > 0) complete(unit, own->units(0));
+    complete(unit, base.units(0));
+    const int lanes = std::max({1, unit.lanes(), target.registers().vector_bits() / 32});
+    if (unit.lanes() == 0) unit.set_lanes(lanes);
+    if (unit.ops_per_cycle() <= 0) unit.set_ops_per_cycle(4.0 * lanes);  // two multiply-adds
+  }
+  completeMemory(target, base);
+  v1::Prices prices = base.prices();
+  if (own && own != &base) prices.MergeFrom(own->prices());
+  prices.MergeFrom(target.prices());
+  *target.mutable_prices() = std::move(prices);
+  return target;
+}
+
+int64_t Chip::Level::sets() const { return std::max<int64_t>(1, capacity_bytes / (line_bytes * ways)); }
+
+Chip::Chip(const v1::Target& target) : Chip(target, compiler::dotProducts(usableInstructions(target))) {}
+
+Chip::Chip(const v1::Target& target, std::vector<DotProduct> dot_products)
+    : target_(completedTarget(target)),
+      dot_products_(std::move(dot_products)),
+      matrix_channels_(matrixChannelsOf(target)),
+      multiply_add_latency_(latencyIn(target)) {
+  if (multiply_add_latency_ == 0) multiply_add_latency_ = latencyIn(*defaultsOf(v1::Target::X86_64));
+  for (const v1::MemoryLevel& level : target_.memory())
+    levels_.push_back({.name = level.name(),
+                       .capacity_bytes = level.capacity_bytes(),
+                       .line_bytes = level.line_bytes(),
+                       .ways = level.associativity(),
+                       .sharers = level.shared_by(),
+                       .bytes_per_cycle = level.bandwidth_bytes_per_cycle(),
+                       .sustained_per_cycle = level.sustained_bytes_per_cycle()});
+}
+
+int64_t Chip::lanes() const { return std::max(1, vectorBits() / 32); }
+
+double Chip::multiplyAddsPerCycle() const {
+  const v1::ComputeUnit& unit = target_.units(0);
+  return unit.ops_per_cycle() / (2.0 * unit.lanes());
+}
+
+bool Chip::fusesMultiplyAdd() const {
+  const auto& features = target_.code().features();
+  return target_.family() == v1::Target::AARCH64 || std::ranges::find(features, "fma") != features.end();
+}
+
+const Chip::Level* Chip::levelNamed(const std::string& name) const {
+  const auto found = std::ranges::find(levels_, name, &Level::name);
+  return found == levels_.end() ? nullptr : &*found;
+}
+
+const Chip::Level& Chip::second() const {
+  return levels_.size() > 1 && levels_[1].capacity_bytes > 0 ? levels_[1] : levels_[0];
+}
+
+std::optional<size_t> Chip::ownLevel() const {
+  std::optional<size_t> own;
+  for (size_t i = 0; i + 1 < levels_.size() && !levels_[i].isShared(); ++i) own = i;
+  return own;
+}
+
+const Chip::Level& Chip::levelHolding(double bytes) const {
+  for (const Level& level : levels_)
+    if (level.capacity_bytes == 0 || bytes <= static_cast<double>(level.capacity_bytes)) return level;
+  return levels_.back();
+}
+
+double Chip::share(const Level& level, int threads) const {
+  const auto whole = static_cast<double>(level.capacity_bytes);
+  const int using_it = std::min(level.sharers, threads);
+  return using_it <= 1 ? whole : whole * std::max(prices().memory().crowded_share(), 1.0 / using_it);
+}
+
+int64_t Chip::farBytes() const {
+  const int64_t least = 2 * second().capacity_bytes;
+  if (levels_.size() < 3) return least;
+  return std::max(least, static_cast<int64_t>(share(levels_[2], levels_[2].sharers)));
+}
+
+}  // namespace tessera::compiler
