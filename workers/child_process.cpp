@@ -198,7 +198,10 @@ void ChildProcess::endGroup() {
   }
   if (first_ <= 0) return;
   kill(first_, SIGKILL);
-  while (waitpid(first_, nullptr, 0) < 0 && errno == EINTR) {
+  // One that the kernel holds (a disk that does not answer) may end later than anybody can wait for.
+  for (const auto patience = Clock::now() + std::chrono::seconds(10); Clock::now() < patience;) {
+    if (const pid_t ended = waitpid(first_, nullptr, WNOHANG); ended != 0 && errno != EINTR) return;
+    std::this_thread::sleep_for(Milliseconds(2));
   }
 }
 

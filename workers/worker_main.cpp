@@ -112,6 +112,11 @@ int run(Flags& flags, const sigset_t& signals) {
     return kWorkerUsage;
   }
   flags.options.runner.sandbox = *sandbox;
+  // A task that owns its inputs could change them; the server's blobs are not to be among those.
+  if (!flags.options.blobs.empty() && !sandbox->isolation.namespaces && sandbox->isolation.uid < 0) {
+    spdlog::warn("blobs are streamed instead of shared: tasks have neither namespaces nor another user");
+    flags.options.blobs.clear();
+  }
   auto identity = describeHost(flags.options.runner.binary);
   if (!identity.ok()) {
     spdlog::error("{}", std::string(identity.status().message()));

@@ -62,6 +62,11 @@ FailedStep enterMounts(const Isolation& isolation) {
   if (!isolation.namespaces) return {};
   if (syscall(SYS_mount, nullptr, "/", nullptr, kRecursivelyPrivate, nullptr) != 0) return failed("private mounts");
   const char* folder = isolation.folder.c_str();
+  // Inputs may be files that others have under other names: not even their modes can be changed here.
+  const std::string inputs = isolation.folder + "/in";
+  const auto in = static_cast<int>(
+      syscall(SYS_open_tree, AT_FDCWD, inputs.c_str(), OPEN_TREE_CLONE | static_cast<unsigned>(O_CLOEXEC)));
+  if (in < 0 && errno != ENOENT) return failed("a mount of its inputs");
   const auto tree =
       static_cast<int>(syscall(SYS_open_tree, AT_FDCWD, folder, OPEN_TREE_CLONE | static_cast<unsigned>(O_CLOEXEC)));
   if (tree < 0) return failed("a mount of its folder");
@@ -74,6 +79,15 @@ FailedStep enterMounts(const Isolation& isolation) {
     return failed("the mount of its folder");
   }
   close(tree);
+  if (in >= 0) {
+    if (syscall(SYS_mount_setattr, in, "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) != 0) {
+      return failed("read-only inputs");
+    }
+    if (syscall(SYS_move_mount, in, "", AT_FDCWD, inputs.c_str(), MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+      return failed("the mount of its inputs");
+    }
+    close(in);
+  }
   if (syscall(SYS_mount, "proc", "/proc", "proc", kProcFlags, nullptr) != 0) return failed("a /proc of its own");
   return {};
 }
@@ -108,8 +122,9 @@ absl::Status tryIsolation(const Isolation& isolation) {
       if (const FailedStep step = becomeUser(isolation); step.name != nullptr) tell(step);
       _exit(0);
     }
-    waitpid(first, nullptr, 0);
-    _exit(0);
+    int ended = 0;
+    waitpid(first, &ended, 0);
+    _exit(WIFEXITED(ended) && WEXITSTATUS(ended) <= 1 ? 0 : 2);
   }
   close(ends[1]);
   std::string problem;
@@ -121,7 +136,9 @@ absl::Status tryIsolation(const Isolation& isolation) {
     while ((got = read(ends[0], text.data(), text.size())) > 0 || (got < 0 && errno == EINTR)) {
       if (got > 0) problem.append(text.data(), static_cast<size_t>(got));
     }
-    waitpid(trial, nullptr, 0);
+    int ended = 0;
+    waitpid(trial, &ended, 0);
+    if (problem.empty() && (!WIFEXITED(ended) || WEXITSTATUS(ended) != 0)) problem = "whoever tried it was killed";
   }
   close(ends[0]);
   return problem.empty() ? absl::OkStatus() : absl::FailedPreconditionError(problem);
