@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/canonical.h"
+#include "server/limits.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -32,6 +33,13 @@ bool agree(const v1::Reproduction& reproduction) {
   });
 }
 
+/// Whose word it is that a unit becomes an object: one credential may call itself many workers.
+std::string witnessOf(Step& step, const std::string& worker_id) {
+  const auto worker = step.tx.getWorker(worker_id);
+  const bool named = worker.ok() && !worker->owner().empty() && worker->owner() != kLocalWorkers;
+  return named ? worker->owner() : worker_id;
+}
+
 }  // namespace
 
 absl::Status noteReproduction(Step& step, const v1::Task& task, const v1::Digest& object) {
@@ -40,10 +48,11 @@ absl::Status noteReproduction(Step& step, const v1::Task& task, const v1::Digest
   }
   const v1::Digest& unit = task.spec().build().unit();
   const std::string key = keyOf(step, unit);
+  const std::string who = witnessOf(step, task.worker_id());
   TESSERA_ASSIGN(v1::Reproduction reproduction, known(step, key));
   const bool told =
       std::any_of(reproduction.witnesses().begin(), reproduction.witnesses().end(), [&](const auto& witness) {
-        return witness.worker_id() == task.worker_id() && witness.object().sha256() == object.sha256();
+        return witness.worker_id() == who && witness.object().sha256() == object.sha256();
       });
   const bool news = reproduction.witnesses_size() < kMostWitnesses || agree(reproduction);
   if (told || !news) {
@@ -52,7 +61,7 @@ absl::Status noteReproduction(Step& step, const v1::Task& task, const v1::Digest
   v1::Reproduction::Witness* witness = reproduction.witnesses_size() < kMostWitnesses
                                            ? reproduction.add_witnesses()
                                            : reproduction.mutable_witnesses(kMostWitnesses - 1);
-  witness->set_worker_id(task.worker_id());
+  witness->set_worker_id(who);
   *witness->mutable_object() = object;
   if (!agree(reproduction)) {
     spdlog::warn("unit {} was built to different objects, worker {} made {}: it is not shared between projects",

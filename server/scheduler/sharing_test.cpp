@@ -56,6 +56,16 @@ TEST(Sharing, BeginsWithTheSecondWorkerThatMadeTheSame) {
                   .ok());
 }
 
+TEST(Sharing, OneCredentialIsOneWitnessWhateverItCallsItself) {
+  SchedulerBench bench(rulesThatShare());
+  bench.owners = {{"w1", "a stranger"}, {"w2", "a stranger"}, {"w3", "another"}};
+  registerAll(bench);
+  (void)compiled(bench, "a", "x", "w1");
+  EXPECT_EQ(compiled(bench, "b", "x", "w2").compile_result().workloads_reused(), 0);
+  EXPECT_EQ(compiled(bench, "c", "x", "w3").compile_result().workloads_reused(), 0) << "still one";
+  EXPECT_EQ(compiled(bench, "d", "x", "w1").compile_result().workloads_reused(), 1);
+}
+
 TEST(Sharing, IsOffUnlessAnOperatorSaysSo) {
   SchedulerBench bench(rulesThatShare(false));
   registerAll(bench);

@@ -78,12 +78,12 @@ void SchedulerBench::registerWorker(const std::string& id, int64_t pid, const st
   request.mutable_kinds()->Assign(kinds.begin(), kinds.end());
   request.set_measuring_cores(1);
   *request.mutable_host() = host;
-  const auto response = scheduler_->registerWorker(request);
+  const auto response = scheduler_->registerWorker(request, owners[id]);
   EXPECT_TRUE(response.ok()) << response.status();
 }
 
 v1::Lease SchedulerBench::lease(const std::string& worker) {
-  const auto response = scheduler_->leaseTask(worker);
+  const auto response = scheduler_->leaseTask(worker, "", owners[worker]);
   EXPECT_TRUE(response.ok()) << response.status();
   return response.ok() ? response->lease() : v1::Lease();
 }

@@ -56,6 +56,7 @@ class SchedulerBench {
   /// A request to compile the model "model <name>: <units>".
   v1::CreateJobRequest request(const std::string& id, const std::string& name, const std::string& units);
   absl::StatusOr<v1::Job> create(const v1::CreateJobRequest& request);
+  std::map<std::string, std::string> owners;  ///< worker -> the credential it calls with; none where it has no entry
   void registerWorker(const std::string& id, int64_t pid = 1, const std::vector<v1::TaskKind>& kinds = {},
                       const v1::HostInfo& host = {});
   /// The next lease of a worker; without a task id: there was nothing to do.
