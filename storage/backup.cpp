@@ -69,6 +69,7 @@ absl::Status copyBlob(const fs::path& root, const fs::path& from, const std::str
   fs::create_directories(to.parent_path(), error);
   if (error) return failed(error, "make", to.parent_path());
   const fs::path fresh = to.string() + ".new";
+  fs::remove(fresh, error);  // of a copy that was interrupted; it may be read-only
   if (from == root / placeOf(sha256)) {
     fs::copy_file(from, fresh, fs::copy_options::overwrite_existing, error);
     if (error) return failed(error, "copy", from);

@@ -41,7 +41,8 @@ class Parser {
   /// The word that starts here, without consuming it.
   std::string_view word() const {
     size_t end = at_;
-    while (end < text_.size() && isNameChar(text_[end])) ++end;
+    const bool label = text_.substr(at_).starts_with("labels.");  // whose keys have dashes
+    while (end < text_.size() && (isNameChar(text_[end]) || (label && text_[end] == '-'))) ++end;
     return text_.substr(at_, end - at_);
   }
   bool takeWord(std::string_view expected) {

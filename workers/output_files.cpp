@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<BlobClient::File>> enclose(v1::TaskResult& result,
   for (int i = 0; i < result.files_size(); ++i) {
     const BlobClient::File& file = files[static_cast<size_t>(i)];
     const int64_t size = file.digest.size_bytes();
-    if (!file.parts.empty() || size > std::min(room, kSmallBytes)) {
+    if (!file.parts.empty() || size == 0 || size > std::min(room, kSmallBytes)) {  // no bytes say nothing
       large.push_back(file);
       continue;
     }

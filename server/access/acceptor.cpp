@@ -185,6 +185,8 @@ void Acceptor::loop() {
       if (listener != listeners_.end()) {
         takeAll(*listener);
       } else if (open_.erase(descriptor) > 0) {  // both sides have ended it
+        // The socket may be gRPC's for a while yet: what is not taken out would be told of again, by its old number.
+        epoll_ctl(poll_, EPOLL_CTL_DEL, descriptor, nullptr);
         close(descriptor);
       }
     }

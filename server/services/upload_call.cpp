@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "server/limits.h"
 #include "server/request_checks.h"
 #include "server/status_macros.h"
 
@@ -97,6 +98,9 @@ absl::Status UploadCall::beginFromFiles() {
   if (caller_.role != v1::WORKER) {
     return fieldError(field, "set", "left out: it is for workers");
   }
+  if (!message_.placed().empty() && caller_.name != kLocalWorkers) {
+    return fieldError(field, "set", "left out: it is for workers on this machine");
+  }
   if (message_.offset() != 0 || (message_.parts_size() > 0 && !message_.placed().empty())) {
     return fieldError(field, "set beside an offset or another source", "the one source of the bytes");
   }
@@ -108,9 +112,11 @@ absl::Status UploadCall::beginFromFiles() {
   std::vector<storage::BlobStore::Part> parts;
   for (const v1::BlobPart& part : message_.parts()) {
     parts.push_back({part.sha256(), part.size_bytes()});
-    received_ += part.sha256().empty() ? 0 : part.size_bytes();
   }
-  TESSERA_ASSIGN(upload_, blobs_.startComposed(digest_, parts));
+  TESSERA_ASSIGN(upload_, blobs_.startComposed(digest_, parts));  // which has looked at their sizes
+  for (const storage::BlobStore::Part& part : parts) {
+    received_ += part.sha256.empty() ? 0 : part.bytes;
+  }
   return absl::OkStatus();
 }
 
