@@ -5,6 +5,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/intrinsic/boxes.h"
 #include "compiler/simulator/element.h"
 #include "compiler/simulator/interpreter.h"
@@ -166,6 +167,7 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
       arithmetic.overflow() == Arithmetic::SATURATE || arithmetic.intermediate_overflow() == Arithmetic::SATURATE;
   TensorBytes tensors;
   std::vector<std::vector<Number>> numbers;
+  double all_bytes = 0;  // of tensors and of the numbers that they are drawn as
   for (size_t array = 0; array < software.accesses.size(); ++array) {
     const Buffer& buffer = program.buffers[array];
     if (buffer.bytes > kMostBytes) {
@@ -173,6 +175,12 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
           absl::StrCat(buffer.name, " has ", buffer.bytes, " bytes; at most ", kMostBytes, " are simulated"));
     }
     const auto count = static_cast<size_t>(buffer.bytes / elementBytes(buffer.dtype));
+    all_bytes += static_cast<double>(buffer.bytes) + static_cast<double>(count * sizeof(Number));
+    if (all_bytes > 4.0 * static_cast<double>(kMostBytes)) {
+      return absl::ResourceExhaustedError(
+          absl::StrFormat("its tensors take %.1f GB to be simulated; at most %.1f are; name smaller extents",
+                          all_bytes / 1e9, 4e-9 * static_cast<double>(kMostBytes)));
+    }
     numbers.push_back(draw<Number>(random, buffer.dtype, count, small));
     tensors.emplace_back(static_cast<size_t>(buffer.bytes));
     encode(buffer.dtype, numbers.back().data(), count, tensors.back().data());

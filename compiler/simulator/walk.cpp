@@ -33,12 +33,12 @@ class Walker {
     if (depth < program_.loops.size()) {
       const ProgramLoop& loop = program_.loops[depth];
       const int64_t first = place_.first[loop.dimension], count = place_.count[loop.dimension];
-      for (int64_t trip = 0; trip < loop.trips && trip * loop.step < count; ++trip) {
+      const bool shared = depth < static_cast<size_t>(program_.shared);
+      int64_t trip = shared ? std::max<int64_t>(0, (share_.first - task) / inside_[depth + 1]) : 0;
+      for (; trip < loop.trips && trip * loop.step < count; ++trip) {
         const int64_t begin = task + trip * inside_[depth + 1];
-        if (depth < static_cast<size_t>(program_.shared) &&
-            (begin + inside_[depth + 1] <= share_.first || begin >= share_.end)) {
-          continue;
-        }
+        if (shared && begin >= share_.end) break;
+        if (shared && begin + inside_[depth + 1] <= share_.first) continue;
         if (only_ && !only_(depth, trip)) continue;
         place_.first[loop.dimension] = first + trip * loop.step;
         place_.count[loop.dimension] = std::min(loop.step, count - trip * loop.step);
