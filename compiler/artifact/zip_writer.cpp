@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -88,7 +89,10 @@ absl::Status checksum(int source, const std::string& path, uint64_t size, uint32
   };
   std::vector<std::thread> threads;
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  while (threads.size() + 1 < std::min(cores, pieces.size())) threads.emplace_back(work);
+  try {
+    while (threads.size() + 1 < std::min(cores, pieces.size())) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // within its limits there are no more: fewer do the same
+  }
   work();
   for (std::thread& thread : threads) thread.join();
   if (failed != 0) return ioFailure("cannot read", path, failed);

@@ -180,9 +180,14 @@ absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
   v1::Target target = *closest;
   target.set_name("host");
   target.set_summary(absl::StrCat(cpuModel(paths.cpuinfo), ", as ", closest->name()));
-  for (v1::ComputeUnit& unit : *target.mutable_units()) unit.set_count(onlineCores());
-  target.mutable_memory()->rbegin()->set_shared_by(onlineCores());
   readCaches(paths, target);
+  // The kernel counts a core once for each of its threads.
+  int cores = onlineCores();
+  for (v1::ComputeUnit& unit : *target.mutable_units()) {
+    cores = std::max(1, onlineCores() / std::max(1, unit.threads()));
+    unit.set_count(cores);
+  }
+  target.mutable_memory()->rbegin()->set_shared_by(cores);
   if (absl::Status status = problemStatus("host", validateTarget(target)); !status.ok()) return status;
   return target;
 }

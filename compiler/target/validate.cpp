@@ -104,7 +104,10 @@ class Validator : Problems {
       inner = std::max(inner, level.capacity_bytes());
       checkPositive(at + "bandwidth_bytes_per_cycle", level.bandwidth_bytes_per_cycle());
       checkNonNegative(at + "write_bandwidth_bytes_per_cycle", level.write_bandwidth_bytes_per_cycle());
-      if (level.line_bytes() != 0) checkPowerOfTwo(at + "line_bytes", level.line_bytes());
+      if (level.line_bytes() != 0) {
+        checkPowerOfTwo(at + "line_bytes", level.line_bytes());
+        checkRange(at + "line_bytes", level.line_bytes(), 8, 1 << 20);  // an element at least
+      }
       if (level.alignment_bytes() != 0) checkPowerOfTwo(at + "alignment_bytes", level.alignment_bytes());
       checkRange(at + "associativity", level.associativity(), 0, 1024);
       checkRange(at + "shared_by", level.shared_by(), 1, 1 << 20);

@@ -120,7 +120,7 @@ int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most, int64_t cores) {
   int64_t smallest = std::max<int64_t>(2, largest / 2);
   if (cores > kFewThreads) {
     shares.push_back(cores);
-    smallest = std::clamp<int64_t>(tiles / cores, 1, smallest);
+    smallest = std::clamp<int64_t>(tiles / cores, 2, std::max<int64_t>(2, smallest));
   }
   int64_t best = largest;
   double least = std::numeric_limits<double>::infinity();
@@ -174,9 +174,12 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
     const int64_t panel = depth * plan.vectors * plan.lanes;
     const int64_t most = (chip.second().capacity_bytes * 2 / 3 - 2 * panel) / std::max<int64_t>(1, depth);
     const int64_t rows = evenBlocks(nest.extents[row], plan.tile[row], most, chip.cores());
-    if (most >= 2 * plan.tile[row] && ceilDiv(nest.extents[row], rows) >= prices.row_blocks()) {
-      plan.block[row] = rows;
-      return;
+    const int64_t blocks = ceilDiv(nest.extents[row], rows);
+    if (most >= 2 * plan.tile[row] && blocks >= prices.row_blocks()) {
+      const bool enough = chip.cores() <= kFewThreads || blocks >= chip.cores();
+      if (enough) plan.block[row] = rows;
+      // With more cores than blocks, rows and columns are shared tile by tile, or in blocks of both where sums are cut.
+      if (enough || plan.block[k] == 0) return;
     }
   }
   int64_t parts = 1;  // of the grid, without rows and columns
@@ -195,9 +198,10 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
           evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, prices.point_columns()), threads));
   }
   // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
-  if (plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > chip.farBytes())
+  if (const int64_t far = chip.farBytes();
+      far > 0 && plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > far)
     block(outer, plan.tile[outer],
-          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), chip.farBytes()), threads));
+          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), far), threads));
 }
 
 /// The broadcast operand is copied a block at a time where enough tiles of columns read each copy: it comes from memory
@@ -225,7 +229,8 @@ void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TileP
   const int64_t depth = blockDepthOf(nest, chip, b);
   const int64_t panel = plan.vectors * plan.lanes * elementBits(b.access.element) / 8 * depth;
   const bool packed = packs(plan, roles.b);
-  const int64_t ahead = std::clamp<int64_t>(prices.lines_ahead() / plan.vectors, 4, prices.steps_ahead());
+  const int64_t ahead =
+      std::clamp<int64_t>(prices.lines_ahead() / plan.vectors, 4, std::max<int64_t>(4, prices.steps_ahead()));
   if ((panel > chip.near().capacity_bytes / 2 || (!packed && isSpread(b, chip, plan))) && depth >= 8 * ahead)
     plan.ahead = ahead;
   plan.fetch_panel = bytesOf(nest, b) > chip.second().capacity_bytes / 2;

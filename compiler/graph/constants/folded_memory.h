@@ -18,7 +18,8 @@ class FoldedMemory {
   FoldedMemory() = default;  ///< all in memory
   FoldedMemory(std::string folder, int64_t window) : folder_(std::move(folder)), window_(window) {}
 
-  /// The same bytes, kept where there is room. A disk that cannot take them leaves them in memory.
+  /// The same bytes, kept where there is room; what is smaller than kMappedBytes stays in memory beside the window. A
+  /// disk that cannot take them leaves them in memory.
   DenseValue keep(DenseValue value) const;
 
   /// Told how many bytes have been folded, after each weight.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -18,7 +19,10 @@ void inParallel(int64_t count, llvm::function_ref<void(int64_t begin, int64_t en
     }
   };
   std::vector<std::jthread> others;
-  for (int64_t thread = 1; thread < std::min(cores, pieces); ++thread) others.emplace_back(run);
+  try {
+    for (int64_t thread = 1; thread < std::min(cores, pieces); ++thread) others.emplace_back(run);
+  } catch (const std::system_error&) {  // within its limits there are no more: fewer do the same
+  }
   run();
 }
 

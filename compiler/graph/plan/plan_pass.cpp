@@ -94,6 +94,7 @@ class PlanPass : public mlir::PassWrapper<PlanPass, mlir::OperationPass<mlir::Mo
   void runOnOperation() override {
     v1::Target target;
     target.mutable_registers()->set_vector_bits(static_cast<int>(lanes_ * 32));
+    target.add_memory()->set_bandwidth_bytes_per_cycle(16);  // one level: no chains
     absl::StatusOr<PlannedGraph> planned = planGraph(modelOf(getOperation()), target);
     if (!planned.ok()) {
       getOperation().emitError(std::string(planned.status().message()));

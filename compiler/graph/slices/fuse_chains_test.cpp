@@ -308,7 +308,7 @@ TEST_F(FuseChainsTest, APinDecidesWhatIsRepeated) {
 /// Chains are told by what the chip's peak allows beside what the analysis prices.
 TEST_F(FuseChainsTest, AChainsProfitIsAtMostWhatThePeakAllows) {
   PlannedGraph planned = attention(4, 384, 32, 256, 32);
-  const v1::FusionProfit& profit = decisions(planned, "fuse-chain").at(0).profit();
+  const v1::FusionProfit profit = decisions(planned, "fuse-chain").at(0).profit();
   EXPECT_EQ(profit.kind(), "Many+Many");
   // The matrix of weights is written and read, twice: softmax is a step of its own.
   EXPECT_EQ(profit.saved_bytes(), 4.0 * 384 * 256 * 4 * 4);

@@ -18,7 +18,7 @@ v1::Target slowArithmetic() {
   v1::Target target;
   target.mutable_registers()->set_vector_bits(512);
   target.mutable_registers()->set_vector_count(32);
-  target.add_units()->set_ops_per_cycle(1);
+  target.add_units()->set_ops_per_cycle(0.25);
   target.add_memory()->set_bandwidth_bytes_per_cycle(1e9);
   return target;
 }
