@@ -33,7 +33,7 @@ struct RemoteFlags {
 
 template <typename Spec>
 void addArtifact(const RemoteFlags& flags, Spec& spec) {
-  addArtifact(flags, spec);
+  spec.set_artifact_id(flags.artifact);
   spec.set_job_id(flags.job);
   spec.set_version(flags.version);
 }
@@ -184,7 +184,7 @@ int profile(const CommandLine& line, const RemoteFlags& flags) {
   Channel& channel = **connected;
   v1::ProfileRequest request;
   v1::ProfileSpec& spec = *request.mutable_spec();
-  spec.set_artifact_id(flags.artifact);
+  addArtifact(flags, spec);
   spec.set_threads(flags.threads);
   spec.set_warmup(flags.warmup);
   spec.set_repeat(flags.repeat);

@@ -161,7 +161,8 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
     if (status.ok() && !out) status = absl::DataLossError(absl::StrCat("cannot write ", part));
     if (status.ok()) {
       absl::StatusOr<v1::Digest> got;
-      if (have == 0 && digest.size_bytes() > 0) {
+      if (have == 0 && digest.size_bytes() > 0 &&
+          static_cast<int64_t>(fs::file_size(part, error)) == digest.size_bytes()) {  // nobody else wrote to it
         got = v1::Digest();
         got->set_sha256(hash.finish());
       } else {

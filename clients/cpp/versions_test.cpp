@@ -9,6 +9,7 @@
 
 #include <thread>
 
+#include "proto/failure.h"
 #include "tessera/v1/failure.pb.h"
 
 namespace tessera::client {
@@ -42,7 +43,8 @@ class Moody : public v1::ArtifactVersionService::Service {
     failure.set_reason(v1::Failure::QUOTA_EXCEEDED);
     failure.set_message("too many calls");
     failure.set_retry_after_us(300'000);
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many calls", failure.SerializeAsString()};
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many calls",
+            rpcStatusOf(failureStatus(failure)).SerializeAsString()};
   }
 
   std::atomic<int> calls = 0, refusals = 0, versions = 0;

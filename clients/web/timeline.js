@@ -41,6 +41,8 @@ function read({traceEvents = [], otherData = {}}) {
 }
 
 /** A step of 1, 2 or 5 times a power of ten, so that about eight fit. */
+const SHORTEST = 1e-6; // seconds
+
 function tick(length) {
   const rough = length / 8,
     power = 10 ** Math.floor(Math.log10(rough));
@@ -103,7 +105,8 @@ function picture({lanes, spans}, from, to) {
 
 const rangeOf = (query, end) => {
   const [from, to] = ["from", "to"].map((name) => Number(query.get(name) ?? NaN));
-  return to > from && from >= 0 && from < end ? [from, to] : [0, end];
+  // Shorter, and a number cannot tell one tick from the next.
+  return to - from >= SHORTEST && from >= 0 && from < end ? [from, to] : [0, end];
 };
 
 /** `trace`: /v1/jobs/ID/trace, which is at `source`. The part of it that is shown is in the address. */
@@ -134,7 +137,7 @@ export function timelinePanel(context, trace, source) {
     );
   };
   const move = (first, last) => {
-    const length = Math.min(last - first, all.end);
+    const length = Math.min(Math.max(last - first, SHORTEST), all.end);
     from = Math.max(0, Math.min(first, all.end - length));
     to = from + length;
     const query = new URLSearchParams(location.search);

@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import pathlib
-import re
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tessera import _html, _jobs, _transfer, errors, trust
 from tessera._request import CompileRequest
 from tessera._steps import Steps, Work, call
+from tessera.identity import is_local
 from tessera.v1 import artifact_pb2, job_pb2, signing_service_pb2, tensor_pb2
 from tessera.views import Explanation, Job, Progress
 
@@ -207,7 +207,7 @@ def save_signed(artifact_id: str, digest: tensor_pb2.Digest, path: pathlib.Path,
     answer = yield from call("SigningService.SignArtifact",
                              signing_service_pb2.SignArtifactRequest(artifact_id=artifact_id))
     yield Work(lambda: trust.keep(trust.Signature(artifact_id, answer.public_key, answer.signature), path))
-    if address.startswith(("unix:", "localhost:", "[::1]:")) or re.fullmatch(r"127[0-9.]*:[0-9]+", address):
+    if is_local(address):
         yield Work(lambda: trust.add_key(answer.public_key, address))
     return saved
 

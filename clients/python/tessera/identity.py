@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from typing import Any
 
 import grpc
@@ -12,7 +13,12 @@ from tessera import errors
 
 _ENVIRONMENT = {"token": "TESSERA_TOKEN", "token_file": "TESSERA_TOKEN_FILE", "tls_ca": "TESSERA_TLS_CA",
                 "tls_cert": "TESSERA_TLS_CERT", "tls_key": "TESSERA_TLS_KEY", "project": "TESSERA_PROJECT"}
-_LOCAL = ("unix:", "unix-abstract:", "localhost:", "127.", "[::1]:", "ipv4:127.", "ipv6:[::1]:")
+_LOCAL = re.compile(r"unix(-abstract)?:.*|localhost:[0-9]+|(ipv6:)?\[::1\]:[0-9]+|(ipv4:)?127[0-9.]*:[0-9]+")
+
+
+def is_local(address: str) -> bool:
+    """Whether what is sent there stays on this machine."""
+    return _LOCAL.fullmatch(address) is not None
 
 
 def _content(path: str | os.PathLike[str], what: str) -> bytes:
@@ -44,7 +50,7 @@ class Identity:
     def credentials(self, address: str) -> Any:
         """gRPC's channel credentials; None for plain text, which no token crosses a network in."""
         if not self.tls_ca and not self.tls_cert:
-            if (self.token or self.token_file) and not address.startswith(_LOCAL):
+            if (self.token or self.token_file) and not is_local(address):
                 raise errors.InvalidInput(f"the token would go to {address} in plain text, for everybody on the way to read",
                                           attribute="tls_ca", fix="name the server's certificate authority (TESSERA_TLS_CA)")
             return None

@@ -227,6 +227,9 @@ def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_wei
         if not hasattr(artifact, "load"):
             raise errors.InvalidInput("this cannot be loaded", found=type(artifact).__name__,
                                       accepted="the path of a .tsra file, or an artifact")
+        if trust is not False or verify_weights:
+            raise errors.InvalidInput("only a file is checked before it is loaded", found="an artifact of the service",
+                                      fix="save() it, and load the file")
         return artifact.load(threads)
     if not os.path.exists(artifact):
         raise errors.NotFound(f"there is no file {os.fspath(artifact)}")
