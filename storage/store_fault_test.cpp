@@ -180,8 +180,8 @@ TEST(StoreFault, AFullDiskIsAnErrorAndLosesNothing) {
     auto store = openSqliteStore(path);
     if (!store.ok()) return 1;
     int refused = 0;
-    // 1 MiB for the log file: it fills up, is emptied into the database, until that is full as well.
-    limitFileSize(1 << 20);
+    // 2 MiB for the log file: it fills up, is emptied into the database, until that is full as well.
+    limitFileSize(2 << 20);
     for (int number = 0; refused < 5; ++number) {
       const Report report = {0, number};
       absl::Status status = (*store)->transact([&](Transaction& t) { return writeGroup(t, idOf(0, report)); });

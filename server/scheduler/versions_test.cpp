@@ -252,13 +252,15 @@ TEST_F(Versions, AJobsArtifactIsRunByTheJobsName) {
   EXPECT_TRUE(absl::IsNotFound(run(0, "", "another").status())) << "of another project's job nobody hears";
 
   // What a task runs is what its job said when it was made.
-  for (const std::string& waiting : {first->id(), second->id()}) {
-    const std::string wanted = bench.job(waiting).execute().artifact_id();
+  std::multiset<std::string> ran,
+      wanted = {bench.job(first->id()).execute().artifact_id(), bench.job(second->id()).execute().artifact_id()};
+  for (size_t i = 0; i < wanted.size(); ++i) {
     const v1::Lease lease = until("w", [&](const v1::TaskSpec& task) { return task.has_execute(); });
-    EXPECT_EQ(lease.task().execute().artifact_id(), wanted);
-    EXPECT_EQ(lease.task().inputs(0).sha256(), wanted);
+    ran.insert(lease.task().execute().artifact_id());
+    EXPECT_EQ(lease.task().inputs(0).sha256(), lease.task().execute().artifact_id());
     EXPECT_TRUE(bench.finish("w", lease).ok());
   }
+  EXPECT_EQ(ran, wanted);
 }
 
 TEST_F(Versions, ACompileJobHasOneArtifactAndOthersNone) {

@@ -285,7 +285,7 @@ def systemd_starts_the_unit(packages):
     result = packages.folder / "result"
     with tempfile.TemporaryDirectory(prefix="tessera-machine-") as folder:
         (packages.folder / "commands").write_text(LOOK)
-        done = subprocess.run(["timeout", "-k", "5", "150", "unshare", "--mount", "--pid", "--cgroup", "--uts", "--ipc", "--fork", "--kill-child",
+        done = subprocess.run(["timeout", "-k", "5", "400", "unshare", "--mount", "--pid", "--cgroup", "--uts", "--ipc", "--fork", "--kill-child",
                                "/bin/sh", "-c", BOOT, "sh", folder, packages.folder], capture_output=True, text=True, errors="replace",
                               check=False)
     said = result.read_text() if result.exists() else ""

@@ -74,8 +74,9 @@ def rotating_seed(root=ROOT):
     """(where to draw from, why there, whether findings decide): TESSERA_FUZZ_SEED, else of the commit in `root`."""
     if "TESSERA_FUZZ_SEED" in os.environ:
         return int(os.environ["TESSERA_FUZZ_SEED"]), "given", True
-    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
-    if told.returncode:
+    try:
+        told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
         return WITHOUT_COMMIT, "there is no commit to take it from", False
     commit = told.stdout.strip()
     return int(commit[:8], 16), f"of commit {commit[:12]}", False
