@@ -50,10 +50,9 @@ absl::Status noteReproduction(Step& step, const v1::Task& task, const v1::Digest
   const std::string key = keyOf(step, unit);
   const std::string who = witnessOf(step, task.worker_id());
   TESSERA_ASSIGN(v1::Reproduction reproduction, known(step, key));
-  const bool told =
-      std::any_of(reproduction.witnesses().begin(), reproduction.witnesses().end(), [&](const auto& witness) {
-        return witness.worker_id() == who && witness.object().sha256() == object.sha256();
-      });
+  const bool told = std::any_of(
+      reproduction.witnesses().begin(), reproduction.witnesses().end(),
+      [&](const auto& witness) { return witness.worker_id() == who && witness.object().sha256() == object.sha256(); });
   const bool news = reproduction.witnesses_size() < kMostWitnesses || agree(reproduction);
   if (told || !news) {
     return absl::OkStatus();

@@ -139,7 +139,7 @@ def _add_inputs(spec: Any, inputs: Mapping[str, Any]) -> Steps[None]:
 def execute(artifact_id: str, inputs: Mapping[str, Any], threads: int, deadlines: Mapping[str, int]) -> Steps[Any]:
     """Runs an artifact once on a worker; its outputs by name."""
     request = execution_service_pb2.ExecuteRequest(
-        spec=job_pb2.ExecuteSpec(artifact_id=artifact_id, threads=threads), **deadlines)
+        spec=job_pb2.ExecuteSpec(artifact_id=artifact_id, threads=threads), **deadlines)  # type: ignore[arg-type]
     yield from _add_inputs(request.spec, inputs)
     answer = yield from call("ExecutionService.Execute", request, _EXECUTE_S, attempts=1)
     outputs = {}
