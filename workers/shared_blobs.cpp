@@ -13,7 +13,13 @@
 namespace tessera::worker {
 namespace {
 
-constexpr mode_t kReadOnly = 0440;
+/// Nobody writes to the bytes under any of their names. A group that may read them (tasks of another user) stays.
+bool makeReadOnly(const std::string& path) {
+  struct stat facts;
+  if (stat(path.c_str(), &facts) != 0) return false;
+  const mode_t mode = facts.st_mode & 07777;
+  return mode == 0400 || mode == 0440 || chmod(path.c_str(), 0400) == 0;
+}
 
 }  // namespace
 
@@ -27,8 +33,7 @@ void SharedBlobs::giveUp(const std::string& why) {
 }
 
 bool SharedBlobs::link(const std::string& from, const std::string& to) {
-  // Nobody writes to the bytes under any of their names.
-  if (chmod(from.c_str(), kReadOnly) == 0 && ::link(from.c_str(), to.c_str()) == 0) return true;
+  if (makeReadOnly(from) && ::link(from.c_str(), to.c_str()) == 0) return true;
   const int error = errno;  // ENOENT: the blob is no file of its own
   if (error != ENOENT) giveUp(absl::StrCat("cannot link ", from, " to ", to, ": ", strerror(error)));
   return false;
