@@ -140,7 +140,7 @@ refused(changed, "was changed", True)
 for nobody in (empty, [], ["0" * 64], "/nowhere/keys"):
     refused(good, "does not hold", nobody)
 with tessera.connect(where) as client:
-    artifact = client.compile(open(sys.argv[0] + ".te").read(), format="te", shapes={"A": (2, 3), "B": (3, 2)}).artifact
+    artifact = client.compile(open(sys.argv[0] + ".te", "rb").read(), format="te", shapes={"A": (2, 3), "B": (3, 2)}).artifact
     artifact.save(saved)
 tessera.load(saved, trust=True)
 print("checked")
@@ -158,7 +158,7 @@ def python_checks_the_same(service, artifact):
     empty.write_text("# none\n")
     script = service.scratch("check.py")
     script.write_text(PYTHON)
-    script.with_name("check.py.te").write_text("input A[M, K], B[K, N]: f32; C[i, j] += A[i, k] * B[k, j];")
+    script.with_name(script.name + ".te").write_text("input A[M, K], B[K, N]: f32; C[i, j] += A[i, k] * B[k, j];")
     saved = service.scratch("saved.tsra")
     ended, out, err = python_package.run(script, service.address, artifact, bare, changed, keys, empty, saved, env=env)
     check(ended == 0 and out.strip() == "checked", f"{ended}: {out} {err}")
