@@ -35,8 +35,9 @@ absl::Status requireOutputs(Step& step, const std::string& project, const v1::Ta
     }
   }
   for (const v1::Digest& digest : digests) {
-    TESSERA_ASSIGN(const bool known, claimBlob(step, digest.sha256()));
-    if (!known && !step.blobs.contains(digest.sha256())) {  // what came within the report has no row yet
+    // Its row is put below: what came within the report has none yet.
+    TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, digest.sha256(), step.now_us));
+    if (!step.blobs.contains(digest.sha256())) {
       return absl::FailedPreconditionError(
           absl::StrCat("output blob ", digest.sha256(), " is not on the server; upload it, then report again"));
     }
