@@ -7,6 +7,7 @@
 #include "proto/sha256.h"
 #include "server/request_checks.h"
 #include "server/scheduler/uses.h"
+#include "server/services/blob_row.h"
 #include "server/services/calls.h"
 #include "server/services/download_call.h"
 #include "server/services/own.h"
@@ -115,16 +116,6 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* BlobService::UploadBlob(grpc::Ca
   return UploadCall::start(*std::move(admission), clock_, store_, blobs_, quotas_, executor_, limits_, response);
 }
 
-absl::Status BlobService::checkQuota(storage::Reader& reader, const std::string& project, int64_t more_bytes) {
-  const int64_t limit = project.empty() ? 0 : quotas_.of(project).stored_bytes();
-  if (limit == 0) {
-    return absl::OkStatus();
-  }
-  TESSERA_ASSIGN(storage::Usage usage, reader.usageOf(project));
-  usage.blob_bytes += blobs_.unfinishedBytes(project, "");
-  return usage.blob_bytes + more_bytes <= limit ? absl::OkStatus() : outOfBytes(project, limit, usage);
-}
-
 absl::StatusOr<bool> BlobService::storeFile(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob) {
   TESSERA_TRY(checkDigest("digest", blob.digest(), limits_.max_blob_bytes));
   if (blob.digest().size_bytes() != static_cast<int64_t>(blob.data().size())) {
@@ -138,25 +129,13 @@ absl::StatusOr<bool> BlobService::storeFile(const std::string& project, const v1
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN(existed, project.empty() ? reader.hasBlob(blob.digest().sha256())
                                             : reader.holdsBlob(project, blob.digest().sha256()));
-    return existed ? absl::OkStatus() : checkQuota(reader, project, blob.digest().size_bytes());
+    return existed
+               ? absl::OkStatus()
+               : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest().size_bytes());
   }));
   existed = existed && blobs_.contains(blob.digest().sha256());
   TESSERA_TRY(blobs_.put(blob.data()).status());
   return existed;
-}
-
-absl::Status BlobService::putRow(storage::Transaction& tx, const std::string& project, const v1::Digest& digest) {
-  if (!blobs_.contains(digest.sha256())) {
-    return absl::AbortedError(absl::StrCat("blob ", digest.sha256(), " was there and is not any more; send it again"));
-  }
-  if (!project.empty()) {
-    TESSERA_ASSIGN(const bool held, tx.holdsBlob(project, digest.sha256()));
-    if (!held) {
-      TESSERA_TRY(checkQuota(tx, project, digest.size_bytes()));  // those before it count by now
-    }
-  }
-  TESSERA_TRY(tx.putBlob(digest, project, clock_.nowMicros()));
-  return tx.touch(storage::Kind::kBlob, digest.sha256(), clock_.nowMicros());
 }
 
 grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerContext* context,
@@ -186,7 +165,9 @@ grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerCont
                   TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
                     for (size_t i = 0; i < outcomes.size(); ++i) {
                       if (outcomes[i].ok()) {
-                        outcomes[i] = putRow(tx, project, request->blobs(static_cast<int>(i)).digest());
+                        outcomes[i] = putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project,
+                                                 request->blobs(static_cast<int>(i)).digest(),
+                                                 blobs_.unfinishedBytes(project, ""));  // those before it count by now
                       }
                     }
                     return absl::OkStatus();

@@ -44,10 +44,8 @@ class BlobService : public v1::BlobService::CallbackService {
   /// collection takes them now.
   absl::StatusOr<std::set<std::string>> claimPresent(const Caller& caller, const std::vector<std::string>& sha256s);
 
-  absl::Status checkQuota(storage::Reader& reader, const std::string& project, int64_t more_bytes);
   /// Stores a small blob's file. Its row is put later, with those of others; whether it has one already is the answer.
   absl::StatusOr<bool> storeFile(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob);
-  absl::Status putRow(storage::Transaction& tx, const std::string& project, const v1::Digest& digest);
 
   Clock& clock_;
   storage::Store& store_;

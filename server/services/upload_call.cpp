@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/limits.h"
 #include "server/request_checks.h"
+#include "server/services/blob_row.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -42,16 +43,6 @@ absl::Status UploadCall::checkSizeOfStored(const v1::Digest& digest) {
                     absl::StrCat(*size, ", the size of the blob that is there"));
 }
 
-absl::Status UploadCall::checkQuota(storage::Reader& reader, int64_t unfinished) {
-  const int64_t limit = quotas_.of(project_).stored_bytes();
-  if (limit == 0) {
-    return absl::OkStatus();
-  }
-  TESSERA_ASSIGN(storage::Usage usage, reader.usageOf(project_));
-  usage.blob_bytes += unfinished;
-  return usage.blob_bytes + digest_.size_bytes() <= limit ? absl::OkStatus() : outOfBytes(project_, limit, usage);
-}
-
 /// Reads the next message; a client that sends none for too long gives the digest free to others.
 void UploadCall::readNext() {
   const int64_t reading = ++reading_;
@@ -76,7 +67,9 @@ absl::Status UploadCall::begin() {
     TESSERA_ASSIGN(project_, oneProject(caller_));
     TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN(may_read, reader.holdsBlob(project_, digest_.sha256()));
-      return may_read ? absl::OkStatus() : checkQuota(reader, blobs_.unfinishedBytes(project_, digest_.sha256()));
+      return may_read ? absl::OkStatus()
+                      : checkRoom(quotas_, reader, project_, blobs_.unfinishedBytes(project_, digest_.sha256()),
+                                  digest_.size_bytes());
     }));
   }
   if (may_read) {
@@ -141,19 +134,8 @@ absl::Status UploadCall::complete() {
   // Of a blob that existed this makes sure that it stays: its writer may have ended before.
   TESSERA_TRY(upload_->commit());
   // The file is durable; only now may a row speak of it.
-  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
-    if (!blobs_.contains(digest_.sha256())) {
-      return absl::AbortedError(
-          absl::StrCat("blob ", digest_.sha256(), " was there and is not any more; send it again"));
-    }
-    if (!project_.empty()) {
-      TESSERA_ASSIGN(const bool may_read, tx.holdsBlob(project_, digest_.sha256()));
-      if (!may_read) {
-        TESSERA_TRY(checkQuota(tx, 0));  // others of the project may have sent something meanwhile
-      }
-    }
-    TESSERA_TRY(tx.putBlob(digest_, project_, clock_.nowMicros()));
-    return tx.touch(storage::Kind::kBlob, digest_.sha256(), clock_.nowMicros());
+  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) {
+    return putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project_, digest_, 0);
   }));
   *response_->mutable_digest() = digest_;
   response_->set_existed(existed_);

@@ -42,8 +42,6 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
         quotas_(quotas),
         limits_(limits),
         response_(response) {}
-  /// `unfinished`: bytes that count beside those that the project holds.
-  absl::Status checkQuota(storage::Reader& reader, int64_t unfinished);
   void advance() override;
   void readNext();
   absl::Status checkSizeOfStored(const v1::Digest& digest);
