@@ -104,6 +104,7 @@ install -m 0644 /root/keys/server.pem /root/keys/ca.pem /etc/default
 install -m 0600 -o tessera /root/keys/server.key /etc/default
 echo 'TESSERAD_OPTIONS="--workers 0 --worker-listen localhost:7401 --tls-cert /etc/default/server.pem --tls-key /etc/default/server.key"' >/etc/default/tesserad
 systemctl start tesserad
+export TESSERA_TLS_CA=/etc/default/ca.pem
 waited tessera workers
 (umask 077; tessera --operator-of /var/lib/tessera admin token create --name build-1 --role worker >/etc/default/token)
 chown tessera /etc/default/token
