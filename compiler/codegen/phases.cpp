@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/codegen/emit/body.h"
+#include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/register_pressure.h"
 #include "compiler/ir/arena.h"
 #include "compiler/schedule/fault.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "compiler/codegen/emit/reduction.h"
+#include "compiler/codegen/tiling/reduction.h"
 #include "compiler/codegen/touched.h"
 #include "compiler/ir/arena.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
