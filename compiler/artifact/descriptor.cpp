@@ -1,26 +1,19 @@
 #include "compiler/artifact/descriptor.h"
 
 #include <algorithm>
-#include <memory>
-#include <mutex>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/target_machine.h"
 #include "compiler/runtime/module_abi.h"
 #include "compiler/runtime/tessera.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/Target/TargetOptions.h"
-#include "llvm/TargetParser/Triple.h"
 #include "proto/element_size.h"
 #include "proto/failure.h"
 
@@ -31,24 +24,6 @@ using llvm::Constant;
 using llvm::ConstantInt;
 
 absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
-
-absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> targetMachine(const v1::CodeForm& code) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeAllTargetInfos();
-    llvm::InitializeAllTargets();
-    llvm::InitializeAllTargetMCs();
-    llvm::InitializeAllAsmPrinters();
-  });
-  const llvm::Triple triple(code.triple());
-  std::string error;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target) return internal(absl::StrCat("LLVM has no target for ", code.triple(), ": ", error));
-  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, code.cpu(), /*Features=*/"", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt));
-  if (!machine) return internal(absl::StrCat("LLVM cannot emit code for ", code.triple()));
-  return machine;
-}
 
 /// Builds the structs of module_abi.h as constants, member by member in their order there. Natural alignment
 /// of LLVM's structs is that of the C ABI on every target we have.
@@ -258,7 +233,7 @@ std::vector<std::string> requiredFeatures(const v1::CodeForm& code) {
 
 absl::StatusOr<std::string> emitDescriptor(const v1::Plan& plan, const std::vector<const v1::KernelInfo*>& kernels) {
   if (absl::Status status = checkIndices(plan, kernels.size()); !status.ok()) return status;
-  auto machine = targetMachine(plan.target().code());
+  auto machine = targetMachineOf(plan.target().code());
   if (!machine.ok()) return machine.status();
   llvm::LLVMContext context;
   llvm::Module module("tessera_module", context);
@@ -270,14 +245,7 @@ absl::StatusOr<std::string> emitDescriptor(const v1::Plan& plan, const std::vect
   std::string problem;
   llvm::raw_string_ostream problem_stream(problem);
   if (llvm::verifyModule(module, &problem_stream)) return internal("the module's tables do not verify: " + problem);
-  llvm::SmallVector<char, 0> object;
-  llvm::raw_svector_ostream stream(object);
-  llvm::legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile)) {
-    return internal(absl::StrCat("LLVM cannot emit objects for ", plan.target().code().triple()));
-  }
-  passes.run(module);
-  return std::string(object.begin(), object.end());
+  return objectOf(module, **machine);
 }
 
 }  // namespace tessera::compiler

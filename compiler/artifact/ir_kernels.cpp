@@ -4,17 +4,13 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/target_machine.h"
 #include "compiler/target/host.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/TargetParser/Triple.h"
 
 namespace tessera::compiler {
 namespace {
@@ -121,29 +117,19 @@ v1::KernelInfo::Phase phaseOf(const std::string& symbol, int64_t grid) {
 v1::BuiltObject compileIr(const std::string& ir, const std::string& workload_hash,
                           const std::vector<v1::KernelInfo::Phase>& phases, int64_t workspace_bytes,
                           int64_t scratch_bytes) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  const v1::CodeForm code = host().code();
-  const llvm::Triple triple(code.triple());
-  std::string error;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target) fatal(error);
-  std::unique_ptr<llvm::TargetMachine> machine(
-      target->createTargetMachine(triple, code.cpu(), "", llvm::TargetOptions(), llvm::Reloc::PIC_));
+  auto machine = targetMachineOf(host().code());
+  if (!machine.ok()) fatal(std::string(machine.status().message()));
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
   std::unique_ptr<llvm::Module> module = llvm::parseAssemblyString(ir, diagnostic, context);
   if (!module) fatal(diagnostic.getMessage().str());
-  module->setTargetTriple(triple);
-  module->setDataLayout(machine->createDataLayout());
-  llvm::SmallVector<char, 0> object;
-  llvm::raw_svector_ostream stream(object);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile)) fatal("no objects");
-  passes.run(*module);
+  module->setTargetTriple((*machine)->getTargetTriple());
+  module->setDataLayout((*machine)->createDataLayout());
+  auto object = objectOf(*module, **machine);
+  if (!object.ok()) fatal(std::string(object.status().message()));
 
   v1::BuiltObject built;
-  built.set_object(object.data(), object.size());
+  built.set_object(*std::move(object));
   built.mutable_info()->set_workload_hash(workload_hash);
   built.mutable_info()->set_workspace_bytes(workspace_bytes);
   built.mutable_info()->set_scratch_bytes(scratch_bytes);

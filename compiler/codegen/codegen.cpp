@@ -3,7 +3,7 @@
 #include "compiler/codegen/access_check.h"
 #include "compiler/codegen/bufferize.h"
 #include "compiler/codegen/emit/phase_emitter.h"
-#include "compiler/codegen/instruction/grouped_product.h"
+#include "compiler/codegen/instruction/product_instruction.h"
 #include "compiler/codegen/native.h"
 #include "compiler/codegen/static_nodes.h"
 #include "compiler/codegen/tree/decide.h"
@@ -79,7 +79,7 @@ absl::StatusOr<StaticAnalysis> analyzeWorkload(const v1::BuildUnit& unit) {
   // Where an instruction adds up groups, trees name loops over groups.
   for (auto& phase : list->phases)
     for (auto& nest : phase.nests) mergeLoops(nest);
-  chooseDotProducts(prepared->func, *list, prepared->chip);
+  chooseInstructions(prepared->func, *list, prepared->chip);
   analysis.extents = extentsOf(*list);
   return analysis;
 }

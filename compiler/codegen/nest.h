@@ -1,8 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
-#include "compiler/codegen/instruction/group.h"
+#include "compiler/codegen/instruction/product_step.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -55,8 +56,8 @@ struct Statement {
   /// Within a slice of a region: added to linalg.index d, a constant and multiples of the slice numbers.
   llvm::SmallVector<int64_t> index_start;
   llvm::SmallVector<llvm::SmallVector<int64_t>> index_slice;
-  /// Set where the body adds up a group of products of short elements, which an instruction does for whole vectors.
-  std::optional<GroupedProduct> grouped;
+  /// Set where an instruction evaluates the body, a step of a product, for whole vectors.
+  std::shared_ptr<const ProductStep> step;
   mlir::Block* body() const { return &op->getRegion(0).front(); }
 };
 

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/codegen/emit/body.h"
-#include "compiler/codegen/region/scratch_plan.h"
+#include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/register_pressure.h"
+#include "compiler/ir/arena.h"
 #include "compiler/schedule/fault.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -405,15 +405,12 @@ void splitGrids(PhaseList& list, const Chip& chip) {
 }
 
 void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
-  std::vector<Lifetime> lifetimes;
+  std::vector<std::pair<mlir::Value, Lifetime>> temporaries;
   func.walk([&](mlir::memref::AllocOp alloc) {
     auto type = alloc.getType();
     const int64_t bits = type.getElementType().isIndex() ? 64 : type.getElementTypeBitWidth();
     const int64_t bytes = type.getNumElements() * ((bits + 7) / 8);
-    lifetimes.push_back({.buffer = alloc.getResult(),
-                         .bytes = (bytes + 63) / 64 * 64,
-                         .first = static_cast<int>(list.phases.size()),
-                         .number = static_cast<int>(lifetimes.size())});
+    temporaries.push_back({alloc.getResult(), {bytes, static_cast<int>(list.phases.size()), -1}});
   });
   for (int p = 0; p < static_cast<int>(list.phases.size()); ++p) {
     auto touch = [&](mlir::Value root) {
@@ -421,8 +418,8 @@ void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
         return llvm::any_of(scratch, [root](const auto& entry) { return entry.first == root; });
       };
       if (holds(list.phases[p].scratch) || (list.phases[p].region && holds(list.phases[p].region->scratch))) return;
-      for (Lifetime& lifetime : lifetimes)
-        if (lifetime.buffer == root) {
+      for (auto& [buffer, lifetime] : temporaries)
+        if (buffer == root) {
           lifetime.first = std::min(lifetime.first, p);
           lifetime.last = std::max(lifetime.last, p);
         }
@@ -449,8 +446,13 @@ void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
     for (const RegionVariant& variant : list.phases[p].region->variants)
       for (const RegionStep& step : variant.steps) touchAll(step.nest);
   }
-  list.workspace_bytes = placeByLifetime(lifetimes);
-  for (const Lifetime& placed : lifetimes) list.temporaries.emplace_back(placed.buffer, placed.offset);
+  std::erase_if(temporaries, [](const auto& each) { return each.second.last < each.second.first; });  // never used
+  std::vector<Lifetime> lifetimes;
+  for (const auto& each : temporaries) lifetimes.push_back(each.second);
+  const Arena arena = packArena(lifetimes, Packing::kOnce);
+  list.workspace_bytes = arena.bytes;
+  for (auto [each, offset] : llvm::zip_equal(temporaries, arena.offsets))
+    list.temporaries.emplace_back(each.first, offset);
 }
 
 }  // namespace tessera::compiler::codegen

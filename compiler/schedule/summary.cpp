@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/schedule/words.h"
+#include "compiler/schedule/kernel_traits.h"
 
 namespace tessera::compiler {
 namespace {
@@ -13,13 +13,7 @@ void addLeaves(const v1::Tile& tile, std::vector<const v1::Tile*>& leaves) {
   for (const v1::Tile& child : tile.children()) addLeaves(child, leaves);
 }
 
-/// Products first, then sums, then what is left; copies last.
-int rankOf(const v1::Tile& leaf) {
-  const std::string& variant = leaf.kernel().variant();
-  if (variant == words::kOuterProduct || variant == words::kSliding || variant == words::kDot) return 3;
-  if (variant == words::kReduction || variant == words::kHorizontal || variant == words::kTransform) return 2;
-  return variant == words::kPack || variant == words::kSharedPack ? 0 : 1;
-}
+int weightOf(const v1::Tile& leaf) { return traitsOf(leaf.kernel().variant()).weight; }
 
 /// Points of the register tile: rows x vectors.
 std::string tileText(const v1::Kernel& kernel) {
@@ -45,7 +39,7 @@ std::vector<const v1::Tile*> leavesOf(const v1::Schedule& schedule) {
 std::string summarizeSchedule(const v1::Schedule& schedule) {
   const v1::Tile* main = nullptr;
   for (const v1::Tile* leaf : leavesOf(schedule))
-    if (!main || rankOf(*leaf) > rankOf(*main)) main = leaf;
+    if (!main || weightOf(*leaf) > weightOf(*main)) main = leaf;
   if (!main) return "";
   std::string text = main->kernel().variant();
   if (main->kernel().lanes() > 1) absl::StrAppend(&text, " ", tileText(main->kernel()));

@@ -3,19 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/summary.h"
-#include "compiler/schedule/words.h"
 #include "compiler/search/moves.h"
 
 namespace tessera::compiler::search {
 namespace {
 
-constexpr std::array kVariants = {words::kScalar,    words::kElementwise, words::kTurned,
-                                  words::kReduction, words::kHorizontal,  words::kOuterProduct,
-                                  words::kSliding,   words::kDot,         words::kTransform};
+constexpr bool runsNest(const KernelTraits& kernel) { return kernel.runs == KernelTraits::Runs::kNest; }
+constexpr auto kVariants = [] {
+  std::array<std::string_view, std::ranges::count_if(kKernels, runsNest)> names;
+  std::ranges::transform(kKernels | std::views::filter(runsNest), names.begin(), &KernelTraits::name);
+  return names;
+}();
 constexpr int kGlobal = 4, kPlain = 14, kPerLoop = 5;
 constexpr int kPerLeaf = static_cast<int>(kVariants.size()) + kPlain + kPerLoop * kLoops;
 constexpr std::array kGlobalNames = {"vector bits", "phases", "leaves", "slices"};
@@ -102,7 +106,7 @@ size_t featureCount() { return kGlobal + static_cast<size_t>(kLeaves) * kPerLeaf
 Features featuresOf(const v1::Schedule& schedule) {
   std::vector<const v1::Tile*> leaves;
   for (const v1::Tile* leaf : leavesOf(schedule))
-    if (!copies(leaf->kernel().variant())) leaves.push_back(leaf);
+    if (!copies(leaf->kernel())) leaves.push_back(leaf);
   double slices = 1;
   for (const v1::Tile& phase : schedule.phases()) slices *= sliceOf(phase);
   Features features = {sized(schedule.vector_bits()), static_cast<float>(schedule.phases_size()) / 8,

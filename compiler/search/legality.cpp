@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/summary.h"
-#include "compiler/schedule/words.h"
 #include "compiler/search/moves.h"
 
 namespace tessera::compiler::search {
@@ -14,8 +14,6 @@ namespace {
 
 constexpr int64_t kMostInTile = 2048;  // what code generation takes: points of a tile times its steps
 constexpr int kSeveral = 2;            // refusals after which a direction that never worked is given up
-
-bool multiplies(const std::string& variant) { return variant == words::kOuterProduct || variant == words::kSliding; }
 
 /// Registers that the tile's results are summed in.
 int64_t accumulators(const v1::Kernel& kernel) {
@@ -49,7 +47,7 @@ std::string badLoops(const v1::Tile& leaf, const Extents& extents) {
     if (sizes.size() > most) return "a loop goes round in blocks once, and then in tiles";
     if (!sums(dimension) && sizes.back() != tile) return "no loop goes over all tiles";
     if (sizes.size() == 2 && sizes[0] <= sizes[1]) return "blocks are no larger than tiles";
-    const bool may_block = multiplies(kernel.variant()) && !kernel.reductions().empty();
+    const bool may_block = traitsOf(kernel.variant()).streams && !kernel.reductions().empty();
     if (sums(dimension) && (!may_block || dimension != kernel.reductions(0)))
       return "a sum is cut into blocks where it is a product's, and its outermost";
   }
@@ -77,17 +75,17 @@ std::string badStages(const v1::Tile& leaf) {
 std::string badFetch(const v1::Kernel& kernel) {
   const v1::Fetch& fetch = kernel.fetch();
   if (!kernel.has_fetch()) return "";
-  if (kernel.reductions().empty() || kernel.lanes() == 1 || kernel.variant() == words::kTransform)
-    return "only sums of vectors fetch anything";
+  const KernelTraits& traits = traitsOf(kernel.variant());
+  if (!traits.fetches) return "only sums of vectors fetch anything";
   if (fetch.rows() && kernel.reductions_size() < 2) return "rows are fetched an iteration of an outer sum ahead";
-  if (fetch.ahead() > 0 && kernel.variant() == words::kSliding) return "a window that slides fetches nothing ahead";
+  if (fetch.ahead() > 0 && !traits.fetches_vectors) return "the kernel fetches no vectors ahead";
   return "";
 }
 
 /// Whether a leaf that can be followed says that this loop of its nest is not so long.
 bool contradicts(const v1::Tile& leaf, const std::pair<int, std::string>& loop, int64_t extent) {
   const v1::Kernel& kernel = leaf.kernel();
-  if (kernel.nest() != loop.first || copies(kernel.variant())) return false;
+  if (kernel.nest() != loop.first || copies(kernel)) return false;
   const int64_t tile = tileAlong(kernel, loop.second);
   bool walked = false;
   for (const v1::Loop& each : leaf.loops()) {
@@ -105,7 +103,7 @@ Extents extentsOf(const v1::Schedule& schedule) {
   std::map<std::pair<int, std::string>, int> leaves;  // in slices of several kinds one nest has several leaves
   for (const v1::Tile* leaf : leavesOf(schedule)) {
     const v1::Kernel& kernel = leaf->kernel();
-    if (copies(kernel.variant())) continue;
+    if (copies(kernel)) continue;
     for (const v1::Extent& extent : kernel.tile()) {
       const std::string& dimension = extent.dimension();
       const std::pair key{kernel.nest(), dimension};
@@ -132,35 +130,36 @@ Legality::Legality(const v1::Schedule& start, Extents extents, int vector_regist
     std::erase_if(extents_, [&](const auto& each) { return contradicts(*leaf, each.first, each.second); });
   for (const auto& [key, extent] : extentsOf(start)) extents_.try_emplace(key, extent);
   for (const v1::Tile* leaf : leavesOf(start))
-    if (multiplies(leaf->kernel().variant()))
+    if (traitsOf(leaf->kernel().variant()).streams)
       most_accumulators_ = std::max(most_accumulators_, accumulators(leaf->kernel()));
 }
 
 std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
   const v1::Kernel& kernel = leaf.kernel();
-  const std::string& variant = kernel.variant();
-  if (variant == words::kSequential) return "";
+  const KernelTraits& traits = traitsOf(kernel.variant());
+  if (traits.runs == KernelTraits::Runs::kOperations) return "";
   if ((kernel.lanes() == 1) != kernel.vector_loop().empty()) return "one lane has no vector loop";
   if (kernel.lanes() > 1 && vector_bits / kernel.lanes() < 8) return "a lane is less than a byte";
   int64_t inside = 1;
   for (const v1::Extent& extent : kernel.tile()) {
     if (extent.size() < 2) return "a tile of one is not named";
     const auto known = extents_.find({kernel.nest(), extent.dimension()});
-    if (!copies(variant) && known != extents_.end() && extent.size() > known->second)
+    if (!copies(kernel) && known != extents_.end() && extent.size() > known->second)
       return "a tile is its loop at most";
     inside *= pointsAlong(kernel, extent);
     if (extent.dimension() == kernel.turned() && extent.size() > kernel.lanes())
       return "a square that is turned has as many rows as a vector has lanes";
   }
   if (inside > kMostInTile) return "a tile is too large to be unrolled";
-  if (copies(variant)) return "";
-  if (variant == words::kScalar && !kernel.tile().empty()) return "scalar code has no tile";
-  if (variant == words::kSliding && (accumulators(kernel) < 2 || kernel.reductions().empty() ||
-                                     tileAlong(kernel, kernel.reductions(kernel.reductions_size() - 1)) < 2))
-    return "a window slides along two points and in two steps";
-  if (vector_registers_ > 0 && multiplies(variant) && accumulators(kernel) > most_accumulators_)
+  if (copies(kernel)) return "";
+  if (traits.tile == KernelTraits::Tile::kNone && !kernel.tile().empty()) return "the kernel has no tile";
+  const int64_t steps = kernel.reductions().empty() ? 1 : tileAlong(kernel, *kernel.reductions().rbegin());
+  if (accumulators(kernel) < traits.least_points || steps < traits.least_steps)
+    return absl::StrCat("a tile of the kernel has ", traits.least_points, " points and ", traits.least_steps,
+                        " steps of the innermost sum at least");
+  if (vector_registers_ > 0 && traits.streams && accumulators(kernel) > most_accumulators_)
     return "more results than the chip has registers";
-  if (variant != words::kTransform)
+  if (traits.tile != KernelTraits::Tile::kWholeBlock)
     for (const auto& [key, extent] : extents_) {
       if (key.first != kernel.nest() || sums(key.second)) continue;
       const bool walked =

@@ -262,7 +262,7 @@ TEST(Legality, SaysWhatCannotBeFollowed) {
        "in blocks only"},
       {"vectors 512\n[r2:Tp/64 i0:Tp/2 i1:Tp/16] reduction nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n",
        "where it is a product's"},
-      {"vectors 512\n[i0:Tp/2 i1:Tp/16] sliding nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n", "two steps"},
+      {"vectors 512\n[i0:Tp/2 i1:Tp/16] sliding nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n", "2 steps"},
       {"vectors 512\n[i0:Tp/2 i1:Tp/16] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2 fetch rows\n",
        "outer sum"},
       {"vectors 512\n[i0:Tp/2 i1:Tp/16] elementwise nest 0 vectors i1 x16 tile i0:2,i1:16 fetch results\n",

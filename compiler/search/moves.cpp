@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "compiler/schedule/words.h"
+#include "compiler/schedule/kernel_traits.h"
 
 namespace tessera::compiler::search {
 namespace {
@@ -57,7 +57,9 @@ int numberOf(const std::string& dimension) {
 
 bool sums(const std::string& dimension) { return dimension.starts_with("r"); }
 
-bool copies(const std::string& variant) { return variant == words::kPack || variant == words::kSharedPack; }
+bool copies(const v1::Kernel& kernel) { return traitsOf(kernel.variant()).runs == KernelTraits::Runs::kCopy; }
+
+bool computes(const v1::Kernel& kernel) { return traitsOf(kernel.variant()).runs == KernelTraits::Runs::kNest; }
 
 int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent) {
   if (extent.dimension() != kernel.vector_loop()) return extent.size();
@@ -88,8 +90,7 @@ bool setVariant(v1::Tile& leaf, std::string_view variant) {
   v1::Kernel& kernel = *leaf.mutable_kernel();
   if (kernel.variant() == variant) return false;
   kernel.set_variant(std::string(variant));
-  if (variant != words::kSliding || !kernel.has_fetch()) return true;
-  // A window that slides fetches nothing ahead.
+  if (traitsOf(variant).fetches_vectors || !kernel.has_fetch()) return true;
   kernel.mutable_fetch()->set_ahead(0);
   if (kernel.fetch().ByteSizeLong() == 0) kernel.clear_fetch();
   return true;

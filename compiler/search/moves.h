@@ -14,8 +14,10 @@ namespace tessera::compiler::search {
 int numberOf(const std::string& dimension);
 /// Whether such a loop adds up.
 bool sums(const std::string& dimension);
-/// Whether a kernel of this variant copies an operand.
-bool copies(const std::string& variant);
+/// Whether it copies an operand.
+bool copies(const v1::Kernel& kernel);
+/// Whether it runs a nest.
+bool computes(const v1::Kernel& kernel);
 
 /// Points of a register tile along a loop: vectors along the vector loop, iterations along others.
 int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/fault.h"
+#include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
 #include "compiler/search/moves.h"
@@ -52,13 +53,11 @@ class Neighbourhood {
       visit(tile.children(child), deeper, childPath(path, child));
     }
     if (!tile.has_kernel()) return slices(tile, position, path);
-    const std::string& variant = tile.kernel().variant();
-    if (variant == words::kSequential || variant == words::kPack || variant == words::kSharedPack) return;
+    if (!computes(tile.kernel())) return;
     std::set<std::string> dimensions(tile.kernel().reductions().begin(), tile.kernel().reductions().end());
     for (const v1::Loop& loop : tile.loops()) dimensions.insert(loop.dimension());
     for (const v1::Extent& extent : tile.kernel().tile()) dimensions.insert(extent.dimension());
-    // The tile of a transform is one whole block.
-    const bool resizable = variant != words::kTransform;
+    const bool resizable = traitsOf(tile.kernel().variant()).tile != KernelTraits::Tile::kWholeBlock;
     for (const std::string& dimension : dimensions) {
       if (resizable) tiles(tile, dimension, position, path);
       blocks(tile, dimension, position, path);
@@ -126,11 +125,10 @@ class Neighbourhood {
   }
 
   void variants(const v1::Tile& tile, const Position& position, const std::string& path) {
-    for (const auto& [from, to] :
-         {std::pair{words::kOuterProduct, words::kSliding}, {words::kSliding, words::kOuterProduct}})
-      if (tile.kernel().variant() == from)
-        add({"variant", path, std::string(from), std::string(to)}, position,
-            [to = to](v1::Schedule&, v1::Tile& leaf) { return setVariant(leaf, to); });
+    const KernelTraits& traits = traitsOf(tile.kernel().variant());
+    if (!traits.instead.empty())
+      add({"variant", path, std::string(traits.name), std::string(traits.instead)}, position,
+          [&](v1::Schedule&, v1::Tile& leaf) { return setVariant(leaf, traits.instead); });
   }
 
   void blocks(const v1::Tile& tile, const std::string& dimension, const Position& position, const std::string& path) {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/summary.h"
-#include "compiler/schedule/words.h"
 #include "compiler/search/moves.h"
 
 namespace tessera::compiler::search {
@@ -47,15 +47,14 @@ double treeSize(const v1::Schedule& start, const Extents& extents) {
   double size = 0;
   for (const v1::Tile* leaf : leavesOf(start)) {
     const v1::Kernel& kernel = leaf->kernel();
-    const std::string& variant = kernel.variant();
-    if (variant == words::kPack || variant == words::kSharedPack || variant == words::kSequential) continue;
+    const KernelTraits& traits = traitsOf(kernel.variant());
+    if (traits.runs != KernelTraits::Runs::kNest) continue;
     size_t parallel = 0, sums = 0;
     for (const auto& [key, extent] : extents) {
       if (key.first != kernel.nest()) continue;
       const bool reduction = key.second.starts_with("r");
       ++(reduction ? sums : parallel);
-      const bool multiplies = variant == words::kOuterProduct || variant == words::kSliding;
-      size += std::log10(tilesAndBlocks(extent, !reduction || (multiplies && sums == 1)));
+      size += std::log10(tilesAndBlocks(extent, !reduction || (traits.streams && sums == 1)));
     }
     // Loops around the tile: blocks and tiles of the parallel ones; then points, and sums.
     size += logFactorial(2 * parallel) - static_cast<double>(parallel) * std::log10(2.0) + logFactorial(parallel) +

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/text.h"
-#include "compiler/schedule/words.h"
 #include "compiler/search/moves.h"
 
 namespace tessera::compiler::search {
@@ -15,9 +15,7 @@ namespace {
 /// Leaves that compute, in order.
 void collect(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, std::vector<v1::Tile*>& leaves) {
   for (v1::Tile& tile : tiles) {
-    const std::string& variant = tile.kernel().variant();
-    if (tile.has_kernel() && variant != words::kPack && variant != words::kSharedPack && variant != words::kSequential)
-      leaves.push_back(&tile);
+    if (tile.has_kernel() && computes(tile.kernel())) leaves.push_back(&tile);
     collect(*tile.mutable_children(), leaves);
   }
 }
@@ -28,8 +26,6 @@ bool comparable(const v1::Tile& mine, const v1::Tile& other) {
          std::is_permutation(a.reductions().begin(), a.reductions().end(), b.reductions().begin(),
                              b.reductions().end());
 }
-
-bool slides(const std::string& variant) { return variant == words::kOuterProduct || variant == words::kSliding; }
 
 /// Whether the loop walks register tiles, or blocks of them.
 bool walksTiles(const v1::Tile& leaf, const v1::Loop& loop) {
@@ -60,7 +56,7 @@ void takeNames(google::protobuf::RepeatedPtrField<std::string>& mine,
 
 void takeFetch(v1::Kernel& mine, const v1::Kernel& other) {
   v1::Fetch& fetch = *mine.mutable_fetch();  // what slices fetch of each other is of their shapes: it stays
-  fetch.set_ahead(mine.variant() == words::kSliding ? 0 : other.fetch().ahead());
+  fetch.set_ahead(traitsOf(mine.variant()).fetches_vectors ? other.fetch().ahead() : 0);
   fetch.set_rows(other.fetch().rows());
   fetch.set_panel(other.fetch().panel());
   fetch.set_results(other.fetch().results());
@@ -72,7 +68,8 @@ class Carrier {
   Carrier(v1::Schedule& schedule, const Extents& extents) : schedule_(schedule), extents_(extents) {}
 
   void carry(v1::Tile& mine, const v1::Tile& other) {
-    if (slides(mine.kernel().variant()) && slides(other.kernel().variant())) setVariant(mine, other.kernel().variant());
+    if (traitsOf(mine.kernel().variant()).instead == other.kernel().variant())
+      setVariant(mine, other.kernel().variant());
     for (int at = mine.stages_size() - 1; at >= 0; --at) {
       const v1::Stage& stage = mine.stages(at);
       const auto kept = std::ranges::any_of(other.stages(), [&](const v1::Stage& each) {
@@ -83,7 +80,7 @@ class Carrier {
     std::set<std::string> dimensions(mine.kernel().reductions().begin(), mine.kernel().reductions().end());
     for (const v1::Loop& loop : mine.loops()) dimensions.insert(loop.dimension());
     for (const v1::Extent& extent : mine.kernel().tile()) dimensions.insert(extent.dimension());
-    if (mine.kernel().variant() != words::kTransform)
+    if (traitsOf(mine.kernel().variant()).tile != KernelTraits::Tile::kWholeBlock)
       for (const std::string& dimension : dimensions) carryAlong(mine, other, dimension);
     takeOrder(mine, other);
     takeNames(*mine.mutable_kernel()->mutable_points(), other.kernel().points());

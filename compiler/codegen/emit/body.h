@@ -7,15 +7,6 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whether every operation of a linalg body acts on its operands element by element, so that the body can be
-/// evaluated on whole vectors. Integer division by a non-constant is not: lanes past the end would trap.
-bool isVectorizableBody(mlir::Block& body);
-
-/// How many vector instructions one evaluation of the body is about.
-int bodyCost(mlir::Block& body);
-/// Cost from which a body has a function of a dozen dependent operations.
-inline constexpr int kLongBody = 16;
-
 /// Where a body is evaluated.
 struct BodyContext {
   mlir::OpBuilder& builder;

@@ -1,6 +1,6 @@
 #include "compiler/codegen/emit/loop_emitter.h"
 
-#include "compiler/codegen/emit/micro_kernel.h"
+#include "compiler/codegen/emit/tile_emitter.h"
 #include "compiler/codegen/touched.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

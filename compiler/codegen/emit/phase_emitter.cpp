@@ -4,6 +4,7 @@
 #include "compiler/codegen/diagnostics.h"
 #include "compiler/codegen/emit/loop_emitter.h"
 #include "compiler/codegen/region/region_emitter.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -226,7 +227,8 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
       Value lo = part(body.lo());
       emitNest(b, phase.nests[n], plan, context, lo, part(body.hi()));
       scalar |= plan.lanes == 1;
-      if (described->strategy().empty() || plan.strategy == "contraction") described->set_strategy(plan.strategy);
+      if (described->strategy().empty() || (plan.lanes > 1 && isContraction(phase.nests[n])))
+        described->set_strategy(std::string(plan.kernel->report(phase.nests[n])));
     }
     info.set_scratch_bytes(std::max(info.scratch_bytes(), phase.scratch_bytes));
     if (phase.region) {

@@ -6,13 +6,6 @@
 
 namespace tessera::compiler::codegen {
 
-bool loadsWholeVectors(int64_t stride, int lanes) {
-  constexpr int64_t kLargestStride = 4;  // beyond, most of what is loaded is thrown away
-  return stride >= 2 && stride <= kLargestStride && lanes >= 4;
-}
-
-int64_t stridedLoadCost(int64_t stride) { return 2 * stride - 1; }
-
 mlir::Value loadStrided(mlir::OpBuilder& builder, int64_t stride, int lanes, int active,
                         const std::function<mlir::Value(int64_t offset, int count)>& load) {
   const mlir::Location loc = builder.getUnknownLoc();

@@ -7,12 +7,6 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whether every `stride`-th element is better read as whole vectors that are thinned out in registers than one by one.
-bool loadsWholeVectors(int64_t stride, int lanes);
-
-/// Instructions in which a vector of every `stride`-th element is made, under loadsWholeVectors.
-int64_t stridedLoadCost(int64_t stride);
-
 /// result[i] = element i * stride for i < active, the last of them in the lanes beyond: every stride-th element of
 /// neighbouring vectors, one shuffle for each vector after the first. Nothing outside the first and the last element
 /// used is touched. `load(offset, count)` gives `lanes` elements from `offset` on, of which `count` exist.

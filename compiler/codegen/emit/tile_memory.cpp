@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/emit/strided_load.h"
 #include "compiler/codegen/emit/transpose.h"
+#include "compiler/codegen/tiling/tile_cost.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <tuple>
 
-#include "compiler/codegen/emit/micro_kernel.h"
+#include "compiler/codegen/emit/tile.h"
 
 namespace tessera::compiler::codegen {
 

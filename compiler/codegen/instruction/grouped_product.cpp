@@ -1,9 +1,7 @@
 #include "compiler/codegen/instruction/grouped_product.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "compiler/codegen/emit/body_op.h"
-#include "compiler/schedule/fault.h"
+#include "compiler/codegen/body_op.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Matchers.h"
@@ -14,6 +12,15 @@ namespace {
 namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
+
+/// What the body of a statement over groups of elements computes: `first` and `second` are its two inputs, whose
+/// elements of 32 bits are groups of four of 8 bits or, in floats, of two of bf16.
+struct GroupedProduct {
+  DotProduct instruction;
+  int group = 4;
+  bool first_signed = false, second_signed = false;  ///< how elements are extended, once
+  uint8_t first_flipped = 0, second_flipped = 0;     ///< these bits of each element are turned
+};
 
 /// How a body reads one of its arguments: with every bit of `flipped` turned, then extended.
 struct Reading {
@@ -187,29 +194,65 @@ Value call(OpBuilder& b, const DotProduct& instruction, Value first, Value secon
   return instruction.accumulates ? result : arith::AddIOp::create(b, loc, sum, result).getResult();
 }
 
-}  // namespace
+class GroupedStep final : public ProductStep {
+ public:
+  explicit GroupedStep(GroupedProduct product) : product_(std::move(product)) {}
+  const std::string& name() const override { return product_.instruction.name; }
+  int lanes() const override { return product_.instruction.lanes; }
+  Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
+    const DotProduct& instruction = product_.instruction;
+    first = flip(b, first, product_.first_flipped);
+    second = flip(b, second, product_.second_flipped);
+    const int64_t elements = static_cast<int64_t>(instruction.lanes) * product_.group;
+    auto packed = mlir::VectorType::get({elements},
+                                        instruction.floating ? mlir::Type(b.getBF16Type()) : mlir::Type(b.getI8Type()));
+    if (instruction.bits == 16 && !instruction.floating) {
+      for (bool odd : {false, true})
+        sum = call(b, instruction, everySecond(b, first, odd, product_.first_signed),
+                   everySecond(b, second, odd, product_.second_signed), sum);
+      return sum;
+    }
+    return call(b, instruction, mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, first),
+                mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, second), sum);
+  }
 
-std::string useDotProduct(OpBuilder& builder, Nest& nest, const DotProduct& instruction) {
+ private:
+  GroupedProduct product_;
+};
+
+class GroupedInstruction final : public ProductInstruction {
+ public:
+  explicit GroupedInstruction(DotProduct instruction) : instruction_(std::move(instruction)) {}
+  const std::string& name() const override { return instruction_.name; }
+  Iterations iterations() const override { return {.n = instruction_.lanes, .k = instruction_.group}; }
+  std::string takeUp(OpBuilder& builder, Nest& nest, const Chip& chip) const override;
+
+ private:
+  DotProduct instruction_;
+};
+
+std::string GroupedInstruction::takeUp(OpBuilder& builder, Nest& nest, const Chip& chip) const {
+  if (instruction_.lanes != lanesOf(nest, chip)) return "its vectors are not those of the schedule";
   Statement& main = nest.statements[0];
   const auto readings = productOf(main);
   if (!readings) return "the nest does not add up products of 8-bit integers or of bf16 in 32 bits";
   auto [x, y] = *readings;
-  if (x.floating != instruction.floating) return "the instruction takes operands of another type";
+  if (x.floating != instruction_.floating) return "the instruction takes operands of another type";
   const int group = x.group();
   const auto loop = groupedLoop(nest, group);
   if (!loop) return absl::StrCat("no sum of a multiple of ", group, " steps walks both operands element by element");
   // Elements of 16 bits are made of those of 8: signed ones hold both kinds, unsigned ones nothing below zero.
-  const bool narrow = instruction.bits == 8;
+  const bool narrow = instruction_.bits == 8;
   auto holds = [&](bool element_signed, bool operand_signed) {
     return narrow ? element_signed == operand_signed : operand_signed || !element_signed;
   };
   auto fits = [&](const Reading& first, const Reading& second) {
-    return holds(first.is_signed, instruction.first_signed) && holds(second.is_signed, instruction.second_signed);
+    return holds(first.is_signed, instruction_.first_signed) && holds(second.is_signed, instruction_.second_signed);
   };
   const bool swapped = !fits(x, y);
   if (swapped) std::swap(x, y);
   if (!fits(x, y)) return "the instruction takes operands of other signs";
-  GroupedProduct product{.instruction = instruction,
+  GroupedProduct product{.instruction = instruction_,
                          .group = group,
                          .first_signed = x.is_signed,
                          .second_signed = y.is_signed,
@@ -220,63 +263,17 @@ std::string useDotProduct(OpBuilder& builder, Nest& nest, const DotProduct& inst
   // As wide as the sums, of their type: what copies and loads need not know of groups.
   for (Operand& input : main.inputs) countGroups(input.access, *loop, group, main.outputs[0].access.element);
   main.op = groupBody(builder, product);
-  main.grouped = std::move(product);
+  main.step = std::make_shared<GroupedStep>(std::move(product));
   if (nest.extents[*loop] == 1 && llvm::count(nest.reduction, true) > 1) dropLoop(nest, *loop);
   return "";
 }
 
-void chooseDotProducts(mlir::func::FuncOp func, PhaseList& list, const Chip& chip) {
-  OpBuilder builder(func.getContext());
-  builder.setInsertionPointToStart(&func.getBody().front());
-  for (Phase& phase : list.phases) {
-    if (!phase.plans.empty()) continue;  // panels of a region
-    for (Nest& nest : phase.nests)
-      for (const DotProduct& instruction : chip.dotProducts())
-        if (instruction.lanes == lanesOf(nest, chip) && useDotProduct(builder, nest, instruction).empty()) break;
-  }
-}
+}  // namespace
 
-absl::Status followDotProducts(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree& tree) {
-  OpBuilder builder(func.getContext());
-  builder.setInsertionPointToStart(&func.getBody().front());
-  for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
-    if (followed.sequential) continue;
-    for (auto [nest, leaf] : llvm::zip_equal(phase.nests, followed.leaves)) {
-      const std::string& name = leaf.tile->kernel().instruction();
-      if (name.empty()) continue;
-      const auto found = llvm::find_if(chip.dotProducts(), [&](const DotProduct& each) { return each.name == name; });
-      if (found == chip.dotProducts().end()) {
-        const std::string all = absl::StrJoin(chip.dotProducts(), ", ", [](std::string* out, const DotProduct& each) {
-          absl::StrAppend(out, each.name);
-        });
-        return scheduleFault(leaf.path, "the target has no such instruction for products", name,
-                             all.empty() ? "none" : all);
-      }
-      std::string reason = found->lanes == lanesOf(nest, chip) ? useDotProduct(builder, nest, *found)
-                                                               : "its vectors are not those of the schedule";
-      if (!reason.empty())
-        return scheduleFault(leaf.path, absl::StrCat("an instruction that the nest cannot use: ", reason), name,
-                             "no instruction");
-    }
-  }
-  return absl::OkStatus();
-}
-
-Value emitDotProduct(OpBuilder& b, const GroupedProduct& product, Value first, Value second, Value sum) {
-  const DotProduct& instruction = product.instruction;
-  first = flip(b, first, product.first_flipped);
-  second = flip(b, second, product.second_flipped);
-  const int64_t elements = static_cast<int64_t>(instruction.lanes) * product.group;
-  auto packed =
-      mlir::VectorType::get({elements}, instruction.floating ? mlir::Type(b.getBF16Type()) : mlir::Type(b.getI8Type()));
-  if (instruction.bits == 16 && !instruction.floating) {
-    for (bool odd : {false, true})
-      sum = call(b, instruction, everySecond(b, first, odd, product.first_signed),
-                 everySecond(b, second, odd, product.second_signed), sum);
-    return sum;
-  }
-  return call(b, instruction, mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, first),
-              mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, second), sum);
+std::vector<std::unique_ptr<const ProductInstruction>> groupedProducts(const Chip& chip) {
+  std::vector<std::unique_ptr<const ProductInstruction>> all;
+  for (const DotProduct& each : chip.dotProducts()) all.push_back(std::make_unique<GroupedInstruction>(each));
+  return all;
 }
 
 }  // namespace tessera::compiler::codegen

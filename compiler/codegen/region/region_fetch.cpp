@@ -1,6 +1,7 @@
 #include "compiler/codegen/region/region_fetch.h"
 
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 
 namespace tessera::compiler::codegen {
 
@@ -54,8 +55,8 @@ bool worthFetching(const FetchedRuns& runs, const Chip& chip) {
 void fetchNext(const Region& region, RegionVariant& variant, int innermost, const Chip& chip) {
   RegionStep* largest = nullptr;
   for (RegionStep& step : variant.steps)
-    if (isContraction(step.nest) && step.plan.lanes > 1 && !step.plan.horizontal && step.depth == innermost + 1 &&
-        !step.last && (!largest || step.nest.iterations() > largest->nest.iterations()))
+    if (step.plan.kernel->traits().streams && step.depth == innermost + 1 && !step.last &&
+        (!largest || step.nest.iterations() > largest->nest.iterations()))
       largest = &step;
   if (!largest) return;
   for (auto [n, step] : llvm::enumerate(variant.steps))

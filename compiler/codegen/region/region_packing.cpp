@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/kernel/registry.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/packing.h"
 #include "compiler/schedule/fault.h"

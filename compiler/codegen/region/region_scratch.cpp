@@ -3,15 +3,22 @@
 #include <algorithm>
 #include <tuple>
 
-#include "compiler/codegen/emit/reduction.h"
-#include "compiler/codegen/region/scratch_plan.h"
+#include "compiler/codegen/tiling/reduction.h"
 #include "compiler/codegen/touched.h"
+#include "compiler/ir/arena.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
 namespace {
 
 using mlir::Value;
+
+/// A buffer of the region's scratch; `number` among those given.
+struct Scratch {
+  Value buffer;
+  Lifetime life;
+  int number = 0;
+};
 
 template <typename Fn>
 void forEachStep(const Region& region, Fn fn) {
@@ -66,54 +73,55 @@ bool overwrites(const Region& region, int number, Value from, Value to) {
 }  // namespace
 
 void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>> buffers, int nests) {
-  std::vector<Lifetime> lifetimes;
+  std::vector<Scratch> scratch;
   for (auto [number, buffer] : llvm::enumerate(buffers)) {
-    Lifetime lifetime{.buffer = buffer.first,
-                      .bytes = (buffer.second + 63) / 64 * 64,
-                      .first = nests,
-                      .number = static_cast<int>(number)};
+    Scratch each{buffer.first, {(buffer.second + 63) / 64 * 64, nests, -1}, static_cast<int>(number)};
     forEachStep(region, [&](const RegionStep& step) {
       const bool always = step.depth == static_cast<int>(region.counts.size());
       forEachBuffer(step, [&](Value root) {
-        if (root != lifetime.buffer) return;
-        lifetime.first = std::min(lifetime.first, always ? step.number : 0);
-        lifetime.last = std::max(lifetime.last, always ? step.number : nests);
+        if (root != each.buffer) return;
+        each.life.first = std::min(each.life.first, always ? step.number : 0);
+        each.life.last = std::max(each.life.last, always ? step.number : nests);
       });
     });
-    if (lifetime.first <= lifetime.last) lifetimes.push_back(lifetime);
+    if (each.life.first <= each.life.last) scratch.push_back(each);
   }
   // In order of first use, so that a chain of them ends in one place.
   llvm::SmallVector<std::pair<Value, Value>> over;  // the later buffer, the one it lies over
-  std::sort(lifetimes.begin(), lifetimes.end(), [](const Lifetime& a, const Lifetime& b) {
-    return std::tie(a.first, a.number) < std::tie(b.first, b.number);
+  std::sort(scratch.begin(), scratch.end(), [](const Scratch& a, const Scratch& b) {
+    return std::tie(a.life.first, a.number) < std::tie(b.life.first, b.number);
   });
-  for (size_t later = 0; later < lifetimes.size(); ++later)
+  for (size_t later = 0; later < scratch.size(); ++later)
     for (size_t i = 0; i < later; ++i) {
-      Lifetime &earlier = lifetimes[i], &mine = lifetimes[later];
-      if (earlier.last != mine.first || earlier.bytes < mine.bytes ||
-          !overwrites(region, mine.first, earlier.buffer, mine.buffer))
+      Scratch &earlier = scratch[i], &mine = scratch[later];
+      if (earlier.life.last != mine.life.first || earlier.life.bytes < mine.life.bytes ||
+          !overwrites(region, mine.life.first, earlier.buffer, mine.buffer))
         continue;
       // Only a buffer that is its own place: one that lies over another has passed its place on.
       if (llvm::any_of(over, [&](const auto& pair) { return pair.first == earlier.buffer; })) continue;
       over.emplace_back(mine.buffer, earlier.buffer);
-      earlier.last = mine.last;
-      lifetimes.erase(lifetimes.begin() + static_cast<int64_t>(later--));
+      earlier.life.last = mine.life.last;
+      scratch.erase(scratch.begin() + static_cast<int64_t>(later--));
       break;
     }
   // Steps that take turns strip by strip are one for all other buffers.
   for (const RegionVariant& variant : region.variants)
     for (const Strip& strip : variant.strips) {
       const int first = variant.steps[strip.first].number, last = variant.steps[strip.end - 1].number;
-      for (Lifetime& lifetime : lifetimes) {
-        if (lifetime.first > first && lifetime.first <= last) lifetime.first = first;
-        if (lifetime.last >= first && lifetime.last < last) lifetime.last = last;
+      for (Scratch& each : scratch) {
+        if (each.life.first > first && each.life.first <= last) each.life.first = first;
+        if (each.life.last >= first && each.life.last < last) each.life.last = last;
       }
     }
-  region.scratch_bytes = placeByLifetime(lifetimes);
-  for (const Lifetime& placed : lifetimes) region.scratch.emplace_back(placed.buffer, placed.offset);
+  std::sort(scratch.begin(), scratch.end(), [](const Scratch& a, const Scratch& b) { return a.number < b.number; });
+  std::vector<Lifetime> lifetimes;
+  for (const Scratch& each : scratch) lifetimes.push_back(each.life);
+  const Arena arena = packArena(lifetimes, Packing::kOnce);
+  region.scratch_bytes = arena.bytes;
+  for (auto [each, offset] : llvm::zip_equal(scratch, arena.offsets)) region.scratch.emplace_back(each.buffer, offset);
   for (auto [buffer, below] : over)
-    for (const Lifetime& placed : lifetimes)
-      if (placed.buffer == below) region.scratch.emplace_back(buffer, placed.offset);
+    for (auto [each, offset] : llvm::zip_equal(scratch, arena.offsets))
+      if (each.buffer == below) region.scratch.emplace_back(buffer, offset);
 }
 
 }  // namespace tessera::compiler::codegen

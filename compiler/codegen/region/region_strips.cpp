@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 #include "compiler/codegen/touched.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -30,7 +31,8 @@ llvm::SmallVector<Use> usesOf(const Nest& nest) {
 
 int rowLoop(const RegionStep& step) {
   const TilePlan& plan = step.plan;
-  if (plan.levels.empty() || plan.transposed >= 0 || isContraction(step.nest) || plan.strategy == kTransformStrategy)
+  if (plan.levels.empty() || plan.transposed >= 0 || isContraction(step.nest) ||
+      plan.kernel->traits().tile == KernelTraits::Tile::kWholeBlock)
     return -1;
   const auto [loop, step_size] = plan.levels[0];
   if (step.nest.reduction[loop] || plan.block[loop] > 0 || step_size != plan.tile[loop]) return -1;

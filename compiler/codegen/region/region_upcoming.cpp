@@ -1,6 +1,7 @@
 #include "compiler/codegen/region/region_upcoming.h"
 
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 
 namespace tessera::compiler::codegen {
 
@@ -27,9 +28,8 @@ std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Ac
 }
 
 bool takesUpcoming(const Region& region, const RegionStep& step) {
-  return step.plan.strategy == "contraction" && !step.plan.horizontal &&
-         step.depth == static_cast<int>(region.counts.size()) && !step.last && !step.plan.reductions.empty() &&
-         llvm::all_of(step.plan.block, [](int64_t block) { return block == 0; });
+  return step.plan.kernel->traits().streams && step.depth == static_cast<int>(region.counts.size()) && !step.last &&
+         !step.plan.reductions.empty() && llvm::all_of(step.plan.block, [](int64_t block) { return block == 0; });
 }
 
 namespace {

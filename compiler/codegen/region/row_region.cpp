@@ -1,11 +1,11 @@
 // Which workloads run slice by slice without being asked to, and in slices of what size.
 #include <algorithm>
 
-#include "compiler/codegen/emit/body.h"
-#include "compiler/codegen/emit/separable.h"
 #include "compiler/codegen/region/region_chain.h"
 #include "compiler/codegen/region/region_geometry.h"
+#include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/separable.h"
 
 namespace tessera::compiler::codegen {
 namespace {

@@ -1,7 +1,7 @@
 #include "compiler/codegen/region/softmax_nests.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/emit/body_op.h"
+#include "compiler/codegen/body_op.h"
 #include "compiler/codegen/math/math_single.h"
 #include "compiler/codegen/region/softmax_parts.h"
 #include "compiler/codegen/tiling/tile_plan.h"

@@ -1,6 +1,6 @@
 #include "compiler/codegen/region/softmax_parts.h"
 
-#include "compiler/codegen/emit/reduction.h"
+#include "compiler/codegen/tiling/reduction.h"
 #include "compiler/codegen/tiling/tile_plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

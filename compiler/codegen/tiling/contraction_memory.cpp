@@ -3,7 +3,6 @@
 
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/contraction_roles.h"
-#include "compiler/codegen/tiling/dot_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
 
 namespace tessera::compiler::codegen {
@@ -241,10 +240,25 @@ void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TileP
       strideBytes(nest, roles.a, roles.rows[0]) > chip.near().line_bytes || rows > chip.near().capacity_bytes / 2;
 }
 
+/// Loops of the panels of `packed`, slowest first: those of the plan that the operand walks, panels, reductions.
+llvm::SmallVector<int> panelOrder(const Nest& nest, const TilePlan& plan, const PackedOperand& packed) {
+  const Operand& operand = nest.statements[0].inputs[packed.input];
+  llvm::SmallVector<int> loops;
+  for (int loop : plan.order)
+    if (loop != packed.loop && varies(operand, loop)) loops.push_back(loop);
+  loops.push_back(packed.loop);
+  for (int loop : plan.reductions)
+    if (loop != packed.loop && varies(operand, loop)) loops.push_back(loop);
+  return loops;
+}
+
 }  // namespace
 
+void orderPanels(const Nest& nest, TilePlan& plan) {
+  for (PackedOperand& packed : plan.packed) packed.order = panelOrder(nest, plan, packed);
+}
+
 void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan) {
-  if (plan.horizontal) return planDotMemory(nest, wanted, plan);
   const Roles roles = rolesOf(nest, plan);
   choosePacking(nest, chip, wanted, roles, plan);
   chooseBlocks(nest, chip, roles, plan);

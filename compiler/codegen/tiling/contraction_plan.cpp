@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "compiler/codegen/tiling/contraction_roles.h"
-#include "compiler/codegen/tiling/dot_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/tile_cost.h"
 
@@ -16,25 +15,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// memory and takes 1.5 times as long.
 constexpr int kLoadedTogether = 3;
 
-/// Whether no operand is broadcast along the vector and neighbouring rows share what they read, as in a depthwise
-/// convolution with a short window.
-bool slides(const Nest& nest, const Roles& roles) {
-  constexpr int64_t kLongestWindow = 7;
-  if (roles.a >= 0 || roles.rows.empty()) return false;
-  bool shared = false;
-  for (int loop = 0; loop < nest.loops(); ++loop) {
-    if (!nest.reduction[loop]) continue;
-    if (nest.extents[loop] > kLongestWindow) return false;
-    for (const Operand& input : nest.statements[0].inputs) {
-      const int64_t step = input.access.strides[loop], row = input.access.strides[roles.rows[0]];
-      shared |= step != 0 && row != 0 && row % step == 0 && row / step < nest.extents[loop];
-    }
-  }
-  return shared;
-}
-
 /// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
-void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted, const Roles& roles, TilePlan& plan) {
+void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
+                        const Roles& roles, TilePlan& plan) {
   const int v = plan.vector_loop;
   const auto& [a, b, rows, columns] = roles;
   const int64_t vectors_all = ceilDiv(nest.extents[v], plan.lanes);
@@ -44,41 +27,17 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   int64_t wanted_vectors = wanted.vectors;
   const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
   const int64_t row_stride = a >= 0 && !rows.empty() ? strideBytes(nest, a, rows[0]) : 0;
-  const Operand& streamed = nest.statements[0].inputs[std::max(b, 0)];
-  const int64_t depth = blockDepthOf(nest, chip, streamed);
-  const int64_t vector_bytes = plan.lanes * elementBits(streamed.access.element) / 8;
-  // A depthwise window over planes: few steps, whose vectors overlap those of the next and are near therefore, and
-  // nothing but neighbouring lines to hide the latency of a sum behind.
-  constexpr int64_t kWindow = 64;
-  const bool window = a >= 0 && row1 * row2 == 1 && !columns.empty() && depth <= kWindow;
-  const bool copies = copiesBlocks(nest, chip, roles);
-  // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
-  auto cyclesOf = [&](int64_t mr, int64_t nr) {
-    if (a < 0)
-      return std::max({static_cast<double>(mr * nr) / chip.multiplyAddsPerCycle(),
-                       static_cast<double>(mr + nr) / chip.loadsPerCycle(), 2.0 * static_cast<double>(nr),
-                       chip.multiplyAddLatency()});
-    const bool stays = window || (mr < row1 * row2 && nr * vector_bytes * depth <= chip.near().capacity_bytes / 2);
-    const int64_t bytes = (stays ? 0 : nr * vector_bytes) + mr * vector_bytes / plan.lanes;
-    return stepCycles(chip, mr, nr, static_cast<double>(bytes), copies);
-  };
-  // A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
-  // spare that operand stays in them altogether.
-  const int64_t kept = !plan.sliding ? 0 : chip.vectorRegisters() >= 32 ? 13 : 6;
+  const ProductCosts costs(nest, chip, roles, demands, plan.lanes);
   double best = kNever;
   int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
   auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
     const int64_t mr = r1 * r2, nr = nv * c2;
-    // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
-    const int64_t together = c2 >= 3 && chip.vectorRegisters() >= 32 ? kLoadedTogether : 0;
-    if (RegisterTile{static_cast<int>(mr), static_cast<int>(nr), 1}.registers() + std::max(kept, together) >
-        chip.vectorRegisters())
-      return;
-    if (plan.sliding && (nr > 1 || r2 > 1)) return;
+    if (costs.registers(mr, nr, c2) > chip.vectorRegisters()) return;
+    if (demands.line && (nr > 1 || r2 > 1)) return;
     if (mr > 1 && row_stride > 0) {
       if (one_panel && mr > chip.prices().fetches().streams()) return;
       const bool copied =
-          copies && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >= chip.prices().products().spread_passes();
+          costs.copies() && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >= chip.prices().products().spread_passes();
       if (a >= 0 && canPack(nest, a) && !copied && collide(chip, r1, row_stride)) return;
     }
     if (wanted_vectors > 0 && nr != wanted_vectors) return;
@@ -87,8 +46,7 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
         forTiles(vectors_all, nv, [&](int64_t sv, int64_t n3) {
           forTiles(column2, c2, [&](int64_t sc, int64_t n4) {
-            cycles += static_cast<double>(n1 * n2 * n3 * n4) *
-                      (cyclesOf(s1 * s2, sv * sc) + chip.prices().products().result_cycles() * sv * sc);
+            cycles += static_cast<double>(n1 * n2 * n3 * n4) * costs.step(s1 * s2, sv * sc);
           });
         });
       });
@@ -105,7 +63,8 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   auto search = [&] {
     // A single row reads as much of the other operand's row at a time as there are accumulators.
     for (int64_t nv = 1; nv <= std::min<int64_t>(vectors_all, row1 * row2 == 1 ? 12 : 6); ++nv)
-      for (int64_t c2 = 1; c2 <= (nv == vectors_all ? std::min<int64_t>(column2, window ? 12 / nv : 4) : 1); ++c2)
+      for (int64_t c2 = 1; c2 <= (nv == vectors_all ? std::min<int64_t>(column2, costs.window() ? 12 / nv : 4) : 1);
+           ++c2)
         for (int64_t r1 = std::min(row1, most); r1 >= 1; --r1)
           for (int64_t r2 = 1; r2 <= (r1 == row1 ? std::min(row2, most) : 1); ++r2) consider(r1, r2, nv, c2);
   };
@@ -133,6 +92,58 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
 }
 
 }  // namespace
+
+ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileDemands& demands,
+                           int lanes)
+    : chip_(chip),
+      demands_(demands),
+      broadcasts_(roles.a >= 0),
+      copies_(copiesBlocks(nest, chip, roles)),
+      rows_(1),
+      lanes_(lanes) {
+  for (size_t row = 0; row < std::min<size_t>(2, roles.rows.size()); ++row) rows_ *= nest.extents[roles.rows[row]];
+  const Operand& streamed = nest.statements[0].inputs[std::max(roles.b, 0)];
+  depth_ = blockDepthOf(nest, chip, streamed);
+  vector_bytes_ = lanes * elementBits(streamed.access.element) / 8;
+  constexpr int64_t kWindow = 64;
+  window_ = broadcasts_ && rows_ == 1 && !roles.columns.empty() && depth_ <= kWindow;
+}
+
+int64_t ProductCosts::registers(int64_t rows, int64_t vectors, int64_t columns) const {
+  // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
+  const int64_t together = columns >= 3 && chip_.vectorRegisters() >= 32 ? kLoadedTogether : 0;
+  return rows * vectors + vectors + 1 + std::max(demands_.kept, together);
+}
+
+double ProductCosts::products(int64_t rows, int64_t vectors) const {
+  if (!broadcasts_)
+    return std::max({static_cast<double>(rows * vectors) / chip_.multiplyAddsPerCycle(),
+                     static_cast<double>(rows + vectors) / chip_.loadsPerCycle(), 2.0 * static_cast<double>(vectors),
+                     chip_.multiplyAddLatency()});
+  // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
+  const bool stays = window_ || (rows < rows_ && vectors * vector_bytes_ * depth_ <= chip_.near().capacity_bytes / 2);
+  const int64_t bytes = (stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_;
+  return stepCycles(chip_, rows, vectors, static_cast<double>(bytes), copies_);
+}
+
+double ProductCosts::step(int64_t rows, int64_t vectors) const {
+  return products(rows, vectors) + chip_.prices().products().result_cycles() * static_cast<double>(vectors);
+}
+
+bool slides(const Nest& nest, const Roles& roles) {
+  constexpr int64_t kLongestWindow = 7;
+  if (roles.a >= 0 || roles.rows.empty()) return false;
+  bool shared = false;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (!nest.reduction[loop]) continue;
+    if (nest.extents[loop] > kLongestWindow) return false;
+    for (const Operand& input : nest.statements[0].inputs) {
+      const int64_t step = input.access.strides[loop], row = input.access.strides[roles.rows[0]];
+      shared |= step != 0 && row != 0 && row % step == 0 && row / step < nest.extents[loop];
+    }
+  }
+  return shared;
+}
 
 bool canPack(const Nest& nest, int input) {
   const Operand& operand = nest.statements[0].inputs[input];
@@ -168,11 +179,10 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
   return std::nullopt;
 }
 
-void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan) {
-  if (plan.horizontal) return planDots(nest, chip, plan);
+void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
+                     TilePlan& plan) {
   const Roles roles = rolesOf(nest, plan);
-  plan.sliding = slides(nest, roles);
-  chooseRegisterTile(nest, chip, wanted, roles, plan);
+  chooseRegisterTile(nest, chip, wanted, demands, roles, plan);
   plan.order = byOutputStride(nest);
   const bool columns_inside = columnsInside(nest, chip, roles, plan);
   sortBy(plan.order, [&](int loop) { return rankOf(roles, plan, loop, columns_inside); });

@@ -1,27 +1,52 @@
 #pragma once
 
-#include "compiler/codegen/tiling/tile_plan.h"
+#include "compiler/codegen/tiling/contraction_roles.h"
 
 namespace tessera::compiler::codegen {
 
-/// A register tile of MI x NI accumulators (NI vectors wide) with MII registers for broadcast elements.
-struct RegisterTile {
-  int rows = 1;        ///< MI
-  int vectors = 1;     ///< NI
-  int broadcasts = 1;  ///< MII, divides MI
-
-  int registers() const { return rows * vectors + vectors + broadcasts; }
-  /// Multiply-adds per load or store over a reduction of `steps` (KI).
-  double intensity(double steps) const {
-    return rows * vectors * steps / (steps * (rows + vectors) + 2.0 * rows * vectors);
-  }
+/// What a kernel asks of the register tiles of its products.
+struct TileDemands {
+  int64_t kept = 0;   ///< registers beside the sums, a column of vectors and a broadcast element
+  bool line = false;  ///< a tile is neighbours along one loop of rows, one vector wide
 };
 
-/// Register tile, loop order, packing and cache blocks of a contraction whose vector loop is chosen.
-void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);
+/// What a register tile costs in one nest: `columns` of its `vectors` are streams of their own.
+class ProductCosts {
+ public:
+  ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileDemands& demands, int lanes);
+  /// Registers that a tile takes.
+  int64_t registers(int64_t rows, int64_t vectors, int64_t columns) const;
+  /// Cycles of one step of the sum, its share of what the results cost included.
+  double step(int64_t rows, int64_t vectors) const;
 
-/// After the reductions are ordered and unrolled: what is packed, what is blocked, the levels.
+  bool copies() const { return copies_; }  ///< see copiesBlocks
+  /// A depthwise window over planes: few steps, whose vectors overlap those of the next and are near therefore, and
+  /// nothing but neighbouring lines to hide the latency of a sum behind.
+  bool window() const { return window_; }
+
+ private:
+  double products(int64_t rows, int64_t vectors) const;
+
+  const Chip& chip_;
+  TileDemands demands_;
+  bool broadcasts_, copies_, window_;
+  int64_t rows_, depth_, vector_bytes_;
+  int lanes_;
+};
+
+/// Register tile and loop order of a product whose vectors run along a loop that stays.
+void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
+                     TilePlan& plan);
+
+/// Whether no operand is broadcast along the vector and neighbouring rows share what they read, as in a depthwise
+/// convolution with a short window.
+bool slides(const Nest& nest, const Roles& roles);
+
+/// After the reductions are ordered and unrolled: what is packed, what is blocked, what is fetched, the levels.
 void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);
+
+/// Loops of the panels of what is packed.
+void orderPanels(const Nest& nest, TilePlan& plan);
 
 /// Whether input `input` can be copied to panels: each element is walked at one point of its loops only.
 bool canPack(const Nest& nest, int input);

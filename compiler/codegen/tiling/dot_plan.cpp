@@ -8,31 +8,50 @@
 
 namespace tessera::compiler::codegen {
 
+bool multipliesAlongVectors(const Nest& nest, const TilePlan& plan) {
+  return isContraction(nest) && llvm::all_of(nest.statements[0].inputs, [&](const Operand& input) {
+           return !input.from && varies(input, plan.vector_loop);
+         });
+}
+
+std::pair<int, int> dotLoops(const Nest& nest) {
+  const Statement& main = nest.statements[0];
+  std::pair<int, int> loops{-1, -1};
+  for (int loop : byOutputStride(nest)) {
+    const bool in_first = varies(main.inputs[0], loop), in_second = varies(main.inputs[1], loop);
+    if (in_first && !in_second) loops.first = loop;
+    if (in_second && !in_first) loops.second = loop;
+  }
+  return loops;
+}
+
+DotCosts::DotCosts(const Nest& nest, const Chip& chip, const TilePlan& plan) : chip_(chip) {
+  const int column = dotLoops(nest).second;
+  columns_ = column < 0 ? 1 : nest.extents[column];
+  vector_bytes_ = plan.lanes * elementBits(nest.statements[0].inputs[0].access.element) / 8;
+  const int64_t steps = nest.extents[plan.vector_loop];
+  stay_ = columns_ * steps * vector_bytes_ / plan.lanes <= chip.near().capacity_bytes / 2;
+}
+
+double DotCosts::step(int64_t rows, int64_t columns, int64_t whole) const {
+  // All columns pass a tile of rows, which stays in L1 meanwhile; the columns do when all of them fit.
+  const double from_l2 =
+      (stay_ ? 0.0 : static_cast<double>(columns)) + static_cast<double>(rows * whole) / static_cast<double>(columns_);
+  return stepCycles(chip_, rows, columns, from_l2 * static_cast<double>(vector_bytes_));
+}
+
 void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const int64_t streams = chip.prices().fetches().few_runs();
-  const Statement& main = nest.statements[0];
-  int row = -1, column = -1;
-  plan.order = byOutputStride(nest);
-  for (int loop : plan.order) {
-    const bool in_first = varies(main.inputs[0], loop), in_second = varies(main.inputs[1], loop);
-    if (in_first && !in_second) row = loop;
-    if (in_second && !in_first) column = loop;
-  }
+  const auto [row, column] = dotLoops(nest);
   const int64_t rows = row < 0 ? 1 : nest.extents[row], columns = column < 0 ? 1 : nest.extents[column];
-  const int64_t steps = nest.extents[plan.vector_loop];
-  const int64_t vector_bytes = plan.lanes * elementBits(main.inputs[0].access.element) / 8;
+  const DotCosts costs(nest, chip, plan);
   double best = std::numeric_limits<double>::infinity();
   auto consider = [&](int64_t r, int64_t c) {
-    if (r * c + std::min(r, c) + 1 > chip.vectorRegisters()) return;
+    if (DotCosts::registers(r, c) > chip.vectorRegisters()) return;
     double cycles = 0;
     forTiles(rows, r, [&](int64_t sr, int64_t n1) {
-      forTiles(columns, c, [&](int64_t sc, int64_t n2) {
-        // All columns pass a tile of rows, which stays in L1 meanwhile; the columns do when all of them fit.
-        const bool stay = columns * steps * vector_bytes / plan.lanes <= chip.near().capacity_bytes / 2;
-        const double from_l2 =
-            (stay ? 0.0 : static_cast<double>(sc)) + static_cast<double>(sr * c) / static_cast<double>(columns);
-        cycles += static_cast<double>(n1 * n2) * stepCycles(chip, sr, sc, from_l2 * static_cast<double>(vector_bytes));
-      });
+      forTiles(columns, c,
+               [&](int64_t sc, int64_t n2) { cycles += static_cast<double>(n1 * n2) * costs.step(sr, sc, c); });
     });
     if (cycles >= best * (1 - 1e-9)) return;
     best = cycles;
@@ -43,11 +62,13 @@ void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
     for (int64_t c = std::min(columns, streams); c >= 1; --c) consider(r, c);
   if (row >= 0) plan.tile[row] = plan.rows;
   if (column >= 0) plan.tile[column] = plan.vectors;
-  plan.tile[plan.vector_loop] = std::min<int64_t>(steps, plan.lanes * (plan.rows * plan.vectors >= 16 ? 1 : 2));
+  plan.tile[plan.vector_loop] =
+      std::min<int64_t>(nest.extents[plan.vector_loop], plan.lanes * (plan.rows * plan.vectors >= 16 ? 1 : 2));
   // The shorter side is held in registers while the longer one passes.
+  plan.order = byOutputStride(nest);
   plan.points = plan.order;
   const int held = plan.rows <= plan.vectors ? row : column;
-  sortBy(plan.points, [&](int loop) { return loop == held ? 1 : 0; });
+  sortBy(plan.points, [held = held](int loop) { return loop == held ? 1 : 0; });
 }
 
 void planDotMemory(const Nest& nest, const Wanted& wanted, TilePlan& plan) {

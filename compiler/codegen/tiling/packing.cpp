@@ -1,7 +1,9 @@
 #include "compiler/codegen/tiling/packing.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/emit/body_op.h"
+#include "compiler/codegen/body_op.h"
+#include "compiler/codegen/kernel/kernels.h"
+#include "compiler/codegen/kernel/registry.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/text.h"
@@ -88,9 +90,9 @@ absl::StatusOr<TilePlan> copyPlan(const Nest& copy, const Nest& nest, const Pack
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
   const bool panels = !nest.reduction[packed.loop] && !packed.apart;
   // Of the last, smaller block there may be less than a panel.
-  TilePlan plan =
-      panels ? planCopy(copy, chip, position, std::min(width, copy.extents[position])) : planTile(copy, chip);
-  plan.strategy = "pack";
+  if (panels) return planCopy(copy, chip, position, std::min(width, copy.extents[position]));
+  TilePlan plan = planTile(copy, chip);
+  plan.kernel = &packKernel();
   return plan;
 }
 

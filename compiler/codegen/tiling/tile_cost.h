@@ -26,6 +26,15 @@ inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double
   return (alone + std::max(beside, least) + waits) / 2;
 }
 
+/// Whether every `stride`-th element is better read as whole vectors that are thinned out in registers than one by one.
+inline bool loadsWholeVectors(int64_t stride, int lanes) {
+  constexpr int64_t kLargestStride = 4;  // beyond, most of what is loaded is thrown away
+  return stride >= 2 && stride <= kLargestStride && lanes >= 4;
+}
+
+/// Instructions in which a vector of every `stride`-th element is made, under loadsWholeVectors.
+inline int64_t stridedLoadCost(int64_t stride) { return 2 * stride - 1; }
+
 /// Splits `extent` into full tiles and a rest: calls fn(size, count).
 template <typename Fn>
 void forTiles(int64_t extent, int64_t tile, Fn fn) {

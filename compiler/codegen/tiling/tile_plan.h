@@ -7,8 +7,7 @@
 
 namespace tessera::compiler::codegen {
 
-inline constexpr char kScalarStrategy[] = "scalar-loops";
-inline constexpr char kTransformStrategy[] = "transform";  ///< see separable.h
+class MicroKernel;
 
 /// One loop around the register tile: `loop` in steps of `step` iterations. A blocked loop has two levels, the
 /// block first.
@@ -65,20 +64,18 @@ struct FetchedRuns {
 
 /// Loop-level decisions for one nest.
 struct TilePlan {
-  int lanes = 1;                      ///< elements of one vector; 1 = scalar code
-  int vector_loop = -1;               ///< the loop whose neighbours share a vector; -1 with lanes = 1
-  bool horizontal = false;            ///< vector_loop is a reduction: lanes are combined at the end
-  int transposed = -1;                ///< operands contiguous along this loop are loaded along it and turned
-  llvm::SmallVector<int64_t> tile;    ///< per loop: iterations emitted without a loop
-  llvm::SmallVector<int64_t> block;   ///< per loop: iterations of a cache block, a multiple of tile; 0 = none
-  llvm::SmallVector<int> order;       ///< parallel loops, outermost first
-  llvm::SmallVector<int> points;      ///< parallel loops as the tile's accumulators are visited, slowest first
-  llvm::SmallVector<int> reductions;  ///< reduction loops, outermost first
-  llvm::SmallVector<Level> levels;    ///< loops around the tile, outermost first: `order` with the blocks put in
-  int grid_levels = 0;                ///< the first so many of `levels` form the grid
-  /// Neighbouring points read the same vectors at other steps of the innermost reductions (a window that slides):
-  /// steps run within points, so that a vector is loaded once and soon used up.
-  bool sliding = false;
+  const MicroKernel* kernel = nullptr;  ///< what runs for each tile, see micro_kernel.h
+  int lanes = 1;                        ///< elements of one vector; 1 = scalar code
+  int vector_loop = -1;                 ///< the loop whose neighbours share a vector; -1 with lanes = 1
+  bool horizontal = false;              ///< vector_loop is a reduction: lanes are combined at the end
+  int transposed = -1;                  ///< operands contiguous along this loop are loaded along it and turned
+  llvm::SmallVector<int64_t> tile;      ///< per loop: iterations emitted without a loop
+  llvm::SmallVector<int64_t> block;     ///< per loop: iterations of a cache block, a multiple of tile; 0 = none
+  llvm::SmallVector<int> order;         ///< parallel loops, outermost first
+  llvm::SmallVector<int> points;        ///< parallel loops as the tile's accumulators are visited, slowest first
+  llvm::SmallVector<int> reductions;    ///< reduction loops, outermost first
+  llvm::SmallVector<Level> levels;      ///< loops around the tile, outermost first: `order` with the blocks put in
+  int grid_levels = 0;                  ///< the first so many of `levels` form the grid
   llvm::SmallVector<PackedOperand> packed;
   int64_t ahead = 0;           ///< steps of the innermost reduction by which vectors are fetched ahead; 0 = not
   bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
@@ -89,8 +86,7 @@ struct TilePlan {
   std::vector<BlockCopy> copies;                      ///< of operands packed `within` blocks, see packing.h
   llvm::SmallVector<FetchedRuns, 1> next_slice = {};  ///< what the tiles ask for, evenly over their steps
   std::vector<Upcoming> upcoming = {};                ///< blocks of later slices, fetched in the same way
-  std::string strategy;       ///< "contraction", "reduction", "elementwise", "transform", "pack", "scalar-loops"
-  int rows = 1, vectors = 1;  ///< accumulators of the register tile: rows x vectors
+  int rows = 1, vectors = 1;                          ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
   int64_t count(const Nest& nest, int level) const;
@@ -114,21 +110,48 @@ struct Wanted {
   int64_t vectors = 0;                                          ///< of the register tile, where there is such a tile
 };
 
-/// Chooses vector loop, register tile, packing, cache blocks, loop order and grid from the access functions.
-TilePlan planTile(const Nest& nest, const Chip& chip, const Wanted& wanted = {});
+/// Points of the register tile along parallel loop `loop`: vectors along the vector loop.
+int64_t pointsAlong(const TilePlan& plan, int loop);
+
+/// Points of the whole tile: a vector loop that sums adds none.
+int64_t pointsOf(const Nest& nest, const TilePlan& plan);
+
+/// Bits of the widest element the nest touches: it decides how many lanes a vector has.
+int widestBits(const Nest& nest);
 
 /// Elements of the widest type the nest touches that fit in a vector.
 int lanesOf(const Nest& nest, const Chip& chip);
 
-/// Scalar code, one point of the nest at a time.
-TilePlan planScalar(const Nest& nest, const Chip& chip);
+/// A tile of one point, nothing decided.
+TilePlan emptyPlan(const Nest& nest);
+
+/// The same with the loop whose neighbours share a vector, where vectors pay.
+TilePlan planVectors(const Nest& nest, const Chip& chip);
+
+/// A parallel loop along which an operand that is strided along the vector loop is contiguous, so that squares of it
+/// can be turned in registers; -1: none.
+int turnedLoop(const Nest& nest, const TilePlan& plan);
+
+/// Order of the loops, and a tile of a few independent vectors, which hide latency; more of them when a body is cheap.
+void chooseSimpleTile(const Nest& nest, TilePlan& plan);
+
+/// Reduction loops, the one with the largest steps outermost.
+void orderReductions(const Nest& nest, TilePlan& plan);
+
+/// How far each is unrolled: short inner ones entirely, a long innermost one by four, within a bound on the code's
+/// size.
+void unrollReductions(const Nest& nest, TilePlan& plan);
+
+/// Instructions of one tile over its whole sum, as bodies count them.
+double bodiesOfTile(const Nest& nest, const TilePlan& plan);
+
+/// As many outer loops as leave a few thousand instructions for one grid point, or an eighth of that where there would
+/// be too few points to share.
+void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan);
 
 /// Cuts the first loop within a grid of few points into equal blocks, which become the grid's last level: work that can
 /// be shared. For nests that are not contractions, where the loop can be cut so.
 void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan);
-
-/// The plan of a nest that copies one operand to panels of `panel` iterations of `loop`.
-TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel);
 
 /// Whether the nest multiplies and accumulates two operands.
 bool isContraction(const Nest& nest);

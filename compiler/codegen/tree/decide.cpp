@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit/sequential.h"
-#include "compiler/codegen/instruction/grouped_product.h"
+#include "compiler/codegen/instruction/product_instruction.h"
 #include "compiler/codegen/region/region_chain.h"
 #include "compiler/codegen/tiling/packing.h"
 #include "compiler/codegen/tree/record.h"
@@ -70,7 +70,7 @@ absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip
     formRowRegion(func, *list, chip);
   }
   mergeAllLoops(*list);
-  if (!request.scalar) chooseDotProducts(func, *list, chip);
+  if (!request.scalar) chooseInstructions(func, *list, chip);
   planPhases(*list, chip, request.scalar);
   if (absl::Status status = packOperands(func, *list, chip, nullptr); !status.ok()) return status;
   splitGrids(*list, chip);
@@ -97,7 +97,7 @@ absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, co
     status = followRegionOf(func, *list, chip, *tree->region);
   } else {
     mergeAllLoops(*list);
-    status = followDotProducts(func, *list, chip, *tree);
+    status = followInstructions(func, *list, chip, *tree);
     if (status.ok()) status = followPhases(*list, chip, *tree);
   }
   if (status.ok()) status = packOperands(func, *list, chip, &*tree);

@@ -1,5 +1,6 @@
 #include "compiler/codegen/emit/tile_fetch.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 #include "compiler/codegen/tree/leaf.h"
 
 namespace tessera::compiler::codegen {
@@ -9,11 +10,6 @@ bool anyInput(const Nest& nest, llvm::function_ref<bool(const Access&)> holds) {
   return llvm::any_of(nest.statements[0].inputs, [&](const Operand& operand) {
     return operand.access.root && !operand.from && holds(operand.access);
   });
-}
-
-/// Only sums of vectors ask for anything, and not those of a transform, which reads each element once.
-bool asks(const Nest& nest, const TilePlan& plan) {
-  return nest.hasReduction() && plan.lanes > 1 && plan.strategy != kTransformStrategy;
 }
 
 bool fetchesAhead(const Nest& nest, const TilePlan& plan) {
@@ -42,7 +38,7 @@ struct Effects {
 };
 
 Effects effectsOf(const Nest& nest, const TilePlan& plan) {
-  if (!asks(nest, plan)) return {};
+  if (!plan.kernel->traits().fetches) return {};
   return {fetchesAhead(nest, plan), fetchesRows(nest, plan), fetchesPanel(nest, plan), fetchesResults(nest, plan),
           true};
 }

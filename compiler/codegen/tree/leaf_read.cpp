@@ -1,11 +1,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/codegen/emit/separable.h"
-#include "compiler/codegen/emit/tile_fetch.h"
+#include "compiler/codegen/kernel/kernels.h"
+#include "compiler/codegen/kernel/registry.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tree/loop_names.h"
-#include "compiler/codegen/tree/variants.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
 
@@ -44,8 +43,8 @@ class LeafReader {
   }
 
   absl::Status vectors() {
-    const auto& grouped = nest_.statements[0].grouped;
-    if (const std::string fitting = grouped ? grouped->instruction.name : ""; kernel_.instruction() != fitting)
+    const auto& step = nest_.statements[0].step;
+    if (kernel_.instruction() != (step ? step->name() : ""))
       return fault("instruction of a leaf that is no product", kernel_.instruction(), "none");
     plan_.lanes = kernel_.lanes();
     const bool scalar = kernel_.lanes() == 1;
@@ -81,8 +80,8 @@ class LeafReader {
         return fault("vectors of the tile times its steps", absl::StrCat("more than ", kMostInTile),
                      absl::StrCat("at most ", kMostInTile));
     }
-    if (plan_.lanes == 1 && kernel_.variant() == words::kScalar && last >= 0)
-      return fault("scalar code has no tile", kernel_.tile(0).dimension(), "no tile");
+    if (traitsOf(kernel_.variant()).tile == KernelTraits::Tile::kNone && last >= 0)
+      return fault("a kernel that has no tile", kernel_.tile(0).dimension(), "no tile");
     return absl::OkStatus();
   }
 
@@ -153,19 +152,12 @@ class LeafReader {
 
   absl::Status variant(bool pack) {
     const std::string& wanted = kernel_.variant();
-    plan_.sliding = wanted == words::kSliding;
-    const bool transform = wanted == words::kTransform;
-    if (pack) {
-      plan_.strategy = "pack";
-    } else if (plan_.lanes == 1) {
-      plan_.strategy = kScalarStrategy;
-    } else if (transform && separableTransform(nest_)) {
-      plan_.strategy = kTransformStrategy;
-    } else {
-      plan_.strategy = isContraction(nest_) ? "contraction" : nest_.hasReduction() ? "reduction" : "elementwise";
-    }
-    if (const std::string_view fitting = pack ? words::kPack : variantOf(nest_, plan_); wanted != fitting)
-      return fault("variant of the kernel", wanted, std::string(fitting));
+    std::vector<std::string> fitting;
+    for (const MicroKernel* each : microKernels())
+      if (pack ? each == &packKernel() : each->fits(nest_, plan_)) fitting.emplace_back(each->traits().name);
+    plan_.kernel = kernelNamed(wanted);
+    if (!llvm::is_contained(fitting, wanted))
+      return fault("variant of the kernel", wanted, absl::StrJoin(fitting, ", "));
     const v1::Fetch& fetch = kernel_.fetch();
     plan_.ahead = fetch.ahead();
     plan_.fetch_rows = fetch.rows();
@@ -173,7 +165,7 @@ class LeafReader {
     plan_.fetch_results = fetch.results();
     if (kernel_.has_fetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0))
       return fault("steps that vectors are fetched ahead", absl::StrCat(fetch.ahead()), "1 or more, or no fetch");
-    if (std::string reason = refusal(wanted, nest_, plan_); !reason.empty())
+    if (std::string reason = plan_.kernel->refusal(nest_, plan_); !reason.empty())
       return fault(absl::StrCat("a kernel that cannot run the nest: ", reason), wanted, "");
     return absl::OkStatus();
   }

@@ -1,7 +1,6 @@
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 #include "compiler/codegen/tree/leaf.h"
-#include "compiler/codegen/tree/variants.h"
 #include "compiler/schedule/words.h"
 
 namespace tessera::compiler::codegen {
@@ -51,7 +50,11 @@ v1::Fetch fetchOf(const TilePlan& plan) {
   return fetch;
 }
 
-v1::Tile leafCalled(std::string_view variant, const Nest& nest, const TilePlan& plan, int number) {
+}  // namespace
+
+std::string loopName(const Nest& nest, int loop) { return absl::StrCat(nest.reduction[loop] ? "r" : "i", loop); }
+
+v1::Tile leafOf(const Nest& nest, const TilePlan& plan, int number) {
   v1::Tile leaf;
   for (size_t level = 0; level < plan.levels.size(); ++level) {
     if (!repeats(nest, plan, level)) continue;
@@ -61,9 +64,9 @@ v1::Tile leafCalled(std::string_view variant, const Nest& nest, const TilePlan& 
     if (static_cast<int>(level) < plan.grid_levels) loop->set_unit(std::string(words::kCore));
   }
   v1::Kernel& kernel = *leaf.mutable_kernel();
-  kernel.set_variant(std::string(variant));
+  kernel.set_variant(std::string(plan.kernel->traits().name));
   kernel.set_nest(number);
-  if (const auto& grouped = nest.statements[0].grouped) kernel.set_instruction(grouped->instruction.name);
+  if (const auto& step = nest.statements[0].step) kernel.set_instruction(step->name());
   kernel.set_lanes(plan.lanes);
   if (plan.lanes > 1) kernel.set_vector_loop(loopName(nest, plan.vector_loop));
   for (int loop = 0; loop < nest.loops(); ++loop)
@@ -81,16 +84,8 @@ v1::Tile leafCalled(std::string_view variant, const Nest& nest, const TilePlan& 
   return leaf;
 }
 
-}  // namespace
-
-std::string loopName(const Nest& nest, int loop) { return absl::StrCat(nest.reduction[loop] ? "r" : "i", loop); }
-
-v1::Tile leafOf(const Nest& nest, const TilePlan& plan, int number) {
-  return leafCalled(variantOf(nest, plan), nest, plan, number);
-}
-
 v1::Tile packLeafOf(const Nest& copy, const TilePlan& plan, int number, int operand) {
-  v1::Tile leaf = leafCalled(words::kPack, copy, plan, number);
+  v1::Tile leaf = leafOf(copy, plan, number);
   leaf.mutable_kernel()->set_operand(operand);
   return leaf;
 }

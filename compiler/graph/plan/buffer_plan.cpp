@@ -133,7 +133,7 @@ int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
     auto it = storage_of_.find(root);
     if (it == storage_of_.end() || storages_[it->second].kind != v1::Buffer::ARENA) continue;
     const Storage& storage = storages_[it->second];
-    if (storage.lifetime.last_step != step || storage.lifetime.size_bytes != tensorBytes(type)) continue;
+    if (storage.lifetime.last != step || storage.lifetime.bytes != tensorBytes(type)) continue;
     auto input_type = mlir::cast<RankedTensorType>(input->get().getType());
     if (input_type.getShape() != type.getShape() || tensorBytes(input_type) != tensorBytes(type)) continue;
     // Every read of these bytes must be at the point being written.
@@ -169,7 +169,7 @@ void BufferPlan::assignResults(const PendingStep& pending, int step) {
     auto last = last_use_.find(value);
     const int last_step = last == last_use_.end() ? step : last->second;
     if (in_place >= 0) {
-      storages_[in_place].lifetime.last_step = last_step;
+      storages_[in_place].lifetime.last = last_step;
       storage_of_[value] = in_place;
       continue;
     }
@@ -191,14 +191,14 @@ void BufferPlan::planArena(v1::Plan& plan) {
     lifetimes.push_back(storage.lifetime);
     owners.push_back(static_cast<int>(index));
   }
-  MemoryPlan memory = planMemory(lifetimes);
-  for (auto [index, owner] : llvm::enumerate(owners)) storages_[owner].offset = memory.offsets[index];
+  const Arena arena = packArena(lifetimes, Packing::kSmallest);
+  for (auto [index, owner] : llvm::enumerate(owners)) storages_[owner].offset = arena.offsets[index];
   // Parents come before their parts.
   for (Storage& storage : storages_) {
     if (storage.parent >= 0) storage.offset += storages_[storage.parent].offset;
   }
-  plan.set_arena_bytes(memory.arena_bytes);
-  plan.mutable_report()->set_peak_live_bytes(memory.peak_live_bytes);
+  plan.set_arena_bytes(arena.bytes);
+  plan.mutable_report()->set_peak_live_bytes(arena.peak_live_bytes);
   plan.mutable_report()->set_sum_intermediate_bytes(sum_intermediate_bytes_);
 }
 

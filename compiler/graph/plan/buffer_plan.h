@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/graph/plan/memory_plan.h"
+#include "compiler/ir/arena.h"
 #include "compiler/graph/plan/outline.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,4 +1,4 @@
-#include "compiler/codegen/emit/body_op.h"
+#include "compiler/codegen/body_op.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 

@@ -10,17 +10,12 @@ struct Slot {
   mlir::Value pointer;  ///< element of the tile's origin; null when the operand is not in memory
 };
 
-/// One register tile: sizes in, code out. This is the replaceable micro-kernel: another instruction set
-/// (dot products, matrix tiles) is another implementation of emitTile with the same contract.
+/// One register tile: what a micro-kernel's code is for.
 struct Tile {
   llvm::SmallVector<int64_t> sizes;       ///< parallel loops: elements of this tile; reduction loops: unrolling
   llvm::SmallVector<mlir::Value> origin;  ///< per loop: i64 index of the tile's first iteration (parallel loops)
   llvm::SmallVector<Slot> slots;          ///< inputs then outputs of statement 0, then of statement 1, ...
 };
-
-/// Emits one tile: accumulators in registers over the whole reduction, followers on them, stores.
-void emitTile(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const EmitContext& context,
-              const Tile& tile);
 
 /// pointer + stride * index, in elements.
 mlir::Value advance(mlir::OpBuilder& builder, mlir::Value pointer, mlir::Type element, int64_t stride,

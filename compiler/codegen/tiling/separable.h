@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "mlir/IR/Builders.h"
 
 namespace tessera::compiler::codegen {
 
@@ -26,9 +25,5 @@ std::optional<SeparableTransform> separableTransform(const Nest& nest);
 
 /// The plan of such a nest: one block and one vector at a time. False when no loop can be the vector loop.
 bool planTransform(const Nest& nest, const SeparableTransform& transform, int lanes, TilePlan& plan);
-
-/// matrix * values. Rows that differ in the signs of some columns share what they have in common, and so do columns.
-llvm::SmallVector<mlir::Value> applyMatrix(mlir::OpBuilder& builder, llvm::ArrayRef<llvm::SmallVector<double>> matrix,
-                                           llvm::ArrayRef<mlir::Value> values, bool fuse_multiply_add);
 
 }  // namespace tessera::compiler::codegen

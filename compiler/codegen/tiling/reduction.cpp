@@ -1,4 +1,4 @@
-#include "compiler/codegen/emit/reduction.h"
+#include "compiler/codegen/tiling/reduction.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

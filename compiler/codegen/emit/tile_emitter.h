@@ -1,0 +1,84 @@
+#pragma once
+
+#include "compiler/codegen/emit/tile_fetch.h"
+
+namespace tessera::compiler::codegen {
+
+struct BodyContext;
+
+/// The code of one register tile, in the parts that micro-kernels put together: points, the statements at each of them,
+/// sums in registers, stores. Values of the tile are in the order of points().
+class TileEmitter {
+ public:
+  using Values = llvm::SmallVector<mlir::Value>;
+
+  TileEmitter(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const EmitContext& context,
+              const Tile& tile);
+
+  mlir::OpBuilder& builder() { return b_; }
+  const Nest& nest() const { return nest_; }
+  const TilePlan& plan() const { return plan_; }
+  const Chip& chip() const { return *context_.chip; }
+  TileMemory& memory() { return memory_; }
+  /// Rows of the tile times vectors; a vector loop that sums adds none.
+  const std::vector<Point>& points() const { return points_; }
+  /// Of an operand, among the tile's.
+  int slotOf(int statement, bool output, size_t index) const;
+
+  /// All statements at all points, then all stores. There is no sum.
+  void emitPoints();
+  /// Copies: each point is stored before the next is made, so that few values are alive.
+  void emitPointByPoint();
+  /// How the unrolled steps of the innermost sum and the points of the tile take turns: all points of a step before the
+  /// next step, or, as of a window that slides along the points, all steps of a point, of which the next point finds
+  /// what it loads.
+  enum class Steps { kOutside, kWithin };
+  /// Sums in registers over the whole reduction, or one block of it, followers, stores. Lanes that are parts of one sum
+  /// are added up at the end.
+  void emitSum(Steps steps);
+  /// The first statement's results, as the kernel has computed them, then followers and stores.
+  void emitResults(llvm::ArrayRef<mlir::Value> results);
+
+ private:
+  void keep(llvm::ArrayRef<mlir::Value> accumulators);
+  void finish();
+  void storeAll(int statement, size_t output, int lanes);
+  void emitBlock(int loop, const Values& neutral);
+  void collectPoints();
+  BodyContext bodyContext(int statement, const Point& point, int lanes);
+  BodyContext plain(int lanes);
+  mlir::Value constantI64(int64_t value);
+  mlir::Value indexOf(int statement, int dim, const Point& point, int lanes);
+  mlir::Value initial(size_t p, int statement, size_t output, int lanes);
+  bool streamed(size_t output) const;
+  mlir::Value neutral(size_t output);
+  Values evaluate(int statement, size_t p, int lanes, llvm::ArrayRef<mlir::Value> old);
+  mlir::Value input(int statement, size_t index, size_t p, int lanes);
+  Values reduce(size_t level, Values accumulators);
+  void fetchForTile();
+  mlir::Value firstStep();
+  void stepWithinPoints(Values& accumulators);
+  void step(size_t level, Values& accumulators);
+  mlir::Value combine(size_t output, mlir::Value x, mlir::Value y);
+  void combineLanes();
+
+  mlir::OpBuilder& b_;
+  mlir::Location loc_;
+  const Nest& nest_;
+  const TilePlan& plan_;
+  const EmitContext& context_;
+  const Tile& tile_;
+  TileMemory memory_;
+  TileFetch fetch_;
+  Steps steps_ = Steps::kOutside;
+  Values iterations_;                           ///< per loop: i64, null = 0
+  llvm::SmallVector<int64_t> reduction_sizes_;  ///< per loop: unrolled steps
+  std::vector<Point> points_;
+  std::vector<std::vector<Values>> registers_;  ///< [point][statement][output]
+};
+
+/// Emits one tile of a nest by its plan's kernel.
+void emitTile(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const EmitContext& context,
+              const Tile& tile);
+
+}  // namespace tessera::compiler::codegen

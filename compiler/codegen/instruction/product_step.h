@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "mlir/IR/Builders.h"
+
+namespace tessera::compiler::codegen {
+
+/// How the body of a statement sum += x * y is evaluated where an instruction of the target does it for whole vectors,
+/// instead of the body's operations one by one (which become multiply-adds). Made by the instruction's takeUp().
+class ProductStep {
+ public:
+  virtual ~ProductStep() = default;
+  /// Of the instruction, as the target calls it.
+  virtual const std::string& name() const = 0;
+  /// Of the vectors that it works on; others are left to the statement's body.
+  virtual int lanes() const = 0;
+  /// sum + the products of one step. Values: vectors of lanes() elements as the statement's operands have them.
+  virtual mlir::Value emit(mlir::OpBuilder& builder, mlir::Value first, mlir::Value second, mlir::Value sum) const = 0;
+};
+
+}  // namespace tessera::compiler::codegen

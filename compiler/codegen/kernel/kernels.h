@@ -1,0 +1,23 @@
+#pragma once
+
+#include "compiler/codegen/tiling/micro_kernel.h"
+
+/// The micro-kernels, each in the file of its family; registry.cpp lists them.
+namespace tessera::compiler::codegen {
+
+// simple_kernels.cpp
+const MicroKernel& scalarKernel();       ///< plain loops, one point at a time
+const MicroKernel& elementwiseKernel();  ///< no sum
+const MicroKernel& turnedKernel();       ///< no sum; squares of operands across the vectors are turned in registers
+const MicroKernel& reductionKernel();    ///< sums, vectors along a loop that stays
+const MicroKernel& horizontalKernel();   ///< sums along the vectors
+// product_kernels.cpp
+const MicroKernel& outerProductKernel();  ///< one operand broadcast, one loaded as vectors
+const MicroKernel& slidingKernel();       ///< a window that slides along the tile
+const MicroKernel& dotKernel();           ///< products along the vectors
+// transform_kernel.cpp
+const MicroKernel& transformKernel();  ///< two small constant matrices from both sides (Winograd's)
+// pack_kernel.cpp
+const MicroKernel& packKernel();  ///< an operand to panels
+
+}  // namespace tessera::compiler::codegen

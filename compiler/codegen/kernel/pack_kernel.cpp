@@ -1,0 +1,64 @@
+#include "compiler/codegen/emit/tile_emitter.h"
+#include "compiler/codegen/kernel/kernels.h"
+#include "compiler/codegen/kernel/registry.h"
+#include "compiler/codegen/tiling/loop_order.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Whoever packs an operand makes the nest and asks for this kernel: it takes none of a workload's.
+class PackKernel final : public MicroKernel {
+ public:
+  PackKernel() : MicroKernel(words::kPack) {}
+  std::string_view report(const Nest& /*nest*/) const override { return "pack"; }
+  std::optional<TilePlan> plan(const Nest& /*nest*/, const Chip& /*chip*/, const Wanted& /*wanted*/,
+                               const TilePlan& /*vectors*/) const override {
+    return std::nullopt;
+  }
+  bool fits(const Nest& /*nest*/, const TilePlan& /*plan*/) const override { return false; }
+  /// A vector, or the rows of a square that is turned.
+  int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& plan) const override {
+    return plan.transposed < 0 ? 1 : plan.tile[plan.transposed];
+  }
+  void emit(TileEmitter& tile) const override { tile.emitPointByPoint(); }
+};
+
+}  // namespace
+
+const MicroKernel& packKernel() {
+  static const PackKernel kKernel;
+  return kKernel;
+}
+
+TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
+  TilePlan plan = emptyPlan(nest);
+  plan.kernel = &packKernel();
+  plan.lanes = lanesOf(nest, chip);
+  plan.vector_loop = loop;
+  plan.tile[loop] = panel;
+  plan.vectors = static_cast<int>(ceilDiv(panel, plan.lanes));
+  plan.order = byOutputStride(nest);
+  // Panels outside, what is within a panel by descending stride.
+  sortBy(plan.order, [&](int other) {
+    const Access& to = nest.statements[0].outputs[0].access;
+    return other == loop ? -to.between(loop) * panel : -to.strides[other];
+  });
+  plan.transposed = nest.statements[0].inputs[0].access.strides[loop] == 1 ? -1 : turnedLoop(nest, plan);
+  if (plan.transposed >= 0) {
+    plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);
+    plan.rows = static_cast<int>(plan.tile[plan.transposed]);
+  } else if (const int last = plan.order.back(); last != loop) {
+    // A few rows of the source from end to end, a kilobyte of each panel at a time: both sides are streams.
+    const int64_t row = panel * widestBits(nest) / 8;
+    plan.tile[last] = std::min<int64_t>({nest.extents[last], 16, ceilDiv(1024, row)});
+    plan.rows = static_cast<int>(plan.tile[last]);
+    plan.order.erase(llvm::find(plan.order, loop));
+    plan.order.push_back(loop);
+  }
+  plan.points = plan.order;
+  plan.orderLevels(0);
+  chooseGrid(nest, chip, plan);
+  return plan;
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,175 @@
+// Kernels that multiply two operands and add up the products, by whatever instruction evaluates a step.
+#include "compiler/codegen/emit/tile_emitter.h"
+#include "compiler/codegen/kernel/kernels.h"
+#include "compiler/codegen/tiling/contraction_plan.h"
+#include "compiler/codegen/tiling/dot_plan.h"
+#include "compiler/codegen/tiling/loop_order.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+class ProductKernel : public MicroKernel {
+ public:
+  using MicroKernel::MicroKernel;
+
+  std::string_view report(const Nest& /*nest*/) const override { return "contraction"; }
+
+ protected:
+  /// Rows, and vectors or columns, of a tile.
+  std::pair<int64_t, int64_t> tileOf(const Nest& nest, const TilePlan& plan) const {
+    const Iterations all = iterations(nest, plan);
+    int64_t rows = 1, vectors = 1;
+    for (int loop : all.m) rows *= pointsAlong(plan, loop);
+    for (int loop : all.n) vectors *= pointsAlong(plan, loop);
+    return {rows, vectors};
+  }
+
+  /// Steps of the whole sum, whole vectors of it at a time where vectors run along it.
+  static double steps(const Nest& nest, const TilePlan& plan) {
+    double steps = 1;
+    for (int loop : plan.reductions)
+      steps *=
+          static_cast<double>(loop == plan.vector_loop ? ceilDiv(nest.extents[loop], plan.lanes) : nest.extents[loop]);
+    return steps;
+  }
+};
+
+/// Vectors along a loop that stays; the sums of a tile of rows and vectors stay in registers.
+class StreamedProductKernel : public ProductKernel {
+ public:
+  using ProductKernel::ProductKernel;
+
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
+                               const TilePlan& vectors) const override {
+    if (!fits(nest, vectors) || !takes(nest, rolesOf(nest, vectors))) return std::nullopt;
+    TilePlan plan = vectors;
+    planContraction(nest, chip, wanted, demands(chip), plan);
+    orderReductions(nest, plan);
+    unroll(nest, plan);
+    planMemory(nest, chip, wanted, plan);
+    orderPanels(nest, plan);
+    return plan;
+  }
+  bool fits(const Nest& nest, const TilePlan& plan) const override {
+    return plan.lanes > 1 && nest.hasReduction() && !plan.horizontal && isContraction(nest);
+  }
+  Iterations iterations(const Nest& nest, const TilePlan& plan) const override {
+    const Roles roles = rolesOf(nest, plan);
+    Iterations iterations{roles.rows, roles.columns, plan.reductions};
+    std::reverse(iterations.m.begin(), iterations.m.end());
+    std::reverse(iterations.n.begin(), iterations.n.end());
+    iterations.n.push_back(plan.vector_loop);
+    return iterations;
+  }
+  int64_t registers(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
+    const Roles roles = rolesOf(nest, plan);
+    const int64_t columns = roles.columns.empty() ? 1 : plan.tile[roles.columns[0]];
+    const auto [rows, vectors] = tileOf(nest, plan);
+    return costs(nest, chip, plan).registers(rows, vectors, columns);
+  }
+  double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
+    const auto [rows, vectors] = tileOf(nest, plan);
+    return costs(nest, chip, plan).step(rows, vectors) * steps(nest, plan);
+  }
+
+ protected:
+  /// Whether analysis gives the nest to this kernel.
+  virtual bool takes(const Nest& nest, const Roles& roles) const = 0;
+  virtual TileDemands demands(const Chip& chip) const = 0;
+  virtual void unroll(const Nest& nest, TilePlan& plan) const = 0;
+
+ private:
+  ProductCosts costs(const Nest& nest, const Chip& chip, const TilePlan& plan) const {
+    return {nest, chip, rolesOf(nest, plan), demands(chip), plan.lanes};
+  }
+};
+
+class OuterProductKernel final : public StreamedProductKernel {
+ public:
+  OuterProductKernel() : StreamedProductKernel(words::kOuterProduct) {}
+  void emit(TileEmitter& tile) const override { tile.emitSum(TileEmitter::Steps::kOutside); }
+
+ protected:
+  bool takes(const Nest& /*nest*/, const Roles& /*roles*/) const override { return true; }
+  TileDemands demands(const Chip& /*chip*/) const override { return {}; }
+  void unroll(const Nest& nest, TilePlan& plan) const override { unrollReductions(nest, plan); }
+};
+
+/// Neighbouring points read the same vectors at other steps of the innermost reductions: steps run within points, so
+/// that a vector is loaded once and soon used up.
+class SlidingKernel final : public StreamedProductKernel {
+ public:
+  SlidingKernel() : StreamedProductKernel(words::kSliding) {}
+  void emit(TileEmitter& tile) const override { tile.emitSum(TileEmitter::Steps::kWithin); }
+
+ protected:
+  bool takes(const Nest& nest, const Roles& roles) const override { return slides(nest, roles); }
+  /// A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
+  /// spare that operand stays in them altogether.
+  TileDemands demands(const Chip& chip) const override {
+    return {.kept = chip.vectorRegisters() >= 32 ? 13 : 6, .line = true};
+  }
+  /// A window of nine is unrolled, of a larger one its rows.
+  void unroll(const Nest& nest, TilePlan& plan) const override {
+    const int along = plan.reductions.back();
+    int64_t steps = 1;
+    for (int loop : plan.reductions) steps *= nest.extents[loop];
+    for (int loop : plan.reductions)
+      if (loop == along || steps <= 9) plan.tile[loop] = nest.extents[loop];
+  }
+};
+
+class DotKernel final : public ProductKernel {
+ public:
+  DotKernel() : ProductKernel(words::kDot) {}
+
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
+                               const TilePlan& vectors) const override {
+    if (!fits(nest, vectors)) return std::nullopt;
+    TilePlan plan = vectors;
+    planDots(nest, chip, plan);
+    orderReductions(nest, plan);
+    unrollReductions(nest, plan);
+    planDotMemory(nest, wanted, plan);
+    orderPanels(nest, plan);
+    return plan;
+  }
+  bool fits(const Nest& nest, const TilePlan& plan) const override {
+    return plan.lanes > 1 && nest.hasReduction() && plan.horizontal && multipliesAlongVectors(nest, plan);
+  }
+  Iterations iterations(const Nest& nest, const TilePlan& plan) const override {
+    Iterations iterations{.m = {}, .n = {}, .k = plan.reductions};
+    const auto [row, column] = dotLoops(nest);
+    if (row >= 0) iterations.m.push_back(row);
+    if (column >= 0) iterations.n.push_back(column);
+    return iterations;
+  }
+  int64_t registers(const Nest& nest, const Chip& /*chip*/, const TilePlan& plan) const override {
+    const auto [rows, columns] = tileOf(nest, plan);
+    return DotCosts::registers(rows, columns);
+  }
+  double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
+    const auto [rows, columns] = tileOf(nest, plan);
+    return DotCosts(nest, chip, plan).step(rows, columns, columns) * steps(nest, plan);
+  }
+  void emit(TileEmitter& tile) const override { tile.emitSum(TileEmitter::Steps::kOutside); }
+};
+
+}  // namespace
+
+const MicroKernel& outerProductKernel() {
+  static const OuterProductKernel kKernel;
+  return kKernel;
+}
+
+const MicroKernel& slidingKernel() {
+  static const SlidingKernel kKernel;
+  return kKernel;
+}
+
+const MicroKernel& dotKernel() {
+  static const DotKernel kKernel;
+  return kKernel;
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,75 @@
+#include "compiler/codegen/target_machine.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> targetMachineOf(const v1::CodeForm& code) {
+  static const bool initialized = [] {
+    llvm::InitializeAllTargetInfos();
+    llvm::InitializeAllTargets();
+    llvm::InitializeAllTargetMCs();
+    llvm::InitializeAllAsmPrinters();
+    return true;
+  }();
+  (void)initialized;
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  const llvm::Triple triple(code.triple());
+  std::string error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target) {
+    failure.set_message(absl::StrCat("code.triple \"", code.triple(), "\" is no target LLVM can emit: ", error));
+    failure.set_attribute("code.triple");
+    failure.set_found(code.triple());
+    failure.set_accepted("an LLVM triple such as x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu");
+    failure.set_fix("correct the target description");
+    return failureStatus(failure);
+  }
+  std::vector<std::string> features;
+  for (const std::string& feature : code.features())
+    features.push_back(feature.starts_with("+") || feature.starts_with("-") ? feature : absl::StrCat("+", feature));
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;  // a * b + c in one rounding, nothing else is relaxed
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(triple, code.cpu(), absl::StrJoin(features, ","), options, llvm::Reloc::PIC_,
+                                  std::nullopt, llvm::CodeGenOptLevel::Default));
+  if (!machine || (!code.cpu().empty() && !machine->getMCSubtargetInfo()->isCPUStringValid(code.cpu()))) {
+    failure.set_message(
+        absl::StrCat("code.cpu \"", code.cpu(), "\" is no ", triple.getArchName().str(), " cpu LLVM knows"));
+    failure.set_attribute("code.cpu");
+    failure.set_found(code.cpu());
+    failure.set_accepted("an LLVM cpu name such as x86-64-v3, haswell or cascadelake");
+    failure.set_fix("correct the target description");
+    return failureStatus(failure);
+  }
+  return machine;
+}
+
+absl::StatusOr<std::string> objectOf(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  llvm::TargetLibraryInfoImpl library(module.getTargetTriple());
+  library.disableAllFunctions();
+  passes.add(new llvm::TargetLibraryInfoWrapperPass(library));
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return failureStatus(v1::Failure::INTERNAL,
+                         absl::StrCat("LLVM cannot emit objects for ", module.getTargetTriple().str()));
+  passes.run(module);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <limits>
+
+#include "compiler/codegen/tiling/body_analysis.h"
+#include "compiler/codegen/tiling/contraction_plan.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/reduction.h"
+#include "compiler/codegen/tiling/tile_cost.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Whether inputs along `loop` can be turned in registers: another parallel loop walks them one by one.
+bool canTurn(const Nest& nest, const Operand& operand, int loop, int lanes) {
+  if (lanes > 16 || operand.access.element.isInteger(1) || operand.access.element.isIndex()) return false;
+  for (int other = 0; other < nest.loops(); ++other)
+    if (other != loop && !nest.reduction[other] && nest.extents[other] >= lanes / 2 &&
+        operand.access.strides[other] == 1)
+      return true;
+  return false;
+}
+
+/// Uses of one element of `operand`: iterations of the parallel loops it does not walk.
+double reuseOf(const Nest& nest, const Operand& operand) {
+  double uses = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (!nest.reduction[loop] && !varies(operand, loop)) uses *= static_cast<double>(nest.extents[loop]);
+  return uses;
+}
+
+/// Cost in vector instructions per element of making `loop` the vector loop. Strided operands are taken apart
+/// lane by lane, turned in registers, or, in a contraction, packed before. Outputs of a reduction are touched
+/// once for all its steps, and a register tile of a contraction reads its operands once for several results.
+double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int lanes, bool contraction) {
+  const v1::Prices::Vectors& vectors = prices.vectors();
+  double cost = 0, steps = 1;
+  for (int other = 0; other < nest.loops(); ++other)
+    if (nest.reduction[other]) steps *= static_cast<double>(nest.extents[other]);
+  bool tiled = contraction;
+  for (const Operand& input : nest.statements[0].inputs) tiled &= reuseOf(nest, input) >= 4;
+  const double contiguous = tiled ? vectors.shared_load() : 1;
+  auto charge = [&](const Operand& operand, bool parallel_only, bool output, int input) {
+    if (!operand.access.root || operand.from || (parallel_only && nest.reduction[loop])) return;
+    const int64_t stride = operand.access.strides[loop];
+    const double reads = parallel_only ? 1 / steps : 1;  // followers read once for all steps of the reduction
+    if (stride == 0 || stride == 1) {
+      cost += output ? 1 / steps : contiguous * reads;
+      return;
+    }
+    double strided = (output ? vectors.strided_store() : vectors.strided_load()) * lanes;
+    if (contraction && input >= 0 && canPack(nest, input))
+      strided = std::min(strided, contiguous + prices.copies().pack_instructions() * lanes / reuseOf(nest, operand));
+    if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes))
+      strided = std::min(strided, vectors.turned_load());
+    if (!output && loadsWholeVectors(stride, lanes))
+      strided = std::min(strided, contiguous * static_cast<double>(stridedLoadCost(stride)));
+    cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided * reads;
+  };
+  for (const Statement& statement : nest.statements) {
+    const bool main = &statement == nest.statements.data();
+    for (auto [i, input] : llvm::enumerate(statement.inputs))
+      charge(input, !main, false, main ? static_cast<int>(i) : -1);
+    for (const Operand& output : statement.outputs) charge(output, true, true, -1);
+  }
+  if (nest.reduction[loop]) cost += vectors.combine() * lanes / static_cast<double>(nest.extents[loop]) + 0.5;
+  const double used = static_cast<double>(nest.extents[loop]) / (ceilDiv(nest.extents[loop], lanes) * lanes);
+  return cost / (lanes * used);
+}
+
+}  // namespace
+
+TilePlan planVectors(const Nest& nest, const Chip& chip) {
+  TilePlan plan = emptyPlan(nest);
+  const int lanes = lanesOf(nest, chip);
+  if (lanes < 2 || !llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); }))
+    return plan;
+  const bool can_combine = canCombineLanes(nest), contraction = isContraction(nest);
+  double best = std::numeric_limits<double>::infinity();
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
+    const double cost = vectorLoopCost(nest, chip.prices(), loop, lanes, contraction);
+    if (cost < best - 1e-9) {
+      best = cost;
+      plan.vector_loop = loop;
+    }
+  }
+  // Scalar code spends one instruction an operand; a vector of two lanes may not be worth it.
+  if (plan.vector_loop < 0) return plan;
+  plan.lanes = lanes;
+  plan.horizontal = nest.reduction[plan.vector_loop];
+  return plan;
+}
+
+int turnedLoop(const Nest& nest, const TilePlan& plan) {
+  if (plan.lanes == 1 || nest.hasReduction()) return -1;
+  for (const Statement& statement : nest.statements)
+    for (const Operand& input : statement.inputs) {
+      if (!input.access.root || input.from) continue;
+      const int64_t stride = input.access.strides[plan.vector_loop];
+      if (stride == 0 || stride == 1 || !canTurn(nest, input, plan.vector_loop, plan.lanes)) continue;
+      for (int loop = 0; loop < nest.loops(); ++loop)
+        if (loop != plan.vector_loop && input.access.strides[loop] == 1) return loop;
+    }
+  return -1;
+}
+
+}  // namespace tessera::compiler::codegen
