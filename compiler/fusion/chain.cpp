@@ -113,6 +113,16 @@ Chain convolutionChain(const ConvolutionChainShape& shape) {
           {{"conv1", {h, w, c, i, r, s, p, q}, {0, 1}, 2}, {"conv2", {o, h, w, c, r, s}, {2, 3}, 4}}};
 }
 
+bool areDigits(const Chain& chain, Subscript subscript) {
+  std::ranges::sort(subscript, {}, &Term::stride);
+  int64_t step = 1;
+  for (const Term& term : subscript) {
+    if (term.stride != step) return false;
+    step *= chain.loops[term.loop].extent;
+  }
+  return true;
+}
+
 std::vector<Chain> unfused(const Chain& chain) {
   std::vector<Chain> parts;
   for (const Member& member : chain.members) {
@@ -133,7 +143,7 @@ std::vector<Chain> unfused(const Chain& chain) {
       return terms;
     };
     for (const Subscript& subscript : chain.tensors[member.output].subscripts) {
-      if (subscript.empty() || (subscript.size() == 1 && subscript[0].stride == 1)) continue;
+      if (areDigits(chain, subscript)) continue;
       Loop loop{"", 1};
       for (const Term& term : subscript) {
         loop.name += (loop.name.empty() ? "" : "+") + chain.loops[term.loop].name;

@@ -59,6 +59,10 @@ struct Chain {
 /// OK, or INVALID_ARGUMENT naming the loop, tensor or member at fault.
 absl::Status validate(const Chain& chain);
 
+/// Whether a dimension is several loops as digits are a number, each in steps of all below it (a view has merged them):
+/// nothing slides over anything, as windows do.
+bool areDigits(const Chain& chain, Subscript subscript);
+
 /// Elements of `tensor` a block touches: per dimension 1 + sum of stride * (tile - 1).
 int64_t footprint(const Chain& chain, int tensor, const std::vector<int64_t>& tiles);
 

@@ -54,6 +54,18 @@ double moveSeconds(const Chain& chain, const Chip& chip, const Between& between,
 std::string micro(double seconds) { return absl::StrFormat("%.1f us", seconds * 1e6); }
 std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6); }
 
+/// The chain with every loop that is no window's to be cut.
+Chain withoutWhole(Chain chain) {
+  std::vector<bool> slides(chain.loops.size(), false);
+  for (const Tensor& tensor : chain.tensors)
+    for (const Subscript& subscript : tensor.subscripts)
+      for (const Term& term : subscript)
+        slides[term.loop] = slides[term.loop] || (subscript.size() > 1 && !areDigits(chain, subscript));
+  for (size_t loop = 0; loop < chain.loops.size(); ++loop)
+    if (!slides[loop]) chain.loops[loop].whole = false;
+  return chain;
+}
+
 /// One after another: intermediates come from where they were left, members are blocked in `level`.
 struct Apart {
   double seconds = INFINITY, bytes = 0;
@@ -67,6 +79,8 @@ Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& b
   Apart result{0, 0, {}};
   for (size_t p = 0; p < parts.size(); ++p) {
     auto plan = planBlocks(parts[p], capacity);
+    // Dimensions that were too short to be worth cutting, and are too long together.
+    if (!plan.ok()) plan = planBlocks(withoutWhole(parts[p]), capacity);
     if (!plan.ok()) return {INFINITY, 0, std::string(plan.status().message())};
     double transfer = 0;
     const Member& member = chain.members[p];
@@ -155,10 +169,16 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
                                (between.passes * intermediate_bytes / chip.bytesPerSecond(memory) +
                                 between.flops / chip.operationsPerSecond());
   decision.fused_seconds += idle * moveSeconds(chain, chip, between, &*slices);
+  for (const int tensor : between.left) {
+    const double bytes = wholeBytes(chain, tensor);
+    decision.fused_seconds += idle * prices.written_passes() * bytes / rateOf(chip, bytes);
+    decision.fused_bytes += bytes;
+  }
   std::string note;
   if (!between.moved.empty())
     note = absl::StrCat(" with ", between.moved.size(), between.moved.size() == 1 ? " change" : " changes",
                         " of layout or padding");
+  if (!between.left.empty()) absl::StrAppend(&note, " (what lies between is written for others as well)");
   const double again = slices->flops / flopsOf(chain) - 1;
   if (again > 1e-3) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% computed again)", 100 * again));
   if (kept < 1) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% masked and skipped)", 100 * (1 - kept)));

@@ -35,6 +35,7 @@ struct Between {
   std::vector<Moved> moved = {};  ///< before the first member and behind the last
   /// The part of the work of slices of given tiles that is left where they skip what a mask removes; none: all.
   std::function<double(const Tiles&)> kept = {};
+  std::vector<int> left = {};  ///< intermediates that others read as well: slices write them to memory, too
   int running = -1;  ///< loop along which a softmax runs between the last two members: may be cut into blocks (r0)
 };
 

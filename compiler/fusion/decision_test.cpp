@@ -67,5 +67,40 @@ TEST(ChainDecision, FusesAttention) {
   }
 }
 
+// What others read as well is written by the slices, too: what fusing saves is less by that.
+TEST(ChainDecision, WhatIsLeftForOthersIsPaidFor) {
+  const Chain chain = gemmChain(8, 512, 64, 64, 512, 8);
+  const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
+  auto gone = decideSlices(chain, cut, Chip(serverCore()), {6, 1});
+  Between between{6, 1};
+  between.left = {chain.members[0].output};
+  auto left = decideSlices(chain, cut, Chip(serverCore()), between);
+  ASSERT_TRUE(gone.ok() && left.ok());
+  EXPECT_EQ(left->unfused_seconds, gone->unfused_seconds);
+  EXPECT_EQ(left->fused_bytes, gone->fused_bytes + 8.0 * 512 * 512 * 4);
+  EXPECT_GT(left->fused_seconds, gone->fused_seconds);
+  EXPECT_THAT(left->reason, testing::HasSubstr("written for others as well"));
+}
+
+// A dimension that a view has split is no window: each member's arithmetic counts once.
+TEST(ChainDecision, DigitsAreNoWindow) {
+  Chain chain = gemmChain(1, 512, 256, 64, 256, 8);
+  const double whole = decideSlices(chain, {chain.loopNamed("m")}, Chip(serverCore()), {})->unfused_seconds;
+  // n as 8 blocks of 32, which the last operand has as two dimensions.
+  const int outer = chain.loopNamed("n");
+  chain.loops[outer].extent = 8;
+  chain.loops.push_back({"inner", 32});
+  const int inner = static_cast<int>(chain.loops.size()) - 1;
+  chain.members[1].loops.push_back(inner);
+  chain.tensors[3].subscripts = {{{outer, 1}}, {{chain.loopNamed("l"), 1}}, {{inner, 1}}};
+  chain.tensors[4].subscripts = {{{chain.loopNamed("m"), 1}}, {{outer, 32}, {inner, 1}}};
+  EXPECT_TRUE(areDigits(chain, chain.tensors[4].subscripts[1]));
+  EXPECT_FALSE(areDigits(chain, {{outer, 1}, {inner, 1}}));
+  EXPECT_FALSE(areDigits(chain, {{outer, 16}, {inner, 1}}));
+  auto digits = decideSlices(chain, {chain.loopNamed("m")}, Chip(serverCore()), {});
+  ASSERT_TRUE(digits.ok()) << digits.status();
+  EXPECT_NEAR(digits->unfused_seconds, whole, 0.05 * whole);
+}
+
 }  // namespace
 }  // namespace tessera::compiler::fusion

@@ -1,5 +1,7 @@
 #include "compiler/graph/graph.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/constants/fold_scales.h"
@@ -12,6 +14,7 @@
 #include "compiler/graph/rewrites/algebra.h"
 #include "compiler/graph/rewrites/casts.h"
 #include "compiler/graph/rewrites/concat.h"
+#include "compiler/graph/rewrites/cut_bodies.h"
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
 #include "compiler/graph/rewrites/merge_products.h"
@@ -162,6 +165,8 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("compare-positions", comparePositions(main, &model.weights));
   count("share-pads", sharePads(main));
   count("align-slices", alignSlices(main));
+  const std::vector<v1::Decision> cuts = cutBodies(main, chip, choices);
+  count("cut-bodies", static_cast<int>(std::ranges::count(cuts, true, &v1::Decision::taken)));
   constantsToWeights(main, model.weights);
   changed("constants-to-weights");
   if (!observed.ok()) return observed;
@@ -189,6 +194,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   for (v1::Decision& decision : winograd.decisions) {
     *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   }
+  for (const v1::Decision& decision : cuts) *planned->plan.mutable_report()->add_decisions() = decision;
   for (v1::Decision& decision : chains) *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   for (const v1::Choice& choice : choices.all()) *planned->plan.mutable_report()->add_choices() = choice;
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);

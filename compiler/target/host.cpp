@@ -93,13 +93,14 @@ bool isVirtual(const std::string& cpuinfo) {
 }
 
 /// Puts what the kernel says of CPU 0's data caches over the built-in chip's figures. A virtual machine knows its own
-/// cores of those that share a cache, not the others.
+/// cores of those that share a cache, not the others, nor who runs on a core beside it: one thread a core, as most are
+/// told, is not what the chip does.
 void readCaches(const HostPaths& paths, v1::Target& target) {
   const std::string& cpus = paths.cpus;
   const bool alone = !isVirtual(paths.cpuinfo);
   // A level that the threads of one core share is the core's own.
   const int threads = listedCpus(readLine(cpus + "/cpu0/topology/thread_siblings_list"));
-  if (threads > 0)
+  if (threads > 1 || (threads > 0 && alone))
     for (v1::ComputeUnit& unit : *target.mutable_units()) unit.set_threads(threads);
   constexpr int kMaxIndex = 16;
   for (int i = 0; i < kMaxIndex; ++i) {

@@ -93,6 +93,22 @@ TEST(Host, AVirtualMachineIsNotAlone) {
   }
 }
 
+// It does not see either whose threads run on its cores: its plans are those of a chip that runs as many as it can.
+TEST(Host, AVirtualMachineIsNotAloneOnItsCores) {
+  for (const bool guest : {false, true}) {
+    FakeSysfs sysfs;
+    sysfs.writeCpuinfo(guest ? "flags\t\t: fpu hypervisor avx\n" : "flags\t\t: fpu avx\n");
+    sysfs.addFile("cpu0/topology", "thread_siblings_list", "0");
+    const auto target = detectHostTarget(sysfs.paths());
+    ASSERT_TRUE(target.ok()) << target.status();
+    if (guest) {
+      EXPECT_EQ(target->units(0).threads(), findBuiltinTarget(target->code().cpu())->units(0).threads());
+    } else {
+      EXPECT_EQ(target->units(0).threads(), 1);
+    }
+  }
+}
+
 TEST(Host, WithoutSysfsTheBuiltinFiguresStay) {
   const auto target = detectHostTarget({.cpuinfo = "/nonexistent", .cpus = "/nonexistent"});
   ASSERT_TRUE(target.ok()) << target.status();

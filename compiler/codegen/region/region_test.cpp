@@ -362,6 +362,62 @@ TEST(Region, SeveralResultsAreCutTogether) {
   checkWorkload(text.finish({batchProduct(text, p, c), p}), chained({{"d0", 1}, {"d1", 8}}));
 }
 
+/// A product with bias and residual, whose rows are summed up and scaled: all of a row is near when its sum is known.
+/// `kept`: the rows before that are a result as well.
+std::string normalizedProduct(int64_t m, int64_t k, int64_t n, bool kept) {
+  WorkloadText text;
+  const Tensor a = text.argument({1, m, k}), b = text.argument({1, k, n}), bias = text.argument({n}),
+               residual = text.argument({1, m, n});
+  const Tensor sum =
+      text.generic({batchProduct(text, a, b), bias, residual}, {"d0, d1, d2", "d2", "d0, d1, d2", "d0, d1, d2"},
+                   text.empty({1, m, n}), 3, "", "%s = arith.addf %i0, %i1 : f32\n    %r = arith.addf %s, %i2 : f32");
+  const Tensor square = text.generic({sum}, {"d0, d1, d2", "d0, d1"}, text.fill({1, m}, "1.0"), 3, "ppr",
+                                     "%s = arith.mulf %i0, %i0 : f32\n    %r = arith.addf %o, %s : f32");
+  const Tensor rows =
+      text.generic({sum, square, bias}, {"d0, d1, d2", "d0, d1", "d2", "d0, d1, d2"}, text.empty({1, m, n}), 3, "",
+                   "%s = math.sqrt %i1 : f32\n    %q = arith.divf %i0, %s : f32\n"
+                   "    %r = arith.mulf %q, %i2 : f32");
+  return kept ? text.finish({rows, sum}) : text.finish({rows});
+}
+
+TEST(Region, RowsAreNormalizedWhereTheyWereMade) {
+  unsigned seed = 1;
+  for (const auto& [m, k, n] :
+       {std::tuple<int64_t, int64_t, int64_t>{37, 13, 29}, {64, 1, 48}, {11, 70, 1}, {19, 300, 131}})
+    for (const bool kept : {false, true})
+      for (const int64_t rows : {1, 8, 10}) {
+        SCOPED_TRACE(::testing::Message() << m << "x" << k << "x" << n << " in " << rows << (kept ? ", kept" : ""));
+        const auto info = checkWorkload(normalizedProduct(m, k, n, kept), chained({{"d1", rows}}, seed++));
+        EXPECT_EQ(info.phases(info.phases_size() - 1).grid(), (m + rows - 1) / rows);
+        // What others read as well goes where they find it, and nowhere else.
+        if (n > 1) EXPECT_EQ(info.scratch_bytes() < rows * n * 4, kept) << info.scratch_bytes();
+      }
+}
+
+/// Three products in a row with rows normalized behind the last one.
+TEST(Region, ThreeProductsAndANormalization) {
+  unsigned seed = 1;
+  for (const int64_t m : {1, 31, 64}) {
+    WorkloadText text;
+    Tensor x = text.argument({1, m, 23});
+    for (const auto& [k, n] : {std::pair<int64_t, int64_t>{23, 41}, {41, 64}, {64, 17}})
+      x = relu(text, batchProduct(text, x, text.argument({1, k, n})));
+    checkWorkload(text.finish({softmax(text, x)}), chained({{"d1", 7}}, seed++));
+  }
+}
+
+/// A product that sums over what all heads have written, behind their softmax.
+TEST(Region, AttentionWithItsProjection) {
+  for (const int64_t rows : {5, 16}) {
+    WorkloadText text;
+    const Tensor q = text.argument({3, 37, 8}), k = text.argument({3, 8, 29}), v = text.argument({3, 29, 11});
+    const Tensor heads = batchProduct(text, softmax(text, batchProduct(text, q, k)), v);
+    const Tensor y = text.generic({heads, text.argument({3, 11, 21})}, {"d2, d0, d3", "d2, d3, d1", "d0, d1"},
+                                  text.fill({37, 21}, "0.0"), 4, "pprr", kMultiplyAdd);
+    checkWorkload(text.finish({y}), chained({{"d0", rows}}));
+  }
+}
+
 TEST(Region, SlicesOfAnyRangeGiveTheSameBytes) {
   const std::string ir = productChain({2, 37, 40, 24, 20}, true);
   auto built = buildByDefault(hostUnit(ir), slicesOf({{"d0", 1}, {"d1", 8}}));

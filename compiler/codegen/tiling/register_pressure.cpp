@@ -1,51 +1,19 @@
 #include "compiler/codegen/tiling/register_pressure.h"
 
-#include <algorithm>
-#include <map>
-
+#include "compiler/ir/live_values.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler::codegen {
 namespace {
-
-/// One straight line of definitions and uses, in the order the emitter makes them.
-class Line {
- public:
-  using Value = std::pair<int, const void*>;  ///< statement and SSA value
-
-  void define(Value value) {
-    if (!first_.contains(value)) first_[value] = last_[value] = time_;
-  }
-  void use(Value value) {
-    define(value);  // operands are loaded where they are first read
-    last_[value] = time_;
-  }
-  void next() { ++time_; }
-
-  int mostAlive() const {
-    std::map<int, int> change;
-    for (const auto& [value, begin] : first_) {
-      ++change[begin];
-      --change[last_.at(value) + 1];
-    }
-    int alive = 0, most = 0;
-    for (const auto& [time, by] : change) most = std::max(most, alive += by);
-    return most;
-  }
-
- private:
-  int time_ = 0;
-  std::map<Value, int> first_, last_;
-};
 
 bool isConstant(mlir::Value value) { return value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr; }
 
 }  // namespace
 
 int liveVectors(const Nest& nest) {
-  Line line;
+  LiveValues line;
   // What a value of statement `s` stands for: an earlier statement's result, or itself.
-  auto nameOf = [&](int s, mlir::Value value) -> Line::Value {
+  auto nameOf = [&](int s, mlir::Value value) -> LiveValues::Value {
     for (;;) {
       auto argument = llvm::dyn_cast<mlir::BlockArgument>(value);
       if (!argument || argument.getOwner() != nest.statements[s].body()) break;

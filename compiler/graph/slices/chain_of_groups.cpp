@@ -37,6 +37,7 @@ double pointsOf(LinalgOp op) {
 }
 
 bool isMember(Operation* op) { return kindOf(op) == OpKind::kHeavy; }
+bool isReduction(Operation* op) { return kindOf(op) == OpKind::kReduction; }
 
 /// From the trace of all operations: members forward.
 class ChainBuilder {
@@ -44,6 +45,10 @@ class ChainBuilder {
   ChainBuilder(const AccessTrace& trace, std::span<const Group* const> groups) : trace_(trace) {
     for (const Group* group : groups) {
       if (std::ranges::any_of(group->ops, isMember)) continue;
+      if (group == groups.back() && std::ranges::any_of(group->ops, isReduction)) {
+        normalizing_ = group;
+        continue;
+      }
       if (group == groups.front() || group == groups.back()) {
         (group == groups.front() ? before_ : behind_) = group;
         continue;
@@ -57,6 +62,9 @@ class ChainBuilder {
 
  private:
   absl::Status addMember(LinalgOp op);
+  void addNormalization();
+  void findLeft();
+  bool leaves(Value value) const;
   int memberBehind(Value value) const;
   int addTensor(Value value, const Subscripts& subscripts);
   void addReads();
@@ -66,8 +74,9 @@ class ChainBuilder {
 
   const AccessTrace& trace_;
   GroupChain result_;
-  const Group* before_ = nullptr;  ///< moves what the first member reads
-  const Group* behind_ = nullptr;  ///< moves what the last one writes
+  const Group* before_ = nullptr;       ///< moves what the first member reads
+  const Group* behind_ = nullptr;       ///< moves what the last one writes
+  const Group* normalizing_ = nullptr;  ///< works on whole rows of what the last one writes: a member of its own
   llvm::SmallPtrSet<Operation*, 32> rows_;
   llvm::DenseMap<Operation*, int> member_of_;
 };
@@ -107,6 +116,61 @@ absl::Status ChainBuilder::addMember(LinalgOp op) {
   member_of_[op] = index;
   result_.chain.members.push_back(std::move(member));
   return absl::OkStatus();
+}
+
+/// All that is done to the rows as one member: in memory are what it starts from and what it ends with.
+void ChainBuilder::addNormalization() {
+  fusion::Member member;
+  const auto index = static_cast<int>(result_.chain.members.size());
+  member.name = absl::StrCat("member", index);
+  double work = 0;
+  for (Operation* op : normalizing_->ops) {
+    auto linalg_op = mlir::dyn_cast<LinalgOp>(op);
+    if (!linalg_op) continue;
+    work += vectorWork(linalg_op);
+    for (const fusion::Subscript& subscript : trace_.iterations(op))
+      for (const fusion::Term& term : subscript)
+        if (std::ranges::count(member.loops, term.loop) == 0) member.loops.push_back(term.loop);
+    for (mlir::OpOperand* input : linalg_op.getDpsInputOperands()) {
+      const int behind = memberBehind(input->get());
+      if (behind < 0 || behind == index) continue;
+      const int tensor = result_.chain.members[behind].output;
+      if (std::ranges::count(member.inputs, tensor) == 0) member.inputs.push_back(tensor);
+    }
+    member_of_[op] = index;
+  }
+  double points = 1;
+  for (int loop : member.loops) points *= static_cast<double>(trace_.space().loops()[loop].extent);
+  member.flops = work / points;
+  const Value result = trace_.ops().back()->getResult(0);
+  member.output = addTensor(result, trace_.needed(result));
+  result_.chain.members.push_back(std::move(member));
+}
+
+/// Whether somebody outside reads `value`, through views or not.
+bool ChainBuilder::leaves(Value value) const {
+  return llvm::any_of(value.getUsers(), [&](Operation* user) {
+    if (kindOf(user) == OpKind::kView) return leaves(user->getResult(0));
+    return !llvm::is_contained(trace_.ops(), value.getParentBlock()->findAncestorOpInBlock(*user));
+  });
+}
+
+/// Results before the last one, and the dimensions along which slices of these fall apart as those of the last one do.
+void ChainBuilder::findLeft() {
+  for (Operation* op : trace_.ops()) {
+    if (op == trace_.ops().back() || kindOf(op) == OpKind::kView || !leaves(op->getResult(0))) continue;
+    const Value value = op->getResult(0);
+    const int behind = memberBehind(value);
+    if (behind >= 0) result_.between.left.push_back(result_.chain.members[behind].output);
+    result_.left.push_back(value);
+    const Subscripts& needed = trace_.needed(value);
+    std::erase_if(result_.cuts, [&](const AccessTrace::Cut& cut) {
+      if (cut.dimension >= static_cast<int>(needed.size())) return true;
+      const fusion::Subscript& own = needed[cut.dimension];
+      const auto at = std::ranges::find(own, cut.loop, &fusion::Term::loop);
+      return at == own.end() || at->stride != cut.stride;
+    });
+  }
 }
 
 /// What is done to intermediates outside of members' own groups: passes over them and arithmetic.
@@ -189,13 +253,17 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
     if (!isMember(op)) continue;
     if (auto status = addMember(mlir::cast<LinalgOp>(op)); !status.ok()) return status;
   }
+  if (normalizing_ && !result_.chain.members.empty()) addNormalization();
   if (result_.chain.members.size() < 2) return notAChain("fewer than two products");
+  findLeft();
   addReads();
   countBetween();
   countMoved();
   for (Operation* op : trace_.ops()) {
     auto found = member_of_.find(op);
-    if (found == member_of_.end() || found->second + 1 != static_cast<int>(result_.chain.members.size())) continue;
+    if (found == member_of_.end() || normalizing_ ||
+        found->second + 1 != static_cast<int>(result_.chain.members.size()))
+      continue;
     auto product = mlir::cast<LinalgOp>(op);
     result_.between.running = softmaxLoop(trace_, product);
     if (result_.between.running < 0) continue;

@@ -13,15 +13,17 @@ namespace tessera::compiler {
 
 /// Groups linked by values that only the next one reads, as loops, tensors and members for compiler/fusion.
 ///
-/// Members are the products, convolutions and pools; what stands before, behind and between them counts by its passes
-/// and operations. Loops are followed from the last result backward through access functions, views and paddings: a
-/// window becomes a term with the stride, what a view merges becomes two loops.
+/// Members are the products, convolutions and pools, and rows that are normalized behind the last of them; what stands
+/// before, behind and between them counts by its passes and operations. Loops are followed from the last result
+/// backward through access functions, views and paddings: a window becomes a term with the stride, what a view merges
+/// becomes two loops.
 struct GroupChain {
   fusion::Chain chain;
   fusion::Between between;
   std::optional<MaskedScores> masked;
   std::vector<mlir::Operation*> ops;   ///< of all groups, with the views between them, in program order
-  std::vector<AccessTrace::Cut> cuts;  ///< outermost first
+  std::vector<mlir::Value> left;       ///< made inside and read by others as well, as Between::left
+  std::vector<AccessTrace::Cut> cuts;  ///< outermost first; of what is left as well
   bool windows = false;                ///< whether a member reads through windows
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -24,7 +25,8 @@ namespace {
 
 using mlir::Operation;
 
-constexpr int kMostRowGroups = 2;
+constexpr int kMostRowGroups = 2;  ///< between two products
+constexpr int kMostProducts = 3;
 constexpr char kChainChoice[] = "fuse-chain";
 constexpr char kOneSlice[] = "one slice would run on one core";
 
@@ -41,10 +43,16 @@ bool multiplies(Operation* op) {
 /// wait for each other. 8 x 3, 12 x 2 and 6 x 4 of 32 registers, 4 x 3 and 6 x 2 of 16.
 int64_t registerRows(int registers) { return registers >= 32 ? 8 : 4; }
 
+struct Reader {
+  Operation* op = nullptr;
+  int group = -1;                 // -1: it is in none
+  std::vector<Operation*> views;  // between
+};
+
 struct Link {
-  int reader = -1;                 // position of the only group that reads
-  std::vector<Operation*> views;   // between
-  std::vector<Operation*> others;  // further readers: none may be
+  int reader = -1;                // position of the first group that reads
+  std::vector<Operation*> views;  // between
+  std::vector<Reader> others;     // outside of that group
 };
 
 struct Candidate {
@@ -80,9 +88,11 @@ class ChainFuser {
     return llvm::any_of(groups_[group].ops, [](Operation* op) { return op->hasAttr(kAlgorithm); });
   }
   bool rowsOnly(int group) const;
+  bool normalizes(int group) const;
+  bool pools(int group) const;
   bool movesOnly(int group) const;
   Link linkOf(int group) const;
-  void follow(mlir::Value value, Link& link) const;
+  void follow(mlir::Value value, const std::vector<Operation*>& views, std::vector<Reader>& readers) const;
   int movementBefore(int group) const;
   std::vector<Candidate> withMovement(const Candidate& candidate) const;
   void find(int from);
@@ -112,6 +122,7 @@ class ChainFuser {
   std::vector<Taken> taken_;
   void settle(size_t decision, const Candidate& candidate, const char* choice);
   void leaveApart(const Taken& taken, const char* why);
+  bool goesOn(const Taken& taken) const;
   std::map<size_t, v1::Choice> settled_;  // by position among the decisions, whose order pins do not change
   std::vector<v1::Decision> decisions_;
 };
@@ -123,25 +134,53 @@ bool ChainFuser::rowsOnly(int group) const {
   });
 }
 
-void ChainFuser::follow(mlir::Value value, Link& link) const {
+/// Whole rows are summed up, or searched for their largest element, and changed by that.
+bool ChainFuser::normalizes(int group) const {
+  return rowsOnly(group) &&
+         llvm::any_of(groups_[group].ops, [](Operation* op) { return kindOf(op) == OpKind::kReduction; }) &&
+         kindOf(groups_[group].ops.back()) == OpKind::kElementwise;
+}
+
+bool ChainFuser::pools(int group) const {
+  return !heavy(group) && !winograd(group) &&
+         llvm::any_of(groups_[group].ops, [](Operation* op) { return kindOf(op) == OpKind::kHeavy; });
+}
+
+void ChainFuser::follow(mlir::Value value, const std::vector<Operation*>& views, std::vector<Reader>& readers) const {
   for (Operation* user : value.getUsers()) {
     auto it = group_of_.find(user);
-    if (it != group_of_.end()) {
-      if (link.reader < 0) link.reader = it->second;
-      if (link.reader != it->second) link.others.push_back(user);
-    } else if (kindOf(user) == OpKind::kView) {
-      link.views.push_back(user);
-      follow(user->getResult(0), link);
+    if (it == group_of_.end() && kindOf(user) == OpKind::kView) {
+      std::vector<Operation*> longer = views;
+      longer.push_back(user);
+      follow(user->getResult(0), longer, readers);
     } else {
-      link.others.push_back(user);
+      readers.push_back({user, it == group_of_.end() ? -1 : it->second, views});
     }
   }
 }
 
 Link ChainFuser::linkOf(int group) const {
   Link link;
-  if (groups_[group].results.size() == 1) follow(groups_[group].results[0], link);
+  std::vector<Reader> readers;
+  if (groups_[group].results.size() == 1) follow(groups_[group].results[0], {}, readers);
+  for (const Reader& reader : readers)
+    if (reader.group >= 0 && (link.reader < 0 || reader.group < link.reader)) link.reader = reader.group;
+  for (Reader& reader : readers) {
+    if (reader.group != link.reader) {
+      link.others.push_back(std::move(reader));
+      continue;
+    }
+    for (Operation* view : reader.views)
+      if (!llvm::is_contained(link.views, view)) link.views.push_back(view);
+  }
   return link;
+}
+
+/// Whether what slices leave of an intermediate is there when the others read it: these run behind the last group.
+bool runLater(const Link& link) {
+  return llvm::all_of(link.others, [&](const Reader& reader) {
+    return reader.group > link.reader || reader.op->hasTrait<mlir::OpTrait::IsTerminator>();
+  });
 }
 
 /// Nothing but changes of layout and paddings.
@@ -172,7 +211,7 @@ int ChainFuser::movementBefore(int group) const {
 std::vector<Candidate> ChainFuser::withMovement(const Candidate& candidate) const {
   std::vector<Candidate> all;
   if (const Link link = linkOf(candidate.groups.back());
-      link.reader >= 0 && link.others.empty() && movesOnly(link.reader)) {
+      heavy(candidate.groups.back()) && link.reader >= 0 && link.others.empty() && movesOnly(link.reader)) {
     Candidate& longer = all.emplace_back(candidate);
     longer.groups.push_back(link.reader);
     longer.views.insert(longer.views.end(), link.views.begin(), link.views.end());
@@ -189,26 +228,34 @@ std::vector<Candidate> ChainFuser::withMovement(const Candidate& candidate) cons
   return all;
 }
 
+/// Chains that begin with the product `from`: two products and more, and each with what normalizes the last one's rows,
+/// or pools them.
 void ChainFuser::find(int from) {
   Candidate candidate{{from}, {}};
-  for (int rows = 0; rows <= kMostRowGroups; ++rows) {
-    Link link = linkOf(candidate.groups.back());
+  for (int products = 1, rows = 0; products <= kMostProducts && rows <= kMostRowGroups;) {
+    const Link link = linkOf(candidate.groups.back());
     if (link.reader < 0) return;
+    const bool ends = heavy(link.reader), normalized = heavy(candidate.groups.back()) && normalizes(link.reader);
     candidate.groups.push_back(link.reader);
     candidate.views.insert(candidate.views.end(), link.views.begin(), link.views.end());
-    const bool ends = heavy(link.reader);
-    if (!link.others.empty()) {
-      if (ends) {
+    const bool in_blocks = llvm::any_of(candidate.groups, [&](int group) { return winograd(group); });
+    if (!link.others.empty() && !(normalized && runLater(link))) {
+      if (ends && products == 1) {
         decline(candidate, absl::StrCat("what lies between is read by ", link.others.size(),
                                         " more: it has to be in memory as a whole"));
       }
       return;
     }
-    if (ends && llvm::any_of(candidate.groups, [&](int group) { return winograd(group); })) {
-      return declineWinograd(candidate);
+    if (ends && in_blocks) {
+      if (products == 1) declineWinograd(candidate);
+      return;
     }
-    if (ends) return decide(std::move(candidate));
-    if (!rowsOnly(link.reader)) return;
+    if (ends && ++products > kMostProducts) return;
+    // A pool has its place in regions; behind two convolutions it ends their chain.
+    const bool pooled = !ends && products > 1 && pools(link.reader);
+    if ((ends || normalized || pooled) && !in_blocks) decide(candidate);
+    if (!link.others.empty() || (!ends && !rowsOnly(link.reader))) return;
+    rows = ends ? 0 : rows + 1;
   }
 }
 
@@ -263,6 +310,7 @@ std::string keyOf(const GroupChain& built) {
     built.masked->op->print(text);
   }
   for (const fusion::Moved& moved : built.between.moved) absl::StrAppend(&key, " ", moved.tensor, moved.turned);
+  for (const int tensor : built.between.left) absl::StrAppend(&key, "<", tensor);
   for (const fusion::Loop& loop : built.chain.loops) absl::StrAppend(&key, ";", loop.extent, loop.whole ? "w" : "");
   for (const fusion::Tensor& tensor : built.chain.tensors) {
     absl::StrAppend(&key, "|", tensor.element_bytes);
@@ -408,14 +456,24 @@ void ChainFuser::leaveApart(const Taken& taken, const char* why) {
   settle(taken.decision, taken.candidate, kApart);
 }
 
+/// Whether the rows that the chain ends with go on to a product in another one that is taken: what lies between is gone
+/// there as well.
+bool ChainFuser::goesOn(const Taken& taken) const {
+  const int last = taken.candidate.groups.back();
+  if (heavy(last)) return false;
+  return llvm::any_of(taken_, [&](const Taken& other) {
+    const std::vector<int>& groups = other.candidate.groups;
+    return groups.back() != last && llvm::is_contained(groups, last) && other.candidate.pinned != kApart;
+  });
+}
+
 void ChainFuser::merge() {
   // The largest gain first; the earlier one of equal ones.
-  std::ranges::sort(taken_, [](const Taken& a, const Taken& b) {
-    const bool pinned_a = a.candidate.pinned == kFused, pinned_b = b.candidate.pinned == kFused;
-    if (pinned_a != pinned_b) return pinned_a;
-    const double gain_a = gainOf(a.decided.decision), gain_b = gainOf(b.decided.decision);
-    return gain_a != gain_b ? gain_a > gain_b : a.decision < b.decision;
-  });
+  std::vector<std::tuple<bool, bool, double, size_t>> rank(decisions_.size());
+  for (const Taken& taken : taken_)
+    rank[taken.decision] = {taken.candidate.pinned != kFused, goesOn(taken), -gainOf(taken.decided.decision),
+                            taken.decision};
+  std::ranges::sort(taken_, {}, [&](const Taken& taken) { return rank[taken.decision]; });
   std::vector<bool> used(groups_.size(), false);
   for (Taken& taken : taken_) {
     const std::vector<int>& members = taken.candidate.groups;
@@ -436,6 +494,8 @@ void ChainFuser::merge() {
       if (group != members.back()) groups_[group].ops.clear();
     }
     last.ops = std::move(taken.decided.chain.ops);
+    const std::vector<mlir::Value>& left = taken.decided.chain.left;
+    last.results.insert(last.results.end(), left.begin(), left.end());
     last.chain = tilingOf(taken.decided);
     last.choice = settled_[taken.decision];
     last.fusion = decisions_[taken.decision].profit();

@@ -1,0 +1,134 @@
+// Long bodies are cut where they would spill; cut or not, they compute the same.
+#include "compiler/graph/rewrites/cut_bodies.h"
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/graph/graph.h"
+#include "compiler/graph/testing/plan_check.h"
+#include "gtest/gtest.h"
+
+namespace tessera::compiler {
+namespace {
+
+using testing::HasSubstr;
+
+class CutBodiesTest : public PlanTest {
+ protected:
+  CutBodiesTest() { registers(16); }
+
+  void registers(int count) {
+    target_.mutable_registers()->set_vector_bits(512);
+    target_.mutable_registers()->set_vector_count(count);
+  }
+
+  /// Parts, one behind the other: each multiplies all operands by what the part before has left, adds the products up,
+  /// and adds up what each of them is of that sum. Between two parts lives one value, and the operands.
+  static std::string waists(int width, int parts, const std::string& shape) {
+    const std::string type = absl::StrCat("tensor<", shape, "xf32>");
+    std::string arguments, inputs, types, scalars, maps;
+    for (int i = 0; i < width; ++i) {
+      const std::string comma = i == 0 ? "" : ", ";
+      absl::StrAppend(&arguments, comma, "%x", i, ": ", type);
+      absl::StrAppend(&inputs, comma, "%x", i);
+      absl::StrAppend(&types, comma, type);
+      absl::StrAppend(&scalars, "%a", i, ": f32, ");
+      absl::StrAppend(&maps, "#id, ");
+    }
+    std::string text = absl::StrCat("#id = affine_map<(i, j) -> (i, j)>\nfunc.func @main(", arguments, ") -> ", type,
+                                    " {\n  %e = tensor.empty() : ", type, "\n  %r = linalg.generic {indexing_maps = [",
+                                    maps, "#id], iterator_types = [\"parallel\", \"parallel\"]} ins(", inputs, " : ",
+                                    types, ") outs(%e : ", type, ") {\n  ^bb0(", scalars,
+                                    "%o: f32):\n    %last = arith.constant 1.5 : f32\n");
+    std::string from = "%last";
+    for (int part = 0; part < parts; ++part) {
+      const std::string p = absl::StrCat("p", part, "_");
+      for (int i = 0; i < width; ++i)
+        absl::StrAppend(&text, "    %", p, "v", i, " = arith.mulf %a", i, ", ", from, " : f32\n");
+      std::string sum = absl::StrCat("%", p, "v0");
+      for (int i = 1; i < width; ++i) {
+        absl::StrAppend(&text, "    %", p, "s", i, " = arith.addf ", sum, ", %", p, "v", i, " : f32\n");
+        sum = absl::StrCat("%", p, "s", i);
+      }
+      from = sum;
+      for (int i = 0; i < width; ++i) {
+        absl::StrAppend(&text, "    %", p, "q", i, " = arith.maximumf %", p, "v", i, ", ", sum, " : f32\n    %", p, "t",
+                        i, " = arith.addf ", from, ", %", p, "q", i, " : f32\n");
+        from = absl::StrCat("%", p, "t", i);
+      }
+    }
+    return absl::StrCat(text, "    linalg.yield ", from, " : f32\n  } -> ", type, "\n  return %r : ", type, "\n}\n");
+  }
+
+  static std::vector<v1::Decision> cuts(const PlannedGraph& planned) {
+    std::vector<v1::Decision> found;
+    for (const v1::Decision& decision : planned.plan.report().decisions())
+      if (decision.kind() == "cut") found.push_back(decision);
+    return found;
+  }
+  static int generics(const PlannedGraph& planned) {
+    int count = 0;
+    for (const v1::Workload& workload : planned.plan.workloads())
+      for (size_t at = workload.ir().find("linalg.generic"); at != std::string::npos;
+           at = workload.ir().find("linalg.generic", at + 1))
+        ++count;
+    return count;
+  }
+};
+
+TEST_F(CutBodiesTest, WhatFitsStaysWhole) {
+  PlannedGraph planned = checkText(waists(6, 2, "7x5"));  // six operands, six products, sums
+  EXPECT_TRUE(cuts(planned).empty());
+  EXPECT_EQ(generics(planned), 1);
+}
+
+// Each part alone fits: what they have in common is one value, and the operands, which are read again.
+TEST_F(CutBodiesTest, TheCutIsWhereFewestLive) {
+  for (const std::string shape : {"1x1", "7x13", "64x33"}) {
+    PlannedGraph planned = checkText(waists(12, 2, shape));
+    const auto all = cuts(planned);
+    ASSERT_EQ(all.size(), 1);
+    EXPECT_TRUE(all[0].taken()) << all[0].reason();
+    EXPECT_THAT(all[0].reason(), HasSubstr("1 crosses"));
+    EXPECT_EQ(all[0].cost(), 2 + 12);
+    EXPECT_EQ(all[0].unit(), "values");
+    EXPECT_LT(all[0].cost(), all[0].alternative_cost());
+    EXPECT_THAT(all[0].reason(), HasSubstr("values are alive at once for 16 registers"));
+    EXPECT_EQ(generics(planned), 2);
+    EXPECT_EQ(planned.plan.steps_size(), 1);  // in one group still
+  }
+}
+
+// The same chip with twice the registers has no reason to cut.
+TEST_F(CutBodiesTest, RegistersAreTheChips) {
+  registers(32);
+  PlannedGraph planned = checkText(waists(12, 2, "7x13"));
+  EXPECT_TRUE(cuts(planned).empty());
+}
+
+// A few values too many are cheaper to spill than all operands to read again.
+TEST_F(CutBodiesTest, WhatWouldMoveMoreIsNotCut) {
+  PlannedGraph planned = checkText(waists(8, 2, "7x13"));
+  const auto all = cuts(planned);
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_FALSE(all[0].taken()) << all[0].reason();
+  EXPECT_EQ(generics(planned), 1);
+}
+
+TEST_F(CutBodiesTest, APinDecides) {
+  const std::string text = waists(12, 2, "7x13");
+  PlannedGraph free = checkText(text);
+  ASSERT_GE(free.plan.report().choices_size(), 1);
+  v1::Choice pin = free.plan.report().choices(0);
+  EXPECT_EQ(pin.kind(), "cut");
+  EXPECT_EQ(pin.choice(), "apart");
+  pin.set_choice("fused");
+  options_.pins = {pin};
+  PlannedGraph pinned = checkText(text);
+  ASSERT_EQ(cuts(pinned).size(), 1);
+  EXPECT_THAT(cuts(pinned)[0].reason(), HasSubstr("; pinned"));
+  EXPECT_EQ(generics(pinned), 1);
+}
+
+}  // namespace
+}  // namespace tessera::compiler
