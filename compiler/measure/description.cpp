@@ -41,7 +41,7 @@ std::string describe(const Measured& measured, const std::string& when) {
   std::string text =
       absl::StrCat("# Measured by `tessera target measure` on ", when,
                    ". Comments say of each figure how, its noise, and how often.\n",
-                   "# Cycles are those of one core, of which ", figureText(measured.figures.front()), " was seen.\n",
+                   "# Cycles are those of one core at ", figureText(measured.figures.front()), ".\n",
                    "# Sizes, ways, lines and sharers are what the system says; what has no comment is the closest "
                    "built-in chip's.\n");
   for (const std::string& left : measured.left) absl::StrAppend(&text, "# Left out: ", left, ".\n");

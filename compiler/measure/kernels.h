@@ -20,8 +20,8 @@ struct Kernels {
   /// A step: 8 times a load of a vector, an addition of vectors and four of integers, none waiting for another.
   void (*mixed)(const float* near, int64_t steps);
 
-  /// A multiple of 64 elements.
-  void (*read)(const float* from, int64_t elements);
+  /// A multiple of 128 elements, so many times.
+  void (*read)(const float* from, int64_t elements, int64_t times);
   /// Reads vectors and multiplies each by one of the 16 at `near`, into sums.
   void (*readMultiplied)(const float* from, const float* near, int64_t elements);
   void (*write)(float* to, int64_t elements);
@@ -29,9 +29,7 @@ struct Kernels {
   /// to[c * to_row + r] = from[r * from_row + c], in squares that are turned in registers. Rows and columns are
   /// multiples of `lanes`.
   void (*turn)(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns);
-  /// Vectors of which each lane is loaded alone, `stride` elements apart; the next vector begins an element on.
-  void (*loadLanes)(const float* from, int64_t stride, int64_t vectors);
-  /// The same stored.
+  /// Vectors of which each lane is stored alone, `stride` elements apart; the next vector begins an element on.
   void (*storeLanes)(float* to, int64_t stride, int64_t vectors);
 };
 

@@ -29,7 +29,6 @@ class Plan {
     for (int level = 0; level < target_.memory_size(); ++level) memory(level);
     steps();
     copies();
-    vectors();
     return std::move(probes_);
   }
 
@@ -109,7 +108,8 @@ class Plan {
     const std::string what = absl::StrCat("reading ", name), how = absl::StrCat(sizeText(bytes), " again and again");
     float* const from = bench_.far(0, 1);
     const int64_t elements = bytes / kElement;
-    const size_t read = timeCalls(what, units, [this, from, elements](int) { run_.read(from, elements); });
+    const size_t read =
+        time(what, units, [this, from, elements](int, int64_t times) { run_.read(from, elements, times); });
     figure(at + "bandwidth_bytes_per_cycle", "bytes a cycle", "one core reads " + how, {read}, rate);
     if (level == 0) {
       const double vector = run_.lanes * kElement;
@@ -118,9 +118,11 @@ class Plan {
     }
     if (const int cores = bench_.cores(); cores > 1) {
       const int64_t part = workingSet(level, cores);
-      const size_t all = timeCalls(
+      const size_t all = time(
           what, static_cast<double>(part),
-          [this, part, cores](int thread) { run_.read(bench_.far(thread, cores), part / kElement); },
+          [this, part, cores](int thread, int64_t times) {
+            run_.read(bench_.far(thread, cores), part / kElement, times);
+          },
           Series::Where::kEachCore);
       figure(at + "bandwidth_bytes_per_cycle", "bytes a cycle", absl::StrCat("each reads ", sizeText(part)), {all},
              rate, cores);
@@ -162,10 +164,10 @@ class Plan {
     const int64_t runs = std::min<int64_t>(1024, bench_.farBytes(1) / kElement / kApart);
     const size_t apart = timeCalls("runs apart", static_cast<double>(runs * (kApart / kRun)), [this, runs](int) {
       for (int64_t begin = 0; begin < kApart; begin += kRun)
-        for (int64_t run = 0; run < runs; ++run) run_.read(bench_.far(0, 1) + run * kApart + begin, kRun);
+        for (int64_t run = 0; run < runs; ++run) run_.read(bench_.far(0, 1) + run * kApart + begin, kRun, 1);
     });
     const size_t ordered = timeCalls("runs in order", static_cast<double>(runs * (kApart / kRun)), [this, runs](int) {
-      for (int64_t run = 0; run < runs * (kApart / kRun); ++run) run_.read(bench_.far(0, 1) + run * kRun, kRun);
+      for (int64_t run = 0; run < runs * (kApart / kRun); ++run) run_.read(bench_.far(0, 1) + run * kRun, kRun, 1);
     });
     figure("prices.steps.run_cycles", "cycles",
            absl::StrCat(runs, " runs of 512 bytes in ", sizeText(runs * kApart * kElement),
@@ -234,19 +236,6 @@ class Plan {
            absl::StrCat(depth, " x ", depth,
                         " elements of the second level turned into panels; cycles by instructions a cycle"),
            {packed, mixed_}, instructions);
-  }
-
-  void vectors() {
-    constexpr int64_t kVectors = 16, kStride = 16;  // an element of each line
-    const double units = static_cast<double>(kVectors * run_.lanes);
-    const size_t loaded =
-        timeCalls("single lanes", units, [this](int) { run_.loadLanes(bench_.near(0), kStride, kVectors); });
-    figure("prices.vectors.strided_load", "instructions a lane",
-           "lanes loaded one by one; cycles by instructions a cycle", {loaded, mixed_}, instructions);
-    const size_t stored =
-        timeCalls("single lanes", units, [this](int) { run_.storeLanes(bench_.near(0), kStride, kVectors); });
-    figure("prices.vectors.strided_store", "instructions a lane",
-           "lanes stored one by one; cycles by instructions a cycle", {stored, mixed_}, instructions);
   }
 
   /// Of cycles, and the cycles of an instruction.
