@@ -38,7 +38,7 @@ void addJobCommands(CommandLine& line);        // jobs, job, watch, cancel
 void addArtifactCommands(CommandLine& line);   // artifacts, fetch, inspect
 void addRecordCommand(CommandLine& line);
 void addTargetCommands(CommandLine& line);
-void addTargetFileCommands(CommandLine& line);  // target check, show, diff
+void addTargetFileCommands(CommandLine& line);  // target check, show, diff, measure
 void addMappingsCommand(CommandLine& line);
 void addCoverageCommand(CommandLine& line);
 void addSimulateCommand(CommandLine& line);

@@ -1,4 +1,4 @@
-// tessera target [check | show | diff]: descriptions as files, without a server where none is needed.
+// tessera target [check | show | diff | measure]: descriptions as files, without a server where none is needed.
 
 #include <google/protobuf/text_format.h>
 
@@ -13,6 +13,7 @@
 #include "clients/cli/exit_code.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
+#include "clients/cli/target_measuring.h"
 #include "compiler/target/chip.h"
 #include "compiler/target/difference.h"
 #include "compiler/target/element_text.h"
@@ -104,7 +105,7 @@ int diff(const CommandLine& line, const std::string& left, const std::string& ri
 }  // namespace
 
 void addTargetFileCommands(CommandLine& line) {
-  CLI::App* command = line.add("target", "Check, show or compare descriptions of chips");
+  CLI::App* command = line.add("target", "Check, show, compare or measure descriptions of chips");
   command->require_subcommand(1);
   auto first = std::make_shared<std::string>(), second = std::make_shared<std::string>();
   constexpr char kTarget[] = "built-in or registered name, host, or a description's file";
@@ -122,6 +123,7 @@ void addTargetFileCommands(CommandLine& line) {
   diffs->callback(
       [&line, first, second] { line.action = [&line, first, second] { return diff(line, *first, *second); }; });
   for (CLI::App* inner : {checks, shows, diffs}) inner->fallthrough();
+  addTargetMeasuring(line, *command);
   command->footer("Only names that are neither built in nor host are asked of the server.");
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/target/builtin_texts.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -30,6 +31,13 @@ TEST(Target, EveryBuiltinIsValidAndFoundByItsName) {
   EXPECT_EQ(builtinTargets().size(), 22u);
   EXPECT_EQ(findBuiltinTarget("host"), nullptr);
   EXPECT_EQ(findBuiltinTarget("no-such-chip"), nullptr);
+}
+
+TEST(Target, EveryBuiltinSaysWhereItsFiguresAreFrom) {
+  for (std::string_view text : builtinTexts()) {
+    const std::string heading(text.substr(0, text.find("name: ")));
+    EXPECT_THAT(heading, HasSubstr("\n# Figures: ")) << text.substr(0, 200);
+  }
 }
 
 TEST(Target, WideVectorsComeWithTheirRegistersAndFeatures) {

@@ -77,6 +77,26 @@ struct FunctionInSinglePrecision : mlir::RewritePattern {
   }
 };
 
+/// What reads bf16 and makes something else reads f32: LLVM would build the operand in bf16 first, lane by lane and
+/// each through a library, where it is one number for all lanes.
+struct ReadInSinglePrecision : mlir::RewritePattern {
+  explicit ReadInSinglePrecision(mlir::MLIRContext* context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+
+  mlir::LogicalResult matchAndRewrite(mlir::Operation* op, PatternRewriter& rewriter) const override {
+    const bool widens = llvm::isa<arith::ExtFOp>(op) && mlir::getElementTypeOrSelf(op->getResult(0).getType()).isF64();
+    if (!widens && !llvm::isa<arith::CmpFOp, arith::FPToSIOp, arith::FPToUIOp>(op)) return mlir::failure();
+    if (!mlir::getElementTypeOrSelf(op->getOperand(0).getType()).isBF16()) return mlir::failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      for (mlir::OpOperand& operand : op->getOpOperands()) {
+        const mlir::Type single = withElement(operand.get().getType(), rewriter.getF32Type());
+        operand.set(arith::ExtFOp::create(rewriter, op->getLoc(), single, operand.get()));
+      }
+    });
+    return mlir::success();
+  }
+};
+
 /// Moves of bf16 as moves of i16. LLVM moves lanes of a type that the chip lacks one by one, and each through f32 and
 /// a library; masked loads and stores too.
 struct MoveAsIntegers : mlir::RewritePattern {
@@ -200,8 +220,8 @@ mlir::LogicalResult expandMath(mlir::ModuleOp module) {
   mlir::RewritePatternSet patterns(context);
   populateDoubleMathPatterns(patterns);
   populateSingleMathPatterns(patterns);
-  patterns.add<FunctionInSinglePrecision, MoveAsIntegers, Log10, MaximumOfNumbers, TruncateInTwoSteps, Remainder>(
-      context);
+  patterns.add<FunctionInSinglePrecision, ReadInSinglePrecision, MoveAsIntegers, Log10, MaximumOfNumbers,
+               TruncateInTwoSteps, Remainder>(context);
   llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
                                               "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};
   math::populateExpansionPatterns(patterns, expanded);

@@ -354,6 +354,30 @@ TEST(MathTypes, MovesOfHalvesNeedNoLibrary) {
   }
 }
 
+/// One number for all lanes, which is compared, chosen, made an integer and a double: for this host and one without
+/// conversions of bf16.
+TEST(MathTypes, ReadingHalvesNeedsNoLibrary) {
+  for (const std::string type : {"f16", "bf16"})
+    for (const int64_t count : {1, 7, 37})
+      for (const unsigned seed : {1U, 3U}) {
+        WorkloadText text;
+        const Tensor x = text.argument({count}, type), bound = text.argument({}, type);
+        const std::vector<std::string> maps = {"d0", "", "d0"};
+        const std::string of_two = " %i0, %i1 : " + type;
+        const Tensor least = text.generic({x, bound}, maps, text.empty({count}, type), 1, "",
+                                          "%c = arith.cmpf olt," + of_two + "\n    %r = arith.select %c," + of_two);
+        const Tensor whole =
+            text.generic({x, bound}, maps, text.empty({count}, "i32"), 1, "",
+                         "%a = arith.fptosi %i0 : " + type + " to i32\n    %b = arith.fptosi %i1 : " + type +
+                             " to i32\n    %r = arith.subi %a, %b : i32");
+        const Tensor wide =
+            text.generic({x, bound}, maps, text.empty({count}, "f64"), 1, "",
+                         "%a = arith.extf %i0 : " + type + " to f64\n    %b = arith.extf %i1 : " + type +
+                             " to f64\n    %r = arith.subf %a, %b : f64");
+        checkWorkload(text.finish({least, whole, wide}), {.seed = seed, .low = -9, .high = 9});
+      }
+}
+
 // What lies a little above or below the middle of two halves is in the middle of two floats' rounding errors: rounded
 // twice, it would go to the even one.
 TEST(MathTypes, DoublesAreRoundedToHalvesOnce) {

@@ -88,11 +88,9 @@ TEST(Chips, AChipWithoutCachesIsPlannedForAsWell) {
 TEST(Chips, EveryCoreOf64HasWork) {
   v1::Target many = builtin("cascadelake");
   many.mutable_units(0)->set_count(64);
-  // Few rows with a sum that is cut have pairs of tiles to share: half of the cores.
-  const std::string few_rows = "128x2048x2048";
   std::vector<std::pair<std::string, std::string>> workloads = {{"2048x2048x2048", product(2048, 2048, 2048)},
                                                                 {"1024x1024x1024", product(1024, 1024, 1024)},
-                                                                {few_rows, product(128, 2048, 2048)},
+                                                                {"128x2048x2048", product(128, 2048, 2048)},
                                                                 {"512x512x512", product(512, 512, 512)},
                                                                 {"4096x64x512", product(4096, 64, 512)}};
   WorkloadText text;
@@ -103,8 +101,14 @@ TEST(Chips, EveryCoreOf64HasWork) {
   for (const auto& [name, ir] : workloads) {
     const auto built = buildByDefault(unitFor(many, ir));
     ASSERT_TRUE(built.ok()) << name << ": " << built.status().message();
-    for (const auto& phase : built->info().phases())
-      EXPECT_GE(phase.grid(), name == few_rows ? 32 : 64) << name << " " << phase.strategy();
+    for (const auto& phase : built->info().phases()) {
+      // All 64 cores, or nearly, in every round; copies are short, and may be dealt less evenly.
+      const int64_t rounds = (phase.grid() + 63) / 64;
+      EXPECT_GE(phase.grid(), 58) << name << " " << phase.strategy();
+      if (phase.strategy() != "pack")
+        EXPECT_GE(static_cast<double>(phase.grid()) / static_cast<double>(64 * rounds), 0.85)
+            << name << " " << phase.strategy() << ", grid " << phase.grid();
+    }
   }
 }
 

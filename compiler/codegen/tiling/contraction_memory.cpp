@@ -101,14 +101,29 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
 /// Threads that share work on any chip; more only where it has more cores.
 constexpr int64_t kFewThreads = 4;
 
-/// Iterations of a block of `extent` that make an even number of blocks, at least `points`, `threads` and four, where
-/// there are as many pairs of tiles, or tiles for more than four threads: nothing else of a blocked reduction is in the
-/// grid.
-int64_t evenPoints(int64_t extent, int64_t unit, int64_t points, int64_t threads) {
-  const int64_t tiles = ceilDiv(extent, unit), least = threads > kFewThreads ? 1 : 2;
-  for (int64_t wanted = (std::max({kFewThreads, points, threads}) + 1) / 2 * 2; wanted >= 2; wanted -= 2)
-    if (const int64_t each = ceilDiv(tiles, wanted); each >= least && ceilDiv(tiles, each) % 2 == 0) return each * unit;
-  return extent;
+/// Iterations of a block of `extent` that make an even number of blocks, at least `points` and four, where there are as
+/// many pairs of tiles: nothing else of a blocked reduction is in the grid but `parts`. On chips of more than four
+/// cores such blocks that, with the parts, two, four and all cores share best. A block is two tiles at least: one of a
+/// single tile is no other level of the tree than that tile.
+int64_t evenPoints(int64_t extent, int64_t unit, int64_t points, int64_t parts, int64_t cores) {
+  const int64_t tiles = ceilDiv(extent, unit);
+  if (cores <= kFewThreads) {
+    for (int64_t wanted = (std::max(kFewThreads, points) + 1) / 2 * 2; wanted >= 2; wanted -= 2)
+      if (const int64_t each = ceilDiv(tiles, wanted); each >= 2 && ceilDiv(tiles, each) % 2 == 0) return each * unit;
+    return extent;
+  }
+  int64_t best = tiles;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t each = std::max<int64_t>(2, tiles / std::max(kFewThreads, points)); each >= 2; --each) {
+    const int64_t blocks = ceilDiv(tiles, each), pieces = parts * blocks;
+    double waiting = 0;
+    for (const int64_t threads : {int64_t{2}, kFewThreads, cores})
+      waiting += static_cast<double>(ceilDiv(pieces, threads) * threads * each) / static_cast<double>(parts * tiles);
+    if (waiting >= least - 0.02) continue;
+    least = waiting;
+    best = each;
+  }
+  return best * unit;
 }
 
 /// Iterations of a block of `extent`, between half of `most` and that, or fewer where more cores are to have one, whose
@@ -190,17 +205,17 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
                               chip.cores());
   block(row, plan.tile[row], rows);
   if (plan.block[row] > 0) parts *= ceilDiv(nest.extents[row], plan.block[row]);
-  const int64_t threads = ceilDiv(chip.cores(), parts);
   if (plan.block[k] > 0) {
     const int64_t columns = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
     block(outer, plan.tile[outer],
-          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, prices.point_columns()), threads));
+          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, prices.point_columns()), parts,
+                     chip.cores()));
   }
   // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
   if (const int64_t far = chip.farBytes();
       far > 0 && plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > far)
     block(outer, plan.tile[outer],
-          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), far), threads));
+          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), far), parts, chip.cores()));
 }
 
 /// The broadcast operand is copied a block at a time where enough tiles of columns read each copy: it comes from memory

@@ -1,0 +1,81 @@
+#!/usr/bin/python3
+"""This machine's figures, measured: a description that says of each how it came and how noisy it is, and is a target like
+any other one."""
+# suite: timeout=600
+
+import pathlib
+import re
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.matching import matches
+from e2e.tessera_e2e import Service
+from oracle.oracle import Oracle
+from suite import check, check_equal, run
+
+NOWHERE = {"TESSERA_SERVER": "127.0.0.1:1"}
+BRIEF = ("--repeat", "3")
+
+
+def figures_say_what_they_are(service):
+    answer = service.cli("target", "measure", *BRIEF, "--json", env=NOWHERE).json
+    figures = {(figure["field"], figure["cores"] > 1): figure for figure in answer["figures"]}
+    for (field, _), figure in figures.items():
+        check_equal(figure["repetitions"], 3, field)
+        check(figure["median"] > 0 and figure["deviation"] >= 0 and figure["unit"] and figure["how"], f"{figure}")
+        check_equal(figure["noisy"], figure["deviation"] > 0.05 * figure["median"] or figure["away"] > 0.05, field)
+    levels = answer["target"]["memory"]
+    for level, described in enumerate(levels):
+        measured = figures[f"memory[{level}].bandwidth_bytes_per_cycle", False]["median"]
+        written = described["bandwidth_bytes_per_cycle"]
+        check(abs(written - measured) < 0.01 * measured, f"{described['name']}: {written} of {measured}")
+    bandwidths = [level["bandwidth_bytes_per_cycle"] for level in levels]
+    check(bandwidths[0] > bandwidths[-1], f"the near level is no faster than the memory: {bandwidths}")
+    unit, = answer["target"]["units"]
+    check(unit["ops_per_cycle"] > unit["lanes"], f"less than a vector of operations a cycle: {unit}")
+
+
+def the_file_is_a_target(service, oracle):
+    path = service.scratch("measured.textproto")
+    told = service.cli("target", "measure", *BRIEF, "--name", "this-machine", "--out", path, env=NOWHERE)
+    check("memory[0].bandwidth_bytes_per_cycle" in told.out and "this-machine; hash " in told.out, told.out)
+    check("measure: " in told.err, f"no progress: {told.err}")
+    text = path.read_text()
+    for part in (r"^# Measured by `tessera target measure` on 20\d\d-", r"  # Measured: one core reads \S+ \S+ again and again\.\n",
+                 r"\(median of 3, deviation \d+\.\d %", r"^# Not measured, and so as the family has them.*:\n#   fetches\.few_runs 8$"):
+        check(re.search(part, text, re.MULTILINE), f"{part} is not in\n{text}")
+    check(service.cli("target", "check", path, env=NOWHERE).out.startswith("valid; "), "check")
+    shown = service.cli("target", "show", path, env=NOWHERE).out
+    check(re.search(r"^steps\.phase_cycles +\S+ +description$", shown, re.MULTILINE), "a price that was measured")
+    check(re.search(r"^steps\.nest_cycles +\S+ +family$", shown, re.MULTILINE), "a price that was not")
+    for spec, batch in (("mlp", 3), ("squeezenet1_1:size=64", 1)):
+        matches(service, oracle, spec, batch, target=path)
+
+
+def output_is_the_description(service):
+    path = service.scratch("printed.textproto")
+    answer = service.cli("target", "measure", *BRIEF, "--quiet", env=NOWHERE)
+    path.write_text(answer.out)
+    check(service.cli("target", "check", path, env=NOWHERE).out.startswith("valid; "), "what was printed")
+
+
+def mistakes_are_told_before(service):
+    path = service.scratch("none") / "there.textproto"
+    answer = service.cli("target", "measure", "--out", path, expect=3, env=NOWHERE)
+    check(str(path) in answer.err and "measure: " not in answer.err, answer.err)
+    answer = service.cli("target", "measure", "--name", "My Machine", "--json", expect=3, env=NOWHERE)
+    check("name" in answer.failure["message"] and "lower-case" in answer.failure["message"], f"{answer.failure}")
+    service.cli("target", "measure", "--repeat", "2", expect=2, env=NOWHERE)
+
+
+def main():
+    with Service(workers=1) as service, Oracle() as oracle:
+        return run("measure", [("figures_say_what_they_are", lambda: figures_say_what_they_are(service)),
+                               ("the_file_is_a_target", lambda: the_file_is_a_target(service, oracle)),
+                               ("output_is_the_description", lambda: output_is_the_description(service)),
+                               ("mistakes_are_told_before", lambda: mistakes_are_told_before(service))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
