@@ -12,7 +12,7 @@ inline std::string blobPlace(const std::string& sha256) {
 
 /// Unfinished blobs, below the same folder.
 inline constexpr char kUnfinishedBlobs[] = "tmp";
-/// What a worker has put there whole: "<sha256>.placed-<number>".
-inline constexpr char kPlacedBlob[] = ".placed-";
+/// What a worker has put there whole: "<sha256>.placed_<number>". No project's name has that character.
+inline constexpr char kPlacedBlob[] = ".placed_";
 
 }  // namespace tessera

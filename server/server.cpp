@@ -59,7 +59,9 @@ class Chronicle : public Observer {
 };
 
 Rules completed(Rules rules, const Quotas& quotas) {
-  rules.quota_of = [&quotas](const std::string& project) { return quotas.of(project); };
+  if (quotas.any()) {
+    rules.quota_of = [&quotas](const std::string& project) { return quotas.of(project); };
+  }
   if (rules.compiler_version.empty()) {
     rules.compiler_version = compilerVersion();
   }
@@ -249,7 +251,7 @@ class GrpcServer : public Server {
       };
     }
     TESSERA_ASSIGN(monitoring_,
-                   Monitoring::start(options, *options_.metrics, store_, backend_.blobs, clock_, control_));
+                   Monitoring::start(options, *options_.metrics, store_, backend_.blobs, quotas_, clock_, control_));
     metrics_addresses_ = monitoring_->addresses();
     return absl::OkStatus();
   }

@@ -2,6 +2,7 @@
 
 #include <ctime>
 #include <set>
+#include <string_view>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -37,7 +38,7 @@ absl::StatusOr<std::unique_ptr<BlobFolder>> BlobFolder::open(const std::string& 
   for (const std::string& name : *stale) (void)files.remove(folder->partialPath(name));
   // Whoever placed a file ended with the service, or places it anew.
   absl::Status swept = folder->forEachPartial([&](const std::string& name, const FileFacts&) {
-    if (absl::StrContains(name, kPlacedBlob)) (void)files.remove(folder->partialPath(name));
+    if (isPlaced(name)) (void)files.remove(folder->partialPath(name));
   });
   if (swept.ok()) swept = folder->sweepParts();
   if (!swept.ok()) return swept;
@@ -48,6 +49,14 @@ bool BlobFolder::isUpload(const std::string& partial_name) {
   const size_t dot = partial_name.find('.');
   return isSha256(partial_name.substr(0, dot)) &&
          (dot == std::string::npos || isProjectName(partial_name.substr(dot + 1)));
+}
+
+bool BlobFolder::isPlaced(const std::string& partial_name) {
+  const size_t dot = partial_name.find('.');
+  const size_t number = dot + std::string_view(kPlacedBlob).size();
+  return dot != std::string::npos && isSha256(partial_name.substr(0, dot)) &&
+         partial_name.compare(dot, number - dot, kPlacedBlob) == 0 && partial_name.size() > number &&
+         partial_name.find_first_not_of("0123456789-", number) == std::string::npos;
 }
 
 absl::Status BlobFolder::forEachPartial(
@@ -63,7 +72,8 @@ absl::Status BlobFolder::forEachPartial(
 absl::StatusOr<std::vector<std::string>> BlobFolder::stalePartials(int64_t lifetime_seconds) {
   std::vector<std::string> stale;
   absl::Status status = forEachPartial([&](const std::string& name, const FileFacts& facts) {
-    if (!isUpload(name) || time(nullptr) - facts.modified_s > lifetime_seconds) stale.push_back(name);
+    if ((!isUpload(name) && !isPlaced(name)) || time(nullptr) - facts.modified_s > lifetime_seconds)
+      stale.push_back(name);
   });
   if (!status.ok()) return status;
   return stale;

@@ -60,6 +60,8 @@ class BlobFolder {
 
   /// Whether a partial file is a client's upload, which can be resumed: a digest, or a digest and a project.
   static bool isUpload(const std::string& partial_name);
+  /// Whether it is what a worker has placed (kPlacedBlob).
+  static bool isPlaced(const std::string& partial_name);
   /// Calls `visit` for every partial file.
   absl::Status forEachPartial(const std::function<void(const std::string& name, const FileFacts& facts)>& visit);
   /// Names of partial files that nobody touched for the lifetime, and of those that cannot be resumed.

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/blob_place.h"
 #include "proto/sha256.h"
@@ -385,10 +386,9 @@ class FileBlobStore : public BlobStore {
     absl::StatusOr<bool> present = beginWhole(digest);
     if (!present.ok()) return present.status();
     if (*present) return std::make_unique<NoUpload>(*folder_, digest.sha256());
-    const std::string prefix = digest.sha256() + kPlacedBlob;
-    if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0 || !BlobFolder::isUpload(name)) {
+    if (!BlobFolder::isPlaced(name) || !absl::StartsWith(name, digest.sha256())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("placed: found \"", name, "\"; accepted: ", prefix, " and a number"));
+          absl::StrCat("placed: found \"", name, "\"; accepted: ", digest.sha256(), kPlacedBlob, " and a number"));
     }
     absl::StatusOr<FileFacts> facts = folder_->files().look(folder_->partialPath(name));
     if (!facts.ok()) return facts.status();
@@ -463,7 +463,8 @@ class FileBlobStore : public BlobStore {
     for (const std::string& name : *stale) {
       // A put()'s partial file lives for one call: those of this process are in use, older ones went when the store was
       // opened.
-      if (!BlobFolder::isUpload(name) || !uploads_.start(name)) continue;
+      const bool known = BlobFolder::isUpload(name) || BlobFolder::isPlaced(name);
+      if (!known || !uploads_.start(name)) continue;
       removed += folder_->files().remove(folder_->partialPath(name)).ok();
       end(name);
     }

@@ -429,7 +429,7 @@ TEST_F(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
 }
 
 TEST_F(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
-  const std::string name = digest_.sha256() + ".placed-7";
+  const std::string name = digest_.sha256() + ".placed_7";
   const std::string placed = root_ + "/tmp/" + name;
   std::ofstream(placed, std::ios::binary) << bytes_ << "!";
   EXPECT_TRUE(absl::IsDataLoss(store_->startPlaced(digest_, name).status()));
@@ -437,11 +437,12 @@ TEST_F(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
   std::filesystem::permissions(placed, std::filesystem::perms::owner_read);
   const std::string own = folder_.file("worker");
   std::filesystem::create_hard_link(placed, own);
-  for (const std::string& wrong : {digest_.sha256(), digest_.sha256() + ".placed-", name + "/../../x",
-                                   std::string("placed-7"), digestOf("x").sha256() + ".placed-7"}) {
+  for (const std::string& wrong :
+       {digest_.sha256(), digest_.sha256() + ".placed_", name + "/../../x", std::string("placed_7"),
+        digestOf("x").sha256() + ".placed_7", digest_.sha256() + ".placed-7"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(store_->startPlaced(digest_, wrong).status())) << wrong;
   }
-  EXPECT_TRUE(absl::IsNotFound(store_->startPlaced(digest_, digest_.sha256() + ".placed-8").status()));
+  EXPECT_TRUE(absl::IsNotFound(store_->startPlaced(digest_, digest_.sha256() + ".placed_8").status()));
   {
     auto upload = store_->startPlaced(digest_, name);
     ASSERT_OK(upload.status());
@@ -458,6 +459,19 @@ TEST_F(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
   auto again = store_->startPlaced(digest_, name);
   ASSERT_OK(again.status());
   EXPECT_OK((*again)->commit());  // it is there
+}
+
+TEST_F(BlobStoreTest, AProjectMayBeCalledAsPlacedFilesOnceWere) {
+  {
+    auto upload = store_->startUpload(digest_, 0, {"placed-7"});
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write(bytes_.substr(0, 10)));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(store_->startPlaced(digest_, digest_.sha256() + ".placed-7").status()))
+      << "what a client sends is no file of a worker's";
+  reopen({});
+  EXPECT_EQ(filesIn("tmp"), 1) << "its upload goes on after a start";
+  EXPECT_EQ(store_->unfinishedBytes("placed-7", ""), 10);
 }
 
 TEST_F(BlobStoreTest, WhetherBlobsCanBeWrittenIsTriedOut) {

@@ -290,7 +290,8 @@ TEST_F(SqliteStoreTest, TheLogStaysSmall) {
   v1::Task task = sampleTask("t");
   task.set_last_report_hash(std::string(100'000, 'x'));
   for (int i = 0; i < 1000; ++i) ASSERT_OK((*store)->transact([&](Transaction& t) { return t.putTask(task); }));
-  EXPECT_LT(std::filesystem::file_size(path_ + "-wal"), 16u << 20) << "100 MB were written";
+  EXPECT_LT(std::filesystem::file_size(path_ + "-wal"), 20u << 20)
+      << "100 MB were put; what did not change is not written";
   EXPECT_LT(std::filesystem::file_size(path_), 4u << 20) << "one task of 100 kB is stored";
 }
 

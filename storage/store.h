@@ -139,6 +139,15 @@ struct QueueQuery {
   /// A task gains one priority for each `ageing_us` it is ready; 0: none.
   int64_t now_us = 0;
   int64_t ageing_us = 0;
+  /// Whether this project may begin no job now: its tasks that would (no attempt, and of no action that runs) are left
+  /// out, however many there are, without a look at any. Asked once of each project that has such; empty: all may.
+  std::function<bool(const std::string& project)> may_not_begin = {};
+};
+
+/// The QUEUED and RUNNING jobs that wait for a task.
+struct LivingJobs {
+  int64_t count = 0;
+  std::vector<std::string> first;  ///< of them, those that were inserted first for each action
 };
 
 /// Reads. Within a transaction they see its own writes. Single getters answer NOT_FOUND.
@@ -189,6 +198,8 @@ class Reader {
   virtual absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) = 0;
   virtual absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) = 0;
+  /// With at most `most` ids. Reads no job.
+  virtual absl::StatusOr<LivingJobs> livingJobsOfTask(const std::string& task_id, int most) = 0;
   /// The next READY task that `query` asks for. NOT_FOUND when there is none.
   virtual absl::StatusOr<v1::Task> nextReadyTask(const QueueQuery& query) = 0;
   /// Up to `limit` READY tasks of a kind that are ready since `since_us` or longer, the oldest first.

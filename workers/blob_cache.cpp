@@ -82,7 +82,7 @@ absl::Status BlobCache::provide(const v1::Digest& digest, const std::string& des
   std::unique_lock lock(mutex_);
   arrived_.wait(lock, [&] { return !in_flight_.contains(digest.sha256()); });
   auto found = index_.find(digest.sha256());
-  if (found == index_.end() || !found->second->verified) {
+  if (found == index_.end() || !isSoundLocked(*found->second)) {
     in_flight_.insert(digest.sha256());
     lock.unlock();
     absl::Status status = bring(digest, source);
@@ -164,13 +164,20 @@ BlobCache::Stats BlobCache::stats() const {
   return stats;
 }
 
+bool BlobCache::isSoundLocked(Entry& entry) const {
+  if (entry.linked && !shared_->isServers(entry.sha256, pathOf(entry.sha256))) entry.verified = false;
+  return entry.verified;
+}
+
 void BlobCache::insertLocked(const v1::Digest& digest) {
+  const bool linked = shared_ && shared_->isServers(digest.sha256(), pathOf(digest.sha256()));
   if (auto found = index_.find(digest.sha256()); found != index_.end()) {
     found->second->verified = true;
+    found->second->linked = linked;
     entries_.splice(entries_.begin(), entries_, found->second);
     return;
   }
-  entries_.push_front({digest.sha256(), digest.size_bytes(), true});
+  entries_.push_front({digest.sha256(), digest.size_bytes(), true, linked});
   index_[digest.sha256()] = entries_.begin();
   stats_.bytes += digest.size_bytes();
 }

@@ -23,7 +23,8 @@ using ByteSink = std::function<absl::Status(std::string_view bytes)>;
 using BlobSource = std::function<absl::Status(const v1::Digest& digest, const ByteSink& sink)>;
 
 /// Blobs this worker has seen, as read-only files by digest, bounded in size, least recently used first
-/// out. Every blob is verified when it enters, and once more after a restart, before it is used again.
+/// out. Every blob is verified when it enters, and once more after a restart, before it is used again; one that is the
+/// server's own file also when the server has that file no longer: it may have found its bytes lost.
 /// Tasks get hard links: evicting a blob does not disturb a task that reads it. Thread-safe; a blob wanted
 /// by two tasks at once is fetched once.
 class BlobCache {
@@ -54,6 +55,7 @@ class BlobCache {
     std::string sha256;
     int64_t bytes;
     bool verified;
+    bool linked = false;  ///< is the server's own file
   };
   using Entries = std::list<Entry>;  // most recently used first
 
@@ -64,6 +66,7 @@ class BlobCache {
   std::string pathOf(const std::string& sha256) const { return folder_ + "/" + sha256; }
   absl::Status bring(const v1::Digest& digest, const BlobSource& source);
   void insertLocked(const v1::Digest& digest);
+  bool isSoundLocked(Entry& entry) const;
   void removeLocked(Entries::iterator entry);
   void evictLocked();
 

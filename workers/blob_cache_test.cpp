@@ -113,6 +113,35 @@ TEST_F(BlobCacheTest, WhatTheServersFolderHasIsLinked) {
   EXPECT_EQ(fetches_, 2);
 }
 
+TEST_F(BlobCacheTest, WhatTheServerHasNoLongerIsVerifiedAgain) {
+  namespace fs = std::filesystem;
+  const std::string server = folder_.path() + "/blobs";
+  const v1::Digest rotten = digestOf("content"), sound = digestOf("collected");
+  const auto at = [&](const v1::Digest& digest) { return server + "/" + blobPlace(digest.sha256()); };
+  for (const auto& [digest, bytes] : {std::pair{rotten, "content"}, std::pair{sound, "collected"}}) {
+    fs::create_directories(fs::path(at(digest)).parent_path());
+    std::ofstream(at(digest)) << bytes;
+  }
+  fs::create_directories(server + "/tmp");
+  SharedBlobs shared(server);
+  open(100, &shared);
+  ASSERT_TRUE(provide(rotten, "").ok());
+  ASSERT_TRUE(provide(sound, "").ok());
+  ASSERT_EQ(fetches_, 0);
+
+  // The disk loses a byte; the server notices and puts the file aside. Another it had collected.
+  fs::permissions(at(rotten), fs::perms::owner_read | fs::perms::owner_write);
+  std::ofstream(at(rotten)) << "cOntent";
+  fs::rename(at(rotten), server + "/corrupt");
+  fs::remove(at(sound));
+  ASSERT_TRUE(provide(rotten, "content").ok());
+  EXPECT_EQ(contentOf(last_), "content");
+  EXPECT_EQ(fetches_, 1);
+  ASSERT_TRUE(provide(sound, "").ok());
+  EXPECT_EQ(contentOf(last_), "collected");
+  EXPECT_EQ(fetches_, 1) << "sound as it is";
+}
+
 TEST_F(BlobCacheTest, WhereNothingCanBeLinkedBlobsAreFetched) {
   SharedBlobs shared("/proc/self");  // files there are, links none
   EXPECT_FALSE(shared.place(digestOf("content"), folder_.path() + "/absent").has_value());

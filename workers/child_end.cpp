@@ -101,7 +101,7 @@ Failure classify(const ChildEnd& end, const ChildSpec& spec) {
     case StopReason::kShutdown:
       return make(Failure::LEASE_LOST, "the worker was stopped while the task ran");
     case StopReason::kFull: {
-      Failure failure = make(Failure::LIMIT_EXCEEDED, "the task filled its scratch folder");
+      Failure failure = make(Failure::LIMIT_EXCEEDED, "the task filled its scratch folder, or hid what is in it");
       failure.set_accepted(absl::StrCat("at most ", spec.scratch_bytes >> 20, " MiB (the worker's --scratch-quota)"));
       return failure;
     }

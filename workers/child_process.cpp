@@ -172,7 +172,7 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
 
 bool ChildProcess::isFull() const {
   const FolderSize size = sizeOf(spec_.scratch, "in");
-  return size.bytes > spec_.scratch_bytes || size.entries > kMostEntries;
+  return size.bytes > spec_.scratch_bytes || size.entries > kMostEntries || size.hidden;
 }
 
 void ChildProcess::reap(ChildEnd& end) {

@@ -1,26 +1,70 @@
 #include "workers/folder_size.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include <filesystem>
+#include <cerrno>
+#include <memory>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "workers/file_descriptor.h"
 
 namespace tessera::worker {
+namespace {
+
+constexpr int64_t kBlock = 512;   // that st_blocks counts in
+constexpr int kDeepest = 100;     // folders in folders: each is a descriptor while it is walked
+constexpr mode_t kOwners = 0700;  // what the owner needs to look into a folder
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+
+/// Of this very folder, whatever takes its name meanwhile: neither step follows a link.
+FileDescriptor openFolder(int parent, const char* name) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  FileDescriptor folder(openat(parent, name, kFlags));
+  if (folder.valid() || errno != EACCES) return folder;
+  const FileDescriptor found(openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!found.valid()) return folder;
+  const std::string path = absl::StrCat("/proc/self/fd/", found.get());
+  if (chmod(path.c_str(), kOwners) != 0) return folder;
+  return FileDescriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+void add(FileDescriptor opened, std::string_view but, int depth, FolderSize& size) {
+  const std::unique_ptr<DIR, CloseFolder> folder(fdopendir(opened.get()));
+  if (!folder) {
+    size.hidden = true;
+    return;
+  }
+  const int fd = opened.release();  // the stream's now
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == ".." || name == but) continue;
+    struct stat status;
+    if (fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone
+    size.bytes += int64_t{status.st_blocks} * kBlock;
+    if (++size.entries > kMostEntries) return;
+    if (!S_ISDIR(status.st_mode)) continue;
+    FileDescriptor inner = openFolder(fd, entry->d_name);
+    if (inner.valid() && depth < kDeepest) {
+      add(std::move(inner), "", depth + 1, size);
+    } else {
+      size.hidden |= inner.valid() || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
+    }
+  }
+}
+
+}  // namespace
 
 FolderSize sizeOf(const std::string& folder, const std::string& but) {
-  namespace fs = std::filesystem;
-  constexpr int64_t kBlock = 512;  // that st_blocks counts in
   FolderSize size;
-  std::error_code error;
-  const fs::recursive_directory_iterator end;
-  for (fs::recursive_directory_iterator entry(folder, error); !error && entry != end; entry.increment(error)) {
-    if (entry.depth() == 0 && entry->path().filename() == but) {
-      entry.disable_recursion_pending();
-      continue;
-    }
-    struct stat status;
-    if (lstat(entry->path().c_str(), &status) == 0) size.bytes += int64_t{status.st_blocks} * kBlock;
-    if (++size.entries > kMostEntries) break;
-  }
+  FileDescriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.valid()) add(std::move(opened), but, 0, size);
   return size;
 }
 

@@ -47,6 +47,12 @@ bool SharedBlobs::take(const std::string& sha256, const std::string& path) {
   return usable_ && link(absl::StrCat(folder_, "/", blobPlace(sha256)), path);
 }
 
+bool SharedBlobs::isServers(const std::string& sha256, const std::string& path) const {
+  struct stat servers, here;
+  return !folder_.empty() && stat(absl::StrCat(folder_, "/", blobPlace(sha256)).c_str(), &servers) == 0 &&
+         stat(path.c_str(), &here) == 0 && servers.st_dev == here.st_dev && servers.st_ino == here.st_ino;
+}
+
 std::optional<std::string> SharedBlobs::place(const v1::Digest& digest, const std::string& path) {
   static std::atomic<int> number = 0;
   if (!usable_) return std::nullopt;

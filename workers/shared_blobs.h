@@ -19,6 +19,10 @@ class SharedBlobs {
   /// Gives a blob of the server's the name `path` as well, which must be free; false when it has to be streamed.
   bool take(const std::string& sha256, const std::string& path);
 
+  /// Whether the file `path` still is the server's file of the blob. A server that found bytes lost has another, or
+  /// none.
+  bool isServers(const std::string& sha256, const std::string& path) const;
+
   /// Puts a file that nobody writes any more where the server adopts it from. The name for UploadBlobRequest.placed;
   /// nothing when it has to be streamed.
   std::optional<std::string> place(const v1::Digest& digest, const std::string& path);

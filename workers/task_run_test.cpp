@@ -13,6 +13,7 @@
 
 #include "workers/exit_codes.h"
 #include "workers/file_digest.h"
+#include "workers/folder_size.h"
 #include "workers/sandbox/sandbox.h"
 #include "workers/testing/temporary_folder.h"
 
@@ -44,7 +45,7 @@ class TaskRunFixture : public testing::Test {
 
   bool inForce(const std::string& measure) const {
     return std::any_of(runner_.sandbox.measures.begin(), runner_.sandbox.measures.end(),
-                       [&](const Measure& each) { return each.name == measure && each.in_force; });
+                       [&](const v1::SandboxMeasure& each) { return each.name() == measure && each.in_force(); });
   }
 
   void useProgram(const std::string& binary, Start start) {
@@ -351,6 +352,31 @@ TEST_P(TaskRunTest, WhoFillsItsFolderIsEnded) {
   const Failure failure = failureOf("fill");
   EXPECT_EQ(failure.reason(), Failure::LIMIT_EXCEEDED) << failure.ShortDebugString();
   EXPECT_EQ(failure.accepted(), "at most 16 MiB (the worker's --scratch-quota)");
+}
+
+TEST(FolderSizeTest, WhatIsClosedCountsToo) {
+  // As somebody for whom modes count: a child that is not root.
+  const TemporaryFolder temporary;
+  ASSERT_EQ(chmod(temporary.path().c_str(), 0777), 0);
+  const std::string root = temporary.path() + "/folder";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(3);
+    std::filesystem::create_directories(root + "/closed/inner");
+    std::filesystem::create_directories(root + "/open");
+    for (const char* file : {"/closed/inner/first", "/open/second"}) {
+      std::ofstream(root + file) << std::string(1 << 20, 'x');
+    }
+    std::filesystem::create_directory_symlink("/", root + "/link");
+    for (const char* folder : {"/closed/inner", "/closed"}) chmod((root + folder).c_str(), 0);
+    const FolderSize size = sizeOf(root, "in");
+    if (size.bytes < 2 << 20 || size.bytes > 3 << 20 || size.hidden) _exit(1);
+    _exit(size.entries == 6 ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: bytes, 2: entries, 3: no other user";
 }
 
 TEST_P(TaskRunTest, OtherAttemptsAreOutOfReach) {

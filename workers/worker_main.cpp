@@ -126,12 +126,7 @@ int run(Flags& flags, const sigset_t& signals) {
   identity->set_slots(flags.slots);
   identity->set_measuring_cores(flags.measuring_cores);
   identity->set_pid(getpid());
-  for (const Measure& measure : sandbox->measures) {
-    v1::SandboxMeasure* told = identity->add_sandbox();
-    told->set_name(measure.name);
-    told->set_in_force(measure.in_force);
-    told->set_detail(measure.detail);
-  }
+  *identity->mutable_sandbox() = sandbox->measures;
   for (v1::TaskKind kind : flags.kinds) identity->add_kinds(kind);
   if (flags.options.runner.default_memory_bytes <= 0) {
     // Address space is more than memory in use: mapped libraries and weights count in full. What runs at a time shares
@@ -149,8 +144,9 @@ int run(Flags& flags, const sigset_t& signals) {
   flags.options.identity = *identity;
   spdlog::info("tessera-worker {} ({} slots, compiler {}) for {}", flags.id, flags.slots, identity->compiler_version(),
                flags.options.server);
-  for (const Measure& measure : sandbox->measures) {
-    spdlog::info("sandbox: {} {}: {}", measure.name, measure.in_force ? "in force" : "not in force", measure.detail);
+  for (const v1::SandboxMeasure& measure : sandbox->measures) {
+    spdlog::info("sandbox: {} {}: {}", measure.name(), measure.in_force() ? "in force" : "not in force",
+                 measure.detail());
   }
   Worker worker(flags.options);
   std::thread([&] { handleSignals(worker, signals); }).detach();

@@ -43,6 +43,7 @@ void addMappingsCommand(CommandLine& line);
 void addCoverageCommand(CommandLine& line);
 void addSimulateCommand(CommandLine& line);
 void addWorkerCommand(CommandLine& line);
+void addTaskCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);
 void addCheckCommand(CommandLine& line);
 void addTuneCommand(CommandLine& line);

@@ -14,6 +14,7 @@
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/interrupt.h"
+#include "clients/cli/label_flags.h"
 #include "clients/cli/local_flags.h"
 #include "clients/cli/model_flags.h"
 #include "clients/cli/output.h"
@@ -40,6 +41,7 @@ struct CompileFlags {
   bool no_cache = false, validate_only = false, detach = false;
   bool verify = false;
   std::string knowledge = "none", tune;
+  LabelFlags labels;
   LocalFlags service;
 };
 
@@ -120,6 +122,9 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   request.spec.mutable_options()->set_verify(flags.verify);
   if (absl::Status status = readKnowledge(flags.knowledge, *request.spec.mutable_options()); !status.ok())
     return reportError(status, line.json);
+  auto labels = flags.labels.parse();
+  if (!labels.ok()) return reportError(labels.status(), line.json);
+  request.labels = *std::move(labels);
   request.request_id = flags.request_id;
   request.priority = flags.priority;
   request.skip_cache = flags.no_cache;
@@ -224,6 +229,7 @@ void addCompileCommand(CommandLine& line) {
   command->add_option("--timeout", flags->run_timeout, "how long one task may run, e.g. 5m");
   command->add_option("--priority", flags->priority, "higher goes first")->capture_default_str();
   command->add_option("--request-id", flags->request_id, "makes a repeated command the same job");
+  flags->labels.addTo(command);
   command->add_flag("--verify", flags->verify, "hold every step of the compiler against an interpreter");
   command
       ->add_option("--knowledge", flags->knowledge,

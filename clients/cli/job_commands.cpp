@@ -1,10 +1,13 @@
 // tessera jobs | job | watch | cancel
 
 #include <iostream>
+#include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
+#include "clients/cli/label_flags.h"
 #include "clients/cli/list_output.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
@@ -28,6 +31,10 @@ std::string describe(const v1::Job& job) {
                   ", ended ", timeText(job.end_time_us()));
   if (job.end_time_us() != 0) absl::StrAppend(&text, " (", durationText(wallMs(job)), ")");
   absl::StrAppend(&text, "\n");
+  if (!job.labels().empty()) {
+    const std::map<std::string, std::string> labels(job.labels().begin(), job.labels().end());
+    absl::StrAppend(&text, "  labels ", absl::StrJoin(labels, ", ", absl::PairFormatter("=")), "\n");
+  }
   if (job.cached()) absl::StrAppend(&text, "  answered from the cache\n");
   if (!job.joined_job_id().empty()) absl::StrAppend(&text, "  shares the work of job ", job.joined_job_id(), "\n");
   if (!job.action_key().empty()) absl::StrAppend(&text, "  action key ", job.action_key(), "\n");
@@ -64,9 +71,14 @@ int printJob(const CommandLine& line, const v1::Job& job) {
 void addJobs(CommandLine& line) {
   CLI::App* command = line.add("jobs", "List jobs");
   auto flags = std::make_shared<ListFlags>();
+  auto labels = std::make_shared<LabelFlags>();
   flags->addTo(command, "id, state, kind, target, name, request_id, create_time, labels.KEY", "create_time desc");
-  command->callback([&line, flags] {
-    line.action = [&line, flags] {
+  command->add_option("--label", labels->words, "KEY=VALUE: jobs with this label; may be repeated");
+  command->callback([&line, flags, labels] {
+    line.action = [&line, flags, labels] {
+      auto narrowed = labels->narrowed(flags->filter);
+      if (!narrowed.ok()) return reportError(narrowed.status(), line.json);
+      flags->filter = *std::move(narrowed);
       auto channel = line.connect();
       if (!channel.ok()) return reportError(channel.status(), line.json);
       return printList<v1::ListJobsRequest>(

@@ -1,4 +1,4 @@
-// tessera workers | ops
+// tessera workers | tasks | ops
 
 #include <iostream>
 
@@ -9,6 +9,8 @@
 #include "clients/cli/list_output.h"
 #include "clients/cli/npy.h"
 #include "clients/cli/output.h"
+#include "google/protobuf/util/time_util.h"
+#include "proto/printable.h"
 
 namespace tessera::client {
 namespace {
@@ -37,6 +39,52 @@ std::vector<std::string> workerRow(const v1::Worker& worker) {
       sandboxOf(worker),
       timeText(worker.last_seen_us()),
       worker.trouble()};
+}
+
+std::string kindText(int kind) { return absl::AsciiStrToLower(v1::TaskKind_Name(static_cast<v1::TaskKind>(kind))); }
+
+/// Words of others are a line each, whatever is in them.
+std::string describe(const v1::Worker& worker) {
+  std::string text;
+  const auto add = [&](const auto&... words) { absl::StrAppend(&text, printable(absl::StrCat(words...)), "\n"); };
+  add(worker.id(), "  ", absl::AsciiStrToLower(v1::Worker::State_Name(worker.state())));
+  add("  on ", worker.host().hostname(), " (", worker.host().cpu_model(), ", target ", worker.host().cpu(),
+      "), process ", worker.pid(), ", compiler ", worker.compiler_version());
+  add("  last seen ", timeText(worker.last_seen_us()), ", ", worker.tasks_done(), " done, ", worker.tasks_failed(),
+      " failed, ", worker.faults(), " its fault");
+  std::vector<std::string> kinds;
+  for (const int kind : worker.kinds()) kinds.push_back(kindText(kind));
+  add("  takes ", kinds.empty() ? "everything" : absl::StrJoin(kinds, ", "), ", ", worker.slots(), " at a time, ",
+      worker.measuring_cores(), " cores to measure on");
+  for (const std::string& task : worker.task_ids()) add("  runs ", task);
+  if (!worker.trouble().empty()) add("  trouble: ", worker.trouble());
+  if (worker.sandbox().empty()) add("  sandbox: not told");
+  for (const v1::SandboxMeasure& measure : worker.sandbox()) {
+    add("  sandbox: ", measure.in_force() ? "" : "no ", measure.name(), ": ", measure.detail());
+  }
+  return text;
+}
+
+int showWorker(const CommandLine& line, Channel& channel, const std::string& id) {
+  v1::GetWorkerRequest request;
+  request.set_id(id);
+  auto answer = channel.call(channel.fleet(), &FleetStub::GetWorker, request);
+  if (!answer.ok()) return reportError(answer.status(), line.json);
+  std::cout << (line.json ? toJson(answer->worker()) + "\n" : describe(answer->worker()));
+  return 0;
+}
+
+std::vector<std::string> taskRow(const v1::TaskInfo& task) {
+  std::string jobs = task.job_ids().empty() ? "-" : task.job_ids(0);
+  return {task.id(),
+          kindText(task.kind()),
+          absl::AsciiStrToLower(v1::TaskInfo::State_Name(task.state())),
+          absl::StrCat(task.priority()),
+          absl::StrCat(task.attempts()),
+          task.worker_id().empty() ? "-" : task.worker_id(),
+          timeText(google::protobuf::util::TimeUtil::TimestampToMicroseconds(task.ready_time())),
+          jobs,
+          task.has_failure() ? task.failure().message() : ""};
 }
 
 std::vector<std::string> operatorRow(const v1::OperatorInfo& info) {
@@ -72,17 +120,38 @@ void addOperatorCommand(CommandLine& line) {
   });
 }
 
-void addWorkerCommand(CommandLine& line) {
-  CLI::App* command = line.add("workers", "List workers, or drain one");
+void addTaskCommand(CommandLine& line) {
+  CLI::App* command = line.add("tasks", "List tasks: the steps of jobs as the queue has them");
   auto flags = std::make_shared<ListFlags>();
-  auto drain = std::make_shared<std::string>(), undrain = std::make_shared<std::string>();
-  flags->addTo(command, "id, state, host, compiler_version, last_seen_time", "id");
-  auto* drain_option = command->add_option("--drain", *drain, "let this worker finish and give it nothing more");
-  command->add_option("--undrain", *undrain, "give this worker work again")->excludes(drain_option);
-  command->callback([&line, flags, drain, undrain] {
-    line.action = [&line, flags, drain, undrain] {
+  flags->addTo(command, "id, state, kind, priority, worker, create_time, project", "create_time desc");
+  command->callback([&line, flags] {
+    line.action = [&line, flags] {
       auto channel = line.connect();
       if (!channel.ok()) return reportError(channel.status(), line.json);
+      return printList<v1::ListTasksRequest>(
+          line, *flags, "tasks",
+          {"TASK", "KIND", "STATE", "PRIORITY", "ATTEMPTS", "WORKER", "READY", "JOBS", "FAILURE"},
+          [&](const auto& request) { return (*channel)->call((*channel)->fleet(), &FleetStub::ListTasks, request); },
+          [](const auto& page) -> const auto& { return page.tasks(); }, taskRow);
+    };
+  });
+}
+
+void addWorkerCommand(CommandLine& line) {
+  CLI::App* command = line.add("workers", "List workers, show one, or drain one");
+  auto flags = std::make_shared<ListFlags>();
+  auto name = std::make_shared<std::string>();
+  auto* one = command->add_option("NAME", *name, "this worker, with all that is known of it");
+  auto drain = std::make_shared<std::string>(), undrain = std::make_shared<std::string>();
+  flags->addTo(command, "id, state, host, compiler_version, last_seen_time", "id");
+  auto* drain_option =
+      command->add_option("--drain", *drain, "let this worker finish and give it nothing more")->excludes(one);
+  command->add_option("--undrain", *undrain, "give this worker work again")->excludes(drain_option)->excludes(one);
+  command->callback([&line, flags, name, drain, undrain] {
+    line.action = [&line, flags, name, drain, undrain] {
+      auto channel = line.connect();
+      if (!channel.ok()) return reportError(channel.status(), line.json);
+      if (!name->empty()) return showWorker(line, **channel, *name);
       if (!drain->empty() || !undrain->empty()) {
         v1::DrainWorkerRequest request;
         request.set_worker_id(drain->empty() ? *undrain : *drain);

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   addCoverageCommand(line);
   addSimulateCommand(line);
   addWorkerCommand(line);
+  addTaskCommand(line);
   addCheckCommand(line);
   addTuneCommand(line);
   addVersionCommand(line);

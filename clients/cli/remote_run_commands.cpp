@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cli/command.h"
+#include "clients/cli/label_flags.h"
 #include "clients/cli/latency.h"
+#include "clients/cli/manifest_variant.h"
 #include "clients/cli/output.h"
 #include "clients/cli/shape_flags.h"
 #include "clients/cli/tensor_flags.h"
@@ -29,6 +31,7 @@ struct RemoteFlags {
   std::string output_folder, queue_timeout, run_timeout;
   int threads = 1, warmup = 3, repeat = 10;
   uint64_t seed = 1;
+  LabelFlags labels;
 };
 
 template <typename Spec>
@@ -57,7 +60,10 @@ absl::Status addInputs(Channel& channel, const std::vector<std::string>& flags, 
 }
 
 template <typename Request>
-absl::Status addDeadlines(const RemoteFlags& flags, Request& request) {
+absl::Status addTermsOfJob(const RemoteFlags& flags, Request& request) {
+  const auto labels = flags.labels.parse();
+  if (!labels.ok()) return labels.status();
+  request.mutable_labels()->insert(labels->begin(), labels->end());
   if (!flags.queue_timeout.empty()) {
     auto parsed = parseDuration(flags.queue_timeout);
     if (!parsed.ok()) return parsed.status();
@@ -79,7 +85,7 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
   addArtifact(flags, *request.mutable_spec());
   request.mutable_spec()->set_threads(flags.threads);
   absl::Status status = addInputs(channel, flags.inputs, *request.mutable_spec());
-  if (status.ok()) status = addDeadlines(flags, request);
+  if (status.ok()) status = addTermsOfJob(flags, request);
   if (!status.ok()) return reportError(status, line.json);
   auto answer = channel.call(channel.execution(), &v1::ExecutionService::Stub::Execute, request,
                              {.timeout = kPatience, .attempts = 1});
@@ -105,32 +111,6 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
   return 0;
 }
 
-bool fits(const v1::Manifest::Variant& variant, const v1::Specialization& choice) {
-  for (const v1::DimensionBinding& wanted : choice.dimensions()) {
-    const auto bound = std::find_if(variant.dimensions().begin(), variant.dimensions().end(),
-                                    [&](const auto& each) { return each.name() == wanted.name(); });
-    if (bound == variant.dimensions().end()) return false;
-    if (bound->size() < 0 ? wanted.size() > -bound->size() : bound->size() != wanted.size()) return false;
-  }
-  for (const v1::InputShape& wanted : choice.input_shapes()) {
-    const auto input = std::find_if(variant.inputs().begin(), variant.inputs().end(),
-                                    [&](const auto& each) { return each.name() == wanted.name(); });
-    if (input == variant.inputs().end() ||
-        !std::equal(input->shape().begin(), input->shape().end(), wanted.shape().begin(), wanted.shape().end())) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// The greatest size of the dimension that is a range; 0 when none is.
-int64_t roomOf(const v1::Manifest::Variant& variant) {
-  for (const v1::DimensionBinding& dimension : variant.dimensions()) {
-    if (dimension.size() < 0) return -dimension.size();
-  }
-  return 0;
-}
-
 // Inputs without values, in the shapes of the variant that --dim and --shape choose: the worker fills them.
 absl::Status addChosenShapes(Channel& channel, const ShapeFlags& flags, v1::ProfileSpec& spec) {
   auto choice = flags.choice();
@@ -146,31 +126,9 @@ absl::Status addChosenShapes(Channel& channel, const ShapeFlags& flags, v1::Prof
   }
   auto answer = channel.call(channel.artifacts(), &v1::ArtifactService::Stub::GetArtifact, request);
   if (!answer.ok()) return answer.status();
-  const v1::Manifest& manifest = answer->artifact().manifest();
-  std::vector<const v1::Manifest::Variant*> chosen;
-  std::string there;
-  for (const v1::Manifest::Variant& variant : manifest.variants()) {
-    if (fits(variant, *choice)) chosen.push_back(&variant);
-    for (const auto& input : variant.inputs()) {
-      absl::StrAppend(&there, there.empty() ? "" : ", ", input.name(), ": ", typeText(input));
-    }
-  }
-  // Of those for a range the smallest that has room.
-  if (chosen.size() > 1 &&
-      std::all_of(chosen.begin(), chosen.end(), [](const auto* each) { return roomOf(*each) > 0; })) {
-    chosen = {*std::min_element(chosen.begin(), chosen.end(),
-                                [](const auto* a, const auto* b) { return roomOf(*a) < roomOf(*b); })};
-  }
-  if (chosen.size() != 1) {
-    v1::Failure failure;
-    failure.set_reason(v1::Failure::INVALID_INPUT);
-    failure.set_message(absl::StrCat(chosen.empty() ? "no variant of the artifact fits"
-                                                    : absl::StrCat(chosen.size(), " variants of the artifact fit"),
-                                     " --dim and --shape"));
-    failure.set_accepted(manifest.variants_size() == 0 ? "neither: the artifact has one variant" : there);
-    return failureStatus(failure);
-  }
-  for (const v1::TensorSpec& input : chosen[0]->inputs()) {
+  const auto chosen = chosenVariant(answer->artifact().manifest(), *choice);
+  if (!chosen.ok()) return chosen.status();
+  for (const v1::TensorSpec& input : (*chosen)->inputs()) {
     const bool given = std::any_of(spec.inputs().begin(), spec.inputs().end(),
                                    [&](const auto& each) { return each.spec().name() == input.name(); });
     if (!given) *spec.add_inputs()->mutable_spec() = input;
@@ -191,7 +149,7 @@ int profile(const CommandLine& line, const RemoteFlags& flags) {
   spec.set_seed(flags.seed);
   absl::Status status = addInputs(channel, flags.inputs, spec);
   if (status.ok()) status = addChosenShapes(channel, flags.shapes, spec);
-  if (status.ok()) status = addDeadlines(flags, request);
+  if (status.ok()) status = addTermsOfJob(flags, request);
   if (!status.ok()) return reportError(status, line.json);
   auto answer = channel.call(channel.execution(), &v1::ExecutionService::Stub::Profile, request,
                              {.timeout = kPatience, .attempts = 1});
@@ -229,6 +187,7 @@ void addRemoteRunCommands(CommandLine& line) {
         ->needs(job)
         ->check(CLI::PositiveNumber);
     command->add_option("-i,--input", flags->inputs, "NAME=FILE.npy or FILE.npz; repeat for each input");
+    flags->labels.addTo(command);
     command->add_option("--threads", flags->threads)->capture_default_str()->check(CLI::Range(1, 1024));
     command->add_option("--queue-timeout", flags->queue_timeout, "how long it may wait to start, e.g. 30s");
     command->add_option("--timeout", flags->run_timeout, "how long it may run, e.g. 5m");

@@ -13,6 +13,7 @@
 #include "clients/cli/latency.h"
 #include "clients/cli/local_run.h"
 #include "clients/cli/output.h"
+#include "clients/cli/sandboxed_run.h"
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/versions.h"
 #include "compiler/runtime/tessera.h"
@@ -30,6 +31,7 @@ struct RunFlags {
   std::string follow, window;
   std::string job;
   int version = 0;  // 0: what programs should run
+  SandboxFlags sandbox;
 };
 
 std::vector<std::string> outputBytes(const RunBuffers& buffers) {
@@ -155,7 +157,14 @@ absl::StatusOr<std::unique_ptr<FetchedArtifact>> artifactToRun(const CommandLine
   return of_file;
 }
 
+int runInSandbox(const CommandLine& line, const RunFlags& flags) {
+  return runSandboxed(
+      line, flags.sandbox,
+      {flags.artifact, flags.inputs, flags.output_folder, flags.repeat, flags.warmup, flags.threads, flags.steps});
+}
+
 int run(const CommandLine& line, const RunFlags& flags) {
+  if (flags.sandbox.on) return runInSandbox(line, flags);
   if (!flags.follow.empty()) return follow(line, flags);
   auto loaded = artifactToRun(line, flags);
   if (!loaded.ok()) return reportError(loaded.status(), line.json);
@@ -248,13 +257,16 @@ void addRunCommand(CommandLine& line) {
       command->add_flag("--random", flags->inputs.random, "fill inputs that are not given with seeded values");
   command->add_option("--seed", flags->inputs.seed, "for --random")->capture_default_str()->needs(random);
   auto* steps = command->add_flag("--steps", flags->steps, "time each fused group as well");
-  command
-      ->add_flag("--guard", flags->guard,
-                 "put every operand of every kernel between unreadable pages, at both ends in turn (two runs at least, "
-                 "which must agree), and name a kernel that leaves its memory; takes about ten times as long")
-      ->excludes(steps);
+  auto* guard =
+      command
+          ->add_flag(
+              "--guard", flags->guard,
+              "put every operand of every kernel between unreadable pages, at both ends in turn (two runs at least, "
+              "which must agree), and name a kernel that leaves its memory; takes about ten times as long")
+          ->excludes(steps);
   flags->trust.addTo(command);
   command->add_flag("--verify", flags->verify, "check the weights' checksum too");
+  flags->sandbox.addTo(command)->needs(artifact)->excludes(guard);
   command->callback([&line, flags] {
     if (flags->artifact.empty() && flags->follow.empty() && flags->job.empty())
       throw CLI::RequiredError("ARTIFACT, --job or --follow");

@@ -9,6 +9,7 @@
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/interrupt.h"
+#include "clients/cli/label_flags.h"
 #include "clients/cli/local_flags.h"
 #include "clients/cli/model_flags.h"
 #include "clients/cli/output.h"
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 struct Flags {
   ModelFlags model;
   TuneFlags tune;
+  LabelFlags labels;
   LocalFlags service;
   std::string output;
   bool detach = false;
@@ -46,7 +48,10 @@ int tune(CommandLine& line, const Flags& flags) {
   if (status.ok() && !request.pins_path.empty())
     status = failureStatus(v1::Failure::INVALID_INPUT,
                            "tune finds the schedules itself: leave out --pin, --plan, --suggest");
+  auto labels = flags.labels.parse();
+  if (status.ok()) status = labels.status();
   if (!status.ok()) return reportError(status, line.json);
+  request.labels = *std::move(labels);
 
   ProgressView view(line.quiet || line.json);
   auto uploaded =
@@ -105,6 +110,7 @@ void addTuneCommand(CommandLine& line) {
   flags->model.addTo(command);
   command->add_option("-o,--output", flags->output, "where the best schedules go (MODEL's stem + .pins)");
   flags->tune.addTo(command);
+  flags->labels.addTo(command);
   command->add_flag("--detach", flags->detach, "print the job's id and leave; `tessera job ID` tells what came of it");
   flags->service.addTo(command);
   command->footer(

@@ -78,6 +78,7 @@ absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileReq
   create.set_queue_timeout_us(request.queue_timeout_us);
   create.set_run_timeout_us(request.run_timeout_us);
   create.set_priority(request.priority);
+  create.mutable_labels()->insert(request.labels.begin(), request.labels.end());
   create.set_skip_cache(request.skip_cache);
   create.set_validate_only(request.validate_only);
   return uploaded;

@@ -21,8 +21,9 @@ struct CompileRequest {
   int64_t run_timeout_us = 0;
   int priority = 0;
   bool skip_cache = false;
-  bool validate_only = false;  ///< the server checks the request; no job comes of it
-  std::string digest_cache;    ///< see cachedDigestOfFile
+  std::map<std::string, std::string> labels;  ///< kept with the job
+  bool validate_only = false;                 ///< the server checks the request; no job comes of it
+  std::string digest_cache;                   ///< see cachedDigestOfFile
 };
 
 /// Wall time of what the client itself did, in milliseconds. The server's phases are in Job.phases.

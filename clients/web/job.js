@@ -189,6 +189,17 @@ function render(box, now, path) {
         ["Artifact", spec.artifactId && artifactLink(spec.artifactId)],
         ["Made", clock(now.createTimeUs)],
         ["Client", now.client],
+        [
+          "Labels",
+          Object.keys(now.labels ?? {}).length > 0 &&
+            h(
+              "span",
+              {id: "labels"},
+              ...Object.entries(now.labels)
+                .sort()
+                .map(([key, value]) => tag(`${key}=${value}`)),
+            ),
+        ],
         ["Waited", now.startTimeUs ? ms((number(now.startTimeUs) - number(now.createTimeUs)) / 1000) : ""],
         [ended(now) ? "Took" : "For", ms(took / 1000)],
         ["Priority", now.priority],

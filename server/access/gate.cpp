@@ -145,8 +145,13 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
 
 class Gate::Place : public Ticket {
  public:
-  Place(std::shared_ptr<Load> load, std::string who, int64_t held)
-      : load_(std::move(load)), who_(std::move(who)), held_(held) {}
+  Place(std::shared_ptr<Load> load, const Caller& caller, std::string who, int64_t held,
+        std::shared_ptr<QuotaRefusals> refusals)
+      : load_(std::move(load)),
+        project_(caller.project),
+        who_(std::move(who)),
+        held_(held),
+        refusals_(std::move(refusals)) {}
   ~Place() override {
     const std::lock_guard lock(load_->mutex);
     --load_->calls;
@@ -167,6 +172,7 @@ class Gate::Place : public Ticket {
     }
   }
   void answered(const absl::Status& status) override {
+    refusals_->note(project_, status);
     if (log_ != nullptr && !(only_refusals_ && !isRefusal(status))) {
       tell(*log_, entry_, status);
     }
@@ -175,8 +181,9 @@ class Gate::Place : public Ticket {
 
  private:
   const std::shared_ptr<Load> load_;  ///< places outlive the gate when the server stops
-  const std::string who_;
+  const std::string project_, who_;
   const int64_t held_;
+  const std::shared_ptr<QuotaRefusals> refusals_;
   AuditLog* log_ = nullptr;
   v1::AuditEntry entry_;
   bool only_refusals_ = false;
@@ -208,7 +215,7 @@ absl::StatusOr<std::shared_ptr<Ticket>> Gate::take(const Caller& caller, Right r
   ++load_->calls;
   load_->bytes += held;
   ++load_->of_one[who];
-  return std::make_shared<Place>(load_, who, held);
+  return std::make_shared<Place>(load_, caller, who, held, quotas_.refusals());
 }
 
 absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& context, Right right,
@@ -241,6 +248,7 @@ absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& c
   entry.set_project(caller.every_project ? kEveryProject : caller.project);
   auto place = take(caller, right, call);
   if (!place.ok()) {
+    quotas_.refusals()->note(caller.project, place.status());
     return refuse(place.status());
   }
   // Workers ask for work and say that they live a few times a second: that changes nothing anybody would look for.

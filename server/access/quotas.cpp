@@ -86,6 +86,22 @@ absl::Status outOfBytes(const std::string& project, int64_t limit, const storage
       "more");
 }
 
+void QuotaRefusals::note(const std::string& project, const absl::Status& answer) {
+  if (!absl::IsResourceExhausted(answer)) {
+    return;
+  }
+  const v1::Failure failure = failureOf(answer);
+  if (failure.reason() == v1::Failure::QUOTA_EXCEEDED) {
+    const std::lock_guard lock(mutex_);
+    ++counts_[{project, failure.attribute()}];
+  }
+}
+
+std::map<std::pair<std::string, std::string>, int64_t> QuotaRefusals::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
 Quotas::Facts Quotas::facts() const {
   struct stat info{};
   if (::stat(file_.c_str(), &info) != 0) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +22,18 @@ absl::Status quotaExceeded(const std::string& project, const std::string& quota,
 /// It, of quota stored_bytes.
 absl::Status outOfBytes(const std::string& project, int64_t limit, const storage::Usage& usage);
 
+/// The calls that a quota ended, by project and quota. Thread-safe.
+class QuotaRefusals {
+ public:
+  /// Counts the answer of a call where it is one of quotaExceeded().
+  void note(const std::string& project, const absl::Status& answer);
+  std::map<std::pair<std::string, std::string>, int64_t> counts() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, int64_t> counts_;
+};
+
 /// What projects may use, as the operator's file says (a text proto of v1::Quotas), and the calls of this second.
 /// Thread-safe.
 class Quotas {
@@ -32,12 +46,17 @@ class Quotas {
   /// then what was read before stands. It does so where the file is there no more, or has become empty, too.
   absl::Status refresh();
 
+  /// Whether any project may ever have one.
+  bool any() const { return !file_.empty(); }
   v1::Quota of(const std::string& project) const;
   /// Those that the file names.
   std::map<std::string, v1::Quota> named() const;
 
   /// Counts a call; RESOURCE_EXHAUSTED where the project has made as many as it may.
   absl::Status takeCall(const std::string& project);
+
+  /// Calls in progress hold it as well.
+  const std::shared_ptr<QuotaRefusals>& refusals() const { return refusals_; }
 
  private:
   /// As many calls as a second has may come at once; what is used fills up steadily (a token bucket).
@@ -59,6 +78,7 @@ class Quotas {
   v1::Quota default_;
   std::map<std::string, v1::Quota> named_;
   std::map<std::string, Bucket> buckets_;
+  const std::shared_ptr<QuotaRefusals> refusals_ = std::make_shared<QuotaRefusals>();
 };
 
 }  // namespace tessera::server

@@ -63,11 +63,11 @@ class Look {
 class HttpMonitoring : public Monitoring, private gateway::HttpService {
  public:
   HttpMonitoring(const MonitoringOptions& options, const Metrics& metrics, storage::Store& store,
-                 storage::BlobStore& blobs, Clock& clock, Executor& executor)
+                 storage::BlobStore& blobs, const Quotas& quotas, Clock& clock, Executor& executor)
       : options_(options),
         names_(gateway::hostNames(options.hosts)),
         metrics_(metrics),
-        facts_(std::make_shared<StoreFacts>(store, blobs, clock)),
+        facts_(std::make_shared<StoreFacts>(store, blobs, quotas, clock)),
         scrape_(executor, [facts = facts_] { return facts->collect(); }),
         // Changes nothing, and is answered by the writer's thread all the same.
         store_(executor, [&store] { return store.transact([](storage::Transaction&) { return absl::OkStatus(); }); }),
@@ -192,8 +192,8 @@ class HttpMonitoring : public Monitoring, private gateway::HttpService {
 
 absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::start(const MonitoringOptions& options, const Metrics& metrics,
                                                               storage::Store& store, storage::BlobStore& blobs,
-                                                              Clock& clock, Executor& executor) {
-  auto monitoring = std::make_unique<HttpMonitoring>(options, metrics, store, blobs, clock, executor);
+                                                              const Quotas& quotas, Clock& clock, Executor& executor) {
+  auto monitoring = std::make_unique<HttpMonitoring>(options, metrics, store, blobs, quotas, clock, executor);
   TESSERA_TRY(monitoring->open());
   return monitoring;
 }

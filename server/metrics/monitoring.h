@@ -38,7 +38,7 @@ class Monitoring {
   /// cannot be listened on.
   static absl::StatusOr<std::unique_ptr<Monitoring>> start(const MonitoringOptions& options, const Metrics& metrics,
                                                            storage::Store& store, storage::BlobStore& blobs,
-                                                           Clock& clock, Executor& executor);
+                                                           const Quotas& quotas, Clock& clock, Executor& executor);
   virtual ~Monitoring() = default;
 
   /// Where it listens, ports filled in, in the order of `listen`.

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "proto/project.h"
 #include "server/metrics/metrics.h"
 #include "server/scheduler/step.h"
 #include "server/status_macros.h"
@@ -99,9 +100,34 @@ absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& fami
   return absl::OkStatus();
 }
 
+/// What the projects that are shown may have, where that is bounded, and how often they were told so.
+void addQuotas(const std::vector<storage::Usage>& shown, const Quotas& quotas, std::vector<MetricFamily>& families) {
+  MetricFamily limits = gauge("tessera_project_quota", "What a project may have at a time, by quota.");
+  MetricFamily refusals = gauge("tessera_project_refusals_total", "Calls that a quota ended, by project and quota.");
+  refusals.type = MetricType::Counter;
+  const auto counts = quotas.refusals()->counts();
+  for (const storage::Usage& usage : shown) {
+    const v1::Quota quota = quotas.of(usage.project);
+    for (const auto& [name, limit] : {std::pair("queued_jobs", static_cast<double>(quota.queued_jobs())),
+                                      std::pair("running_jobs", static_cast<double>(quota.running_jobs())),
+                                      std::pair("stored_bytes", static_cast<double>(quota.stored_bytes())),
+                                      std::pair("calls_per_second", quota.calls_per_second())}) {
+      if (limit == 0 || !isProjectName(usage.project)) {
+        continue;
+      }
+      add(limits, limit, {{"project", usage.project}, {"quota", name}});
+      const auto count = counts.find({usage.project, name});
+      add(refusals, count == counts.end() ? 0 : static_cast<double>(count->second),
+          {{"project", usage.project}, {"quota", name}});
+    }
+  }
+  families.push_back(std::move(limits));
+  families.push_back(std::move(refusals));
+}
+
 /// What each project has. Names are made by whoever makes tokens: those that use most have samples of their own, all
 /// others together one, under a name that no project can have.
-absl::Status addProjects(storage::Reader& reader, std::vector<MetricFamily>& families) {
+absl::Status addProjects(storage::Reader& reader, const Quotas& quotas, std::vector<MetricFamily>& families) {
   constexpr size_t kShown = 50;
   constexpr char kOthers[] = "(others)";
   TESSERA_ASSIGN(std::vector<storage::Usage> usages, reader.usages());
@@ -131,6 +157,7 @@ absl::Status addProjects(storage::Reader& reader, std::vector<MetricFamily>& fam
   }
   families.push_back(std::move(jobs));
   families.push_back(std::move(bytes));
+  addQuotas(usages, quotas, families);
   return absl::OkStatus();
 }
 
@@ -174,7 +201,7 @@ absl::StatusOr<std::vector<MetricFamily>> StoreFacts::collect() {
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_TRY(addQueue(reader, now_us, families));
     TESSERA_TRY(addWorkers(reader, families));
-    TESSERA_TRY(addProjects(reader, families));
+    TESSERA_TRY(addProjects(reader, quotas_, families));
     if (now_us >= totals_until_us_) {
       TESSERA_ASSIGN(totals_, reader.blobTotals());
       totals_until_us_ = now_us + kTotalsLifetime;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/access/quotas.h"
 #include "server/scheduler/clock.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
@@ -18,14 +19,15 @@ namespace tessera::server {
 /// are counted by walking their rows (some 10 ms per 100,000), at most once a minute.
 class StoreFacts {
  public:
-  StoreFacts(storage::Store& store, storage::BlobStore& blobs, Clock& clock)
-      : store_(store), blobs_(blobs), clock_(clock) {}
+  StoreFacts(storage::Store& store, storage::BlobStore& blobs, const Quotas& quotas, Clock& clock)
+      : store_(store), blobs_(blobs), quotas_(quotas), clock_(clock) {}
 
   absl::StatusOr<std::vector<prometheus::MetricFamily>> collect();
 
  private:
   storage::Store& store_;
   storage::BlobStore& blobs_;
+  const Quotas& quotas_;
   Clock& clock_;
   std::mutex mutex_;
   storage::BlobTotals totals_;

@@ -82,6 +82,47 @@ TEST(Fairness, PriorityOutweighsTurnsAndAgeOutweighsPriority) {
   EXPECT_EQ(nextPlanned(bench), "newest");
 }
 
+TEST(Fairness, AFullProjectsQueueLetsOthersPassAndGoesOnInItsOrder) {
+  Rules rules = SchedulerBench::defaultRules();
+  rules.quota_of = [](const std::string& project) {
+    v1::Quota quota;
+    quota.set_running_jobs(project == "vision" ? 1 : 0);
+    return quota;
+  };
+  SchedulerBench bench(rules);
+  bench.registerWorker("w");
+  const auto create = [&](const std::string& project, const std::string& name) {
+    const v1::CreateJobRequest request = bench.request(name, name, "x" + name + " y" + name);
+    EXPECT_TRUE(
+        bench.store->transact([&](storage::Transaction& tx) { return tx.putBlob(request.compile().model(), project); })
+            .ok());
+    v1::Target target;
+    target.set_name("test-target");
+    return bench.scheduler().createJob(request, target, project)->id();
+  };
+  std::vector<std::string> jobs;
+  for (int i = 0; i < 100; ++i) jobs.push_back(create("vision", "v" + std::to_string(i)));
+  const v1::Lease first = bench.lease("w");
+  EXPECT_EQ(first.job_id(), jobs[0]);
+  const std::string mine = create("default", "mine");
+  EXPECT_EQ(bench.lease("w").job_id(), mine) << "behind 99 of a project that has its one job";
+  EXPECT_EQ(bench.lease("w").task_id(), "") << "nobody else may begin";
+  ASSERT_TRUE(bench.finish("w", first).ok());
+  const v1::Lease build = bench.lease("w"), other = bench.lease("w");
+  EXPECT_EQ(build.job_id(), jobs[0]) << "what has begun goes on";
+  EXPECT_EQ(other.job_id(), jobs[0]);
+  EXPECT_EQ(bench.lease("w").task_id(), "");
+  ASSERT_TRUE(bench.finish("w", build).ok());
+  ASSERT_TRUE(bench.finish("w", other).ok());
+  const v1::Lease last = bench.lease("w");
+  EXPECT_EQ(last.job_id(), jobs[0]);
+  EXPECT_EQ(bench.lease("w").task_id(), "");
+  ASSERT_TRUE(bench.finish("w", last).ok());
+  EXPECT_EQ(bench.job(jobs[0]).state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(bench.lease("w").job_id(), jobs[1]) << "in the order they came";
+  EXPECT_EQ(bench.lease("w").task_id(), "");
+}
+
 TEST(Fairness, PositionsAreToldWithoutCountingTheQueue) {
   SchedulerBench bench;
   const auto positionOf = [&](const v1::Job& job) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/project.h"
+#include "proto/sandbox_measures.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/cores.h"
 #include "server/scheduler/scheduler.h"
@@ -48,7 +49,14 @@ class FullProjects {
  public:
   FullProjects(storage::Reader& reader, const Rules& rules) : reader_(reader), rules_(rules) {}
 
-  /// Whether the task is the first of a job that its project may not begin now.
+  /// One that nothing is known of begins nothing either.
+  bool mayNotBegin(const std::string& project) {
+    const absl::StatusOr<bool> full = isFull(project);
+    return !full.ok() || *full;
+  }
+
+  /// Whether the task is the first of a job that its project may not begin now. The queue has left most such out
+  /// (QueueQuery::may_not_begin); not those whose running jobs have ended, nor those of an earlier release.
   absl::StatusOr<bool> hold(const v1::Task& task) {
     if (!rules_.quota_of || task.attempt() > 0) {
       return false;
@@ -104,7 +112,11 @@ storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, 
     const auto placed = cores.place(task);
     return placed.ok() && placed->has_value();
   };
-  return {kindsOf(worker), accept, now_us, rules.ageing_us};
+  storage::QueueQuery query{kindsOf(worker), accept, now_us, rules.ageing_us};
+  if (rules.quota_of) {
+    query.may_not_begin = [full](const std::string& project) { return full->mayNotBegin(project); };
+  }
+  return query;
 }
 
 /// What a job shows while the first attempt of a phase runs. Building is told by the objects finished.
@@ -214,27 +226,7 @@ absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task t
 
 /// Whether a worker says that its tasks are held in by all of `required`.
 absl::Status checkSandbox(const std::vector<std::string>& required, const v1::RegisterWorkerRequest& request) {
-  std::vector<std::string> missing;
-  for (const std::string& name : required) {
-    if (name == "full") {
-      for (const v1::SandboxMeasure& measure : request.sandbox()) {
-        if (!measure.in_force()) {
-          missing.push_back(absl::StrCat(measure.name(), " (", measure.detail(), ")"));
-        }
-      }
-      if (request.sandbox().empty()) {
-        missing.push_back("all of it: the worker tells of none");
-      }
-      continue;
-    }
-    const auto found = std::find_if(request.sandbox().begin(), request.sandbox().end(),
-                                    [&](const v1::SandboxMeasure& measure) { return measure.name() == name; });
-    if (found == request.sandbox().end()) {
-      missing.push_back(name);
-    } else if (!found->in_force()) {
-      missing.push_back(absl::StrCat(name, " (", found->detail(), ")"));
-    }
-  }
+  const std::vector<std::string> missing = missingMeasures(required, request.sandbox());
   return missing.empty()
              ? absl::OkStatus()
              : absl::FailedPreconditionError(absl::StrCat(

@@ -55,15 +55,8 @@ absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& tas
   if (task.has_failure()) {
     *info.mutable_failure() = task.failure();
   }
-  TESSERA_ASSIGN(const std::vector<std::string> actions, reader.actionsOfTask(task.id()));
-  for (const std::string& action : actions) {
-    TESSERA_ASSIGN(const std::vector<v1::Job> jobs, reader.livingJobsOfAction(action));
-    for (const v1::Job& job : jobs) {
-      if (info.job_ids_size() < kMostJobs) {
-        info.add_job_ids(job.id());
-      }
-    }
-  }
+  TESSERA_ASSIGN(const storage::LivingJobs jobs, reader.livingJobsOfTask(task.id(), kMostJobs));
+  info.mutable_job_ids()->Assign(jobs.first.begin(), jobs.first.end());
   return info;
 }
 

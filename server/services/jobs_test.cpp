@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
+#include <memory>
 #include <thread>
 
 #include "server/testing/service_bench.h"
@@ -325,6 +327,50 @@ TEST(Fleet, WorkersAndTasksAreShown) {
     EXPECT_GE(task.end_time().seconds(), task.create_time().seconds());
     EXPECT_EQ(task.job_ids_size(), 0) << "the job has ended";
   }
+}
+
+TEST(Jobs, WhoLeavesWhileItsCallWaitsHasMadeNothing) {
+  ServerOptions options;
+  options.control_threads = 1;
+  ServiceBench bench(options);
+  std::vector<v1::CreateJobRequest> requests;
+  for (int i = 0; i < 21; ++i) {
+    const std::string name = "m" + std::to_string(i);
+    requests.push_back(bench.compileRequest(name, name, "a"));
+  }
+  // The disk is busy, and with it the one thread that calls are answered on: by the first of these.
+  std::promise<void> busy, free;
+  std::thread disk([&] {
+    EXPECT_TRUE(bench.store()
+                    .transact([&](storage::Transaction&) {
+                      busy.set_value();
+                      free.get_future().wait();
+                      return absl::OkStatus();
+                    })
+                    .ok());
+  });
+  busy.get_future().wait();
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::thread> clients;
+  for (const v1::CreateJobRequest& request : requests) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    clients.emplace_back([&, context = contexts.back().get()] {
+      v1::CreateJobResponse response;
+      (void)bench.jobs->CreateJob(context, request, &response);
+    });
+    if (clients.size() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it is being answered
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others wait
+  for (size_t i = 1; i < contexts.size(); ++i) contexts[i]->TryCancel();
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // the server has heard of it
+  free.set_value();
+  disk.join();
+  for (std::thread& client : clients) client.join();
+  grpc::ClientContext context;
+  v1::ListJobsResponse page;
+  ASSERT_TRUE(bench.jobs->ListJobs(&context, v1::ListJobsRequest(), &page).ok());
+  ASSERT_EQ(page.jobs_size(), 1) << "20 calls had no effect";
+  EXPECT_EQ(page.jobs(0).request_id(), requests[0].request_id());
 }
 
 TEST(Jobs, ManyClientsShareEqualWork) {

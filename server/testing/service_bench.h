@@ -63,6 +63,7 @@ class ServiceBench {
   /// The same to where clients come in.
   std::shared_ptr<grpc::Channel> clientChannel(const std::string& token) const;
   const std::string& folder() const { return folder_.path(); }
+  storage::Store& store() { return *store_; }
   /// A token for workers, good across restarts.
   const std::string& workerToken() const { return worker_token_; }
   std::string newToken(const std::string& name, v1::Role role, int64_t lifetime_us = 0,

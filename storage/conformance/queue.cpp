@@ -80,6 +80,66 @@ TEST_P(StoreConformance, ATaskThatIsNotAcceptedLetsOthersPass) {
   EXPECT_EQ(asked.size(), 3u);
 }
 
+TEST_P(StoreConformance, AProjectThatMayNotBeginCostsALookNothing) {
+  const auto of = [](const std::string& project, v1::Task task) {
+    task.set_project(project);
+    return task;
+  };
+  v1::Action running = sampleAction("running", "k");
+  running.set_state(v1::Job::RUNNING);
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putAction(sampleAction("begins later", "l")).ok());
+    EXPECT_TRUE(t.putAction(running).ok());
+    for (int i = 0; i < 500; ++i) {
+      EXPECT_TRUE(t.putTask(of("full", sampleTask("f" + std::to_string(i), v1::PLAN, 5, i))).ok());
+    }
+    v1::Task tried = of("full", sampleTask("tried", v1::PLAN, 4, 0));
+    tried.set_attempt(1);
+    EXPECT_TRUE(t.putTask(tried).ok());
+    EXPECT_TRUE(t.putTask(of("full", sampleTask("of one that runs", v1::PLAN, 3, 0))).ok());
+    EXPECT_TRUE(t.linkTask("running", "of one that runs").ok());
+    EXPECT_TRUE(t.putTask(of("full", sampleTask("of one that will", v1::BUILD, 2, 0))).ok());
+    EXPECT_TRUE(t.linkTask("begins later", "of one that will").ok());
+    EXPECT_TRUE(t.putTask(of("free", sampleTask("other", v1::PLAN, 1, 0))).ok());
+    return t.putTask(sampleTask("last", v1::BUILD, 0, 0));
+  }));
+  std::vector<std::string> rows, projects;
+  QueueQuery query;
+  query.accept = [&](const v1::Task& task) {
+    rows.push_back(task.id());
+    return false;
+  };
+  query.may_not_begin = [&](const std::string& project) {
+    projects.push_back(project);
+    return project == "full";
+  };
+  const auto look = [&] {
+    rows.clear();
+    projects.clear();
+    EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [&](Reader& r) { return r.nextReadyTask(query); }).status()));
+  };
+  look();
+  EXPECT_THAT(rows, ElementsAre("tried", "of one that runs", "other", "last"))
+      << "in the common order, without the 501";
+  EXPECT_THAT(projects, testing::UnorderedElementsAre("full", "free", kDefaultProject)) << "each is asked about once";
+  // The job begins: what else it has is looked at from now on, also after the task was put again.
+  running.set_id("begins later");
+  running.set_key("l");
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putAction(running).ok());
+    return t.putTask(of("full", sampleTask("of one that will", v1::BUILD, 2, 0)));
+  }));
+  look();
+  EXPECT_THAT(rows, ElementsAre("tried", "of one that runs", "of one that will", "other", "last"));
+  query.may_not_begin = [](const std::string&) { return false; };
+  look();
+  EXPECT_EQ(rows.size(), 505u) << "nobody is full: everything, as without the question";
+  const std::vector<std::string> asked = rows;
+  query.may_not_begin = {};
+  look();
+  EXPECT_EQ(rows, asked) << "in the same order";
+}
+
 TEST_P(StoreConformance, WaitingOutweighsPriorityInTime) {
   ASSERT_OK(store_->transact([&](Transaction& t) {
     EXPECT_TRUE(t.putTask(sampleTask("old", v1::PLAN, 0, 100)).ok());
@@ -181,6 +241,29 @@ TEST_P(StoreConformance, ATaskMayServeSeveralActions) {
     EXPECT_THAT(*r.actionsOfTask("none"), ElementsAre());
     EXPECT_EQ(r.tasksOfAction("a")->at(0).id(), "t2") << "in the order they were linked";
     EXPECT_EQ(r.tasksOfAction("a")->at(1).id(), "t1");
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(StoreConformance, TheJobsBehindATaskAreCountedAndTheFirstAreNamed) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putAction(sampleAction("a", "k1")).ok());
+    EXPECT_TRUE(t.putAction(sampleAction("b", "k2")).ok());
+    EXPECT_TRUE(t.putTask(sampleTask("t")).ok());
+    EXPECT_TRUE(t.linkTask("b", "t").ok());
+    EXPECT_TRUE(t.linkTask("a", "t").ok());
+    for (int i = 0; i < 40; ++i) {
+      v1::Job job = sampleJob("j" + std::to_string(i));
+      if (i == 3) job.set_state(v1::Job::SUCCEEDED);
+      EXPECT_TRUE(t.insertJob(job, "h", i % 2 ? "b" : "a").ok());
+    }
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    EXPECT_EQ(r.livingJobsOfTask("t", 4)->count, 39) << "without the one that has ended";
+    EXPECT_THAT(r.livingJobsOfTask("t", 4)->first, ElementsAre("j1", "j5", "j7", "j9"));
+    EXPECT_EQ(r.livingJobsOfTask("t", 100)->first.size(), 39u);
+    EXPECT_EQ(r.livingJobsOfTask("none", 4)->count, 0);
     return absl::OkStatus();
   }));
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "storage/memory/transaction.h"
 
 namespace tessera::storage {
@@ -36,6 +37,16 @@ std::vector<int> kindsOf(const Tables& tables, const QueueQuery& query) {
   return kinds;
 }
 
+/// Whether the task would begin a job.
+bool isStarting(const Tables& tables, const v1::Task& task) {
+  if (task.attempt() > 0) return false;
+  for (auto link = tables.actions_of_task.from({task.id(), 0, ""});
+       link != tables.actions_of_task.rows().end() && std::get<0>(link->first) == task.id(); ++link) {
+    if (tables.actions.find(std::get<2>(link->first))->action.state() == v1::Job::RUNNING) return false;
+  }
+  return true;
+}
+
 /// The first acceptable task of this priority or below; null when there is none.
 const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, int64_t priority) {
   std::map<Rank, Ready> heads;  // of the queues of the kinds
@@ -45,11 +56,18 @@ const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, int64_t
   for (const int kind : kindsOf(tables, query)) {
     enter(tables.ready.from({kind, -priority, kLeast, kLeast, 0, ""}), kind);
   }
+  std::map<std::string, bool> may_not_begin;
+  const auto left_out = [&](const v1::Task& task) {
+    if (!query.may_not_begin || !isStarting(tables, task)) return false;
+    const auto [known, fresh] = may_not_begin.try_emplace(projectOf(task), false);
+    if (fresh) known->second = query.may_not_begin(known->first);
+    return known->second;
+  };
   while (!heads.empty()) {
     const Ready first = heads.begin()->second;
     heads.erase(heads.begin());
     const v1::Task& task = tables.tasks.find(first->first.id)->task;
-    if (!query.accept || query.accept(task)) return &task;
+    if (!left_out(task) && (!query.accept || query.accept(task))) return &task;
     enter(std::next(first), first->first.kind);
   }
   return nullptr;

@@ -86,6 +86,19 @@ absl::StatusOr<std::string> MemoryTransaction::firstLivingJobOfAction(const std:
   return std::get<2>(it->first);
 }
 
+absl::StatusOr<LivingJobs> MemoryTransaction::livingJobsOfTask(const std::string& task_id, int most) {
+  LivingJobs living;
+  for (auto link = tables_.actions_of_task.from({task_id, 0, ""});
+       link != tables_.actions_of_task.rows().end() && std::get<0>(link->first) == task_id; ++link) {
+    const std::string& action_id = std::get<2>(link->first);
+    for (auto job = tables_.living_jobs.from({action_id, 0, ""});
+         job != tables_.living_jobs.rows().end() && std::get<0>(job->first) == action_id; ++job) {
+      if (living.count++ < most) living.first.push_back(std::get<2>(job->first));
+    }
+  }
+  return living;
+}
+
 absl::StatusOr<std::vector<std::string>> MemoryTransaction::jobsPastQueueDeadline(int64_t now_us) {
   return pastDeadline(tables_.queue_deadlines, now_us);
 }

@@ -37,6 +37,7 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
   absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;
   absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) override;
+  absl::StatusOr<LivingJobs> livingJobsOfTask(const std::string& task_id, int most) override;
   absl::StatusOr<v1::Task> nextReadyTask(const QueueQuery& query) override;
   absl::StatusOr<std::vector<v1::Task>> readySince(v1::TaskKind kind, int64_t since_us, int limit) override;
   absl::StatusOr<int> queuePosition(const std::string& task_id) override;

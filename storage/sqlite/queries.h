@@ -43,12 +43,26 @@ inline constexpr char kTask[] = "SELECT body FROM tasks WHERE id = ?";
 inline constexpr char kLivingTaskByKey[] =
     "SELECT body FROM tasks WHERE key = ? AND key <> '' AND state IN (1, 2) ORDER BY ready_time LIMIT 1";
 inline constexpr char kActionsOfTask[] = "SELECT action_id FROM action_tasks WHERE task_id = ? ORDER BY position";
+inline constexpr char kLivingJobsOfTask[] =
+    "SELECT jobs.id FROM action_tasks INDEXED BY action_tasks_by_task CROSS JOIN jobs INDEXED BY jobs_living_by_action "
+    "ON jobs.action_id = action_tasks.action_id WHERE task_id = ? AND jobs.state IN (1, 2) LIMIT ?";
+inline constexpr char kLivingJobCountOfTask[] =
+    "SELECT count(*) FROM action_tasks INDEXED BY action_tasks_by_task CROSS JOIN jobs INDEXED BY "
+    "jobs_living_by_action "
+    "ON jobs.action_id = action_tasks.action_id WHERE task_id = ? AND jobs.state IN (1, 2)";
 inline constexpr char kTasksOfAction[] =
     "SELECT body FROM action_tasks INDEXED BY action_tasks_by_action CROSS JOIN tasks ON tasks.id = task_id WHERE "
     "action_id = ? ORDER BY position";
 inline constexpr char kReadyTasks[] =
     "SELECT body, priority, turn, ready_time, rowid FROM tasks INDEXED BY tasks_ready_by_kind WHERE state = 1 AND "
     "kind = ? AND priority <= ? ORDER BY priority DESC, turn, ready_time, rowid";
+// The same of one project's, those that would begin a job apart; a walk from project to project.
+inline constexpr char kReadyOfProject[] =
+    "SELECT body, priority, turn, ready_time, rowid FROM tasks INDEXED BY tasks_ready_by_project WHERE state = 1 AND "
+    "kind = ? AND starting = ? AND project = ? AND priority <= ? ORDER BY priority DESC, turn, ready_time, rowid";
+inline constexpr char kNextReadyProject[] =
+    "SELECT project FROM tasks INDEXED BY tasks_ready_by_project WHERE state = 1 AND kind = ? AND starting = ? AND "
+    "project > ? ORDER BY project LIMIT 1";
 inline constexpr char kOldestReady[] =
     "SELECT body, priority, ready_time FROM tasks INDEXED BY tasks_ready_by_time WHERE state = 1 AND kind = ? AND "
     "ready_time <= ? ORDER BY ready_time LIMIT ?";
@@ -113,11 +127,12 @@ inline constexpr char kPutComponent[] =
     "ON CONFLICT (action_id, name) DO UPDATE SET hash = excluded.hash, create_time = excluded.create_time "
     "WHERE hash <> excluded.hash OR create_time <> excluded.create_time";
 inline constexpr char kPutTask[] =
-    "INSERT INTO tasks (id, key, state, kind, priority, turn, ready_time, project, worker, create_time, body) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "INSERT INTO tasks (id, key, state, kind, priority, turn, ready_time, project, worker, create_time, starting, "
+    "body) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET key = excluded.key, state = excluded.state, kind = excluded.kind, "
     "priority = excluded.priority, turn = excluded.turn, ready_time = excluded.ready_time, worker = excluded.worker, "
-    "body = excluded.body";
+    "starting = min(starting, excluded.starting), body = excluded.body";
 inline constexpr char kPutTurn[] =
     "INSERT INTO queue_turns (priority, client, turn) VALUES (?, ?, ?) ON CONFLICT (priority, client) DO UPDATE SET "
     "turn = excluded.turn";
@@ -233,7 +248,11 @@ inline constexpr const char* kReads[] = {kJob,
                                          kLivingTaskByKey,
                                          kActionsOfTask,
                                          kTasksOfAction,
+                                         kLivingJobsOfTask,
+                                         kLivingJobCountOfTask,
                                          kReadyTasks,
+                                         kReadyOfProject,
+                                         kNextReadyProject,
                                          kOldestReady,
                                          kTaskRank,
                                          kReadyFrom,

@@ -97,6 +97,13 @@ TEST_F(QueryPlans, EveryFixedReadUsesAnIndexAndSortsNothing) {
 
 TEST_F(QueryPlans, QueueHeadsAndLookupsCostTheSameInALongQueue) {
   for (const v1::TaskKind kind : {v1::BUILD, v1::EXECUTE}) {
+    EXPECT_LT(firstRowOf(std::move(
+                  database_->prepare(sql::kReadyOfProject).bind(kind).bind(1).bind(kDefaultProject).bind(1000))),
+              50);
+    EXPECT_LT(stepsOf(std::move(database_->prepare(sql::kNextReadyProject).bind(kind).bind(1).bind(""))), 50);
+    EXPECT_LT(stepsOf(std::move(database_->prepare(sql::kNextReadyProject).bind(kind).bind(1).bind(kDefaultProject))),
+              50)
+        << "the end of a long queue is found by a seek too";
     EXPECT_LT(firstRowOf(std::move(database_->prepare(sql::kReadyTasks).bind(kind).bind(1000))), 50);
     EXPECT_LT(firstRowOf(std::move(database_->prepare(sql::kOldestReady).bind(kind).bind(1 << 30).bind(1))), 50);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -29,7 +31,7 @@ const std::vector<v1::TaskKind>& everyKind() {
 /// How near its job's end a task of this kind is: 0 is nearest.
 int stepsLeft(v1::TaskKind kind) { return kind == v1::PLAN || kind == v1::SEARCH ? 2 : kind == v1::BUILD ? 1 : 0; }
 
-/// One kind's queue, at the row that comes next.
+/// One kind's queue, or a project's part of it, at the row that comes next.
 struct Queue {
   v1::TaskKind kind;
   Statement rows;
@@ -45,15 +47,49 @@ struct Queue {
   }
 };
 
+absl::Status enter(Queue queue, std::vector<Queue>& queues) {
+  absl::StatusOr<bool> row = queue.advance();
+  if (row.ok() && *row) queues.push_back(std::move(queue));
+  return row.status();
+}
+
+/// A kind's queue as one of each project, those that would begin a job apart: these only where the project may.
+absl::Status enterByProject(Database& database, const QueueQuery& query, v1::TaskKind kind, int64_t priority,
+                            std::map<std::string, bool>& may_not_begin, std::vector<Queue>& queues) {
+  for (const bool starting : {false, true}) {
+    for (std::string project;;) {
+      Statement next = database.prepare(sql::kNextReadyProject);
+      absl::StatusOr<bool> row = next.bind(static_cast<int>(kind)).bind(starting).bind(project).step();
+      if (!row.ok()) return row.status();
+      if (!*row) break;
+      project = std::string(next.bytes(0));
+      if (starting) {
+        const auto [known, fresh] = may_not_begin.try_emplace(project, false);
+        if (fresh) known->second = query.may_not_begin(project);
+        if (known->second) continue;
+      }
+      Queue queue{kind, database.prepare(sql::kReadyOfProject), {}};
+      queue.rows.bind(static_cast<int>(kind)).bind(starting).bind(project).bind(priority);
+      if (absl::Status status = enter(std::move(queue), queues); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 /// The first acceptable task of this priority or below; NOT_FOUND when there is none.
 absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, int64_t priority) {
   std::vector<Queue> queues;
+  std::map<std::string, bool> may_not_begin;
   for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
-    Queue queue{kind, database.prepare(sql::kReadyTasks), {}};
-    queue.rows.bind(static_cast<int>(kind)).bind(priority);
-    absl::StatusOr<bool> row = queue.advance();
-    if (!row.ok()) return row.status();
-    if (*row) queues.push_back(std::move(queue));
+    absl::Status status;
+    if (query.may_not_begin) {
+      status = enterByProject(database, query, kind, priority, may_not_begin, queues);
+    } else {
+      Queue queue{kind, database.prepare(sql::kReadyTasks), {}};
+      queue.rows.bind(static_cast<int>(kind)).bind(priority);
+      status = enter(std::move(queue), queues);
+    }
+    if (!status.ok()) return status;
   }
   while (true) {
     Queue* first = nullptr;

@@ -205,6 +205,16 @@ absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::tasksOfAction(con
 }
 
 template <typename Interface>
+absl::StatusOr<LivingJobs> SqliteReader<Interface>::livingJobsOfTask(const std::string& task_id, int most) {
+  absl::StatusOr<int64_t> all = count(std::move(database_.prepare(sql::kLivingJobCountOfTask).bind(task_id)));
+  if (!all.ok()) return all.status();
+  absl::StatusOr<std::vector<std::string>> first =
+      texts(std::move(database_.prepare(sql::kLivingJobsOfTask).bind(task_id).bind(std::max(most, 0))));
+  if (!first.ok()) return first.status();
+  return LivingJobs{*all, *std::move(first)};
+}
+
+template <typename Interface>
 absl::StatusOr<v1::Task> SqliteReader<Interface>::nextReadyTask(const QueueQuery& query) {
   return nextReady(database_, query);
 }

@@ -37,6 +37,7 @@ class SqliteReader : public Interface {
                                                                  int limit) override;
   absl::StatusOr<v1::Task> getTask(const std::string& id) override;
   absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
+  absl::StatusOr<LivingJobs> livingJobsOfTask(const std::string& task_id, int most) override;
   absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;
   absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) override;
   absl::StatusOr<v1::Task> nextReadyTask(const QueueQuery& query) override;

@@ -116,7 +116,8 @@ absl::Status SqliteTransaction::putVersion(const v1::ArtifactVersion& version) {
 absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
   return put(database_, sql::kPutTask, task, task.id(), task.key(), task.state(), task.spec().kind(), task.priority(),
-             task.turn(), task.ready_time_us(), projectOf(task), task.worker_id(), task.create_time_us());
+             task.turn(), task.ready_time_us(), projectOf(task), task.worker_id(), task.create_time_us(),
+             task.attempt() == 0);
 }
 
 absl::StatusOr<int64_t> SqliteTransaction::nextTurn(int priority, const std::string& client) {

@@ -100,6 +100,54 @@ def lists_filter_and_page(service):
     check_equal(failed, [], "failed jobs among those that succeeded")
 
 
+def jobs_are_found_by_labels(service):
+    words = {"compile": ("compile", model_path("tiny:seed=21"), "--target", "host", "--shape", "x=1x8", "--detach")}
+    compiled = service.compile(model_path("tiny:seed=20"), {"x": [1, 8]}, "--label", "team=vision", "--label", "run=7")
+    artifact = compiled.job["compile_result"]["artifact_id"]
+    words["profile"] = ("profile", artifact, "--repeat", "1")
+    given = service.scratch("given.npz")
+    np.savez(given, x=np.ones((1, 8), np.float32))
+    words["execute"] = ("execute", artifact, "-i", given)
+    words["tune"] = ("tune", model_path("tiny:seed=22"), "--target", "host", "--shape", "x=1x8", "--budget", "1s", "--detach")
+    for kind, command in words.items():
+        service.cli(*command, "--label", "team=vision", "--label", f"kind={kind}")
+
+    def found(*labels):
+        flags = [word for label in labels for word in ("--label", label)]
+        return service.cli("jobs", "--json", "--limit", "0", *flags).json["jobs"]
+    check_equal([job["id"] for job in found("run=7")], [compiled.job["id"]], "the job of one label")
+    check_equal(len(found("team=vision")), 5, "jobs of all kinds with the label")
+    for kind in words:
+        jobs = found("team=vision", f"kind={kind}")
+        check(len(jobs) == 1 and kind in jobs[0], f"{kind}: {jobs}")
+    check_equal(found("team=vision", "kind=none"), [], "jobs with both")
+    either = service.cli("jobs", "--json", "--label", "run=7", "--filter", "state = FAILED OR state = SUCCEEDED").json["jobs"]
+    check_equal(len(either), 1, "a filter with OR stays one condition")
+    shown = service.cli("job", compiled.job["id"]).out
+    check("labels run=7, team=vision" in shown, shown)
+    for wrong in ("team", "Team=1", "=1"):
+        service.cli("compile", model_path("tiny:seed=20"), "--shape", "x=1x8", "--label", wrong, "--json", expect=3)
+    service.cli("jobs", "--label", "a = 1 OR b=2", expect=3)
+
+
+def tasks_and_one_worker_are_shown(service):
+    job = tiny(service, "--no-cache").job
+    tasks = service.cli("tasks", "--json", "--limit", "0").json["tasks"]
+    check({"PLAN"} <= {task["kind"] for task in tasks} and all("T" in task["create_time"] for task in tasks),
+          f"tasks: {tasks[:3]}")
+    plans = service.cli("tasks", "--json", "--filter", "kind = PLAN", "--limit", "1").json
+    check(len(plans["tasks"]) == 1 and plans["next_page_token"], f"a page of plans: {plans}")
+    check("PLAN" not in service.cli("tasks").out and "plan" in service.cli("tasks").out, "kinds as people read them")
+    name = plans["tasks"][0]["worker_id"]
+    check(any(name == worker["id"] for worker in service.wait_for_workers(2)), f"{name} is no worker")
+    one = service.cli("workers", name, "--json").json
+    check_equal((one["id"], bool(one["sandbox"])), (name, True), "the worker")
+    check("sandbox: system-calls" in service.cli("workers", name).out, service.cli("workers", name).out)
+    service.cli("workers", "nobody", "--json", expect=5)
+    check_equal(service.cli("workers", name, "--drain", name, expect=None).code, 2, "a worker and --drain")
+    check(job["id"], "a job")
+
+
 def page_tokens_are_checked(service):
     service.cli("jobs", "--page-token", "made-up", expect=3)
 
@@ -431,7 +479,7 @@ def local_needs_no_server(service):
 
 
 CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target_lists_what_there_is,
-         validate_only_stores_nothing, lists_filter_and_page, page_tokens_are_checked, every_list_is_json, workers_drain,
+         validate_only_stores_nothing, lists_filter_and_page, jobs_are_found_by_labels, tasks_and_one_worker_are_shown, page_tokens_are_checked, every_list_is_json, workers_drain,
          detached_jobs_are_watched, cancelled_jobs_end, interrupt_cancels, queue_deadline, run_deadline,
          artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, wrong_inputs_are_named,
          broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,

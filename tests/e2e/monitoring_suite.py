@@ -3,12 +3,14 @@
 what is wrong, and a JSON log is one object a line."""
 # suite: timeout=300
 
+import atexit
 import json
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 
@@ -20,6 +22,7 @@ from suite import Skip, check, check_equal, run
 MONITORING = ROOT / "deploy" / "monitoring"
 ARGUMENTS = ("--metrics-listen", "127.0.0.1:0", "--log-format", "json")
 MODEL, DIM = "mlp", ("--dim", "N=1")
+MOST_BYTES = 300_000  # of the project small
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 SAMPLE = re.compile(rf'({NAME})(?:\{{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\}})? (\S+)')
@@ -93,6 +96,12 @@ def work(service):
     broken = service.scratch("broken.onnx")
     broken.write_bytes(b"no model")
     service.cli("compile", broken, expect=None)
+    member = {"TESSERA_TOKEN": service.operator("--project", "small", "admin", "token", "create", "--name", "ada", "--role",
+                                                "client", "--json").json["secret"]}
+    service.cli("compile", model_path("tiny:seed=3"), "--target", "host", "--shape", "x=1x8", env=member)
+    broken.write_bytes(b"no model, and much of it" * (MOST_BYTES // 10))
+    check_equal(service.cli("compile", broken, "--json", env=member, expect=8).failure["attribute"], "stored_bytes",
+                "the quota that is used up")
     check(service.cli("admin", "token", "list", expect=None).code != 0, "a stranger is no operator")
     return compiled.job
 
@@ -137,7 +146,7 @@ def everything_asked_for_is_there(service):
 
 
 def numbers_are_those_of_the_work(service):
-    jobs = service.cli("jobs", "--json", "--limit", "1000").json["jobs"]
+    jobs = service.operator("--project", "-", "jobs", "--json", "--limit", "1000").json["jobs"]
 
     def counted():
         samples = parse(fetch(service, "/metrics")[1])
@@ -148,12 +157,16 @@ def numbers_are_those_of_the_work(service):
         check_equal(there, sum(job["state"] == state for job in jobs), state)
     hits = samples["tessera_cache_lookups_total"][(("cache", "artifact"), ("reason", "stored"), ("result", "hit"))]
     check_equal(hits, sum(bool(job.get("cached")) for job in jobs), "cache hits")
-    check_equal(samples["tessera_job_phase_seconds_count"][(("phase", "import"),)], 1.0, "imports")
+    check_equal(samples["tessera_job_phase_seconds_count"][(("phase", "import"),)], 2.0, "imports")
     attempts = samples["tessera_task_attempts_total"]
     check_equal(attempts[(("end", "succeeded"), ("kind", "execute"))], 1.0, "executions")
     check_equal(attempts[(("end", "invalid_model"), ("kind", "plan"))], 1.0, "plans of what is no model")
     refused = [value for key, value in samples["tessera_rpcs_total"].items() if ("code", "PERMISSION_DENIED") in key]
     check(sum(refused) >= 1, "the refused call is not counted")
+    check_equal(samples["tessera_project_quota"], {(("project", "small"), ("quota", "stored_bytes")): float(MOST_BYTES)},
+                "quotas")
+    check(samples["tessera_project_refusals_total"][(("project", "small"), ("quota", "stored_bytes"))] >= 1,
+          "the call that a quota ended is not counted")
     check(samples["tessera_store_transactions_total"][()] >= samples["tessera_store_commit_seconds_count"][()] > 0,
           "commits hold at least a transaction each")
 
@@ -201,7 +214,10 @@ def others_see_nothing_without_tls(service):
 
 
 def main():
-    with Service(workers=2, arguments=ARGUMENTS) as service:
+    quotas = pathlib.Path(tempfile.mkdtemp(prefix="tessera-quotas-")) / "quotas.textproto"
+    atexit.register(shutil.rmtree, quotas.parent, ignore_errors=True)
+    quotas.write_text(f'of {{ project: "small" quota {{ stored_bytes: {MOST_BYTES} }} }}')
+    with Service(workers=2, arguments=(*ARGUMENTS, "--quotas", quotas)) as service:
         service.wait_for_workers(2)
         compiled = work(service)
         return run("monitoring", [

@@ -3,12 +3,14 @@
 # suite: timeout=600
 
 import concurrent.futures
+import hashlib
 import os
 import pathlib
 import socket
 import stat
 import subprocess
 import sys
+import time
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
@@ -79,6 +81,30 @@ def memory_of_waiting_calls(service):
     grown = processes.peak_rss_bytes(service.process.pid) - before
     check(grown < 900 << 20, f"the server grew by {grown >> 20} MiB")
     print(f"   200 calls of 8 MiB: {sorted(code.name for code in codes)}, {grown >> 20} MiB more at most")
+
+
+def memory_of_unread_downloads(service):
+    """600 downloads of 8 MiB that nobody reads: each holds a piece, not the blob."""
+    data = os.urandom(8 << 20)
+    digest = hashlib.sha256(data).hexdigest()
+    path = service.scratch("noise.onnx")
+    path.write_bytes(data)
+    service.cli("compile", path, expect=None)  # no model, but there now
+    before = processes.peak_rss_bytes(service.process.pid)
+    channels = [grpc.insecure_channel(service.address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(20)]
+    request = text_field(1, digest)
+    calls = [channels[i % 20].unary_stream("/tessera.v1.BlobService/DownloadBlob")(request, timeout=60) for i in range(600)]
+    first = next(iter(calls[0]))
+    check(len(first) > 1000, "nothing comes of a download")
+    time.sleep(5)
+    grown = processes.peak_rss_bytes(service.process.pid) - before
+    for each in calls:
+        each.cancel()
+    for channel in channels:
+        channel.close()
+    check(grown < 500 << 20, f"the server grew by {grown >> 20} MiB")
+    service.cli("jobs")
+    print(f"   600 unread downloads of 8 MiB: {grown >> 20} MiB more at most")
 
 
 def words_to_a_terminal(service):
@@ -196,7 +222,7 @@ def main():
     with Service(workers=1) as service:
         service.wait_for_workers(1)
         cases = (listening_as_a_worker, orders, words_to_a_terminal, long_echoes, tokens, files_are_their_owners,
-                 exposed_services_want_tls, over_tls, memory_of_waiting_calls)
+                 exposed_services_want_tls, over_tls, memory_of_unread_downloads, memory_of_waiting_calls)
         return run("strangers", [(case.__name__, lambda c=case: c(service)) for case in cases])
 
 

@@ -29,6 +29,8 @@ TARGETS = {
     "target": (4096, [ROOT / "compiler" / "target" / "builtin"]),
     "storage_filter": (4096, []),
     "artifact": (4096, []),
+    "web_request": (4096, []),
+    "signature": (1024, []),
 }
 
 

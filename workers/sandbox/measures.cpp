@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/sandbox_measures.h"
 #include "workers/sandbox/sandbox.h"
 
 namespace tessera::worker {
@@ -35,17 +36,26 @@ absl::StatusOr<User> userNamed(const std::string& name) {
   return User{entry.pw_uid, entry.pw_gid};
 }
 
-Measure landlock() {
+v1::SandboxMeasure measureOf(const char* name, bool in_force, const std::string& detail) {
+  v1::SandboxMeasure measure;
+  measure.set_name(name);
+  measure.set_in_force(in_force);
+  measure.set_detail(detail);
+  return measure;
+}
+
+v1::SandboxMeasure landlock() {
   const int abi = landlockAbi();
-  return {"files", abi > 0,
-          abi > 0 ? absl::StrCat("Landlock ABI ", abi) : "the kernel has no Landlock (5.13): permissions alone"};
+  return measureOf(
+      "files", abi > 0,
+      abi > 0 ? absl::StrCat("Landlock ABI ", abi) : "the kernel has no Landlock (5.13): permissions alone");
 }
 
 /// The namespaces that can be had, put into `isolation`.
-Measure namespaces(const SandboxWishes& wishes, const std::string& folder, Isolation& isolation) {
-  Measure measure{"namespaces", false, ""};
+v1::SandboxMeasure namespaces(const SandboxWishes& wishes, const std::string& folder, Isolation& isolation) {
+  v1::SandboxMeasure measure = measureOf("namespaces", false, "");
   if (!wishes.namespaces || !wishes.forks) {
-    measure.detail = wishes.namespaces ? "--execute-tasks: only what is forked has them" : "--no-namespaces";
+    measure.set_detail(wishes.namespaces ? "--execute-tasks: only what is forked has them" : "--no-namespaces");
     return measure;
   }
   Isolation wanted = isolation;
@@ -53,14 +63,14 @@ Measure namespaces(const SandboxWishes& wishes, const std::string& folder, Isola
   wanted.user_namespace = geteuid() != 0;
   wanted.folder = folder;
   if (const absl::Status possible = tryIsolation(wanted); !possible.ok()) {
-    measure.detail = absl::StrCat("this machine does not allow them: ", possible.message());
+    measure.set_detail(absl::StrCat("this machine does not allow them: ", possible.message()));
     return measure;
   }
   isolation.namespaces = true;
   isolation.user_namespace = wanted.user_namespace;
-  measure.in_force = true;
-  measure.detail =
-      absl::StrCat("network, IPC, host name, processes, read-only mounts", wanted.user_namespace ? ", users" : "");
+  measure.set_in_force(true);
+  measure.set_detail(
+      absl::StrCat("network, IPC, host name, processes, read-only mounts", wanted.user_namespace ? ", users" : ""));
   return measure;
 }
 
@@ -69,10 +79,10 @@ Measure namespaces(const SandboxWishes& wishes, const std::string& folder, Isola
 absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::string& folder) {
   SandboxPlan plan;
   plan.scratch_bytes = wishes.scratch_bytes;
-  Measure user{"user", false, ""};
+  v1::SandboxMeasure user = measureOf("user", false, "");
   if (wishes.user.empty()) {
-    user.detail =
-        absl::StrCat("tasks have the worker's own", geteuid() == 0 ? "" : "; another takes root", " (--sandbox-user)");
+    user.set_detail(
+        absl::StrCat("tasks have the worker's own", geteuid() == 0 ? "" : "; another takes root", " (--sandbox-user)"));
   } else {
     const auto named = userNamed(wishes.user);
     if (!named.ok()) return named.status();
@@ -82,42 +92,37 @@ absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::
       return absl::FailedPreconditionError(absl::StrCat("tasks cannot run as ", wishes.user, ": ", possible.message(),
                                                         "; that takes a worker that root has started"));
     }
-    user.in_force = true;
-    user.detail = absl::StrCat(wishes.user, " (", plan.isolation.uid, ")");
+    user.set_in_force(true);
+    user.set_detail(absl::StrCat(wishes.user, " (", plan.isolation.uid, ")"));
   }
-  const Measure separate = namespaces(wishes, folder, plan.isolation);
-  const bool counted = user.in_force || plan.isolation.user_namespace;
+  const v1::SandboxMeasure separate = namespaces(wishes, folder, plan.isolation);
+  const bool counted = user.in_force() || plan.isolation.user_namespace;
   if (counted) plan.processes = kThreadsOfTask * std::max<int64_t>(1, wishes.tasks);
-  plan.measures = {
-      {"system-calls", true, "seccomp: lists of what is allowed, one to compile and one to run"},
-      {"privileges", true, "no capability, no new privileges"},
-      {"limits", true, "memory, processor time, open files, size of a file"},
-      landlock(),
-      separate,
-      user,
-      {"processes", counted,
-       counted ? absl::StrCat("at most ", plan.processes) : "the worker's own user is bounded by nothing of a task's"},
-      {"scratch", wishes.scratch_bytes > 0,
-       wishes.scratch_bytes > 0 ? absl::StrCat("at most ", wishes.scratch_bytes >> 20, " MiB") : "--scratch-quota 0"},
-  };
+  for (const v1::SandboxMeasure& measure :
+       {measureOf("system-calls", true, "seccomp: lists of what is allowed, one to compile and one to run"),
+        measureOf("privileges", true, "no capability, no new privileges"),
+        measureOf("limits", true, "memory, processor time, open files, size of a file"), landlock(), separate, user,
+        measureOf("processes", counted,
+                  counted ? absl::StrCat("at most ", plan.processes)
+                          : "the worker's own user is bounded by nothing of a task's"),
+        measureOf("scratch", wishes.scratch_bytes > 0,
+                  wishes.scratch_bytes > 0 ? absl::StrCat("at most ", wishes.scratch_bytes >> 20, " MiB")
+                                           : "--scratch-quota 0")}) {
+    *plan.measures.Add() = measure;
+  }
   return plan;
 }
 
-absl::Status checkMeasures(const std::vector<std::string>& required, const std::vector<Measure>& measures) {
-  std::vector<std::string> missing;
+absl::Status checkMeasures(const std::vector<std::string>& required, const Measures& measures) {
   for (const std::string& name : required) {
-    if (name != "full" &&
-        std::none_of(measures.begin(), measures.end(), [&](const Measure& m) { return m.name == name; })) {
+    if (name != kFullSandbox &&
+        std::none_of(measures.begin(), measures.end(), [&](const auto& measure) { return measure.name() == name; })) {
       return absl::InvalidArgumentError(absl::StrCat(
           "--require-sandbox: '", name, "' is unknown; accepted: full, ",
-          absl::StrJoin(measures, ", ", [](std::string* out, const Measure& measure) { out->append(measure.name); })));
+          absl::StrJoin(measures, ", ", [](std::string* out, const auto& measure) { out->append(measure.name()); })));
     }
   }
-  for (const Measure& measure : measures) {
-    const bool wanted = std::any_of(required.begin(), required.end(),
-                                    [&](const std::string& name) { return name == "full" || name == measure.name; });
-    if (wanted && !measure.in_force) missing.push_back(absl::StrCat(measure.name, " (", measure.detail, ")"));
-  }
+  const std::vector<std::string> missing = missingMeasures(required, measures);
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("--require-sandbox: not in force here: ", absl::StrJoin(missing, "; ")));

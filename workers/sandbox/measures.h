@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tessera/v1/worker_service.pb.h"
 #include "workers/sandbox/isolation.h"
 
 /// What keeps a task in on this machine: which measures there are, whether each is in force, and if not why.
@@ -21,11 +22,7 @@ namespace tessera::worker {
 /// | user           | tasks have another user than the worker, which takes root                                  |
 /// | processes      | that user, or a user namespace: only there a bound of processes and threads is of tasks    |
 /// | scratch        | what a task may write is bounded in all                                                    |
-struct Measure {
-  std::string name;
-  bool in_force = false;
-  std::string detail;
-};
+using Measures = google::protobuf::RepeatedPtrField<v1::SandboxMeasure>;
 
 struct SandboxWishes {
   std::string user = "";      ///< of tasks; empty: the worker's own
@@ -39,8 +36,8 @@ struct SandboxWishes {
 struct SandboxPlan {
   Isolation isolation;  ///< without its folder
   int64_t scratch_bytes = 0;
-  int64_t processes = 0;          ///< and threads, of the tasks' user; 0: not bounded
-  std::vector<Measure> measures;  ///< in the table's order
+  int64_t processes = 0;  ///< and threads, of the tasks' user; 0: not bounded
+  Measures measures;      ///< in the table's order
 };
 
 /// Tries out on this machine, below `folder`, what there can be. INVALID_ARGUMENT when there is no such user,
@@ -50,6 +47,6 @@ absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::
 
 /// FAILED_PRECONDITION naming each of `required` ("full" is all there are) that is not in force, and why;
 /// INVALID_ARGUMENT for one that there is not.
-absl::Status checkMeasures(const std::vector<std::string>& required, const std::vector<Measure>& measures);
+absl::Status checkMeasures(const std::vector<std::string>& required, const Measures& measures);
 
 }  // namespace tessera::worker

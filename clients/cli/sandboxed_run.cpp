@@ -1,0 +1,264 @@
+#include "clients/cli/sandboxed_run.h"
+
+#include <spdlog/spdlog.h>
+
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "clients/cli/artifact_file.h"
+#include "clients/cli/exit_code.h"
+#include "clients/cli/interrupt.h"
+#include "clients/cli/latency.h"
+#include "clients/cli/local_service.h"
+#include "clients/cli/manifest_variant.h"
+#include "clients/cli/output.h"
+#include "clients/cli/tensor_flags.h"
+#include "proto/failure.h"
+#include "proto/printable.h"
+#include "proto/sandbox_measures.h"
+#include "proto/sha256.h"
+#include "workers/lone_run.h"
+
+namespace tessera::client {
+namespace {
+
+using worker::LoneRun;
+
+/// Inputs as a task gets them: named in the spec, by digest in `files`.
+struct TaskInputs {
+  google::protobuf::RepeatedPtrField<v1::TensorValue> values;
+  std::map<std::string, std::string> files;
+
+  void add(Tensor tensor) {
+    v1::TensorValue& value = *values.Add();
+    *value.mutable_spec() = std::move(tensor.spec);
+    const std::string sha256 = sha256Hex(tensor.bytes);
+    value.mutable_blob()->set_sha256(sha256);
+    value.mutable_blob()->set_size_bytes(static_cast<int64_t>(tensor.bytes.size()));
+    files[sha256] = std::move(tensor.bytes);
+  }
+};
+
+/// What --random makes for the inputs that no file gives. Those that have one value, and that of a range, the task
+/// knows.
+absl::Status addRandom(const v1::Manifest& manifest, const RunInputs& from, const std::map<std::string, Tensor>& given,
+                       TaskInputs& inputs) {
+  auto choice = from.shapes.choice();
+  if (!choice.ok()) return choice.status();
+  for (const auto& [name, tensor] : given) {
+    v1::InputShape& shape = *choice->add_input_shapes();
+    shape.set_name(name);
+    *shape.mutable_shape() = tensor.spec.shape();
+  }
+  const auto* specs = &manifest.inputs();
+  std::map<std::string, int> known;
+  for (const v1::TensorValue& fixed : manifest.fixed_inputs()) known[fixed.spec().name()] = 1;
+  if (manifest.variants_size() > 0) {
+    const auto variant = chosenVariant(manifest, *choice);
+    if (!variant.ok()) return variant.status();
+    specs = &(*variant)->inputs();
+    for (const v1::DimensionBinding& dimension : (*variant)->dimensions()) {
+      if (dimension.size() < 0) known[dimension.name()] = 1;
+    }
+  }
+  for (int i = 0; i < specs->size(); ++i) {
+    const v1::TensorSpec& spec = specs->Get(i);
+    if (!given.contains(spec.name()) && !known.contains(spec.name())) {
+      inputs.add(seededTensor(spec, from.seed + static_cast<uint64_t>(i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TaskInputs> inputsOf(const SandboxedRun& run) {
+  auto given = readInputs(run.inputs.files);
+  if (!given.ok()) return given.status();
+  TaskInputs inputs;
+  if (run.inputs.random) {
+    auto manifest = readManifest(run.artifact);
+    if (!manifest.ok()) return manifest.status();
+    if (absl::Status status = addRandom(*manifest, run.inputs, *given, inputs); !status.ok()) return status;
+  }
+  for (auto& [name, tensor] : *given) inputs.add(std::move(tensor));
+  return inputs;
+}
+
+template <typename Spec>
+void describe(const SandboxedRun& run, const v1::Digest& artifact, const TaskInputs& inputs, Spec& spec) {
+  spec.set_artifact_id(artifact.sha256());
+  spec.set_threads(run.threads);
+  *spec.mutable_inputs() = inputs.values;
+}
+
+/// What came of it: of one run, and of those that are timed where there are such.
+struct Answer {
+  v1::ExecuteResult execute;
+  v1::ProfileResult profile;
+};
+
+absl::StatusOr<v1::TaskResult> succeeded(absl::StatusOr<v1::TaskResult> result) {
+  if (result.ok() && result->has_failure()) return failureStatus(result->failure());
+  return result;
+}
+
+absl::StatusOr<Answer> answerOf(LoneRun& sandbox, const SandboxedRun& run, const TaskInputs& inputs,
+                                const v1::Digest& artifact, int64_t timeout_us, worker::Cancellation& cancellation) {
+  Answer answer;
+  v1::TaskSpec task;
+  task.set_kind(v1::EXECUTE);
+  task.set_run_timeout_us(timeout_us);
+  describe(run, artifact, inputs, *task.mutable_execute());
+  auto once = succeeded(sandbox.run(task, inputs.files, cancellation));
+  if (!once.ok()) return once.status();
+  answer.execute = std::move(*once->mutable_execute());
+  if (run.repeat == 1 && run.warmup == 0 && !run.steps) return answer;
+  task.set_kind(v1::PROFILE);
+  describe(run, artifact, inputs, *task.mutable_profile());
+  task.mutable_profile()->set_repeat(run.repeat);
+  task.mutable_profile()->set_warmup(run.warmup);
+  auto timed = succeeded(sandbox.run(task, inputs.files, cancellation));
+  if (!timed.ok()) return timed.status();
+  answer.profile = std::move(*timed->mutable_profile());
+  return answer;
+}
+
+absl::Status writeOutputs(const std::string& folder, const v1::ExecuteResult& result) {
+  for (const v1::TensorValue& output : result.outputs()) {
+    const std::string& name = output.spec().name();
+    // Made up by whoever made the artifact: it becomes the name of a file.
+    if (name.empty() || name.size() > 200 || printable(name) != name) {
+      return failureStatus(
+          v1::Failure::INVALID_INPUT,
+          absl::StrCat("the artifact calls an output '", std::string(firstBytes(name, 80)), "': no file's name"));
+    }
+    if (absl::Status status = writeOutput(folder, output.spec(), output.data()); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+std::string measuresJson(const worker::Measures& measures) {
+  return absl::StrCat(
+      "[", absl::StrJoin(measures, ",", [](std::string* out, const auto& each) { *out += toJson(each); }), "]");
+}
+
+std::string stepsJson(const v1::ProfileResult& profile) {
+  return absl::StrCat(
+      "[",
+      absl::StrJoin(profile.kernels(), ",",
+                    [](std::string* out, const auto& kernel) {
+                      absl::StrAppend(
+                          out, "{\"name\":", jsonString(kernel.name()), ",\"symbol\":", jsonString(kernel.symbol()),
+                          absl::StrFormat(",\"median_ms\":%.6f,\"flops\":%d}", kernel.median_ms(), kernel.flops()));
+                    }),
+      "]");
+}
+
+std::string stepTable(const v1::ProfileResult& profile) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& kernel : profile.kernels()) {
+    const double gflops = kernel.median_ms() > 0 ? static_cast<double>(kernel.flops()) / kernel.median_ms() / 1e6 : 0;
+    rows.push_back(
+        {absl::StrFormat("%.4f", kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
+  }
+  return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
+}
+
+void print(const CommandLine& line, const SandboxedRun& run, const Answer& answer, const worker::Measures& measures) {
+  std::vector<double> times_ms(answer.profile.latency_ms().begin(), answer.profile.latency_ms().end());
+  if (times_ms.empty()) times_ms = {answer.execute.latency_ms()};
+  const Latency latency = summarize(std::move(times_ms));
+  if (line.json) {
+    std::cout
+        << absl::StrFormat(
+               R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d)",
+               latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, run.threads)
+        << (run.steps ? ",\"steps\":" + stepsJson(answer.profile) : "") << ",\"sandbox\":" << measuresJson(measures)
+        << "}\n";
+    return;
+  }
+  std::cout << latency.text() << ", " << run.threads << (run.threads == 1 ? " thread" : " threads")
+            << ", in the sandbox\n";
+  if (run.steps) std::cout << stepTable(answer.profile);
+  for (const v1::TensorValue& output : answer.execute.outputs()) {
+    std::cout << "  " << printable(output.spec().name()) << ": " << typeText(output.spec());
+    if (!run.output_folder.empty()) std::cout << " in " << run.output_folder;
+    std::cout << "\n";
+  }
+}
+
+absl::StatusOr<std::unique_ptr<LoneRun>> openSandbox(const SandboxFlags& flags) {
+  worker::LoneRunOptions options;
+  options.binary = binaryBeside("tessera-task");
+  options.sandbox.user = flags.user;
+  options.sandbox.scratch_bytes = flags.scratch_bytes;
+  options.required = flags.required;
+  options.memory_bytes = flags.memory_bytes;
+  auto sandbox = LoneRun::open(options);
+  if (!absl::IsFailedPrecondition(sandbox.status())) return sandbox;
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
+  failure.set_attribute("--require-sandbox");
+  failure.set_message(std::string(sandbox.status().message()));
+  failure.set_fix("ask for the measures that there are, or run it where there are more");
+  return failureStatus(failure);
+}
+
+}  // namespace
+
+CLI::Option* SandboxFlags::addTo(CLI::App* command) {
+  auto* sandbox = command->add_flag("--sandbox", on,
+                                    "run an artifact of unknown origin, signed or not, in a process that can compute "
+                                    "and nothing else: the sandbox of "
+                                    "the service's tasks");
+  command
+      ->add_option("--require-sandbox", required,
+                   "with --sandbox: run nothing unless these measures are in force here (system-calls, privileges, "
+                   "limits, files, namespaces, user, processes, scratch), or full: all of them")
+      ->delimiter(',')
+      ->needs(sandbox);
+  command->add_option("--sandbox-user", user, "with --sandbox: user that it runs as; takes root")->needs(sandbox);
+  command->add_option("--timeout", timeout, "with --sandbox: how long it may run, e.g. 30s")
+      ->capture_default_str()
+      ->needs(sandbox);
+  command->add_option("--memory-limit", memory_bytes, "with --sandbox: its address space, e.g. 8GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(sandbox);
+  for (const char* contrary : {"--trust", "--untrusted", "--verify"}) sandbox->excludes(command->get_option(contrary));
+  return sandbox;
+}
+
+int runSandboxed(const CommandLine& line, const SandboxFlags& flags, const SandboxedRun& run) {
+  spdlog::set_level(spdlog::level::off);  // a worker's words
+  const auto timeout_us = parseDuration(flags.timeout);
+  if (!timeout_us.ok()) return reportError(timeout_us.status(), line.json);
+  auto opened = openSandbox(flags);
+  if (!opened.ok()) return reportError(opened.status(), line.json);
+  LoneRun& sandbox = **opened;
+  const std::vector<std::string> missing = missingMeasures({kFullSandbox}, sandbox.measures());
+  if (!missing.empty() && !line.quiet && !line.json) {
+    std::cerr << "tessera: this sandbox is without " << absl::StrJoin(missing, "; ") << "\n";
+  }
+  worker::Cancellation cancellation;
+  InterruptWatch interrupts;
+  interrupts.jobMayExist();
+  interrupts.cancels([&cancellation] { cancellation.cancel(worker::StopReason::kCancelled); });
+  const auto artifact = sandbox.takeArtifact(run.artifact);
+  if (!artifact.ok()) return reportError(artifact.status(), line.json);
+  const auto inputs = inputsOf(run);
+  if (!inputs.ok()) return reportError(inputs.status(), line.json);
+  const auto answer = answerOf(sandbox, run, *inputs, *artifact, *timeout_us, cancellation);
+  if (!answer.ok()) return reportError(answer.status(), line.json);
+  if (!run.output_folder.empty()) {
+    if (absl::Status status = writeOutputs(run.output_folder, answer->execute); !status.ok()) {
+      return reportError(status, line.json);
+    }
+  }
+  print(line, run, *answer, sandbox.measures());
+  return 0;
+}
+
+}  // namespace tessera::client

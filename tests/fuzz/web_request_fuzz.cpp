@@ -1,0 +1,50 @@
+// Any bytes as a request of the web gateway (a verb and a path, a query, a body of JSON): each is refused with
+// INVALID_ARGUMENT and a message, or becomes a message of the API that can be printed as JSON again.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <string_view>
+
+#include "server/gateway/routes.h"
+#include "server/gateway/transcoding.h"
+
+namespace {
+
+using namespace tessera::server::gateway;
+
+/// The text up to the next `end`, which is taken away as well.
+std::string_view next(std::string_view& text, char end) {
+  const size_t length = std::min(text.find(end), text.size());
+  const std::string_view part = text.substr(0, length);
+  text.remove_prefix(std::min(length + 1, text.size()));
+  return part;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string_view text(reinterpret_cast<const char*>(data), size);
+  const std::string_view verb = next(text, ' ');
+  const std::string_view path = next(text, '\n');
+  std::string_view line = next(text, '\n');
+  Parameters query;
+  while (!line.empty()) {
+    std::string_view pair = next(line, '&');
+    const std::string_view name = next(pair, '=');
+    query.emplace(name, pair);
+  }
+  std::string allowed;
+  const auto found = match(verb, path, &allowed);
+  if (!found) return 0;
+  const auto request = requestOf(*found, query, std::string(text));
+  const absl::Status& status = request.status();
+  if (!status.ok() && (!absl::IsInvalidArgument(status) || status.message().empty())) {
+    std::cerr << "check: " << status << "\n";
+    std::abort();
+  }
+  if (status.ok() && toJson(**request).empty()) std::abort();
+  (void)errorJson(status.ok() ? absl::NotFoundError(path) : status);
+  return 0;
+}
