@@ -29,6 +29,10 @@ TARGETS = {
     "target": (4096, [ROOT / "compiler" / "target" / "builtin"]),
     "storage_filter": (4096, []),
     "artifact": (4096, []),
+    "mlir": (4096, []),
+    "npy": (4096, []),
+    "page_token": (1024, []),
+    "task_result": (4096, []),
 }
 
 
