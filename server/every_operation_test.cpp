@@ -1,4 +1,4 @@
-// Every operation of the disk fails: in opening, uploads, a compilation, a run, reports. Afterwards
+// Every operation of the disk fails: in opening, uploads, compilations, a run, reports, a collection. Afterwards
 // everything that was acknowledged must be there, and what was asked for must be done.
 //
 // A fault of each kind begins at every seventh operation, of each kind at another one; SeveralErrors, which lasts seven

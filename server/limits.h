@@ -2,11 +2,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace tessera::server {
 
 /// Workers that the server itself started: their names, which nobody else can take, and whose credential they show.
 inline constexpr char kLocalWorkerPrefix[] = "local-";
+/// A server's own begin with this and end in a number; servers on one store have names that differ.
+inline std::string localWorkerPrefix(const std::string& server_name) {
+  return server_name.empty() ? kLocalWorkerPrefix : kLocalWorkerPrefix + server_name + "-";
+}
 inline constexpr char kLocalWorkers[] = "this server's workers";
 
 /// What a request may ask for. Everything past a limit is answered with INVALID_ARGUMENT that names the

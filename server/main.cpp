@@ -17,6 +17,7 @@
 #include <optional>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/cli11.h"
@@ -62,6 +63,7 @@ struct Flags {
   int max_calls_of_one = GatePolicy().max_calls_of_one;
   uint64_t max_held_bytes = static_cast<uint64_t>(GatePolicy().max_held_bytes);
   int workers = 1;
+  std::string server_name;
   std::string worker_binary;
   std::vector<std::string> worker_arguments;
   std::string sandbox_user;
@@ -86,6 +88,15 @@ struct Flags {
   uint64_t scrub_rate_bytes = 4 << 20;
   int max_connections = 4096, max_connections_of_one = 1024;
 };
+
+CLI::Validator serverName() {
+  return {[](const std::string& name) -> std::string {
+            const bool good = !name.empty() && name.size() <= 32 && absl::ascii_isalpha(name.front()) &&
+                              std::all_of(name.begin(), name.end(), absl::ascii_isalnum);
+            return good ? "" : "accepted: up to 32 letters and digits, beginning with a letter; found " + name;
+          },
+          "NAME"};
+}
 
 void addFlags(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", absl::StrCat("tesserad ", releaseVersion(), " (compiler ", compilerVersion(),
@@ -141,6 +152,9 @@ void addFlags(CLI::App& app, Flags& flags) {
   app.add_option("--workers", flags.workers, "Local workers to run; 0 for none")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  app.add_option("--server-name", flags.server_name,
+                 "Part of its local workers' names: local-NAME-0, local-NAME-1, ...; default: local-0, local-1, ...")
+      ->check(serverName());
   auto* backup = app.add_option("--backup-to", flags.backup_to,
                                 "Copy the data folder there, a service may be working on it, and end");
   app.add_option("--restore-from", flags.restore_from, "Make the data folder of a backup, and end")->excludes(backup);
@@ -300,6 +314,7 @@ void makeRoomForConnections(ServerOptions& options) {
 absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   ServerOptions options;
   options.listen = flags.listen;
+  options.name = flags.server_name;
   options.worker_listen = flags.worker_listen;
   options.web_listen = flags.web_listen;
   options.web_hosts = flags.web_hosts;
@@ -348,6 +363,7 @@ SupervisorOptions supervisorOptions(const Flags& flags, const Server& server) {
   SupervisorOptions options;
   options.credential = server.workerToken();
   options.workers = flags.workers;
+  options.id_prefix = localWorkerPrefix(flags.server_name);
   options.binary = flags.worker_binary;
   if (options.binary.empty()) {
     options.binary = (fs::read_symlink("/proc/self/exe").parent_path() / "tessera-worker").string();
@@ -436,6 +452,9 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   TESSERA_ASSIGN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   Metrics metrics;
   storage::SqliteStoreOptions store_options;
+  // Workers that hear nothing for a lease give up: waiting for another program's lock must not cost them theirs.
+  store_options.busy =
+      std::min(store_options.busy, std::chrono::milliseconds(static_cast<int64_t>(flags.lease_s * 1000 / 4)));
   if (!flags.metrics_listen.empty()) {
     options.metrics = &metrics;
     store_options.on_commit = [&metrics](std::chrono::nanoseconds took, size_t transactions) {

@@ -127,7 +127,7 @@ class GrpcServer : public Server {
     TESSERA_TRY(tokens_.load());
     worker_token_ = tokens_.issueForThisProcess(kLocalWorkers, v1::WORKER);
     operator_token_ = tokens_.issueForThisProcess("this machine's operator", v1::OPERATOR);
-    TESSERA_TRY(scheduler_.recover(kLocalWorkerPrefix));
+    TESSERA_TRY(scheduler_.recover(localWorkerPrefix(options_.name)));
     TESSERA_TRY(openFront(clients_, {}, options_.listen, addresses_));
     std::vector<std::string> inside;
     TESSERA_TRY(openFront(insiders_, options_.private_listen, options_.worker_listen, inside));

@@ -13,7 +13,7 @@
 #include "proto/blob_place.h"
 #include "proto/sha256.h"
 #include "storage/blob_folder.h"
-#include "storage/composed_file.h"
+#include "storage/blob_uploads.h"
 #include "storage/file_system.h"
 #include "storage/room.h"
 
@@ -39,255 +39,9 @@ class ActiveUploads {
   std::unordered_set<std::string> active_;
 };
 
-/// What is left to do for a blob that is there: to be sure that it stays.
-class NoUpload : public BlobStore::Upload {
- public:
-  NoUpload(BlobFolder& folder, std::string sha256) : folder_(folder), sha256_(std::move(sha256)) {}
-  absl::Status write(std::string_view) override { return absl::OkStatus(); }
-  absl::Status commit() override { return folder_.confirm(sha256_); }
-
- private:
-  BlobFolder& folder_;
-  const std::string sha256_;
-};
-
-/// Who sends the bytes of a blob that is there shows to have them; they are kept no second time.
-class Proof : public BlobStore::Upload {
- public:
-  Proof(BlobFolder& folder, v1::Digest digest) : folder_(folder), digest_(std::move(digest)) {}
-  absl::Status write(std::string_view data) override {
-    hash_.update(data);
-    sent_ += static_cast<int64_t>(data.size());
-    return absl::OkStatus();
-  }
-  absl::Status commit() override {
-    if (sent_ != digest_.size_bytes() || hash_.finish() != digest_.sha256()) {
-      return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": the ", sent_,
-                                              " bytes sent are not those of this digest; send the blob again from 0"));
-    }
-    return folder_.confirm(digest_.sha256());
-  }
-
- private:
-  BlobFolder& folder_;
-  const v1::Digest digest_;
-  Sha256 hash_;
-  int64_t sent_ = 0;
-};
-
 std::string partialName(const std::string& sha256, const BlobStore::Sender& sender) {
   return sender.project.empty() ? sha256 : absl::StrCat(sha256, ".", sender.project);
 }
-
-class FileUpload : public BlobStore::Upload {
- public:
-  /// `release` is called in the end, whatever came of the upload; `new_bytes` (0 of a blob that is there already) are
-  /// those of a blob when it is committed.
-  FileUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::function<void()> release,
-             int64_t new_bytes, Room& room)
-      : folder_(folder),
-        digest_(std::move(digest)),
-        name_(std::move(partial_name)),
-        release_(std::move(release)),
-        new_bytes_(new_bytes),
-        room_(room) {}
-  ~FileUpload() override { release_(); }
-
-  /// Opens the partial file, keeps its first `offset` bytes and hashes them. They are written again: an earlier sync of
-  /// them may have failed, after which the page cache has them, the disk does not, and a new sync would not write them.
-  absl::Status open(int64_t offset) {
-    auto file = folder_.files().open(folder_.partialPath(name_), FileSystem::Access::kReadWriteCreate);
-    if (!file.ok()) return file.status();
-    file_ = *std::move(file);
-    if (absl::Status status = file_->truncate(offset); !status.ok()) return status;
-    std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, offset)), '\0');
-    while (written_ < offset) {
-      const size_t wanted = std::min<size_t>(chunk.size(), static_cast<size_t>(offset - written_));
-      absl::StatusOr<size_t> got = file_->readAt(written_, chunk.data(), wanted);
-      if (!got.ok()) return got.status();
-      if (*got == 0) return absl::DataLossError(absl::StrCat("the partial file of ", digest_.sha256(), " shrank"));
-      if (absl::Status status = file_->writeAt(written_, {chunk.data(), *got}); !status.ok()) return status;
-      hash_.update({chunk.data(), *got});
-      written_ += static_cast<int64_t>(*got);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status write(std::string_view data) override {
-    if (!status_.ok()) return status_;
-    if (static_cast<int64_t>(data.size()) > digest_.size_bytes() - written_) {
-      return discard(absl::StrCat("more than the announced ", digest_.size_bytes(), " bytes were sent"));
-    }
-    status_ = file_->writeAt(written_, data);
-    if (!status_.ok()) return status_;
-    hash_.update(data);
-    written_ += static_cast<int64_t>(data.size());
-    return status_;
-  }
-
-  absl::Status commit() override {
-    if (!status_.ok()) return status_;
-    if (written_ != digest_.size_bytes()) {
-      return discard(absl::StrCat(written_, " bytes were sent, ", digest_.size_bytes(), " announced"));
-    }
-    const std::string found = hash_.finish();
-    if (found != digest_.sha256()) return discard(absl::StrCat("the bytes sent have SHA-256 ", found));
-    status_ = file_->sync();
-    if (status_.ok()) status_ = folder_.publish(name_, digest_.sha256());
-    if (!status_.ok()) {
-      // Pages that could not be written are dropped: they read back well until they are evicted, and a second sync
-      // succeeds without them. Only bytes sent again can be trusted.
-      (void)folder_.files().remove(folder_.partialPath(name_));
-      return status_;
-    }
-    room_.publish(name_, new_bytes_);
-    status_ = absl::FailedPreconditionError("this upload is committed");
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status discard(const std::string& why) {
-    (void)folder_.files().remove(folder_.partialPath(name_));
-    status_ = absl::DataLossError(
-        absl::StrCat("upload of ", digest_.sha256(), ": ", why, "; it is discarded, send the blob again from 0"));
-    return status_;
-  }
-
-  BlobFolder& folder_;
-  const v1::Digest digest_;
-  const std::string name_;
-  const std::function<void()> release_;
-  const int64_t new_bytes_;
-  Room& room_;
-  std::unique_ptr<File> file_;
-  Sha256 hash_;
-  int64_t written_ = 0;
-  absl::Status status_;
-};
-
-/// Hashes a file from its start to its end.
-absl::StatusOr<std::string> hashOf(const File& file) {
-  Sha256 hash;
-  std::string chunk(kChunkBytes, '\0');
-  for (int64_t offset = 0;;) {
-    absl::StatusOr<size_t> got = file.readAt(offset, chunk.data(), chunk.size());
-    if (!got.ok()) return got.status();
-    if (*got == 0) return hash.finish();
-    hash.update({chunk.data(), *got});
-    offset += static_cast<int64_t>(*got);
-  }
-}
-
-/// Writes a recipe and what is sent; the rest is there.
-class ComposedUpload : public BlobStore::Upload {
- public:
-  ComposedUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::vector<BlobStore::Part> parts,
-                 std::function<void()> release, Room& room)
-      : folder_(folder),
-        digest_(std::move(digest)),
-        name_(std::move(partial_name)),
-        parts_(std::move(parts)),
-        release_(std::move(release)),
-        room_(room) {}
-  ~ComposedUpload() override {
-    if (file_) (void)folder_.files().remove(folder_.partialPath(name_));
-    release_();
-  }
-
-  absl::Status open() {
-    auto file = folder_.files().open(folder_.partialPath(name_), FileSystem::Access::kReadWriteCreate);
-    if (!file.ok()) return file.status();
-    file_ = *std::move(file);
-    std::vector<RecipePart> recipe;
-    for (const BlobStore::Part& part : parts_) {
-      recipe.push_back({part.sha256.empty(), part.bytes});
-      if (part.sha256.empty()) {
-        sent_ += part.bytes;
-        continue;
-      }
-      auto other = folder_.openBlob(part.sha256);
-      if (!other.ok()) return other.status();
-      others_.push_back(*std::move(other));
-      names_.push_back(part.sha256);
-    }
-    const std::string header = recipeHeader(recipe);
-    written_ = static_cast<int64_t>(header.size());
-    sent_ += written_;
-    return file_->writeAt(0, header);
-  }
-
-  absl::Status write(std::string_view data) override {
-    if (static_cast<int64_t>(data.size()) > sent_ - written_) {
-      return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": more than its parts was sent"));
-    }
-    absl::Status status = file_->writeAt(written_, data);
-    if (status.ok()) written_ += static_cast<int64_t>(data.size());
-    return status;
-  }
-
-  absl::Status commit() override {
-    if (written_ != sent_) {
-      return absl::DataLossError(
-          absl::StrCat("upload of ", digest_.sha256(), ": ", sent_ - written_, " bytes are missing"));
-    }
-    auto recipe = folder_.files().open(folder_.partialPath(name_), FileSystem::Access::kRead);
-    if (!recipe.ok()) return recipe.status();
-    auto whole = openComposed(*std::move(recipe), std::move(others_));
-    if (!whole.ok()) return whole.status();
-    absl::StatusOr<std::string> found = hashOf(**whole);
-    if (!found.ok()) return found.status();
-    if (*found != digest_.sha256()) {
-      return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": its parts have SHA-256 ", *found));
-    }
-    absl::Status status = file_->sync();
-    if (status.ok()) status = folder_.publishComposed(name_, digest_.sha256(), names_);
-    if (status.ok()) room_.publish(name_, digest_.size_bytes());
-    return status;
-  }
-
- private:
-  BlobFolder& folder_;
-  const v1::Digest digest_;
-  const std::string name_;
-  const std::vector<BlobStore::Part> parts_;
-  const std::function<void()> release_;
-  Room& room_;
-  std::unique_ptr<File> file_;
-  std::vector<std::unique_ptr<File>> others_;
-  std::vector<std::string> names_;
-  int64_t written_ = 0, sent_ = 0;  // of the recipe, its header included
-};
-
-/// A file that was put here whole.
-class PlacedUpload : public BlobStore::Upload {
- public:
-  PlacedUpload(BlobFolder& folder, v1::Digest digest, std::string partial_name, std::function<void()> release,
-               Room& room)
-      : folder_(folder),
-        digest_(std::move(digest)),
-        name_(std::move(partial_name)),
-        release_(std::move(release)),
-        room_(room) {}
-  ~PlacedUpload() override { release_(); }
-
-  absl::Status write(std::string_view data) override {
-    return data.empty() ? absl::OkStatus() : absl::InvalidArgumentError("data is sent of a file that was placed");
-  }
-  absl::Status commit() override {
-    auto file = folder_.files().open(folder_.partialPath(name_), FileSystem::Access::kRead);
-    absl::Status status = file.ok() ? (*file)->sync() : file.status();
-    if (status.ok()) status = folder_.publish(name_, digest_.sha256());
-    if (status.ok()) room_.publish(name_, digest_.size_bytes());
-    return status;
-  }
-
- private:
-  BlobFolder& folder_;
-  const v1::Digest digest_;
-  const std::string name_;
-  const std::function<void()> release_;
-  Room& room_;
-};
 
 class FileBlobStore : public BlobStore {
  public:
@@ -328,8 +82,9 @@ class FileBlobStore : public BlobStore {
     if (!uploads_.start(name)) {
       return uploadedElsewhere(digest);
     }
-    auto upload = std::make_unique<FileUpload>(
-        *folder_, digest, name, [this, name] { end(name); }, *present ? 0 : digest.size_bytes(), room_);
+    auto upload =
+        std::make_unique<FileUpload>(PartialUpload::Place{*folder_, room_, digest, name, [this, name] { end(name); }},
+                                     *present ? 0 : digest.size_bytes());
     // Asked again: an upload that ended a moment ago may have made the blob.
     present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
@@ -370,13 +125,7 @@ class FileBlobStore : public BlobStore {
     }
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
     if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
-    auto upload = std::make_unique<ComposedUpload>(
-        *folder_, digest, name, parts,
-        [this, name, sha256 = digest.sha256()] {
-          room_.leave(name, 0);
-          uploads_.end(sha256);
-        },
-        room_);
+    auto upload = std::make_unique<ComposedUpload>(placeOfWhole(digest, name), parts);
     if (absl::Status status = makeRoom(name, digest.size_bytes(), shared); !status.ok()) return status;
     if (absl::Status status = upload->open(); !status.ok()) return status;
     return upload;
@@ -396,13 +145,7 @@ class FileBlobStore : public BlobStore {
       return absl::DataLossError(absl::StrCat("the file placed for ", digest.sha256(), " has ", facts->size, " bytes"));
     }
     if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
-    auto upload = std::make_unique<PlacedUpload>(
-        *folder_, digest, name,
-        [this, name, sha256 = digest.sha256()] {
-          room_.leave(name, 0);
-          uploads_.end(sha256);
-        },
-        room_);
+    auto upload = std::make_unique<PlacedUpload>(placeOfWhole(digest, name));
     // The bytes are on the disk already; a quota counts them.
     if (absl::Status status = makeRoom(name, digest.size_bytes(), digest.size_bytes()); !status.ok()) return status;
     return upload;
@@ -423,7 +166,7 @@ class FileBlobStore : public BlobStore {
     }
     // A partial file of its own: it need not wait for a client's upload of the same bytes.
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-    FileUpload upload(*folder_, digest, name, [this, name] { room_.leave(name, 0); }, digest.size_bytes(), room_);
+    FileUpload upload({*folder_, room_, digest, name, [this, name] { room_.leave(name, 0); }}, digest.size_bytes());
     if (absl::Status status = makeRoom(name, digest.size_bytes(), 0); !status.ok()) return status;
     absl::Status status = upload.open(0);
     if (status.ok()) status = upload.write(bytes);
@@ -505,6 +248,14 @@ class FileBlobStore : public BlobStore {
   absl::StatusOr<bool> beginWhole(const v1::Digest& digest) {
     if (absl::Status status = check(digest); !status.ok()) return status;
     return presentAs(digest, {});
+  }
+
+  /// Of an upload that leaves nothing to go on with.
+  PartialUpload::Place placeOfWhole(const v1::Digest& digest, const std::string& name) {
+    return {*folder_, room_, digest, name, [this, name, sha256 = digest.sha256()] {
+              room_.leave(name, 0);
+              uploads_.end(sha256);
+            }};
   }
 
   /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.

@@ -122,6 +122,10 @@ absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& ent
   if (query.page_token.empty()) return resolved;
   absl::StatusOr<std::vector<Value>> last = readPageToken(query.page_token, resolved.fingerprint, token_key);
   if (!last.ok()) return last.status();
+  if (last->size() != resolved.order.size()) {
+    return invalid("page_token", absl::StrCat("a token of ", last->size(), " values"),
+                   "next_page_token of the previous answer; or start again without one");
+  }
   resolved.has_last = true;
   resolved.last = *std::move(last);
   return resolved;

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "storage/memory/transaction.h"
+#include "storage/notices.h"
 
 namespace tessera::storage {
 namespace {
@@ -40,16 +42,20 @@ class MemoryStore : public Store {
     if (writer_ == std::this_thread::get_id()) {
       return absl::InternalError("Store::transact was called from within a transaction, which would wait for itself");
     }
-    const std::lock_guard lock(mutex_);
-    writer_ = std::this_thread::get_id();
     MemoryTransaction transaction(tables_);
-    absl::Status status = body(transaction);
-    if (status.ok()) {
-      tables_.undo.forget();
-    } else {
-      tables_.undo.rollBack();
+    absl::Status status;
+    {
+      const std::lock_guard lock(mutex_);
+      writer_ = std::this_thread::get_id();
+      status = body(transaction);
+      if (status.ok()) {
+        tables_.undo.forget();
+      } else {
+        tables_.undo.rollBack();
+      }
+      writer_ = std::thread::id();
     }
-    writer_ = std::thread::id();
+    if (status.ok()) notices_.post(transaction.notice());
     return status;
   }
 
@@ -59,9 +65,14 @@ class MemoryStore : public Store {
     return body(reader);
   }
 
+  std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
+    return notices_.listen(std::move(listener));
+  }
+
  private:
   FairMutex mutex_;
   std::atomic<std::thread::id> writer_;
+  Notices notices_;
   Tables tables_;
 };
 

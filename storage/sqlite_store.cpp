@@ -14,6 +14,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "storage/notices.h"
 #include "storage/sqlite/database.h"
 #include "storage/sqlite/migrate.h"
 #include "storage/sqlite/transaction.h"
@@ -76,6 +77,9 @@ class SqliteStore : public Store {
 
   absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override;
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override;
+  std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
+    return notices_.listen(std::move(listener));
+  }
 
  private:
   /// A caller that waits in transact().
@@ -83,6 +87,7 @@ class SqliteStore : public Store {
     explicit Request(const std::function<absl::Status(Transaction&)>* what) : body(what) {}
     const std::function<absl::Status(Transaction&)>* body;
     absl::Status result;
+    Notice notice;
     bool done = false;
     std::condition_variable finished;
   };
@@ -91,7 +96,7 @@ class SqliteStore : public Store {
   absl::Status prepare(const std::string& path);
   void writeLoop();
   void writeBatch();
-  absl::Status runInSavepoint(const Request& request);
+  absl::Status runInSavepoint(Request& request);
   void checkpoint();
 
   const SqliteStoreOptions options_;
@@ -107,6 +112,7 @@ class SqliteStore : public Store {
   std::deque<Request*> queue_;
   bool stopping_ = false;
   std::thread thread_;
+  Notices notices_;
 
   std::mutex readers_mutex_;
   std::condition_variable reader_freed_;
@@ -130,6 +136,7 @@ absl::Status SqliteStore::prepare(const std::string& path) {
       Database::open(path, Database::Mode::kReadWriteCreate, options_.vfs);
   if (!writer.ok()) return writer.status();
   writer_ = *std::move(writer);
+  writer_->setPatience(options_.busy);
   absl::Status status = writer_->execute(
       "PRAGMA journal_mode = WAL;"
       "PRAGMA foreign_keys = ON;"
@@ -160,6 +167,7 @@ absl::Status SqliteStore::prepare(const std::string& path) {
   for (int i = 0; i < options_.readers; ++i) {
     absl::StatusOr<std::unique_ptr<Database>> reader = Database::open(path, Database::Mode::kReadOnly, options_.vfs);
     if (!reader.ok()) return reader.status();
+    (*reader)->setPatience(options_.busy);
     if (status = (*reader)->execute("PRAGMA cache_size = -4096; PRAGMA query_only = ON"); !status.ok()) return status;
     idle_readers_.push_back(*std::move(reader));
   }
@@ -193,6 +201,8 @@ absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&
   queue_.push_back(&request);
   queue_changed_.notify_one();
   request.finished.wait(lock, [&] { return request.done; });
+  lock.unlock();
+  if (request.result.ok()) notices_.post(request.notice);
   return request.result;
 }
 
@@ -239,10 +249,11 @@ void SqliteStore::writeBatch() {
   }
 }
 
-absl::Status SqliteStore::runInSavepoint(const Request& request) {
+absl::Status SqliteStore::runInSavepoint(Request& request) {
   absl::Status status = writer_->prepare("SAVEPOINT request").run();
   if (!status.ok()) return status;
   status = (*request.body)(*transaction_);
+  request.notice = transaction_->takeNotice();
   if (!status.ok() && writer_->inTransaction()) {
     absl::Status undone = writer_->prepare("ROLLBACK TO request").run();
     if (!undone.ok()) return undone;

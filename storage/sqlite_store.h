@@ -17,6 +17,8 @@ struct SqliteStoreOptions {
   /// What a commit waits for. Anything less than FULL loses acknowledged work with the power; the tests that show so
   /// are all that may ask for it.
   const char* synchronous = "FULL";
+  /// How long to wait where another program holds a lock on the file; then UNAVAILABLE.
+  std::chrono::milliseconds busy{2'000};
   /// The log is copied into the database from this many pages (of 4 KiB) on: what many transactions write meanwhile is
   /// copied once.
   int checkpoint_pages = 8192;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -28,6 +29,9 @@ class ScratchStore : public Store {
     return store_->transact(body);
   }
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override { return store_->read(body); }
+  std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
+    return store_->listen(std::move(listener));
+  }
 
  private:
   ScratchFolder folder_;
@@ -37,6 +41,12 @@ class ScratchStore : public Store {
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreConformance,
                          testing::Values(StoreKind{"Sqlite", [] { return std::make_unique<ScratchStore>(); }}),
                          [](const auto& kind) { return kind.param.name; });
+
+v1::Worker sampleWorker() {
+  v1::Worker worker;
+  worker.set_id("w");
+  return worker;
+}
 
 class SqliteStoreTest : public testing::Test {
  protected:
@@ -88,6 +98,44 @@ class SqliteStoreTest : public testing::Test {
   ScratchFolder folder_;
   const std::string path_ = folder_.file("tessera.db");
 };
+
+TEST_F(SqliteStoreTest, AnotherProgramsLockIsWaitedForAsLongAsTheOptionsSay) {
+  SqliteStoreOptions options;
+  options.busy = std::chrono::milliseconds(50);
+  auto store = openSqliteStore(path_, options);
+  ASSERT_OK(store.status());
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(absl::IsUnavailable((*store)->transact([](Transaction& t) { return t.putWorker(sampleWorker()); })));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, SqliteStoreOptions().busy) << "a fortieth was asked for";
+  ASSERT_EQ(sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  EXPECT_OK((*store)->transact([](Transaction& t) { return t.putWorker(sampleWorker()); }));
+  sqlite3_close(other);
+}
+
+TEST_F(SqliteStoreTest, ALeaseThatIsProlongedWritesNothingLarge) {
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  v1::Task task = sampleTask("large");
+  for (int i = 0; i < 10'000; ++i) task.mutable_spec()->add_inputs()->set_sha256(std::string(64, 'a'));
+  task.set_state(v1::Task::LEASED);
+  task.set_fencing_token(1);
+  ASSERT_OK((*store)->transact([&](Transaction& t) { return t.putTask(task); }));
+  const auto log_bytes = [&] { return static_cast<int64_t>(std::filesystem::file_size(path_ + "-wal")); };
+  const int64_t before = log_bytes();
+  for (int i = 1; i <= 50; ++i) {
+    task.set_lease_expiry_us(i);
+    ASSERT_OK((*store)->transact([&](Transaction& t) { return t.putLeasedTask(task, 1); }));
+  }
+  const auto written = static_cast<int64_t>(task.spec().ByteSizeLong());
+  EXPECT_GT(written, 600'000);
+  EXPECT_LT(log_bytes() - before, 2 * written) << "fifty times";
+  const auto read = readOne(**store, [](Reader& r) { return r.getTask("large"); });
+  ASSERT_OK(read.status());
+  EXPECT_EQ(read->SerializeAsString(), task.SerializeAsString());
+}
 
 TEST_F(SqliteStoreTest, KeepsEverythingWhenOpenedAgain) {
   fill(10);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -150,6 +151,12 @@ struct LivingJobs {
   std::vector<std::string> first;  ///< of them, those that were inserted first for each action
 };
 
+/// Where to look, now that a transaction is durable. It says nothing else, so it may come twice.
+struct Notice {
+  int tasks_ready = 0;  ///< how many more workers have something to do
+  std::set<std::string> changed_jobs = {};
+};
+
 /// Reads. Within a transaction they see its own writes. Single getters answer NOT_FOUND.
 class Reader {
  public:
@@ -263,7 +270,8 @@ class Transaction : public Reader {
   virtual absl::Status insertJob(const v1::Job& job, const std::string& request_hash, const std::string& action_id) = 0;
   /// NOT_FOUND when there is no such job. Its request_id and its action stay.
   virtual absl::Status updateJob(const v1::Job& job) = 0;
-  /// Assigns the job's next sequence number (from 1, no gaps) and answers it. NOT_FOUND without the job.
+  /// Assigns the job's next sequence number (from 1, no gaps) and answers it. NOT_FOUND without the job. Such counters
+  /// are of one job or search, whose row a transaction has to itself anyway; none is of the whole store.
   virtual absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) = 0;
   virtual absl::Status putAction(const v1::Action& action) = 0;
   /// The next entry of a search's log; they go with its action.
@@ -272,6 +280,11 @@ class Transaction : public Reader {
   virtual absl::Status putSeries(const v1::ArtifactSeries& series) = 0;
   virtual absl::Status putVersion(const v1::ArtifactVersion& version) = 0;
   virtual absl::Status putTask(const v1::Task& task) = 0;
+  /// The task that nextReadyTask() answers, for this transaction alone: until it ends no other one is offered it.
+  /// Stores with one writer have nothing to add.
+  virtual absl::StatusOr<v1::Task> claimReadyTask(const QueueQuery& query) { return nextReadyTask(query); }
+  /// putTask() of one that is LEASED under `token`, in the store as it is now; else ABORTED and nothing is done.
+  virtual absl::Status putLeasedTask(const v1::Task& task, int64_t token);
   /// The next turn of a client among the tasks of a priority: one past its last, and past all that were served.
   virtual absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) = 0;
   /// The same, and it is taken.
@@ -303,6 +316,10 @@ class Transaction : public Reader {
   /// An artifact, object, blob or hold is wanted now. Nothing when it is not there.
   virtual absl::Status touch(Kind kind, const std::string& id, int64_t time_us) = 0;
   virtual absl::Status setPin(Kind kind, const std::string& id, bool pinned) = 0;
+
+  /// Told to all who listen, in this process and others on the same store, once the transaction is durable; to nobody
+  /// if it is not.
+  virtual void notify(Notice notice) = 0;
 };
 
 /// Thread-safe. There is one writer; reads run beside it on their own snapshots.
@@ -317,6 +334,9 @@ class Store {
 
   /// Runs `body` on a consistent read-only snapshot.
   virtual absl::Status read(const std::function<absl::Status(Reader&)>& body) = 0;
+
+  /// Calls `listener` for every notice until the answer is destroyed. It must return at once, and not call this again.
+  [[nodiscard]] virtual std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) = 0;
 };
 
 }  // namespace tessera::storage

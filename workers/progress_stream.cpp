@@ -10,7 +10,7 @@ namespace {
 namespace io = google::protobuf::io;
 
 constexpr uint32_t kMaxMessageBytes = 64 << 10;
-constexpr int kMaxLengthBytes = 5;  // of a 32-bit varint
+constexpr size_t kMaxLengthBytes = 5;  // of a 32-bit varint
 
 }  // namespace
 
@@ -29,7 +29,7 @@ std::optional<v1::Progress> ProgressDecoder::feed(std::string_view bytes) {
       break;
     }
     const auto head = static_cast<size_t>(stream.CurrentPosition());
-    if (length > kMaxMessageBytes) {
+    if (length > kMaxMessageBytes || head > kMaxLengthBytes) {
       broken_ = true;
       break;
     }

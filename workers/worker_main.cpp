@@ -134,6 +134,12 @@ int run(Flags& flags, const sigset_t& signals) {
     flags.options.runner.default_memory_bytes =
         std::max(kLeastMemory, identity->host().memory_bytes() / (int64_t{flags.slots} * flags.sharing));
   }
+  const int64_t tasks = int64_t{flags.slots} * flags.sharing;
+  if (flags.options.runner.default_memory_bytes > identity->host().memory_bytes() / tasks) {
+    spdlog::warn(
+        "{} tasks at a time may take {} MiB each, this machine has {} MiB in all: the kernel may have to end one",
+        tasks, flags.options.runner.default_memory_bytes >> 20, identity->host().memory_bytes() >> 20);
+  }
   if (!flags.execute_tasks) {
     flags.options.runner.forks = std::make_shared<ForkServer>(flags.options.runner.binary);
     if (const absl::Status started = flags.options.runner.forks->start(); !started.ok()) {

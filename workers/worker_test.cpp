@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "proto/worker_exit.h"
+#include "workers/backoff.h"
 #include "workers/testing/fake_server.h"
 #include "workers/testing/temporary_folder.h"
 
@@ -139,6 +140,27 @@ TEST_F(WorkerTest, AWorkerThatCannotWorkSaysSoAndTakesNothing) {
   fs::remove(attempts());
   fs::rename(temporary_.path() + "/aside", attempts());
   EXPECT_FALSE(server_.waitForReport(id).result().has_failure()) << "mended, it goes on by itself";
+}
+
+TEST(Backoff, DoublesToItsCapAndBeginsAnew) {
+  Backoff pause(Milliseconds(100), Milliseconds(1000), 1);
+  for (const int64_t whole : {100, 200, 400, 800, 1000, 1000}) {
+    const int64_t drawn = pause.next().count();
+    EXPECT_GE(drawn, whole / 2);
+    EXPECT_LE(drawn, whole);
+  }
+  pause.reset();
+  EXPECT_LE(pause.next(), Milliseconds(100));
+}
+
+TEST_F(WorkerTest, AQuestionThatIsAnsweredAtOnceWithNothingIsAskedEverMoreSeldom) {
+  server_.start();
+  startWorker(1, int64_t{1} << 60);  // in trouble, to which a server has nothing to say
+  server_.waitForQuestion([](const v1::LeaseTaskRequest&) { return true; });
+  std::this_thread::sleep_for(Milliseconds(2000));
+  // Pauses of 50 to 100 ms, twice as long, four times ...: asking without them would be thousands.
+  EXPECT_GE(server_.questions(), 3U);
+  EXPECT_LE(server_.questions(), 8U);
 }
 
 TEST_F(WorkerTest, TooLittleRoomIsTrouble) {

@@ -102,6 +102,11 @@ absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where
   } else {
     return broken(where, absl::StrCat(".npy format ", major, " is unknown; 1 to 3 are read"));
   }
+  // As numpy has it; and the expressions below take stack for each byte.
+  constexpr size_t kLongestHeader = 10'000;
+  if (header_size > kLongestHeader) {
+    return broken(where, absl::StrCat("a header of ", header_size, " bytes; accepted: up to ", kLongestHeader));
+  }
   if (header_size > bytes.size() - start) return broken(where, "the file ends within its header");
   const std::string header(bytes.substr(start, header_size));
 

@@ -50,6 +50,12 @@ TEST(NpyTest, RefusesWhatItCannotRead) {
   EXPECT_FALSE(parseNpy(good.substr(0, 11), "here").ok());
   EXPECT_FALSE(parseNpy(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "abcd"), "here").ok());
   EXPECT_FALSE(parseNpy(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "12345678"), "here").ok());
+  // As long a header as format 2 can announce: no more of it is looked at than numpy would.
+  const std::string long_header =
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::string(2'000'000, ' ') + "), }";
+  std::string second("\x93NUMPY\x02\x00", 8);
+  for (int i = 0; i < 4; ++i) second += static_cast<char>(long_header.size() >> 8 * i & 0xff);
+  EXPECT_FALSE(parseNpy(second + long_header + "abcd", "here").ok());
   // A shape whose product overflows must not wrap around to the data's size.
   EXPECT_FALSE(
       parseNpy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", ""), "here").ok());

@@ -12,8 +12,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::minutes kWatch(5);  // of one stream of events
-
 double millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -119,13 +117,12 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
 }
 
 absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,
-                                 std::chrono::milliseconds patience) {
+                                 std::chrono::milliseconds patience, std::chrono::milliseconds stream) {
   int64_t cursor = 0;
   auto last_sign_of_life = Clock::now();
   while (true) {
     grpc::ClientContext context;
-    // It goes on after the cursor: a stream that hangs, for whatever reason, costs this long at most.
-    context.set_deadline(std::chrono::system_clock::now() + kWatch);
+    context.set_deadline(std::chrono::system_clock::now() + stream);  // the next one goes on after the cursor
     v1::WatchJobRequest watch;
     watch.set_id(job_id);
     watch.set_cursor(cursor);

@@ -65,8 +65,10 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
                                              const TransferProgress& upload_progress);
 
 /// Follows a job to its end; survives restarts of the server by resuming from the last event seen.
-/// Gives up when the server stays away for `patience`.
+/// Gives up when the server stays away for `patience`. No stream of events lasts longer than `stream`: one that hangs,
+/// for whatever reason, costs that long at most.
 absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,
-                                 std::chrono::milliseconds patience = std::chrono::minutes(2));
+                                 std::chrono::milliseconds patience = std::chrono::minutes(2),
+                                 std::chrono::milliseconds stream = std::chrono::minutes(5));
 
 }  // namespace tessera::client

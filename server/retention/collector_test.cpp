@@ -163,6 +163,9 @@ class Interrupted : public storage::Store {
     return store_.transact(body);
   }
   absl::Status read(const std::function<absl::Status(storage::Reader&)>& body) override { return store_.read(body); }
+  std::shared_ptr<void> listen(std::function<void(const storage::Notice&)> listener) override {
+    return store_.listen(std::move(listener));
+  }
 
  private:
   storage::Store& store_;

@@ -185,7 +185,62 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
   return false;
 }
 
+/// The artifact of a compile action is filed; what waits for it goes on.
+absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files,
+                     const v1::AssembleTaskResult& assembled) {
+  const v1::Digest blob = fileDigest(files, assembled.artifact_file());
+  const bool tunes = action.has_tune();
+  v1::Artifact artifact;
+  artifact.set_id(blob.sha256());
+  *artifact.mutable_blob() = blob;
+  *artifact.mutable_manifest() = assembled.manifest();
+  artifact.set_job_id(action.job_id());
+  artifact.set_project(projectOf(action));
+  artifact.set_action_key(
+      tunes ? tunedKey(action)
+      : action.knows()
+          ? actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version).key
+          : action.key());
+  artifact.set_create_time_us(step.now_us);
+  TESSERA_TRY(step.tx.putArtifact(artifact));
+  TESSERA_TRY(
+      step.tx.touch(storage::Kind::kArtifact, storage::storedKey(artifact.project(), artifact.id()), step.now_us));
+  v1::CompileResult* result = action.mutable_result();
+  result->set_artifact_id(artifact.id());
+  *result->mutable_artifact() = blob;
+  result->set_workloads(action.builds_size());
+  result->set_workloads_reused(action.builds_reused());
+  *action.mutable_progress() = progressOf("assemble", 1, 1);
+  if (tunes) {
+    return tuneAssembled(step, action);
+  }
+  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
+}
+
+/// Files the object that the attempt at planning built of a unit. Whether there was one the attempt could not know;
+/// then that one stays, and counts as reused.
+absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const std::string& worker_id,
+                        const v1::Digest& object) {
+  TESSERA_ASSIGN(const Lookup lookup, findObject(step, action, build.build_key()));
+  step.effects.seen.answers.push_back({Cache::kObject, lookup});
+  if (lookup == Lookup::kStored) {
+    action.set_builds_reused(action.builds_reused() + 1);
+  } else {
+    TESSERA_TRY(fileObject(step, worker_id, build.build_key(), build.unit(), object));
+  }
+  action.set_builds_done(action.builds_done() + 1);
+  *action.add_builds() = std::move(build);
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status fileObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
+                        const v1::Digest& object) {
+  TESSERA_TRY(step.tx.putObject(build_key, object));
+  TESSERA_TRY(noteReproduction(step, worker_id, unit, object));
+  return step.tx.touch(storage::Kind::kObject, build_key, step.now_us);
+}
 
 v1::Digest fileDigest(const v1::TaskResult& result, const std::string& name) {
   for (const v1::OutputFile& file : result.files()) {
@@ -221,6 +276,14 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
     }
     for (const auto& unit : result.plan().units()) {
       names.push_back(unit.file());
+      if (!unit.object_file().empty()) {
+        names.push_back(unit.object_file());
+      } else if (result.plan().has_assembled()) {
+        return absl::StrCat("an artifact was assembled without the object of unit ", unit.file());
+      }
+    }
+    if (result.plan().has_assembled()) {
+      names.push_back(result.plan().assembled().artifact_file());
     }
   } else if (kind == v1::BUILD) {
     names.push_back(result.build().object_file());
@@ -262,6 +325,7 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
   spec.set_kind(v1::PLAN);
   *spec.mutable_plan()->mutable_spec() = action.compile();
   *spec.mutable_plan()->mutable_target() = action.target();
+  spec.mutable_plan()->set_finish_small(true);
   addModelInputs(action.compile(), spec);
   return addTask(step, action, std::move(spec), "").status();
 }
@@ -274,10 +338,11 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
       return absl::OkStatus();
     }
   }
-  // One process does both; its CPU time is filed under "plan".
+  // One process does both, and the rest of a small model; its CPU time is filed under "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());
   notePhase(action, "import", plan.import_ms(), 0, 1);
-  notePhase(action, "plan", std::max(0.0, wall_ms - plan.import_ms()), task.cpu_ms(), 1);
+  const double build_ms = 0, assemble_ms = 0, behind_ms = build_ms + assemble_ms;
+  notePhase(action, "plan", std::max(0.0, wall_ms - plan.import_ms() - behind_ms), task.cpu_ms(), 1);
   *action.mutable_plan() = fileDigest(task.result(), plan.plan_file());
   if (!plan.weights_file().empty()) {
     *action.mutable_weights() = fileDigest(task.result(), plan.weights_file());
@@ -290,9 +355,22 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     build.set_workload_hash(unit.workload_hash());
     build.set_summary(unit.summary());
     *build.mutable_unit() = digest;
-    if (units.emplace(build.build_key(), digest).second) {
-      TESSERA_TRY(requestObject(step, action, std::move(build), digest));
+    if (!units.emplace(build.build_key(), digest).second) {
+      continue;
     }
+    if (unit.object_file().empty()) {
+      TESSERA_TRY(requestObject(step, action, std::move(build), digest));
+    } else {
+      TESSERA_TRY(
+          takeObject(step, action, std::move(build), task.worker_id(), fileDigest(task.result(), unit.object_file())));
+    }
+  }
+  if (plan.has_assembled()) {
+    notePhase(action, "build", build_ms, 0, action.builds_size());
+    notePhase(action, "assemble", assemble_ms, 0, 1);
+    TESSERA_TRY(noteProgress(step, action, progressOf("build", action.builds_done(), action.builds_size()), false));
+    TESSERA_TRY(noteProgress(step, action, progressOf("assemble", 0, 1), false));
+    return publish(step, action, task.result(), plan.assembled());
   }
   if (action.builds_done() == action.builds_size()) {
     return beginAssembly(step, action);
@@ -315,35 +393,8 @@ absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task) {
 }
 
 absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task) {
-  const v1::AssembleTaskResult& assembled = task.result().assemble();
-  const v1::Digest blob = fileDigest(task.result(), assembled.artifact_file());
-  const bool tunes = action.has_tune();
-  v1::Artifact artifact;
-  artifact.set_id(blob.sha256());
-  *artifact.mutable_blob() = blob;
-  *artifact.mutable_manifest() = assembled.manifest();
-  artifact.set_job_id(action.job_id());
-  artifact.set_project(projectOf(action));
-  artifact.set_action_key(
-      tunes ? tunedKey(action)
-      : action.knows()
-          ? actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version).key
-          : action.key());
-  artifact.set_create_time_us(step.now_us);
-  TESSERA_TRY(step.tx.putArtifact(artifact));
-  TESSERA_TRY(
-      step.tx.touch(storage::Kind::kArtifact, storage::storedKey(artifact.project(), artifact.id()), step.now_us));
-  v1::CompileResult* result = action.mutable_result();
-  result->set_artifact_id(artifact.id());
-  *result->mutable_artifact() = blob;
-  result->set_workloads(action.builds_size());
-  result->set_workloads_reused(action.builds_reused());
   notePhase(action, "assemble", millis(task.end_time_us() - task.first_start_us()), task.cpu_ms(), 1);
-  *action.mutable_progress() = progressOf("assemble", 1, 1);
-  if (tunes) {
-    return tuneAssembled(step, action);
-  }
-  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
+  return publish(step, action, task.result(), task.result().assemble());
 }
 
 }  // namespace tessera::server

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "server/scheduler/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// A compile action's way: PLAN, then one BUILD for each distinct unit without an object, then ASSEMBLE.
-/// Each function takes a DONE task with the result its worker handed in.
+/// A compile action's way: PLAN, then one BUILD for each distinct unit without an object, then ASSEMBLE. A small model
+/// is built and assembled in the attempt that plans it; after a crash there the next attempt plans alone. Each function
+/// takes a DONE task with the result its worker handed in.
 namespace tessera::server {
 
 /// Adds what reading a model takes to a task's inputs: the model and its external data.
@@ -15,6 +18,10 @@ void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec);
 absl::Status beginCompile(Step& step, const v1::Action& action);
 
 absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task);
+
+/// A worker built this object of a unit: others find it by its key.
+absl::Status fileObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
+                        const v1::Digest& object);
 
 /// For one of the actions that wait for the object.
 absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task);

@@ -44,6 +44,11 @@ std::vector<v1::TaskKind> kindsOf(const v1::Worker& worker) {
   return kinds;
 }
 
+bool takes(const v1::Worker& worker, v1::TaskKind kind) {
+  return worker.kinds().empty() ||
+         std::find(worker.kinds().begin(), worker.kinds().end(), kind) != worker.kinds().end();
+}
+
 /// Projects that have as many jobs running as they may: what would begin another waits.
 class FullProjects {
  public:
@@ -172,6 +177,9 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   lease.set_attempt(task.attempt());
   lease.set_lease_us(step.rules.lease_us);
   *lease.mutable_task() = task.spec();
+  if (task.spec().plan().finish_small() && !(takes(worker, v1::BUILD) && takes(worker, v1::ASSEMBLE))) {
+    lease.mutable_task()->mutable_plan()->set_finish_small(false);
+  }
   if (task.spec().has_search() && !actions.empty()) {
     TESSERA_ASSIGN(*lease.mutable_task()->mutable_search()->mutable_log(), searchLogOf(step.tx, actions.front().id()));
   }
@@ -209,7 +217,7 @@ absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task t
     task.set_run_start_us(std::max(task.start_time_us(), step.now_us - request.run_us()));
   }
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
-  TESSERA_TRY(step.tx.putTask(task));
+  TESSERA_TRY(step.tx.putLeasedTask(task, task.fencing_token()));
   if (auto worker = step.tx.getWorker(request.worker_id()); worker.ok()) {
     worker->set_last_seen_us(step.now_us);
     worker->set_state(stateOf(*worker, step.now_us));
@@ -232,6 +240,12 @@ absl::Status checkSandbox(const std::vector<std::string>& required, const v1::Re
              : absl::FailedPreconditionError(absl::StrCat(
                    "worker ", request.worker_id(),
                    " has less of a sandbox than this server requires; missing: ", absl::StrJoin(missing, "; ")));
+}
+
+/// Whether a server whose local workers' names begin with `prefix` started this one.
+bool isLocal(const std::string& prefix, const std::string& worker_id) {
+  return worker_id.size() > prefix.size() && worker_id.compare(0, prefix.size(), prefix) == 0 &&
+         worker_id.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
 }
 
 /// Gives back every task the worker holds, as lost with it.
@@ -340,7 +354,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     response.set_draining(worker.state() == v1::Worker::DRAINING || draining_);
     if (!response.draining() && mayLease(worker, rules_, step.now_us)) {
       HostCores cores(step.tx, worker, step.now_us);
-      auto task = step.tx.nextReadyTask(tasksFor(step.tx, worker, cores, rules_, step.now_us));
+      auto task = step.tx.claimReadyTask(tasksFor(step.tx, worker, cores, rules_, step.now_us));
       if (task.ok()) {
         TESSERA_TRY(grant(step, *std::move(task), worker, cores, *response.mutable_lease()));
       } else if (!absl::IsNotFound(task.status())) {
@@ -420,7 +434,7 @@ absl::Status Scheduler::recover(const std::string& local_prefix) {
     TESSERA_TRY(resetWorkerTimes(step));
     TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
     for (v1::Task& task : tasks) {
-      if (task.worker_id().rfind(local_prefix, 0) == 0) {
+      if (isLocal(local_prefix, task.worker_id())) {
         // Ended with the server itself: neither a crash nor a loss on the task's account.
         v1::Failure failure;
         failure.set_reason(v1::Failure::LEASE_LOST);

@@ -13,7 +13,6 @@
 #include "server/scheduler/records.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/searches.h"
-#include "server/scheduler/sharing.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
@@ -111,12 +110,10 @@ absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& r
   task.set_lease_expiry_us(0);
   task.clear_failure();
   *task.mutable_result() = result;
-  TESSERA_TRY(step.tx.putTask(task));
+  TESSERA_TRY(step.tx.putLeasedTask(task, task.fencing_token()));
   if (task.spec().kind() == v1::BUILD && !task.key().empty()) {
     const v1::Digest object = fileDigest(result, result.build().object_file());
-    TESSERA_TRY(step.tx.putObject(task.key(), object));
-    TESSERA_TRY(noteReproduction(step, task, object));
-    TESSERA_TRY(step.tx.touch(storage::Kind::kObject, task.key(), step.now_us));
+    TESSERA_TRY(fileObject(step, task.worker_id(), task.key(), task.spec().build().unit(), object));
   }
   TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {

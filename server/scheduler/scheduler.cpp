@@ -8,20 +8,28 @@
 namespace tessera::server {
 
 Scheduler::Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& clock, IdSource& ids, Rules rules)
-    : store_(store), blobs_(blobs), clock_(clock), ids_(ids), rules_(std::move(rules)) {}
+    : store_(store),
+      blobs_(blobs),
+      clock_(clock),
+      ids_(ids),
+      rules_(std::move(rules)),
+      listening_(store.listen([this](const storage::Notice& notice) {
+        wakeups_.publishTasks(notice.tasks_ready);
+        wakeups_.publishJobs(notice.changed_jobs);
+      })) {}
 
 absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body) {
   Effects effects;
   const absl::Status status = store_.transact([&](storage::Transaction& tx) {
     effects = Effects();  // the store may run a body again
     Step step{tx, blobs_, rules_, ids_, clock_.nowMicros(), effects};
-    return body(step);
+    absl::Status done = body(step);
+    tx.notify({effects.tasks_ready, std::move(effects.changed_jobs)});
+    return done;
   });
   if (!status.ok()) {
     return status;
   }
-  wakeups_.publishTasks(effects.tasks_ready);
-  wakeups_.publishJobs(effects.changed_jobs);
   if (observer_ != nullptr) {
     observer_->happened(effects.seen);
   }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -24,7 +25,8 @@ namespace tessera::server {
 
 /// The state machine of jobs, actions, tasks and leases. Every call is one transaction of the store and
 /// answers when it is durable; nothing but wakeups and what a sweep remembers is kept in memory, so a new Scheduler on
-/// the same store goes on where the old one stopped. Thread-safe. Blocks for the length of a commit.
+/// the same store goes on where the old one stopped, and several could share one. Thread-safe. Blocks for the length of
+/// a commit.
 class Scheduler {
  public:
   /// All but `rules` must outlive the scheduler.
@@ -74,7 +76,7 @@ class Scheduler {
   /// The worker's process is known to be gone: its tasks go back to the queue now, not at lease expiry.
   absl::Status workerGone(const std::string& worker_id);
 
-  /// After a start: workers whose id begins with `local_prefix` died with the former server; the others
+  /// After a start: workers whose id is `local_prefix` and a number died with the former server; the others
   /// could not reach it meanwhile, so their leases count anew from now.
   absl::Status recover(const std::string& local_prefix);
 
@@ -118,6 +120,9 @@ class Scheduler {
     v1::Task task;  ///< of which only the kind and the needs are kept
   };
   std::map<std::string, Stranded> stranded_;  ///< ready tasks nobody can run
+
+  /// What any scheduler on this store did wakes who waits here. The last member: it ends first.
+  const std::shared_ptr<void> listening_;
 };
 
 }  // namespace tessera::server

@@ -377,6 +377,43 @@ TEST(Scheduler, RestartRequeuesLocalLeasesAndKeepsRemoteOnes) {
   EXPECT_TRUE(absl::IsAborted(bench.finish("local-0", local)));
 }
 
+TEST(Scheduler, RestartRequeuesLeasesOfItsOwnLocalWorkersAlone) {
+  SchedulerBench bench;
+  const std::vector<std::string> workers = {"local-0", "local-a-0", "local-b-0", "local-a-b"};
+  std::vector<v1::Lease> leases;
+  for (const std::string& worker : workers) {
+    bench.registerWorker(worker);
+    (void)bench.create(bench.request("r" + worker, worker, worker));
+    leases.push_back(bench.lease(worker));
+  }
+  const auto ready = [&] {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < workers.size(); ++i) {
+      if (bench.task(leases[i].task_id()).state() == v1::Task::READY) names.push_back(workers[i]);
+    }
+    return names;
+  };
+  bench.restart("local-a-");
+  EXPECT_THAT(ready(), testing::ElementsAre("local-a-0"));
+  bench.restart("local-");
+  EXPECT_THAT(ready(), testing::ElementsAre("local-0", "local-a-0"));
+}
+
+TEST(Scheduler, WaitersOfAnotherServerOnTheStoreAreWoken) {
+  SchedulerBench bench;
+  Scheduler other(*bench.store, *bench.blobs, bench.clock, bench.ids, bench.scheduler().rules());
+  int woken = 0;
+  (void)other.wakeups().onTasks(other.wakeups().taskGeneration(), [&] { ++woken; });
+  const auto job = bench.create(bench.request("r1", "net", "a"));
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(woken, 1);
+  int changed = 0;
+  (void)other.wakeups().onJob(job->id(), [&] { ++changed; });
+  bench.registerWorker("w");
+  ASSERT_TRUE(bench.finish("w", bench.lease("w")).ok());
+  EXPECT_GT(changed, 0);
+}
+
 TEST(Scheduler, DrainingGivesNothingAway) {
   SchedulerBench bench;
   bench.registerWorker("w");

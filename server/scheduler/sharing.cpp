@@ -42,13 +42,13 @@ std::string witnessOf(Step& step, const std::string& worker_id) {
 
 }  // namespace
 
-absl::Status noteReproduction(Step& step, const v1::Task& task, const v1::Digest& object) {
+absl::Status noteReproduction(Step& step, const std::string& worker_id, const v1::Digest& unit,
+                              const v1::Digest& object) {
   if (!step.rules.share_reproduced) {
     return absl::OkStatus();
   }
-  const v1::Digest& unit = task.spec().build().unit();
   const std::string key = keyOf(step, unit);
-  const std::string who = witnessOf(step, task.worker_id());
+  const std::string who = witnessOf(step, worker_id);
   TESSERA_ASSIGN(v1::Reproduction reproduction, known(step, key));
   const bool told = std::any_of(
       reproduction.witnesses().begin(), reproduction.witnesses().end(),
@@ -64,7 +64,7 @@ absl::Status noteReproduction(Step& step, const v1::Task& task, const v1::Digest
   *witness->mutable_object() = object;
   if (!agree(reproduction)) {
     spdlog::warn("unit {} was built to different objects, worker {} made {}: it is not shared between projects",
-                 unit.sha256(), task.worker_id(), object.sha256());
+                 unit.sha256(), worker_id, object.sha256());
   }
   return step.tx.putReproduction(key, reproduction);
 }

@@ -22,13 +22,14 @@ constexpr int kWaitersOfHost = 16;  // that are woken when a host is free again
 
 /// LEASED -> `state`, off its worker.
 absl::Status endLease(Step& step, v1::Task& task, v1::Task::State state) {
-  if (task.state() == v1::Task::LEASED) {
+  const bool leased = task.state() == v1::Task::LEASED;
+  if (leased) {
     TESSERA_TRY(detachWorker(step, task));
     task.set_lease_expiry_us(0);
   }
   task.set_state(state);
   task.set_end_time_us(step.now_us);
-  return step.tx.putTask(task);
+  return leased ? step.tx.putLeasedTask(task, task.fencing_token()) : step.tx.putTask(task);
 }
 
 v1::Failure quarantined(const v1::Task& task, const v1::Failure& last) {
@@ -101,6 +102,9 @@ absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
   }
   if (failure.reason() == v1::Failure::CRASHED) {
     addOnce(*task.mutable_crashed_on(), task.worker_id());
+  }
+  if (entry.attempts == Attempts::kCrash && task.spec().has_plan()) {
+    task.mutable_spec()->mutable_plan()->set_finish_small(false);  // the next one shows which step it was
   }
   return entry.fault == Fault::kWorker ? noteFault(step, task.worker_id(), failure.message()) : absl::OkStatus();
 }

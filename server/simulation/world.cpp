@@ -133,14 +133,16 @@ void World::heal() {
 }
 
 FakeWork World::work(std::map<std::string, std::string>& files) const {
-  return FakeWork([&files](const v1::Digest& digest) { return files[digest.sha256()]; },
-                  [&files](const std::string& bytes) {
-                    v1::Digest digest;
-                    digest.set_sha256(sha256Hex(bytes));
-                    digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
-                    files[digest.sha256()] = bytes;
-                    return digest;
-                  });
+  FakeWork work([&files](const v1::Digest& digest) { return files[digest.sha256()]; },
+                [&files](const std::string& bytes) {
+                  v1::Digest digest;
+                  digest.set_sha256(sha256Hex(bytes));
+                  digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
+                  files[digest.sha256()] = bytes;
+                  return digest;
+                });
+  work.finishes_small = true;
+  return work;
 }
 
 void World::note(const std::string& line) {

@@ -48,6 +48,29 @@ v1::TaskResult FakeWork::assemble(const v1::AssembleTask& task) const {
   return result;
 }
 
+void FakeWork::finish(const v1::PlanTask& task, v1::TaskResult& result) const {
+  v1::AssembleTask assembly;
+  assembly.set_name(task.spec().name());
+  const auto digestOf = [&](const std::string& name) {
+    for (const v1::OutputFile& file : result.files()) {
+      if (file.name() == name) {
+        return file.digest();
+      }
+    }
+    return v1::Digest();
+  };
+  *assembly.mutable_plan() = digestOf("plan.pb");
+  *assembly.mutable_weights() = digestOf("weights.bin");
+  for (auto& unit : *result.mutable_plan()->mutable_units()) {
+    unit.set_object_file(unit.file() + ".object");
+    addFile(result, unit.object_file(), "object of " + get_(digestOf(unit.file())));
+    *assembly.add_objects() = digestOf(unit.object_file());
+  }
+  const v1::TaskResult assembled = assemble(assembly);
+  *result.mutable_plan()->mutable_assembled() = assembled.assemble();
+  *result.add_files() = assembled.files(0);
+}
+
 v1::TaskResult FakeWork::analyze(const v1::AnalyzeTask& task) const {
   const std::string model = get_(task.spec().compile().model());
   v1::CheckReport report;
@@ -131,6 +154,9 @@ v1::TaskResult FakeWork::run(const v1::TaskSpec& task) const {
   switch (task.kind()) {
     case v1::PLAN:
       result = plan(task.plan());
+      if (finishes_small && task.plan().finish_small() && result.plan().units_size() <= 1) {
+        finish(task.plan(), result);
+      }
       break;
     case v1::BUILD:
       addFile(result, "object.pb", build(task.build()));

@@ -19,6 +19,9 @@ class FakeWork {
 
   v1::TaskResult run(const v1::TaskSpec& task) const;
 
+  /// Whether a plan of at most one unit is built and assembled in the same attempt, where that is wanted.
+  bool finishes_small = false;
+
   /// Fills the result of measuring tree `number` of a workload, whose default takes 1 ms; unless set, it takes 1 ms
   /// too.
   std::function<void(const std::string& workload, int number, v1::MeasureTaskResult& result)> trial;
@@ -30,6 +33,7 @@ class FakeWork {
  private:
   v1::TaskResult plan(const v1::PlanTask& task) const;
   v1::TaskResult assemble(const v1::AssembleTask& task) const;
+  void finish(const v1::PlanTask& task, v1::TaskResult& result) const;
   v1::TaskResult analyze(const v1::AnalyzeTask& task) const;
   v1::TaskResult search(const v1::SearchTask& task) const;
   std::string build(const v1::BuildTask& task) const;

@@ -2,8 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/sha256.h"
+#include "server/retention/collector.h"
 #include "server/scheduler/jobs.h"
 #include "server/status_macros.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 namespace {
@@ -12,6 +14,8 @@ constexpr const char* kFolder = "/data";
 constexpr const char* kWorker = "remote-1";
 /// A step that fails this often, with the power on and one fault planned, is stuck.
 constexpr int kPatience = 40;
+/// What nobody wants is kept for so long.
+constexpr int64_t kKept = int64_t{3600} * 1'000'000;
 
 v1::Digest digestOf(const std::string& bytes) {
   v1::Digest digest;
@@ -118,7 +122,10 @@ absl::Status FaultyService::upload(const std::string& bytes) {
     TESSERA_TRY(upload->write(std::string_view(bytes).substr(at, 8'000)));
   }
   TESSERA_TRY(upload->commit());
-  TESSERA_TRY(store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digest, kDefaultProject); }));
+  TESSERA_TRY(store_->transact([&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_TRY(tx.putBlob(digest, kDefaultProject, clock_.nowMicros()));
+    return tx.touch(storage::Kind::kBlob, digest.sha256(), clock_.nowMicros());
+  }));
   uploaded_[digest.sha256()] = bytes;
   return absl::OkStatus();
 }
@@ -185,7 +192,7 @@ absl::Status FaultyService::workOnce(bool& idle) {
     return absl::OkStatus();
   }
   absl::Status status;
-  const FakeWork work(
+  FakeWork work(
       [&](const v1::Digest& digest) {
         auto bytes = read(digest.sha256());
         status.Update(bytes.status());
@@ -198,6 +205,7 @@ absl::Status FaultyService::workOnce(bool& idle) {
             store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digestOf(bytes), kDefaultProject); }));
         return digestOf(bytes);
       });
+  work.finishes_small = true;
   v1::ReportTaskRequest report;
   report.set_worker_id(kWorker);
   report.set_task_id(lease_.task_id());
@@ -245,10 +253,50 @@ absl::Status FaultyService::endedAs(const std::string& request_id, v1::Job::Stat
   return absl::OkStatus();
 }
 
+absl::Status FaultyService::pinArtifactOf(const std::string& request_id) {
+  TESSERA_ASSIGN(const v1::Job compiled, job(request_id));
+  const std::string& id = compiled.compile_result().artifact_id();
+  TESSERA_TRY(store_->transact([&](storage::Transaction& tx) {
+    return tx.setPin(storage::Kind::kArtifact, storage::storedKey(kDefaultProject, id), true);
+  }));
+  TESSERA_ASSIGN(pinned_[id], read(id));
+  return absl::OkStatus();
+}
+
+absl::Status FaultyService::growOld() {
+  clock_.advance(10 * kKept);
+  job_ids_.clear();
+  promised_.clear();
+  uploaded_ = pinned_;
+  return absl::OkStatus();
+}
+
+absl::Status FaultyService::collect() {
+  v1::RetentionPolicy policy;
+  policy.set_jobs_us(kKept);
+  policy.set_events_us(kKept);
+  policy.set_artifacts_us(kKept);
+  policy.set_objects_us(kKept);
+  policy.set_blobs_us(kKept);
+  return Collector(*store_, *blobs_, clock_).collect(policy, false).status();
+}
+
+absl::Status FaultyService::isGone(const std::string& bytes) {
+  return store_->read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(const bool there, reader.hasBlob(digestOf(bytes).sha256()));
+    if (there) {
+      wrong("a blob that nothing names was not collected");
+    }
+    return absl::OkStatus();
+  });
+}
+
 std::vector<std::function<absl::Status()>> FaultyService::steps() {
   const std::string first = modelOf("first", "a b c");
   const std::string second = modelOf("second", "b d");
   const std::string unwanted = modelOf("unwanted", "e");
+  const std::string late = modelOf("late", "b");
+  const std::string fresh(11'000, 'f');
   return {
       [=, this] { return upload(first); },
       [=, this] { return compile("first", first); },
@@ -268,6 +316,15 @@ std::vector<std::function<absl::Status()>> FaultyService::steps() {
       [=, this] { return endedAs("cached", v1::Job::SUCCEEDED); },
       [=, this] { return endedAs("run", v1::Job::SUCCEEDED); },
       [=, this] { return endedAs("unwanted", v1::Job::CANCELLED); },
+      [=, this] { return pinArtifactOf("second"); },
+      [=, this] { return growOld(); },
+      [=, this] { return upload(late); },
+      [=, this] { return compile("late", late); },
+      [=, this] { return upload(fresh); },
+      [=, this] { return collect(); },
+      [=, this] { return isGone(first); },
+      [=, this] { return work(); },
+      [=, this] { return endedAs("late", v1::Job::SUCCEEDED); },
   };
 }
 

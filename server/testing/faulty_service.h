@@ -57,6 +57,11 @@ class FaultyService {
   absl::Status work();
   absl::Status workOnce(bool& idle);
   absl::Status endedAs(const std::string& request_id, v1::Job::State state);
+  absl::Status pinArtifactOf(const std::string& request_id);
+  /// Time passes in which nobody asks for anything: of all that was promised, only what is pinned is to be kept.
+  absl::Status growOld();
+  absl::Status collect();
+  absl::Status isGone(const std::string& bytes);
   absl::StatusOr<v1::Job> job(const std::string& request_id);
 
   /// Looks for everything in the ledger.
@@ -81,6 +86,7 @@ class FaultyService {
   std::map<std::string, std::string> job_ids_;   ///< by request id
   std::map<std::string, v1::Job> promised_;      ///< as they were last answered, by id
   std::map<std::string, std::string> uploaded_;  ///< bytes by digest
+  std::map<std::string, std::string> pinned_;    ///< likewise
   std::vector<std::string> problems_;
   int64_t operations_ = 0;
   bool struck_ = false;

@@ -47,6 +47,97 @@ TEST_P(StoreConformance, ReadyTasksLeaveByPriorityTurnPhaseTimeAndArrival) {
   EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.queuePosition("none"); }).status()));
 }
 
+TEST_P(StoreConformance, ATaskIsPutAsLeasedOnlyUnderItsToken) {
+  v1::Task task = sampleTask("t");
+  const auto put = [&](int64_t token) {
+    return store_->transact([&](Transaction& t) { return t.putLeasedTask(task, token); });
+  };
+  EXPECT_TRUE(absl::IsNotFound(put(0)));
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.putTask(task); }));
+  EXPECT_TRUE(absl::IsAborted(put(0))) << "it is READY";
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    task = *t.claimReadyTask({});
+    task.set_state(v1::Task::LEASED);
+    task.set_fencing_token(7);
+    return t.putTask(task);
+  }));
+  task.set_worker_id("w");
+  EXPECT_TRUE(absl::IsAborted(put(6))) << "of a lease before";
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.getTask("t"); })->worker_id(), "");
+  task.set_state(v1::Task::DONE);
+  ASSERT_OK(put(7));
+  EXPECT_TRUE(absl::IsAborted(put(7))) << "it is over";
+}
+
+TEST_P(StoreConformance, LargePartsOfATaskComeBackWhole) {
+  v1::Task task = sampleTask("t");
+  task.mutable_spec()->add_inputs()->set_sha256("input");
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putAction(sampleAction("a", "k")).ok());
+    EXPECT_TRUE(t.putTask(task).ok());
+    return t.linkTask("a", "t");
+  }));
+  const auto everywhere = [&](const char* when) {
+    ASSERT_OK(store_->read([&](Reader& r) {
+      const std::string bytes = task.SerializeAsString();
+      EXPECT_EQ(r.getTask("t")->SerializeAsString(), bytes) << when;
+      EXPECT_EQ(r.tasksOfAction("a")->front().SerializeAsString(), bytes) << when;
+      EXPECT_EQ(r.listTasks({})->items.front().SerializeAsString(), bytes) << when;
+      return r.forEach(Kind::kTask, [&](const Stored& stored) {
+        EXPECT_EQ(stored.message->SerializeAsString(), bytes) << when;
+        return absl::OkStatus();
+      });
+    }));
+  };
+  everywhere("ready");
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.nextReadyTask({}); })->SerializeAsString(),
+            task.SerializeAsString());
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.livingTaskByKey("key of t"); })->SerializeAsString(),
+            task.SerializeAsString());
+  const auto change = [&] { ASSERT_OK(store_->transact([&](Transaction& t) { return t.putTask(task); })); };
+  task.set_state(v1::Task::DONE);
+  task.mutable_result()->mutable_build()->set_object_file("object");
+  change();
+  everywhere("with a result");
+  task.mutable_spec()->mutable_inputs(0)->set_sha256("another");
+  change();
+  everywhere("with another specification");
+  task.clear_result();
+  change();
+  everywhere("without the result again");
+}
+
+TEST_P(StoreConformance, WhoListensIsToldOfWhatBecameDurable) {
+  std::vector<Notice> heard;
+  auto listening = store_->listen([&](const Notice& notice) {
+    // The transaction can be seen by whoever is told of it.
+    EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.getTask("t"); }).ok());
+    heard.push_back(notice);
+  });
+  EXPECT_FALSE(store_
+                   ->transact([](Transaction& t) {
+                     t.notify({1, {"lost"}});
+                     return absl::CancelledError();
+                   })
+                   .ok());
+  EXPECT_TRUE(heard.empty()) << "it was rolled back";
+  const auto put = [&] {
+    return store_->transact([](Transaction& t) {
+      t.notify({2, {"job"}});
+      return t.putTask(sampleTask("t"));
+    });
+  };
+  ASSERT_OK(put());
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].tasks_ready, 2);
+  EXPECT_THAT(heard[0].changed_jobs, ElementsAre("job"));
+  ASSERT_OK(store_->transact([](Transaction& t) { return t.putTask(sampleTask("u")); }));
+  EXPECT_EQ(heard.size(), 1u) << "nothing to tell";
+  listening.reset();
+  ASSERT_OK(put());
+  EXPECT_EQ(heard.size(), 1u) << "nobody listens";
+}
+
 TEST_P(StoreConformance, WorkersGetOnlyKindsTheyTake) {
   ASSERT_OK(store_->transact([&](Transaction& t) {
     EXPECT_TRUE(t.putTask(sampleTask("plan", v1::PLAN, 9, 1)).ok());

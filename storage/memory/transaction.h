@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "storage/memory/tables.h"
@@ -94,6 +95,8 @@ class MemoryTransaction : public Transaction {
   absl::Status eraseEvents(const std::string& job_id) override;
   absl::Status touch(Kind kind, const std::string& id, int64_t time_us) override;
   absl::Status setPin(Kind kind, const std::string& id, bool pinned) override;
+  void notify(Notice notice) override { notice_ = std::move(notice); }
+  const Notice& notice() const { return notice_; }
 
  private:
   void indexJob(const Tables::JobRow& row, bool present);
@@ -106,6 +109,7 @@ class MemoryTransaction : public Transaction {
   void eraseTask(const std::string& id);
 
   Tables& tables_;
+  Notice notice_;
 };
 
 }  // namespace tessera::storage

@@ -28,9 +28,6 @@ constexpr ErrorClass kErrorClasses[] = {
     {SQLITE_TOOBIG, absl::StatusCode::kResourceExhausted, false, "one value is larger than 1 GB"},
 };
 
-/// How long a connection waits for another's lock. Ours meet only at checkpoints and recovery.
-constexpr int kBusyMilliseconds = 2'000;
-
 }  // namespace
 
 Statement::Statement(Statement&& other) noexcept
@@ -122,7 +119,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::open(const std::string& path
   std::unique_ptr<Database> database(new Database(path, handle));
   if (result != SQLITE_OK) return database->error(result);
   sqlite3_extended_result_codes(handle, 1);
-  sqlite3_busy_timeout(handle, kBusyMilliseconds);
+  database->setPatience(std::chrono::milliseconds(2'000));
   return database;
 }
 

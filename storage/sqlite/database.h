@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -65,6 +66,10 @@ class Database {
   enum class Mode { kReadOnly, kReadWriteCreate };
   /// `vfs` names what stands for the file system; null: the operating system's.
   static absl::StatusOr<std::unique_ptr<Database>> open(const std::string& path, Mode mode, const char* vfs = nullptr);
+  /// How long to wait for another connection's lock. Ours meet only at checkpoints and recovery.
+  void setPatience(std::chrono::milliseconds patience) {
+    sqlite3_busy_timeout(handle_, static_cast<int>(patience.count()));
+  }
   ~Database();
 
   /// `sql` must be a literal: statements are cached by its address.

@@ -40,6 +40,7 @@ inline constexpr char kActionsByComponent[] =
     "ORDER BY create_time DESC LIMIT ?";
 
 inline constexpr char kTask[] = "SELECT body FROM tasks WHERE id = ?";
+inline constexpr char kTaskParts[] = "SELECT body FROM task_parts WHERE task_id = ?";
 inline constexpr char kLivingTaskByKey[] =
     "SELECT body FROM tasks WHERE key = ? AND key <> '' AND state IN (1, 2) ORDER BY ready_time LIMIT 1";
 inline constexpr char kActionsOfTask[] = "SELECT action_id FROM action_tasks WHERE task_id = ? ORDER BY position";
@@ -133,6 +134,10 @@ inline constexpr char kPutTask[] =
     "ON CONFLICT (id) DO UPDATE SET key = excluded.key, state = excluded.state, kind = excluded.kind, "
     "priority = excluded.priority, turn = excluded.turn, ready_time = excluded.ready_time, worker = excluded.worker, "
     "starting = min(starting, excluded.starting), body = excluded.body";
+inline constexpr char kPutTaskPart[] =
+    "INSERT INTO task_parts (task_id, part, body) VALUES (?, ?, ?) ON CONFLICT (task_id, part) DO UPDATE SET "
+    "body = excluded.body WHERE body <> excluded.body";
+inline constexpr char kEraseTaskPart[] = "DELETE FROM task_parts WHERE task_id = ? AND part = ?";
 inline constexpr char kPutTurn[] =
     "INSERT INTO queue_turns (priority, client, turn) VALUES (?, ?, ?) ON CONFLICT (priority, client) DO UPDATE SET "
     "turn = excluded.turn";
@@ -245,6 +250,7 @@ inline constexpr const char* kReads[] = {kJob,
                                          kLivingActionsByKey,
                                          kActionsByComponent,
                                          kTask,
+                                         kTaskParts,
                                          kLivingTaskByKey,
                                          kActionsOfTask,
                                          kTasksOfAction,

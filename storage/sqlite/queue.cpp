@@ -97,7 +97,7 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
       if (std::get<4>(queue.rank) != 0 && (first == nullptr || queue.rank < first->rank)) first = &queue;
     }
     if (first == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
-    absl::StatusOr<v1::Task> task = messageOf<v1::Task>(first->rows);
+    absl::StatusOr<v1::Task> task = taskOf(database, first->rows);
     if (!task.ok() || !query.accept || query.accept(*task)) return task;
     absl::StatusOr<bool> row = first->advance();
     if (!row.ok()) return row.status();

@@ -185,13 +185,13 @@ absl::StatusOr<std::vector<v1::ArtifactVersion>> SqliteReader<Interface>::versio
 
 template <typename Interface>
 absl::StatusOr<v1::Task> SqliteReader<Interface>::getTask(const std::string& id) {
-  return oneMessage<v1::Task>(std::move(database_.prepare(sql::kTask).bind(id)), quoted("task", id));
+  return oneTask(database_, std::move(database_.prepare(sql::kTask).bind(id)), quoted("task", id));
 }
 
 template <typename Interface>
 absl::StatusOr<v1::Task> SqliteReader<Interface>::livingTaskByKey(const std::string& key) {
-  return oneMessage<v1::Task>(std::move(database_.prepare(sql::kLivingTaskByKey).bind(key)),
-                              quoted("living task with key", key));
+  return oneTask(database_, std::move(database_.prepare(sql::kLivingTaskByKey).bind(key)),
+                 quoted("living task with key", key));
 }
 
 template <typename Interface>
@@ -201,7 +201,7 @@ absl::StatusOr<std::vector<std::string>> SqliteReader<Interface>::actionsOfTask(
 
 template <typename Interface>
 absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::tasksOfAction(const std::string& action_id) {
-  return allMessages<v1::Task>(std::move(database_.prepare(sql::kTasksOfAction).bind(action_id)));
+  return allTasks(database_, std::move(database_.prepare(sql::kTasksOfAction).bind(action_id)));
 }
 
 template <typename Interface>
@@ -222,8 +222,10 @@ absl::StatusOr<v1::Task> SqliteReader<Interface>::nextReadyTask(const QueueQuery
 template <typename Interface>
 absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::readySince(v1::TaskKind kind, int64_t since_us,
                                                                           int limit) {
-  return allMessages<v1::Task>(std::move(
-      database_.prepare(sql::kOldestReady).bind(static_cast<int>(kind)).bind(since_us).bind(std::max(limit, 0))));
+  return allTasks(
+      database_,
+      std::move(
+          database_.prepare(sql::kOldestReady).bind(static_cast<int>(kind)).bind(since_us).bind(std::max(limit, 0))));
 }
 
 template <typename Interface>
@@ -245,7 +247,7 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::queueLength() {
 
 template <typename Interface>
 absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::leasedTasks() {
-  return allMessages<v1::Task>(database_.prepare(sql::kLeasedTasks));
+  return allTasks(database_, database_.prepare(sql::kLeasedTasks));
 }
 
 template <typename Interface>
@@ -332,7 +334,8 @@ absl::StatusOr<Page<v1::Worker>> SqliteReader<Interface>::listWorkers(const List
 
 template <typename Interface>
 absl::StatusOr<Page<v1::Task>> SqliteReader<Interface>::listTasks(const ListQuery& query) {
-  return pageOf<v1::Task>(database_, token_key_, taskEntity(), query);
+  return pageOf<v1::Task>(database_, token_key_, taskEntity(), query,
+                          [this](const Statement& row, const ListPlan&) { return taskOf(database_, row); });
 }
 
 template <typename Interface>

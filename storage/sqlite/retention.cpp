@@ -45,7 +45,8 @@ absl::Status notOf(Kind kind, const char* what) {
 }
 
 template <typename Message>
-absl::Status visitAll(Statement rows, Kind kind, const std::function<absl::Status(const Stored&)>& visit) {
+absl::Status visitAll(Database& database, Statement rows, Kind kind,
+                      const std::function<absl::Status(const Stored&)>& visit) {
   Message message;
   while (true) {
     absl::StatusOr<bool> row = rows.step();
@@ -62,6 +63,9 @@ absl::Status visitAll(Statement rows, Kind kind, const std::function<absl::Statu
             absl::StrCat("the stored ", message.GetTypeName(), " ", stored.id, " cannot be read; restore a backup"));
       }
     }
+    if constexpr (std::is_same_v<Message, v1::Task>) {
+      if (absl::Status status = addParts(database, message); !status.ok()) return status;
+    }
     if (absl::Status status = visit(stored); !status.ok()) return status;
   }
 }
@@ -75,17 +79,17 @@ absl::Status SqliteReader<Interface>::forEach(Kind kind, const std::function<abs
   Statement rows = database_.prepareOnce(queries->all);
   switch (kind) {
     case Kind::kJob:
-      return visitAll<v1::Job>(std::move(rows), kind, visit);
+      return visitAll<v1::Job>(database_, std::move(rows), kind, visit);
     case Kind::kAction:
-      return visitAll<v1::Action>(std::move(rows), kind, visit);
+      return visitAll<v1::Action>(database_, std::move(rows), kind, visit);
     case Kind::kTask:
-      return visitAll<v1::Task>(std::move(rows), kind, visit);
+      return visitAll<v1::Task>(database_, std::move(rows), kind, visit);
     case Kind::kArtifact:
-      return visitAll<v1::Artifact>(std::move(rows), kind, visit);
+      return visitAll<v1::Artifact>(database_, std::move(rows), kind, visit);
     case Kind::kRecord:
-      return visitAll<v1::TuningRecord>(std::move(rows), kind, visit);
+      return visitAll<v1::TuningRecord>(database_, std::move(rows), kind, visit);
     default:
-      return visitAll<v1::Digest>(std::move(rows), kind, visit);
+      return visitAll<v1::Digest>(database_, std::move(rows), kind, visit);
   }
 }
 

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "storage/list_query.h"
 #include "storage/sqlite/database.h"
+#include "storage/sqlite/queries.h"
+#include "storage/store.h"
 
 /// From rows to messages. In every statement here the message is column 0.
 namespace tessera::storage {
@@ -42,8 +45,51 @@ absl::StatusOr<std::vector<Message>> allMessages(Statement statement) {
   }
 }
 
+/// Adds what a task's row leaves to its parts.
+inline absl::Status addParts(Database& database, v1::Task& task) {
+  Statement part = database.prepare(sql::kTaskParts);
+  part.bind(task.id());
+  while (true) {
+    absl::StatusOr<bool> row = part.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+    const std::string_view body = part.bytes(0);
+    if (!task.MergeFromString({body.data(), body.size()})) {
+      return absl::DataLossError(
+          absl::StrCat("a part of the stored task ", task.id(), " cannot be read; restore a backup"));
+    }
+  }
+}
+
+/// The whole task of a row.
+inline absl::StatusOr<v1::Task> taskOf(Database& database, const Statement& row) {
+  absl::StatusOr<v1::Task> task = messageOf<v1::Task>(row);
+  if (!task.ok()) return task;
+  if (absl::Status status = addParts(database, *task); !status.ok()) return status;
+  return task;
+}
+
+inline absl::StatusOr<v1::Task> oneTask(Database& database, Statement statement, const std::string& what) {
+  absl::StatusOr<bool> row = statement.step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", what));
+  return taskOf(database, statement);
+}
+
+inline absl::StatusOr<std::vector<v1::Task>> allTasks(Database& database, Statement statement) {
+  absl::StatusOr<std::vector<v1::Task>> tasks = allMessages<v1::Task>(std::move(statement));
+  if (!tasks.ok()) return tasks;
+  for (v1::Task& task : *tasks) {
+    if (absl::Status status = addParts(database, task); !status.ok()) return status;
+  }
+  return tasks;
+}
+
 /// A page ends early at this size, so that a list of jobs with inline tensors fits a gRPC message (4 MiB).
 inline constexpr size_t kPageBytes = 2 << 20;
+
+inline size_t sizeOf(const google::protobuf::Message& item) { return item.ByteSizeLong(); }
+inline size_t sizeOf(const StoredTarget& item) { return item.target.ByteSizeLong(); }
 
 /// `read(row, plan)` makes an item of a row: column 0 is the message, those of the plan's order follow.
 template <typename Item, typename Read>
@@ -63,8 +109,8 @@ absl::StatusOr<Page<Item>> pageOf(Database& database, const std::string& token_k
     if (static_cast<int>(page.items.size()) == plan->page_size || bytes >= kPageBytes) break;
     absl::StatusOr<Item> item = read(statement, *plan);
     if (!item.ok()) return item.status();
+    bytes += sizeOf(*item);
     page.items.push_back(*std::move(item));
-    bytes += statement.bytes(0).size();
     last.clear();
     for (size_t i = 0; i < plan->order.size(); ++i) last.push_back(statement.value(static_cast<int>(i) + 1));
   }

@@ -115,9 +115,24 @@ absl::Status SqliteTransaction::putVersion(const v1::ArtifactVersion& version) {
 
 absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
-  return put(database_, sql::kPutTask, task, task.id(), task.key(), task.state(), task.spec().kind(), task.priority(),
-             task.turn(), task.ready_time_us(), projectOf(task), task.worker_id(), task.create_time_us(),
-             task.attempt() == 0);
+  v1::Task row = task, spec, result;
+  if (row.has_spec()) spec.mutable_spec()->Swap(row.mutable_spec());
+  if (row.has_result()) result.mutable_result()->Swap(row.mutable_result());
+  row.clear_spec();
+  row.clear_result();
+  absl::Status status =
+      put(database_, sql::kPutTask, row, task.id(), task.key(), task.state(), task.spec().kind(), task.priority(),
+          task.turn(), task.ready_time_us(), projectOf(task), task.worker_id(), task.create_time_us(),
+           task.attempt() == 0);
+  int number = 0;
+  for (const v1::Task* part : {&spec, &result}) {
+    ++number;
+    if (!status.ok()) return status;
+    status = part->has_spec() || part->has_result()
+                 ? put(database_, sql::kPutTaskPart, *part, task.id(), number)
+                 : database_.prepare(sql::kEraseTaskPart).bind(task.id()).bind(number).run();
+  }
+  return status;
 }
 
 absl::StatusOr<int64_t> SqliteTransaction::nextTurn(int priority, const std::string& client) {

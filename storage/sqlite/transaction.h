@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "storage/sqlite/reader.h"
 
 namespace tessera::storage {
@@ -33,10 +35,15 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status eraseEvents(const std::string& job_id) override;
   absl::Status touch(Kind kind, const std::string& id, int64_t time_us) override;
   absl::Status setPin(Kind kind, const std::string& id, bool pinned) override;
+  void notify(Notice notice) override { notice_ = std::move(notice); }
+  /// What the transaction of the moment has to tell, and forgets it.
+  Notice takeNotice() { return std::exchange(notice_, {}); }
 
  private:
   absl::Status eraseJob(const std::string& id);
   absl::Status eraseAction(const std::string& id);
+
+  Notice notice_;
 };
 
 }  // namespace tessera::storage

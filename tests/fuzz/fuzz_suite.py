@@ -31,6 +31,10 @@ TARGETS = {
     "artifact": (4096, []),
     "web_request": (4096, []),
     "signature": (1024, []),
+    "mlir": (4096, []),
+    "npy": (4096, []),
+    "page_token": (1024, []),
+    "task_result": (4096, []),
 }
 
 

@@ -301,6 +301,11 @@ v1::HeartbeatRequest FakeServer::waitForHeartbeat(const std::string& task_id,
   return found;
 }
 
+size_t FakeServer::questions() {
+  const std::lock_guard lock(state_->mutex);
+  return state_->questions.size();
+}
+
 v1::LeaseTaskRequest FakeServer::waitForQuestion(const std::function<bool(const v1::LeaseTaskRequest&)>& accept) {
   std::unique_lock lock(state_->mutex);
   size_t next = state_->questions.size();

@@ -56,6 +56,7 @@ class FakeServer {
   v1::LeaseTaskRequest waitForQuestion(const std::function<bool(const v1::LeaseTaskRequest&)>& accept);
 
   size_t reports(const std::string& task_id);
+  size_t questions();  ///< for work, so far
   int registrations();
   std::vector<int64_t> uploadOffsets();
   int downloads();

@@ -1,0 +1,168 @@
+#include "storage/blob_uploads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "storage/composed_file.h"
+#include "storage/file_system.h"
+
+namespace tessera::storage {
+namespace {
+
+constexpr size_t kChunkBytes = 1 << 20;
+
+/// Hashes a file from its start to its end.
+absl::StatusOr<std::string> hashOf(const File& file) {
+  Sha256 hash;
+  std::string chunk(kChunkBytes, '\0');
+  for (int64_t offset = 0;;) {
+    absl::StatusOr<size_t> got = file.readAt(offset, chunk.data(), chunk.size());
+    if (!got.ok()) return got.status();
+    if (*got == 0) return hash.finish();
+    hash.update({chunk.data(), *got});
+    offset += static_cast<int64_t>(*got);
+  }
+}
+
+}  // namespace
+
+absl::Status Proof::write(std::string_view data) {
+  hash_.update(data);
+  sent_ += static_cast<int64_t>(data.size());
+  return absl::OkStatus();
+}
+
+absl::Status Proof::commit() {
+  if (sent_ != digest_.size_bytes() || hash_.finish() != digest_.sha256()) {
+    return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": the ", sent_,
+                                            " bytes sent are not those of this digest; send the blob again from 0"));
+  }
+  return folder_.confirm(digest_.sha256());
+}
+
+absl::Status FileUpload::open(int64_t offset) {
+  auto file = place_.folder.files().open(partialPath(), FileSystem::Access::kReadWriteCreate);
+  if (!file.ok()) return file.status();
+  file_ = *std::move(file);
+  if (absl::Status status = file_->truncate(offset); !status.ok()) return status;
+  std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, offset)), '\0');
+  while (written_ < offset) {
+    const size_t wanted = std::min<size_t>(chunk.size(), static_cast<size_t>(offset - written_));
+    absl::StatusOr<size_t> got = file_->readAt(written_, chunk.data(), wanted);
+    if (!got.ok()) return got.status();
+    if (*got == 0) return absl::DataLossError(absl::StrCat("the partial file of ", place_.digest.sha256(), " shrank"));
+    if (absl::Status status = file_->writeAt(written_, {chunk.data(), *got}); !status.ok()) return status;
+    hash_.update({chunk.data(), *got});
+    written_ += static_cast<int64_t>(*got);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileUpload::write(std::string_view data) {
+  if (!status_.ok()) return status_;
+  if (static_cast<int64_t>(data.size()) > place_.digest.size_bytes() - written_) {
+    return discard(absl::StrCat("more than the announced ", place_.digest.size_bytes(), " bytes were sent"));
+  }
+  status_ = file_->writeAt(written_, data);
+  if (!status_.ok()) return status_;
+  hash_.update(data);
+  written_ += static_cast<int64_t>(data.size());
+  return status_;
+}
+
+absl::Status FileUpload::commit() {
+  if (!status_.ok()) return status_;
+  if (written_ != place_.digest.size_bytes()) {
+    return discard(absl::StrCat(written_, " bytes were sent, ", place_.digest.size_bytes(), " announced"));
+  }
+  const std::string found = hash_.finish();
+  if (found != place_.digest.sha256()) return discard(absl::StrCat("the bytes sent have SHA-256 ", found));
+  status_ = file_->sync();
+  if (status_.ok()) status_ = place_.folder.publish(place_.partial_name, place_.digest.sha256());
+  if (!status_.ok()) {
+    // Pages that could not be written are dropped: they read back well until they are evicted, and a second sync
+    // succeeds without them. Only bytes sent again can be trusted.
+    removePartial();
+    return status_;
+  }
+  place_.room.publish(place_.partial_name, new_bytes_);
+  status_ = absl::FailedPreconditionError("this upload is committed");
+  return absl::OkStatus();
+}
+
+absl::Status FileUpload::discard(const std::string& why) {
+  removePartial();
+  status_ = absl::DataLossError(
+      absl::StrCat("upload of ", place_.digest.sha256(), ": ", why, "; it is discarded, send the blob again from 0"));
+  return status_;
+}
+
+ComposedUpload::~ComposedUpload() {
+  if (file_) removePartial();
+}
+
+absl::Status ComposedUpload::open() {
+  auto file = place_.folder.files().open(partialPath(), FileSystem::Access::kReadWriteCreate);
+  if (!file.ok()) return file.status();
+  file_ = *std::move(file);
+  std::vector<RecipePart> recipe;
+  for (const BlobStore::Part& part : parts_) {
+    recipe.push_back({part.sha256.empty(), part.bytes});
+    if (part.sha256.empty()) {
+      sent_ += part.bytes;
+      continue;
+    }
+    auto other = place_.folder.openBlob(part.sha256);
+    if (!other.ok()) return other.status();
+    others_.push_back(*std::move(other));
+    names_.push_back(part.sha256);
+  }
+  const std::string header = recipeHeader(recipe);
+  written_ = static_cast<int64_t>(header.size());
+  sent_ += written_;
+  return file_->writeAt(0, header);
+}
+
+absl::Status ComposedUpload::write(std::string_view data) {
+  if (static_cast<int64_t>(data.size()) > sent_ - written_) {
+    return absl::DataLossError(absl::StrCat("upload of ", place_.digest.sha256(), ": more than its parts was sent"));
+  }
+  absl::Status status = file_->writeAt(written_, data);
+  if (status.ok()) written_ += static_cast<int64_t>(data.size());
+  return status;
+}
+
+absl::Status ComposedUpload::commit() {
+  const std::string& sha256 = place_.digest.sha256();
+  if (written_ != sent_) {
+    return absl::DataLossError(absl::StrCat("upload of ", sha256, ": ", sent_ - written_, " bytes are missing"));
+  }
+  auto recipe = place_.folder.files().open(partialPath(), FileSystem::Access::kRead);
+  if (!recipe.ok()) return recipe.status();
+  auto whole = openComposed(*std::move(recipe), std::move(others_));
+  if (!whole.ok()) return whole.status();
+  absl::StatusOr<std::string> found = hashOf(**whole);
+  if (!found.ok()) return found.status();
+  if (*found != sha256) {
+    return absl::DataLossError(absl::StrCat("upload of ", sha256, ": its parts have SHA-256 ", *found));
+  }
+  absl::Status status = file_->sync();
+  if (status.ok()) status = place_.folder.publishComposed(place_.partial_name, sha256, names_);
+  if (status.ok()) place_.room.publish(place_.partial_name, place_.digest.size_bytes());
+  return status;
+}
+
+absl::Status PlacedUpload::write(std::string_view data) {
+  return data.empty() ? absl::OkStatus() : absl::InvalidArgumentError("data is sent of a file that was placed");
+}
+
+absl::Status PlacedUpload::commit() {
+  auto file = place_.folder.files().open(partialPath(), FileSystem::Access::kRead);
+  absl::Status status = file.ok() ? (*file)->sync() : file.status();
+  if (status.ok()) status = place_.folder.publish(place_.partial_name, place_.digest.sha256());
+  if (status.ok()) place_.room.publish(place_.partial_name, place_.digest.size_bytes());
+  return status;
+}
+
+}  // namespace tessera::storage

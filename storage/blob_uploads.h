@@ -1,0 +1,113 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/sha256.h"
+#include "storage/blob_folder.h"
+#include "storage/blob_store.h"
+#include "storage/room.h"
+
+/// The ways in which bytes become a blob: they are there, they are sent, they are put together of others, or their file
+/// was put here whole.
+namespace tessera::storage {
+
+/// What is left to do for a blob that is there: to be sure that it stays.
+class NoUpload : public BlobStore::Upload {
+ public:
+  NoUpload(BlobFolder& folder, std::string sha256) : folder_(folder), sha256_(std::move(sha256)) {}
+  absl::Status write(std::string_view) override { return absl::OkStatus(); }
+  absl::Status commit() override { return folder_.confirm(sha256_); }
+
+ private:
+  BlobFolder& folder_;
+  const std::string sha256_;
+};
+
+/// Who sends the bytes of a blob that is there shows to have them; they are kept no second time.
+class Proof : public BlobStore::Upload {
+ public:
+  Proof(BlobFolder& folder, v1::Digest digest) : folder_(folder), digest_(std::move(digest)) {}
+  absl::Status write(std::string_view data) override;
+  absl::Status commit() override;
+
+ private:
+  BlobFolder& folder_;
+  const v1::Digest digest_;
+  Sha256 hash_;
+  int64_t sent_ = 0;
+};
+
+/// What uploads with a partial file have in common.
+class PartialUpload : public BlobStore::Upload {
+ public:
+  struct Place {
+    BlobFolder& folder;
+    Room& room;
+    v1::Digest digest;
+    std::string partial_name;
+    std::function<void()> release;  ///< called in the end, whatever came of the upload
+  };
+  ~PartialUpload() override { place_.release(); }
+
+ protected:
+  explicit PartialUpload(Place place) : place_(std::move(place)) {}
+  std::string partialPath() const { return place_.folder.partialPath(place_.partial_name); }
+  void removePartial() { (void)place_.folder.files().remove(partialPath()); }
+
+  const Place place_;
+};
+
+/// Bytes that are sent, one after another, perhaps over several connections.
+class FileUpload : public PartialUpload {
+ public:
+  /// `new_bytes`: those of the blob when it is committed; 0 of one that is there already.
+  FileUpload(Place place, int64_t new_bytes) : PartialUpload(std::move(place)), new_bytes_(new_bytes) {}
+
+  /// Opens the partial file, keeps its first `offset` bytes and hashes them. They are written again: an earlier sync of
+  /// them may have failed, after which the page cache has them, the disk does not, and a new sync would not write them.
+  absl::Status open(int64_t offset);
+  absl::Status write(std::string_view data) override;
+  absl::Status commit() override;
+
+ private:
+  absl::Status discard(const std::string& why);
+
+  const int64_t new_bytes_;
+  std::unique_ptr<File> file_;
+  Sha256 hash_;
+  int64_t written_ = 0;
+  absl::Status status_;
+};
+
+/// Writes a recipe and what is sent; the rest is there.
+class ComposedUpload : public PartialUpload {
+ public:
+  ComposedUpload(Place place, std::vector<BlobStore::Part> parts)
+      : PartialUpload(std::move(place)), parts_(std::move(parts)) {}
+  ~ComposedUpload() override;
+
+  absl::Status open();
+  absl::Status write(std::string_view data) override;
+  absl::Status commit() override;
+
+ private:
+  const std::vector<BlobStore::Part> parts_;
+  std::unique_ptr<File> file_;
+  std::vector<std::unique_ptr<File>> others_;
+  std::vector<std::string> names_;
+  int64_t written_ = 0, sent_ = 0;  // of the recipe, its header included
+};
+
+/// A file that was put here whole.
+class PlacedUpload : public PartialUpload {
+ public:
+  explicit PlacedUpload(Place place) : PartialUpload(std::move(place)) {}
+  absl::Status write(std::string_view data) override;
+  absl::Status commit() override;
+};
+
+}  // namespace tessera::storage
