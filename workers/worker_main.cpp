@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <thread>
 
+#include "proto/cli11.h"
 #include "proto/log_format.h"
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"

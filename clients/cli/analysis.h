@@ -1,12 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "clients/cli/command.h"
 #include "clients/cli/local_flags.h"
 #include "clients/cli/model_flags.h"
+#include "proto/cli11.h"
 
 namespace tessera::client {
 

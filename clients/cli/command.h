@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -8,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "clients/cpp/channel.h"
+#include "proto/cli11.h"
 
 namespace tessera::client {
 

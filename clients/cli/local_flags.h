@@ -1,12 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "clients/cli/command.h"
 #include "clients/cli/local_service.h"
+#include "proto/cli11.h"
 
 namespace tessera::client {
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "clients/cli/shape_flags.h"
 #include "clients/cpp/compile.h"
+#include "proto/cli11.h"
 
 namespace tessera::client {
 

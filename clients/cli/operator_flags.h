@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "compiler/intrinsic/nest.h"
+#include "proto/cli11.h"
 
 namespace tessera::client {
 

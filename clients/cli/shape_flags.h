@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/cli11.h"
 #include "tessera/v1/job.pb.h"
 
 /// `--shape` and `--dim`: what the symbolic dimensions of a model's inputs are.

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
 
 #include "clients/cpp/trust.h"
+#include "proto/cli11.h"
 
 namespace tessera::client {
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "clients/cpp/compile.h"
+#include "proto/cli11.h"
 #include "tessera/v1/plan.pb.h"
 
 namespace tessera::client {

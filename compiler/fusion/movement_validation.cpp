@@ -14,9 +14,9 @@
 #include <random>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "compiler/fusion/block_planner.h"
 #include "compiler/fusion/testing/block_program.h"
+#include "proto/cli11.h"
 
 namespace tessera::compiler::fusion {
 namespace {

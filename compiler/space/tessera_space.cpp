@@ -2,7 +2,6 @@
 // how many of those that a search would try can be followed. Started by `tessera space`.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -22,6 +21,7 @@
 #include "compiler/space/operators.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
+#include "proto/cli11.h"
 #include "proto/failure_class.h"
 #include "proto/printable.h"
 

@@ -5,7 +5,6 @@
 // Each client takes the next model from the list, compiles it and waits for the answer. One connection for
 // each client, as separate processes would have. Prints one JSON object.
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <iostream>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "clients/cli/latency.h"
 #include "clients/cpp/compile.h"
+#include "proto/cli11.h"
 
 namespace {
 

@@ -99,6 +99,26 @@ waited sh -c '[ "$(systemctl show tesserad -p NRestarts --value)" = 1 ]'
 waited tessera workers && tessera compile /root/gemm.te {" ".join(SHAPES)} -o /root/gemm.tsra --json >/root/again && grep -q '"cached": *true' /root/again && echo "back with its cache"
 systemctl stop tesserad
 echo "$(shown ActiveState) $(shown Result)"
+tessera admin certificates /root/keys --host localhost >/dev/null
+install -m 0644 /root/keys/server.pem /root/keys/ca.pem /etc/default
+install -m 0600 -o tessera /root/keys/server.key /etc/default
+echo 'TESSERAD_OPTIONS="--workers 0 --worker-listen localhost:7401 --tls-cert /etc/default/server.pem --tls-key /etc/default/server.key"' >/etc/default/tesserad
+systemctl start tesserad
+export TESSERA_TLS_CA=/etc/default/ca.pem
+waited tessera workers
+(umask 077; tessera --operator-of /var/lib/tessera admin token create --name build-1 --role worker >/etc/default/token)
+chown tessera /etc/default/token
+echo 'TESSERA_WORKER_OPTIONS="--server localhost:7401 --tls-ca /etc/default/ca.pem --token-file /etc/default/token --id build-1"' >/etc/default/tessera-worker
+systemctl start tessera-worker
+worker() {{ systemctl show tessera-worker -p "$1" --value; }}
+waited sh -c 'tessera workers | grep -q build-1' && echo "worker: $(worker ActiveState) as $(ps -o user= -p "$(worker MainPID)")"
+tessera compile /root/gemm.te --shape A=5x11 --shape B=11x3 -o /root/gemm.tsra --quiet && echo "compiled by the worker's unit"
+kill -9 $(worker MainPID)
+waited sh -c '[ "$(systemctl show tessera-worker -p NRestarts --value)" = 1 ]'
+tessera compile /root/gemm.te --shape A=3x2 --shape B=2x7 -o /root/gemm.tsra --quiet && echo "compiled by the next one"
+systemctl stop tessera-worker
+echo "worker: $(worker ActiveState) $(worker Result)"
+systemctl stop tesserad
 echo 'TESSERAD_OPTIONS="--no-such-flag"' >/etc/default/tesserad
 systemctl reset-failed tesserad
 systemctl start tesserad
@@ -279,7 +299,7 @@ def installed_machine_works(packages):
         check(line in done.stdout, f"'{line}' is missing:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
 
 
-def systemd_starts_the_unit(packages):
+def systemd_starts_the_units(packages):
     if os.geteuid() != 0 or not os.path.exists("/lib/systemd/systemd"):
         raise Skip("only root can start a systemd of its own, where there is one")
     result = packages.folder / "result"
@@ -291,7 +311,8 @@ def systemd_starts_the_unit(packages):
     said = result.read_text() if result.exists() else ""
     if "booted" not in said:
         raise Skip(f"systemd does not come up in a namespace here: {(done.stdout + done.stderr).strip()[-200:]}")
-    for line in ("active as tessera", "held", "ran", "back with its cache", "inactive success", "wrong flags: failed 2 0"):
+    for line in ("active as tessera", "held", "ran", "back with its cache", "inactive success", "worker: active as tessera",
+                 "compiled by the worker's unit", "compiled by the next one", "worker: inactive success", "wrong flags: failed 2 0"):
         check(line in said.splitlines(), f"'{line}' is missing:\n{said}\n{done.stdout[-2000:]}")
 
 
@@ -300,7 +321,7 @@ def main():
         packages = Packages(pathlib.Path(folder))
         return run("packages", [(function.__name__.replace("_", " "), lambda function=function: function(packages)) for function in (
             contents_are_right, control_fields_are_right, lintian_finds_no_error, units_say_what_is_installed, container_takes_what_there_is,
-            unpacked_programs_work, programs_link_the_runtime, installed_machine_works, systemd_starts_the_unit)])
+            unpacked_programs_work, programs_link_the_runtime, installed_machine_works, systemd_starts_the_units)])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -15,6 +14,7 @@
 #include "compiler/target/host.h"
 #include "compiler/warm_up.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "proto/cli11.h"
 #include "proto/failure.h"
 #include "proto/version/version.h"
 #include "tessera/v1/worker_service.pb.h"

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/chain_text.h"
+#include "proto/cli11.h"
 
 namespace tessera::compiler::codegen::benchmark {
 namespace {

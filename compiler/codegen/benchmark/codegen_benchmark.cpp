@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "compiler/codegen/benchmark/cases.h"
 #include "compiler/codegen/benchmark/fma_peak.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/schedule/summary.h"
 #include "compiler/schedule/text.h"
+#include "proto/cli11.h"
 
 namespace {
 

@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cstdio>
 
-#include "CLI/CLI.hpp"
 #include "compiler/import/import.h"
 #include "compiler/target/target.h"
 #include "compiler/verification/graph_check.h"
 #include "mlir/IR/MLIRContext.h"
+#include "proto/cli11.h"
 
 namespace {
 

@@ -15,7 +15,6 @@
 #include <fstream>
 #include <map>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/import/constant.h"
@@ -23,6 +22,7 @@
 #include "compiler/import/model_file.h"
 #include "compiler/import/testing/reference_run.h"
 #include "onnx/onnx.pb.h"
+#include "proto/cli11.h"
 
 namespace tessera::compiler {
 namespace {
