@@ -137,6 +137,8 @@ int compile(CommandLine& line, const CompileFlags& flags) {
     *field = *parsed;
   }
 
+  const std::string ranges = flags.model.shapes.rangesText();
+  if (!ranges.empty() && !line.quiet && !line.json) std::cerr << ranges << "\n";
   ProgressView view(line.quiet || line.json);
   auto uploaded =
       uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });

@@ -159,43 +159,54 @@ void copyPadded(std::string_view bytes, const v1::TensorSpec& from, const tesser
 
 }  // namespace
 
-absl::Status RunBuffers::useRange(const tessera_artifact* artifact, const RunInputs& from) {
+RangeUse* RunBuffers::rangeOf(const tessera_artifact* artifact, size_t input, int32_t dimension) {
+  const int32_t position = tessera_artifact_range_of(artifact, input, static_cast<size_t>(dimension));
+  const auto found =
+      std::find_if(ranges.begin(), ranges.end(), [&](const RangeUse& each) { return each.position == position; });
+  return found == ranges.end() ? nullptr : &*found;
+}
+
+absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunInputs& from) {
   tessera_variant_info info;
   tessera_artifact_variant(artifact, variant, &info);
   for (size_t d = 0; d < info.num_dimensions; ++d) {
     tessera_dimension dimension;
     tessera_artifact_variant_dimension(artifact, variant, d, &dimension);
-    if (dimension.size < 0) range = RangeUse{dimension.name, -dimension.size, -dimension.size};
+    if (dimension.size < 0)
+      ranges.push_back({dimension.name, static_cast<int32_t>(d), -dimension.size, -dimension.size});
   }
-  if (!range) return absl::OkStatus();
   auto choice = from.shapes.choice();
   if (!choice.ok()) return choice.status();
   for (const v1::DimensionBinding& each : choice->dimensions()) {
-    if (each.name() == range->dimension) range->size = each.size();
+    for (RangeUse& range : ranges)
+      if (each.name() == range.dimension) range.size = each.size();
   }
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
-    const uint64_t ranged = tessera_artifact_ranged_dims(artifact, i);
     tessera_tensor_info input;
     tessera_artifact_variant_input(artifact, variant, i, &input);
     const auto given = inputs.find(input.name);
     if (given == inputs.end()) continue;
     for (int32_t d = 0; d < std::min(input.rank, given->second.spec.shape_size()); ++d) {
-      if (ranged >> d & 1 && given->second.spec.shape(d) <= range->room) range->size = given->second.spec.shape(d);
+      RangeUse* range = rangeOf(artifact, i, d);
+      if (range && given->second.spec.shape(d) <= range->room) range->size = given->second.spec.shape(d);
     }
   }
-  Tensor count;
-  count.spec.set_name(range->dimension);
-  count.spec.set_dtype(v1::DATA_TYPE_I64);
-  count.bytes.assign(reinterpret_cast<const char*>(&range->size), sizeof(range->size));
-  const auto [known, fresh] = inputs.try_emplace(range->dimension, count);
-  if (fresh || known->second.bytes == count.bytes) return absl::OkStatus();
-  v1::Failure failure;
-  failure.set_reason(v1::Failure::INVALID_INPUT);
-  failure.set_attribute(range->dimension);
-  failure.set_message(absl::StrCat("input '", range->dimension, "' contradicts the shapes of the other inputs"));
-  failure.set_accepted(absl::StrCat(range->size));
-  failure.set_fix("leave it out: it follows from the shapes");
-  return failureStatus(failure);
+  for (const RangeUse& range : ranges) {
+    Tensor count;
+    count.spec.set_name(range.dimension);
+    count.spec.set_dtype(v1::DATA_TYPE_I64);
+    count.bytes.assign(reinterpret_cast<const char*>(&range.size), sizeof(range.size));
+    const auto [known, fresh] = inputs.try_emplace(range.dimension, count);
+    if (fresh || known->second.bytes == count.bytes) continue;
+    v1::Failure failure;
+    failure.set_reason(v1::Failure::INVALID_INPUT);
+    failure.set_attribute(range.dimension);
+    failure.set_message(absl::StrCat("input '", range.dimension, "' contradicts the shapes of the other inputs"));
+    failure.set_accepted(absl::StrCat(range.size));
+    failure.set_fix("leave it out: it follows from the shapes");
+    return failureStatus(failure);
+  }
+  return absl::OkStatus();
 }
 
 char* RunBuffers::allocate(size_t bytes) {
@@ -210,13 +221,13 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
   auto chosen = chooseVariant(artifact, from, inputs);
   if (!chosen.ok()) return chosen.status();
   variant = *chosen;
-  if (absl::Status status = useRange(artifact, from); !status.ok()) return status;
+  if (absl::Status status = useRanges(artifact, from); !status.ok()) return status;
   tessera_tensor_info info;
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
     tessera_artifact_variant_input(artifact, variant, i, &info);
     input_specs.push_back(specOf(info));
-    for (int32_t d = 0; range && d < info.rank; ++d) {
-      if (tessera_artifact_ranged_dims(artifact, i) >> d & 1) input_specs.back().set_shape(d, range->size);
+    for (int32_t d = 0; d < info.rank; ++d) {
+      if (const RangeUse* range = rangeOf(artifact, i, d)) input_specs.back().set_shape(d, range->size);
     }
     if (const void* fixed = tessera_artifact_fixed_input(artifact, i)) {  // may be left out: it has one value only
       const std::string bytes(static_cast<const char*>(fixed), static_cast<size_t>(info.size_bytes));

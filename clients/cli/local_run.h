@@ -49,17 +49,18 @@ struct RunInputs {
   uint64_t seed = 0;
 };
 
-/// Of a variant that was compiled for a range of sizes: how much of it a run has. What lacks is padded with zeros.
+/// Of a variant that was compiled for ranges of sizes: how much of one a run has. What lacks is padded with zeros.
 struct RangeUse {
   std::string dimension;
-  int64_t size = 0;  ///< of the run
-  int64_t room = 0;  ///< of the variant
+  int32_t position = 0;  ///< among the variant's dimensions
+  int64_t size = 0;      ///< of the run
+  int64_t room = 0;      ///< of the variant
 };
 
 /// The tensors of one run in the artifact's order. Outputs lie at multiples of 64.
 struct RunBuffers {
   size_t variant = 0;
-  std::optional<RangeUse> range;
+  std::vector<RangeUse> ranges;
   std::vector<v1::TensorSpec> input_specs, output_specs;
   std::map<std::string, Tensor> inputs;
   std::vector<std::unique_ptr<char, decltype(&free)>> memory;
@@ -68,16 +69,17 @@ struct RunBuffers {
   std::vector<int64_t> out_bytes;  ///< of the latest run's extents
 
   /// Reads and checks the inputs, chooses the variant they ask for, pads them to it, makes room for the outputs. Inputs
-  /// have the shapes of the run; the one that says how much of a range counts follows from them.
+  /// have the shapes of the run; those that say how much of a range counts follow from them.
   absl::Status prepare(const tessera_artifact* artifact, const RunInputs& from);
 
   /// Shapes and bytes of the outputs for the extents that the session's latest run found.
   void takeExtents(tessera_session* session);
 
  private:
-  /// Reads from the variant, --dim and the given inputs how much of a range the run has, and gives the input that says
-  /// so its value.
-  absl::Status useRange(const tessera_artifact* artifact, const RunInputs& from);
+  /// Reads from the variant, --dim and the given inputs how much of its ranges the run has, and gives the inputs that
+  /// say so their values.
+  absl::Status useRanges(const tessera_artifact* artifact, const RunInputs& from);
+  RangeUse* rangeOf(const tessera_artifact* artifact, size_t input, int32_t dimension);
   char* allocate(size_t bytes);
 };
 

@@ -29,12 +29,13 @@ bool fits(const v1::Manifest::Variant& variant, const v1::Specialization& choice
   return true;
 }
 
-// The greatest size of the dimension that is a range; 0 when none is.
-int64_t roomOf(const v1::Manifest::Variant& variant) {
+// What the dimensions that are ranges span together; 0 when none is one.
+double roomOf(const v1::Manifest::Variant& variant) {
+  double room = 0;
   for (const v1::DimensionBinding& dimension : variant.dimensions()) {
-    if (dimension.size() < 0) return -dimension.size();
+    if (dimension.size() < 0) room = std::max(room, 1.0) * -static_cast<double>(dimension.size());
   }
-  return 0;
+  return room;
 }
 
 }  // namespace

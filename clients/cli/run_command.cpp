@@ -114,9 +114,34 @@ std::string stepsJson(const tessera_artifact* artifact, size_t variant, const st
   return absl::StrCat("[", json, "]");
 }
 
-std::string rangeJson(const RangeUse& range) {
-  return absl::StrCat(",\"range\":{\"dimension\":", jsonString(range.dimension), ",\"size\":", range.size,
-                      ",\"room\":", range.room, "}");
+// Which code a run of ranges used: that of its very sizes, or of larger ones, all of it or by the count of rows alone.
+std::string wayOf(const std::vector<RangeUse>& ranges, double work) {
+  const bool exact = std::all_of(ranges.begin(), ranges.end(), [](const auto& each) { return each.size == each.room; });
+  return exact ? "exact" : work < 1 ? "counted" : "padded";
+}
+
+std::string rangesJson(const std::vector<RangeUse>& ranges, double work) {
+  std::string list;
+  for (const RangeUse& range : ranges) {
+    absl::StrAppend(&list, list.empty() ? "" : ",", "{\"dimension\":", jsonString(range.dimension),
+                    ",\"size\":", range.size, ",\"room\":", range.room, "}");
+  }
+  return absl::StrCat(",\"ranges\":[", list, "],\"way\":\"", wayOf(ranges, work), "\",\"work\":", work);
+}
+
+// "N=5 ran in the variant for N<=8, by count: 63 % of its operations".
+std::string rangesText(const std::vector<RangeUse>& ranges, double work) {
+  std::string sizes, rooms, padded;
+  for (const RangeUse& range : ranges) {
+    absl::StrAppend(&sizes, sizes.empty() ? "" : " ", range.dimension, "=", range.size);
+    absl::StrAppend(&rooms, rooms.empty() ? "" : " ", range.dimension, "<=", range.room);
+    if (range.size < range.room)
+      absl::StrAppend(&padded, ", ", range.room - range.size, " of ", range.room,
+                      ranges.size() > 1 ? " " + range.dimension : "", " padded");
+  }
+  const std::string way = wayOf(ranges, work);
+  return absl::StrCat(sizes, " ran in the variant for ", rooms, way == "exact" ? ", exact" : padded,
+                      way == "counted" ? absl::StrFormat(", by count: %.0f %% of its operations", work * 100) : "");
 }
 
 // What the handler of a signal in generated code does, which calls nothing: this thread is in no function that must not
@@ -196,25 +221,20 @@ int run(const CommandLine& line, const RunFlags& flags) {
     step_medians = std::move(*medians);
   }
 
+  const double work = tessera_session_work(session.get());
   const Latency latency = summarize(*std::move(times_ms));
   if (line.json) {
     std::cout << absl::StrFormat(
         R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s%s%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
-        flags.guard ? ",\"guarded\":true" : "", buffers.range ? rangeJson(*buffers.range) : "",
+        flags.guard ? ",\"guarded\":true" : "", buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work),
         flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
     return 0;
   }
   std::cout << latency.text() << ", " << flags.threads << (flags.threads == 1 ? " thread" : " threads")
             << (flags.guard ? ", guarded: every kernel stayed within its memory\n" : "\n");
-  if (buffers.range) {
-    const RangeUse& range = *buffers.range;
-    std::cout << range.dimension << "=" << range.size << " ran in the variant for " << range.dimension
-              << "<=" << range.room;
-    if (range.size < range.room) std::cout << ", " << range.room - range.size << " of " << range.room << " padded";
-    std::cout << "\n";
-  }
+  if (!buffers.ranges.empty()) std::cout << rangesText(buffers.ranges, work) << "\n";
   if (flags.steps) std::cout << stepTable(artifact.get(), buffers.variant, step_medians);
   for (const v1::TensorSpec& spec : buffers.output_specs) {
     std::cout << "  " << spec.name() << ": " << typeText(spec);

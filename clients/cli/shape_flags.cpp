@@ -13,6 +13,7 @@ namespace tessera::client {
 namespace {
 
 constexpr int64_t kMostVariants = TESSERA_MAX_VARIANTS;
+constexpr size_t kMostOfRanges = 16;  // variants that several ranges make
 
 absl::Status badDimension(const std::string& text, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat(
@@ -68,6 +69,29 @@ absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::
   return groups;
 }
 
+// Several ranges together make at most kMostOfRanges variants: of each every second, third, ... size from the greatest
+// down, and the least, as far apart as that takes.
+void thinRanges(std::vector<DimensionSizes>& dimensions) {
+  if (std::count_if(dimensions.begin(), dimensions.end(), [](const auto& each) { return each.range; }) < 2) return;
+  const std::vector<DimensionSizes> all = dimensions;
+  for (size_t apart = 2;; ++apart) {
+    size_t product = 1, longest = 0;
+    for (const DimensionSizes& each : dimensions) {
+      if (!each.range) continue;
+      product *= each.sizes.size();
+      longest = std::max(longest, each.sizes.size());
+    }
+    if (product <= kMostOfRanges || longest <= 2) return;
+    for (size_t d = 0; d < all.size(); ++d) {
+      if (!all[d].range) continue;
+      const std::vector<int64_t>& sizes = all[d].sizes;
+      dimensions[d].sizes.clear();
+      for (size_t i = 0; i < sizes.size(); ++i)
+        if (i == 0 || (sizes.size() - 1 - i) % apart == 0) dimensions[d].sizes.push_back(sizes[i]);
+    }
+  }
+}
+
 absl::StatusOr<std::vector<DimensionSizes>> parseDimensions(const std::vector<std::string>& flags) {
   std::vector<DimensionSizes> parsed;
   for (const std::string& text : flags) {
@@ -78,6 +102,7 @@ absl::StatusOr<std::vector<DimensionSizes>> parseDimensions(const std::vector<st
     }
     parsed.push_back(*std::move(one));
   }
+  thinRanges(parsed);
   return parsed;
 }
 
@@ -139,7 +164,7 @@ void ShapeFlags::addTo(CLI::App* command) {
           "--dim", dimensions,
           "binds a symbolic dimension in all inputs: batch=1; several sizes (batch=1,4,8; seq=128..512:128) "
           "make a variant for each combination; batch=1..64 is a range: variants for 1, 2, 4, ... 64, and a run "
-          "of a size between two takes the next larger one")
+          "of a size between two takes the next larger one; several ranges are combined sparsely")
       ->allow_extra_args(false);
 }
 
@@ -206,6 +231,21 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
   }
   spec.mutable_specializations()->Assign(variants.begin(), variants.end());
   return absl::OkStatus();
+}
+
+std::string ShapeFlags::rangesText() const {
+  auto named = parseDimensions(dimensions);
+  if (!named.ok()) return "";
+  std::vector<std::string> sizes;
+  size_t product = 1;
+  for (const DimensionSizes& dimension : *named) {
+    if (!dimension.range) continue;
+    sizes.push_back(absl::StrCat(dimension.name, "=", absl::StrJoin(dimension.sizes, ",")));
+    product *= dimension.sizes.size();
+  }
+  if (sizes.size() < 2) return "";
+  return absl::StrCat("ranges together: ", absl::StrJoin(sizes, " "), ", ", product,
+                      " combinations; any other size runs in the smallest that has room");
 }
 
 absl::StatusOr<v1::Specialization> ShapeFlags::choice() const {

@@ -22,7 +22,7 @@ struct DimensionSizes {
 };
 
 /// "batch=1,4,8", "seq=128..512:128" (from, to, step; both ends included), "n=1..4,8". "batch=1..64" alone is a range:
-/// its sizes are both ends and the powers of two between them.
+/// its sizes are both ends and the powers of two between them (fewer where several dimensions are ranges).
 absl::StatusOr<DimensionSizes> parseDimension(const std::string& text);
 
 struct ShapeFlags {
@@ -37,6 +37,9 @@ struct ShapeFlags {
   /// Binds what has one size in the specification itself. Dimensions with several sizes make specializations, one for
   /// each combination; shapes of inputs that are given k times make k, the i-th of each input together, times those.
   absl::Status fill(v1::CompileSpec& spec) const;
+  /// Which sizes several ranges are combined of, in words: not all that each would have alone, where these are many.
+  /// Empty for one range or none.
+  std::string rangesText() const;
   /// One size and one shape for each name, for commands that run.
   absl::StatusOr<v1::Specialization> choice() const;
 };

@@ -59,6 +59,22 @@ TEST(ParseDimensionTest, ARangeIsItsEndsAndThePowersOfTwoBetween) {
   EXPECT_EQ(spec.specializations(1).dimensions(0).size(), -2);
 }
 
+TEST(ShapeFlagsTest, SeveralRangesAreCombinedSparselyAndSaySo) {
+  ShapeFlags flags{{}, {"h=32..512", "w=32..500", "c=3"}};
+  v1::CompileSpec spec;
+  ASSERT_TRUE(flags.fill(spec).ok());
+  EXPECT_EQ(spec.dimensions_size(), 1);
+  EXPECT_EQ(spec.specializations_size(), 9);
+  EXPECT_EQ(spec.specializations(8).ShortDebugString(),
+            "dimensions { name: \"h\" size: -512 } dimensions { name: \"w\" size: -500 }");
+  EXPECT_THAT(flags.rangesText(), HasSubstr("h=32,128,512 w=32,128,500, 9 combinations"));
+  spec.Clear();
+  // Few enough: nothing is left out.
+  ASSERT_TRUE((ShapeFlags{{}, {"n=1..4", "m=1..8"}}).fill(spec).ok());
+  EXPECT_EQ(spec.specializations_size(), 12);
+  EXPECT_EQ((ShapeFlags{{}, {"n=1..64"}}).rangesText(), "");
+}
+
 TEST(ParseDimensionTest, RefusesWhatIsNoSize) {
   for (const char* text :
        {"", "batch", "=1", "batch=", "batch=x", "batch=-1", "batch=1,", "n=4..1", "n=1..8:0", "n=1..2..3",

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/artifact/cuts.h"
 #include "compiler/codegen/target_machine.h"
 #include "compiler/runtime/module_abi.h"
 #include "compiler/runtime/tessera.h"
@@ -34,10 +35,11 @@ class Tables {
     pointer_ = llvm::PointerType::getUnqual(context_);
     const auto i32 = llvm::Type::getInt32Ty(context_);
     const auto i64 = llvm::Type::getInt64Ty(context_);
-    tensor_ = llvm::StructType::get(pointer_, i32, i32, pointer_, i64, i64);
+    tensor_ = llvm::StructType::get(pointer_, i32, i32, pointer_, i64, pointer_);
     buffer_ = llvm::StructType::get(i32, i32, i64, i64);
     phase_ = llvm::StructType::get(pointer_, i64);
-    step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64, i64, i64, i32, i32);
+    cut_ = llvm::StructType::get(i32, i32, i64, i64, i64, i64, i64);
+    step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64, i64, i64, i32, i32, pointer_);
     dimension_ = llvm::StructType::get(pointer_, i64);
     fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
@@ -95,27 +97,29 @@ class Tables {
     for (const v1::DimensionBinding& dimension : plan.dimensions()) {
       dimensions.push_back(llvm::ConstantStruct::get(dimension_, {string(dimension.name()), int64(dimension.size())}));
     }
-    for (const v1::TensorSpec& spec : plan.inputs()) inputs.push_back(tensor(spec, rangedBits(spec)));
-    for (const v1::TensorSpec& spec : plan.outputs()) outputs.push_back(tensor(spec, 0));
+    for (const v1::TensorSpec& spec : plan.inputs()) inputs.push_back(tensor(spec, rangesOf(spec)));
+    for (const v1::TensorSpec& spec : plan.outputs()) outputs.push_back(tensor(spec, {}));
     for (const v1::Buffer& buffer : plan.buffers()) buffers.push_back(bufferEntry(buffer));
-    for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(step));
+    for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(plan, step));
     return llvm::ConstantStruct::get(
         variant_, {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs),
                    table(buffer_, buffers), table(step_, steps), table(extent_, runtimeExtents(plan)),
                    int32(plan.dimensions_size()), int32(plan.buffers_size()), int32(plan.steps_size()),
                    int32(plan.runtime_extents_size()), int64(plan.arena_bytes())});
   }
-  static int64_t rangedBits(const v1::TensorSpec& input) {
-    uint64_t bits = 0;
-    for (int32_t dim : input.bounded_dims()) bits |= uint64_t{1} << dim;
-    return static_cast<int64_t>(bits);
+  std::vector<Constant*> rangesOf(const v1::TensorSpec& input) const {
+    if (input.bounded_dims().empty()) return {};
+    std::vector<Constant*> ranges(static_cast<size_t>(input.shape_size()), int32(-1));
+    for (int i = 0; i < input.bounded_dims_size(); ++i)
+      ranges[static_cast<size_t>(input.bounded_dims(i))] = int32(input.bounded_by(i));
+    return ranges;
   }
-  Constant* tensor(const v1::TensorSpec& spec, int64_t ranged) {
+  Constant* tensor(const v1::TensorSpec& spec, const std::vector<Constant*>& ranges) {
     std::vector<Constant*> shape;
     for (int64_t extent : spec.shape()) shape.push_back(int64(extent));
-    return llvm::ConstantStruct::get(
-        tensor_, {string(spec.name()), int32(spec.dtype()), int32(spec.shape_size()),
-                  table(llvm::Type::getInt64Ty(context_), shape), int64(sizeOf(spec)), int64(ranged)});
+    return llvm::ConstantStruct::get(tensor_, {string(spec.name()), int32(spec.dtype()), int32(spec.shape_size()),
+                                               table(llvm::Type::getInt64Ty(context_), shape), int64(sizeOf(spec)),
+                                               table(llvm::Type::getInt32Ty(context_), ranges)});
   }
   Constant* bufferEntry(const v1::Buffer& buffer) {
     const bool callers = buffer.kind() == v1::Buffer::INPUT || buffer.kind() == v1::Buffer::OUTPUT;
@@ -135,16 +139,23 @@ class Tables {
     }
     return table(phase_, entries);
   }
-  Constant* stepEntry(const v1::Step& step) {
+  Constant* stepEntry(const v1::Plan& plan, const v1::Step& step) {
     const auto workload = static_cast<size_t>(step.workload());
     std::vector<Constant*> operands;
     for (int32_t index : step.operands()) operands.push_back(int32(index));
     const v1::KernelInfo& kernel = *kernels_[workload];
+    std::vector<Constant*> cuts;
+    for (const Cut& cut : cutsOf(plan, step, kernel)) {
+      cuts.push_back(
+          llvm::ConstantStruct::get(cut_, {int32(cut.phase), int32(cut.dimension), int64(cut.count), int64(cut.inner),
+                                           int64(cut.numerator), int64(cut.denominator), int64(cut.slack)}));
+    }
     return llvm::ConstantStruct::get(
         step_, {string(step.name()), string(plan_.workloads(step.workload()).symbol()), phases_[workload],
                 int32(kernel.phases_size()), int32(step.operands_size()),
                 table(llvm::Type::getInt32Ty(context_), operands), int64(plan_.workloads(step.workload()).flops()),
-                int64(kernel.workspace_bytes()), int64(kernel.scratch_bytes()), int32(kernel.num_results()), int32(0)});
+                int64(kernel.workspace_bytes()), int64(kernel.scratch_bytes()), int32(kernel.num_results()),
+                int32(static_cast<int64_t>(cuts.size())), table(cut_, cuts)});
   }
   /// In the order of the inputs.
   std::vector<Constant*> fixedInputs() {
@@ -180,7 +191,7 @@ class Tables {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
-  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *dimension_, *fixed_input_, *extent_, *variant_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *cut_, *dimension_, *fixed_input_, *extent_, *variant_;
   std::vector<Constant*> phases_;  // per workload
 };
 
@@ -196,6 +207,18 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
         return internal(absl::StrCat(where, "steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
       }
     }
+    for (const v1::Step::Rows& rows : step.rows()) {
+      if (rows.operand() < 0 || rows.operand() >= step.operands_size() || rows.dimension() < 0 ||
+          rows.dimension() >= plan.dimensions_size() || rows.stride() < 1) {
+        return internal(absl::StrCat(where, "steps[", s, "] has rows of no operand or dimension"));
+      }
+    }
+  }
+  for (const v1::TensorSpec& input : plan.inputs()) {
+    bool good = input.bounded_dims_size() == input.bounded_by_size();
+    for (int32_t dim : input.bounded_dims()) good &= dim >= 0 && dim < input.shape_size();
+    for (int32_t dimension : input.bounded_by()) good &= dimension >= 0 && dimension < plan.dimensions_size();
+    if (!good) return internal(absl::StrCat(where, "input '", input.name(), "' is bounded by no dimension"));
   }
   for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
     if (extent.buffer() < 0 || extent.buffer() >= plan.buffers_size()) {

@@ -1,6 +1,7 @@
 #include "compiler/import/bounded.h"
 
 #include "absl/strings/str_cat.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
 
@@ -40,6 +41,31 @@ absl::Status refuseExtents(const Node& node, const std::string& why) {
   return absl::OkStatus();
 }
 
+Tensor masked(Emitter& e, const Tensor& x, int64_t dim, llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
+  const mlir::Value extent = x.extents.at(dim);
+  Tensor counts = e.generate(v1::DATA_TYPE_BOOL, {x.shape[dim]}, [&](const Scalars& s, ValueRange at) {
+    const Scalars wide = s.as(v1::DATA_TYPE_I64);
+    mlir::Value place = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(), at[0]);
+    return wide.compare(Relation::kLess, place, e.extract(wide, extent, {}));
+  });
+  Shape aligned(static_cast<size_t>(x.rank() - dim), 1);
+  aligned[0] = x.shape[dim];
+  Tensor result = e.elementwise(x.dtype, {x, e.reshape(counts, aligned)},
+                                [&](const Scalars& s, ValueRange v) { return s.select(v[1], v[0], neutral(s)); });
+  result.extents = x.extents;
+  return result;
+}
+
+Tensor zeroed(Emitter& e, const Tensor& x, int64_t dim) {
+  return masked(e, x, dim, [](const Scalars& s) { return s.constant(0); });
+}
+
+bool sameExtents(const Node& node, const Tensor& x, const Tensor& y) {
+  return std::equal(
+      x.extents.begin(), x.extents.end(), y.extents.begin(), y.extents.end(),
+      [&](const auto& a, const auto& b) { return a.first == b.first && node.sameExtent(a.second, b.second); });
+}
+
 Tensor scalarI64(int64_t value) { return Emitter::wrap(reshaped(integerConstant({value}), {})); }
 
 Tensor extentOf(const Tensor& tensor, int64_t dim) {
@@ -65,7 +91,7 @@ absl::Status broadcastExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   for (int i = 0; i < n.numInputs(); ++i) {
     for (const auto& [dim, extent] : n.in(i).extents) {
       auto [known, fresh] = from_last.try_emplace(n.in(i).rank() - 1 - dim, i, extent);
-      if (!fresh && known->second.second != extent) {
+      if (!fresh && !n.sameExtent(known->second.second, extent)) {
         return refuseExtent(n, i, dim, absl::StrCat("it may differ from that of input ", known->second.first));
       }
     }
@@ -144,8 +170,7 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
       if (merged != size) return refuseExtent(n, 0, dim, "it is merged with a part of another one");
       setExtent(y, to, multiplied(e, extentOf(x, dim), size / bound));
     } else if (bound % size == 0) {
-      // A count that the caller gives may be any; one that was computed is as the model's author knows.
-      if (mlir::isa<mlir::BlockArgument>(extent)) {
+      if (!n.divides(bound / size, extent)) {
         return refuseExtent(n, 0, dim, absl::StrCat("not every size of it can be cut in parts of ", bound / size));
       }
       const int64_t parts = bound / size;

@@ -23,6 +23,14 @@ absl::Status refuseExtent(const Node& node, int input, int64_t dim, const std::s
 absl::Status refuseExtents(const Node& node, const std::string& why);
 absl::Status refuseExtents(const Node& node, int input, const std::string& why);
 
+/// The tensor with `neutral` in the elements beyond the extent of a bounded dimension: whatever combines elements along
+/// it then gives what it gives without them.
+Tensor masked(Emitter& e, const Tensor& x, int64_t dim, llvm::function_ref<mlir::Value(const Scalars&)> neutral);
+/// Zeros there.
+Tensor zeroed(Emitter& e, const Tensor& x, int64_t dim);
+/// Whether both have the same extents at the same dimensions.
+bool sameExtents(const Node& node, const Tensor& x, const Tensor& y);
+
 /// An extent as a value to compute with: i64 of rank 0.
 Tensor extentOf(const Tensor& tensor, int64_t dim);  ///< the bound itself when the dimension is static
 Tensor scalarI64(int64_t value);
@@ -36,7 +44,8 @@ absl::Status extentsByLowering(Node& node, Emitter& e, std::vector<Tensor>& resu
 absl::Status broadcastExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
 /// Only the first dimension of the first input may be bounded, and is that of all results: rows do not meet.
 absl::Status batchExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
-/// Results have the first input's dimensions; elements meet along the attribute `axis` (default: the last).
+/// Results have the first input's dimensions; elements meet along the attribute `axis` (default: the last), which must
+/// be known.
 absl::Status alongAxisExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
 /// The first input's elements in their order under another shape; `wanted`, unless null, is the shape as it was
 /// asked for, with -1 and 0.

@@ -96,7 +96,8 @@ TEST_F(Bounded, ARangeIsAnInputThatSaysHowMuchCounts) {
   EXPECT_THAT(valuesOf<float>((*outputs)[1]), ElementsAre(4, 9));
 }
 
-TEST_F(Bounded, TwoRangesAreRefused) {
+/// x[N, M] with N at most 4 and M at most 3, and how many of each count.
+TEST_F(Bounded, TwoRangesAreTwoInputsThatSayHowMuchCounts) {
   ModelBuilder b;
   b.input("x", {-1, -1}).output("y");
   auto* dims = b.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
@@ -105,8 +106,22 @@ TEST_F(Bounded, TwoRangesAreRefused) {
   mlir::MLIRContext context;
   ImportOptions options;
   options.dimensions = {{"N", -4}, {"M", -3}};
-  EXPECT_EQ(failureOf(importBytes(context, b.model.SerializeAsString(), options).status()).reason(),
-            v1::Failure::INVALID_INPUT);
+  auto model = importBytes(context, b.model.SerializeAsString(), options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->inputs.size(), 3U);
+  EXPECT_THAT(model->inputs[0].bounded_dims(), ElementsAre(0, 1));
+  EXPECT_THAT(model->inputs[0].bounded_by(), ElementsAre(0, 1));
+  EXPECT_EQ(model->dimensions[0].name(), "N");
+  EXPECT_EQ(model->dimensions[1].size(), -3);
+  EXPECT_EQ(model->inputs[1].name(), "N");
+  EXPECT_EQ(model->inputs[2].name(), "M");
+  Shapes shapes;
+  auto outputs = referenceRun(
+      *std::move(model),
+      {bytesOf<float>({1, -2, 9, 3, 4, 9, 9, 9, 9, 9, 9, 9}), bytesOf<int64_t>({2}), bytesOf<int64_t>({2})}, &shapes);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_THAT(shapes, ElementsAre(ElementsAre(2, 2)));
+  EXPECT_THAT(valuesOf<float>((*outputs)[0]), ElementsAre(1, 0, 3, 4));
 }
 
 TEST_F(Bounded, KnownDataGiveKnownShapes) {
@@ -172,7 +187,8 @@ TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
     void (*build)(ModelBuilder& b);
   };
   const Case cases[] = {
-      {"elements along it are reduced", [](ModelBuilder& b) { b.node("ReduceSum", {"w"}, {"y"}, "bad"); }},
+      {"elements along it are reduced",
+       [](ModelBuilder& b) { setAttribute(b.node("ArgMax", {"w"}, {"y"}, "bad"), "axis", int64_t{1}); }},
       {"no fixed place",
        [](ModelBuilder& b) { setAttribute(b.node("Concat", {"w", "w"}, {"y"}, "bad"), "axis", int64_t{1}); }},
       {"does not keep it apart",
@@ -206,6 +222,66 @@ TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
     EXPECT_THAT(message, HasSubstr("node 'bad'"));
     EXPECT_THAT(message, HasSubstr(one.words));
   }
+}
+
+TEST_F(Bounded, ReductionsLeaveOutWhatIsNotThere) {
+  ModelBuilder b = nonZero();
+  b.output("m").output("p");
+  b.node("ReduceSum", {"w"}, {"y"});
+  b.node("Cast", {"w"}, {"f"}).add_attribute();
+  auto& to = *b.graph().mutable_node(2)->mutable_attribute(0);
+  to.set_name("to");
+  to.set_type(onnx::AttributeProto::INT);
+  to.set_i(onnx::TensorProto::FLOAT);
+  setAttribute(b.node("ReduceMean", {"f"}, {"m"}), "axes", std::vector<int64_t>{1});
+  setAttribute(b.node("Softmax", {"f"}, {"p"}), "axis", int64_t{1});
+  const Outcome outcome = run(b, {sparse()});  // rows 0 1 1 and 1 0 2
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[0]), ElementsAre(5));
+  EXPECT_THAT(valuesOf<float>(outcome.outputs[1]), ElementsAre(testing::FloatEq(2.0F / 3), 1));
+  ASSERT_EQ(outcome.shapes.size(), 3U);
+  EXPECT_THAT(outcome.shapes[2], ElementsAre(2, 3));
+  const auto weights = valuesOf<float>(outcome.outputs[2]);
+  ASSERT_EQ(weights.size(), 6U);
+  EXPECT_NEAR(weights[0] + weights[1] + weights[2], 1, 1e-6);
+}
+
+/// What exporters write before a Reshape: x[N, T, 6] -> [N, T, 2, 3], of the two first dimensions' sizes as they are.
+TEST_F(Bounded, ShapesThatFollowRangesAreKnown) {
+  ModelBuilder b;
+  b.input("x", {-1, -1, 6}).output("y").output("r");
+  auto* dims = b.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  dims->mutable_dim(1)->set_dim_param("T");
+  b.initializer("zero", {0}).clear_dims();
+  b.initializer("one", {1}).clear_dims();
+  b.initializer("first", {0});
+  b.initializer("parts", {2, 3});
+  b.node("Shape", {"x"}, {"s"});
+  b.node("Gather", {"s", "zero"}, {"n"});
+  b.node("Gather", {"s", "one"}, {"t"});
+  b.node("Unsqueeze", {"n", "first"}, {"n1"});
+  b.node("Unsqueeze", {"t", "first"}, {"t1"});
+  setAttribute(b.node("Concat", {"n1", "t1", "parts"}, {"wanted"}), "axis", int64_t{0});
+  b.node("Reshape", {"x", "wanted"}, {"y"});
+  b.node("Range", {"zero", "t", "one"}, {"r"});
+  mlir::MLIRContext context;
+  ImportOptions options;
+  options.dimensions = {{"N", -2}, {"T", -3}};
+  auto model = importBytes(context, b.model.SerializeAsString(), options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::vector<float> x(36);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  Shapes shapes;
+  auto outputs = referenceRun(*std::move(model), {bytesOf(x), bytesOf<int64_t>({1}), bytesOf<int64_t>({2})}, &shapes);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_THAT(shapes, ElementsAre(ElementsAre(1, 2, 2, 3), ElementsAre(2)));
+  EXPECT_THAT(valuesOf<float>((*outputs)[0]), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(valuesOf<int64_t>((*outputs)[1]), ElementsAre(0, 1));
+  // The other way round they are not the dimensions that there were.
+  b.graph().mutable_node(5)->set_input(0, "t1");
+  b.graph().mutable_node(5)->set_input(1, "n1");
+  options.dimensions = {{"N", -3}, {"T", -3}};
+  const auto refused = importBytes(context, b.model.SerializeAsString(), options).status();
+  EXPECT_EQ(failureOf(refused).reason(), v1::Failure::UNSUPPORTED_OPERATOR) << refused;
 }
 
 TEST_F(Bounded, CompressTakesShortConditions) {

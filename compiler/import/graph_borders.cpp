@@ -241,23 +241,9 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
   return spec;
 }
 
-absl::StatusOr<std::string> GraphImporter::rangedDimension() const {
-  std::string ranged;
-  for (const auto& [name, size] : options_.dimensions) {
-    if (size >= 0) continue;
-    if (!ranged.empty()) {
-      return fault(v1::Failure::INVALID_INPUT, "two dimensions are ranges",
-                   {.attribute = name,
-                    .found = absl::StrCat(printable(ranged), " and ", printable(name)),
-                    .accepted = "one range; sizes, as in 128,256, for the others"});
-    }
-    ranged = name;
-  }
-  return ranged;
-}
-
-absl::Status GraphImporter::bindRange(const std::string& name, const std::vector<const onnx::ValueInfoProto*>& inputs,
+absl::Status GraphImporter::bindRange(int dimension, const std::vector<const onnx::ValueInfoProto*>& inputs,
                                       Scope& scope) {
+  const std::string& name = result_.dimensions[static_cast<size_t>(dimension)].name();
   for (const auto* input : inputs) {
     if (input->name() != name) continue;
     return fault(v1::Failure::INVALID_INPUT,
@@ -268,7 +254,8 @@ absl::Status GraphImporter::bindRange(const std::string& name, const std::vector
   Emitter e = emitter("inputs");
   const mlir::Value count =
       entry.addArgument(e.type(v1::DATA_TYPE_I64, {}), mlir::NameLoc::get(e.b.getStringAttr(printable(name))));
-  const bool exact = options_.dimensions.at(name) == -1;  // at most one is one: nothing can be behind it
+  const bool exact = options_.dimensions.at(name) == -1;  // at most one element: nothing can be behind it
+  followed_.addRange(count, -options_.dimensions.at(name));
   for (size_t i = 0; i < inputs.size() && !exact; ++i) {
     const auto& dims = inputs[i]->type().tensor_type().shape().dim();
     Tensor& tensor = scope.values[inputs[i]->name()];
@@ -281,7 +268,9 @@ absl::Status GraphImporter::bindRange(const std::string& name, const std::vector
       tensor.extents[d] = count;
       auto spec = std::find_if(result_.inputs.begin(), result_.inputs.end(),
                                [&](const v1::TensorSpec& known) { return known.name() == inputs[i]->name(); });
-      if (spec != result_.inputs.end()) spec->add_bounded_dims(d);
+      if (spec == result_.inputs.end()) continue;
+      spec->add_bounded_dims(d);
+      spec->add_bounded_by(dimension);
     }
   }
   v1::TensorSpec& spec = result_.inputs.emplace_back();
@@ -315,9 +304,8 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
   const std::vector<std::string> symbolic = symbolicDimensions(inputs);
   TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, symbolic)));
-  TESSERA_ASSIGN_OR_RETURN(const std::string ranged, rangedDimension());
   std::map<std::string, int64_t> dim_params = options_.dimensions;
-  if (!ranged.empty()) dim_params[ranged] = -dim_params[ranged];
+  for (auto& [name, size] : dim_params) size = std::abs(size);
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   for (const bool given : {true, false}) {
     for (const auto* input : inputs) {
@@ -331,7 +319,8 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     if (!dim_params.contains(name)) continue;  // of an input with another problem, while a model is checked
     v1::DimensionBinding& binding = result_.dimensions.emplace_back();
     binding.set_name(name);
-    binding.set_size(name == ranged ? -dim_params.at(name) : dim_params.at(name));
+    const auto asked = options_.dimensions.find(name);
+    binding.set_size(asked == options_.dimensions.end() ? dim_params.at(name) : asked->second);
   }
   Emitter e = emitter("inputs");
   for (const auto* input : inputs) {
@@ -356,7 +345,10 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     scope.values[input->name()] =
         isNarrow(type) ? Emitter::wrap(argument, type) : e.cast(Emitter::wrap(argument, border), type);
   }
-  return ranged.empty() ? absl::OkStatus() : bindRange(ranged, inputs, scope);
+  for (size_t d = 0; d < result_.dimensions.size(); ++d) {
+    if (result_.dimensions[d].size() < 0) TESSERA_RETURN_IF_ERROR(bindRange(static_cast<int>(d), inputs, scope));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GraphImporter::checkOutput(const onnx::ValueInfoProto& output, const Scope& scope,

@@ -160,6 +160,8 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.inline_graph = [this, &scope](const onnx::GraphProto& graph, const std::vector<Tensor>& arguments) {
     return inlineGraph(graph, arguments, scope);
   };
+  environment.examples = [this](const Tensor& value) { return followed_.examplesOf(value.value, value.dtype); };
+  environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };
   environment.inputs_behind = [this](const Tensor& value) { return inputsBehind(value); };
   Node node(proto, nodeLabel(proto, index), std::move(inputs), std::move(environment));
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/import/followed.h"
 #include "compiler/import/import.h"
 #include "compiler/import/model_check.h"
 #include "compiler/import/model_file.h"
@@ -82,10 +83,8 @@ class GraphImporter {
   std::vector<std::string> inputsBehind(const Tensor& value) const;
   /// The shape the caller gave for an input, by itself or with a value; null when neither.
   const Shape* givenShape(const std::string& input) const;
-  /// The dimension that options_ have as a range; empty: none.
-  absl::StatusOr<std::string> rangedDimension() const;
-  /// Adds the input that says how much of a range counts, and marks the inputs' dimensions.
-  absl::Status bindRange(const std::string& name, const std::vector<const onnx::ValueInfoProto*>& inputs, Scope& scope);
+  /// Adds the input that says how much of a range, one of result_.dimensions, counts, and marks the inputs' dimensions.
+  absl::Status bindRange(int dimension, const std::vector<const onnx::ValueInfoProto*>& inputs, Scope& scope);
   absl::Status readInitializers(const onnx::GraphProto& graph, Scope& scope);
   /// What is wrong with an output of the graph; `names` are those before it.
   absl::Status checkOutput(const onnx::ValueInfoProto& output, const Scope& scope, std::set<std::string>& names) const;
@@ -119,6 +118,7 @@ class GraphImporter {
 
   ImportedModel result_;
   mlir::func::FuncOp main_;
+  FollowedValues followed_;
   std::unordered_map<const void*, mlir::Value> materialized_;  ///< by Constant
   std::vector<ConstantPtr> kept_;                              ///< keeps those addresses in use
   int64_t fold_steps_;        ///< scalar operations left for nodes with large constants

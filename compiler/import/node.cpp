@@ -204,6 +204,9 @@ absl::Status Node::knownTooLate(const Tensor& value, const std::string& message,
 absl::StatusOr<ConstantPtr> Node::constantInput(int index, const std::string& what) const {
   TESSERA_RETURN_IF_ERROR(requireInputs({index}));  // an operator whose older versions have fewer
   if (inputs_[index].constant) return inputs_[index].constant;
+  const auto* examples = environment_.examples ? environment_.examples(inputs_[index]) : nullptr;
+  const auto equal = [&](const ConstantPtr& other) { return other->bytes == examples->front()->bytes; };
+  if (examples && std::all_of(examples->begin(), examples->end(), equal)) return examples->front();
   return knownTooLate(inputs_[index],
                       absl::StrCat("input '", what, "' is computed at run time, and a shape depends on it"),
                       {.attribute = what, .accepted = "a constant or a value computed from constants and shapes"});
@@ -221,6 +224,40 @@ absl::StatusOr<std::vector<int64_t>> Node::constantIntegers(int index, const std
                    {.attribute = what, .accepted = "one per dimension"});
   }
   return constant->integers();
+}
+
+absl::StatusOr<SizeList> Node::sizes(int index, const std::string& what) const {
+  TESSERA_RETURN_IF_ERROR(requireInputs({index}));
+  SizeList list;
+  const auto* examples = environment_.examples ? environment_.examples(inputs_[index]) : nullptr;
+  if (inputs_[index].constant || !examples || !isInteger(inputs_[index].dtype) || inputs_[index].rank() > 1) {
+    TESSERA_ASSIGN_OR_RETURN(list.most, constantIntegers(index, what));
+    list.follows.resize(list.most.size());
+    return list;
+  }
+  list.most = examples->front()->integers();
+  list.follows.resize(list.most.size());
+  for (const ConstantPtr& other : *examples) {
+    for (size_t i = 0; i < list.most.size(); ++i)
+      if (other->integerAt(static_cast<int64_t>(i)) != list.most[i]) list.follows[i] = true;
+  }
+  return list;
+}
+
+Tensor Node::sizeAt(Emitter& e, int index, int64_t at) const {
+  const Tensor all = e.cast(inputs_[index], v1::DATA_TYPE_I64);
+  return all.rank() == 0 ? all : e.reshape(e.slice(all, {at}, {1}, {1}), {});
+}
+
+bool Node::divides(int64_t parts, mlir::Value extent) const {
+  const auto* examples =
+      environment_.examples ? environment_.examples(Emitter::wrap(extent, v1::DATA_TYPE_I64)) : nullptr;
+  return !examples || std::all_of(examples->begin(), examples->end(),
+                                  [&](const ConstantPtr& example) { return example->integerAt(0) % parts == 0; });
+}
+
+bool Node::sameExtent(mlir::Value a, mlir::Value b) const {
+  return a == b || (environment_.same_extent && environment_.same_extent(a, b));
 }
 
 absl::StatusOr<Shape> Node::broadcastAll() const {

@@ -32,8 +32,17 @@ struct NodeEnvironment {
   /// Lowers a subgraph in place with `arguments` bound to its inputs; results are its outputs.
   std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments)>
       inline_graph;
+  /// What integers that follow ranges are at examples of their sizes (followed.h); null for others.
+  std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
+  std::function<bool(mlir::Value, mlir::Value)> same_extent;
   /// Inputs of the model that a value is computed from, when fixing them would make it a constant; else none.
   std::function<std::vector<std::string>(const Tensor& value)> inputs_behind;
+};
+
+/// Sizes that decide a shape: constants, or what follows the counts of ranges.
+struct SizeList {
+  std::vector<int64_t> most;  ///< as they are for the greatest sizes of all ranges
+  std::vector<bool> follows;  ///< per element: whether it is another for other sizes
 };
 
 /// One node of the graph while it is lowered: its inputs and, checked, its attributes.
@@ -86,6 +95,15 @@ class Node {
   /// The input as a constant: shapes are static, so what decides a shape must be known at import.
   absl::StatusOr<ConstantPtr> constantInput(int index, const std::string& what) const;
   absl::StatusOr<std::vector<int64_t>> constantIntegers(int index, const std::string& what) const;
+  /// The same of sizes, which may follow ranges: each such element is then an extent of the result.
+  absl::StatusOr<SizeList> sizes(int index, const std::string& what) const;
+  /// Element `at` of an input of sizes, as an extent: tensor<i64>.
+  Tensor sizeAt(Emitter& e, int index, int64_t at) const;
+  /// Whether an extent can be cut in `parts` whatever the run: one that was computed from data is as the model's author
+  /// knows.
+  bool divides(int64_t parts, mlir::Value extent) const;
+  /// Whether two extents are the same number in every run.
+  bool sameExtent(mlir::Value a, mlir::Value b) const;
 
   absl::StatusOr<Shape> broadcastAll() const;                           ///< of all inputs given
   absl::Status requireInputs(std::initializer_list<int> needed) const;  ///< where absent ones lie between those needed

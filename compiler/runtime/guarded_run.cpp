@@ -65,6 +65,7 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
   const RunningGuard guard(running_);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   bindCaller(inputs, outputs);
+  cutGrids(inputs);
   if (tables().arena_bytes > 0) {
     std::memset(arena_.data(), poisonAt(end), static_cast<size_t>(tables().arena_bytes));
   }
@@ -118,12 +119,14 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
                for (size_t i = 0; i <= c.memory.workspace(); ++i) parts.push_back(&c.memory[i]);
                GuardedMemory& scratch = c.memory[c.memory.scratch(thread)];
                parts.push_back(&scratch);
-               RunningKernel kernel = c.session.kernelOf(c.first_call + phase, low, high);
-               kernel.operands = parts.data();
-               kernel.num_operands = static_cast<int32_t>(parts.size());
-               const RunningKernelScope running(kernel);
                const Call& call = c.session.bound_[c.session.variant_].calls[c.first_call + phase];
-               call.fn(c.operands.data(), low, high, c.memory[c.memory.workspace()].data(), scratch.data());
+               forEachRun(c.session.cutsOf(call), low, high, [&](int64_t lo, int64_t hi) {
+                 RunningKernel kernel = c.session.kernelOf(c.first_call + phase, lo, hi);
+                 kernel.operands = parts.data();
+                 kernel.num_operands = static_cast<int32_t>(parts.size());
+                 const RunningKernelScope running(kernel);
+                 call.fn(c.operands.data(), lo, hi, c.memory[c.memory.workspace()].data(), scratch.data());
+               });
              },
              nullptr, &context});
 

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 5
+#define TESSERA_MODULE_ABI 6
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -33,7 +33,9 @@ typedef struct {
   int32_t rank;
   const int64_t* shape; /* rank elements */
   int64_t size_bytes;
-  uint64_t ranged; /* of an input: bit d stands for dimension d, of which a run may have less; see below */
+  /* Of an input: rank elements, the variant's dimension (a range) that each of its dimensions follows, -1: none; null
+   * where all are -1. */
+  const int32_t* ranges;
 } tessera_module_tensor;
 
 enum {
@@ -55,6 +57,15 @@ typedef struct {
   int64_t grid; /* at least 1 */
 } tessera_module_phase;
 
+/* A phase whose grid is [outer][count][inner] for a level of which a run of n rows of a range needs the first
+ * min(count, ceil(n * numerator / denominator) + slack) only: the rest writes rows that do not count. */
+typedef struct {
+  int32_t phase;     /* of the step */
+  int32_t dimension; /* of the variant; a range */
+  int64_t count, inner;
+  int64_t numerator, denominator, slack;
+} tessera_module_cut;
+
 typedef struct {
   const char* name;   /* originating graph nodes */
   const char* symbol; /* the workload's */
@@ -66,7 +77,8 @@ typedef struct {
   int64_t workspace_bytes; /* of these phases; at most the module's */
   int64_t scratch_bytes;
   int32_t num_results; /* the last operands: written completely, not read before; the others are only read */
-  int32_t reserved;
+  int32_t num_cuts;
+  const tessera_module_cut* cuts; /* ascending by phase; of one phase each within a step of the one before */
 } tessera_module_step;
 
 /* An input whose value was compiled in, since shapes depend on it: a run must give these bytes. */
@@ -86,9 +98,10 @@ typedef struct {
   int32_t reserved;
 } tessera_module_extent;
 
-/* A symbolic dimension of the model, bound; a negative size: a range, at most so many (-1: exactly one). At most one
- * dimension of an artifact is a range, in all of its variants. Its last input, an i64 without dimensions, has the
- * range's name: a run gives there how many of the elements along the ranged dimensions of the other inputs count. */
+/* A symbolic dimension of the model, bound; a negative size: a range, at most so many (-1: exactly one). What is a
+ * range is one in all variants of an artifact. Each has an input of its name behind the model's own, an i64 without
+ * dimensions, in the order of the dimensions: a run gives there how many of the elements along the dimensions that
+ * follow it count. */
 typedef struct {
   const char* name;
   int64_t size;

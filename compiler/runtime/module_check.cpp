@@ -63,21 +63,27 @@ class Checker {
         !array(v.extents, v.num_extents)) {
       return fail("module", 0, "has a table outside the code");
     }
+    int ranges = 0;
     for (int i = 0; i < v.num_dimensions; ++i) {
       if (!string(v.dimensions[i].name)) return fail("dimension", i, "has its name outside the code");
+      ranges += v.dimensions[i].size < 0 ? 1 : 0;
+    }
+    // The last inputs say how much of each range counts.
+    for (int i = 0, input = m_->num_inputs - ranges; i < v.num_dimensions; ++i) {
       if (v.dimensions[i].size >= 0) continue;
-      const tessera_module_tensor* last = m_->num_inputs > 0 ? &v.inputs[m_->num_inputs - 1] : nullptr;
+      const tessera_module_tensor* count = input < 0 ? nullptr : &v.inputs[input];
+      ++input;
       if (v.dimensions[i].size < -kMaxBytes) return fail("dimension", i, "has an impossible size");
-      if (!last || tensor(*last) || last->dtype != TESSERA_I64 || last->rank != 0 ||
-          std::strcmp(last->name, v.dimensions[i].name) != 0) {
+      if (!count || tensor(v, *count) || count->dtype != TESSERA_I64 || count->rank != 0 ||
+          std::strcmp(count->name, v.dimensions[i].name) != 0) {
         return fail("dimension", i, "is a range, and no input says how much of it counts");
       }
     }
     for (int i = 0; i < m_->num_inputs; ++i) {
-      if (const char* what = tensor(v.inputs[i])) return fail("input", i, what);
+      if (const char* what = tensor(v, v.inputs[i])) return fail("input", i, what);
     }
     for (int i = 0; i < m_->num_outputs; ++i) {
-      if (const char* what = tensor(v.outputs[i])) return fail("output", i, what);
+      if (const char* what = tensor(v, v.outputs[i])) return fail("output", i, what);
     }
     for (int i = 0; i < v.num_buffers; ++i) {
       if (const char* what = buffer(v, v.buffers[i])) return fail("buffer", i, what);
@@ -149,7 +155,11 @@ class Checker {
   }
   static bool bytes(int64_t value) { return value >= 0 && value <= kMaxBytes; }
 
-  const char* tensor(const tessera_module_tensor& t) const {
+  static bool isRange(const tessera_module_variant& v, int32_t dimension) {
+    return dimension >= 0 && dimension < v.num_dimensions && v.dimensions[dimension].size < 0;
+  }
+
+  const char* tensor(const tessera_module_variant& v, const tessera_module_tensor& t) const {
     if (!string(t.name)) return "has its name outside the code";
     const auto element = static_cast<int64_t>(tessera_dtype_size(t.dtype));
     if (element == 0) return "has an unknown element type";
@@ -159,6 +169,11 @@ class Checker {
       if (t.shape[i] < 0 || __builtin_mul_overflow(size, t.shape[i], &size)) return "has an impossible shape";
     }
     if (size != t.size_bytes || !bytes(size)) return "has a size that is not its shape's";
+    if (t.ranges && !array(t.ranges, t.rank)) return "has its ranges outside the code";
+    for (int32_t i = 0; t.ranges && i < t.rank; ++i) {
+      if (t.ranges[i] == -1) continue;
+      if (!isRange(v, t.ranges[i]) || t.shape[i] != -v.dimensions[t.ranges[i]].size) return "follows no range";
+    }
     return nullptr;
   }
 
@@ -201,7 +216,27 @@ class Checker {
       const ImageSegment* segment = segmentOf(reinterpret_cast<const void*>(s.phases[i].fn));
       if (!segment || !segment->executable) return "has a phase outside the code";
     }
+    if (!array(s.cuts, s.num_cuts)) return "has its cuts outside the code";
+    for (int32_t i = 0; i < s.num_cuts; ++i) {
+      if (const char* what = cut(v, s, i)) return what;
+    }
     return nullptr;
+  }
+
+  const char* cut(const tessera_module_variant& v, const tessera_module_step& s, int32_t index) const {
+    const tessera_module_cut& c = s.cuts[index];
+    if (c.phase < 0 || c.phase >= s.num_phases) return "cuts no phase of its";
+    if (!isRange(v, c.dimension)) return "cuts a phase by no range";
+    const int64_t grid = s.phases[c.phase].grid;
+    const auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
+    if (!within(c.count, 1, grid) || !within(c.inner, 1, grid / c.count) || grid % (c.count * c.inner) != 0 ||
+        !within(c.numerator, 1, kMaxBytes / -v.dimensions[c.dimension].size) || !within(c.denominator, 1, kMaxBytes) ||
+        !within(c.slack, 0, kMaxBytes)) {
+      return "cuts a phase where there is no level";
+    }
+    if (index == 0 || s.cuts[index - 1].phase < c.phase) return nullptr;
+    const bool within_other = s.cuts[index - 1].phase == c.phase && s.cuts[index - 1].inner % (c.count * c.inner) == 0;
+    return within_other ? nullptr : "has cuts out of order";
   }
 
   const char* fixedInput(int index) const {

@@ -39,19 +39,19 @@ struct Tables {
   tessera_module module{};
 
   Tables() {
-    input = output = {text, TESSERA_F32, 2, shape, 128, 0};
+    input = output = {text, TESSERA_F32, 2, shape, 128, nullptr};
     buffers[0] = {TESSERA_BUFFER_INPUT, 0, 0, 128};
     buffers[1] = {TESSERA_BUFFER_WEIGHT, 0, 64, 64};
     buffers[2] = {TESSERA_BUFFER_ARENA, 0, 128, 128};
     buffers[3] = {TESSERA_BUFFER_OUTPUT, 0, 0, 128};
     buffers[4] = {TESSERA_BUFFER_ARENA, 0, 0, 8};
-    input2 = output2 = {text, TESSERA_F32, 2, shape2, 256, 0};
+    input2 = output2 = {text, TESSERA_F32, 2, shape2, 256, nullptr};
     buffers2[0] = {TESSERA_BUFFER_INPUT, 0, 0, 256};
     buffers2[1] = {TESSERA_BUFFER_WEIGHT, 0, 64, 64};
     buffers2[2] = {TESSERA_BUFFER_ARENA, 0, 256, 256};
     buffers2[3] = {TESSERA_BUFFER_OUTPUT, 0, 0, 256};
     phase = {&kernel, 3};
-    step = {text, text, &phase, 1, 4, operands, 10, 64, 64, 1, 0};
+    step = {text, text, &phase, 1, 4, operands, 10, 64, 64, 1, 0, nullptr};
     dimension = {text, 4};
     fixed = {0, 0, value, 128};
     extents[0] = {0, 0, 4, 0};
@@ -89,6 +89,66 @@ TEST(ModuleCheck, ARangeNeedsTheInputThatSaysHowMuchCounts) {
   tables.module.num_fixed_inputs = 0;
   tables.dimension.size = -4;
   EXPECT_EQ(tables.check().code(), TESSERA_CORRUPT);  // its only input is a matrix
+}
+
+/// One input that follows a range of 4, the one that says how much of it counts, and a step of 3 cells that is cut by
+/// it.
+struct RangedTables {
+  const char count_name[8] = "name";
+  int32_t ranges[2] = {0, -1};
+  tessera_module_tensor inputs[2];
+  tessera_module_cut cuts[2] = {{0, 0, 3, 1, 1, 2, 0}, {0, 0, 1, 1, 1, 1, 0}};
+  Tables tables;
+
+  RangedTables() {
+    inputs[0] = tables.input;
+    inputs[0].ranges = ranges;
+    inputs[1] = {count_name, TESSERA_I64, 0, nullptr, 8, nullptr};
+    tables.module.num_fixed_inputs = 0;
+    tables.module.num_inputs = 2;
+    tables.dimension.size = -4;
+    tables.variants[0].inputs = inputs;
+    tables.step.cuts = cuts;
+    tables.step.num_cuts = 1;
+  }
+  RuntimeStatus check() const {
+    const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
+    const ImageSegment segments[] = {{begin, begin + sizeof(RangedTables), false}, {code, code + 1, true}};
+    return checkModule(&tables.module, segments, {"x86_64-unknown-linux-gnu", {"avx2", "fma"}}, 128);
+  }
+};
+
+TEST(ModuleCheck, AcceptsCutsOfRanges) {
+  RangedTables ranged;
+  EXPECT_TRUE(ranged.check().ok()) << ranged.check().message();
+  ranged.tables.step.num_cuts = 2;  // one step within a step of the first
+  EXPECT_TRUE(ranged.check().ok()) << ranged.check().message();
+}
+
+TEST(ModuleCheck, RefusesCutsThatAreNone) {
+  const auto refuses = [](auto change) {
+    RangedTables ranged;
+    change(ranged);
+    EXPECT_EQ(ranged.check().code(), TESSERA_CORRUPT);
+  };
+  refuses([](RangedTables& r) { r.cuts[0].phase = 1; });
+  refuses([](RangedTables& r) { r.cuts[0].phase = -1; });
+  refuses([](RangedTables& r) { r.cuts[0].dimension = 1; });
+  refuses([](RangedTables& r) { r.cuts[0].count = 2; });  // of a grid of 3
+  refuses([](RangedTables& r) { r.cuts[0].count = 0; });
+  refuses([](RangedTables& r) { r.cuts[0].inner = 2; });
+  refuses([](RangedTables& r) { r.cuts[0].inner = INT64_MAX; });
+  refuses([](RangedTables& r) { r.cuts[0].numerator = INT64_MAX / 2; });
+  refuses([](RangedTables& r) { r.cuts[0].denominator = 0; });
+  refuses([](RangedTables& r) { r.cuts[0].slack = -1; });
+  refuses([](RangedTables& r) { r.tables.step.cuts = reinterpret_cast<const tessera_module_cut*>(&r + 1); });
+  refuses([](RangedTables& r) {
+    r.cuts[1] = r.cuts[0];  // the same level twice
+    r.tables.step.num_cuts = 2;
+  });
+  refuses([](RangedTables& r) { r.ranges[0] = 1; });
+  refuses([](RangedTables& r) { r.ranges[1] = 0; });  // which has 8 elements
+  refuses([](RangedTables& r) { r.tables.dimension.size = 4; });
 }
 
 TEST(ModuleCheck, OtherAbiVersionIsIncompatible) {

@@ -32,6 +32,19 @@ RuntimeStatus sizeError(const tessera_module& module, size_t variant, const char
                       tensor.name, static_cast<long long>(tensor.size_bytes), which.c_str(), size);
 }
 
+/// The first of the inputs that say how much of each range counts: they are the last ones.
+size_t firstCount(const tessera_module& module, const tessera_module_variant& variant) {
+  const auto ranges = std::count_if(variant.dimensions, variant.dimensions + variant.num_dimensions,
+                                    [](const tessera_module_dimension& dimension) { return dimension.size < 0; });
+  return static_cast<size_t>(module.num_inputs - ranges);  // checkModule() saw that they are there
+}
+
+int64_t valueOf(const tessera_const_buffer& scalar) {
+  int64_t value = 0;
+  std::memcpy(&value, scalar.data, sizeof(value));
+  return value;
+}
+
 /// All but the size.
 RuntimeStatus checkBuffer(const char* kind, size_t index, const tessera_module_tensor& tensor, const void* data,
                           size_t size) {
@@ -82,7 +95,13 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
-      bound.calls.push_back({step.phases[p].fn, bound.operands.size(), s, p, p + 1 == step.num_phases});
+      const size_t first_cut = bound.cuts.size();
+      for (int32_t c = 0; c < step.num_cuts; ++c) {
+        const tessera_module_cut& cut = step.cuts[c];
+        if (cut.phase == p) bound.cuts.push_back({cut.count, cut.inner, cut.count, 1});
+      }
+      bound.calls.push_back({step.phases[p].fn, bound.operands.size(), s, p, p + 1 == step.num_phases,
+                             static_cast<int32_t>(bound.cuts.size() - first_cut), first_cut});
       bound.grids.push_back(step.phases[p].grid);
     }
     for (int32_t i = 0; i < step.num_operands; ++i) {
@@ -140,11 +159,11 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
         checkFixedInput(tables().inputs[fixed.input], fixed, inputs[static_cast<size_t>(fixed.input)].data);
     if (!status.ok()) return status;
   }
+  size_t count_input = firstCount(module_, tables());
   for (int32_t d = 0; d < tables().num_dimensions; ++d) {
     const tessera_module_dimension& dimension = tables().dimensions[d];
     if (dimension.size >= 0) continue;
-    int64_t count = 0;
-    std::memcpy(&count, inputs.back().data, sizeof(count));  // checkModule() saw that it is there
+    const int64_t count = valueOf(inputs[count_input++]);
     if (count < 0 || count > -dimension.size || (dimension.size == -1 && count != 1)) {
       return runtimeError(TESSERA_INVALID_ARGUMENT,
                           "input '%.100s' says that %lld count, the chosen variant takes 0 to %lld", dimension.name,
@@ -182,6 +201,7 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   const Bound& bound = bound_[variant_];
   bindCaller(inputs, outputs);
+  cutGrids(inputs);
   step_ns_ = step_ns;
   std::fill(step_ns.begin(), step_ns.end(), 0);
   if (!step_ns.empty()) step_begin_ns_ = nowNs();
@@ -201,6 +221,42 @@ void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span
     const auto tensor = static_cast<size_t>(slot.tensor);
     bound.operands[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
   }
+}
+
+void Session::cutGrids(std::span<const tessera_const_buffer> inputs) {
+  Bound& bound = bound_[variant_];
+  if (bound.cuts.empty()) return;
+  const tessera_module_variant& variant = tables();
+  const size_t first = firstCount(module_, variant);
+  size_t next = 0;
+  for (size_t c = 0; c < bound.calls.size(); ++c) {
+    const Call& call = bound.calls[c];
+    if (call.num_cuts == 0) continue;
+    const tessera_module_step& step = variant.steps[call.step];
+    const std::span<LiveCut> cuts(bound.cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts));
+    next = 0;
+    for (int32_t i = 0; i < step.num_cuts; ++i) {
+      const tessera_module_cut& cut = step.cuts[i];
+      if (cut.phase != call.phase) continue;
+      size_t input = first;
+      for (int32_t d = 0; d < cut.dimension; ++d) input += variant.dimensions[d].size < 0 ? 1 : 0;
+      cuts[next++].needed = neededSteps(cut, valueOf(inputs[input]));
+    }
+    bound.grids[c] = cutGrid(step.phases[call.phase].grid, cuts);
+  }
+}
+
+double Session::workDone() const {
+  const Bound& bound = bound_[variant_];
+  double all = 0, done = 0;
+  for (size_t c = 0; c < bound.calls.size(); ++c) {
+    const Call& call = bound.calls[c];
+    const tessera_module_step& step = tables().steps[call.step];
+    const double phase = static_cast<double>(std::max<int64_t>(step.flops, 1)) / step.num_phases;
+    all += phase;
+    done += phase * static_cast<double>(bound.grids[c]) / static_cast<double>(step.phases[call.phase].grid);
+  }
+  return all > 0 ? done / all : 1;
 }
 
 RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs,
@@ -245,9 +301,11 @@ void Session::call(size_t call, int thread, int64_t low, int64_t high) {
   const Bound& bound = bound_[variant_];
   uint8_t* const scratch = scratch_.data() ? scratch_.data() + scratch_stride_ * static_cast<size_t>(thread) : nullptr;
   const Call& phase = bound.calls[call];
-  const RunningKernel kernel = kernelOf(call, low, high);
-  const RunningKernelScope running(kernel);
-  phase.fn(bound.operands.data() + phase.first_operand, low, high, workspace_.data(), scratch);
+  forEachRun(cutsOf(phase), low, high, [&](int64_t lo, int64_t hi) {
+    const RunningKernel kernel = kernelOf(call, lo, hi);
+    const RunningKernelScope running(kernel);
+    phase.fn(bound.operands.data() + phase.first_operand, lo, hi, workspace_.data(), scratch);
+  });
 }
 
 void Session::recordTime(size_t call) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/runtime/faults.h"
+#include "compiler/runtime/grid_part.h"
 #include "compiler/runtime/guarded_memory.h"
 #include "compiler/runtime/memory_region.h"
 #include "compiler/runtime/module_image.h"
@@ -60,6 +61,10 @@ class Session {
             static_cast<size_t>(tables().outputs[index].rank)};
   }
 
+  /// What the latest run of the variant computed, as a part of the variant's operations: 1 unless a count of rows let
+  /// grids be cut.
+  double workDone() const;
+
   /// Runs every step. `step_ns`, when not empty, has an element per step of the variant. Does not allocate.
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                     std::span<int64_t> step_ns);
@@ -85,19 +90,27 @@ class Session {
     size_t first_operand;  // of its step
     int32_t step, phase;
     bool ends_step;
+    int32_t num_cuts;
+    size_t first_cut;  // in Bound::cuts
   };
   /// What the steps of one variant are called with.
   struct Bound {
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
-    std::vector<int64_t> grids;           // per call
+    std::vector<int64_t> grids;           // per call: cells that this run needs
+    std::vector<LiveCut> cuts;            // of all calls, one after another
     std::vector<int64_t> output_shapes;   // of all outputs, one after another
     std::vector<size_t> first_dimension;  // per output
   };
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
   RuntimeStatus prepare();
+  /// Shortens the grids by how many rows of each range the run has.
+  void cutGrids(std::span<const tessera_const_buffer> inputs);
+  std::span<const LiveCut> cutsOf(const Call& call) const {
+    return {bound_[variant_].cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts)};
+  }
   void bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   RuntimeStatus runGuardedStep(size_t first_call, GuardedMemory::End end);
   Bound bind(const tessera_module_variant& variant) const;

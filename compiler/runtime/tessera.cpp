@@ -271,9 +271,20 @@ uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t 
 uint64_t tessera_artifact_ranged_dims(const tessera_artifact* artifact, size_t index) {
   if (!artifact || index >= tessera_artifact_num_inputs(artifact)) return 0;
   uint64_t dimensions = 0;
-  for (const tessera_module_variant& variant : variantsOf(artifact->loaded->module()))
-    dimensions |= variant.inputs[index].ranged;
+  for (int32_t d = 0; d < artifact->loaded->module().variants[0].inputs[index].rank; ++d) {
+    if (tessera_artifact_range_of(artifact, index, static_cast<size_t>(d)) >= 0) dimensions |= uint64_t{1} << d;
+  }
   return dimensions;
+}
+
+int32_t tessera_artifact_range_of(const tessera_artifact* artifact, size_t index, size_t dimension) {
+  if (!artifact || index >= tessera_artifact_num_inputs(artifact)) return -1;
+  for (const tessera_module_variant& variant : variantsOf(artifact->loaded->module())) {
+    const tessera_module_tensor& input = variant.inputs[index];
+    if (input.ranges && dimension < static_cast<size_t>(input.rank) && input.ranges[dimension] >= 0)
+      return input.ranges[dimension];
+  }
+  return -1;
 }
 
 size_t tessera_artifact_num_steps(const tessera_artifact* artifact) {
@@ -435,6 +446,8 @@ tessera_status tessera_session_output_shape(const tessera_session* session, size
   std::copy(shape.begin(), shape.end(), dims);
   return TESSERA_OK;
 }
+
+double tessera_session_work(const tessera_session* session) { return session ? session->latest()->workDone() : 1; }
 
 tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
                                        const tessera_buffer* outputs, size_t num_outputs, int64_t* step_ns,

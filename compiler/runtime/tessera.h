@@ -117,11 +117,15 @@ TESSERA_API const void* tessera_artifact_fixed_input(const tessera_artifact* art
  * tessera_session_output_shape's. Of several variants: bounded in any. 0 when the index is out of range. */
 TESSERA_API uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t index);
 
-/* Dimensions of an input that were compiled as a range, "batch=1..64": bit d stands for dimension d. The input's buffer
- * is laid out for the greatest size of the variant, and the artifact's last input, an i64 with the range's name, says
- * how much of it counts in a run: 0 to that size. What follows is read, and changes no result; it should be finite, 0
- * say. Outputs have their extents by tessera_session_output_shape. 0 when the index is out of range. */
+/* Dimensions of an input that were compiled as ranges, "batch=1..64": bit d stands for dimension d. The input's buffer
+ * is laid out for the greatest size of the variant, and for each range one of the artifact's last inputs, an i64 with
+ * the range's name, says how much of it counts in a run: 0 to that size. What follows may be read, and changes no
+ * result; it should be finite, 0 say. Outputs have their extents by tessera_session_output_shape. 0 when the index is
+ * out of range. */
 TESSERA_API uint64_t tessera_artifact_ranged_dims(const tessera_artifact* artifact, size_t index);
+/* Which of the variants' dimensions (tessera_artifact_variant_dimension) a dimension of an input follows as a range;
+ * -1: none. */
+TESSERA_API int32_t tessera_artifact_range_of(const tessera_artifact* artifact, size_t index, size_t dimension);
 
 /* Steps run one after another; each is one fused group of the model. */
 typedef struct {
@@ -249,6 +253,10 @@ TESSERA_API tessera_status tessera_session_run(tessera_session* session, const t
 /* Puts the extents of an output into dims[0 .. rank): those of the latest run of the session's variant, before the
  * first one the upper bounds. Must not be called while the session runs. Fails with INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_session_output_shape(const tessera_session* session, size_t index, int64_t* dims);
+
+/* What the latest run computed, as a part of the operations of its variant: 1, or less where the run had fewer rows of
+ * a range and loops over them ended by that count. Must not be called while the session runs. */
+TESSERA_API double tessera_session_work(const tessera_session* session);
 
 /* The same as tessera_session_run, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps) of
  * the chosen variant.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace tessera::compiler {
 namespace {
@@ -15,18 +16,21 @@ std::string shapeText(const int64_t* extents, int32_t rank) {
   return text;
 }
 
-/// `count`: how much of the range the inputs so far have; -1 when none says.
-bool shapeFits(const tessera_shape& shape, const tessera_module_tensor& tensor, int64_t& count) {
+/// How much of each dimension that is a range the inputs so far have; what is not there, none says.
+using Counts = std::map<int32_t, int64_t>;
+
+bool shapeFits(const tessera_shape& shape, const tessera_module_tensor& tensor, Counts& counts) {
   if (shape.rank < 0) return true;
   if (shape.rank != tensor.rank) return false;
   for (int32_t d = 0; d < shape.rank; ++d) {
     const int64_t extent = shape.extents[d];
-    if ((tensor.ranged >> d & 1) == 0) {
+    const int32_t range = tensor.ranges ? tensor.ranges[d] : -1;
+    if (range < 0) {
       if (extent != tensor.shape[d]) return false;
       continue;
     }
-    if (extent > tensor.shape[d] || extent < 0 || (count >= 0 && count != extent)) return false;
-    count = extent;
+    if (extent > tensor.shape[d] || extent < 0 || counts.try_emplace(range, extent).first->second != extent)
+      return false;
   }
   return true;
 }
@@ -39,28 +43,33 @@ const tessera_module_dimension* findDimension(const tessera_module_variant& vari
 }
 
 bool fits(const tessera_module_variant& variant, const VariantQuery& query) {
-  int64_t count = -1;
+  Counts counts;
   for (size_t i = 0; i < query.inputs.size(); ++i) {
-    if (!shapeFits(query.inputs[i], variant.inputs[i], count)) return false;
+    if (!shapeFits(query.inputs[i], variant.inputs[i], counts)) return false;
   }
   return std::all_of(query.dimensions.begin(), query.dimensions.end(), [&](const tessera_dimension& wanted) {
     const tessera_module_dimension* found = findDimension(variant, wanted.name);
     if (!found) return false;
     if (found->size >= 0) return found->size == wanted.size;
     const int64_t least = found->size == -1 ? 1 : 0;  // a range up to 1 is exact
-    return wanted.size >= least && wanted.size <= -found->size && (count < 0 || count == wanted.size);
+    if (wanted.size < least || wanted.size > -found->size) return false;
+    const auto count = counts.find(static_cast<int32_t>(found - variant.dimensions));
+    return count == counts.end() || count->second == wanted.size;
   });
 }
 
-const tessera_module_dimension* rangeOf(const tessera_module_variant& variant) {
-  const auto* end = variant.dimensions + variant.num_dimensions;
-  const auto* found = std::find_if(variant.dimensions, end, [](const auto& each) { return each.size < 0; });
-  return found == end ? nullptr : found;
+/// Elements that the ranges of a variant span, together.
+double roomOf(const tessera_module_variant& variant) {
+  double room = 1;
+  for (int32_t d = 0; d < variant.num_dimensions; ++d) {
+    if (variant.dimensions[d].size < 0) room *= -static_cast<double>(variant.dimensions[d].size);
+  }
+  return room;
 }
 
-/// Whether the variants differ in how far their range goes only.
-bool sameButRange(const tessera_module_variant& a, const tessera_module_variant& b) {
-  if (!rangeOf(a) || !rangeOf(b) || a.num_dimensions != b.num_dimensions) return false;
+/// Whether the variants differ in how far their ranges go only.
+bool sameButRanges(const tessera_module_variant& a, const tessera_module_variant& b) {
+  if (a.num_dimensions != b.num_dimensions) return false;
   return std::equal(a.dimensions, a.dimensions + a.num_dimensions, b.dimensions, [](const auto& x, const auto& y) {
     return std::strcmp(x.name, y.name) == 0 && (x.size == y.size || (x.size < 0 && y.size < 0));
   });
@@ -130,9 +139,9 @@ RuntimeStatus findVariant(const tessera_module& module, const VariantQuery& quer
   size_t found = 0, count = 0;
   for (size_t v = 0; v < variantsOf(module).size(); ++v) {
     if (!fits(module.variants[v], query)) continue;
-    if (count > 0 && !asked.empty() && sameButRange(module.variants[v], module.variants[found])) {
+    if (count > 0 && !asked.empty() && sameButRanges(module.variants[v], module.variants[found])) {
       // Of those that have room the smallest.
-      if (rangeOf(module.variants[v])->size > rangeOf(module.variants[found])->size) found = v;
+      if (roomOf(module.variants[v]) < roomOf(module.variants[found])) found = v;
       continue;
     }
     if (count++ == 0) found = v;

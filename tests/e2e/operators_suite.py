@@ -137,6 +137,8 @@ def image_cases():
         yield f"corners {mode}", one("Resize", image, opset=17, absent=(1,), mode=mode,
                                      coordinate_transformation_mode="align_corners",
                                      constants={"scales": np.array((1, 1, 1.7, 0.6), np.float32)})
+    for p in (1, 2, 3):
+        yield f"global pool of norm {p}", one("GlobalLpPool", {"x": floats(2, 3, 5, 7)}, opset=13, p=p)
     for policy in ("not_larger", "not_smaller"):
         yield f"aspect ratio {policy}", one("Resize", image, opset=18, absent=(1, 1), mode="linear", axes=[2, 3],
                                             keep_aspect_ratio_policy=policy,

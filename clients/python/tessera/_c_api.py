@@ -71,6 +71,7 @@ _OTHER_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "artifact_fixed_input": ([c_void_p, c_size_t], c_void_p),
     "artifact_bounded_dims": ([c_void_p, c_size_t], c_uint64),
     "artifact_ranged_dims": ([c_void_p, c_size_t], c_uint64),
+    "artifact_range_of": ([c_void_p, c_size_t, c_size_t], c_int32),
     "session_destroy": ([c_void_p], None),
     "session_variant": ([c_void_p], c_size_t),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from tessera._transfer import Source
 from tessera.v1 import job_pb2, tensor_pb2
 
 MOST_VARIANTS = 64  # of one artifact, TESSERA_MAX_VARIANTS
+MOST_OF_RANGES = 16  # variants that several ranges make
 
 Shape = Sequence[int]
 
@@ -31,7 +33,7 @@ class Serializable(Protocol):
 ModelLike = Union[str, "os.PathLike[str]", bytes, Serializable]
 #: Of each input one shape, or several, which make one variant each (the i-th of all inputs together).
 ShapesLike = Mapping[str, Union[Shape, Sequence[Shape]]]
-#: Of each symbolic dimension one size, or several: every combination is a variant. "1..64", of one dimension: a range.
+#: Of each symbolic dimension one size, or several: every combination is a variant. "1..64": a range.
 DimsLike = Mapping[str, Union[int, str, Iterable[int]]]
 
 _PRECISIONS = {"model": job_pb2.CompileOptions.PRECISION_UNSPECIFIED, "bf16": job_pb2.CompileOptions.BF16}
@@ -137,6 +139,18 @@ def _sizes_of_range(name: str, text: str) -> list[int]:
     return [-size for size in sorted({*ends, *(power for power in powers if ends[0] < power < ends[1])})]
 
 
+def _thinned(ranges: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Several ranges together make at most 16 variants: of each every second, third, ... size from the greatest down, and
+    the least, as far apart as that takes."""
+    thin = ranges
+    apart = 2
+    while len(ranges) > 1 and math.prod(map(len, thin.values())) > MOST_OF_RANGES and max(map(len, thin.values())) > 2:
+        thin = {name: [size for i, size in enumerate(sizes) if i == 0 or (len(sizes) - 1 - i) % apart == 0]
+                for name, sizes in ranges.items()}
+        apart += 1
+    return thin
+
+
 def _sizes_of(name: str, given: Any) -> list[int]:
     if isinstance(given, str):
         return _sizes_of_range(name, given)
@@ -153,8 +167,9 @@ def _sizes_of(name: str, given: Any) -> list[int]:
 def _bind(spec: job_pb2.CompileSpec, shapes: ShapesLike, dims: DimsLike) -> None:
     """Single values go into the specification itself, several are multiplied into variants."""
     variants = [job_pb2.Specialization()]
+    ranges = _thinned({name: _sizes_of(name, given) for name, given in dims.items() if isinstance(given, str)})
     for name, given in dims.items():
-        sizes = _sizes_of(name, given)
+        sizes = ranges.get(name) or _sizes_of(name, given)
         if len(sizes) == 1:
             spec.dimensions.add(name=name, size=sizes[0])
             continue

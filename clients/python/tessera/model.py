@@ -92,12 +92,14 @@ class Model:
             dtype = dtypes.of_number(info.dtype)
             bounds = self._api.artifact_bounded_dims if results else self._api.artifact_ranged_dims
             bounded = bounds(self._handle, index)
+            dims = tuple(d for d in range(info.rank) if bounded >> d & 1)
+            followed = () if results else tuple(
+                self._dimension(variant, self._api.artifact_range_of(self._handle, index, d)).name.decode() for d in dims)
             shape = tuple(info.shape[:info.rank])
             value = None
             if not results and (address := self._api.artifact_fixed_input(self._handle, index)):
                 value = np.frombuffer(ctypes.string_at(address, info.size_bytes), dtype.numpy).reshape(shape)
-            tensors.append(Tensor(info.name.decode(), dtype.name, shape, info.size_bytes,
-                                  tuple(d for d in range(info.rank) if bounded >> d & 1), dtype.numpy, value))
+            tensors.append(Tensor(info.name.decode(), dtype.name, shape, info.size_bytes, dims, followed, dtype.numpy, value))
         return tuple(tensors)
 
     def _signature(self, variant: int) -> Signature:
@@ -105,6 +107,11 @@ class Model:
         inputs = self._tensors(api.artifact_variant_input, variant, api.artifact_num_inputs(self._handle), False)
         outputs = self._tensors(api.artifact_variant_output, variant, api.artifact_num_outputs(self._handle), True)
         return Signature(inputs, outputs, self._variant_info(variant).num_steps)
+
+    def _dimension(self, variant: int, position: int) -> _c_api.Dimension:
+        dimension = _c_api.Dimension()
+        _c_api.check(self._api.artifact_variant_dimension(self._handle, variant, position, ctypes.byref(dimension)))
+        return dimension
 
     def _variant_info(self, variant: int) -> _c_api.VariantInfo:
         info = _c_api.VariantInfo()
@@ -129,9 +136,7 @@ class Model:
         info = self._variant_info(index)
         dimensions, steps = {}, []
         for position in range(info.num_dimensions):
-            dimension = _c_api.Dimension()
-            _c_api.check(
-                self._api.artifact_variant_dimension(self._handle, index, position, ctypes.byref(dimension)))
+            dimension = self._dimension(index, position)
             dimensions[dimension.name.decode()] = dimension.size
         for position in range(info.num_steps):
             step = _c_api.StepInfo()

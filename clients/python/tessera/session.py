@@ -30,6 +30,7 @@ class Tensor:
     size_bytes: int
     #: positions whose extent is known after a run, of inputs compiled as a range: in a run; `shape` has the upper bound
     bounded_dims: tuple[int, ...] = ()
+    bounded_by: tuple[str, ...] = ()  #: of an input, the ranges that bounded_dims follow, by name
     numpy_dtype: np.dtype[Any] = dataclasses.field(default=np.dtype("f4"), repr=False)
     value: Array | None = dataclasses.field(default=None, repr=False)
     """What it was fixed to when the model was compiled: it may be left out, and takes no other one."""
@@ -47,11 +48,9 @@ class Signature:
         self.steps = steps
         self.input_names = tuple(tensor.name for tensor in inputs)
         self.bounded = any(tensor.bounded_dims for tensor in outputs)
-        # Compiled for a range of sizes: the last input says how much of it counts.
-        ranged = [tensor.shape[tensor.bounded_dims[0]] for tensor in inputs if tensor.bounded_dims]
-        self.ranged = bool(ranged)
-        self.room: Array = np.array(ranged[0] if ranged else 1, np.int64)
-        self.count_name = inputs[-1].name if ranged else ""
+        # Compiled for ranges of sizes: inputs of their names say how much of each counts.
+        self.rooms: dict[str, Array] = {name: np.array(tensor.shape[d], np.int64) for tensor in inputs
+                                        for d, name in zip(tensor.bounded_dims, tensor.bounded_by)}
         # What a run looks at, without attribute lookups.
         self.checks = [(t.name, t.numpy_dtype, t.shape, t) for t in inputs]
         self.results = [(t.name, t.numpy_dtype, t.shape) for t in outputs]
@@ -118,8 +117,8 @@ class Session:
         for name, dtype, shape, tensor in self._signature.checks:
             array = inputs.get(name)
             if array is None:
-                if name == self._signature.count_name and name not in inputs:
-                    taken.append(self._signature.room)
+                if name in self._signature.rooms and name not in inputs:
+                    taken.append(self._signature.rooms[name])
                     continue
                 if name in inputs or tensor.value is None:
                     raise self._missing(name, inputs)
@@ -139,30 +138,31 @@ class Session:
 
     def _take_variant(self, inputs: Mapping[str, Any], array: Array, tensor: Tensor) -> list[Array]:
         """The shapes are not the current variant's: chooses theirs, if there is one."""
-        if len(self._signatures) == 1 and not self._signature.ranged:
+        if len(self._signatures) == 1 and not self._signature.rooms:
             raise _unfit(array, tensor)
         arrays = {name: as_array(value, name) for name, value in inputs.items()}
         _refuse_unknown(arrays, self._signature.input_names, "input")
         shapes = []
         for each in self._signature.inputs:
-            if each.name not in arrays and each.value is None and each.name != self._signature.count_name:
+            if each.name not in arrays and each.value is None and each.name not in self._signature.rooms:
                 raise self._missing(each.name, inputs)
             shapes.append(arrays[each.name].shape if each.name in arrays else each.shape)
         _c_api.check(self._api.session_set_input_shapes(self._handle, _c_api.shape_array(shapes), len(shapes)))
         self._signature = self._signatures[self._api.session_variant(self._handle)]
-        return self._take(self._padded(arrays) if self._signature.ranged else arrays)
+        return self._take(self._padded(arrays) if self._signature.rooms else arrays)
 
     def _padded(self, arrays: dict[str, Array]) -> dict[str, Array]:
-        """Arrays as large as the chosen variant of a range, zeros behind their own elements, and how many count."""
+        """Arrays as large as the chosen variant of ranges, zeros behind their own elements, and how many count."""
         padded = dict(arrays)
         for tensor in self._signature.inputs:
             if not tensor.bounded_dims or tensor.name not in arrays:
                 continue
             array = arrays[tensor.name]
-            size = np.array(array.shape[tensor.bounded_dims[0]], np.int64)
-            if padded.setdefault(self._signature.count_name, size) != size:
-                raise errors.InvalidInput(f"input '{self._signature.count_name}' contradicts the shapes of the others",
-                                          reason="INVALID_INPUT", attribute=self._signature.count_name, accepted=str(size))
+            for dim, name in zip(tensor.bounded_dims, tensor.bounded_by):
+                size = np.array(array.shape[dim], np.int64)
+                if padded.setdefault(name, size) != size:
+                    raise errors.InvalidInput(f"input '{name}' contradicts the shapes of the others",
+                                              reason="INVALID_INPUT", attribute=name, accepted=str(size))
             padded[tensor.name] = np.zeros(tensor.shape, array.dtype)
             padded[tensor.name][tuple(map(slice, array.shape))] = array
         return padded

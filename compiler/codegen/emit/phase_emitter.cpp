@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/diagnostics.h"
+#include "compiler/codegen/emit/grid_walk.h"
 #include "compiler/codegen/emit/loop_emitter.h"
 #include "compiler/codegen/region/region_emitter.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
@@ -244,6 +245,7 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     }
     if (!phase.cut.empty() && !scalar) described->set_strategy(absl::StrCat(described->strategy(), ", ", phase.cut));
     described->set_grid(grid);
+    describeWalks(phase, list, *described);
     // An elementwise step may be given one buffer to read and to write, point by point; all others rely on
     // separate ones.
     body.finish(!phase.loops.empty() || phase.region ||

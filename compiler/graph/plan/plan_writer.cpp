@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/graph/facts/bytes_behind.h"
 #include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/rows.h"
 #include "compiler/graph/plan/buffer_plan.h"
 #include "compiler/graph/plan/node_names.h"
 #include "compiler/graph/plan/outline.h"
@@ -37,6 +38,7 @@ class PlanWriter {
   int bufferOf(int storage, RankedTensorType type);
   int workloadOf(const OutlinedGroup& outlined);
   void writeSteps();
+  void writeRows(mlir::Value operand, v1::Step& step);
   void writeExtents();
 
   const ImportedModel& model_;
@@ -47,6 +49,7 @@ class PlanWriter {
   llvm::SmallVector<Value> extents_;  // roots of the extents of outputs, in the order of model_.extents
   llvm::DenseMap<std::pair<int, mlir::Type>, int> buffer_of_;
   std::map<std::string, int> workload_of_;
+  RowsOfValues rows_;
   PlannedGraph result_;
 };
 
@@ -145,6 +148,16 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   return it->second;
 }
 
+/// Of the operand that was added last.
+void PlanWriter::writeRows(Value operand, v1::Step& step) {
+  for (const Rows& rows : rows_.lookup(operand)) {
+    v1::Step::Rows* entry = step.add_rows();
+    entry->set_operand(step.operands_size() - 1);
+    entry->set_dimension(rows.dimension);
+    entry->set_stride(rows.stride);
+  }
+}
+
 void PlanWriter::writeSteps() {
   for (PendingStep& pending : pending_) {
     v1::Step* step = result_.plan.add_steps();
@@ -152,15 +165,18 @@ void PlanWriter::writeSteps() {
     auto types = pending.outlined.function->getArgumentTypes();
     for (auto [argument, type] : llvm::zip_equal(pending.outlined.arguments, types)) {
       step->add_operands(bufferOf(buffers_.storageOf(rootOf(argument)), mlir::cast<RankedTensorType>(type)));
+      writeRows(argument, *step);
     }
     auto result_types = pending.outlined.function->getResultTypes();
     if (pending.copies_to >= 0) {
       const int storage = buffers_.copyTarget(pending.copies_to);
       step->add_operands(bufferOf(storage, mlir::cast<RankedTensorType>(result_types[0])));
+      writeRows(pending.outlined.arguments[0], *step);
     }
     for (Value value : pending.results) {
       auto type = borderType(mlir::cast<RankedTensorType>(value.getType()));
       step->add_operands(bufferOf(buffers_.storageOf(value), type));
+      writeRows(value, *step);
     }
     step->set_workload(workloadOf(pending.outlined));
   }
@@ -176,6 +192,7 @@ void PlanWriter::writeExtents() {
 }
 
 absl::StatusOr<PlannedGraph> PlanWriter::run() {
+  rows_ = findRows(model_, main_);
   result_.plan.set_weights_bytes(buffers_.placeArguments(result_.weights));
   assignOutputs();
   placeConcats();

@@ -38,7 +38,8 @@ Results lowerConstant(Node& n, Emitter& e) {
 }
 
 Results lowerConstantOfShape(Node& n, Emitter& e) {
-  TESSERA_ASSIGN_OR_RETURN(const auto shape, n.constantIntegers(0, "shape"));
+  TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(0, "shape"));
+  const Shape& shape = sizes.most;
   ConstantPtr value = realConstant(v1::DATA_TYPE_F32, {1}, {0.0});
   if (n.hasAttribute("value")) {
     TESSERA_ASSIGN_OR_RETURN(value, n.tensor("value"));
@@ -50,19 +51,36 @@ Results lowerConstantOfShape(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, value->dtype));
   const Scalars s = e.scalars(value->dtype);
   Value scalar = isFloat(value->dtype) ? s.constant(value->realAt(0)) : s.integer(value->integerAt(0));
-  return {{e.filled(scalar, value->dtype, shape)}};
+  Tensor result = e.filled(scalar, value->dtype, shape);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (sizes.follows[d]) result.extents[static_cast<int64_t>(d)] = n.sizeAt(e, 0, static_cast<int64_t>(d)).value;
+  }
+  return {{std::move(result)}};
 }
 
 Results lowerRange(Node& n, Emitter& e) {
   n.ignore("stash_type");  // no element is computed in less than single precision
   std::vector<ConstantPtr> bounds;
+  Tensor extent;  // where the limit follows a range
   for (int i = 0; i < 3; ++i) {
     static constexpr const char* kNames[] = {"start", "limit", "delta"};
+    if (i == 1 && isInteger(n.in(0).dtype)) {
+      TESSERA_ASSIGN_OR_RETURN(const SizeList limit, n.sizes(1, "limit"));
+      if (limit.follows.size() == 1 && limit.follows[0]) {
+        bounds.push_back(integerConstant(limit.most));
+        extent = n.sizeAt(e, 1, 0);
+        continue;
+      }
+    }
     TESSERA_ASSIGN_OR_RETURN(ConstantPtr bound, n.constantInput(i, kNames[i]));
     if (bound->elements() != 1) return n.invalid(absl::StrCat(kNames[i], " is not a scalar"), {.attribute = kNames[i]});
     bounds.push_back(std::move(bound));
   }
   const v1::DataType dtype = bounds[0]->dtype;
+  if (extent.value && (bounds[0]->integerAt(0) != 0 || bounds[2]->integerAt(0) != 1)) {
+    return n.unsupported("a limit that is known only at run time, with a start or steps of its own",
+                         {.attribute = "limit", .found = "a run-time value", .accepted = "start 0, delta 1"});
+  }
   const bool real = isFloat(dtype);
   __int128 count = 0;
   if (real) {
@@ -78,7 +96,7 @@ Results lowerRange(Node& n, Emitter& e) {
   }
   const Shape shape = {static_cast<int64_t>(std::min<__int128>(count, INT64_MAX))};
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, dtype));
-  return {{e.generate(dtype, shape, [&](const Scalars& s, ValueRange at) {
+  Tensor result = e.generate(dtype, shape, [&](const Scalars& s, ValueRange at) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     Value number = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(), at[0]);
     Value step = wide.cast(number, dtype);
@@ -88,7 +106,9 @@ Results lowerRange(Node& n, Emitter& e) {
           f.fma(wide.cast(number, f.type), f.constant(bounds[2]->realAt(0)), f.constant(bounds[0]->realAt(0))), dtype);
     }
     return s.fma(step, s.integer(bounds[2]->integerAt(0)), s.integer(bounds[0]->integerAt(0)));
-  })}};
+  });
+  if (extent.value) result.extents[0] = extent.value;
+  return {{std::move(result)}};
 }
 
 Results lowerEyeLike(Node& n, Emitter& e) {

@@ -156,8 +156,13 @@ absl::StatusOr<Tensor> convolution(Node& n, Emitter& e, const Tensor& x, const T
   Shape shape = {x.shape[0], f.outputs};
   shape.insert(shape.end(), window.output.begin(), window.output.end());
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
-  TESSERA_ASSIGN_OR_RETURN(const Tensor padded, paddedInput(n, e, x, window));
-  return convolve(e, padded, w, f, window);
+  Tensor input = x;
+  TESSERA_ASSIGN_OR_RETURN(auto extents,
+                           windowExtents(n, e, input, window, [](const Scalars& s) { return s.constant(0); }));
+  TESSERA_ASSIGN_OR_RETURN(const Tensor padded, paddedInput(n, e, input, window));
+  Tensor result = convolve(e, padded, w, f, window);
+  result.extents = std::move(extents);
+  return result;
 }
 
 namespace {
@@ -165,16 +170,17 @@ namespace {
 Results lowerConv(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const Tensor result, convolution(n, e, n.in(0), n.in(1)));
   TESSERA_ASSIGN_OR_RETURN(Tensor biased, addBias(n, e, result, 2));
+  biased.extents = result.extents;
   return {{std::move(biased)}};
 }
 
 }  // namespace
 
 std::vector<Operator> convolutionOperators() {
-  return withExtents(batchExtents, {
-                                       {"Conv", 1, 2, 3, lowerConv, kFloats, 3},
-                                       {"ConvTranspose", 1, 2, 3, lowerConvTranspose, kFloats, 3},
-                                   });
+  return {
+      {"Conv", 1, 2, 3, lowerConv, kFloats, 3, INT_MAX, "", extentsByLowering},
+      {"ConvTranspose", 1, 2, 3, lowerConvTranspose, kFloats, 3, INT_MAX, "", batchExtents},
+  };
 }
 
 }  // namespace tessera::compiler

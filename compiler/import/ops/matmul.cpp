@@ -30,6 +30,27 @@ Tensor product(Emitter& e, const Tensor& x, const Tensor& y, bool transpose_x, b
 
 namespace {
 
+/// The dimension of an operand of a product that is summed over: the last one of the first operand, the one before of
+/// the second.
+int64_t summedDim(const Tensor& x, bool right, bool transposed) {
+  return x.rank() == 1 ? 0 : x.rank() - (right != transposed ? 2 : 1);
+}
+
+/// Elements beyond the extent of the dimension that both operands share are zeros, in both: one may hold no number.
+absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool transpose_x, bool transpose_y) {
+  const int64_t of_x = summedDim(x, false, transpose_x), of_y = summedDim(y, true, transpose_y);
+  const auto extent_x = x.extents.find(of_x), extent_y = y.extents.find(of_y);
+  const bool bounded_x = extent_x != x.extents.end(), bounded_y = extent_y != y.extents.end();
+  if (!bounded_x && !bounded_y) return absl::OkStatus();
+  if (!bounded_x || !bounded_y || !n.sameExtent(extent_x->second, extent_y->second)) {
+    return refuseExtent(n, bounded_x ? 0 : 1, bounded_x ? of_x : of_y,
+                        "the other operand may have another extent there");
+  }
+  x = zeroed(e, x, of_x);
+  y = zeroed(e, y, of_y);
+  return absl::OkStatus();
+}
+
 Results lowerGemm(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1.0));
   TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta", 1.0));
@@ -48,7 +69,9 @@ Results lowerGemm(Node& n, Emitter& e) {
   }
   const Shape shape = {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, n.in(0).dtype));
-  Tensor result = product(e, n.in(0), n.in(1), transpose_a, transpose_b);
+  Tensor x = n.in(0), y = n.in(1);
+  TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, x, y, transpose_a, transpose_b));
+  Tensor result = product(e, x, y, transpose_a, transpose_b);
   std::vector<Tensor> operands = {result};
   if (n.has(2) && beta != 0) {
     auto broadcast = broadcastShape(shape, n.in(2).shape);
@@ -152,11 +175,14 @@ absl::StatusOr<Tensor> matmul(Node& n, Emitter& e, Tensor x, Tensor y) {
 namespace {
 
 Results lowerMatMul(Node& n, Emitter& e) {
-  TESSERA_ASSIGN_OR_RETURN(Tensor result, matmul(n, e, n.in(0), n.in(1)));
+  Tensor x = n.in(0), y = n.in(1);
+  if (x.rank() > 0 && y.rank() > 0) TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, x, y, false, false));
+  TESSERA_ASSIGN_OR_RETURN(Tensor result, matmul(n, e, std::move(x), std::move(y)));
   return {{std::move(result)}};
 }
 
-/// Rows of the first operand and columns of the second do not meet one another; the dimension they share is summed.
+/// Rows of the first operand, columns of the second and the matrices of both do not meet one another; the dimension
+/// that is summed was zeroed beyond its extent.
 absl::Status productExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   const bool gemm = n.opType() == "Gemm";
   TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, gemm ? n.flag("transA", false) : absl::StatusOr<bool>(false));
@@ -164,17 +190,28 @@ absl::Status productExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   TESSERA_RETURN_IF_ERROR(refuseExtents(n, 2, "it has to fit the product"));
   Tensor& y = results[0];
   y.extents.clear();
+  const bool row = n.in(0).rank() == 1, column = n.in(1).rank() == 1;
+  const int64_t matrix_dims = (row ? 0 : 1) + (column ? 0 : 1);  // of the result
   for (const int input : {0, 1}) {
     const Tensor& x = n.in(input);
-    const bool transposed = input == 0 ? transpose_a : transpose_b;
-    // What is summed: the last dimension of the first operand, the one before of the second.
-    const int64_t summed = x.rank() == 1 ? 0 : x.rank() - ((input == 0) != transposed ? 1 : 2);
+    const Tensor& other = n.in(1 - input);
+    const int64_t summed = summedDim(x, input == 1, input == 0 ? transpose_a : transpose_b);
     for (const auto& [dim, extent] : x.extents) {
-      if (dim == summed) return refuseExtent(n, input, dim, "elements along it are summed");
-      if (dim < x.rank() - 2) return refuseExtent(n, input, dim, "it numbers matrices");
-      // Of a matrix the other dimension: the result's rows or columns. A vector on the right has no columns.
-      const bool vector_right = n.in(1).rank() == 1;
-      y.extents[y.rank() - (input == 0 && !vector_right ? 2 : 1)] = extent;
+      if (dim == summed) continue;
+      if (dim >= x.rank() - 2) {  // the result's rows or columns; a vector on the right has no columns
+        y.extents[y.rank() - (input == 0 && !column ? 2 : 1)] = extent;
+        continue;
+      }
+      // It numbers matrices, and must number those of the other operand, if that has several.
+      const int64_t from_last = x.rank() - 2 - dim;
+      const int64_t of_other = other.rank() - 2 - from_last;
+      if (of_other >= 0 && other.shape[of_other] != 1) {
+        const auto theirs = other.extents.find(of_other);
+        if (theirs == other.extents.end() || !n.sameExtent(theirs->second, extent)) {
+          return refuseExtent(n, input, dim, absl::StrCat("input ", 1 - input, " may have another number of matrices"));
+        }
+      }
+      y.extents.try_emplace(y.rank() - matrix_dims - from_last, extent);
     }
   }
   return absl::OkStatus();

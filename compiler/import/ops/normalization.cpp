@@ -116,8 +116,12 @@ absl::StatusOr<std::vector<int64_t>> softmaxDims(Node& n) {
   return dims;
 }
 
-SoftmaxParts softmaxParts(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {
+SoftmaxParts softmaxParts(Emitter& e, const Tensor& given, const std::vector<int64_t>& dims) {
   SoftmaxParts parts;
+  Tensor x = given;  // what lies beyond an extent has no weight
+  for (int64_t dim : dims) {
+    if (x.extents.contains(dim)) x = masked(e, x, dim, [](const Scalars& s) { return s.lowest(); });
+  }
   Tensor maximum = reduceKeepingDims(e, x, dims, Reduction::kMax);
   parts.shifted =
       e.elementwise(x.dtype, {x, maximum}, [](const Scalars& s, ValueRange v) { return s.sub(v[0], v[1]); });
@@ -304,8 +308,14 @@ Results lowerLpNormalization(Node& n, Emitter& e) {
   })}};
 }
 
-/// Before version 13 everything behind the axis is normalized together, since then the axis alone.
-absl::Status softmaxExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+/// Elements beyond the extent of what is normalized together are masked.
+absl::Status softmaxExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
+/// Before version 13 everything behind the axis is looked at together, since then the axis alone.
+absl::Status hardmaxExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   if (n.opset() >= 13) return alongAxisExtents(n, e, results);
   TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
   axis = axis < 0 ? axis + n.in(0).rank() : axis;
@@ -317,16 +327,24 @@ absl::Status softmaxExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
 }
 
 /// Statistics of what is there are taken over the batch, others are given.
-absl::Status batchNormalizationExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+absl::Status batchNormalizationExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   TESSERA_ASSIGN_OR_RETURN(const bool training, n.flag("training_mode", false));
   if (training) return refuseExtents(n, "statistics are taken over it");
-  return batchExtents(n, e, results);
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit the channels"));
+  if (n.in(0).extents.contains(1)) return refuseExtent(n, 0, 1, "it numbers channels");
+  results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
 }
 
-absl::Status layerExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+/// Everything from the axis on is normalized together.
+absl::Status layerExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, n.in(0).rank()));
-  if (axis == 0) return refuseExtents(n, "elements along it are combined");
-  return batchExtents(n, e, results);
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    if (dim >= axis) return refuseExtent(n, 0, dim, "elements along it are combined");
+  }
+  for (Tensor& result : results) result.extents = n.in(0).extents;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -347,7 +365,7 @@ std::vector<Operator> normalizationOperators() {
       {"LpNormalization", 1, 1, 1, lowerLpNormalization, kFloats},
       {"Softmax", 1, 1, 1, lowerSoftmax, kFloats, 1, INT_MAX, "", softmaxExtents},
       {"LogSoftmax", 1, 1, 1, lowerLogSoftmax, kFloats, 1, INT_MAX, "", softmaxExtents},
-      {"Hardmax", 1, 1, 1, lowerHardmax, kFloats, 1, INT_MAX, "", softmaxExtents},
+      {"Hardmax", 1, 1, 1, lowerHardmax, kFloats, 1, INT_MAX, "", hardmaxExtents},
   };
 }
 

@@ -1,8 +1,10 @@
 // Pooling over N x C x spatial... tensors.
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/statistics.h"
 #include "compiler/import/ops/window.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -127,15 +129,22 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
 Results lowerMaxPool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool column_major, n.flag("storage_order", false));
   TESSERA_ASSIGN_OR_RETURN(const Window window, poolWindow(n));
-  const Tensor& x = n.in(0);
+  Tensor x = n.in(0);
+  if (n.wants(1) && x.extents.size() > x.extents.count(0)) {
+    return refuseExtents(n, "positions are those of the whole input");
+  }
+  TESSERA_ASSIGN_OR_RETURN(const auto extents,
+                           windowExtents(n, e, x, window, [](const Scalars& s) { return s.lowest(); }));
   const Value lowest = e.scalars(x.dtype).lowest();
   const Tensor padded = padSpatial(e, x, window, lowest);
   Tensor maxima =
       window.rank() == 2 && isFloat(x.dtype)
           ? poolNamed<mlir::linalg::PoolingNchwMaxOp>(e, padded, window, lowest)
           : poolGeneric(e, padded, window, lowest, [](const Scalars& s, ValueRange v) { return s.max(v[0], v[1]); });
+  maxima.extents = extents;
   if (!n.wants(1)) return {{std::move(maxima)}};
   Tensor positions = maximumPositions(e, x, maxima, window, column_major);
+  positions.extents = extents;
   return {{std::move(maxima), std::move(positions)}};
 }
 
@@ -174,7 +183,9 @@ ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector
 Results lowerAveragePool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool count_pads, n.flag("count_include_pad", false));
   TESSERA_ASSIGN_OR_RETURN(const Window window, poolWindow(n));
-  const Tensor& x = n.in(0);
+  Tensor x = n.in(0);
+  TESSERA_ASSIGN_OR_RETURN(const auto extents,
+                           windowExtents(n, e, x, window, [](const Scalars& s) { return s.constant(0); }));
   // Padding that ceil_mode added counts for nobody.
   TESSERA_ASSIGN_OR_RETURN(const auto pads, spatialAttribute(n, "pads", 2 * window.rank(), 0, 0));
   TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, n.text("auto_pad", "NOTSET"));
@@ -184,8 +195,15 @@ Results lowerAveragePool(Node& n, Emitter& e) {
   const bool uniform = !window.padded() || (count_pads && declared == window.high);
   if (uniform) {
     const auto count = static_cast<double>(elementCount(window.kernel));
-    return {{e.elementwise(x.dtype, {sum},
-                           [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
+    Tensor result = e.elementwise(x.dtype, {sum},
+                                  [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); });
+    result.extents = extents;
+    return {{std::move(result)}};
+  }
+  for (const auto& [dim, extent] : x.extents) {
+    if (dim >= 2 && window.high[static_cast<size_t>(dim) - 2] > 0) {
+      return refuseExtent(n, 0, dim, "how many elements a window at its end has follows from it");
+    }
   }
   // The counts are a table; a hostile window could make it, or counting for it, take for ever.
   if (elementCount(window.output) > (int64_t{1} << 24)) {
@@ -201,23 +219,31 @@ Results lowerAveragePool(Node& n, Emitter& e) {
     }
   }
   Tensor counts = Emitter::wrap(windowCounts(window, x.shape, declared, count_pads, x.dtype));
-  return {{e.elementwise(x.dtype, {sum, counts}, [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); })}};
+  Tensor result =
+      e.elementwise(x.dtype, {sum, counts}, [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); });
+  result.extents = extents;
+  return {{std::move(result)}};
 }
 
 /// Reduces all spatial dimensions to size 1.
 template <auto kCombine, auto kInit>
 absl::StatusOr<Tensor> global(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2));
-  const Tensor& x = n.in(0);
+  Tensor x = n.in(0);
   llvm::SmallVector<int64_t> dims;
   Shape shape = {x.shape[0], x.shape[1]};
   for (int64_t d = 2; d < x.rank(); ++d) {
     dims.push_back(d);
     shape.push_back(1);
+    if (x.extents.contains(d)) x = masked(e, x, d, kInit);
   }
   Tensor reduced = e.reduce(x, dims, x.dtype, kInit(e.scalars(x.dtype)),
                             [](const Scalars& s, ValueRange v) { return (s.*kCombine)(v[0], v[1]); });
-  return e.reshape(reduced, shape);
+  Tensor result = e.reshape(reduced, shape);
+  for (const auto& [dim, extent] : x.extents) {
+    if (dim < 2) result.extents[dim] = extent;
+  }
+  return result;
 }
 
 Results lowerGlobalMaxPool(Node& n, Emitter& e) {
@@ -228,10 +254,25 @@ Results lowerGlobalMaxPool(Node& n, Emitter& e) {
 Results lowerGlobalAveragePool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const Tensor sum,
                            (global<&Scalars::add, [](const Scalars& s) { return s.constant(0); }>(n, e)));
-  const double count =
-      static_cast<double>(n.in(0).elements()) / static_cast<double>(std::max<int64_t>(1, sum.elements()));
-  return {{e.elementwise(sum.dtype, {sum},
-                         [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
+  double count = 1;
+  Tensor present;  // elements along dimensions whose extent is known at run time
+  for (int64_t d = 2; d < n.in(0).rank(); ++d) {
+    if (!n.in(0).extents.contains(d)) {
+      count *= static_cast<double>(n.in(0).shape[d]);
+      continue;
+    }
+    const Tensor extent = e.cast(extentOf(n.in(0), d), sum.dtype);
+    present = !present.value ? extent : e.elementwise(sum.dtype, {present, extent}, [](const Scalars& s, ValueRange v) {
+      return s.mul(v[0], v[1]);
+    });
+  }
+  std::vector<Tensor> operands = {sum};
+  if (present.value) operands.push_back(present);
+  Tensor mean = e.elementwise(sum.dtype, operands, [count](const Scalars& s, ValueRange v) {
+    return s.div(v[0], v.size() > 1 ? s.mul(v[1], s.constant(count)) : s.constant(count));
+  });
+  mean.extents = sum.extents;
+  return {{std::move(mean)}};
 }
 
 /// |x|^p
@@ -256,16 +297,36 @@ Results lowerLpPool(Node& n, Emitter& e) {
                          [exponent](const Scalars& s, ValueRange v) { return root(s, v[0], exponent); })}};
 }
 
+Results lowerGlobalLpPool(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
+  // A float in version 1, an integer since.
+  double exponent = 2;
+  if (n.opset() < 2) {
+    TESSERA_ASSIGN_OR_RETURN(exponent, n.real("p", 2));
+  } else {
+    TESSERA_ASSIGN_OR_RETURN(const int64_t p, n.integer("p", 2));
+    exponent = static_cast<double>(p);
+  }
+  Tensor powers = e.elementwise(n.in(0).dtype, {n.in(0)},
+                                [exponent](const Scalars& s, ValueRange v) { return power(s, v[0], exponent); });
+  std::vector<int64_t> dims(static_cast<size_t>(powers.rank() - 2));
+  std::iota(dims.begin(), dims.end(), 2);
+  Tensor sum = reduceKeepingDims(e, powers, dims, Reduction::kSum);
+  return {{e.elementwise(sum.dtype, {sum},
+                         [exponent](const Scalars& s, ValueRange v) { return root(s, v[0], exponent); })}};
+}
+
 }  // namespace
 
 std::vector<Operator> poolingOperators() {
-  return withExtents(batchExtents, {
-                                       {"MaxPool", 1, 1, 1, lowerMaxPool, kNumbers},
-                                       {"AveragePool", 1, 1, 1, lowerAveragePool, kFloats},
-                                       {"LpPool", 2, 1, 1, lowerLpPool, kFloats},
-                                       {"GlobalMaxPool", 1, 1, 1, lowerGlobalMaxPool, kFloats},
-                                       {"GlobalAveragePool", 1, 1, 1, lowerGlobalAveragePool, kFloats},
-                                   });
+  return {
+      {"MaxPool", 1, 1, 1, lowerMaxPool, kNumbers, 1, INT_MAX, "", extentsByLowering},
+      {"AveragePool", 1, 1, 1, lowerAveragePool, kFloats, 1, INT_MAX, "", extentsByLowering},
+      {"LpPool", 2, 1, 1, lowerLpPool, kFloats, 1, INT_MAX, "", batchExtents},
+      {"GlobalLpPool", 1, 1, 1, lowerGlobalLpPool, kFloats, 1, INT_MAX, "", batchExtents},
+      {"GlobalMaxPool", 1, 1, 1, lowerGlobalMaxPool, kFloats, 1, INT_MAX, "", extentsByLowering},
+      {"GlobalAveragePool", 1, 1, 1, lowerGlobalAveragePool, kFloats, 1, INT_MAX, "", extentsByLowering},
+  };
 }
 
 }  // namespace tessera::compiler

@@ -117,16 +117,58 @@ Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last
 
 namespace {
 
-/// The extents of the dimensions that stay; one that is reduced must be known.
-absl::Status keepExtents(const Node& n, const std::vector<int64_t>& axes, bool keep, Tensor& result) {
-  for (const auto& [dim, extent] : n.in(0).extents) {
-    int64_t before = 0;
-    for (int64_t axis : axes) {
-      if (axis == dim) return refuseExtent(n, 0, dim, "elements along it are reduced");
-      before += axis < dim && !keep ? 1 : 0;
+/// What an element beyond an extent is, so that a reduction gives what it gives without it.
+Value neutralOf(Reduction reduction, const Scalars& s) {
+  switch (reduction) {
+    case Reduction::kMax:
+    case Reduction::kLogSumExp:
+      return s.lowest();
+    case Reduction::kMin:
+      return s.highest();
+    case Reduction::kProd:
+      return s.constant(1);
+    default:
+      return s.constant(0);
+  }
+}
+
+/// Reduces over `axes`, some of which may be bounded, keeping them with size 1.
+Tensor reduceBounded(Emitter& e, Tensor x, const std::vector<int64_t>& axes, Reduction reduction) {
+  Tensor count;  // of the elements that are there, where that is known at run time
+  double known = 1;
+  for (int64_t axis : axes) {
+    if (!x.extents.contains(axis)) {
+      known *= static_cast<double>(x.shape[axis]);
+      continue;
     }
+    const Tensor extent = e.cast(extentOf(x, axis), x.dtype);
+    count = !count.value ? extent : e.elementwise(x.dtype, {count, extent}, [](const Scalars& s, ValueRange v) {
+      return s.mul(v[0], v[1]);
+    });
+    x = masked(e, x, axis, [reduction](const Scalars& s) { return neutralOf(reduction, s); });
+  }
+  if (!count.value || reduction != Reduction::kMean) return reduceKeepingDims(e, x, axes, reduction);
+  return e.elementwise(x.dtype, {reduceKeepingDims(e, x, axes, Reduction::kSum), count},
+                       [known](const Scalars& s, ValueRange v) { return s.div(v[0], s.mul(v[1], s.constant(known))); });
+}
+
+/// The extents of the dimensions that stay.
+void keepReduced(const Node& n, const std::vector<int64_t>& axes, bool keep, Tensor& result) {
+  result.extents.clear();
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    if (std::find(axes.begin(), axes.end(), dim) != axes.end()) continue;
+    int64_t before = 0;
+    for (int64_t axis : axes) before += axis < dim && !keep ? 1 : 0;
     result.extents[dim - before] = extent;
   }
+}
+
+/// The extents of the dimensions that stay; one along which positions are looked for must be known.
+absl::Status keepExtents(const Node& n, const std::vector<int64_t>& axes, bool keep, Tensor& result) {
+  for (int64_t axis : axes) {
+    if (n.in(0).extents.contains(axis)) return refuseExtent(n, 0, axis, "elements along it are reduced");
+  }
+  keepReduced(n, axes, keep, result);
   return absl::OkStatus();
 }
 
@@ -154,8 +196,8 @@ Results lowerReduce(Node& n, Emitter& e) {
   if (!isFloat(x.dtype) && (kReduction == Reduction::kLogSum || kReduction == Reduction::kLogSumExp)) {
     return n.unsupported("logarithms of integers", {.found = typeName(x.dtype), .accepted = "floating point"});
   }
-  Tensor result = e.reshape(reduceKeepingDims(e, x, axes, kReduction), withoutDims(x.shape, axes, keep));
-  TESSERA_RETURN_IF_ERROR(keepExtents(n, axes, keep, result));
+  Tensor result = e.reshape(reduceBounded(e, x, axes, kReduction), withoutDims(x.shape, axes, keep));
+  keepReduced(n, axes, keep, result);
   return {{std::move(result)}};
 }
 

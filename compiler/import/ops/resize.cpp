@@ -165,7 +165,8 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
   if (n.opset() < 9) {  // Upsample had an attribute
     TESSERA_ASSIGN_OR_RETURN(plan.scales, n.reals("scales"));
   } else if (sizes_input > 0 && count(sizes_input) > 0) {
-    TESSERA_ASSIGN_OR_RETURN(plan.sizes, n.constantIntegers(sizes_input, "sizes"));
+    TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(sizes_input, "sizes"));
+    plan.sizes = sizes.most;
   } else if (count(scales_input) > 0) {
     TESSERA_ASSIGN_OR_RETURN(const ConstantPtr scales, n.constantInput(scales_input, "scales"));
     if (scales->elements() <= limits::kRank) plan.scales = scales->reals();
@@ -208,6 +209,33 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
   return plan;
 }
 
+/// Dimensions that are known at run time stay, or have each element repeated; what else becomes of one depends on where
+/// it ends.
+absl::StatusOr<std::map<int64_t, Value>> repeatedExtents(Node& n, Emitter& e, const std::vector<int64_t>& factors) {
+  std::map<int64_t, Value> extents;
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    if (factors[dim] < 1) return refuseExtent(n, 0, dim, "elements at its end are computed of those there");
+    extents[dim] = multiplied(e, extentOf(n.in(0), dim), factors[dim]).value;
+  }
+  // Sizes that follow a range must be those.
+  for (int i = 1; i < n.numInputs(); ++i) {
+    if (!n.has(i) || n.in(i).constant || n.in(i).rank() != 1) continue;
+    TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(i, "sizes"));
+    TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
+    for (size_t a = 0; a < std::min(axes.size(), sizes.follows.size()); ++a) {
+      if (!sizes.follows[a]) continue;
+      const auto found = extents.find(axes[a]);
+      if (found != extents.end() && n.sameExtent(found->second, n.sizeAt(e, i, static_cast<int64_t>(a)).value))
+        continue;
+      return n.unsupported(
+          absl::StrCat("the size of dimension ", axes[a], " is known only at run time, and is no multiple ",
+                       "of what it was for every size of the range"),
+          {.attribute = "sizes", .found = "a run-time value", .accepted = "scales, or constant sizes"});
+    }
+  }
+  return extents;
+}
+
 Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mode) {
   Tensor x = n.in(0);
   if (elementCount(plan.sizes) == 0) return {{Emitter::wrap(makeConstant(x.dtype, plan.sizes, ""))}};
@@ -223,7 +251,12 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
     factors.push_back(taps.back().repetition(x.shape[d]));
     repeats &= factors.back() > 0;
   }
-  if (repeats) return {{repeat(e, x, factors)}};
+  TESSERA_ASSIGN_OR_RETURN(auto extents, repeatedExtents(n, e, factors));
+  if (repeats) {
+    Tensor result = repeat(e, x, factors);
+    result.extents = std::move(extents);
+    return {{std::move(result)}};
+  }
   // Separable: one dimension after the other, those that shrink first.
   for (const bool shrinking : {true, false}) {
     for (int64_t d = 0; d < x.rank(); ++d) {
@@ -232,6 +265,7 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
       x = many ? applyMatrix(e, x, d, taps[d]) : applyTaps(e, x, d, taps[d]);
     }
   }
+  x.extents = std::move(extents);
   return {{std::move(x)}};
 }
 
@@ -309,9 +343,9 @@ Results lowerResize(Node& n, Emitter& e) {
 
 std::vector<Operator> resizeOperators() {
   return {
-      {"Upsample", 7, 1, 2, lowerUpsample, kAll, 1, 9},
-      {"Resize", 10, 2, 2, lowerUpsample, kAll, 1, 10},
-      {"Resize", 11, 1, 4, lowerResize},
+      {"Upsample", 7, 1, 2, lowerUpsample, kAll, 1, 9, "", extentsByLowering},
+      {"Resize", 10, 2, 2, lowerUpsample, kAll, 1, 10, "", extentsByLowering},
+      {"Resize", 11, 1, 4, lowerResize, kAll, 1, INT_MAX, "", extentsByLowering},
   };
 }
 

@@ -25,7 +25,14 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> listOperand(Node& n, const s
 
 Results lowerReshape(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
-  TESSERA_ASSIGN_OR_RETURN(const auto wanted, listOperand(n, "shape", 1, 5));
+  SizeList sizes;
+  std::optional<std::vector<int64_t>> wanted;
+  if (n.opset() >= 5 && n.has(1)) {
+    TESSERA_ASSIGN_OR_RETURN(sizes, n.sizes(1, "shape"));
+    wanted = sizes.most;
+  } else {
+    TESSERA_ASSIGN_OR_RETURN(wanted, listOperand(n, "shape", 1, 5));
+  }
   if (!wanted) return n.invalid("no shape given", {.attribute = "shape", .accepted = "a list of dimensions"});
   bool allow_zero = false;
   if (n.opset() >= 14) {
@@ -52,7 +59,20 @@ Results lowerReshape(Node& n, Emitter& e) {
                       .accepted = absl::StrCat("shapes of ", x.elements(), " elements")});
   }
   std::vector<Tensor> results = {e.reshape(x, std::move(shape))};
+  // What follows a range is told by where the elements go, and must be what was asked for.
+  for (size_t d = 0; d < sizes.follows.size(); ++d) {
+    if (sizes.follows[d]) (*wanted)[d] = -1;
+  }
   TESSERA_RETURN_IF_ERROR(reshapeExtents(n, e, results, &*wanted));
+  for (size_t d = 0; d < sizes.follows.size(); ++d) {
+    if (!sizes.follows[d]) continue;
+    const auto dim = static_cast<int64_t>(d);
+    const auto extent = results[0].extents.find(dim);
+    if (extent != results[0].extents.end() && n.sameExtent(extent->second, n.sizeAt(e, 1, dim).value)) continue;
+    return n.unsupported(absl::StrCat("dimension ", d, " of the new shape is known only at run time (at most ",
+                                      sizes.most[d], "), and is not one of the dimensions there were"),
+                         {.attribute = "shape", .found = shapeText(sizes.most), .accepted = "dimensions of the input"});
+  }
   return results;
 }
 
@@ -160,7 +180,7 @@ Results lowerConcat(Node& n, Emitter& e) {
   if (n.numInputs() == 1) return {{first}};
   for (int i = 0; i < n.numInputs(); ++i) {
     if (n.in(i).extents.contains(axis)) return refuseExtent(n, i, axis, "what follows it would have no fixed place");
-    if (n.in(i).extents == first.extents) continue;
+    if (sameExtents(n, n.in(i), first)) continue;
     const bool bounded = isBounded(n.in(i));
     return refuseExtents(n, bounded ? i : 0, absl::StrCat("input ", bounded ? 0 : i, " may have another extent"));
   }
@@ -171,7 +191,8 @@ Results lowerConcat(Node& n, Emitter& e) {
 
 Results lowerExpand(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
-  TESSERA_ASSIGN_OR_RETURN(const auto wanted, n.constantIntegers(1, "shape"));
+  TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(1, "shape"));
+  const std::vector<int64_t>& wanted = sizes.most;
   TESSERA_RETURN_IF_ERROR(n.checkResult(wanted, x.dtype));
   auto shape = broadcastShape(x.shape, wanted);
   if (!shape) {
@@ -184,10 +205,22 @@ Results lowerExpand(Node& n, Emitter& e) {
   for (const auto& [dim, extent] : x.extents) {
     const int64_t from_last = x.rank() - dim;
     const auto given = static_cast<int64_t>(wanted.size()) - from_last;
-    if (given >= 0 && wanted[given] != 1) {
+    const bool same = given >= 0 && sizes.follows[given] && n.sameExtent(extent, n.sizeAt(e, 1, given).value);
+    if (given >= 0 && wanted[given] != 1 && !same) {
       return refuseExtent(n, 0, dim, absl::StrCat("the new shape wants ", wanted[given], " there"));
     }
     result.extents[result.rank() - from_last] = extent;
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const int64_t dim = result.rank() - static_cast<int64_t>(wanted.size() - i);
+    const int64_t from = dim - (result.rank() - x.rank());
+    if (!sizes.follows[i] || result.extents.contains(dim)) continue;
+    if (from >= 0 && x.shape[from] != 1) {
+      return n.unsupported(absl::StrCat("dimension ", i, " of the new shape is known only at run time, input 0 has ",
+                                        x.shape[from], " there"),
+                           {.attribute = "shape", .found = shapeText(wanted), .accepted = "1, or the same extent"});
+    }
+    result.extents[dim] = n.sizeAt(e, 1, static_cast<int64_t>(i)).value;
   }
   return {{std::move(result)}};
 }

@@ -20,6 +20,18 @@ struct SliceRange {
   std::map<int64_t, mlir::Value> extents;  ///< of bounded dimensions
 };
 
+/// The extent that is left of a dimension up to an end that follows a range.
+mlir::Value endedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, const Tensor& end) {
+  const Tensor extent = extentOf(n.in(0), dim);
+  if (start == 0 && extent.value && n.sameExtent(extent.value, end.value)) return extent.value;
+  return e
+      .elementwise(v1::DATA_TYPE_I64, {extent, end},
+                   [&](const Scalars& s, ValueRange v) {
+                     return s.max(s.sub(s.min(v[0], v[1]), s.integer(start)), s.integer(0));
+                   })
+      .value;
+}
+
 /// The extent that is left of a bounded dimension. Bounds must count from the front: what they mean otherwise
 /// depends on the extent.
 absl::StatusOr<mlir::Value> slicedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, int64_t end,
@@ -43,6 +55,7 @@ absl::StatusOr<mlir::Value> slicedExtent(const Node& n, Emitter& e, int64_t dim,
 absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   std::vector<int64_t> starts, ends, axes, steps;
+  std::vector<bool> follows;  // ends that follow a range
   if (n.opset() < 10) {
     TESSERA_ASSIGN_OR_RETURN(starts, n.integers("starts"));
     TESSERA_ASSIGN_OR_RETURN(ends, n.integers("ends"));
@@ -52,7 +65,9 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
   } else {
     if (n.numInputs() < 3) return n.invalid("starts and ends are missing", {.attribute = "starts"});
     TESSERA_ASSIGN_OR_RETURN(starts, n.constantIntegers(1, "starts"));
-    TESSERA_ASSIGN_OR_RETURN(ends, n.constantIntegers(2, "ends"));
+    TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(2, "ends"));
+    ends = sizes.most;
+    follows = sizes.follows;
     axes.resize(starts.size());
     std::iota(axes.begin(), axes.end(), 0);
     if (n.has(3)) {
@@ -85,7 +100,14 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     range.offsets[axes[i]] = start;
     range.sizes[axes[i]] = dim == 0 ? 0 : std::max<int64_t>(size, 0);
     range.strides[axes[i]] = step;
-    if (x.extents.contains(axes[i])) {
+    if (i < follows.size() && follows[i]) {
+      if (step != 1 || starts[i] < 0 || ends[i] < 0) {
+        return n.unsupported(
+            "a slice whose end is known only at run time, and that counts from the end or has steps",
+            {.attribute = "ends", .found = "a run-time value", .accepted = "ends counted from the front"});
+      }
+      range.extents[axes[i]] = endedExtent(n, e, axes[i], start, n.sizeAt(e, 2, static_cast<int64_t>(i)));
+    } else if (x.extents.contains(axes[i])) {
       TESSERA_ASSIGN_OR_RETURN(range.extents[axes[i]], slicedExtent(n, e, axes[i], starts[i], ends[i], step));
     }
   }

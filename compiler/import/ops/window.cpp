@@ -1,6 +1,7 @@
 #include "compiler/import/ops/window.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/bounded.h"
 
 namespace tessera::compiler {
 
@@ -36,6 +37,7 @@ absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string
 absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::vector<int64_t> kernel, bool ceil_mode) {
   const size_t rank = spatial.size();
   Window window;
+  window.by_extent = ceil_mode;
   window.kernel = std::move(kernel);
   TESSERA_ASSIGN_OR_RETURN(window.strides, spatialAttribute(n, "strides", rank, 1, 1));
   TESSERA_ASSIGN_OR_RETURN(window.dilations, spatialAttribute(n, "dilations", rank, 1, 1));
@@ -46,6 +48,7 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
     return n.invalid("unknown auto_pad",
                      {.attribute = "auto_pad", .found = auto_pad, .accepted = "NOTSET, SAME_UPPER, SAME_LOWER, VALID"});
   }
+  window.by_extent |= same;
   for (size_t d = 0; d < rank; ++d) {
     const int64_t stride = window.strides[d];
     // Both factors are below 2^31, so this and the sums below stay within 64 bits.
@@ -76,6 +79,30 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
     window.output.push_back(output);
   }
   return window;
+}
+
+absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e, Tensor& x, const Window& window,
+                                                             llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
+  std::map<int64_t, mlir::Value> extents;
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
+  const std::vector<int64_t> reach = windowExtent(window);
+  const std::map<int64_t, mlir::Value> given = x.extents;
+  for (const auto& [dim, extent] : given) {
+    if (dim == 0) extents[dim] = extent;
+    if (dim == 0) continue;
+    if (dim == 1) return refuseExtent(n, 0, dim, "elements along it are combined");
+    const size_t d = static_cast<size_t>(dim) - 2;
+    const int64_t stride = window.strides[d], room = window.low[d] + window.high[d] - reach[d];
+    if (stride > 1 && window.by_extent) return refuseExtent(n, 0, dim, "the padding follows from it");
+    if (window.high[d] > 0) x = masked(e, x, dim, neutral);
+    const bool kept = stride == 1 && room == -1;
+    extents[dim] =
+        kept ? extent : e.elementwise(v1::DATA_TYPE_I64, {extentOf(x, dim)}, [&](const Scalars& s, mlir::ValueRange v) {
+                           mlir::Value last = s.div(s.add(v[0], s.integer(room + stride)), s.integer(stride));
+                           return s.max(last, s.integer(0));
+                         }).value;
+  }
+  return extents;
 }
 
 Tensor padSpatial(Emitter& e, const Tensor& x, const Window& window, mlir::Value value) {

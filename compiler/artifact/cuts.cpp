@@ -1,0 +1,208 @@
+#include "compiler/artifact/cuts.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "proto/element_size.h"
+
+namespace tessera::compiler {
+namespace {
+
+using Walk = v1::KernelInfo::Walk;
+
+int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Rows of one dimension in the buffers of a step: byte b of a buffer is of row b / stride mod most.
+class RowsOfBuffers {
+ public:
+  RowsOfBuffers(const v1::Plan& plan, const v1::Step& step, int dimension)
+      : most_(-plan.dimensions(dimension).size()), results_(step.operands_size()) {
+    for (const v1::Step::Rows& rows : step.rows()) {
+      if (rows.dimension() != dimension) continue;
+      const v1::Buffer& buffer = plan.buffers(step.operands(rows.operand()));
+      stride_[rows.operand()] = rows.stride() * elementBytes(buffer.spec().dtype());
+    }
+  }
+
+  int64_t most() const { return most_; }
+  /// Bytes of one row; 0 when not known.
+  int64_t stride(int buffer) const {
+    const auto found = stride_.find(buffer);
+    return found == stride_.end() ? 0 : found->second;
+  }
+  /// Whether all of the last `results` operands have rows.
+  bool coversResults(int results) const {
+    for (int operand = results_ - results; operand < results_; ++operand)
+      if (stride(operand) == 0) return false;
+    return results > 0;
+  }
+
+  /// Temporaries that the walk writes, row by row of what it reads.
+  void learn(const Walk& walk) {
+    for (const Walk::Touch& written : walk.touches()) {
+      if (!written.written() || written.buffer() >= 0 || stride(written.buffer()) > 0) continue;
+      for (const Walk::Touch& read : walk.touches()) {
+        if (read.written() || stride(read.buffer()) == 0) continue;
+        if (const int64_t stride = strideBy(walk, read, written)) {
+          stride_[written.buffer()] = stride;
+          break;
+        }
+      }
+    }
+  }
+
+  /// Whether iteration i of `loop` touches no byte of a row before floor(i * its stride / the row's bytes).
+  bool ascends(const Walk& walk, const Walk::Touch& touch, int loop) const {
+    const int64_t row = stride(touch.buffer()), whole = row * most_, step = touch.strides(loop);
+    return row > 0 && step > 0 && step % whole != 0 && within(walk, touch, whole, -1) < whole;
+  }
+
+ private:
+  /// The farthest byte that the touch reaches within `whole`, by all loops but `except` that do not move by multiples
+  /// of it; `whole` where it goes backwards.
+  static int64_t within(const Walk& walk, const Walk::Touch& touch, int64_t whole, int except) {
+    if (touch.offset() < 0) return whole;
+    int64_t last = touch.offset() % whole;
+    for (int loop = 0; loop < touch.strides_size(); ++loop) {
+      if (touch.strides(loop) < 0) return whole;
+      if (loop != except && touch.strides(loop) % whole != 0) last += touch.strides(loop) * (walk.extents(loop) - 1);
+    }
+    return last;
+  }
+
+  /// The loop that alone walks all rows of a buffer, with all else within one of its iterations or one row; -1: none.
+  int rowLoop(const Walk& walk, const Walk::Touch& touch, int64_t row) const {
+    for (int loop = 0; loop < touch.strides_size(); ++loop) {
+      const int64_t step = touch.strides(loop);
+      if (step <= 0 || step * walk.extents(loop) != row * most_) continue;
+      if (step % row != 0 && row % step != 0) continue;
+      if (step <= row && within(walk, touch, row * most_, loop) < step) return loop;
+    }
+    return -1;
+  }
+
+  int64_t strideBy(const Walk& walk, const Walk::Touch& read, const Walk::Touch& written) const {
+    const int64_t row = stride(read.buffer());
+    const int loop = rowLoop(walk, read, row);
+    if (loop < 0) return 0;
+    const int64_t result = written.strides(loop) * (row / read.strides(loop));
+    return result > 0 && rowLoop(walk, written, result) == loop ? result : 0;
+  }
+
+  int64_t most_;
+  int results_;
+  std::map<int, int64_t> stride_;  // by operand or temporary
+};
+
+/// A level of a walk's own grid that can be cut.
+struct Candidate {
+  int64_t outer = 1, count = 1, inner = 1, numerator = 1, denominator = 1;
+};
+
+std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows) {
+  std::vector<Candidate> candidates;
+  std::vector<int> seen;
+  for (int l = 0; l < walk.levels_size(); ++l) {
+    const Walk::Level& level = walk.levels(l);
+    if (std::find(seen.begin(), seen.end(), level.loop()) != seen.end()) continue;  // the blocks of it came before
+    seen.push_back(level.loop());
+    if (level.count() < 2) continue;
+    Candidate candidate{.count = level.count()};
+    for (int other = 0; other < walk.levels_size(); ++other)
+      if (other != l) (other < l ? candidate.outer : candidate.inner) *= walk.levels(other).count();
+    bool writes = false, good = true;
+    for (const Walk::Touch& touch : walk.touches()) {
+      if (!touch.written()) continue;
+      good &= rows.ascends(walk, touch, level.loop());
+      if (!good) break;
+      // n rows are the first ceil(n * row / step) iterations; of several buffers the most.
+      const int64_t row = rows.stride(touch.buffer()), step = touch.strides(level.loop()) * level.step();
+      if (!writes || row * candidate.denominator > candidate.numerator * step) {
+        candidate.numerator = row;
+        candidate.denominator = step;
+      }
+      writes = true;
+    }
+    if (writes && good) candidates.push_back(candidate);
+  }
+  return candidates;
+}
+
+int64_t pointsOf(const Walk& walk) {
+  int64_t points = 1;
+  for (const Walk::Level& level : walk.levels()) points *= level.count();
+  return points;
+}
+
+std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers& rows) {
+  std::vector<std::vector<Candidate>> candidates;
+  bool same_grid = true;
+  for (const Walk& walk : phase.walks()) {
+    candidates.push_back(candidatesOf(walk, rows));
+    if (candidates.back().empty()) return std::nullopt;
+    same_grid &= pointsOf(walk) == phase.grid();
+  }
+  if (candidates.empty()) return std::nullopt;
+  // One level that all of them have.
+  for (const Candidate& first : candidates[0]) {
+    if (!same_grid) break;
+    Cut cut{.count = first.count, .inner = first.inner, .numerator = first.numerator, .denominator = first.denominator};
+    const bool shared = std::all_of(candidates.begin(), candidates.end(), [&](const auto& others) {
+      const auto other = std::find_if(others.begin(), others.end(), [&](const Candidate& each) {
+        return each.count == first.count && each.inner == first.inner;
+      });
+      if (other == others.end()) return false;
+      if (other->numerator * cut.denominator > cut.numerator * other->denominator) {
+        cut.numerator = other->numerator;
+        cut.denominator = other->denominator;
+      }
+      return true;
+    });
+    if (shared) return cut;
+  }
+  // Side by side, each by its first level: the same part of each, rounded up by a step of the coarsest.
+  Cut cut{.count = phase.grid(), .numerator = phase.grid(), .denominator = rows.most()};
+  for (const auto& each : candidates) {
+    if (each[0].outer != 1) return std::nullopt;
+    cut.slack = std::max(cut.slack, ceilDiv(phase.grid(), each[0].count) + 1);
+  }
+  return cut;
+}
+
+}  // namespace
+
+std::vector<Cut> cutsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel) {
+  std::vector<Cut> cuts;
+  for (int dimension = 0; dimension < plan.dimensions_size(); ++dimension) {
+    if (plan.dimensions(dimension).size() > -2) continue;
+    RowsOfBuffers rows(plan, step, dimension);
+    if (!rows.coversResults(kernel.num_results())) continue;
+    for (int p = 0; p < kernel.phases_size(); ++p) {
+      for (const Walk& walk : kernel.phases(p).walks()) rows.learn(walk);
+      std::optional<Cut> cut = cutOf(kernel.phases(p), rows);
+      if (!cut || cut->numerator > (int64_t{1} << 46) / rows.most()) continue;  // what the runtime takes
+      cut->phase = p;
+      cut->dimension = dimension;
+      cuts.push_back(*cut);
+    }
+  }
+  std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
+    return std::tuple(a.phase, -a.inner, a.dimension) < std::tuple(b.phase, -b.inner, b.dimension);
+  });
+  // Two dimensions that share a level: the first one cuts it.
+  const auto overlap = [](const Cut& a, const Cut& b) {
+    return a.phase == b.phase && a.inner % (b.inner * b.count) != 0;
+  };
+  for (size_t i = 1; i < cuts.size();) {
+    if (overlap(cuts[i - 1], cuts[i])) {
+      cuts.erase(cuts.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  return cuts;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,171 @@
+#include "compiler/artifact/cuts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tessera::compiler {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Walk = v1::KernelInfo::Walk;
+
+struct LevelOf {
+  int loop;
+  int64_t step, count;
+};
+
+/// A step of one workload with an argument and a result of f32, both [rows, columns], rows of dimension 0 ("N", at most
+/// `rows`); walks are added to its phases.
+class Cuts : public testing::Test {
+ protected:
+  Cuts(int64_t rows = 16, int64_t columns = 10) : rows_(rows), columns_(columns) {
+    v1::DimensionBinding& dimension = *plan_.add_dimensions();
+    dimension.set_name("N");
+    dimension.set_size(-rows);
+    kernel_.set_num_results(1);
+    for (int operand = 0; operand < 2; ++operand) {
+      plan_.add_buffers()->mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
+      step_.add_operands(operand);
+      v1::Step::Rows& entry = *step_.add_rows();
+      entry.set_operand(operand);
+      entry.set_stride(columns);
+    }
+  }
+
+  v1::KernelInfo::Phase& phase(int64_t grid) {
+    v1::KernelInfo::Phase& phase = *kernel_.add_phases();
+    phase.set_grid(grid);
+    return phase;
+  }
+  static Walk& walk(v1::KernelInfo::Phase& phase, const std::vector<int64_t>& extents,
+                    const std::vector<LevelOf>& levels) {
+    Walk& walk = *phase.add_walks();
+    walk.mutable_extents()->Assign(extents.begin(), extents.end());
+    for (const LevelOf& each : levels) {
+      Walk::Level& level = *walk.add_levels();
+      level.set_loop(each.loop);
+      level.set_step(each.step);
+      level.set_count(each.count);
+    }
+    return walk;
+  }
+  /// Strides are elements of f32.
+  static void touch(Walk& walk, int buffer, bool written, const std::vector<int64_t>& strides, int64_t offset = 0) {
+    Walk::Touch& entry = *walk.add_touches();
+    entry.set_buffer(buffer);
+    entry.set_written(written);
+    entry.set_offset(offset * 4);
+    for (int64_t stride : strides) entry.add_strides(stride * 4);
+  }
+  std::vector<Cut> cuts() const { return cutsOf(plan_, step_, kernel_); }
+
+  int64_t rows_, columns_;
+  v1::Plan plan_;
+  v1::Step step_;
+  v1::KernelInfo kernel_;
+};
+
+constexpr bool kRead = false, kWritten = true;
+
+TEST_F(Cuts, TilesOfRowsAreCutWhereverTheyAreInTheGrid) {
+  // [columns in halves][rows by 6]
+  Walk& product = walk(phase(6), {16, 10, 7}, {{1, 5, 2}, {0, 6, 3}});
+  touch(product, 0, kRead, {7, 0, 1});
+  touch(product, 1, kWritten, {10, 1, 0});
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 3, .inner = 1, .numerator = 40, .denominator = 240}));
+}
+
+TEST_F(Cuts, ALoopOverPartsOfRowsIsCutByTheirBytes) {
+  Walk& elements = walk(phase(20), {160}, {{0, 8, 20}});
+  touch(elements, 0, kRead, {1});
+  touch(elements, 1, kWritten, {1});
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 20, .inner = 1, .numerator = 40, .denominator = 32}));
+}
+
+TEST_F(Cuts, RowsInTheMiddleAreCutWithinWhatIsOutside) {
+  step_.mutable_rows(1)->set_stride(2);  // [5, 16, 2]
+  Walk& nest = walk(phase(40), {5, 16, 2}, {{0, 1, 5}, {1, 2, 8}});
+  touch(nest, 1, kWritten, {32, 2, 1});
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 8, .inner = 1, .numerator = 8, .denominator = 16}));
+}
+
+TEST_F(Cuts, ATemporaryHasTheRowsOfWhatItIsMadeOf) {
+  Walk& sums = walk(phase(4), {16, 10}, {{0, 4, 4}});
+  touch(sums, 0, kRead, {10, 1});
+  touch(sums, -1, kWritten, {1, 0});
+  Walk& quotients = walk(phase(16), {16, 10}, {{0, 1, 16}});
+  touch(quotients, -1, kRead, {1, 0});
+  touch(quotients, 1, kWritten, {10, 1});
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 4, .inner = 1, .numerator = 4, .denominator = 16},
+                                  Cut{.phase = 1, .count = 16, .inner = 1, .numerator = 40, .denominator = 40}));
+}
+
+TEST_F(Cuts, ATemporaryThatIsNoRowsIsComputedAsAWhole) {
+  Walk& transposed = walk(phase(10), {16, 10}, {{1, 1, 10}});
+  touch(transposed, 0, kRead, {10, 1});
+  touch(transposed, -1, kWritten, {1, 16});
+  Walk& sum = walk(phase(4), {16, 10}, {{0, 4, 4}});  // over rows, wrong as it would be: what it writes has no rows
+  touch(sum, 0, kRead, {10, 1});
+  touch(sum, -2, kWritten, {0, 1});
+  EXPECT_THAT(cuts(), IsEmpty());
+}
+
+TEST_F(Cuts, WhatWrapsAroundIsNotCut) {
+  Walk& shifted = walk(phase(16), {16, 10}, {{0, 1, 16}});
+  touch(shifted, 1, kWritten, {10, 1}, 3);
+  EXPECT_THAT(cuts(), IsEmpty());
+}
+
+TEST_F(Cuts, BackwardsIsNotCut) {
+  Walk& reversed = walk(phase(16), {16, 10}, {{0, 1, 16}});
+  touch(reversed, 1, kWritten, {-10, 1}, 150);
+  EXPECT_THAT(cuts(), IsEmpty());
+}
+
+TEST_F(Cuts, OneResultWithoutRowsKeepsTheStepWhole) {
+  kernel_.set_num_results(2);
+  plan_.add_buffers()->mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
+  step_.add_operands(2);
+  Walk& nest = walk(phase(16), {16, 10}, {{0, 1, 16}});
+  touch(nest, 1, kWritten, {10, 1});
+  EXPECT_THAT(cuts(), IsEmpty());
+}
+
+TEST_F(Cuts, NestsSideBySideShareWhatTheCoarsestNeeds) {
+  v1::KernelInfo::Phase& both = phase(16);
+  Walk& fine = walk(both, {16, 10}, {{0, 1, 16}});
+  touch(fine, 1, kWritten, {10, 1});
+  Walk& coarse = walk(both, {16, 10}, {{0, 8, 2}});
+  touch(coarse, 0, kRead, {10, 1});
+  touch(coarse, -1, kWritten, {10, 1});
+  const std::vector<Cut> found = cuts();
+  ASSERT_EQ(found.size(), 1U);
+  // For every count: the part of the grid holds the rows of both.
+  for (int64_t n = 1; n <= 16; ++n) {
+    const int64_t cells = std::min(
+        found[0].count, (n * found[0].numerator + found[0].denominator - 1) / found[0].denominator + found[0].slack);
+    EXPECT_GE(cells, n);
+    EXPECT_GE(cells * 2 / 16 * 8, n);
+  }
+}
+
+TEST_F(Cuts, TwoRangesCutTwoLevels) {
+  v1::DimensionBinding& dimension = *plan_.add_dimensions();
+  dimension.set_name("M");
+  dimension.set_size(-5);
+  for (int operand = 0; operand < 2; ++operand) {
+    v1::Step::Rows& entry = *step_.add_rows();
+    entry.set_operand(operand);
+    entry.set_dimension(1);
+    entry.set_stride(2);  // [16, 5, 2]
+  }
+  Walk& nest = walk(phase(80), {16, 5, 2}, {{0, 1, 16}, {1, 1, 5}});
+  touch(nest, 0, kRead, {10, 2, 1});
+  touch(nest, 1, kWritten, {10, 2, 1});
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 16, .inner = 5, .numerator = 40, .denominator = 40},
+                                  Cut{.dimension = 1, .count = 5, .inner = 1, .numerator = 8, .denominator = 8}));
+}
+
+}  // namespace
+}  // namespace tessera::compiler

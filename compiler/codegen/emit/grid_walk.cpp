@@ -1,0 +1,104 @@
+#include "compiler/codegen/emit/grid_walk.h"
+
+#include <optional>
+
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/touched.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+using Walk = v1::KernelInfo::Walk;
+
+class WalkWriter {
+ public:
+  explicit WalkWriter(const PhaseList& list) : list_(list) {}
+
+  /// False when something is written in panels.
+  bool nest(const Nest& nest, const TilePlan& plan, Walk& walk) const {
+    walk.mutable_extents()->Assign(nest.extents.begin(), nest.extents.end());
+    for (int level = 0; level < plan.grid_levels; ++level) {
+      Walk::Level& entry = *walk.add_levels();
+      entry.set_loop(plan.levels[level].loop);
+      entry.set_step(plan.levels[level].step);
+      entry.set_count(plan.count(nest, level));
+    }
+    for (const Statement& statement : nest.statements) {
+      for (const Operand& input : statement.inputs) {
+        if (touchesInput(input) && input.access.panel.empty()) touch(input.access, {}, false, walk);
+      }
+      for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+        if (!touchesOutput(statement, o)) continue;
+        if (!output.access.panel.empty()) return false;
+        touch(output.access, {}, true, walk);
+      }
+    }
+    return true;
+  }
+
+  /// What the nests of a region write, by slice: the loops within a slice behind the slice loops. What they read says
+  /// nothing here, as it goes through the thread's scratch.
+  bool region(const Region& region, v1::KernelInfo::Phase& described) const {
+    for (auto [v, variant] : llvm::enumerate(region.variants)) {
+      llvm::SmallVector<int64_t> slices;  // of this variant: up to the last of its group
+      for (size_t loop = region.groups.size(), rest = v; loop-- > 0; rest /= region.groups[loop].size())
+        slices.insert(slices.begin(), region.groups[loop][rest % region.groups[loop].size()].hi);
+      for (const RegionStep& step : variant.steps) {
+        Walk walk;
+        walk.mutable_extents()->Assign(slices.begin(), slices.end());
+        walk.mutable_extents()->Add(step.nest.extents.begin(), step.nest.extents.end());
+        for (size_t loop = 0; loop < region.counts.size() - (region.blocks > 1 ? 1 : 0); ++loop) {
+          Walk::Level& entry = *walk.add_levels();
+          entry.set_loop(static_cast<int>(loop));
+          entry.set_step(1);
+          entry.set_count(region.counts[loop]);
+        }
+        for (const Statement& statement : step.nest.statements) {
+          for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+            if (!touchesOutput(statement, o) || !bufferOf(output.access.root)) continue;
+            if (!output.access.panel.empty()) return false;
+            touch(output.access, region.counts, true, walk);
+          }
+        }
+        if (walk.touches_size() > 0) *described.add_walks() = std::move(walk);
+      }
+    }
+    return true;
+  }
+
+ private:
+  /// Nothing for constants and what lies in a thread's own memory.
+  std::optional<int> bufferOf(mlir::Value root) const {
+    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(root)) return static_cast<int>(argument.getArgNumber());
+    for (auto [t, temporary] : llvm::enumerate(list_.temporaries))
+      if (temporary.first == root) return -1 - static_cast<int>(t);
+    return std::nullopt;
+  }
+
+  void touch(const Access& access, llvm::ArrayRef<int64_t> slices, bool written, Walk& walk) const {
+    const auto buffer = bufferOf(access.root);
+    if (!buffer) return;
+    const int64_t bytes = elementBits(access.element) / 8;
+    Walk::Touch& entry = *walk.add_touches();
+    entry.set_buffer(*buffer);
+    entry.set_written(written);
+    entry.set_offset(access.offset * bytes);
+    for (size_t s = 0; s < slices.size(); ++s) entry.add_strides(s < access.slice.size() ? access.slice[s] * bytes : 0);
+    for (int64_t stride : access.strides) entry.add_strides(stride * bytes);
+  }
+
+  const PhaseList& list_;
+};
+
+}  // namespace
+
+void describeWalks(const Phase& phase, const PhaseList& list, v1::KernelInfo::Phase& described) {
+  if (!phase.loops.empty()) return;
+  const WalkWriter writer(list);
+  bool known = !phase.region || writer.region(*phase.region, described);
+  for (size_t n = 0; n < phase.nests.size() && known; ++n)
+    known = writer.nest(phase.nests[n], phase.plans[n], *described.add_walks());
+  if (!known) described.clear_walks();
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,101 @@
+#include "compiler/import/followed.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/import/evaluate.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr size_t kMostOperations = 2000;
+constexpr int64_t kMostElements = 1024;
+constexpr int64_t kSteps = 1 << 16;  // scalar operations for one example
+
+}  // namespace
+
+std::vector<std::vector<int64_t>> FollowedValues::examples() const {
+  std::vector<int64_t> greatest;
+  for (const RangeOf& range : ranges_) greatest.push_back(range.most);
+  std::vector<std::vector<int64_t>> examples = {greatest};
+  for (size_t r = 0; r < ranges_.size(); ++r) {
+    const int64_t most = ranges_[r].most;
+    for (int64_t size : std::set<int64_t>{1, 2, 3, most / 3, most / 2, most - 2, most - 1}) {
+      if (size < 1 || size >= most) continue;
+      examples.push_back(greatest);
+      examples.back()[r] = size;
+    }
+  }
+  examples.emplace_back(ranges_.size(), 1);
+  return examples;
+}
+
+std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value value, v1::DataType type) const {
+  auto shape = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
+  if (!shape || !shape.hasStaticShape() || shape.getNumElements() > kMostElements) return std::nullopt;
+  // Everything that decides it, which may be constants and counts alone.
+  llvm::SetVector<mlir::Value> reached;
+  llvm::SetVector<mlir::Operation*> operations;
+  reached.insert(value);
+  mlir::Block* body = value.getParentBlock();
+  for (size_t i = 0; i < reached.size(); ++i) {
+    if (operations.size() > kMostOperations) return std::nullopt;
+    mlir::Operation* op = reached[i].getDefiningOp();
+    if (!op) {
+      const bool is_count =
+          std::any_of(ranges_.begin(), ranges_.end(), [&](const RangeOf& range) { return range.count == reached[i]; });
+      if (is_count || mlir::cast<mlir::BlockArgument>(reached[i]).getOwner() != body) continue;
+      return std::nullopt;
+    }
+    if (op->getBlock() != body || !operations.insert(op)) continue;
+    op->walk([&](mlir::Operation* inner) {
+      for (mlir::Value operand : inner->getOperands()) reached.insert(operand);
+    });
+  }
+  std::vector<mlir::Operation*> ordered(operations.begin(), operations.end());
+  std::sort(ordered.begin(), ordered.end(),
+            [](mlir::Operation* a, mlir::Operation* b) { return a->isBeforeInBlock(b); });
+
+  std::vector<ConstantPtr> results;
+  for (const std::vector<int64_t>& sizes : examples()) {
+    mlir::OpBuilder b(value.getContext());
+    mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(b.getUnknownLoc()));
+    b.setInsertionPointToEnd(scratch->getBody());
+    mlir::IRMapping mapping;
+    for (size_t r = 0; r < ranges_.size(); ++r) {
+      auto count = mlir::cast<mlir::RankedTensorType>(ranges_[r].count.getType());
+      mapping.map(ranges_[r].count,
+                  mlir::arith::ConstantOp::create(b, b.getUnknownLoc(), mlir::DenseElementsAttr::get(count, sizes[r]))
+                      .getResult());
+    }
+    for (mlir::Operation* op : ordered) b.clone(*op, mapping);
+    int64_t steps = kSteps;
+    auto constants = evaluate(*scratch->getBody(), {mapping.lookupOrDefault(value)}, {type}, steps);
+    if (!constants) return std::nullopt;
+    results.push_back(constants->front());
+  }
+  return results;
+}
+
+const std::vector<ConstantPtr>* FollowedValues::examplesOf(mlir::Value value, v1::DataType type) {
+  if (!value || ranges_.empty()) return nullptr;
+  auto known = known_.find(value);
+  if (known == known_.end()) known = known_.try_emplace(value, evaluated(value, type)).first;
+  return known->second ? &*known->second : nullptr;
+}
+
+bool FollowedValues::same(mlir::Value a, mlir::Value b) {
+  if (a == b) return true;
+  const std::vector<ConstantPtr>* x = examplesOf(a, v1::DATA_TYPE_I64);
+  if (!x) return false;
+  const std::vector<ConstantPtr> of_a = *x;  // the next call may move it
+  const std::vector<ConstantPtr>* y = examplesOf(b, v1::DATA_TYPE_I64);
+  return y && std::equal(of_a.begin(), of_a.end(), y->begin(), y->end(),
+                         [](const ConstantPtr& p, const ConstantPtr& q) { return p->integers() == q->integers(); });
+}
+
+}  // namespace tessera::compiler

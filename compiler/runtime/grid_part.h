@@ -1,0 +1,59 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "compiler/runtime/module_abi.h"
+
+namespace tessera::compiler {
+
+/// A cut of a phase as a run has it: of each `count` steps of `inner` cells the first `needed`, of `below` cells each
+/// that are left after the faster cuts.
+struct LiveCut {
+  int64_t count = 1, inner = 1;
+  int64_t needed = 1, below = 1;
+};
+
+/// How many steps of the cut's level a run of `rows` rows needs.
+inline int64_t neededSteps(const tessera_module_cut& cut, int64_t rows) {
+  if (rows == 0) return 0;
+  // checkModule() bounds the factors: no overflow.
+  const int64_t steps = (rows * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack;
+  return std::min(cut.count, steps);
+}
+
+/// Fills `below` of the cuts of one phase, slowest first; returns how many cells of its `grid` are left.
+inline int64_t cutGrid(int64_t grid, std::span<LiveCut> cuts) {
+  int64_t left = 1, inside = 1;  // cells so far, and those of the whole grid, from the fastest level on
+  for (size_t c = cuts.size(); c-- > 0;) {
+    LiveCut& cut = cuts[c];
+    left *= cut.inner / inside;
+    cut.below = left;
+    left *= cut.needed;
+    inside = cut.inner * cut.count;
+  }
+  return left * (grid / inside);
+}
+
+/// Calls work(lo, hi) for the runs of neighbouring cells of the whole grid that cells [low, high) of what is left are.
+template <typename Work>
+void forEachRun(std::span<const LiveCut> cuts, int64_t low, int64_t high, Work work) {
+  if (cuts.empty()) return work(low, high);
+  while (low < high) {
+    int64_t rest = low, at = 0, room = 0;
+    for (const LiveCut& cut : cuts) {
+      const int64_t whole = cut.needed * cut.below;
+      at += rest / whole * cut.count * cut.inner;
+      rest %= whole;
+      room = whole - rest;  // in the end of the fastest cut, within which cells are neighbours
+      at += rest / cut.below * cut.inner;
+      rest %= cut.below;
+    }
+    const int64_t length = std::min(room, high - low);
+    work(at + rest, at + rest + length);
+    low += length;
+  }
+}
+
+}  // namespace tessera::compiler
