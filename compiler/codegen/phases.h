@@ -15,11 +15,14 @@ struct PanelsOf {
   int nest = 0, input = 0;
 };
 
-/// What runs between two barriers: nests whose grids are walked side by side, a region, or operations kept as they are.
+/// What runs between two barriers: nests, a region, or operations kept as they are.
 struct Phase {
   std::vector<Nest> nests;
-  std::vector<TilePlan> plans;   ///< one per nest, see packing.h
-  int first = 0;                 ///< number of the first of `nests` in the order of all phases
+  std::vector<TilePlan> plans;  ///< one per nest, see packing.h
+  int first = 0;                ///< number of the first of `nests` in the order of all phases
+  /// A point of the grid is one nest's: nests have parts of the units each (the tree's Para). Else all units run a part
+  /// of each nest, one nest after another (Seq).
+  bool side_by_side = false;
   std::vector<PanelsOf> copies;  ///< one per nest of a phase that copies operands to panels, which have no numbers
   std::string cut;               ///< why the nests do not go on with their consumer, when registers are the reason
   std::optional<Region> region;  ///< nests that run slice by slice, instead of `nests`

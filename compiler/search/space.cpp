@@ -52,7 +52,10 @@ class Neighbourhood {
       deeper.push_back(child);
       visit(tile.children(child), deeper, childPath(path, child));
     }
-    if (!tile.has_kernel()) return slices(tile, position, path);
+    if (!tile.has_kernel()) {
+      join(tile, position, path);
+      return slices(tile, position, path);
+    }
     if (!computes(tile.kernel())) return;
     std::set<std::string> dimensions(tile.kernel().reductions().begin(), tile.kernel().reductions().end());
     for (const v1::Loop& loop : tile.loops()) dimensions.insert(loop.dimension());
@@ -178,6 +181,17 @@ class Neighbourhood {
         leaf.mutable_loops(spatial - 1)->clear_unit();
         return true;
       });
+  }
+
+  void join(const v1::Tile& tile, const Position& position, const std::string& path) {
+    const bool nests = std::ranges::all_of(
+        tile.children(), [](const v1::Tile& child) { return child.has_kernel() && computes(child.kernel()); });
+    if (!nests || (tile.join() != v1::Tile::SEQ && tile.join() != v1::Tile::PARA)) return;
+    const v1::Tile::Join other = tile.join() == v1::Tile::SEQ ? v1::Tile::PARA : v1::Tile::SEQ;
+    add({"bind", path, "children", words::joinName(other)}, position, [&](v1::Schedule&, v1::Tile& changed) {
+      changed.set_join(other);
+      return true;
+    });
   }
 
   void fetches(const v1::Tile& tile, const Position& position, const std::string& path) {

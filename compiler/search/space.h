@@ -16,7 +16,9 @@ struct Direction {
   /// pair    the thesis's direction (i, j): the tile grows along the first of two loops and shrinks along the second
   /// block   steps of a loop in blocks around the tiles; made, scaled, or left out
   /// order   two neighbouring loops, points or sums change places
-  /// bind    the outermost loop in time becomes spatial, or the innermost spatial one temporal
+  /// bind    the outermost loop in time becomes spatial, or the innermost spatial one temporal; nests of a phase run
+  /// side
+  ///         by side on parts of the units, or one after another on all
   /// fetch   what is asked for ahead
   /// stage   a copy to panels is left out
   /// slices  extent of a region's slices

@@ -214,19 +214,31 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     described->set_symbol(name);
     int64_t grid = 0;
     bool scalar = !phase.loops.empty();
-    for (size_t n = 0; n < phase.nests.size(); ++n) grid = std::max(grid, gridOf(phase.nests[n], phase.plans[n]));
+    for (size_t n = 0; n < phase.nests.size(); ++n) {
+      const int64_t points = gridOf(phase.nests[n], phase.plans[n]);
+      grid = phase.side_by_side ? grid + points : std::max(grid, points);
+    }
+    int64_t before = 0;  // points of the nests before
     for (size_t n = 0; n < phase.nests.size(); ++n) {
       const TilePlan& plan = phase.plans[n];
       const int64_t points = gridOf(phase.nests[n], plan);
-      // A part of [0, grid) is that part of every nest: equal parts are equal work, however much each nest does.
+      // A part of [0, grid) is that part of every nest: equal parts are equal work, however much each nest does. Or
+      // what of it is the nest's own, where nests are side by side.
       auto part = [&](Value bound) -> Value {
         if (points == grid) return bound;
         const mlir::Location loc = b.getUnknownLoc();
-        Value product = arith::MulIOp::create(b, loc, bound, arith::ConstantIntOp::create(b, loc, points, 64));
-        return arith::DivUIOp::create(b, loc, product, arith::ConstantIntOp::create(b, loc, grid, 64));
+        auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
+        if (phase.side_by_side) {
+          Value own = arith::SubIOp::create(b, loc, bound, constant(before));
+          own = arith::MaxSIOp::create(b, loc, own, constant(0));
+          return arith::MinSIOp::create(b, loc, own, constant(points));
+        }
+        Value product = arith::MulIOp::create(b, loc, bound, constant(points));
+        return arith::DivUIOp::create(b, loc, product, constant(grid));
       };
       Value lo = part(body.lo());
       emitNest(b, phase.nests[n], plan, context, lo, part(body.hi()));
+      before += points;
       scalar |= plan.lanes == 1;
       if (described->strategy().empty() || (plan.lanes > 1 && isContraction(phase.nests[n])))
         described->set_strategy(std::string(plan.kernel->report(phase.nests[n])));

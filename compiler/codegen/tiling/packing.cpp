@@ -188,6 +188,7 @@ void planPhases(PhaseList& list, const Chip& chip, bool scalar) {
 absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree& tree) {
   for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
     if (followed.sequential) continue;
+    phase.side_by_side = followed.side_by_side;
     for (auto [n, nest] : llvm::enumerate(phase.nests)) {
       auto plan = planOf(followed.leaves[n], nest, phase.first + static_cast<int>(n), chip);
       if (!plan.ok()) return plan.status();

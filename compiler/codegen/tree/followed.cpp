@@ -21,14 +21,14 @@ std::vector<Leaf> childrenOf(const Leaf& tile) {
   return children;
 }
 
-/// One leaf, or two and more of them side by side.
+/// One leaf, or two and more of them, one after another or side by side.
 absl::StatusOr<std::vector<Leaf>> leavesOf(const Leaf& phase) {
   if (phase.tile->has_kernel()) return std::vector<Leaf>{phase};
   const v1::Tile& tile = *phase.tile;
-  if (tile.join() != v1::Tile::SEQ || tile.loops_size() > 0 || tile.stages_size() > 0 || !tile.level().empty() ||
-      tile.deferred_softmax() || tile.children_size() < 2)
-    return refused(phase, "a phase that is neither a leaf, nor leaves one after another, nor slices",
-                   "a kernel; [] Seq over two or more leaves; LEVEL [LOOPS] Shar over the kinds of slices");
+  if ((tile.join() != v1::Tile::SEQ && tile.join() != v1::Tile::PARA) || tile.loops_size() > 0 ||
+      tile.stages_size() > 0 || !tile.level().empty() || tile.deferred_softmax() || tile.children_size() < 2)
+    return refused(phase, "a phase that is neither a leaf, nor leaves one after another or side by side, nor slices",
+                   "a kernel; [] Seq or [] Para over two or more leaves; LEVEL [LOOPS] Shar over the kinds of slices");
   std::vector<Leaf> leaves = childrenOf(phase);
   for (const Leaf& leaf : leaves)
     if (!leaf.tile->has_kernel()) return refused(leaf, "a phase of leaves has no other tiles", "a kernel");
@@ -104,6 +104,8 @@ absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
     auto leaves = leavesOf(phase);
     if (!leaves.ok()) return leaves.status();
     if (llvm::all_of(*leaves, [](const Leaf& leaf) { return copies(*leaf.tile); })) {
+      if (phase.tile->join() == v1::Tile::PARA)
+        return refused(phase, "copies to panels share all units", "[] Seq over the leaves that copy");
       if (!waiting.empty()) return refused(phase, "copies for one phase are one phase", "the leaves of both in one");
       waiting = std::move(*leaves);
       continue;
@@ -112,6 +114,7 @@ absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
     followed.path = phase.path;
     followed.copies = std::exchange(waiting, {});
     followed.leaves = std::move(*leaves);
+    followed.side_by_side = phase.tile->join() == v1::Tile::PARA;
     followed.sequential = followed.leaves[0].tile->kernel().variant() == words::kSequential;
     if (followed.sequential && printTileLine(*phase.tile) != "[] sequential nest 0")
       return refused(phase, "operations that are no nests leave nothing to decide", "[] sequential nest 0");

@@ -30,6 +30,7 @@ struct FollowedPhase {
   std::vector<Leaf> copies;
   std::vector<Leaf> leaves;  ///< of nests, or one sequential leaf
   bool sequential = false;
+  bool side_by_side = false;  ///< Para, not Seq
   std::string path;
 };
 

@@ -69,7 +69,7 @@ v1::Tile tileOf(const Phase& phase, const Chip& chip) {
     tile.mutable_kernel()->set_variant(std::string(words::kSequential));
     return tile;
   }
-  tile.set_join(v1::Tile::SEQ);
+  tile.set_join(phase.side_by_side ? v1::Tile::PARA : v1::Tile::SEQ);
   for (size_t n = 0; n < phase.nests.size(); ++n) {
     const auto& [nest, plan] = std::tie(phase.nests[n], phase.plans[n]);
     *tile.add_children() = phase.copies.empty() ? leafOf(nest, plan, phase.first + static_cast<int>(n))

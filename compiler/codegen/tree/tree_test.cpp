@@ -188,5 +188,53 @@ TEST(Tree, RefusalsNameThePathAndWhatIsAccepted) {
   EXPECT_NE(built.status().message().find("i0 (48), i1 (64), r2 (40)"), std::string::npos) << built.status();
 }
 
+// Three nests of one phase that have nothing to do with each other: products of other shapes and a sum.
+std::string separateNests() {
+  WorkloadText text;
+  const Tensor a = text.named("matmul", {text.argument({37, 41}), text.argument({41, 67})}, text.fill({37, 67}, "0.0"));
+  const Tensor b = text.named("matmul", {text.argument({5, 13}), text.argument({13, 31})}, text.fill({5, 31}, "0.0"));
+  const Tensor c = text.generic({text.argument({23, 71})}, {"d0, d1", "d0"}, text.fill({23}, "0.0"), 2, "pr",
+                                "%r = arith.addf %i0, %o : f32");
+  return text.finish({a, b, c});
+}
+
+TEST(Tree, NestsOfAPhaseRunSideBySideOnPartsOfTheUnits) {
+  const std::string ir = separateNests();
+  const v1::KernelInfo one_after_another = checkWorkload(ir, {.seed = 1});
+  ASSERT_EQ(one_after_another.phases_size(), 1);
+  std::string text;
+  const auto sideBySide = [&](v1::Schedule& schedule) {
+    ASSERT_EQ(schedule.phases(0).join(), v1::Tile::SEQ);
+    int64_t tiles = 0;
+    for (const v1::Tile& leaf : schedule.phases(0).children()) tiles += leaf.loops_size();
+    ASSERT_GT(tiles, 0);
+    schedule.mutable_phases(0)->set_join(v1::Tile::PARA);
+    text = printSchedule(schedule);
+  };
+  for (const unsigned seed : {1U, 2U, 4U, 5U}) {
+    const v1::KernelInfo info = checkWorkload(ir, {.seed = seed, .edit = sideBySide});
+    EXPECT_NE(text.find("[] Para"), std::string::npos) << text;
+    ASSERT_EQ(info.phases_size(), 1);
+    EXPECT_GT(info.phases(0).grid(), one_after_another.phases(0).grid()) << "points of all nests, not of the longest";
+    EXPECT_GE(info.phases(0).grid(), 3);
+  }
+  // What is followed is recorded: the tree of the phases that follow it is the same one.
+  auto parsed = parseSchedule(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->phases(0).join(), v1::Tile::PARA);
+}
+
+TEST(Tree, JoinsThatNobodyFollowsAreRefusedWithTheirPath) {
+  v1::BuildUnit unit = hostUnit(separateNests());
+  auto schedule = defaultSchedule(unit);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  schedule->mutable_phases(0)->set_join(v1::Tile::PIPE);
+  *unit.mutable_schedule() = *schedule;
+  const absl::Status status = checkSchedule(unit);
+  EXPECT_EQ(failureOf(status).reason(), v1::Failure::INVALID_SCHEDULE) << status;
+  EXPECT_EQ(failureOf(status).attribute(), "0");
+  EXPECT_NE(status.message().find("[] Seq or [] Para"), std::string::npos) << status;
+}
+
 }  // namespace
 }  // namespace tessera::compiler::codegen::testing
