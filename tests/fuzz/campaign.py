@@ -7,16 +7,19 @@ shows it again, and totals at the end; exit code 1 where there is any.
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import pathlib
 import sys
 import tempfile
+import threading
 import time
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import Service
 from fuzz.cases import fixed, plan, targets
+from fuzz.cases.builder import Builder
 from fuzz.cases.drawn import shortest
 from fuzz.cases.reference import Reference
 from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
@@ -26,25 +29,41 @@ class Campaign:
         self.options = options
         self.totals, self.by_target, self.findings = collections.Counter(), collections.Counter(), []
         self.errors = {}
+        self._lock = threading.Lock()
 
     def run(self):
-        started = time.monotonic()
-        with Service(workers=self.options.workers) as service, Reference() as reference:
-            chosen = self.options.target
+        self.started = time.monotonic()
+        with Service(workers=self.options.workers) as service:
             service.wait_for_workers(self.options.workers)
-            for number, cases in plan.batches(self.options.kind, self.options.first, self.options.count):
-                if self.options.minutes and time.monotonic() - started > 60 * self.options.minutes:
-                    break
-                grown_at = time.monotonic()
-                cases = reference.grown(cases)
-                self.totals["grown_ms"] += int(1000 * (time.monotonic() - grown_at))
-                target = chosen[number % len(chosen)]
-                trial = Trial(service, reference, target, ("-O", "1") if number % 16 == 15 else ())
-                self._account(target, cases, trial.run(cases, threads=1 + number % 2), trial, reference)
-        self.totals["seconds"] = int(time.monotonic() - started)
+            waiting = iter(plan.batches(self.options.kind, self.options.first, self.options.count))
+            with concurrent.futures.ThreadPoolExecutor(self.options.workers) as threads:
+                for ended in [threads.submit(self._work, service, waiting) for _ in range(self.options.workers)]:
+                    ended.result()
+        self.totals["seconds"] = int(time.monotonic() - self.started)
         print(json.dumps({"kind": self.options.kind, "first": self.options.first, **self.totals,
                           "targets": self.by_target, "largest_errors": self.errors}), flush=True)
         return 1 if self.findings else 0
+
+    def _work(self, service, waiting):
+        """Models one after the other, beside other threads that do the same."""
+        chosen = self.options.target
+        with Reference() as reference, Builder() as builder:
+            while not self.options.minutes or time.monotonic() - self.started < 60 * self.options.minutes:
+                with self._lock:
+                    number, cases = next(waiting, (None, None))
+                if cases is None:
+                    return
+                grown_at = time.monotonic()
+                cases = reference.grown(cases)
+                grown_ms = int(1000 * (time.monotonic() - grown_at))
+                target = chosen[number % len(chosen)]
+                # The product itself for one in sixteen models, and for all that the builder does not build.
+                direct = None if self.options.service or number % 16 == 7 else builder
+                trial = Trial(service, reference, target, ("-O", "1") if number % 16 == 15 else (), builder=direct)
+                outcome = trial.run(cases, threads=1 + number % 2)
+                with self._lock:
+                    self.totals["grown_ms"] += grown_ms
+                    self._account(target, cases, outcome, trial, reference)
 
     def _account(self, target, cases, outcome, trial, reference):
         self.totals["cases"] += len(cases)
@@ -79,7 +98,8 @@ def main():
     parser.add_argument("count", type=int)
     parser.add_argument("--target", action="append", help="one or several, taken in turns; all of fuzz.cases.targets")
     parser.add_argument("--minutes", type=float, help="begin no model after this long")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2, help="models at a time")
+    parser.add_argument("--service", action="store_true", help="compile every model through the product")
     parser.add_argument("--refusals", action="store_true", help="print what is not supported as well")
     parser.add_argument("--save", type=pathlib.Path, help="a folder for the failing cases, as models with inputs and answers")
     options = parser.parse_args()

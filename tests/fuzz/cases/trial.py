@@ -45,11 +45,11 @@ class Outcome:
 
 class Trial:
     """Runs cases through a service, for one target. `flags`: of compile, such as ("-O", "1"); `patience`: seconds a command
-    may take."""
+    may take; `builder`: compiles in the service's place, which is asked about what that refuses."""
 
-    def __init__(self, service, reference, target="host", flags=(), patience=PATIENCE_S):
+    def __init__(self, service, reference, target="host", flags=(), patience=PATIENCE_S, builder=None):
         self.service, self.reference, self.target = service, reference, target
-        self.flags, self.patience = tuple(flags), patience
+        self.flags, self.patience, self.builder = tuple(flags), patience, builder
 
     def run(self, cases, threads=1):
         """The Outcome of all of them."""
@@ -64,6 +64,9 @@ class Trial:
         path, artifact = self.service.scratch("cases.onnx"), self.service.scratch("cases.tsra")
         path.write_bytes(made.SerializeToString())
         try:
+            if self.builder and self.builder.built(path, self.target, self.flags, artifact):
+                self._ran(cases, threads, outcome, artifact, arrays, results)
+                return
             answer = self.service.cli("compile", path, "--target", self.target, "--json", "-o", artifact, *self.flags,
                                       expect=None, timeout=self.patience)
             if answer.code:
@@ -93,7 +96,7 @@ class Trial:
         given, wanted = self.service.scratch("in.npz"), self.service.scratch("out")
         save_npz(given, arrays)
         answer = self.service.cli("run", artifact, "--input", given, "--output-dir", wanted, "--json", "--threads", threads,
-                                  "--warmup", 0, expect=None, timeout=self.patience)
+                                  "--warmup", 0, "--untrusted", expect=None, timeout=self.patience)
         given.unlink()
         if answer.code:
             if len(cases) == 1:

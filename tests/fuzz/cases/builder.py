@@ -1,0 +1,28 @@
+"""Models compiled without a service, by one process that stays (`build_models`): what campaigns do most of the time."""
+
+import subprocess
+
+from e2e.tessera_e2e import BIN
+
+
+class Builder:
+    """Use as a context manager, from one thread."""
+
+    def __enter__(self):
+        self._process = subprocess.Popen([BIN / "build_models"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         stderr=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_):
+        self._process.stdin.close()
+        self._process.wait()
+
+    def built(self, model, target, flags, artifact):
+        """Whether the artifact is there. If not, whoever asks the service hears why."""
+        level = flags[flags.index("-O") + 1] if "-O" in flags else "0"
+        self._process.stdin.write(f"{model}\t{target}\t{level}\t{artifact}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"build_models ended with {self._process.wait()}")
+        return answer == "built\n"
