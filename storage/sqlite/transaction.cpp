@@ -120,10 +120,9 @@ absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   if (row.has_result()) result.mutable_result()->Swap(row.mutable_result());
   row.clear_spec();
   row.clear_result();
-  absl::Status status =
-      put(database_, sql::kPutTask, row, task.id(), task.key(), task.state(), task.spec().kind(), task.priority(),
-          task.turn(), task.ready_time_us(), projectOf(task), task.worker_id(), task.create_time_us(),
-           task.attempt() == 0);
+  absl::Status status = put(database_, sql::kPutTask, row, task.id(), task.key(), task.state(), task.spec().kind(),
+                            task.priority(), task.turn(), task.ready_time_us(), projectOf(task), task.worker_id(),
+                            task.create_time_us(), task.attempt() == 0);
   int number = 0;
   for (const v1::Task* part : {&spec, &result}) {
     ++number;

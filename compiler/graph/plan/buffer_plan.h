@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/ir/arena.h"
 #include "compiler/graph/plan/outline.h"
+#include "compiler/ir/arena.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
