@@ -45,6 +45,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::abort();
   }
   if (status.ok() && toJson(**request).empty()) std::abort();
-  (void)errorJson(status.ok() ? absl::NotFoundError(path) : status);
+  (void)errorJson(status.ok() ? absl::NotFoundError(std::string(path)) : status);
   return 0;
 }
