@@ -10,8 +10,10 @@
  * a time with its own intermediates and threads; two runs at once need two sessions.
  * Memory: a session allocates when it is created and its pages are touched by its first run; later runs
  * neither allocate nor take locks of the C library.
- * Trust: an artifact holds native code. Its tables are checked before use, its code is not and cannot be:
- * load artifacts of unknown origin in a sandboxed process only. The file must not change while it is loaded.
+ * Trust: an artifact holds native code. Its tables are checked before use, its code is not and cannot be: this library
+ * holds no keys. Whoever calls it knows the file, or has checked its signature on the descriptor that
+ * tessera_artifact_load_fd then loads (C++: clients/cpp/trust.h; Python and the command line do so by themselves);
+ * artifacts of unknown origin are for `tessera run --sandbox`. The file must not change while it is loaded.
  * Loading uses openat, mmap, memfd_create and dlopen; running uses futex and no other system call.
  */
 #ifndef TESSERA_COMPILER_RUNTIME_TESSERA_H_

@@ -56,6 +56,7 @@ absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& tas
     *info.mutable_failure() = task.failure();
   }
   TESSERA_ASSIGN(const storage::LivingJobs jobs, reader.livingJobsOfTask(task.id(), kMostJobs));
+  info.set_jobs(jobs.count);
   info.mutable_job_ids()->Assign(jobs.first.begin(), jobs.first.end());
   return info;
 }

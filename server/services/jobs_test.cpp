@@ -329,6 +329,17 @@ TEST(Fleet, WorkersAndTasksAreShown) {
   }
 }
 
+TEST(Fleet, ATaskOfManyJobsSaysHowManyThereAre) {
+  ServiceBench bench;
+  for (int i = 0; i < 40; ++i) (void)bench.create(bench.compileRequest("r" + std::to_string(i), "equal", "a"));
+  v1::ListTasksResponse page;
+  grpc::ClientContext context;
+  ASSERT_TRUE(v1::FleetService::NewStub(bench.channel)->ListTasks(&context, v1::ListTasksRequest(), &page).ok());
+  ASSERT_EQ(page.tasks_size(), 1) << "equal jobs share it";
+  EXPECT_EQ(page.tasks(0).jobs(), 40);
+  EXPECT_EQ(page.tasks(0).job_ids_size(), 16);
+}
+
 TEST(Jobs, WhoLeavesWhileItsCallWaitsHasMadeNothing) {
   ServerOptions options;
   options.control_threads = 1;

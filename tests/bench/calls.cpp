@@ -5,7 +5,6 @@
 // A connection for each client, shown who it is as the command line client does (TESSERA_TOKEN, TESSERA_TLS_*). What is
 // measured begins when all are connected. Prints one JSON object.
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <iostream>
 #include <latch>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "clients/cli/latency.h"
 #include "clients/cpp/channel.h"
+#include "proto/cli11.h"
 
 using Clock = std::chrono::steady_clock;
 using namespace tessera;

@@ -387,7 +387,8 @@ def files_that_are_no_artifacts(bench):
                        ("turned", data[:5000] + bytes([data[5000] ^ 1]) + data[5001:])):
         path = service.scratch(f"{name}.tsra")
         path.write_bytes(text)
-        raised(errors.CorruptArtifact, lambda p=path: tessera.load(p))
+        raised(errors.CorruptArtifact, lambda p=path: tessera.load(p, trust=False))
+        raised(errors.InvalidInput, lambda p=path: tessera.load(p), "nobody vouches", "trust=False")
     raised(errors.NotFound, lambda: tessera.load("/nowhere/a.tsra"), "/nowhere/a.tsra")
     raised(errors.InvalidInput, lambda: tessera.load(7), "int")
     for threads in (0, -1, 1025, "2"):

@@ -133,10 +133,17 @@ def refused(path, words, trust):
 for trust in (True, trusted, [key], {key}):
     model = tessera.load(good, trust=trust)
     assert model(**{t.name: np.zeros(t.shape, np.float32) for t in model.inputs})
-tessera.load(bare)
-refused(bare, "nobody vouches", True)
-tessera.load(changed)
-refused(changed, "was changed", True)
+for strange, words in ((bare, "nobody vouches"), (changed, "was changed")):
+    tessera.load(strange, trust=False)
+    refused(strange, words, True)
+    for load in (tessera.load, tessera.InferenceSession):
+        try:
+            load(strange)
+        except errors.InvalidInput as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"{strange} was loaded unasked")
+    tessera.InferenceSession(strange, trust=False)
 for nobody in (empty, [], ["0" * 64], "/nowhere/keys"):
     refused(good, "does not hold", nobody)
 with tessera.connect(where) as client:

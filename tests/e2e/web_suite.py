@@ -245,7 +245,8 @@ def undrained(service):
 
 def waiting_job(service, size):
     """A job that waits since nobody works; and the client that waits for it."""
-    client = service.spawn("compile", model_path(MODEL), "--dim", f"N={size}", "-o", service.scratch("a.tsra"))
+    client = service.spawn("compile", model_path(MODEL), "--dim", f"N={size}", "--label", "team=vision", "-o",
+                           service.scratch("a.tsra"))
     queued = wait_until(lambda: fetch(service, "/v1/jobs?filter=state%20%3D%20QUEUED")[1].get("jobs"), "the job waits")
     return queued[0]["id"], client
 
@@ -256,6 +257,7 @@ def a_job_is_seen_live(browser, service):
     browser.open(f"/jobs/{job}")
     browser.wait_text("#live", "live")
     check("queued" in browser.text(".title"), browser.text(".title"))
+    check_equal(browser.text("#labels"), "team=vision", "its labels")
     browser.script("window.stayed = true")
     undrained(service)
     browser.wait_text(".title", "succeeded")

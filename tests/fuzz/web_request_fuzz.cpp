@@ -9,6 +9,15 @@
 
 #include "server/gateway/routes.h"
 #include "server/gateway/transcoding.h"
+#include "tessera/v1/admin_service.pb.h"
+#include "tessera/v1/artifact.pb.h"
+#include "tessera/v1/artifact_versions.pb.h"
+#include "tessera/v1/blob_service.pb.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/operator_service.pb.h"
+#include "tessera/v1/record.pb.h"
+#include "tessera/v1/target_service.pb.h"
+#include "tessera/v1/worker_service.pb.h"
 
 namespace {
 
@@ -21,6 +30,14 @@ std::string_view next(std::string_view& text, char end) {
   text.remove_prefix(std::min(length + 1, text.size()));
   return part;
 }
+
+/// Descriptors of the API's files, each by one of its messages: a linker takes what something asks for.
+const google::protobuf::Descriptor* const kFiles[] = {
+    tessera::v1::CreateJobRequest::descriptor(),     tessera::v1::FindMissingBlobsRequest::descriptor(),
+    tessera::v1::GetArtifactRequest::descriptor(),   tessera::v1::ListTargetsRequest::descriptor(),
+    tessera::v1::ListRecordsRequest::descriptor(),   tessera::v1::ListWorkersRequest::descriptor(),
+    tessera::v1::ListOperatorsRequest::descriptor(), tessera::v1::ListTokensRequest::descriptor(),
+    tessera::v1::CreateTuningRequest::descriptor()};
 
 }  // namespace
 

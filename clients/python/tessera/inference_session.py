@@ -21,6 +21,7 @@ from tessera.client import Client, default_client
 from tessera.model import Model, load
 from tessera.session import Tensor, as_array
 from tessera.targets import TargetLike
+from tessera.trust import Trust
 
 PROVIDER = "TesseraExecutionProvider"
 
@@ -50,8 +51,8 @@ class InferenceSession:
     def __init__(self, path_or_bytes: ModelLike, sess_options: SessionOptions | None = None,
                  providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None, *,
                  client: Client | None = None, target: TargetLike = "host", shapes: ShapesLike | None = None,
-                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None) -> None:
-        """`providers` and `provider_options` are accepted and choose nothing: there is one, this package."""
+                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None, trust: Trust = True) -> None:
+        """`trust` of a file is ``tessera.load``'s. `providers` and `provider_options` are accepted and choose nothing: there is one, this package."""
         self._threads = max(1, getattr(sess_options, "intra_op_num_threads", 0) or 1)
         self._model = path_or_bytes
         self._client = client
@@ -61,7 +62,7 @@ class InferenceSession:
         self._by_shapes: dict[tuple[tuple[str, tuple[int, ...]], ...], Model] = {}
         self._loaded: Model | None = None
         if isinstance(path_or_bytes, (str, os.PathLike)) and pathlib.Path(path_or_bytes).suffix == ".tsra":
-            self._loaded = load(path_or_bytes, self._threads)
+            self._loaded = load(path_or_bytes, self._threads, trust=trust)
             return
         try:
             self._loaded = self._compile(shapes, dims)

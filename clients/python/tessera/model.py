@@ -220,19 +220,19 @@ os.register_at_fork(after_in_child=_forget_sessions)
 
 
 def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_weights: bool = False,
-         trust: Trust = False) -> Model:
+         trust: Trust = True) -> Model:
     """A ``.tsra`` file, or an artifact of the service, ready to be called.
 
-    It holds native code: load what you trust. With `trust`, a file is loaded only when it is, byte for byte, what a
-    trusted key has signed (``FILE.sig`` beside it): True for the keys that the command ``tessera`` trusts, else a file of
-    keys, or keys. The file must not change while it is loaded. `threads` is that of each run; `verify_weights` also
-    checks the weights' checksum, which reads them all.
+    It holds native code. So a file is loaded only when it is, byte for byte, what a trusted key has signed (``FILE.sig``
+    beside it): with `trust` True a key that the command ``tessera`` trusts, else one of a file of keys, or of keys. False
+    loads it as it is: say so where you know whence it comes. The file must not change while it is loaded. `threads` is
+    that of each run; `verify_weights` also checks the weights' checksum, which reads them all.
     """
     if not isinstance(artifact, (str, os.PathLike)):
         if not hasattr(artifact, "load"):
             raise errors.InvalidInput("this cannot be loaded", found=type(artifact).__name__,
                                       accepted="the path of a .tsra file, or an artifact")
-        if trust is not False or verify_weights:
+        if not isinstance(trust, bool) or verify_weights:
             raise errors.InvalidInput("only a file is checked before it is loaded", found="an artifact of the service",
                                       fix="save() it, and load the file")
         return artifact.load(threads)

@@ -109,7 +109,8 @@ def check(file: int, path: str | os.PathLike[str], trust: Trust) -> None:
     name = os.fspath(path)
 
     def refuse(what: str, found: str, accepted: str, fix: str) -> errors.InvalidInput:
-        return errors.InvalidInput(f"{name}: {what}", attribute="trust", found=found, accepted=accepted, fix=fix)
+        return errors.InvalidInput(f"{name}: {what}", attribute="trust", found=found, accepted=accepted,
+                                   fix=f"{fix}; or, when you know where it comes from, say trust=False")
 
     beside = pathlib.Path(f"{name}.sig")
     match = _SIGNATURE.fullmatch(beside.read_text(errors="replace")) if beside.is_file() else None
