@@ -341,7 +341,7 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
   // One process does both, and the rest of a small model; its CPU time is filed under "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());
   notePhase(action, "import", plan.import_ms(), 0, 1);
-  const double build_ms = 0, assemble_ms = 0, behind_ms = build_ms + assemble_ms;
+  const double behind_ms = plan.build_ms() + plan.assemble_ms();
   notePhase(action, "plan", std::max(0.0, wall_ms - plan.import_ms() - behind_ms), task.cpu_ms(), 1);
   *action.mutable_plan() = fileDigest(task.result(), plan.plan_file());
   if (!plan.weights_file().empty()) {
@@ -366,8 +366,8 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     }
   }
   if (plan.has_assembled()) {
-    notePhase(action, "build", build_ms, 0, action.builds_size());
-    notePhase(action, "assemble", assemble_ms, 0, 1);
+    notePhase(action, "build", plan.build_ms(), 0, action.builds_size());
+    notePhase(action, "assemble", plan.assemble_ms(), 0, 1);
     TESSERA_TRY(noteProgress(step, action, progressOf("build", action.builds_done(), action.builds_size()), false));
     TESSERA_TRY(noteProgress(step, action, progressOf("assemble", 0, 1), false));
     return publish(step, action, task.result(), plan.assembled());

@@ -28,6 +28,8 @@ TEST_F(SmallModels, AreDoneInOneAttempt) {
   std::vector<std::string> phases, told;
   for (const v1::PhaseTime& phase : job.phases()) phases.push_back(phase.phase());
   EXPECT_THAT(phases, testing::ElementsAre("import", "plan", "build", "assemble"));
+  EXPECT_EQ(job.phases(2).wall_ms(), 3);
+  EXPECT_EQ(job.phases(3).wall_ms(), 4);
   for (const v1::JobEvent& event : bench.events(one.id())) {
     if (event.has_progress()) told.push_back(event.progress().phase());
   }

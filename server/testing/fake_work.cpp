@@ -69,6 +69,8 @@ void FakeWork::finish(const v1::PlanTask& task, v1::TaskResult& result) const {
   const v1::TaskResult assembled = assemble(assembly);
   *result.mutable_plan()->mutable_assembled() = assembled.assemble();
   *result.add_files() = assembled.files(0);
+  result.mutable_plan()->set_build_ms(3);
+  result.mutable_plan()->set_assemble_ms(4);
 }
 
 v1::TaskResult FakeWork::analyze(const v1::AnalyzeTask& task) const {

@@ -17,6 +17,8 @@ def parse():
     parser.add_argument("--lint", type=float, nargs="?", const=0, metavar="MINUTES",
                         help="also clang-tidy; what it finds fails. With MINUTES: latest changes first, for so long")
     parser.add_argument("--lint-report", action="store_true", help="with --lint: what it finds is printed and fails nothing")
+    parser.add_argument("--sanitize", nargs="?", const="asan", default="", choices=tuple(steps.SANITIZED),
+                        help="also tests built anew under a sanitizer: storage's, or (-all) scheduler's and workers' too")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
@@ -29,7 +31,8 @@ def main():
     selected = re.compile(options.only).search if options.only else lambda name: True
     sizes = frozenset(size for size in ("slow", "large") if getattr(options, size))
     context = steps.Context(preset=options.preset, jobs=options.jobs, sizes=sizes, selected=selected,
-                            lint_minutes=options.lint, lint_decides=not options.lint_report)
+                            lint_minutes=options.lint, lint_decides=not options.lint_report,
+                            sanitizer=options.sanitize)
     lint = options.lint is not None
     plan = [steps.lint_packages] if lint else []
     if not options.no_build:
@@ -39,6 +42,8 @@ def main():
     if lint:
         plan.append(steps.lint)
     plan += [steps.unit_tests, steps.lit_tests, steps.suites]
+    if options.sanitize:
+        plan.append(steps.sanitized_tests)
 
     total = results.Result()
     begin = time.monotonic()

@@ -25,6 +25,7 @@ class Context:
     selected: Callable[[str], bool]  # whether --only lets a name through
     lint_minutes: float | None = None  # how long lint may take; 0 or None: as long as it takes
     lint_decides: bool = True  # whether a finding fails
+    sanitizer: str = ""  # one of SANITIZED
 
     @property
     def build(self):
@@ -116,16 +117,56 @@ def unit_tests(context):
     names = [name for name in re.findall(r"Test +#\d+: (\S+)", listing) if context.selected(name)]
     if not names:
         return results.Result()
-    reports = context.logs / "gtest"
+    return _ctest(context, context.build, names, "ctest", {})
+
+
+def _ctest(context, build, names, log, env):
+    """These tests of a build folder."""
+    reports = context.logs / f"{log}-gtest"
     shutil.rmtree(reports, ignore_errors=True)
-    junit = context.logs / "ctest.xml"
+    junit = context.logs / f"{log}.xml"
     junit.unlink(missing_ok=True)
     # Each binary writes <its name>.json into a folder named with a trailing slash.
-    run_logged(["ctest", "--test-dir", str(context.build), "--parallel", str(context.jobs), "--output-on-failure",
+    run_logged(["ctest", "--test-dir", str(build), "--parallel", str(context.jobs), "--output-on-failure",
                 "--timeout", "600", "--output-junit", str(junit), "-R", f"^({'|'.join(map(re.escape, names))})$"],
-               context.logs / "ctest.log", 3000, cwd=ROOT,
-               env={"GTEST_OUTPUT": f"json:{reports}/"})
-    return _reported(results.ctest(junit, reports)) if junit.exists() else _lost("ctest", context.logs / "ctest.log")
+               context.logs / f"{log}.log", 3000, cwd=ROOT,
+               env={"GTEST_OUTPUT": f"json:{reports}/", **env})
+    return _reported(results.ctest(junit, reports)) if junit.exists() else _lost(log, context.logs / f"{log}.log")
+
+
+# What is run with a sanitizer beneath it: nothing that links MLIR, which alone would take longer than all of this. Task
+# processes have bounds on their address space, which shadow memory exceeds: their tests are left out.
+STORAGE = ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test")
+SCHEDULER_AND_WORKERS = ("scheduler_test", "simulation_test", "every_operation_test", "blob_cache_test", "cancellation_test",
+                         "progress_stream_test")
+SANITIZED = {
+    "asan": STORAGE,
+    "asan-all": (*STORAGE, *SCHEDULER_AND_WORKERS, "storage_filter_fuzz", "page_token_fuzz", "task_result_fuzz"),
+    "tsan-all": (*STORAGE[:3], "scheduler_test", "blob_cache_test", "cancellation_test", "worker_test"),
+}
+SANITIZER_OPTIONS = {
+    # Each fault at every seventieth operation, and a tenth of the seeds: the same code, ten times as slow.
+    "TESSERA_FAULT_STRIDE": "70",
+    "TESSERA_SIMULATION_SEEDS": "1 200",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT}/tests/runner/tsan.supp",
+}
+
+
+def sanitized_tests(context):
+    """tests of storage, scheduler and workers under a sanitizer"""
+    preset = context.sanitizer.removesuffix("-all")
+    names = [name for name in SANITIZED[context.sanitizer] if context.selected(name)]
+    if not names:
+        return results.Result()
+    folder = ROOT / "build" / preset
+    for name, command, timeout in (
+            ("configure", ["cmake", "--preset", preset], 600),
+            ("build", ["cmake", "--build", str(folder), "--parallel", str(context.jobs), "--target", *names], 2400)):
+        result = _command(context, f"{preset}-{name}", command, timeout)
+        if result.failed:
+            return result
+    return _ctest(context, folder, names, preset, SANITIZER_OPTIONS)
 
 
 def lit_tests(context):

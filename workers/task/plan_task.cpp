@@ -1,15 +1,74 @@
+#include <sys/stat.h>
+
+#include <chrono>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/pipeline.h"
 #include "workers/task/model_task.h"
 #include "workers/task/task_kinds.h"
 
 namespace tessera::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kWeights[] = "weights.bin";
+constexpr char kArtifact[] = "artifact.tsra";
+
+// What is no more than this costs less to build here than to hand on: an attempt of its own takes some 20 ms, and there
+// is too little to share among workers.
+constexpr size_t kSmallUnits = 2;
+constexpr int64_t kSmallFlops = 10'000'000;
+constexpr int64_t kSmallWeights = int64_t{4} << 20;
+
+bool isSmall(const TaskContext& task, const compiler::PlanResult& planned) {
+  int64_t flops = 0;
+  for (const v1::Workload& workload : planned.plan.workloads()) flops += workload.flops();
+  struct stat weights{};
+  if (planned.has_weights && stat(task.output(kWeights).c_str(), &weights) != 0) return false;
+  return planned.units.size() <= kSmallUnits && flops <= kSmallFlops && weights.st_size <= kSmallWeights;
+}
+
+double millisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// Builds every unit and assembles the artifact, as tasks of their own would.
+absl::Status finish(const TaskContext& task, compiler::PlanResult planned, v1::TaskResult& result) {
+  v1::PlanTaskResult& plan = *result.mutable_plan();
+  compiler::AssembleRequest request;
+  request.name = task.spec().plan().spec().name();
+  request.artifact_path = task.output(kArtifact);
+  if (planned.has_weights) request.weights_path = task.output(kWeights);
+  auto start = Clock::now();
+  for (size_t i = 0; i < planned.units.size(); ++i) {
+    auto built = compiler::build(planned.units[i]);
+    if (!built.ok()) return built.status();
+    v1::PlanTaskResult::Unit& unit = *plan.mutable_units(static_cast<int>(i));
+    unit.set_object_file(absl::StrCat("object-", i, ".pb"));
+    if (absl::Status status = writeOutput(task, unit.object_file(), *built, result); !status.ok()) return status;
+    request.objects.push_back(*std::move(built));
+  }
+  plan.set_build_ms(millisecondsSince(start));
+  start = Clock::now();
+  request.plan = std::move(planned.plan);
+  auto manifest = compiler::assemble(request);
+  if (!manifest.ok()) return manifest.status();
+  plan.mutable_assembled()->set_artifact_file(kArtifact);
+  *plan.mutable_assembled()->mutable_manifest() = *std::move(manifest);
+  result.add_files()->set_name(kArtifact);
+  plan.set_assemble_ms(millisecondsSince(start));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   const v1::PlanTask& spec = task.spec().plan();
   auto request = planRequestFor(task, spec.spec(), spec.target());
   if (!request.ok()) return request.status();
-  request->weights_path = task.output("weights.bin");
+  request->weights_path = task.output(kWeights);
 
   auto planned = compiler::plan(*request, [&](const v1::Progress& progress) { task.progress(progress); });
   if (!planned.ok()) return planned.status();
@@ -21,8 +80,8 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   plan.set_plan_file("plan.pb");
   if (absl::Status status = writeOutput(task, "plan.pb", planned->plan, result); !status.ok()) return status;
   if (planned->has_weights) {
-    plan.set_weights_file("weights.bin");
-    result.add_files()->set_name("weights.bin");
+    plan.set_weights_file(kWeights);
+    result.add_files()->set_name(kWeights);
   }
   for (size_t i = 0; i < planned->units.size(); ++i) {
     const v1::BuildUnit& build = planned->units[i];
@@ -31,6 +90,9 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
     unit.set_file(absl::StrCat("unit-", i, ".pb"));
     unit.set_summary(planned->plan.workloads(static_cast<int>(i)).summary());
     if (absl::Status status = writeOutput(task, unit.file(), build, result); !status.ok()) return status;
+  }
+  if (spec.finish_small() && isSmall(task, *planned)) {
+    if (absl::Status status = finish(task, *std::move(planned), result); !status.ok()) return status;
   }
   return result;
 }
