@@ -131,11 +131,6 @@ bool Chip::fusesMultiplyAdd() const {
   return target_.family() == v1::Target::AARCH64 || std::ranges::find(features, "fma") != features.end();
 }
 
-const Chip::Level* Chip::levelNamed(const std::string& name) const {
-  const auto found = std::ranges::find(levels_, name, &Level::name);
-  return found == levels_.end() ? nullptr : &*found;
-}
-
 const Chip::Level& Chip::second() const {
   return levels_.size() > 1 && levels_[1].capacity_bytes > 0 ? levels_[1] : levels_[0];
 }

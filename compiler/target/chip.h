@@ -81,8 +81,6 @@ class Chip {
   // Memory.
   const std::vector<Level>& levels() const { return levels_; }
   const Level& level(size_t position) const { return levels_[position]; }
-  /// The level of this name, or null.
-  const Level* levelNamed(const std::string& name) const;
   /// The level next to the registers.
   const Level& near() const { return levels_.front(); }
   /// The level in which blocks stay while panels pass through the near one: the second cache, or the near level where
