@@ -102,6 +102,9 @@ void addTargetMeasuring(CommandLine& line, CLI::App& command) {
   measures->add_option("--repeat", flags->options.repetitions, "of each figure, in turns with the others")
       ->check(CLI::Range(3, 10'000))
       ->capture_default_str();
+  measures->add_option("--seconds", flags->options.seconds, "after which no further repetition begins")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   measures->fallthrough();
   measures->callback([&line, flags] { line.action = [&line, flags] { return measure(line, *flags); }; });
 }

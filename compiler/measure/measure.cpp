@@ -1,6 +1,7 @@
 #include "compiler/measure/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "absl/strings/numbers.h"
@@ -17,6 +18,8 @@
 
 namespace tessera::compiler {
 namespace {
+
+constexpr int kFewest = 3;  // repetitions that have a middle
 
 /// A figure as descriptions have it: more digits would be noise.
 double rounded(double value) {
@@ -64,8 +67,9 @@ absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
   v1::Target& target = measured.target;
   target.set_name(options.name.empty() ? absl::StrCat(target.code().cpu(), "-measured") : options.name);
   if (absl::Status status = problemStatus(target.name(), validateTarget(target)); !status.ok()) return status;
-  if (options.repetitions < 3)
-    return absl::InvalidArgumentError(absl::StrCat("a median needs 3 repetitions at least, not ", options.repetitions));
+  if (options.repetitions < kFewest)
+    return absl::InvalidArgumentError(
+        absl::StrCat("a median needs ", kFewest, " repetitions at least, not ", options.repetitions));
   const int multiply_add = ownMultiplyAdd(target);
 
   absl::StatusOr<std::unique_ptr<Bench>> bench = Bench::of(target, options.paths);
@@ -75,17 +79,28 @@ absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
         absl::StrCat("figures of all ", target.units(0).count(), " cores: this program may use ", (*bench)->cores()));
   Probes probes = probesOf(target, **bench, multiply_add);
   const int total = (options.repetitions + 1) * static_cast<int>(probes.series.size());
-  int done = 0;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
+  int done = 0, rounds = 0;
   for (int round = -1; round < options.repetitions; ++round) {  // the first one finds out how often, and is dropped
+    if (rounds >= kFewest && passed() > options.seconds) break;
     for (Series& series : probes.series) {
+      if (rounds < kFewest && passed() > 2 * options.seconds)
+        return absl::DeadlineExceededError(
+            absl::StrFormat("after %.0f s only %d of %d repetitions are done: this machine has other work to do",
+                            passed(), rounds, options.repetitions));
       if (options.progress) options.progress(done++, total, series.what);
       if (absl::Status status = (*bench)->sample(series, round < 0); !status.ok()) return status;
     }
+    rounds = round + 1;
   }
   if (options.progress) options.progress(total, total, "done");
+  if (rounds < options.repetitions)
+    measured.left.push_back(absl::StrFormat("%d of %d repetitions: %.0f s were over", options.repetitions - rounds,
+                                            options.repetitions, passed()));
 
   for (const Formula& formula : probes.formulas) {
-    Figure figure = figureOf(formula, probes.series, options.repetitions);
+    Figure figure = figureOf(formula, probes.series, rounds);
     if (!std::isfinite(figure.value.median) || figure.value.median <= 0) {
       measured.left.push_back(absl::StrCat(figure.field, ": not above the noise, ", figureText(figure)));
       continue;

@@ -38,6 +38,8 @@ struct Measured {
 struct MeasureOptions {
   std::string name = {};  ///< of the target; empty: that of the chip, and "-measured"
   int repetitions = 31;   ///< of each figure, in turns with the others; at least 3
+  /// After so long no further round begins, if there were three; where even three take twice as long, that is an error.
+  double seconds = 120;
   HostPaths paths = {};
   /// Told before each sample; unless null.
   std::function<void(int done, int total, const std::string& what)> progress = {};
@@ -47,7 +49,8 @@ struct MeasureOptions {
 /// little and none much. Cycles are counted by a chain of additions beside vector work, time by the thread's own clock
 /// where one core is measured. Takes seconds to a minute, all cores, and memory of four times the last cache. Fails
 /// with INCOMPATIBLE_HOST where detectHostTarget() does or this program has no loops for the host's vectors, with
-/// RESOURCE_EXHAUSTED where memory is short, and with INVALID_ARGUMENT for a name that no target may have.
+/// RESOURCE_EXHAUSTED where memory is short, with DEADLINE_EXCEEDED on a machine that has no time for it, and with
+/// INVALID_ARGUMENT for a name that no target may have.
 absl::StatusOr<Measured> measureHost(const MeasureOptions& options);
 
 }  // namespace tessera::compiler

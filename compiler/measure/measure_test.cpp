@@ -67,6 +67,18 @@ TEST(Measure, EveryFigureHasItsNoiseAndItsPlace) {
     EXPECT_TRUE(places.contains(place)) << place;
 }
 
+TEST(Measure, ALimitOfTimeIsSaidOrAnError) {
+  const auto few = measureHost({.repetitions = 1000, .seconds = 0.5});
+  if (few.ok()) {
+    EXPECT_GE(few->figures.front().repetitions, 3);
+    EXPECT_LT(few->figures.front().repetitions, 1000);
+    EXPECT_THAT(few->left, testing::Contains(HasSubstr("of 1000 repetitions")));
+  } else {
+    EXPECT_EQ(few.status().code(), absl::StatusCode::kDeadlineExceeded) << few.status();
+  }
+  EXPECT_THAT(measureHost({.seconds = 0}).status().message(), HasSubstr("of 31 repetitions are done"));
+}
+
 TEST(Measure, RefusesWhatMakesNoSense) {
   EXPECT_THAT(measureHost({.name = "Not A Name"}).status().message(), HasSubstr("name"));
   EXPECT_THAT(measureHost({.repetitions = 2}).status().message(), HasSubstr("3 repetitions"));
