@@ -37,10 +37,11 @@ struct OutputExtent {
 /// Dimensions of outputs that are known after a run only are in their bounded_dims; for each entry of `extents` @main
 /// has one more result behind the outputs, a tensor<i64>. Such an output is laid out for its upper bounds.
 /// A dimension that is a range has its greatest size in the shapes and is in the bounded_dims of the inputs. Behind the
-/// model's inputs comes one more of its name, tensor<i64>: how many count. Every operator on the way from there to the
-/// outputs leaves elements beyond it apart from the others (bounded.h), or the model is refused.
-/// Each operation's location is a NameLoc with the name of the graph node it stems from.
-/// Booleans are i1 in tensors inside the module's arithmetic but i8 at the border (inputs, outputs, weights).
+/// model's inputs comes one more of its name, tensor<i64>: how many count; those of several in the order of
+/// `dimensions`. Every operator on the way from there to the outputs leaves elements beyond it apart from the others
+/// (bounded.h), or the model is refused. Each operation's location is a NameLoc with the name of the graph node it
+/// stems from. Booleans are i1 in tensors inside the module's arithmetic but i8 at the border (inputs, outputs,
+/// weights).
 struct ImportedModel {
   /// A node of the model's own graph. Values go by name; types are those the importer computed.
   struct Node {
@@ -66,7 +67,7 @@ struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< binds symbolic dimensions
   std::map<std::string, std::string> external_data;          ///< location -> local file
   std::map<std::string, v1::TensorValue> fixed_inputs = {};  ///< inputs whose value is known; ONNX only
-  /// Binds symbolic dimensions by name, in all inputs. One may be negative, for ONNX: a range (ImportedModel).
+  /// Binds symbolic dimensions by name, in all inputs. Negative, for ONNX: a range (ImportedModel).
   std::map<std::string, int64_t> dimensions = {};
   bool record_nodes = false;  ///< fills ImportedModel.graph
 };
