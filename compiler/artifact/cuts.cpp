@@ -99,6 +99,7 @@ class RowsOfBuffers {
 /// A level of a walk's own grid that can be cut.
 struct Candidate {
   int64_t outer = 1, count = 1, inner = 1, numerator = 1, denominator = 1;
+  int64_t ofOneRow() const { return ceilDiv(numerator, denominator); }  ///< steps
 };
 
 std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows) {
@@ -125,8 +126,12 @@ std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows)
       }
       writes = true;
     }
-    if (writes && good) candidates.push_back(candidate);
+    // A loop within rows satisfies this too, and would leave out nothing.
+    if (writes && good && candidate.ofOneRow() < candidate.count) candidates.push_back(candidate);
   }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::pair(a.ofOneRow() * b.count, b.inner) < std::pair(b.ofOneRow() * a.count, a.inner);
+  });
   return candidates;
 }
 

@@ -104,14 +104,15 @@ TEST_F(RowsTest, ASumOverRowsNeedsWhateverItIsMadeOf) {
 }
 
 TEST_F(RowsTest, WhatAddressesComeOfIsThereAsAWhole) {
-  const std::string text = R"(func.func @main(%x: tensor<8xindex>, %table: tensor<9x4xf32>) -> tensor<8x4xf32> {
-    %e = tensor.empty() : tensor<8xindex>
-    %i = linalg.add ins(%x, %x : tensor<8xindex>, tensor<8xindex>) outs(%e : tensor<8xindex>) -> tensor<8xindex> loc("i")
+  const std::string text = R"(func.func @main(%x: tensor<8xi64>, %table: tensor<9x4xf32>) -> tensor<8x4xf32> {
+    %e = tensor.empty() : tensor<8xi64>
+    %i = linalg.add ins(%x, %x : tensor<8xi64>, tensor<8xi64>) outs(%e : tensor<8xi64>) -> tensor<8xi64> loc("i")
     %f = tensor.empty() : tensor<8x4xf32>
     %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>],
                          iterator_types = ["parallel", "parallel"]}
-        ins(%i : tensor<8xindex>) outs(%f : tensor<8x4xf32>) {
-    ^bb0(%at: index, %out: f32):
+        ins(%i : tensor<8xi64>) outs(%f : tensor<8x4xf32>) {
+    ^bb0(%number: i64, %out: f32):
+      %at = arith.index_cast %number : i64 to index
       %column = linalg.index 1 : index
       %v = tensor.extract %table[%at, %column] : tensor<9x4xf32>
       linalg.yield %v : f32
