@@ -13,7 +13,7 @@ namespace tessera::client {
 namespace {
 
 constexpr int64_t kMostVariants = TESSERA_MAX_VARIANTS;
-constexpr size_t kMostOfRanges = 16;  // variants that several ranges make
+constexpr int kMostOfRanges = 16;  // variants that several ranges make
 
 absl::Status badDimension(const std::string& text, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat(
@@ -70,18 +70,19 @@ absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::
 }
 
 // Several ranges together make at most kMostOfRanges variants: of each every second, third, ... size from the greatest
-// down, and the least, as far apart as that takes.
+// down, and the least, as far apart as that takes; of so many that two sizes of each are more, the last ones keep their
+// greatest alone.
 void thinRanges(std::vector<DimensionSizes>& dimensions) {
   if (std::count_if(dimensions.begin(), dimensions.end(), [](const auto& each) { return each.range; }) < 2) return;
   const std::vector<DimensionSizes> all = dimensions;
-  for (size_t apart = 2;; ++apart) {
-    size_t product = 1, longest = 0;
-    for (const DimensionSizes& each : dimensions) {
-      if (!each.range) continue;
-      product *= each.sizes.size();
-      longest = std::max(longest, each.sizes.size());
-    }
-    if (product <= kMostOfRanges || longest <= 2) return;
+  const auto product = [&] {
+    double variants = 1;
+    for (const DimensionSizes& each : dimensions) variants *= each.range ? static_cast<double>(each.sizes.size()) : 1;
+    return variants;
+  };
+  const auto isLong = [](const DimensionSizes& each) { return each.range && each.sizes.size() > 2; };
+  for (size_t apart = 2; product() > kMostOfRanges && std::any_of(dimensions.begin(), dimensions.end(), isLong);
+       ++apart) {
     for (size_t d = 0; d < all.size(); ++d) {
       if (!all[d].range) continue;
       const std::vector<int64_t>& sizes = all[d].sizes;
@@ -89,6 +90,9 @@ void thinRanges(std::vector<DimensionSizes>& dimensions) {
       for (size_t i = 0; i < sizes.size(); ++i)
         if (i == 0 || (sizes.size() - 1 - i) % apart == 0) dimensions[d].sizes.push_back(sizes[i]);
     }
+  }
+  for (size_t d = dimensions.size(); d-- > 0 && product() > kMostOfRanges;) {
+    if (dimensions[d].range) dimensions[d].sizes = {dimensions[d].sizes.back()};
   }
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace tessera::client {
 namespace {
 
@@ -73,6 +75,18 @@ TEST(ShapeFlagsTest, SeveralRangesAreCombinedSparselyAndSaySo) {
   ASSERT_TRUE((ShapeFlags{{}, {"n=1..4", "m=1..8"}}).fill(spec).ok());
   EXPECT_EQ(spec.specializations_size(), 12);
   EXPECT_EQ((ShapeFlags{{}, {"n=1..64"}}).rangesText(), "");
+}
+
+TEST(ShapeFlagsTest, OfManyRangesTheLastKeepTheirGreatestSize) {
+  v1::CompileSpec spec;
+  ASSERT_TRUE((ShapeFlags{{}, {"a=1..8", "b=1..8", "c=1..8", "d=1..8", "e=1..8", "f=1..8"}}).fill(spec).ok());
+  ASSERT_EQ(spec.specializations_size(), 16);
+  std::vector<std::set<int64_t>> sizes(6);
+  for (const v1::Specialization& each : spec.specializations()) {
+    ASSERT_EQ(each.dimensions_size(), 6);
+    for (int d = 0; d < 6; ++d) sizes[d].insert(each.dimensions(d).size());
+  }
+  for (int d = 0; d < 6; ++d) EXPECT_EQ(sizes[d], (d < 4 ? std::set<int64_t>{-8, -1} : std::set<int64_t>{-8})) << d;
 }
 
 TEST(ParseDimensionTest, RefusesWhatIsNoSize) {

@@ -167,6 +167,39 @@ TEST_F(Bounded, SlicesFromTheFront) {
   EXPECT_THAT(refusal(b), HasSubstr("dimension 1 of input 0 is known only at run time (at most 6)"));
 }
 
+TEST_F(Bounded, IsResizedByScalesAndNotToASize) {
+  ModelBuilder scaled = nonZero();
+  ModelBuilder sized = scaled;
+  scaled.initializer("scales", {2}, {1, 2});
+  scaled.node("Resize", {"w", "", "scales"}, {"y"});
+  EXPECT_THAT(run(scaled, {sparse()}).shapes, ElementsAre(ElementsAre(2, 6)));
+  // A multiple of the bound, and not of what there is.
+  sized.initializer("sizes", {2, 12});
+  sized.node("Resize", {"w", "", "", "sizes"}, {"y"});
+  EXPECT_THAT(refusal(sized), HasSubstr("dimension 1 of input 0 is known only at run time (at most 6)"));
+}
+
+TEST_F(Bounded, SizesThatFallAsARangeGrowsAreRefused) {
+  // Range(0, most - N): the longest is that of the smallest N.
+  for (const auto& [op, refused] : {std::pair{"Sub", true}, {"Add", false}}) {
+    ModelBuilder b;
+    b.input("x", {-1}).output("y");
+    b.initializer("most", {16});
+    b.initializer("zero", {0}).clear_dims();
+    b.initializer("one", {1}).clear_dims();
+    b.node("Shape", {"x"}, {"n"});
+    b.node(op, {"most", "n"}, {"left"});
+    b.node("Squeeze", {"left"}, {"limit"});
+    b.node("Range", {"zero", "limit", "one"}, {"y"});
+    mlir::MLIRContext context;
+    ImportOptions options;
+    options.dimensions["N"] = -8;
+    const auto model = importBytes(context, b.model.SerializeAsString(), options);
+    EXPECT_EQ(model.ok(), !refused) << model.status();
+    if (refused) EXPECT_THAT(failureOf(model.status()).message(), HasSubstr("does not grow with the range"));
+  }
+}
+
 TEST_F(Bounded, CountsOfItsOwnKindAreOne) {
   // Two values that were selected by the same indices fit; two selections may not.
   ModelBuilder b = nonZero();

@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kMostOperations = 2000;
 constexpr int64_t kMostElements = 1024;
+constexpr int64_t kMostNear = 64;    // sizes at each end of the ranges together
 constexpr int64_t kSteps = 1 << 16;  // scalar operations for one example
 
 }  // namespace
@@ -22,28 +23,34 @@ std::vector<std::vector<int64_t>> FollowedValues::examples() const {
   std::vector<int64_t> greatest;
   for (const RangeOf& range : ranges_) greatest.push_back(range.most);
   std::vector<std::vector<int64_t>> examples = {greatest};
-  for (size_t r = 0; r < ranges_.size(); ++r) {
+  // Every remainder by what heads and blocks usually are, at both ends of a range.
+  const auto ranges = static_cast<int64_t>(ranges_.size());
+  const int64_t near = std::clamp<int64_t>(kMostNear / std::max<int64_t>(ranges, 1), 2, 16);
+  for (int64_t r = 0; r < ranges; ++r) {
     const int64_t most = ranges_[r].most;
-    for (int64_t size : std::set<int64_t>{1, 2, 3, most / 3, most / 2, most - 2, most - 1}) {
+    std::set<int64_t> sizes = {most / 3, most / 2, most / 2 + 1};
+    for (int64_t i = 1; i <= near; ++i) sizes.insert({i, most - i});
+    for (int64_t size : sizes) {
       if (size < 1 || size >= most) continue;
       examples.push_back(greatest);
       examples.back()[r] = size;
     }
   }
-  examples.emplace_back(ranges_.size(), 1);
+  // All at once: equally small, and of different sizes.
+  examples.emplace_back(ranges, 1);
+  for (int64_t first = 1; ranges > 1 && first <= 4; ++first) {
+    examples.push_back(greatest);
+    for (int64_t r = 0; r < ranges; ++r) examples.back()[r] = std::min(first + r, greatest[r]);
+  }
   return examples;
 }
 
-std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value value, v1::DataType type) const {
-  auto shape = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
-  if (!shape || !shape.hasStaticShape() || shape.getNumElements() > kMostElements) return std::nullopt;
-  // Everything that decides it, which may be constants and counts alone.
+std::optional<std::vector<mlir::Operation*>> FollowedValues::operationsBehind(mlir::Value value) const {
   llvm::SetVector<mlir::Value> reached;
   llvm::SetVector<mlir::Operation*> operations;
   reached.insert(value);
   mlir::Block* body = value.getParentBlock();
   for (size_t i = 0; i < reached.size(); ++i) {
-    if (operations.size() > kMostOperations) return std::nullopt;
     mlir::Operation* op = reached[i].getDefiningOp();
     if (!op) {
       const bool is_count =
@@ -56,7 +63,15 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value va
       for (mlir::Value operand : inner->getOperands()) reached.insert(operand);
     });
   }
-  std::vector<mlir::Operation*> ordered(operations.begin(), operations.end());
+  return std::vector<mlir::Operation*>(operations.begin(), operations.end());
+}
+
+std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value value, v1::DataType type) const {
+  auto shape = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
+  if (!shape || !shape.hasStaticShape() || shape.getNumElements() > kMostElements) return std::nullopt;
+  const auto operations = operationsBehind(value);
+  if (!operations || operations->size() > kMostOperations) return std::nullopt;
+  std::vector<mlir::Operation*> ordered = *operations;
   std::sort(ordered.begin(), ordered.end(),
             [](mlir::Operation* a, mlir::Operation* b) { return a->isBeforeInBlock(b); });
 

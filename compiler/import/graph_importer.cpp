@@ -161,6 +161,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     return inlineGraph(graph, arguments, scope);
   };
   environment.examples = [this](const Tensor& value) { return followed_.examplesOf(value.value, value.dtype); };
+  environment.by_counts_alone = [this](mlir::Value value) { return followed_.byCountsAlone(value); };
   environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };
   environment.inputs_behind = [this](const Tensor& value) { return inputsBehind(value); };
   Node node(proto, nodeLabel(proto, index), std::move(inputs), std::move(environment));

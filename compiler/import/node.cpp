@@ -241,6 +241,19 @@ absl::StatusOr<SizeList> Node::sizes(int index, const std::string& what) const {
     for (size_t i = 0; i < list.most.size(); ++i)
       if (other->integerAt(static_cast<int64_t>(i)) != list.most[i]) list.follows[i] = true;
   }
+  // Shapes are made for the greatest sizes, and extents count from 0.
+  for (const ConstantPtr& other : *examples) {
+    for (size_t i = 0; i < list.most.size(); ++i) {
+      const int64_t size = other->integerAt(static_cast<int64_t>(i));
+      if (!list.follows[i] || (size >= 0 && size <= list.most[i])) continue;
+      return unsupported(absl::StrCat("input '", what, "' has a size that does not grow with the range: ", list.most[i],
+                                      " at the greatest, ", size, " at another"),
+                         {.attribute = what,
+                          .found = absl::StrCat(size),
+                          .accepted = absl::StrCat("0 to ", list.most[i], " at every size of the range"),
+                          .fix = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
+    }
+  }
   return list;
 }
 
@@ -252,8 +265,9 @@ Tensor Node::sizeAt(Emitter& e, int index, int64_t at) const {
 bool Node::divides(int64_t parts, mlir::Value extent) const {
   const auto* examples =
       environment_.examples ? environment_.examples(Emitter::wrap(extent, v1::DATA_TYPE_I64)) : nullptr;
-  return !examples || std::all_of(examples->begin(), examples->end(),
-                                  [&](const ConstantPtr& example) { return example->integerAt(0) % parts == 0; });
+  if (!examples) return !environment_.by_counts_alone || !environment_.by_counts_alone(extent);
+  return std::all_of(examples->begin(), examples->end(),
+                     [&](const ConstantPtr& example) { return example->integerAt(0) % parts == 0; });
 }
 
 bool Node::sameExtent(mlir::Value a, mlir::Value b) const {

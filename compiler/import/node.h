@@ -34,6 +34,7 @@ struct NodeEnvironment {
       inline_graph;
   /// What integers that follow ranges are at examples of their sizes (followed.h); null for others.
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
+  std::function<bool(mlir::Value)> by_counts_alone;  ///< whether ranges decide it, be there examples or not
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
   /// Inputs of the model that a value is computed from, when fixing them would make it a constant; else none.
   std::function<std::vector<std::string>(const Tensor& value)> inputs_behind;

@@ -67,9 +67,11 @@ double roomOf(const tessera_module_variant& variant) {
   return room;
 }
 
-/// Whether the variants differ in how far their ranges go only.
+/// Whether the variants have ranges, and differ in how far these go only.
 bool sameButRanges(const tessera_module_variant& a, const tessera_module_variant& b) {
   if (a.num_dimensions != b.num_dimensions) return false;
+  if (std::none_of(a.dimensions, a.dimensions + a.num_dimensions, [](const auto& each) { return each.size < 0; }))
+    return false;
   return std::equal(a.dimensions, a.dimensions + a.num_dimensions, b.dimensions, [](const auto& x, const auto& y) {
     return std::strcmp(x.name, y.name) == 0 && (x.size == y.size || (x.size < 0 && y.size < 0));
   });

@@ -141,13 +141,17 @@ def _sizes_of_range(name: str, text: str) -> list[int]:
 
 def _thinned(ranges: dict[str, list[int]]) -> dict[str, list[int]]:
     """Several ranges together make at most 16 variants: of each every second, third, ... size from the greatest down, and
-    the least, as far apart as that takes."""
+    the least, as far apart as that takes; of so many that two sizes of each are more, the last ones keep their greatest
+    alone."""
     thin = ranges
     apart = 2
     while len(ranges) > 1 and math.prod(map(len, thin.values())) > MOST_OF_RANGES and max(map(len, thin.values())) > 2:
         thin = {name: [size for i, size in enumerate(sizes) if i == 0 or (len(sizes) - 1 - i) % apart == 0]
                 for name, sizes in ranges.items()}
         apart += 1
+    for name in reversed(ranges if len(ranges) > 1 else {}):
+        if math.prod(map(len, thin.values())) > MOST_OF_RANGES:
+            thin = {**thin, name: thin[name][-1:]}
     return thin
 
 

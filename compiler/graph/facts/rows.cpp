@@ -60,7 +60,7 @@ class RowFinder {
   /// Says that `walk` walks the rows of `dimension` in `value`; two ways to walk them are none.
   void give(Value value, int dimension, Walk walk) {
     const auto type = mlir::cast<RankedTensorType>(value.getType());
-    if (type.getDimSize(walk.dim) != most(dimension) * walk.per) return;
+    if (type.getDimSize(walk.dim) != most(dimension) * walk.per) return need(value, dimension);
     give(value, {dimension, walk.per * below(type, walk.dim)});
   }
   void give(Value value, Rows rows) {
@@ -192,6 +192,7 @@ class RowFinder {
       }
     });
     for (auto [result, init] : llvm::zip(op->getResults(), op.getDpsInitsMutable())) {
+      for (int dimension : doubtful) need(result, dimension);
       const mlir::AffineMap map = op.getMatchingIndexingMap(&init);
       for (const auto& [loop, each] : per) {
         if (doubtful.contains(loop.second)) continue;

@@ -210,28 +210,33 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
 }
 
 /// Dimensions that are known at run time stay, or have each element repeated; what else becomes of one depends on where
-/// it ends.
-absl::StatusOr<std::map<int64_t, Value>> repeatedExtents(Node& n, Emitter& e, const std::vector<int64_t>& factors) {
+/// it ends. Factors are those of the greatest extents.
+absl::StatusOr<std::map<int64_t, Value>> repeatedExtents(Node& n, Emitter& e, const ResizePlan& plan,
+                                                         const std::vector<int64_t>& factors) {
+  constexpr int kSizes = 3;  // of Resize; its predecessors have none
+  const bool by_size = n.has(kSizes) && n.in(kSizes).elements() > 0;
+  SizeList sizes;
+  std::vector<int64_t> axes;
+  if (by_size) {
+    TESSERA_ASSIGN_OR_RETURN(sizes, n.sizes(kSizes, "sizes"));
+    TESSERA_ASSIGN_OR_RETURN(axes, resizedAxes(n));
+  }
   std::map<int64_t, Value> extents;
   for (const auto& [dim, extent] : n.in(0).extents) {
     if (factors[dim] < 1) return refuseExtent(n, 0, dim, "elements at its end are computed of those there");
     extents[dim] = multiplied(e, extentOf(n.in(0), dim), factors[dim]).value;
+    const auto place = std::find(axes.begin(), axes.end(), dim);
+    if (place == axes.end()) continue;  // by scales, or an axis that stays
+    if (plan.kept_scale > 0) return refuseExtent(n, 0, dim, "the one scale of all dimensions would follow from it");
+    const int64_t a = place - axes.begin();
+    if (!sizes.follows[a] || !n.sameExtent(extents[dim], n.sizeAt(e, kSizes, a).value))
+      return refuseExtent(n, 0, dim, "the new size is not the same multiple of it for every size");
   }
-  // Sizes that follow a range must be those.
-  for (int i = 1; i < n.numInputs(); ++i) {
-    if (!n.has(i) || n.in(i).constant || n.in(i).rank() != 1) continue;
-    TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(i, "sizes"));
-    TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
-    for (size_t a = 0; a < std::min(axes.size(), sizes.follows.size()); ++a) {
-      if (!sizes.follows[a]) continue;
-      const auto found = extents.find(axes[a]);
-      if (found != extents.end() && n.sameExtent(found->second, n.sizeAt(e, i, static_cast<int64_t>(a)).value))
-        continue;
-      return n.unsupported(
-          absl::StrCat("the size of dimension ", axes[a], " is known only at run time, and is no multiple ",
-                       "of what it was for every size of the range"),
-          {.attribute = "sizes", .found = "a run-time value", .accepted = "scales, or constant sizes"});
-    }
+  for (size_t a = 0; a < axes.size(); ++a) {
+    if (!sizes.follows[a] || extents.contains(axes[a])) continue;
+    return n.unsupported(
+        absl::StrCat("the new size of dimension ", axes[a], " is known only at run time, the dimension is not"),
+        {.attribute = "sizes", .found = "a run-time value", .accepted = "scales, or a constant size there"});
   }
   return extents;
 }
@@ -251,7 +256,7 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
     factors.push_back(taps.back().repetition(x.shape[d]));
     repeats &= factors.back() > 0;
   }
-  TESSERA_ASSIGN_OR_RETURN(auto extents, repeatedExtents(n, e, factors));
+  TESSERA_ASSIGN_OR_RETURN(auto extents, repeatedExtents(n, e, plan, factors));
   if (repeats) {
     Tensor result = repeat(e, x, factors);
     result.extents = std::move(extents);

@@ -94,7 +94,9 @@ absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e
     const size_t d = static_cast<size_t>(dim) - 2;
     const int64_t stride = window.strides[d], room = window.low[d] + window.high[d] - reach[d];
     if (stride > 1 && window.by_extent) return refuseExtent(n, 0, dim, "the padding follows from it");
-    if (window.high[d] > 0) x = masked(e, x, dim, neutral);
+    // Padding follows the elements there are. A kernel may also combine windows with those beside them that do not
+    // count (Winograd), where an infinity beyond the extent would spoil what counts.
+    if (window.high[d] > 0 || (reach[d] > 1 && stride == 1)) x = masked(e, x, dim, neutral);
     const bool kept = stride == 1 && room == -1;
     extents[dim] =
         kept ? extent : e.elementwise(v1::DATA_TYPE_I64, {extentOf(x, dim)}, [&](const Scalars& s, mlir::ValueRange v) {
