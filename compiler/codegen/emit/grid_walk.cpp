@@ -93,7 +93,7 @@ class WalkWriter {
 }  // namespace
 
 void describeWalks(const Phase& phase, const PhaseList& list, v1::KernelInfo::Phase& described) {
-  if (!phase.loops.empty()) return;
+  if (!phase.loops.empty() || phase.side_by_side) return;
   const WalkWriter writer(list);
   bool known = !phase.region || writer.region(*phase.region, described);
   for (size_t n = 0; n < phase.nests.size() && known; ++n)

@@ -172,7 +172,7 @@ std::pair<GenericOp, GenericOp> apply(GenericOp op, const Body& body, const Cut&
   for (auto [value, tensor] : llvm::zip_equal(cut.crossing, first.getResults())) made.emplace_back(value, tensor);
   GenericOp second = partOf(op, body.part(cut.at, body.size()), body.arguments(cut.at, body.size()), body.results(),
                             made, op.getDpsInits());
-  op.getResult(0).replaceAllUsesWith(second.getResult(0));
+  op->replaceAllUsesWith(second->getResults());
   op.erase();
   return {first, second};
 }

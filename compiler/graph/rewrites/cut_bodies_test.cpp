@@ -22,9 +22,16 @@ class CutBodiesTest : public PlanTest {
     target_.mutable_registers()->set_vector_count(count);
   }
 
-  /// Parts, one behind the other: each multiplies all operands by what the part before has left, adds the products up,
-  /// and adds up what each of them is of that sum. Between two parts lives one value, and the operands.
+  /// Multiplies operands `first` to `first + width - 1` by what the part before has left, adds the products up, and
+  /// adds up what each of them is of that sum. Leaves `values` for the next part.
+  struct Part {
+    int first = 0, width = 0, values = 1;
+  };
+  /// All parts on the same operands: between two of them live one value, and the operands.
   static std::string waists(int width, int parts, const std::string& shape) {
+    return waists(std::vector<Part>(parts, Part{.width = width}), width, shape);
+  }
+  static std::string waists(const std::vector<Part>& parts, int width, const std::string& shape) {
     const std::string type = absl::StrCat("tensor<", shape, "xf32>");
     std::string arguments, inputs, types, scalars, maps;
     for (int i = 0; i < width; ++i) {
@@ -40,23 +47,34 @@ class CutBodiesTest : public PlanTest {
                                     maps, "#id], iterator_types = [\"parallel\", \"parallel\"]} ins(", inputs, " : ",
                                     types, ") outs(%e : ", type, ") {\n  ^bb0(", scalars,
                                     "%o: f32):\n    %last = arith.constant 1.5 : f32\n");
-    std::string from = "%last";
-    for (int part = 0; part < parts; ++part) {
-      const std::string p = absl::StrCat("p", part, "_");
-      for (int i = 0; i < width; ++i)
-        absl::StrAppend(&text, "    %", p, "v", i, " = arith.mulf %a", i, ", ", from, " : f32\n");
+    std::vector<std::string> left = {"%last"};
+    for (const Part& part : parts) {
+      const std::string p = absl::StrCat("p", &part - parts.data(), "_");
+      for (int i = 0; i < part.width; ++i) {
+        absl::StrAppend(&text, "    %", p, "v", i, " = arith.mulf %a", part.first + i, ", ", left[0], " : f32\n");
+      }
       std::string sum = absl::StrCat("%", p, "v0");
-      for (int i = 1; i < width; ++i) {
+      for (int i = 1; i < part.width; ++i) {
         absl::StrAppend(&text, "    %", p, "s", i, " = arith.addf ", sum, ", %", p, "v", i, " : f32\n");
         sum = absl::StrCat("%", p, "s", i);
       }
-      from = sum;
-      for (int i = 0; i < width; ++i) {
-        absl::StrAppend(&text, "    %", p, "q", i, " = arith.maximumf %", p, "v", i, ", ", sum, " : f32\n    %", p, "t",
-                        i, " = arith.addf ", from, ", %", p, "q", i, " : f32\n");
-        from = absl::StrCat("%", p, "t", i);
+      // What the part before left beside its first value joins the sum.
+      for (size_t k = 1; k < left.size(); ++k) {
+        absl::StrAppend(&text, "    %", p, "j", k, " = arith.addf ", sum, ", ", left[k], " : f32\n");
+        sum = absl::StrCat("%", p, "j", k);
+      }
+      left.assign(part.values, sum);
+      const std::vector<std::string> ways = {"addf", "maximumf", "minimumf"};
+      for (int i = 0; i < part.width; ++i) {
+        absl::StrAppend(&text, "    %", p, "q", i, " = arith.maximumf %", p, "v", i, ", ", sum, " : f32\n");
+        for (size_t k = 0; k < left.size(); ++k) {
+          const std::string next = absl::StrCat("%", p, "t", k, "_", i);
+          absl::StrAppend(&text, "    ", next, " = arith.", ways[k], " ", left[k], ", %", p, "q", i, " : f32\n");
+          left[k] = next;
+        }
       }
     }
+    const std::string from = left[0];
     return absl::StrCat(text, "    linalg.yield ", from, " : f32\n  } -> ", type, "\n  return %r : ", type, "\n}\n");
   }
 
@@ -96,6 +114,20 @@ TEST_F(CutBodiesTest, TheCutIsWhereFewestLive) {
     EXPECT_THAT(all[0].reason(), HasSubstr("values are alive at once for 16 registers"));
     EXPECT_EQ(generics(planned), 2);
     EXPECT_EQ(planned.plan.steps_size(), 1);  // in one group still
+  }
+}
+
+// The first part of a cut hands on two values, and is cut again.
+TEST_F(CutBodiesTest, APartOfSeveralResultsIsCutAgain) {
+  registers(46);
+  for (const std::string shape : {"1x1", "7x13"}) {
+    PlannedGraph planned = checkText(waists({{0, 32, 3}, {0, 32, 1}, {32, 40, 2}, {32, 40, 1}}, 72, shape));
+    const auto all = cuts(planned);
+    ASSERT_GE(all.size(), 2) << all[0].reason();
+    EXPECT_THAT(all[0].reason(), HasSubstr("2 cross"));
+    EXPECT_THAT(all[1].reason(), HasSubstr("3 cross"));
+    EXPECT_TRUE(all[0].taken() && all[1].taken()) << all[0].reason() << "\n" << all[1].reason();
+    EXPECT_GE(generics(planned), 3);
   }
 }
 

@@ -15,8 +15,10 @@ namespace tessera::compiler {
 /// (ChainTiling). Each is decided by fusion::decideSlices from what the groups' access functions say; every decision,
 /// taken or declined, is returned with its figures, kind "fuse-chain", in microseconds of one core.
 ///
-/// Candidates are linked by a value that only the next group reads, through plain views, with at most two groups of
-/// rows (softmax, elementwise) in between. Where candidates overlap, the larger gain wins. A target that states no
+/// Candidates are up to three products, each linked to the next by a value that only it reads, through plain views,
+/// with at most two groups of rows (softmax, elementwise) in between, or products that end in the normalization of
+/// their rows or a pool; what others read of a sum before it is a further result. Where candidates overlap, the longer
+/// chain is taken, then the larger gain. A target that states no
 /// clock or fewer than two memory levels decides nothing.
 ///
 /// Choices of kind "fuse-chain": "apart" for the products covers them with what moves their operands as well.

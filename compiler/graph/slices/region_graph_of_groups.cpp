@@ -57,14 +57,18 @@ class GraphWriter {
            llvm::any_of(user->getResult(0).getUsers(), [](Operation* next) { return leaves(next); });
   }
 
+  static std::vector<int64_t> shapeOf(Value value) {
+    const auto shape = mlir::cast<RankedTensorType>(value.getType()).getShape();
+    return shape.empty() ? std::vector<int64_t>{1} : shape.vec();
+  }
+
   int tensorOf(Value value) {
     auto [at, fresh] = tensors_.try_emplace(value, static_cast<int>(graph_.tensors.size()));
     if (!fresh) return at->second;
     auto type = mlir::cast<RankedTensorType>(value.getType());
     fusion::GraphTensor tensor;
     tensor.name = nodeNames(value.getLoc());
-    tensor.shape.assign(type.getShape().begin(), type.getShape().end());
-    if (tensor.shape.empty()) tensor.shape = {1};
+    tensor.shape = shapeOf(value);
     tensor.element_bytes = bytesPerElement(type.getElementType());
     tensor.constant = mlir::isa<mlir::BlockArgument>(value);
     graph_.tensors.push_back(std::move(tensor));
@@ -127,6 +131,8 @@ class GraphWriter {
     for (const AccessTrace::Read& read : trace->reads()) {
       if (bytesBehind(read.value) != read.value) return false;  // a slice
       const int tensor = tensorOf(read.value);
+      // A further result of a group, found under its first, may have another shape.
+      if (!llvm::equal(graph_.tensors[tensor].shape, shapeOf(read.value))) return false;
       fusion::GraphNode::Input input{tensor, {}};
       for (const fusion::Subscript& subscript : trace->space().at(read.held)) {
         input.access.push_back(accessOf(*trace, subscript));
