@@ -2,6 +2,7 @@
 
 #include "clients/cli/target_measuring.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -41,6 +42,7 @@ std::vector<std::string> figureRow(const compiler::Figure& figure) {
 
 int measure(const CommandLine& line, const MeasureFlags& flags) {
   // A file that cannot be written is better known before the measurement than behind it.
+  const bool fresh = !std::filesystem::exists(flags.out);
   if (!flags.out.empty() && !std::ofstream(flags.out, std::ios::app))
     return reportError(absl::InvalidArgumentError(absl::StrCat("cannot write ", flags.out)), line.json);
   compiler::MeasureOptions options = flags.options;
@@ -56,7 +58,11 @@ int measure(const CommandLine& line, const MeasureFlags& flags) {
   };
   const auto measured = compiler::measureHost(options);
   view.finish();
-  if (!measured.ok()) return reportError(measured.status(), line.json);
+  if (!measured.ok()) {
+    std::error_code ignored;
+    if (!flags.out.empty() && fresh) std::filesystem::remove(flags.out, ignored);
+    return reportError(measured.status(), line.json);
+  }
   const std::string when = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
   const std::string text = compiler::describe(*measured, when);
   if (!flags.out.empty())

@@ -66,7 +66,7 @@ class Plan {
     const int64_t inner = level > 0 ? 2 * target_.memory(level - 1).capacity_bytes() : 0;
     const int64_t sharing = std::min(memory.shared_by(), threads);
     const int64_t part = memory.shared_by() == 1 ? memory.capacity_bytes() / 2 : memory.capacity_bytes() / 4 / sharing;
-    return std::min(std::max(inner, part), bench_.farBytes(threads)) / kPanel * kPanel;
+    return std::max(kPanel, std::min(std::max(inner, part), bench_.farBytes(threads)) / kPanel * kPanel);
   }
   /// The last cache, as one core uses it.
   int64_t lastCacheBytes() const { return levels() > 1 ? workingSet(levels() - 2, 1) : workingSet(0, 1); }
