@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/runtime/image_check.h"
+
 namespace tessera::compiler {
 namespace {
 
@@ -50,10 +52,8 @@ int collectSegments(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-std::vector<ImageSegment> segmentsOf(void* handle) {
-  link_map* map = nullptr;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0) return {};
-  SegmentSearch search{map->l_addr, map->l_name, {}};
+std::vector<ImageSegment> segmentsOf(const link_map& map) {
+  SegmentSearch search{map.l_addr, map.l_name, {}};
   dl_iterate_phdr(collectSegments, &search);
   return std::move(search.segments);
 }
@@ -63,6 +63,8 @@ std::vector<ImageSegment> segmentsOf(void* handle) {
 RuntimeStatus ModuleImage::load(std::span<const uint8_t> code, const Requirements& requirements, uint64_t weights_bytes,
                                 std::unique_ptr<ModuleImage>* image) {
   if (RuntimeStatus status = checkHost(requirements); !status.ok()) return status;
+  uint64_t module = 0;
+  if (RuntimeStatus status = checkImage(code, &module); !status.ok()) return status;
   std::unique_ptr<ModuleImage> loaded(new ModuleImage);
   loaded->fd_ = executableMemfd();
   if (loaded->fd_ < 0) return systemError("memfd_create for the artifact's code", errno);
@@ -76,11 +78,13 @@ RuntimeStatus ModuleImage::load(std::span<const uint8_t> code, const Requirement
     return runtimeError(TESSERA_CORRUPT, "the artifact's code cannot be loaded: %s",
                         reason ? reason : "unknown reason");
   }
-  loaded->table_ = static_cast<const tessera_module*>(dlsym(loaded->handle_, TESSERA_MODULE_SYMBOL));
-  if (!loaded->table_) {
-    return runtimeError(TESSERA_CORRUPT, "the artifact's code has no symbol %s", TESSERA_MODULE_SYMBOL);
+  link_map* map = nullptr;
+  if (dlinfo(loaded->handle_, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0) {
+    return runtimeError(TESSERA_IO_ERROR, "the artifact's code was loaded, and its place is not known: %s", dlerror());
   }
-  const std::vector<ImageSegment> segments = segmentsOf(loaded->handle_);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what the linker tells
+  loaded->table_ = reinterpret_cast<const tessera_module*>(map->l_addr + module);
+  const std::vector<ImageSegment> segments = segmentsOf(*map);
   if (RuntimeStatus status = checkModule(loaded->table_, segments, requirements, weights_bytes); !status.ok()) {
     return status;
   }

@@ -45,18 +45,21 @@ def folder_of_runs(service):
     return folder
 
 
-def strange(service, artifact, code=None):
-    """A copy without a signature. With `code` its kernels do that: they slide down a row of no-operations into it; the
-    checksum is that of the new bytes."""
+def strange(service, artifact, code=None, change=None):
+    """A copy without a signature. With `code` its kernels do that: they slide down a row of no-operations into it;
+    `change` makes other bytes of the whole library. The checksum is that of the new bytes."""
     copy = service.scratch("strange.tsra")
     data = bytearray(artifact.read_bytes())
-    if code is not None:
+    if code is not None or change:
         with zipfile.ZipFile(artifact) as archive:
             info, directory = archive.getinfo("code.so"), archive.start_dir
         name, extra = struct.unpack_from("<HH", data, info.header_offset + 26)
         start = info.header_offset + 30 + name + extra
-        at, size = text_of(bytes(data[start:start + info.file_size]))
-        data[start + at:start + at + size] = NOP * (size - len(code)) + code
+        if code is not None:
+            at, size = text_of(bytes(data[start:start + info.file_size]))
+            data[start + at:start + at + size] = NOP * (size - len(code)) + code
+        if change:
+            data[start:start + info.file_size] = change(bytes(data[start:start + info.file_size]))
         crc = struct.pack("<I", zlib.crc32(data[start:start + info.file_size]))
         data[info.header_offset + 14:info.header_offset + 18] = crc
         entry = directory
@@ -65,6 +68,30 @@ def strange(service, artifact, code=None):
         data[entry + 16:entry + 20] = crc
     copy.write_bytes(data)
     return copy
+
+
+def dynamic_entry(elf, tag):
+    """Where in the file the entry for the dynamic linker lies that has this tag."""
+    headers, = struct.unpack_from("<Q", elf, 32)
+    width, count = struct.unpack_from("<HH", elf, 54)
+    for i in range(count):
+        kind, _, place, _, _, size = struct.unpack_from("<IIQQQQ", elf, headers + i * width)
+        for entry in range(place, place + size, 16) if kind == 2 else ():
+            if struct.unpack_from("<Q", elf, entry)[0] == tag:
+                return entry
+    raise AssertionError(f"no entry {tag:#x} for the dynamic linker")
+
+
+def asking_for(tag, value):
+    """Changes code: instead of how many relocations are relative, the dynamic linker is told this."""
+    return lambda elf: (place := dynamic_entry(elf, 0x6ffffff9)) and elf[:place] + struct.pack("<QQ", tag, value) + elf[place + 16:]
+
+
+def with_chosen_table(elf):
+    """The symbol of the tables becomes a function that returns its address (STT_GNU_IFUNC)."""
+    symbols, = struct.unpack_from("<Q", elf, dynamic_entry(elf, 6) + 8)
+    place = symbols + 24 + 4
+    return elf[:place] + b"\x1a" + elf[place + 1:]
 
 
 def text_of(elf):
@@ -136,6 +163,15 @@ def code_that_asks_the_kernel_is_ended(service, artifact):
     check("\x1b" not in answer.out + answer.err, "control characters reach the terminal")
 
 
+def nothing_runs_while_it_is_loaded(service, artifact):
+    """Initializers, other libraries and functions that choose an address are refused before the dynamic linker sees them."""
+    text = 0x1000
+    for what, change in {"an initializer": asking_for(12, text), "a row of initializers": asking_for(25, text),
+                         "another library": asking_for(1, 0), "a function that chooses the tables": with_chosen_table}.items():
+        answer = sandboxed(service, strange(service, artifact, change=change), "--json", expect=3)
+        check("is not as Tessera links it" in answer.failure["message"], f"{what}: {answer}")
+
+
 def need_x86():
     if platform.machine() != "x86_64":
         raise Skip("the code is x86-64's")
@@ -202,8 +238,8 @@ def text_file(service):
     return path
 
 
-CASES = (it_computes_the_same, large_outputs_arrive, code_that_asks_the_kernel_is_ended, code_without_end_is_ended,
-         less_than_required_runs_nothing, what_cannot_be_is_said)
+CASES = (it_computes_the_same, large_outputs_arrive, code_that_asks_the_kernel_is_ended, nothing_runs_while_it_is_loaded,
+         code_without_end_is_ended, less_than_required_runs_nothing, what_cannot_be_is_said)
 
 
 def main():
