@@ -64,7 +64,11 @@ void add(FileDescriptor opened, std::string_view but, int depth, FolderSize& siz
 FolderSize sizeOf(const std::string& folder, const std::string& but) {
   FolderSize size;
   FileDescriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.valid()) add(std::move(opened), but, 0, size);
+  if (opened.valid()) {
+    add(std::move(opened), but, 0, size);
+  } else {
+    size.hidden = errno != ENOENT;
+  }
   return size;
 }
 

@@ -59,11 +59,14 @@ absl::StatusOr<std::string> contentOf(const std::string& path, int64_t bytes) {
   return content;
 }
 
-absl::Status takeOutputs(const AttemptFolder& folder, v1::ExecuteResult& result) {
+absl::Status takeOutputs(const AttemptFolder& folder, int64_t most, v1::ExecuteResult& result) {
+  int64_t left = most;
   for (int i = 0; i < result.outputs_size(); ++i) {
     v1::TensorValue& output = *result.mutable_outputs(i);
     const auto bytes = bytesOf(output.spec());
     if (!bytes.ok()) return bytes.status();
+    if (*bytes > left) return unusable(absl::StrCat("outputs of more than its memory limit of ", most, " bytes"));
+    left -= *bytes;
     if (output.value_case() != v1::TensorValue::kData) {
       auto content = contentOf(folder.output(outputFileName(i)), *bytes);
       if (!content.ok()) return content.status();
@@ -148,7 +151,8 @@ absl::StatusOr<v1::TaskResult> LoneRun::run(v1::TaskSpec task, const std::map<st
     return unusable("an answer to another question");
   }
   if (result.has_execute()) {
-    if (absl::Status taken = takeOutputs(*folder, *result.mutable_execute()); !taken.ok()) return taken;
+    if (absl::Status taken = takeOutputs(*folder, runner_.default_memory_bytes, *result.mutable_execute()); !taken.ok())
+      return taken;
   }
   return result;
 }

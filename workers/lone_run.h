@@ -30,6 +30,9 @@ class LoneRun {
 
   const Measures& measures() const { return runner_.sandbox.measures; }
 
+  /// What a task may have, and so what goes in and comes out.
+  int64_t memoryBytes() const { return runner_.default_memory_bytes; }
+
   /// Copies the file, which is what tasks run then, whatever becomes of it; the digest is its name.
   absl::StatusOr<v1::Digest> takeArtifact(const std::string& path);
 

@@ -6,9 +6,12 @@
 namespace tessera::client {
 namespace {
 
+constexpr size_t kMostManifest = size_t{64} << 20;
+constexpr size_t kMostPlan = size_t{2} << 30;  // as much as a message may have
+
 template <typename Message>
-absl::StatusOr<Message> readEntry(const std::string& path, const std::string& entry) {
-  auto bytes = readZipEntry(path, entry);
+absl::StatusOr<Message> readEntry(const std::string& path, const std::string& entry, size_t most) {
+  auto bytes = readZipEntry(path, entry, most);
   if (!bytes.ok()) return bytes.status();
   Message message;
   if (!message.ParseFromString(*bytes)) {
@@ -20,9 +23,9 @@ absl::StatusOr<Message> readEntry(const std::string& path, const std::string& en
 }  // namespace
 
 absl::StatusOr<v1::Manifest> readManifest(const std::string& path) {
-  return readEntry<v1::Manifest>(path, "manifest.pb");
+  return readEntry<v1::Manifest>(path, "manifest.pb", kMostManifest);
 }
 
-absl::StatusOr<v1::Plan> readPlan(const std::string& path) { return readEntry<v1::Plan>(path, "plan.pb"); }
+absl::StatusOr<v1::Plan> readPlan(const std::string& path) { return readEntry<v1::Plan>(path, "plan.pb", kMostPlan); }
 
 }  // namespace tessera::client

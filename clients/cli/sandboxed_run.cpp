@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -43,10 +44,45 @@ struct TaskInputs {
   }
 };
 
+/// What a tensor that a manifest describes has; made up by whoever made the artifact.
+absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec, int64_t most) {
+  int64_t bytes = std::max<int64_t>(1, dtypeBytes(spec.dtype()));
+  for (const int64_t extent : spec.shape()) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
+      return failureStatus(v1::Failure::INVALID_INPUT,
+                           absl::StrCat("the artifact describes an input with an extent of ", extent));
+    }
+  }
+  if (bytes <= most) return bytes;
+  return failureStatus(v1::Failure::INVALID_INPUT,
+                       absl::StrCat("the artifact describes inputs of more than the memory limit: ", bytes,
+                                    " bytes are asked for, ", most, " are left"));
+}
+
+/// A size of a range for which there is no variant of its own: the task would run all of the next larger one.
+absl::Status refusePadding(const v1::Manifest::Variant& variant, const v1::Specialization& choice) {
+  for (const v1::DimensionBinding& room : variant.dimensions()) {
+    for (const v1::DimensionBinding& wanted : choice.dimensions()) {
+      if (room.size() >= 0 || wanted.name() != room.name() || wanted.size() == -room.size()) continue;
+      v1::Failure failure;
+      failure.set_reason(v1::Failure::INVALID_INPUT);
+      failure.set_attribute("--dim");
+      failure.set_message(absl::StrCat("--dim ", printable(wanted.name()), "=", wanted.size(),
+                                       " is within the variant for ", printable(room.name()), "<=", -room.size(),
+                                       ", of which --sandbox runs all rows"));
+      failure.set_found(absl::StrCat(wanted.size()));
+      failure.set_accepted(absl::StrCat(-room.size()));
+      failure.set_fix("give the size of a variant, or run it without --sandbox, or with tessera execute");
+      return failureStatus(failure);
+    }
+  }
+  return absl::OkStatus();
+}
+
 /// What --random makes for the inputs that no file gives. Those that have one value, and that of a range, the task
 /// knows.
 absl::Status addRandom(const v1::Manifest& manifest, const RunInputs& from, const std::map<std::string, Tensor>& given,
-                       TaskInputs& inputs) {
+                       int64_t memory_bytes, TaskInputs& inputs) {
   auto choice = from.shapes.choice();
   if (!choice.ok()) return choice.status();
   for (const auto& [name, tensor] : given) {
@@ -61,27 +97,33 @@ absl::Status addRandom(const v1::Manifest& manifest, const RunInputs& from, cons
     const auto variant = chosenVariant(manifest, *choice);
     if (!variant.ok()) return variant.status();
     specs = &(*variant)->inputs();
+    if (absl::Status status = refusePadding(**variant, *choice); !status.ok()) return status;
     for (const v1::DimensionBinding& dimension : (*variant)->dimensions()) {
       if (dimension.size() < 0) known[dimension.name()] = 1;
     }
   }
+  int64_t left = memory_bytes;
   for (int i = 0; i < specs->size(); ++i) {
     const v1::TensorSpec& spec = specs->Get(i);
     if (!given.contains(spec.name()) && !known.contains(spec.name())) {
+      const auto bytes = bytesOf(spec, left);
+      if (!bytes.ok()) return bytes.status();
+      left -= *bytes;
       inputs.add(seededTensor(spec, from.seed + static_cast<uint64_t>(i)));
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<TaskInputs> inputsOf(const SandboxedRun& run) {
+absl::StatusOr<TaskInputs> inputsOf(const SandboxedRun& run, int64_t memory_bytes) {
   auto given = readInputs(run.inputs.files);
   if (!given.ok()) return given.status();
   TaskInputs inputs;
   if (run.inputs.random) {
     auto manifest = readManifest(run.artifact);
     if (!manifest.ok()) return manifest.status();
-    if (absl::Status status = addRandom(*manifest, run.inputs, *given, inputs); !status.ok()) return status;
+    if (absl::Status status = addRandom(*manifest, run.inputs, *given, memory_bytes, inputs); !status.ok())
+      return status;
   }
   for (auto& [name, tensor] : *given) inputs.add(std::move(tensor));
   return inputs;
@@ -248,7 +290,7 @@ int runSandboxed(const CommandLine& line, const SandboxFlags& flags, const Sandb
   interrupts.cancels([&cancellation] { cancellation.cancel(worker::StopReason::kCancelled); });
   const auto artifact = sandbox.takeArtifact(run.artifact);
   if (!artifact.ok()) return reportError(artifact.status(), line.json);
-  const auto inputs = inputsOf(run);
+  const auto inputs = inputsOf(run, sandbox.memoryBytes());
   if (!inputs.ok()) return reportError(inputs.status(), line.json);
   const auto answer = answerOf(sandbox, run, *inputs, *artifact, *timeout_us, cancellation);
   if (!answer.ok()) return reportError(answer.status(), line.json);

@@ -2,6 +2,7 @@
 
 #include <zip.h>
 
+#include <limits>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -27,13 +28,15 @@ absl::StatusOr<Archive> openArchive(const std::string& path) {
   return broken(path, absl::StrCat("not a zip archive: ", message));
 }
 
-absl::StatusOr<std::string> readAt(zip_t* archive, zip_uint64_t index, const std::string& path) {
+absl::StatusOr<std::string> readAt(zip_t* archive, zip_uint64_t index, const std::string& path,
+                                   size_t most = std::numeric_limits<size_t>::max()) {
   std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file(zip_fopen_index(archive, index, 0), &zip_fclose);
   std::string bytes, chunk(1 << 20, '\0');
   zip_int64_t got = file ? 1 : -1;
   while (got > 0) {
     got = zip_fread(file.get(), chunk.data(), chunk.size());
     if (got > 0) bytes.append(chunk.data(), static_cast<size_t>(got));
+    if (bytes.size() > most) return broken(path, absl::StrCat("entry ", index, " has more than ", most, " bytes"));
   }
   if (got < 0) return broken(path, absl::StrCat("cannot read entry ", index));
   return bytes;
@@ -56,12 +59,12 @@ absl::Status forEachZipEntry(const std::string& path,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> readZipEntry(const std::string& path, const std::string& entry) {
+absl::StatusOr<std::string> readZipEntry(const std::string& path, const std::string& entry, size_t most) {
   auto archive = openArchive(path);
   if (!archive.ok()) return archive.status();
   const zip_int64_t index = zip_name_locate(archive->get(), entry.c_str(), 0);
   if (index < 0) return broken(path, absl::StrCat("has no entry ", entry));
-  return readAt(archive->get(), index, path);
+  return readAt(archive->get(), index, path, most);
 }
 
 }  // namespace tessera::client

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -12,7 +13,8 @@ namespace tessera::client {
 absl::Status forEachZipEntry(const std::string& path,
                              const std::function<absl::Status(const std::string& name, std::string bytes)>& use);
 
-/// One entry's bytes; INVALID_ARGUMENT when the file is no zip or lacks it.
-absl::StatusOr<std::string> readZipEntry(const std::string& path, const std::string& entry);
+/// One entry's bytes; INVALID_ARGUMENT when the file is no zip, lacks it, or has more than `most` bytes of it: a little
+/// that is deflated may be a lot.
+absl::StatusOr<std::string> readZipEntry(const std::string& path, const std::string& entry, size_t most);
 
 }  // namespace tessera::client

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -100,36 +101,69 @@ absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& fami
   return absl::OkStatus();
 }
 
-/// What the projects that are shown may have, where that is bounded, and how often they were told so.
-void addQuotas(const std::vector<storage::Usage>& shown, const Quotas& quotas, std::vector<MetricFamily>& families) {
+/// Names are made by whoever makes tokens: so many have samples of their own, all others together one, under a name
+/// that no project can have.
+constexpr size_t kShown = 50;
+constexpr char kOthers[] = "(others)";
+
+/// What the projects that are shown may have, and those that the operator's file names, where that is bounded.
+MetricFamily limitsOf(const std::vector<storage::Usage>& shown, const Quotas& quotas) {
   MetricFamily limits = gauge("tessera_project_quota", "What a project may have at a time, by quota.");
-  MetricFamily refusals = gauge("tessera_project_refusals_total", "Calls that a quota ended, by project and quota.");
-  refusals.type = MetricType::Counter;
-  const auto counts = quotas.refusals()->counts();
+  std::map<std::string, v1::Quota> of = quotas.named();
   for (const storage::Usage& usage : shown) {
-    const v1::Quota quota = quotas.of(usage.project);
+    of.emplace(usage.project, quotas.of(usage.project));
+  }
+  for (const auto& [project, quota] : of) {
     for (const auto& [name, limit] : {std::pair("queued_jobs", static_cast<double>(quota.queued_jobs())),
                                       std::pair("running_jobs", static_cast<double>(quota.running_jobs())),
                                       std::pair("stored_bytes", static_cast<double>(quota.stored_bytes())),
                                       std::pair("calls_per_second", quota.calls_per_second())}) {
-      if (limit == 0 || !isProjectName(usage.project)) {
-        continue;
+      if (limit != 0 && isProjectName(project)) {
+        add(limits, limit, {{"project", project}, {"quota", name}});
       }
-      add(limits, limit, {{"project", usage.project}, {"quota", name}});
-      const auto count = counts.find({usage.project, name});
-      add(refusals, count == counts.end() ? 0 : static_cast<double>(count->second),
-          {{"project", usage.project}, {"quota", name}});
     }
   }
-  families.push_back(std::move(limits));
-  families.push_back(std::move(refusals));
+  return limits;
 }
 
-/// What each project has. Names are made by whoever makes tokens: those that use most have samples of their own, all
-/// others together one, under a name that no project can have.
+/// How often projects were told of their quotas, whether they have anything or not: those told most often by name; and
+/// 0 for the limits that are shown and were never met.
+MetricFamily refusalsOf(const MetricFamily& limits, const Quotas& quotas) {
+  MetricFamily family = gauge("tessera_project_refusals_total", "Calls that a quota ended, by project and quota.");
+  family.type = MetricType::Counter;
+  const auto counts = quotas.refusals()->counts();
+  std::map<std::string, int64_t> totals;
+  std::set<std::string> others;
+  for (const auto& [key, count] : counts) {
+    totals[key.first] += count;
+  }
+  std::vector<std::pair<int64_t, std::string>> order;
+  for (const auto& [project, total] : totals) {
+    order.emplace_back(-total, project);
+  }
+  std::sort(order.begin(), order.end());
+  if (order.size() > kShown + 1) {
+    for (size_t i = kShown; i < order.size(); ++i) {
+      others.insert(order[i].second);
+    }
+  }
+  std::map<std::pair<std::string, std::string>, int64_t> shown;
+  for (const auto& [key, count] : counts) {
+    shown[{others.contains(key.first) ? kOthers : key.first, key.second}] += count;
+  }
+  for (const ClientMetric& limit : limits.metric) {
+    if (!others.contains(limit.label[0].value)) {
+      shown.try_emplace({limit.label[0].value, limit.label[1].value});
+    }
+  }
+  for (const auto& [key, count] : shown) {
+    add(family, static_cast<double>(count), {{"project", key.first}, {"quota", key.second}});
+  }
+  return family;
+}
+
+/// What each project has, those that use most by name.
 absl::Status addProjects(storage::Reader& reader, const Quotas& quotas, std::vector<MetricFamily>& families) {
-  constexpr size_t kShown = 50;
-  constexpr char kOthers[] = "(others)";
   TESSERA_ASSIGN(std::vector<storage::Usage> usages, reader.usages());
   std::sort(usages.begin(), usages.end(), [](const storage::Usage& a, const storage::Usage& b) {
     const auto weight = [](const storage::Usage& usage) {
@@ -157,7 +191,10 @@ absl::Status addProjects(storage::Reader& reader, const Quotas& quotas, std::vec
   }
   families.push_back(std::move(jobs));
   families.push_back(std::move(bytes));
-  addQuotas(usages, quotas, families);
+  MetricFamily limits = limitsOf(usages, quotas);
+  MetricFamily refusals = refusalsOf(limits, quotas);
+  families.push_back(std::move(limits));
+  families.push_back(std::move(refusals));
   return absl::OkStatus();
 }
 

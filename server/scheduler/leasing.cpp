@@ -250,14 +250,20 @@ bool isLocal(const std::string& prefix, const std::string& worker_id) {
 
 /// Gives back every task the worker holds, as lost with it.
 absl::Status loseLeases(Step& step, const std::string& worker_id, const std::string& why) {
-  TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
-  for (v1::Task& task : tasks) {
-    if (task.worker_id() == worker_id) {
-      v1::Failure failure;
-      failure.set_reason(v1::Failure::LEASE_LOST);
-      failure.set_message(why);
-      TESSERA_TRY(attemptFailed(step, std::move(task), std::move(failure), {}));
+  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.leasedTasks());
+  for (const v1::Task& task : tasks) {
+    if (task.worker_id() != worker_id) {
+      continue;
     }
+    // The end of one before may have cancelled it.
+    TESSERA_ASSIGN(v1::Task now, step.tx.getTask(task.id()));
+    if (now.state() != v1::Task::LEASED) {
+      continue;
+    }
+    v1::Failure failure;
+    failure.set_reason(v1::Failure::LEASE_LOST);
+    failure.set_message(why);
+    TESSERA_TRY(attemptFailed(step, std::move(now), std::move(failure), {}));
   }
   return absl::OkStatus();
 }

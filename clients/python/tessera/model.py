@@ -220,11 +220,11 @@ os.register_at_fork(after_in_child=_forget_sessions)
 
 
 def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_weights: bool = False,
-         trust: Trust = True) -> Model:
+         trust: Trust | None = None) -> Model:
     """A ``.tsra`` file, or an artifact of the service, ready to be called.
 
     It holds native code. So a file is loaded only when it is, byte for byte, what a trusted key has signed (``FILE.sig``
-    beside it): with `trust` True a key that the command ``tessera`` trusts, else one of a file of keys, or of keys. False
+    beside it): with `trust` True, which it is unless given, a key that the command ``tessera`` trusts, else one of a file of keys, or of keys. False
     loads it as it is: say so where you know whence it comes. The file must not change while it is loaded. `threads` is
     that of each run; `verify_weights` also checks the weights' checksum, which reads them all.
     """
@@ -232,7 +232,7 @@ def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_wei
         if not hasattr(artifact, "load"):
             raise errors.InvalidInput("this cannot be loaded", found=type(artifact).__name__,
                                       accepted="the path of a .tsra file, or an artifact")
-        if not isinstance(trust, bool) or verify_weights:
+        if trust not in (None, False) or verify_weights:
             raise errors.InvalidInput("only a file is checked before it is loaded", found="an artifact of the service",
                                       fix="save() it, and load the file")
         return artifact.load(threads)
@@ -244,7 +244,7 @@ def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_wei
         except OSError as error:
             raise errors.of_os(error) from error
         try:  # the file that was checked, whatever has its name by then
-            check_trust(file, artifact, trust)
+            check_trust(file, artifact, True if trust is None else trust)
             return Model.from_descriptor(file, threads, verify_weights)
         finally:
             os.close(file)
