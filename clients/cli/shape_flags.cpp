@@ -187,7 +187,7 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
   std::vector<v1::Specialization> variants(1);
   std::vector<std::string> factors;  // for people
   for (const DimensionSizes& dimension : *named) {
-    if (dimension.sizes.size() == 1) {
+    if (dimension.sizes.size() == 1 && !dimension.range) {
       v1::DimensionBinding& binding = *spec.add_dimensions();
       binding.set_name(dimension.name);
       binding.set_size(dimension.sizes[0]);

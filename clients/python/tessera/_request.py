@@ -174,7 +174,7 @@ def _bind(spec: job_pb2.CompileSpec, shapes: ShapesLike, dims: DimsLike) -> None
     ranges = _thinned({name: _sizes_of(name, given) for name, given in dims.items() if isinstance(given, str)})
     for name, given in dims.items():
         sizes = ranges.get(name) or _sizes_of(name, given)
-        if len(sizes) == 1:
+        if len(sizes) == 1 and name not in ranges:
             spec.dimensions.add(name=name, size=sizes[0])
             continue
         _refuse_too_many(len(variants) * len(sizes))
