@@ -137,6 +137,22 @@ TEST_F(SqliteStoreTest, ALeaseThatIsProlongedWritesNothingLarge) {
   EXPECT_EQ(read->SerializeAsString(), task.SerializeAsString());
 }
 
+// A search of before tasks had a project: nobody's, and found all the same where projects have quotas.
+TEST_F(SqliteStoreTest, TasksOfNoProjectAreFoundByProject) {
+  const v1::Task task = sampleTask("search", v1::SEARCH, 0, 5);
+  makeOfRelease(
+      9, absl::StrCat("INSERT INTO tasks (id, key, state, kind, priority, ready_time, body) VALUES ('search', '', 1, ",
+                      static_cast<int>(v1::SEARCH), ", 0, 5, ", blob(task), ");"));
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  QueueQuery query;
+  query.now_us = 10;
+  query.may_not_begin = [](const std::string&) { return false; };
+  const auto found = readOne(**store, [&](Reader& r) { return r.nextReadyTask(query); });
+  ASSERT_OK(found.status());
+  EXPECT_EQ(found->id(), "search");
+}
+
 TEST_F(SqliteStoreTest, KeepsEverythingWhenOpenedAgain) {
   fill(10);
   auto store = openSqliteStore(path_);

@@ -249,6 +249,22 @@ TEST(Scheduler, KilledWorkersDoNotQuarantineATask) {
   EXPECT_EQ(bench.job(job.id()).failure().reason(), v1::Failure::LEASE_LOST);
 }
 
+// The first task that has lost its worker too often cancels the other, which its worker held as well.
+TEST(Scheduler, TasksOfOneJobAreLostWithTheirWorkerTogether) {
+  SchedulerBench bench;
+  bench.registerWorker("w", 1);
+  const v1::Job job = *bench.create(bench.request("r1", "net", "a b"));
+  const v1::Lease plan = bench.lease("w");
+  ASSERT_TRUE(bench.report("w", plan, bench.work.run(plan.task())).ok());
+  for (int i = 0; i < bench.scheduler().rules().lease_losses_before_failure; ++i) {
+    ASSERT_EQ(bench.lease("w").task().kind(), v1::BUILD);
+    ASSERT_EQ(bench.lease("w").task().kind(), v1::BUILD);
+    bench.registerWorker("w", 100 + i);  // is registered: nothing of that fails
+  }
+  EXPECT_EQ(bench.job(job.id()).failure().reason(), v1::Failure::LEASE_LOST);
+  EXPECT_EQ(bench.lease("w").task_id(), "");
+}
+
 TEST(Scheduler, DeterministicFailuresEndTheJobAtOnce) {
   for (const auto reason : {v1::Failure::INVALID_MODEL, v1::Failure::UNSUPPORTED_OPERATOR,
                             v1::Failure::RUN_DEADLINE_EXCEEDED, v1::Failure::INTERNAL}) {

@@ -126,6 +126,11 @@ def table():
     for share in (0.5, 0.0):
         cases[f"masked {share}"] = (MASKED, {"x": np.abs(sparse((5, 11), share))},
                                     {"y": (F32, 1), "product": (F32, 2)}, MASKED_CONSTANTS)
+    for share in (0.5, 1.0):
+        cases[f"greatest {share}"] = (
+            [node("NonZero", ["x"], ["w"]), node("ReduceMax", ["w"], ["y"], axes=[1]), node("Cast", ["w"], ["f"], to=F32),
+             node("ReduceMean", ["f"], ["mean"], axes=[1])],
+            {"x": sparse((4, 9), share)}, {"y": (I64, 2), "mean": (F32, 2)}, {})
     return cases
 
 
@@ -165,8 +170,8 @@ def what_needs_the_extent_is_refused(service, oracle):
     """The message names the node, the dimension and its bound."""
     for nodes, words in (([node("NonZero", ["x"], ["w"]), node("Tile", ["w", "twice"], ["y"])],
                           ("Tile", "dimension 1", "at most 12")),
-                         ([node("NonZero", ["x"], ["w"]), node("ReduceMax", ["w"], ["y"], axes=[1])],
-                          ("ReduceMax", "dimension 1", "reduced")),
+                         ([node("NonZero", ["x"], ["w"]), node("ArgMax", ["w"], ["y"], axis=1)],
+                          ("ArgMax", "dimension 1", "reduced")),
                          ([node("NonZero", ["x"], ["w"]), node("Mul", ["w", "row"], ["y"])],
                           ("Mul", "dimension 1", "input 1 has 12"))):
         path = model_of(service, "refused", nodes, {"x": sparse((3, 4), 1)}, {"y": (I64, 2)},
