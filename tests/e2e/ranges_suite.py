@@ -204,7 +204,7 @@ def shapes_that_follow(service, oracle):
                  ("table", np.random.default_rng(1).standard_normal((40, 6)).astype(np.float32)),
                  ("axes", np.array([0]))]
     nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n0"], axis=0), node("Gather", ["s", "one"], ["n1"], axis=0),
-             node("Unsqueeze", ["rows", "axes"], ["b"]), node("Unsqueeze", ["length", "axes"], ["t"]),
+             node("Unsqueeze", ["n0", "axes"], ["b"]), node("Unsqueeze", ["n1", "axes"], ["t"]),
              node("Concat", ["b", "t", "two", "three"], ["heads"], axis=0), node("Reshape", ["x", "heads"], ["h"]),
              node("Transpose", ["h"], ["y"], perm=[0, 2, 1, 3]),
              node("Slice", ["table", "at0", "t", "axes"], ["positions"]), node("Add", ["x", "positions"], ["p"]),
@@ -228,7 +228,7 @@ def encoder(random, width, heads, layers, service):
                             ("gain", np.ones(width, np.float32)), ("shift", np.zeros(width, np.float32))]
     x = "x"
     nodes += [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["rows"]), node("Gather", ["s", "one"], ["length"]),
-              node("Unsqueeze", ["n0", "axes"], ["b"]), node("Unsqueeze", ["n1", "axes"], ["t"]),
+              node("Unsqueeze", ["rows", "axes"], ["b"]), node("Unsqueeze", ["length", "axes"], ["t"]),
               node("Concat", ["b", "t", "hd"], ["split"], axis=0), node("Concat", ["b", "t", "w"], ["whole"], axis=0)]
     for layer in range(layers):
         at = lambda name: f"{name}{layer}"  # noqa: B023, E731
@@ -293,7 +293,7 @@ def work_follows_the_count(service):
         for size in (1, rows // 4, rows // 2):
             _, said = service.run(artifact, inputs_of(spec, size))
             check_equal(said["way"], "counted", f"{spec} of {size}")
-            check(size / rows <= said["work"] + 0.01 and said["work"] <= size / rows + 0.35,
+            check(size / rows <= said["work"] + 0.01 and said["work"] <= size / rows + 0.5,
                   f"{spec}: {size} of {rows} rows did {said['work']:.2f} of the operations")
 
 
