@@ -35,7 +35,8 @@ class Campaign:
         return job, follower, self.check_finished(job, follower)
 
     def note_lost(self, reasons):
-        check(set(reasons) <= {"LEASE_LOST"}, f"attempts failed for other reasons: {reasons}")
+        # CANCELLED: the worker died between the lease's commit and its answer, and the server took it back.
+        check(set(reasons) <= {"LEASE_LOST", "CANCELLED"}, f"attempts failed for other reasons: {reasons}")
         self.reasons += reasons
 
     def some_kill_hit_a_task(self):
