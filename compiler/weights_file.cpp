@@ -5,25 +5,23 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
+#include "proto/io_failure.h"
 
 namespace tessera::compiler {
 namespace {
 
 absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
 
-absl::Status ioFailure(const std::string& path) {
-  return internal(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
-}
+absl::Status cannotWrite(const std::string& path) { return ioFailure("cannot write " + path, errno); }
 
 absl::Status writeAt(int fd, std::string_view bytes, int64_t offset, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return ioFailure(path);
+    if (written <= 0) return cannotWrite(path);
     bytes.remove_prefix(static_cast<size_t>(written));
     offset += written;
   }
@@ -56,7 +54,7 @@ absl::Status writeAll(int fd, std::vector<PlannedGraph::PlacedWeight>& weights, 
     weight.owner.reset();
   }
   // Also fills the end with zeros; holes in between read as zeros.
-  return ftruncate(fd, size) == 0 ? absl::OkStatus() : ioFailure(path);
+  return ftruncate(fd, size) == 0 ? absl::OkStatus() : cannotWrite(path);
 }
 
 }  // namespace
@@ -64,9 +62,9 @@ absl::Status writeAll(int fd, std::vector<PlannedGraph::PlacedWeight>& weights, 
 absl::Status writeWeights(std::vector<PlannedGraph::PlacedWeight> weights, int64_t size, const std::string& path,
                           const std::function<void(int64_t bytes)>& written) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return ioFailure(path);
+  if (fd < 0) return cannotWrite(path);
   absl::Status status = writeAll(fd, weights, size, path, written);
-  if (close(fd) != 0 && status.ok()) status = ioFailure(path);
+  if (close(fd) != 0 && status.ok()) status = cannotWrite(path);
   return status;
 }
 

@@ -54,13 +54,16 @@ absl::Status broken(const std::string& where, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
 }
 
-// Elements of a shape, or -1 when the product does not fit.
-int64_t elementsOf(const v1::TensorSpec& spec) {
-  int64_t count = 1;
-  for (int64_t extent : spec.shape()) {
-    if (extent < 0 || __builtin_mul_overflow(count, extent, &count)) return -1;
+// Bytes of a shape's elements, or -1 when they do not fit. As for numpy, that the other extents fit is asked also of an
+// array of no elements: whoever multiplies them from the front or the back meets no overflow.
+int64_t bytesOf(const v1::TensorSpec& spec, int64_t element) {
+  int64_t bytes = element;
+  bool empty = false;
+  for (const int64_t extent : spec.shape()) {
+    empty |= extent == 0;
+    if (extent < 0 || (extent > 0 && __builtin_mul_overflow(bytes, extent, &bytes))) return -1;
   }
-  return count;
+  return empty ? 0 : bytes;
 }
 
 std::string toRowMajor(const v1::TensorSpec& spec, std::string_view bytes, int64_t element) {
@@ -129,10 +132,8 @@ absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where
     if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(part), &extent)) return broken(where, "bad shape");
     tensor.spec.add_shape(extent);
   }
-  const int64_t count = elementsOf(tensor.spec);
   const std::string_view data = bytes.substr(start + header_size);
-  if (count < 0 || count > static_cast<int64_t>(data.size()) / element ||
-      count * element != static_cast<int64_t>(data.size())) {
+  if (bytesOf(tensor.spec, element) != static_cast<int64_t>(data.size())) {
     return broken(where, absl::StrCat("the shape (", absl::StrJoin(tensor.spec.shape(), ","), ") of ", element,
                                       "-byte elements does not fit the ", data.size(), " bytes of data"));
   }

@@ -59,6 +59,12 @@ TEST(NpyTest, RefusesWhatItCannotRead) {
   // A shape whose product overflows must not wrap around to the data's size.
   EXPECT_FALSE(
       parseNpy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", ""), "here").ok());
+  // Nor may it beside an extent of zero, where all data there is fits: numpy refuses these as well.
+  for (const char* shape : {"(9223372036854775807, 0)", "(0, 9223372036854775807)", "(4294967296, 0, 4294967296)"}) {
+    const std::string dict = std::string("{'descr': '<f4', 'fortran_order': False, 'shape': ") + shape + ", }";
+    EXPECT_FALSE(parseNpy(npy(dict, ""), "here").ok()) << shape;
+  }
+  EXPECT_TRUE(parseNpy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 0), }", ""), "here").ok());
 }
 
 TEST(NpyTest, WritesWhatItReads) {

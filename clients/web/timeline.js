@@ -103,6 +103,9 @@ function picture({lanes, spans}, from, to) {
   );
 }
 
+/** What is shown is what the address says, to the millisecond: who is sent it sees the same. */
+const inAddress = (seconds) => Number(seconds.toFixed(3));
+
 const rangeOf = (query, end) => {
   const [from, to] = ["from", "to"].map((name) => Number(query.get(name) ?? NaN));
   // Shorter, and a number cannot tell one tick from the next.
@@ -138,14 +141,14 @@ export function timelinePanel(context, trace, source) {
   };
   const move = (first, last) => {
     const length = Math.min(Math.max(last - first, SHORTEST), all.end);
-    from = Math.max(0, Math.min(first, all.end - length));
-    to = from + length;
+    from = inAddress(Math.max(0, Math.min(first, all.end - length)));
+    to = inAddress(from + length);
     const query = new URLSearchParams(location.search);
     for (const [name, value] of [
       ["from", from],
       ["to", to],
     ]) {
-      if (length < all.end) query.set(name, value.toFixed(3));
+      if (length < all.end) query.set(name, value);
       else query.delete(name);
     }
     history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}`);

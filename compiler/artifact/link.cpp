@@ -1,13 +1,17 @@
 #include "compiler/artifact/link.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <mutex>
+#include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lld/Common/Driver.h"
 #include "llvm/Support/raw_ostream.h"
 #include "proto/failure.h"
+#include "proto/io_failure.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -17,10 +21,11 @@ namespace {
 absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
 
 absl::Status writeFile(const std::string& path, const std::string& contents) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(contents.data(), static_cast<std::streamsize>(contents.size()));
   file.close();
-  return file ? absl::OkStatus() : internal(absl::StrCat("cannot write ", path));
+  return file ? absl::OkStatus() : ioFailure("cannot write " + path, errno != 0 ? errno : EIO);
 }
 
 }  // namespace
@@ -56,6 +61,12 @@ absl::Status linkShared(const std::vector<std::string>& objects, const std::stri
   const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
   const lld::Result result = lld::lldMain(pointers, output_stream, error_stream, drivers);
   broken = !result.canRunAgain;
+  // All that lld tells of its output file is text.
+  for (const int full : {ENOSPC, EDQUOT, EIO}) {
+    if (result.retCode != 0 && absl::StrContains(errors, std::generic_category().message(full))) {
+      return ioFailure("cannot write " + library, full);
+    }
+  }
   if (result.retCode != 0) return internal(absl::StrCat("linking the kernels failed: ", errors));
   return absl::OkStatus();
 }

@@ -15,7 +15,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
+#include "proto/io_failure.h"
 
 namespace tessera::compiler {
 namespace {
@@ -60,10 +60,6 @@ class Fields {
   std::vector<uint8_t> bytes_;
 };
 
-absl::Status ioFailure(const std::string& what, const std::string& path, int error_number) {
-  return failureStatus(v1::Failure::INTERNAL, absl::StrCat(what, " ", path, ": ", strerror(error_number)));
-}
-
 /// The CRC-32 of a file's first `size` bytes, by all cores in pieces.
 absl::Status checksum(int source, const std::string& path, uint64_t size, uint32_t& crc) {
   constexpr uint64_t kPiece = uint64_t{16} << 20;
@@ -95,7 +91,7 @@ absl::Status checksum(int source, const std::string& path, uint64_t size, uint32
   }
   work();
   for (std::thread& thread : threads) thread.join();
-  if (failed != 0) return ioFailure("cannot read", path, failed);
+  if (failed != 0) return ioFailure("cannot read " + path, failed);
   for (size_t i = 0; i < pieces.size(); ++i) {
     const uint64_t length = std::min(size, (i + 1) * kPiece) - i * kPiece;
     crc = static_cast<uint32_t>(crc32_combine64(crc, pieces[i], static_cast<z_off64_t>(length)));
@@ -113,7 +109,7 @@ absl::Status ZipWriter::open(const std::string& path, bool always_zip64) {
   path_ = path;
   always_zip64_ = always_zip64;
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  return fd_ >= 0 ? absl::OkStatus() : ioFailure("cannot create", path, errno);
+  return fd_ >= 0 ? absl::OkStatus() : ioFailure("cannot create " + path, errno);
 }
 
 bool ZipWriter::wide(uint64_t value) const { return always_zip64_ || value >= kIn64; }
@@ -122,7 +118,7 @@ absl::Status ZipWriter::write(std::span<const uint8_t> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(position_ - origin_));
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return ioFailure("cannot write", path_, written < 0 ? errno : ENOSPC);
+    if (written <= 0) return ioFailure("cannot write " + path_, written < 0 ? errno : ENOSPC);
     position_ += static_cast<uint64_t>(written);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
@@ -172,9 +168,9 @@ absl::Status ZipWriter::addFile(const std::string& name, const std::string& path
                                 const Observer& observe) {
   constexpr size_t kChunk = size_t{1} << 20;
   const int source = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (source < 0) return ioFailure("cannot open", path, errno);
+  if (source < 0) return ioFailure("cannot open " + path, errno);
   struct stat info{};
-  absl::Status status = fstat(source, &info) == 0 ? absl::OkStatus() : ioFailure("cannot read", path, errno);
+  absl::Status status = fstat(source, &info) == 0 ? absl::OkStatus() : ioFailure("cannot read " + path, errno);
   const uint64_t size = static_cast<uint64_t>(info.st_size);
   if (status.ok()) status = begin(name, size, alignment);
   std::vector<uint8_t> chunk(std::min<uint64_t>(kChunk, std::max<uint64_t>(size, 1)));
@@ -182,7 +178,7 @@ absl::Status ZipWriter::addFile(const std::string& name, const std::string& path
     const ssize_t count = read(source, chunk.data(), std::min<uint64_t>(chunk.size(), left));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      status = ioFailure("cannot read", path, count < 0 ? errno : EIO);
+      status = ioFailure("cannot read " + path, count < 0 ? errno : EIO);
       break;
     }
     const std::span<const uint8_t> contents(chunk.data(), static_cast<size_t>(count));
@@ -197,20 +193,20 @@ absl::Status ZipWriter::addFile(const std::string& name, const std::string& path
 absl::Status ZipWriter::addApart(const std::string& name, const std::string& path, uint32_t alignment,
                                  const std::string& behind) {
   const int source = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (source < 0) return ioFailure("cannot open", path, errno);
+  if (source < 0) return ioFailure("cannot open " + path, errno);
   const absl::Cleanup close_source = [source] { close(source); };
   struct stat info{};
-  if (fstat(source, &info) != 0) return ioFailure("cannot read", path, errno);
+  if (fstat(source, &info) != 0) return ioFailure("cannot read " + path, errno);
   const auto size = static_cast<uint64_t>(info.st_size);
   if (absl::Status status = begin(name, size, alignment); !status.ok()) return status;
   if (absl::Status status = checksum(source, path, size, entries_.back().crc32); !status.ok()) return status;
   if (absl::Status status = end(); !status.ok()) return status;
   position_ += size;
-  if (close(std::exchange(fd_, -1)) != 0) return ioFailure("cannot close", path_, errno);
+  if (close(std::exchange(fd_, -1)) != 0) return ioFailure("cannot close " + path_, errno);
   path_ = behind;
   origin_ = position_;
   fd_ = ::open(behind.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  return fd_ >= 0 ? absl::OkStatus() : ioFailure("cannot create", behind, errno);
+  return fd_ >= 0 ? absl::OkStatus() : ioFailure("cannot create " + behind, errno);
 }
 
 absl::Status ZipWriter::finish() {
@@ -241,7 +237,7 @@ absl::Status ZipWriter::finish() {
   fields.u32(0x06054b50).u16(0).u16(0).u16(short_count).u16(short_count);
   fields.u32(zip64 ? kIn64 : size).u32(zip64 ? kIn64 : directory).u16(0);
   if (absl::Status status = write(fields.bytes()); !status.ok()) return status;
-  return close(std::exchange(fd_, -1)) == 0 ? absl::OkStatus() : ioFailure("cannot close", path_, errno);
+  return close(std::exchange(fd_, -1)) == 0 ? absl::OkStatus() : ioFailure("cannot close " + path_, errno);
 }
 
 }  // namespace tessera::compiler

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "compiler/runtime/artifact_reader.h"
+#include "proto/failure.h"
 
 namespace tessera::compiler {
 namespace {
@@ -149,6 +150,14 @@ TEST(ZipDirectory, LiesInTheDirectoryAreRefused) {
         ArtifactFile::fromMemory({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, &file);
     EXPECT_EQ(status.code(), TESSERA_CORRUPT) << lie.what;
   }
+}
+
+TEST(ZipWriterDiskTest, AFullDiskIsTheMachinesFault) {
+  ZipWriter zip;
+  ASSERT_TRUE(zip.open("/dev/full", false).ok());
+  const absl::Status status = zip.add("a.txt", std::string(100'000, 'w'));
+  EXPECT_EQ(failureOf(status).reason(), v1::Failure::WORKER_FAULT) << status;
+  EXPECT_THAT(status.message(), HasSubstr("cannot write /dev/full: No space left on device"));
 }
 
 }  // namespace

@@ -51,9 +51,9 @@ def _command(context, name, command, timeout, fatal=False):
 
 
 def _reported(result):
-    """The result, its failures printed as they come; the summary at the end has them again, with what they printed."""
+    """The result, its failures a line for each as they come; the summary at the end has all that they printed."""
     for failure in result.failures:
-        print(f"FAILED {failure.name}")
+        print(": ".join([f"FAILED {failure.name}", *failure.detail.splitlines()[:1]])[:400])
     return result
 
 

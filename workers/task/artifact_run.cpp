@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/element_size.h"
 #include "proto/failure.h"
+#include "proto/io_failure.h"
 #include "workers/task/seeded_tensor.h"
 #include "workers/task/tensor_check.h"
 
@@ -35,11 +35,12 @@ absl::Status runtimeFailure(tessera_status status, const std::string& what) {
 // Reads a whole input blob; the worker has verified it.
 absl::Status readFile(const std::string& path, void* data, int64_t bytes) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return failureStatus(Failure::INTERNAL, absl::StrCat(path, ": ", strerror(errno)));
+  if (!file.valid()) return ioFailure("cannot open " + path, errno);
   for (int64_t done = 0; done < bytes;) {
     const ssize_t got = pread(file.get(), static_cast<char*>(data) + done, static_cast<size_t>(bytes - done), done);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return failureStatus(Failure::INTERNAL, absl::StrCat(path, " ends after ", done, " bytes"));
+    if (got < 0) return ioFailure("cannot read " + path, errno);
+    if (got == 0) return failureStatus(Failure::INTERNAL, absl::StrCat(path, " ends after ", done, " bytes"));
     done += got;
   }
   return absl::OkStatus();

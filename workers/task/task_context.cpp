@@ -4,11 +4,11 @@
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
+#include "proto/io_failure.h"
 #include "workers/progress_stream.h"
 
 namespace tessera::worker {
@@ -18,9 +18,7 @@ namespace io = google::protobuf::io;
 
 constexpr int kProgressDescriptor = 3;
 
-absl::Status ioError(const std::string& what) {
-  return failureStatus(v1::Failure::WORKER_FAULT, absl::StrCat(what, ": ", strerror(errno)));
-}
+absl::Status ioError(const std::string& what) { return ioFailure(what, errno); }
 
 }  // namespace
 
