@@ -1,12 +1,16 @@
 #include "compiler/artifact/link.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <mutex>
-#include <system_error>
+#include <numeric>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lld/Common/Driver.h"
 #include "llvm/Support/raw_ostream.h"
@@ -26,6 +30,19 @@ absl::Status writeFile(const std::string& path, const std::string& contents) {
   file.write(contents.data(), static_cast<std::streamsize>(contents.size()));
   file.close();
   return file ? absl::OkStatus() : ioFailure("cannot write " + path, errno != 0 ? errno : EIO);
+}
+
+/// lld writes its output through a mapping, and so dies of SIGBUS where the disk has no room: it is asked for before.
+absl::Status checkRoom(const std::string& path, const std::vector<std::string>& objects) {
+  constexpr size_t kHeaders = size_t{1} << 20;  // and alignment, with room to spare
+  const size_t bytes =
+      std::transform_reduce(objects.begin(), objects.end(), kHeaders, std::plus<>(), std::size<std::string>);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return ioFailure("cannot create " + path, errno);
+  const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  close(fd);
+  unlink(path.c_str());
+  return error == 0 ? absl::OkStatus() : ioFailure("cannot write " + path, error);
 }
 
 }  // namespace
@@ -48,6 +65,7 @@ absl::Status linkShared(const std::vector<std::string>& objects, const std::stri
     arguments.push_back(absl::StrCat(folder, "/", i, ".o"));
     if (absl::Status status = writeFile(arguments.back(), objects[i]); !status.ok()) return status;
   }
+  if (absl::Status status = checkRoom(library, objects); !status.ok()) return status;
   std::vector<const char*> pointers;
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
 
@@ -61,12 +79,6 @@ absl::Status linkShared(const std::vector<std::string>& objects, const std::stri
   const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
   const lld::Result result = lld::lldMain(pointers, output_stream, error_stream, drivers);
   broken = !result.canRunAgain;
-  // All that lld tells of its output file is text.
-  for (const int full : {ENOSPC, EDQUOT, EIO}) {
-    if (result.retCode != 0 && absl::StrContains(errors, std::generic_category().message(full))) {
-      return ioFailure("cannot write " + library, full);
-    }
-  }
   if (result.retCode != 0) return internal(absl::StrCat("linking the kernels failed: ", errors));
   return absl::OkStatus();
 }
