@@ -25,7 +25,7 @@ constexpr char kApi[] = "/v1";
 constexpr char kDocs[] = "/docs";
 /// For a job that does not exist, or a caller who may not look, to be an error and not a stream that ends with one.
 constexpr std::chrono::milliseconds kFirstEvent{2000};
-constexpr std::chrono::milliseconds kLook{200};
+constexpr std::chrono::milliseconds kLookForEvents{200};
 
 /// Pages have addresses of their own ("/jobs/7"), which the page itself makes sense of. A target's name may have dots.
 /// The documentation is files alone.
@@ -225,7 +225,7 @@ absl::Status Answers::watch(const Match& match, const httplib::Request& request,
   const auto sent = std::make_shared<std::chrono::steady_clock::time_point>(std::chrono::steady_clock::now());
   response.set_chunked_content_provider(
       "text/event-stream", [this, stream, place, sent](size_t, httplib::DataSink& sink) {
-        stream->wait(kLook);
+        stream->wait(kLookForEvents);
         const std::optional<std::vector<v1::JobEvent>> events = stream->take();
         if (!events) {
           const absl::Status status = stream->status();

@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr size_t kBufferBytes = 8192;
-constexpr milliseconds kLook{200};
+constexpr milliseconds kLookForPeer{200};
 
 using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
@@ -156,7 +156,7 @@ bool Connection::awaitRequest(const std::function<bool()>& stopping) {
   const Time until = steady_clock::now() + limits_.idle;
   while (!stopping() && steady_clock::now() < until) {
     if (next_ < buffer_.size() || (tls_ && SSL_pending(tls_.get()) > 0) ||
-        ready(POLLIN, std::min(until, steady_clock::now() + kLook))) {
+        ready(POLLIN, std::min(until, steady_clock::now() + kLookForPeer))) {
       return true;
     }
   }

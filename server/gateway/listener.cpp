@@ -20,7 +20,7 @@ namespace tessera::server::gateway {
 namespace {
 
 /// For answers on their way when the service stops; then their connections end.
-constexpr std::chrono::milliseconds kLastWords{1000}, kLook{10};
+constexpr std::chrono::milliseconds kLastWords{1000}, kLookAgain{10};
 
 /// The connection that this thread serves.
 thread_local Connection* current = nullptr;
@@ -148,8 +148,8 @@ class HttpListener : public Listener, private httplib::Server {
       return;
     }
     stop();
-    for (auto left = kLastWords; left.count() > 0 && open_.any(); left -= kLook) {
-      std::this_thread::sleep_for(kLook);
+    for (auto left = kLastWords; left.count() > 0 && open_.any(); left -= kLookAgain) {
+      std::this_thread::sleep_for(kLookAgain);
     }
     open_.shutDown();
     thread_.join();

@@ -10,7 +10,7 @@
 
 namespace tessera::server {
 namespace {
-constexpr int kBatch = 128;
+constexpr int kEventsAtOnce = 128;
 }  // namespace
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(Gate::Admission admission, Wakeups& wakeups,
@@ -35,7 +35,7 @@ absl::StatusOr<WatchCall::Batch> WatchCall::fetch() {
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller(), request_.id()));
     batch.job_ended = isTerminal(job.state());
-    TESSERA_ASSIGN(std::vector<v1::JobEvent> events, reader.eventsAfter(request_.id(), cursor_, kBatch));
+    TESSERA_ASSIGN(std::vector<v1::JobEvent> events, reader.eventsAfter(request_.id(), cursor_, kEventsAtOnce));
     for (v1::JobEvent& event : events) {
       cursor_ = event.sequence();
       batch.messages.emplace_back().mutable_event()->Swap(&event);

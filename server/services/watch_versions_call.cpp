@@ -11,7 +11,7 @@
 
 namespace tessera::server {
 namespace {
-constexpr int kBatch = 64;
+constexpr int kVersionsAtOnce = 64;
 }  // namespace
 
 grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(Gate::Admission admission,
@@ -52,7 +52,7 @@ absl::StatusOr<WatchVersionsCall::Batch> WatchVersionsCall::fetch() {
 absl::StatusOr<std::vector<v1::ArtifactVersion>> WatchVersionsCall::versionsToSend(storage::Reader& reader) {
   std::vector<v1::ArtifactVersion> chosen, some;
   do {
-    TESSERA_ASSIGN(some, reader.versionsAfter(request_.job_id(), cursor_, kBatch));
+    TESSERA_ASSIGN(some, reader.versionsAfter(request_.job_id(), cursor_, kVersionsAtOnce));
     if (!some.empty()) {
       cursor_ = some.back().number();
     }
