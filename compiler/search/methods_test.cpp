@@ -209,6 +209,88 @@ TEST(QNetwork, ValuesCarryWhatComesLater) {
   EXPECT_NEAR(network.values(begin)[1], 0, 0.15);
 }
 
+TEST(QNetwork, TargetsAreMadeOfACopyThatIsBehind) {
+  // A step that leads back to where it began: its target is the discount times what the copy says of that point. So
+  // each error tells what the copy said.
+  QNetwork network(1, 1, 5);
+  const Features point(featureCount(), 0.5F);
+  const Transition circle{point, point, {0}, 0, 0};
+  double of_copy = network.values(point)[0];
+  for (int pass = 0; pass < 3 * QNetwork::kSync; ++pass) {
+    const double before = network.values(point)[0];
+    if (pass > 0 && pass % QNetwork::kSync == 0) {
+      EXPECT_NE(before, of_copy) << "it learned meanwhile";
+      of_copy = before;
+    }
+    const double off = std::sqrt(network.train({&circle}));
+    EXPECT_NEAR(off, std::fabs(before - QNetwork::kDiscount * of_copy), 1e-4) << "pass " << pass;
+  }
+}
+
+TEST(QNetwork, LearnsWhatNoLinearMapCan) {
+  // The better direction is told by two features being unlike.
+  QNetwork network(2, 0, 6);
+  std::vector<Transition> seen;
+  for (const int one : {0, 1})
+    for (const int other : {0, 1})
+      for (const int action : {0, 1}) {
+        Transition& each = seen.emplace_back();
+        each.from.assign(featureCount(), 0);
+        each.from[0] = static_cast<float>(one);
+        each.from[1] = static_cast<float>(other);
+        each.to = each.from;
+        each.action = action;
+        each.reward = (action == 1) == (one != other) ? 1 : -1;
+      }
+  std::vector<const Transition*> batch;
+  for (const Transition& each : seen) batch.push_back(&each);
+  for (int pass = 0; pass < 1500; ++pass) network.train(batch);
+  for (const Transition& each : seen)
+    EXPECT_EQ(network.values(each.from)[static_cast<size_t>(each.action)] > 0, each.reward > 0)
+        << each.from[0] << " " << each.from[1] << " " << each.action;
+}
+
+/// Goes where it is told, and keeps what it was told of the steps.
+class Told final : public Search {
+ public:
+  explicit Told(uint64_t seed) : Search(start(), {.seed = seed}) {}
+
+  size_t from = 0;
+  std::vector<double> rewards;
+  using Search::drawStart;
+  using Search::kRefused;
+
+ private:
+  size_t chooseStart(const std::vector<size_t>& /*points*/) override { return from; }
+  size_t chooseNeighbour(size_t /*point*/, const std::vector<Neighbour>& /*open*/) override { return 0; }
+  void learn(const Candidate& /*candidate*/, double reward) override { rewards.push_back(reward); }
+};
+
+TEST(Search, ARewardIsTheShareThatWasGainedFromWhereTheStepBegan) {
+  Told search(1);
+  const std::pair<size_t, double> steps[] = {{0, 2}, {1, 3}, {1, 1}, {2, 0}, {0, 0.5}};
+  for (const auto& [from, speed] : steps) {
+    search.from = from;
+    const auto candidate = search.propose();
+    ASSERT_TRUE(candidate);
+    EXPECT_EQ(candidate->start, from);
+    search.observe(*candidate, {speed});
+  }
+  EXPECT_EQ(search.rewards, (std::vector<double>{1, 0.5, -0.5, Told::kRefused, -0.5}));
+}
+
+TEST(Search, StartsAreDrawnByHowMuchTheBestIsFaster) {
+  Told search(2);
+  const auto candidate = search.propose();
+  ASSERT_TRUE(candidate);
+  search.observe(*candidate, {1.25});
+  int slower = 0;
+  constexpr int kDraws = 20'000;
+  for (int draw = 0; draw < kDraws; ++draw) slower += search.drawStart({0, 1}) == 0 ? 1 : 0;
+  const double odds = std::exp(-8 * (1.25 - 1) / 1.25);
+  EXPECT_NEAR(static_cast<double>(slower) / kDraws, odds / (1 + odds), 0.01);
+}
+
 TEST(CostModel, RanksWhatItHasNotSeen) {
   std::mt19937_64 random(4);
   std::vector<CostModel::Example> examples;

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "compiler/schedule/text.h"
+#include "proto/project.h"
 #include "storage/sqlite_store.h"
 
 namespace tessera {
@@ -72,25 +74,42 @@ v1::TuningRecord recordOf(int64_t number, const v1::Schedule& tree, std::mt19937
   return record;
 }
 
+/// How many rows an answer has: a question that finds nothing measures nothing.
 struct Question {
   const char* name;
-  std::function<absl::Status(storage::Reader&, int64_t search)> ask;
+  std::function<absl::StatusOr<size_t>(storage::Reader&, int64_t search)> ask;
 };
 
-absl::Status list(storage::Reader& reader, const std::string& filter, const char* order, int size) {
-  return reader.listRecords({.page_size = size, .page_token = "", .filter = filter, .order_by = order}).status();
+absl::StatusOr<size_t> list(storage::Reader& reader, const std::string& filter, const char* order, int size) {
+  const auto page = reader.listRecords(
+      {.page_size = size, .page_token = "", .filter = filter, .order_by = order, .project = kDefaultProject});
+  if (!page.ok()) return page.status();
+  return page->items.size();
+}
+
+absl::StatusOr<size_t> best(storage::Reader& reader, const storage::BestQuery& query) {
+  const auto page = reader.bestRecords(query);
+  if (!page.ok()) return page.status();
+  size_t records = 0;
+  for (const storage::BestGroup& group : page->items) records += group.records.size();
+  return records;
 }
 
 std::vector<Question> questions() {
   const auto quoted = [](const std::string& field, const std::string& value) { return field + " = \"" + value + "\""; };
   return {
-      {"best of a workload", [](auto& r, int64_t s) { return r.bestRecords({.workloads = {workloadOf(s)}}).status(); }},
+      {"best of a workload",
+       [](auto& r, int64_t s) { return best(r, {.project = kDefaultProject, .workloads = {workloadOf(s)}}); }},
       {"top 10 of a workload, chip and threads",
        [](auto& r, int64_t s) {
-         return r.bestRecords({.workloads = {workloadOf(s)}, .target = "cascadelake", .threads = 1, .top = 10})
-             .status();
+         return best(r, {.project = kDefaultProject,
+                         .workloads = {workloadOf(s)},
+                         .target = "cascadelake",
+                         .threads = 1,
+                         .top = 10});
        }},
-      {"best of 50 groups from the start", [](auto& r, int64_t) { return r.bestRecords({.page_size = 50}).status(); }},
+      {"best of 50 groups from the start",
+       [](auto& r, int64_t) { return best(r, {.project = kDefaultProject, .page_size = 50}); }},
       {"list: workload and target by time, 10",
        [&](auto& r, int64_t s) {
          return list(r, "workload = \"" + workloadOf(s) + "\" AND target = cascadelake", "median_ms", 10);
@@ -147,16 +166,24 @@ void fill(storage::Store& store, int64_t records) {
 void ask(storage::Store& store, const Question& question, int64_t searches) {
   std::mt19937_64 random(2);
   std::vector<double> times_ms;
+  size_t rows = 0;
   for (int round = 0; round < kQuestions; ++round) {
     const auto search = static_cast<int64_t>(random() % static_cast<uint64_t>(searches));
     const auto start = Clock::now();
-    const absl::Status status = store.read([&](storage::Reader& reader) { return question.ask(reader, search); });
+    const absl::Status status = store.read([&](storage::Reader& reader) {
+      const auto found = question.ask(reader, search);
+      if (found.ok()) rows += *found;
+      return found.status();
+    });
     if (!status.ok()) fail(status);
     times_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
+  if (rows == 0) fail(absl::InternalError(absl::StrCat(question.name, ": nothing was found")));
   std::sort(times_ms.begin(), times_ms.end());
-  std::printf("  %-42s median %7.3f ms   99th percentile %7.3f ms   slowest %7.3f ms\n", question.name,
-              times_ms[kQuestions / 2], times_ms[kQuestions * 99 / 100], times_ms.back());
+  std::printf("  %-42s median %7.3f ms   99th percentile %7.3f ms   slowest %7.3f ms   %5.1f rows\n", question.name,
+              times_ms[kQuestions / 2], times_ms[kQuestions * 99 / 100], times_ms.back(),
+              static_cast<double>(rows) / kQuestions);
+  std::fflush(stdout);
 }
 
 int run(int argc, char** argv) {

@@ -1,9 +1,12 @@
 // How many trials, and how long, each search method needs to reach the same quality: the convolutions of YOLO v1 and
 // the operators of the thesis's table 4.2, real kernels built and timed in this process, in turns with the default.
 //   search_methods [--cases C1,C8,GMM|yolo|table|all] [--methods q,p,random,evolutionary,model,walk] [--seeds N]
-//                  [--trials N] [--quality 0.95]
+//                  [--trials N] [--quality 0.95] [--minutes N]
+//   search_methods --write FOLDER [--cases ...]: the cases as files of tensor expressions, for other benchmarks
 // Quality is a share of the best speed that any method found for the case. A tree is built and timed once, whoever asks
-// for it, and costs each who asks as much. Not a test; prints tables. Run it on a machine with nothing else to do.
+// for it, and costs each who asks as much. With --minutes each case has its part of the time left: all methods with one
+// seed always, with the next one while there is time. Not a test; prints tables. Run it on a machine with nothing else
+// to do.
 #include <unistd.h>
 
 #include <algorithm>
@@ -271,7 +274,9 @@ struct Options {
   std::string cases = "yolo";
   std::vector<std::string> methods = {"q", "p", "random", "evolutionary", "model"};
   int seeds = 3, trials = 60;
+  int minutes = 0;  // 0: as long as it takes
   double quality = 0.95;
+  std::string write;
 };
 
 int number(const std::string& flag, const std::string& value) {
@@ -292,6 +297,10 @@ Options parsed(int argc, char** argv) {
       options.seeds = number(flag, value);
     } else if (flag == "--trials") {
       options.trials = number(flag, value);
+    } else if (flag == "--minutes") {
+      options.minutes = number(flag, value);
+    } else if (flag == "--write") {
+      options.write = value;
     } else if (flag == "--quality") {
       if (!absl::SimpleAtod(value, &options.quality)) fail(flag + " " + value + ": no number");
     } else {
@@ -301,25 +310,45 @@ Options parsed(int argc, char** argv) {
   return options;
 }
 
+void writeCases(const std::vector<Case>& cases, const fs::path& folder) {
+  fs::create_directories(folder);
+  for (const Case& each : cases)
+    if (!(std::ofstream(folder / (each.name + ".te")) << each.text << "\n")) fail(folder.string() + ": cannot write");
+}
+
 int run(int argc, char** argv) {
   const Options options = parsed(argc, argv);
+  const std::vector<Case> cases = casesOf(options.cases);
+  if (!options.write.empty()) {
+    writeCases(cases, options.write);
+    return 0;
+  }
   auto target = compiler::detectHostTarget();
   if (!target.ok()) fail(std::string(target.status().message()));
   const fs::path folder = fs::temp_directory_path() / absl::StrCat("search_methods-", getpid());
-  std::printf("%d seeds, %d trials each; to %.0f %% of the best speed that anybody found\n", options.seeds,
-              options.trials, 100 * options.quality);
+  std::printf("%s; seeds 1 to %d, %d trials each; to %.0f %% of the best speed that anybody found\n",
+              target->summary().c_str(), options.seeds, options.trials, 100 * options.quality);
   std::printf("%-5s %-13s %6s %22s %22s %8s %9s\n", "case", "method", "best", "trials (least-most)",
               "seconds (least-most)", "reached", "refused");
   std::map<std::string, std::map<std::string, double>> trials_of, seconds_of;
-  for (const Case& each : casesOf(options.cases)) {
+  const auto begun = Clock::now();
+  for (size_t at = 0; at < cases.size(); ++at) {
+    const Case& each = cases[at];
+    const auto case_begun = Clock::now();
+    const double share = (60.0 * options.minutes - secondsSince(begun)) / static_cast<double>(cases.size() - at);
     Bench bench(each, *target, folder);
     std::map<std::string, std::vector<Curve>> curves;
     double best = 1;
-    for (const std::string& method : options.methods)
-      for (int seed = 1; seed <= options.seeds; ++seed) {
-        curves[method].push_back(searched(bench, method, static_cast<uint64_t>(seed), options.trials, *target));
+    int seeds = 0;
+    while (seeds < options.seeds) {
+      ++seeds;
+      for (const std::string& method : options.methods) {
+        curves[method].push_back(searched(bench, method, static_cast<uint64_t>(seeds), options.trials, *target));
         if (!curves[method].back().speeds.empty()) best = std::max(best, curves[method].back().speeds.back());
       }
+      const double passed = secondsSince(case_begun);
+      if (options.minutes > 0 && passed + passed / seeds > share) break;
+    }
     for (const std::string& method : options.methods) {
       std::vector<double> trials, seconds, speeds;
       int reached = 0, refused = 0;
@@ -341,7 +370,7 @@ int run(int argc, char** argv) {
                             absl::StrFormat(*absl::ParsedFormat<'f'>::New(form), most), ")");
       };
       std::printf("%-5s %-13s %6.2f %22s %22s %5d/%d %8d\n", each.name.c_str(), method.c_str(), median(speeds),
-                  range(trials, "%.0f").c_str(), range(seconds, "%.1f").c_str(), reached, options.seeds, refused);
+                  range(trials, "%.0f").c_str(), range(seconds, "%.1f").c_str(), reached, seeds, refused);
       std::fflush(stdout);
     }
   }

@@ -1,61 +1,66 @@
 #!/usr/bin/python3
 """What records of one network are worth to a search for a second one of the same family:
 
-    tests/bench/transfer.py [--first SPEC] [--second SPEC] [--learned 40] [--trials 5]
+    tests/bench/transfer.py [--first SPEC] [--second SPEC] [--budget 60] [--seeds 3]
 
-The second network is tuned with few trials of each workload, once in an empty database and once in one where the first
-was tuned before. Printed is the model's time with the best trees over its time by default, workload by workload as each was
-measured in turns with its default, and the same of the workloads for which the warm database knew something.
+The second network is compiled by default, with what a search for the first one left (`--knowledge newest`, no trial of
+its own), and tuned with few trials of each workload, once in an empty database and once in that warm one. All artifacts
+run in turns with the default on one core. `no trial` is a compilation with `--knowledge newest` of what the first one left: in
+turns with the default on one core, and its share of what the second one's own search gains.
 """
 
 import argparse
-import pathlib
-import statistics
-import sys
+import math
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+from figures import compiled, heading, rounds_for, spread, times_as_fast, tuned
 
-from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of
+from e2e.tessera_e2e import Service
 
 
-def tuned(service, spec, trials, seed, budget):
-    shapes = [word for name, shape in shapes_of(model_inputs(spec, 1)).items()
-              for word in ("--shape", f"{name}={'x'.join(map(str, shape))}")]
-    return service.cli("tune", model_path(spec), "--target", "host", "--json", "--mode", "static", "--trials", trials,
-                       "--budget", f"{budget}s", "--seed", seed, "-o", service.scratch("pins"), *shapes,
-                       timeout=budget + 300).json["job"]["tune_result"]
+def speed_of(service, spec, default, result, pins):
+    """Of what a search found, against the default."""
+    if not result.get("pins"):
+        return 1.0
+    rounds = rounds_for(sum(each["default_ms"] * each["steps"] for each in result["workloads"]))
+    return times_as_fast(service, default, compiled(service, spec, "--pin", pins), rounds)[0]
 
 
-def gain(result):
-    """The model's time by default over its time with the best trees, as the searches saw it."""
-    searched = [each for each in result["workloads"] if each["trials"]]
-    left = sum(each["share"] for each in result["workloads"]) - sum(each["share"] for each in searched)
-    return 1 / (left + sum(each["share"] * min(1, each["best_ms"] / each["default_ms"]) for each in searched))
+def second_of(flags, seed, warm):
+    """How many times as fast as the default the second network is: without a trial, and after few."""
+    with Service(workers=2) as service:
+        service.wait_for_workers(2)
+        if warm:
+            first = tuned(service, flags.first, budget_s=flags.budget, seed=seed)[0]["tune_result"]
+            print(f"   {flags.first}, seed {seed}: {first['trials']} trials", flush=True)
+        default = compiled(service, flags.second)
+        known = compiled(service, flags.second, "--knowledge", "newest")
+        untried = times_as_fast(service, default, known, flags.rounds)[0]
+        job, pins = tuned(service, flags.second, budget_s=flags.budget, seed=seed + 100, trials=flags.trials)
+        speed = speed_of(service, flags.second, default, job["tune_result"], pins)
+        print(f"   {flags.second}, {'warm' if warm else 'empty'} database, seed {seed}: {untried:.3f} without a trial, "
+              f"{speed:.3f} after {job['tune_result']['trials']}", flush=True)
+        return untried, speed
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", default="bert_tiny:hidden=256,heads=4,seq=64")
-    parser.add_argument("--second", default="bert_tiny:hidden=320,heads=5,seq=96")
-    parser.add_argument("--learned", type=int, default=40, help="trials of each workload of the first network")
-    parser.add_argument("--trials", type=int, default=5, help="of each workload of the second one")
+    parser.add_argument("--first", default="resnet18")
+    parser.add_argument("--second", default="resnet50")
+    parser.add_argument("--trials", type=int, default=6, help="of each workload of the second one")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--budget", type=int, default=60, help="seconds of each search of a network")
+    parser.add_argument("--budget", type=int, default=120, help="seconds of each search of a network")
+    parser.add_argument("--rounds", type=int, default=31, help="runs in turns")
     flags = parser.parse_args()
-    gains = {"empty": [], "warm": []}
-    for seed in range(1, flags.seeds + 1):
-        for database in gains:
-            with Service(workers=2) as service:
-                service.wait_for_workers(2)
-                if database == "warm":
-                    first = tuned(service, flags.first, flags.learned, seed, flags.budget)
-                    print(f"   {flags.first}: {first['trials']} trials, {gain(first):.3f} times as fast", flush=True)
-                result = tuned(service, flags.second, flags.trials, seed + 100, flags.budget)
-                gains[database].append(gain(result))
-                print(f"{database:5} database, seed {seed}: {flags.second} {gains[database][-1]:.3f} times as fast "
-                      f"after {result['trials']} trials", flush=True)
-    for database, values in gains.items():
-        print(f"{database:5}: median {statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})")
+    heading(f"From {flags.first} to {flags.second}; seeds 1 to {flags.seeds}; {flags.budget} s a search, {flags.trials} "
+            "trials of each workload of the second one")
+    empty = [second_of(flags, seed, False) for seed in range(1, flags.seeds + 1)]
+    warm = [second_of(flags, seed, True) for seed in range(1, flags.seeds + 1)]
+    print(f"empty database: {spread([each[1] for each in empty])} times as fast after the trials")
+    print(f"warm database: {spread([each[0] for each in warm])} without a trial, {spread([each[1] for each in warm])} after")
+    shares = [math.log(untried) / math.log(max(speed, tried)) for (untried, tried), (_, speed) in zip(warm, empty)
+              if max(speed, tried) > 1.005]
+    print(f"share of the gain without any trial: {spread(shares, '.2f')}" if shares else
+          "share of the gain without any trial: no search gained half a percent, so there is none")
 
 
 if __name__ == "__main__":
