@@ -59,28 +59,24 @@ absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec, int64_t most) {
                                     " bytes are asked for, ", most, " are left"));
 }
 
-/// A size of a range for which there is no variant of its own: the task would run all of the next larger one.
-absl::Status refusePadding(const v1::Manifest::Variant& variant, const v1::Specialization& choice) {
+/// The input that says how much of a range counts, where --dim asks for less than the variant has room for. What lies
+/// beyond it in the other inputs, which are as large as the variant, changes nothing.
+void addCounts(const v1::Manifest::Variant& variant, const v1::Specialization& choice, TaskInputs& inputs) {
   for (const v1::DimensionBinding& room : variant.dimensions()) {
     for (const v1::DimensionBinding& wanted : choice.dimensions()) {
       if (room.size() >= 0 || wanted.name() != room.name() || wanted.size() == -room.size()) continue;
-      v1::Failure failure;
-      failure.set_reason(v1::Failure::INVALID_INPUT);
-      failure.set_attribute("--dim");
-      failure.set_message(absl::StrCat("--dim ", printable(wanted.name()), "=", wanted.size(),
-                                       " is within the variant for ", printable(room.name()), "<=", -room.size(),
-                                       ", of which --sandbox runs all rows"));
-      failure.set_found(absl::StrCat(wanted.size()));
-      failure.set_accepted(absl::StrCat(-room.size()));
-      failure.set_fix("give the size of a variant, or run it without --sandbox, or with tessera execute");
-      return failureStatus(failure);
+      Tensor count;
+      count.spec.set_name(room.name());
+      count.spec.set_dtype(v1::DATA_TYPE_I64);
+      const int64_t size = wanted.size();
+      count.bytes.assign(reinterpret_cast<const char*>(&size), sizeof(size));
+      inputs.add(std::move(count));
     }
   }
-  return absl::OkStatus();
 }
 
-/// What --random makes for the inputs that no file gives. Those that have one value, and that of a range, the task
-/// knows.
+/// What --random makes for the inputs that no file gives. Those that have one value, and that of a whole range, the
+/// task knows.
 absl::Status addRandom(const v1::Manifest& manifest, const RunInputs& from, const std::map<std::string, Tensor>& given,
                        int64_t memory_bytes, TaskInputs& inputs) {
   auto choice = from.shapes.choice();
@@ -97,7 +93,7 @@ absl::Status addRandom(const v1::Manifest& manifest, const RunInputs& from, cons
     const auto variant = chosenVariant(manifest, *choice);
     if (!variant.ok()) return variant.status();
     specs = &(*variant)->inputs();
-    if (absl::Status status = refusePadding(**variant, *choice); !status.ok()) return status;
+    addCounts(**variant, *choice, inputs);
     for (const v1::DimensionBinding& dimension : (*variant)->dimensions()) {
       if (dimension.size() < 0) known[dimension.name()] = 1;
     }

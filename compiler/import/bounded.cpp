@@ -80,6 +80,18 @@ Tensor multiplied(Emitter& e, const Tensor& extent, int64_t factor) {
                        [](const Scalars& s, ValueRange v) { return s.mul(v[0], v[1]); });
 }
 
+Tensor scaledExtent(Emitter& e, const Tensor& extent, int64_t factor, int64_t more) {
+  if (factor == 1 && more == 0) return extent;
+  return e.elementwise(v1::DATA_TYPE_I64, {extent}, [&](const Scalars& s, ValueRange v) {
+    return s.max(s.add(s.mul(v[0], s.integer(factor)), s.integer(more)), s.integer(0));
+  });
+}
+
+Tensor dividedExtent(Emitter& e, const Tensor& extent, int64_t parts) {
+  return e.elementwise(v1::DATA_TYPE_I64, {extent, scalarI64(parts)},
+                       [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); });
+}
+
 void setExtent(Tensor& tensor, int64_t dim, const Tensor& extent) {
   if (extent.value && tensor.shape[dim] > 0) tensor.extents[dim] = extent.value;
 }
@@ -108,6 +120,12 @@ absl::Status broadcastExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
     result.extents.clear();
     for (const auto& [place, source] : from_last) result.extents[result.rank() - 1 - place] = source.second;
   }
+  return absl::OkStatus();
+}
+
+absl::Status keptExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
+  for (Tensor& result : results) result.extents = n.in(0).extents;
   return absl::OkStatus();
 }
 
@@ -174,9 +192,7 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
         return refuseExtent(n, 0, dim, absl::StrCat("not every size of it can be cut in parts of ", bound / size));
       }
       const int64_t parts = bound / size;
-      setExtent(y, to,
-                e.elementwise(v1::DATA_TYPE_I64, {extentOf(x, dim), scalarI64(parts)},
-                              [](const Scalars& s, ValueRange v) { return s.div(v[0], v[1]); }));
+      setExtent(y, to, dividedExtent(e, extentOf(x, dim), parts));
     } else {
       return refuseExtent(n, 0, dim, absl::StrCat("it cannot become ", size));
     }

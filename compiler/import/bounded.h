@@ -37,11 +37,17 @@ Tensor scalarI64(int64_t value);
 Tensor multiplied(Emitter& e, const Tensor& extent, int64_t factor);
 /// Marks a dimension; nothing to mark when the extent is a constant.
 void setExtent(Tensor& tensor, int64_t dim, const Tensor& extent);
+/// max(extent * factor + more, 0)
+Tensor scaledExtent(Emitter& e, const Tensor& extent, int64_t factor, int64_t more);
+/// extent / parts, where every size is a multiple (Node::divides)
+Tensor dividedExtent(Emitter& e, const Tensor& extent, int64_t parts);
 
 /// The lowering has set the extents of its results already.
 absl::Status extentsByLowering(Node& node, Emitter& e, std::vector<Tensor>& results);
 /// Results are the inputs broadcast against each other: elementwise operators.
 absl::Status broadcastExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
+/// Results have the first input's dimensions, and no other input a bounded one.
+absl::Status keptExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
 /// Only the first dimension of the first input may be bounded, and is that of all results: rows do not meet.
 absl::Status batchExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
 /// Results have the first input's dimensions; elements meet along the attribute `axis` (default: the last), which must

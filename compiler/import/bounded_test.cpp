@@ -239,11 +239,6 @@ TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
          b.initializer("r", {2, 2});
          b.node("Tile", {"w", "r"}, {"y"}, "bad");
        }},
-      {"CumSum needs to know it",
-       [](ModelBuilder& b) {
-         b.initializer("a", {1});
-         b.node("CumSum", {"w", "a"}, {"y"}, "bad");
-       }},
       {"input 1 has 6 there", [](ModelBuilder& b) {
          b.initializer("six", {0, 1, 2, 3, 4, 5});
          b.node("Add", {"w", "six"}, {"y"}, "bad");

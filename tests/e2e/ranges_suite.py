@@ -111,7 +111,6 @@ def mixing_nodes_are_named(service):
     x = [("x", f32, ["n", 4])]
     for name, nodes, initializers in (
             ("positions", [helper.make_node("ArgMax", ["x"], ["y"], name="mixes", axis=0)], ()),
-            ("sums", [helper.make_node("CumSum", ["x", "a"], ["y"], name="mixes")], [("a", np.array(0))]),
             ("statistics", [helper.make_node("BatchNormalization", ["x", *"cccc"], ["y", "mean", "variance"], name="mixes",
                                              training_mode=1)], [("c", np.ones(4, np.float32))]),
             ("parts", [helper.make_node("Reshape", ["x", "s"], ["y"], name="mixes")], [("s", np.array([-1, 2, 4]))]),
@@ -284,6 +283,34 @@ def images_of_any_size(service, oracle):
                               lambda n, h, w: {"x": f32s(random, n, 3, h, w)}, f"images {seed}", threads=("2",))
 
 
+def what_exporters_write(service, oracle):
+    """A causal mask made of the length, a running sum of a mask, recurrent layers, blocks of pixels and a transposed
+    convolution of any size: as PyTorch exports them."""
+    f32, node, random = TensorProto.FLOAT, helper.make_node, np.random.default_rng(9)
+    w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
+    path = save(service, [
+        node("Shape", ["x"], ["s"]), node("Slice", ["s", "one", "two", "zero"], ["t"]), node("Concat", ["t", "t"], ["tt"], axis=0),
+        node("ConstantOfShape", ["tt"], ["ones"], value=helper.make_tensor("v", f32, [1], [1])),
+        node("Trilu", ["ones"], ["tril"], upper=0), node("MatMul", ["x", "wk"], ["k"]),
+        node("Einsum", ["x", "k"], ["a"], equation="bid,bjd->bij"), node("Mul", ["a", "tril"], ["m"]),
+        node("MatMul", ["m", "x"], ["y"]), node("CumSum", ["x", "axis"], ["sums"], reverse=1),
+        node("Transpose", ["x"], ["steps"], perm=[1, 0, 2]),
+        node("LSTM", ["steps", "lw", "lr", "lb"], ["l", "h"], hidden_size=3, direction="bidirectional")],
+        [("x", f32, ["n", "t", 4])], [("y", f32, None), ("sums", f32, None), ("l", f32, None), ("h", f32, None)],
+        [("zero", np.array([0])), ("one", np.array([1])), ("two", np.array([2])), ("axis", np.array(1)), ("wk", w(4, 4)),
+         ("lw", w(2, 12, 4)), ("lr", w(2, 12, 3)), ("lb", w(2, 24))], 14)
+    ranged_against_oracle(service, oracle, path, {"n": "2..3", "t": "3..7"}, [(1, 1), (2, 5), (3, 7), (3, 2)],
+                          lambda n, t: {"x": f32s(random, n, t, 4)}, "a decoder and a recurrent layer", threads=("2",))
+    path = save(service, [
+        node("Conv", ["x", "c"], ["a"], pads=[1, 1, 1, 1]), node("ConvTranspose", ["a", "u"], ["b"], strides=[2, 2]),
+        node("ConvTranspose", ["a", "v"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]),
+        node("DepthToSpace", ["b"], ["z"], blocksize=2, mode="CRD")],
+        [("x", f32, [1, 3, "h", "w"])], [("y", f32, None), ("z", f32, None)],
+        [("c", w(8, 3, 3, 3)), ("u", w(8, 8, 2, 2)), ("v", w(8, 5, 3, 3))])
+    ranged_against_oracle(service, oracle, path, {"h": "6..9", "w": "5..11"}, [(6, 5), (9, 11), (7, 6), (1, 3)],
+                          lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "enlarged images", threads=("2",))
+
+
 def work_follows_the_count(service):
     """Rows that are not there cost little: what a run computed is about its part of the variant's rows. For one target,
     since tiles follow its cores and lanes."""
@@ -306,6 +333,8 @@ def variants_share_and_show(service):
     check(f"N<={LARGEST}" in text, f"the range is not shown:\n{text}")
     text = service.cli("run", ranged.artifact, "--random", "--dim", "N=3").out
     check("N=3 ran in the variant for N<=4, 1 of 4 padded" in text, text)
+    text = service.cli("run", ranged.artifact, "--sandbox", "--random", "--dim", "N=3").out
+    check("float32[3," in text and "in the sandbox" in text, f"a size between two variants in the sandbox: {text}")
     profiled = service.cli("profile", ranged.job["compile_result"]["artifact_id"], "--dim", "N=3", "--repeat", "2", "--json").json
     check(profiled["result"]["kernels"], "a range cannot be profiled")
 
@@ -324,6 +353,7 @@ def main():
             ("shapes that follow", lambda: shapes_that_follow(service, oracle)),
             ("encoders of any length", lambda: encoders_of_any_length(service, oracle)),
             ("images of any size", lambda: images_of_any_size(service, oracle)),
+            ("what exporters write", lambda: what_exporters_write(service, oracle)),
             ("work follows the count", lambda: work_follows_the_count(service)),
             ("variants share and show", lambda: variants_share_and_show(service))])
 

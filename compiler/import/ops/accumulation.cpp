@@ -32,6 +32,9 @@ Results lowerCumulative(Node& n, Emitter& e) {
   }
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.normalizeAxis(axes[0], x.rank(), "axis"));
   if (x.elements() == 0) return {{Emitter::wrap(makeConstant(x.dtype, x.shape, ""))}};
+  // Forward, what lies beyond an extent reaches nothing before it.
+  if (reverse && x.extents.contains(axis))
+    x = masked(e, x, axis, [&](const Scalars& s) { return s.constant(kNeutral); });
   if (exclusive && x.shape[axis] == 1) {
     return {{e.filled(e.scalars(x.dtype).constant(kNeutral), x.dtype, x.shape)}};
   }
@@ -48,8 +51,8 @@ Results lowerCumulative(Node& n, Emitter& e) {
 
 std::vector<Operator> accumulationOperators() {
   return {
-      {"CumSum", 11, 2, 2, lowerCumulative<false>, kNumbers},
-      {"CumProd", 26, 2, 2, lowerCumulative<true>, kNumbers},
+      {"CumSum", 11, 2, 2, lowerCumulative<false>, kNumbers, 1, INT_MAX, "", keptExtents},
+      {"CumProd", 26, 2, 2, lowerCumulative<true>, kNumbers, 1, INT_MAX, "", keptExtents},
   };
 }
 

@@ -179,7 +179,7 @@ Results lowerConv(Node& n, Emitter& e) {
 std::vector<Operator> convolutionOperators() {
   return {
       {"Conv", 1, 2, 3, lowerConv, kFloats, 3, INT_MAX, "", extentsByLowering},
-      {"ConvTranspose", 1, 2, 3, lowerConvTranspose, kFloats, 3, INT_MAX, "", batchExtents},
+      {"ConvTranspose", 1, 2, 3, lowerConvTranspose, kFloats, 3, INT_MAX, "", extentsByLowering},
   };
 }
 

@@ -170,15 +170,57 @@ absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Op
   return Operand{std::move(sum), std::move(result)};
 }
 
+/// The input that a name's extent is of, and the extent.
+using LabelledExtents = std::map<Label, std::pair<int, mlir::Value>>;
+
+/// Extents by name: all dimensions of a name have the same one, or are 1 and broadcast.
+absl::StatusOr<LabelledExtents> extentsOf(const Node& n, const Equation& equation) {
+  LabelledExtents extents;
+  for (int i = 0; i < n.numInputs(); ++i) {
+    for (const auto& [dim, extent] : n.in(i).extents) {
+      const Label label = equation.operands[i][dim];
+      const auto [known, fresh] = extents.try_emplace(label, i, extent);
+      if (!fresh && !n.sameExtent(known->second.second, extent))
+        return refuseExtent(n, i, dim, absl::StrCat("it may differ from that of input ", known->second.first));
+      for (int other = 0; other < n.numInputs(); ++other) {
+        const Labels& labels = equation.operands[other];
+        for (size_t d = 0; d < labels.size(); ++d) {
+          if (labels[d] != label || n.in(other).extents.contains(static_cast<int64_t>(d)) || n.in(other).shape[d] == 1)
+            continue;
+          return refuseExtent(n, i, dim, absl::StrCat("input ", other, " has ", n.in(other).shape[d], " there"));
+        }
+      }
+    }
+  }
+  return extents;
+}
+
 Results lowerEinsum(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const Equation equation, readEquation(n));
-  Operand sum = withoutBroadcasts(e, n.in(0), equation.operands[0], equation);
+  TESSERA_ASSIGN_OR_RETURN(const LabelledExtents extents, extentsOf(n, equation));
+  const auto operand = [&](int i) {
+    Tensor x = n.in(i);
+    const std::map<int64_t, mlir::Value> given = x.extents;
+    for (const auto& [dim, extent] : given)  // what is summed over
+      if (!contains(equation.result, equation.operands[i][dim])) x = zeroed(e, x, dim);
+    x.extents.clear();
+    return withoutBroadcasts(e, x, equation.operands[i], equation);
+  };
+  const auto finished = [&](Tensor result) -> Results {
+    result.extents.clear();
+    for (size_t d = 0; d < equation.result.size(); ++d) {
+      const auto extent = extents.find(equation.result[d]);
+      if (extent != extents.end()) result.extents[static_cast<int64_t>(d)] = extent->second.second;
+    }
+    return {{std::move(result)}};
+  };
+  Operand sum = operand(0);
   if (n.numInputs() == 1) {
-    if (sum.labels == equation.result) return {{sum.tensor}};
+    if (sum.labels == equation.result) return finished(sum.tensor);
     TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum}, equation.result, equation));
   }
   for (int i = 1; i < n.numInputs(); ++i) {
-    const Operand next = withoutBroadcasts(e, n.in(i), equation.operands[i], equation);
+    const Operand next = operand(i);
     Labels kept = equation.result;
     if (i + 1 < n.numInputs()) {
       // What the result or a later operand still names.
@@ -195,14 +237,14 @@ Results lowerEinsum(Node& n, Emitter& e) {
     }
     TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum, next}, std::move(kept), equation));
   }
-  return {{std::move(sum.tensor)}};
+  return finished(std::move(sum.tensor));
 }
 
 }  // namespace
 
 std::vector<Operator> einsumOperators() {
   return {
-      {"Einsum", 12, 1, kVariadic, lowerEinsum, kNumbers, kVariadic},
+      {"Einsum", 12, 1, kVariadic, lowerEinsum, kNumbers, kVariadic, INT_MAX, "", extentsByLowering},
   };
 }
 

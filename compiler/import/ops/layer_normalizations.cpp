@@ -196,7 +196,7 @@ Results lowerEmbedLayerNormalization(Node& n, Emitter& e) {
 std::vector<Operator> layerNormalizationOperators() {
   return {
       {"RMSNormalization", 23, 2, 2, lowerRmsNormalization, kFloats},
-      {"GroupNormalization", 18, 3, 3, lowerGroupNormalization, kFloats, 3},
+      {"GroupNormalization", 18, 3, 3, lowerGroupNormalization, kFloats, 3, INT_MAX, "", batchExtents},
       {"SimplifiedLayerNormalization", 1, 2, 2, lowerSimplifiedLayerNormalization, kFloats},
       {"SkipLayerNormalization", 1, 3, 5, lowerSkipLayerNormalization<true>, kFloats, 5, INT_MAX, kMicrosoft},
       {"SkipSimplifiedLayerNormalization", 1, 3, 4, lowerSkipLayerNormalization<false>, kFloats, 4, INT_MAX,

@@ -362,7 +362,7 @@ std::vector<Operator> normalizationOperators() {
       {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},
       {"LRN", 1, 1, 1, lowerLrn, kFloats},
-      {"LpNormalization", 1, 1, 1, lowerLpNormalization, kFloats},
+      {"LpNormalization", 1, 1, 1, lowerLpNormalization, kFloats, 1, INT_MAX, "", alongAxisExtents},
       {"Softmax", 1, 1, 1, lowerSoftmax, kFloats, 1, INT_MAX, "", softmaxExtents},
       {"LogSoftmax", 1, 1, 1, lowerLogSoftmax, kFloats, 1, INT_MAX, "", softmaxExtents},
       {"Hardmax", 1, 1, 1, lowerHardmax, kFloats, 1, INT_MAX, "", hardmaxExtents},

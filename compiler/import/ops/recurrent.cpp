@@ -171,11 +171,39 @@ Tensor masked(Emitter& e, const Tensor& lengths, int64_t t, const Tensor& now, c
   });
 }
 
+/// Steps of each sequence, batch x 1; of rank 0 where all have all. A number of steps that is known only at run time is
+/// that of the sequences.
+absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
+  const int64_t batch_dim = layer.batch_first ? 0 : 1;
+  const auto of_x = [&](int64_t dim) { return n.in(0).extents.find(dim); };
+  const auto batch = of_x(batch_dim), steps = of_x(1 - batch_dim);
+  if (of_x(2) != n.in(0).extents.end()) return refuseExtent(n, 0, 2, "elements along it are combined");
+  if (layer.quantized) TESSERA_RETURN_IF_ERROR(refuseExtents(n, "all rows are quantized by one scale"));
+  for (int i = 1; i < n.numInputs(); ++i) {
+    const int64_t dim = i == 4 ? 0 : batch_dim;
+    for (const auto& [bounded, extent] : n.in(i).extents) {
+      const bool fits =
+          i >= 4 && i <= 6 && bounded == dim && batch != n.in(0).extents.end() && n.sameExtent(extent, batch->second);
+      if (!fits) return refuseExtent(n, i, bounded, "it has to fit input 0");
+    }
+    // One sequence alone may have a batch that is known, of 1.
+    const bool known = i >= 4 && i <= 6 && n.has(i) && !n.in(i).extents.contains(dim);
+    if (known && batch != n.in(0).extents.end() && layer.batch > 1)
+      return refuseExtent(n, 0, batch_dim, absl::StrCat("input ", i, " has ", layer.batch, " sequences"));
+  }
+  if (n.has(4)) return e.reshape(n.in(4), {layer.batch, 1});
+  if (steps == n.in(0).extents.end()) return Tensor{};
+  const Tensor count = e.elementwise(v1::DATA_TYPE_I32, {extentOf(n.in(0), 1 - batch_dim)},
+                                     [](const Scalars& s, ValueRange v) { return s.cast(v[0], v1::DATA_TYPE_I32); });
+  return e.broadcast(e.reshape(count, {1, 1}), {layer.batch, 1});
+}
+
 /// Runs all steps of all directions. `fold_bias`: whether the recurrent bias may be added to the input's.
 /// Results: Y, Y_h, Y_c.
 Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step step) {
   const int64_t h = layer.hidden, rows = layer.gates * h, lead = layer.batch_first ? 1 : 0;
   const bool has_c = layer.gates == 4;
+  TESSERA_ASSIGN_OR_RETURN(const Tensor lengths, lengthsOf(n, e, layer));
   std::vector<Tensor> outputs, last_h, last_c;
   for (int64_t d = 0; d < layer.directions; ++d) {
     Direction direction{.w = e.take(n.in(1), 0, d), .r = e.take(n.in(2), 0, d)};
@@ -209,8 +237,7 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
       const int64_t t = backwards ? layer.steps - 1 - i : i;
       State next = step(direction, e.take(projected, lead, t), state);
       Tensor output = next.h;
-      if (n.has(4)) {
-        const Tensor lengths = e.reshape(n.in(4), {layer.batch, 1});
+      if (!lengths.shape.empty()) {
         output = masked(e, lengths, t, next.h, nullptr);
         next.h = masked(e, lengths, t, next.h, &state.h);
         if (has_c) next.c = masked(e, lengths, t, next.c, &state.c);
@@ -229,6 +256,11 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
   };
   std::vector<Tensor> results = {joined(outputs, lead + 1), joined(last_h, lead)};
   if (has_c) results.push_back(joined(last_c, lead));
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    const bool batch = dim == (layer.batch_first ? 0 : 1);
+    if (n.wants(0)) results[0].extents[batch && !layer.batch_first ? 2 : dim] = extent;
+    for (size_t i = 1; batch && i < results.size(); ++i) results[i].extents[layer.batch_first ? 0 : 1] = extent;
+  }
   return results;
 }
 
@@ -313,10 +345,10 @@ Results lowerLstm(Node& n, Emitter& e) {
 
 std::vector<Operator> recurrentOperators() {
   return {
-      {"RNN", 7, 3, 6, lowerRnn, kFloats, 4},
-      {"GRU", 7, 3, 6, lowerGru, kFloats, 4},
-      {"LSTM", 7, 3, 8, lowerLstm<false>, kFloats, 4},
-      {"DynamicQuantizeLSTM", 1, 3, 12, lowerLstm<true>, kFloats, 1, INT_MAX, kMicrosoft},
+      {"RNN", 7, 3, 6, lowerRnn, kFloats, 4, INT_MAX, "", extentsByLowering},
+      {"GRU", 7, 3, 6, lowerGru, kFloats, 4, INT_MAX, "", extentsByLowering},
+      {"LSTM", 7, 3, 8, lowerLstm<false>, kFloats, 4, INT_MAX, "", extentsByLowering},
+      {"DynamicQuantizeLSTM", 1, 3, 12, lowerLstm<true>, kFloats, 1, INT_MAX, kMicrosoft, extentsByLowering},
   };
 }
 

@@ -142,6 +142,23 @@ struct Sample {
   }
 };
 
+/// Images of a batch, and places of a result, do not meet; the extent of an image scales its grid.
+absl::Status sampledExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  const Tensor& grid = n.in(1);
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    const auto of_grid = grid.extents.find(dim);
+    if (dim != 0 || of_grid == grid.extents.end() || !n.sameExtent(extent, of_grid->second))
+      return refuseExtent(n, 0, dim, "the grid is scaled by it, or has another batch");
+  }
+  results[0].extents.clear();
+  for (const auto& [dim, extent] : grid.extents) {
+    if (dim == grid.rank() - 1 || (dim == 0 && !n.in(0).extents.contains(0)))
+      return refuseExtent(n, 1, dim, "it has to fit input 0");
+    results[0].extents[dim == 0 ? 0 : dim + 1] = extent;
+  }
+  return absl::OkStatus();
+}
+
 Results lowerGridSample(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 5));
   TESSERA_ASSIGN_OR_RETURN(const GridMode mode, readGridMode(n));
@@ -188,7 +205,7 @@ Results lowerGridSample(Node& n, Emitter& e) {
 
 std::vector<Operator> samplingOperators() {
   return {
-      {"GridSample", 16, 2, 2, lowerGridSample, kFloats},
+      {"GridSample", 16, 2, 2, lowerGridSample, kFloats, 1, INT_MAX, "", sampledExtents},
   };
 }
 

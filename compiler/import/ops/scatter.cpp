@@ -118,6 +118,20 @@ Results lowerScatterElements(Node& n, Emitter& e) {
   })}};
 }
 
+/// Rows beside the axis do not meet, if data, indices and updates have the same ones.
+absl::Status scatteredExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, n.in(0).rank()));
+  for (int i = 0; i < 3; ++i) {
+    if (n.in(i).extents.contains(axis)) return refuseExtent(n, i, axis, "places along it are written");
+    for (const auto& [dim, extent] : n.in(i).extents) {
+      if (!sameExtents(n, n.in(0), n.in(1)) || !sameExtents(n, n.in(0), n.in(2)))
+        return refuseExtent(n, i, dim, "data, indices and updates may have different ones");
+    }
+  }
+  results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
 /// data[indices[i..., :], j...] = updates[i..., j...]
 Results lowerScatterNd(Node& n, Emitter& e) {
   const Tensor& data = n.in(0);
@@ -190,8 +204,8 @@ Results lowerTensorScatter(Node& n, Emitter& e) {
 
 std::vector<Operator> scatterOperators() {
   return {
-      {"Scatter", 9, 3, 3, lowerScatterElements, kAll, 1, 10},
-      {"ScatterElements", 11, 3, 3, lowerScatterElements},
+      {"Scatter", 9, 3, 3, lowerScatterElements, kAll, 1, 10, "", scatteredExtents},
+      {"ScatterElements", 11, 3, 3, lowerScatterElements, kAll, 1, INT_MAX, "", scatteredExtents},
       {"ScatterND", 11, 3, 3, lowerScatterNd},
       {"TensorScatter", 24, 2, 3, lowerTensorScatter, kStored, 2},
   };

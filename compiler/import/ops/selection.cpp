@@ -15,6 +15,14 @@ using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
 /// result[.., k, ..] = indices[..] names class k ? on : off; an index that names none leaves all off.
+absl::Status oneHotExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, 2, "it is a pair"));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, n.in(0).rank() + 1));
+  results[0].extents.clear();
+  for (const auto& [dim, extent] : n.in(0).extents) results[0].extents[dim < axis ? dim : dim + 1] = extent;
+  return absl::OkStatus();
+}
+
 Results lowerOneHot(Node& n, Emitter& e) {
   const Tensor& indices = n.in(0);
   const Tensor& values = n.in(2);
@@ -189,7 +197,7 @@ Results lowerMaxUnpool(Node& n, Emitter& e) {
 
 std::vector<Operator> selectionOperators() {
   return {
-      {"OneHot", 9, 3, 3, lowerOneHot, kNumbers},
+      {"OneHot", 9, 3, 3, lowerOneHot, kNumbers, 1, INT_MAX, "", oneHotExtents},
       {"ReverseSequence", 10, 2, 2, lowerReverseSequence},
       {"MaxUnpool", 9, 2, 3, lowerMaxUnpool, kFloats},
   };

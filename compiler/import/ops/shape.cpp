@@ -178,14 +178,21 @@ Results lowerConcat(Node& n, Emitter& e) {
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, first.dtype));
   if (n.numInputs() == 1) return {{first}};
-  for (int i = 0; i < n.numInputs(); ++i) {
+  // Only of the last part the number of elements along the axis may be open.
+  const Tensor& last = n.in(n.numInputs() - 1);
+  Tensor beside = last;
+  beside.extents.erase(axis);
+  for (int i = 0; i + 1 < n.numInputs(); ++i) {
     if (n.in(i).extents.contains(axis)) return refuseExtent(n, i, axis, "what follows it would have no fixed place");
-    if (sameExtents(n, n.in(i), first)) continue;
+    if (sameExtents(n, n.in(i), beside)) continue;
     const bool bounded = isBounded(n.in(i));
-    return refuseExtents(n, bounded ? i : 0, absl::StrCat("input ", bounded ? 0 : i, " may have another extent"));
+    return refuseExtents(n, bounded ? i : n.numInputs() - 1,
+                         absl::StrCat("input ", bounded ? n.numInputs() - 1 : i, " may have another extent"));
   }
   Tensor result = e.concat(n.inputs(), axis);
-  result.extents = first.extents;
+  result.extents = beside.extents;
+  if (last.extents.contains(axis))
+    setExtent(result, axis, scaledExtent(e, extentOf(last, axis), 1, shape[axis] - last.shape[axis]));
   return {{std::move(result)}};
 }
 
@@ -228,7 +235,6 @@ Results lowerExpand(Node& n, Emitter& e) {
 /// Each dimension d becomes repeats[d] x d, broadcast along the first, and the two are merged.
 Results lowerTile(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
-  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "it would be repeated"));
   if (n.opset() < 6) return n.unsupported("version 1", {.accepted = "version 6 or newer"});
   TESSERA_ASSIGN_OR_RETURN(const auto repeats, n.constantIntegers(1, "repeats"));
   TESSERA_RETURN_IF_ERROR(n.checkResult(repeats, x.dtype));
@@ -236,6 +242,9 @@ Results lowerTile(Node& n, Emitter& e) {
     return n.invalid("repeats does not fit", {.attribute = "repeats",
                                               .found = absl::StrCat(repeats.size(), " values"),
                                               .accepted = absl::StrCat(x.rank(), " values")});
+  }
+  for (const auto& [dim, extent] : x.extents) {
+    if (repeats[dim] != 1) return refuseExtent(n, 0, dim, "it would be repeated");
   }
   Shape split, spread, result;
   for (size_t d = 0; d < repeats.size(); ++d) {
@@ -249,7 +258,9 @@ Results lowerTile(Node& n, Emitter& e) {
     result.push_back(repeats[d] * x.shape[d]);
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(result, x.dtype));
-  return {{e.reshape(e.broadcast(e.reshape(x, split), spread), result)}};
+  Tensor tiled = e.reshape(e.broadcast(e.reshape(x, split), spread), result);
+  tiled.extents = x.extents;
+  return {{std::move(tiled)}};
 }
 
 Results lowerIdentity(Node& n, Emitter& e) { return {{n.in(0)}}; }
@@ -320,8 +331,26 @@ absl::StatusOr<int64_t> blockSize(Node& n) {
   return block;
 }
 
+/// The extents of blocks of pixels that became channels, or the other way round: rows and columns of pixels stay in
+/// order.
+Results withBlockExtents(Node& n, Emitter& e, Tensor result, int64_t block, bool to_channels) {
+  result.extents.clear();
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    if (dim == 1) return refuseExtent(n, 0, dim, "channels are rearranged");
+    const Tensor size = extentOf(n.in(0), dim);
+    if (dim == 0) {
+      setExtent(result, dim, size);
+    } else if (!to_channels) {
+      setExtent(result, dim, multiplied(e, size, block));
+    } else {
+      if (!n.divides(block, extent)) return refuseExtent(n, 0, dim, "not every size of it can be cut in blocks");
+      setExtent(result, dim, dividedExtent(e, size, block));
+    }
+  }
+  return {{std::move(result)}};
+}
+
 Results lowerDepthToSpace(Node& n, Emitter& e) {
-  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "blocks are rearranged"));
   TESSERA_ASSIGN_OR_RETURN(const int64_t block, blockSize(n));
   TESSERA_ASSIGN_OR_RETURN(const std::string mode, n.text("mode", "DCR"));
   const Shape& s = n.in(0).shape;
@@ -335,14 +364,13 @@ Results lowerDepthToSpace(Node& n, Emitter& e) {
   const Shape result = {s[0], depth, s[2] * block, s[3] * block};
   if (mode == "DCR") {
     Tensor split = e.reshape(n.in(0), {s[0], block, block, depth, s[2], s[3]});
-    return {{e.reshape(e.transpose(split, {0, 3, 4, 1, 5, 2}), result)}};
+    return withBlockExtents(n, e, e.reshape(e.transpose(split, {0, 3, 4, 1, 5, 2}), result), block, false);
   }
   Tensor split = e.reshape(n.in(0), {s[0], depth, block, block, s[2], s[3]});
-  return {{e.reshape(e.transpose(split, {0, 1, 4, 2, 5, 3}), result)}};
+  return withBlockExtents(n, e, e.reshape(e.transpose(split, {0, 1, 4, 2, 5, 3}), result), block, false);
 }
 
 Results lowerSpaceToDepth(Node& n, Emitter& e) {
-  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "blocks are rearranged"));
   TESSERA_ASSIGN_OR_RETURN(const int64_t block, blockSize(n));
   const Shape& s = n.in(0).shape;
   if (s[2] % block != 0 || s[3] % block != 0) {
@@ -350,8 +378,9 @@ Results lowerSpaceToDepth(Node& n, Emitter& e) {
                      {.attribute = "blocksize", .found = shapeText(s), .accepted = "multiples of the block size"});
   }
   Tensor split = e.reshape(n.in(0), {s[0], s[1], s[2] / block, block, s[3] / block, block});
-  return {
-      {e.reshape(e.transpose(split, {0, 3, 5, 1, 2, 4}), {s[0], s[1] * block * block, s[2] / block, s[3] / block})}};
+  Tensor result =
+      e.reshape(e.transpose(split, {0, 3, 5, 1, 2, 4}), {s[0], s[1] * block * block, s[2] / block, s[3] / block});
+  return withBlockExtents(n, e, std::move(result), block, true);
 }
 
 }  // namespace

@@ -337,7 +337,7 @@ std::vector<Operator> sliceOperators() {
       {"Slice", 1, 1, 5, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
       {"Split", 1, 1, 2, lowerSplit, kAll, 1, INT_MAX, "", extentsByLowering},
       {"Pad", 1, 1, 4, lowerPad, kStored},
-      {"Trilu", 14, 1, 2, lowerTrilu},
+      {"Trilu", 14, 1, 2, lowerTrilu, kAll, 1, INT_MAX, "", keptExtents},
   };
 }
 

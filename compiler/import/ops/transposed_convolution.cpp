@@ -1,5 +1,6 @@
 // Transposed convolutions: filters C x F/groups x kernel..., strides spread the result.
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -164,12 +165,31 @@ bool hasPhases(const Tensor& w, const Window& window) {
   return w.constant && spread > 1 && zeros < spread && zeros <= 4;
 }
 
+/// The extents of the result, and in `x` zeros beyond its own: what is spread from there reaches back before the end.
+absl::StatusOr<std::map<int64_t, Value>> transposedExtents(Node& n, Emitter& e, Tensor& x, const Window& window) {
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
+  const std::map<int64_t, Value> given = x.extents;
+  std::map<int64_t, Value> extents;
+  for (const auto& [dim, extent] : given) {
+    if (dim == 0) extents[dim] = extent;
+    if (dim == 0) continue;
+    if (dim == 1) return refuseExtent(n, 0, dim, "elements along it are combined");
+    if (n.hasAttribute("output_shape")) return refuseExtent(n, 0, dim, "the padding follows from it");
+    const size_t d = static_cast<size_t>(dim) - 2;
+    x = zeroed(e, x, dim);
+    // As many elements more or less than `stride` for each of the input, whatever its size.
+    const int64_t more = window.output[d] - x.shape[dim] * window.strides[d];
+    extents[dim] = scaledExtent(e, extentOf(x, dim), window.strides[d], more).value;
+  }
+  return extents;
+}
+
 }  // namespace
 
 /// Where convolvePhases does not apply, a convolution with stride 1 of the input spread out: stride - 1 zeros between
 /// its elements.
 Results lowerConvTranspose(Node& n, Emitter& e) {
-  const Tensor& x = n.in(0);
+  Tensor x = n.in(0);
   const Tensor& w = n.in(1);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
   TESSERA_RETURN_IF_ERROR(n.requireRank(1, x.rank(), x.rank()));
@@ -188,11 +208,13 @@ Results lowerConvTranspose(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(window.strides, spatialAttribute(n, "strides", spatial.size(), 1, 1));
   TESSERA_ASSIGN_OR_RETURN(window.dilations, spatialAttribute(n, "dilations", spatial.size(), 1, 1));
   TESSERA_RETURN_IF_ERROR(transposedSizes(n, spatial, window));
+  TESSERA_ASSIGN_OR_RETURN(const auto extents, transposedExtents(n, e, x, window));
   if (hasPhases(w, window)) {
     Shape shape = {x.shape[0], w.shape[1] * groups};
     shape.insert(shape.end(), window.output.begin(), window.output.end());
     TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
     TESSERA_ASSIGN_OR_RETURN(Tensor biased, addBias(n, e, convolvePhases(e, x, w, groups, window), 2));
+    biased.extents = extents;
     return {{std::move(biased)}};
   }
 
@@ -226,6 +248,7 @@ Results lowerConvTranspose(Node& n, Emitter& e) {
   const Filter f{groups, w.shape[1] * groups, w.shape[0] / groups, window.kernel};
   Tensor product = convolve(e, input, flippedFilter(e, w, groups), f, unit);
   TESSERA_ASSIGN_OR_RETURN(Tensor biased, addBias(n, e, product, 2));
+  biased.extents = extents;
   return {{std::move(biased)}};
 }
 

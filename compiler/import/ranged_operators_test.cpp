@@ -1,0 +1,256 @@
+// Operators along dimensions that are ranges, against the same model at the very size: whatever stands beyond it.
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "compiler/import/import.h"
+#include "compiler/import/testing/model_builder.h"
+#include "compiler/import/testing/reference_run.h"
+#include "gmock/gmock.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr int64_t kMost = 5;
+constexpr int kI64 = onnx::TensorProto::INT64;
+
+struct Input {
+  std::string name;
+  std::vector<int64_t> shape;  ///< -1: the range
+  bool places = false;         ///< i64, 0 to 2
+};
+
+struct Case {
+  std::string name;
+  std::vector<Input> inputs;
+  std::vector<std::string> outputs;
+  std::function<void(ModelBuilder&)> nodes;
+};
+
+std::vector<int64_t> shapeAt(const Input& input, int64_t size) {
+  std::vector<int64_t> shape = input.shape;
+  for (int64_t& dim : shape) dim = dim < 0 ? size : dim;
+  return shape;
+}
+
+int64_t elementsOf(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  for (int64_t dim : shape) elements *= dim;
+  return elements;
+}
+
+/// The input of a run of `size` in a tensor for `room`; NaN, or a place that is none, where nothing counts.
+std::string bytesAt(const Input& input, int64_t size, int64_t room) {
+  const std::vector<int64_t> exact = shapeAt(input, size), shape = shapeAt(input, room);
+  const auto elements = static_cast<size_t>(elementsOf(shape));
+  std::vector<float> floats(elements, std::numeric_limits<float>::quiet_NaN());
+  std::vector<int64_t> places(elements, std::numeric_limits<int64_t>::max());
+  for (int64_t i = 0; i < elementsOf(exact); ++i) {
+    int64_t rest = i, to = 0, stride = 1;
+    for (size_t d = shape.size(); d-- > 0; rest /= exact[d], stride *= shape[d]) to += rest % exact[d] * stride;
+    floats[static_cast<size_t>(to)] = std::sin(static_cast<float>(i) * 1.7F);
+    places[static_cast<size_t>(to)] = i * 7 % 3;
+  }
+  return input.places ? bytesOf(places) : bytesOf(floats);
+}
+
+std::vector<float> weights(int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::cos(static_cast<float>(i) * 0.9F) / 2;
+  return values;
+}
+
+ModelBuilder modelOf(const Case& test) {
+  ModelBuilder b(17);
+  for (const Input& input : test.inputs) b.input(input.name, input.shape, input.places ? kI64 : 1);
+  for (const std::string& output : test.outputs) b.output(output);
+  test.nodes(b);
+  return b;
+}
+
+using Shapes = std::vector<std::vector<int64_t>>;
+
+absl::StatusOr<std::vector<std::string>> runAt(const Case& test, int64_t size, bool ranged, Shapes* shapes) {
+  mlir::MLIRContext context;
+  ImportOptions options;
+  options.dimensions = {{"N", ranged ? -kMost : size}};
+  auto model = importBytes(context, modelOf(test).model.SerializeAsString(), options);
+  if (!model.ok()) return model.status();
+  std::vector<std::string> inputs;
+  for (const Input& input : test.inputs) inputs.push_back(bytesAt(input, size, ranged ? kMost : size));
+  if (ranged) inputs.push_back(bytesOf<int64_t>({size}));
+  return referenceRun(*model, inputs, shapes);
+}
+
+void recurrent(ModelBuilder& b, const std::string& op, int64_t gates, const std::string& direction, bool states) {
+  const int64_t d = direction == "bidirectional" ? 2 : 1, h = 3;
+  b.initializer("w", {d, gates * h, 2}, weights(d * gates * h * 2));
+  b.initializer("r", {d, gates * h, h}, weights(d * gates * h * h));
+  b.initializer("b", {d, 2 * gates * h}, weights(d * 2 * gates * h));
+  std::vector<std::string> inputs = {"x", "w", "r", "b"}, outputs = {"y", "yh"};
+  if (states) inputs.insert(inputs.end(), {"", "h0"});
+  if (states && op == "LSTM") inputs.push_back("c0");
+  if (op == "LSTM") outputs.push_back("yc");
+  auto& node = b.node(op, inputs, outputs);
+  setAttribute(node, "hidden_size", h);
+  setAttribute(node, "direction", direction);
+}
+
+std::vector<Case> cases() {
+  const Input sequences{"x", {4, -1, 2}}, steps{"x", {-1, 2, 2}};
+  std::vector<Case> all;
+  for (const std::string direction : {"forward", "reverse", "bidirectional"}) {
+    const int64_t d = direction == "bidirectional" ? 2 : 1;
+    all.push_back({"LSTM, batch, " + direction,
+                   {sequences, {"h0", {d, -1, 3}}, {"c0", {d, -1, 3}}},
+                   {"y", "yh", "yc"},
+                   [=](ModelBuilder& b) { recurrent(b, "LSTM", 4, direction, true); }});
+    all.push_back({"GRU, steps, " + direction, {steps}, {"y", "yh"}, [=](ModelBuilder& b) {
+                     recurrent(b, "GRU", 3, direction, false);
+                   }});
+  }
+  for (const int64_t reverse : {0, 1}) {
+    for (const int64_t exclusive : {0, 1}) {
+      for (const int64_t axis : {0, 1}) {
+        all.push_back({"CumSum " + std::to_string(4 * reverse + 2 * exclusive + axis),
+                       {{"x", {-1, 3}}},
+                       {"y"},
+                       [=](ModelBuilder& b) {
+                         b.initializer("axis", {axis}).clear_dims();
+                         auto& node = b.node("CumSum", {"x", "axis"}, {"y"});
+                         setAttribute(node, "reverse", reverse);
+                         setAttribute(node, "exclusive", exclusive);
+                       }});
+      }
+    }
+  }
+  all.push_back({"Trilu", {{"x", {-1, -1}}}, {"y", "z"}, [](ModelBuilder& b) {
+                   b.initializer("k", {1}).clear_dims();
+                   setAttribute(b.node("Trilu", {"x", "k"}, {"y"}), "upper", int64_t{0});
+                   b.node("Trilu", {"x"}, {"z"});
+                 }});
+  all.push_back({"blocks", {{"x", {1, 8, -1, 3}}}, {"y", "z"}, [](ModelBuilder& b) {
+                   auto& node = b.node("DepthToSpace", {"x"}, {"y"});
+                   setAttribute(node, "blocksize", int64_t{2});
+                   setAttribute(node, "mode", "CRD");
+                   setAttribute(b.node("SpaceToDepth", {"y"}, {"z"}), "blocksize", int64_t{2});
+                 }});
+  for (const int64_t stride : {1, 2, 3}) {
+    for (const std::vector<int64_t>& pads : {std::vector<int64_t>{0, 0}, {1, 0}, {0, 2}}) {
+      all.push_back({"ConvTranspose " + std::to_string(stride) + ", pads " + std::to_string(pads[0] + pads[1]),
+                     {{"x", {2, 2, -1}}},
+                     {"y"},
+                     [=](ModelBuilder& b) {
+                       b.initializer("w", {2, 3, 4}, weights(24));
+                       b.initializer("b", {3}, weights(3));
+                       auto& node = b.node("ConvTranspose", {"x", "w", "b"}, {"y"});
+                       setAttribute(node, "strides", std::vector<int64_t>{stride});
+                       setAttribute(node, "pads", pads);
+                       setAttribute(node, "output_padding", std::vector<int64_t>{stride - 1});
+                     }});
+    }
+  }
+  all.push_back({"ScatterElements", {{"x", {-1, 3}}, {"i", {-1, 2}, true}, {"u", {-1, 2}}}, {"y"}, [](ModelBuilder& b) {
+                   setAttribute(b.node("ScatterElements", {"x", "i", "u"}, {"y"}), "axis", int64_t{1});
+                 }});
+  all.push_back({"OneHot", {{"i", {-1, 2}, true}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("depth", {3}).clear_dims();
+                   b.initializer("pair", {2}, {0, 1});
+                   setAttribute(b.node("OneHot", {"i", "depth", "pair"}, {"y"}), "axis", int64_t{0});
+                 }});
+  all.push_back({"last part", {{"x", {2, -1, 3}}}, {"y", "s"}, [](ModelBuilder& b) {
+                   b.initializer("c", {2, 2, 3}, weights(12));
+                   setAttribute(b.node("Concat", {"c", "x"}, {"y"}), "axis", int64_t{1});
+                   setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
+                 }});
+  all.push_back({"Tile", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("repeats", {1, 2});
+                   b.node("Tile", {"x", "repeats"}, {"y"});
+                 }});
+  for (const std::string equation : {"ti,tj->ij", "ti,tj->tij", "ti,sj->st", "ti,sj->", "ti,ti->t"}) {
+    all.push_back({equation, {{"x", {-1, 3}}, {"z", {-1, 3}}}, {"y"}, [=](ModelBuilder& b) {
+                     setAttribute(b.node("Einsum", {"x", "z"}, {"y"}), "equation", equation);
+                   }});
+  }
+  all.push_back({"places", {{"x", {2, 3, 4, 5}}, {"g", {2, -1, 3, 2}}}, {"y"}, [](ModelBuilder& b) {
+                   b.node("GridSample", {"x", "g"}, {"y"});
+                 }});
+  all.push_back({"images", {{"x", {-1, 3, 4, 5}}, {"g", {-1, 2, 3, 2}}}, {"y"}, [](ModelBuilder& b) {
+                   b.node("GridSample", {"x", "g"}, {"y"});
+                 }});
+  all.push_back({"LpNormalization", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   setAttribute(b.node("LpNormalization", {"x"}, {"y"}), "axis", int64_t{1});
+                 }});
+  return all;
+}
+
+TEST(RangedOperators, GiveWhatTheyGiveAtTheVerySize) {
+  for (const Case& test : cases()) {
+    for (const int64_t size : {int64_t{1}, int64_t{3}, kMost}) {
+      SCOPED_TRACE(test.name + " of " + std::to_string(size));
+      Shapes expected_shapes, shapes;
+      const auto expected = runAt(test, size, false, &expected_shapes);
+      const auto outputs = runAt(test, size, true, &shapes);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      ASSERT_TRUE(outputs.ok()) << outputs.status();
+      EXPECT_EQ(shapes, expected_shapes);
+      for (size_t i = 0; i < test.outputs.size(); ++i) {
+        EXPECT_THAT(valuesOf<float>((*outputs)[i]),
+                    testing::Pointwise(testing::FloatNear(1e-5F), valuesOf<float>((*expected)[i])));
+      }
+    }
+  }
+}
+
+TEST(RangedOperators, RefuseWhatWouldMix) {
+  const std::vector<Case> mixing = {
+      {"one of two sizes",
+       {{"x", {4, kMost, 2}}, {"h0", {1, -1, 3}}},
+       {"y"},
+       [](ModelBuilder& b) { recurrent(b, "GRU", 3, "forward", true); }},
+      {"what follows",
+       {{"x", {-1, 3}}},
+       {"y"},
+       [](ModelBuilder& b) {
+         b.initializer("c", {2, 3}, weights(6));
+         setAttribute(b.node("Concat", {"x", "c"}, {"y"}), "axis", int64_t{0});
+       }},
+      {"repeated",
+       {{"x", {-1, 3}}},
+       {"y"},
+       [](ModelBuilder& b) {
+         b.initializer("repeats", {2, 1});
+         b.node("Tile", {"x", "repeats"}, {"y"});
+       }},
+      {"odd sizes",
+       {{"x", {1, 1, -1, 5}}},
+       {"y"},
+       [](ModelBuilder& b) { setAttribute(b.node("SpaceToDepth", {"x"}, {"y"}), "blocksize", int64_t{5}); }},
+      {"the shape asked for",
+       {{"x", {1, 2, -1}}},
+       {"y"},
+       [](ModelBuilder& b) {
+         b.initializer("w", {2, 1, 4}, weights(8));
+         setAttribute(b.node("ConvTranspose", {"x", "w"}, {"y"}), "output_shape", std::vector<int64_t>{7});
+       }},
+      {"written along it",
+       {{"x", {-1, 3}}, {"i", {-1, 3}, true}, {"u", {-1, 3}}},
+       {"y"},
+       [](ModelBuilder& b) { b.node("ScatterElements", {"x", "i", "u"}, {"y"}); }},
+      {"a grid's scale",
+       {{"x", {1, 3, -1, 5}}, {"g", {1, 2, 3, 2}}},
+       {"y"},
+       [](ModelBuilder& b) { b.node("GridSample", {"x", "g"}, {"y"}); }},
+      {"another size of its name", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
+         b.initializer("z", {kMost, 3}, weights(kMost * 3));
+         setAttribute(b.node("Einsum", {"x", "z"}, {"y"}), "equation", "ti,ti->t");
+       }}};
+  for (const Case& test : mixing) {
+    const auto refused = runAt(test, 4, true, nullptr).status();
+    EXPECT_EQ(failureOf(refused).reason(), v1::Failure::UNSUPPORTED_OPERATOR) << test.name << ": " << refused;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compiler
