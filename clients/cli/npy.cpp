@@ -150,15 +150,18 @@ absl::StatusOr<Tensor> readNpy(const std::string& path) {
   return parseNpy(std::move(bytes).str(), path);
 }
 
-absl::StatusOr<std::map<std::string, Tensor>> readNpz(const std::string& path) {
+absl::StatusOr<std::map<std::string, Tensor>> readNpz(const std::string& path, int64_t spare) {
   std::map<std::string, Tensor> tensors;
-  absl::Status status = forEachZipEntry(path, [&](const std::string& name, std::string bytes) {
-    auto tensor = parseNpy(bytes, absl::StrCat(path, "[", name, "]"));
-    if (!tensor.ok()) return tensor.status();
-    tensor->spec.set_name(std::string(absl::StripSuffix(name, ".npy")));
-    tensors[tensor->spec.name()] = std::move(*tensor);
-    return absl::OkStatus();
-  });
+  absl::Status status = forEachZipEntry(
+      path,
+      [&](const std::string& name, std::string bytes) {
+        auto tensor = parseNpy(bytes, absl::StrCat(path, "[", name, "]"));
+        if (!tensor.ok()) return tensor.status();
+        tensor->spec.set_name(std::string(absl::StripSuffix(name, ".npy")));
+        tensors[tensor->spec.name()] = std::move(*tensor);
+        return absl::OkStatus();
+      },
+      spare);
   if (!status.ok()) return status;
   return tensors;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "clients/cli/zip_file.h"
 #include "tessera/v1/tensor.pb.h"
 
 namespace tessera::client {
@@ -29,8 +30,9 @@ absl::StatusOr<Tensor> readNpy(const std::string& path);
 /// Parses the bytes of an .npy file; `where` is used in messages.
 absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where);
 
-/// Reads every array of an .npz file, stored or deflated, by name.
-absl::StatusOr<std::map<std::string, Tensor>> readNpz(const std::string& path);
+/// Reads every array of an .npz file, stored or deflated, by name. INVALID_ARGUMENT when they are more, all together,
+/// than `spare` bytes and what the file's size lets expect (clients/cli/zip_file.h).
+absl::StatusOr<std::map<std::string, Tensor>> readNpz(const std::string& path, int64_t spare = kSpareZipBytes);
 
 /// Writes format 1.0; bf16 is written as uint16, which numpy lacks.
 absl::Status writeNpy(const std::string& path, const v1::TensorSpec& spec, std::string_view bytes);

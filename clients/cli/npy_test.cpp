@@ -103,5 +103,24 @@ TEST(NpzTest, ReadsArraysByName) {
   EXPECT_FALSE(readNpz(testing::TempDir() + "/absent.npz").ok());
 }
 
+TEST(NpzTest, RefusesWhatIsMuchMoreThanItsFile) {
+  const std::string path = testing::TempDir() + "/swollen.npz";
+  std::filesystem::remove(path);
+  const std::string array =
+      npy("{'descr': '<f4', 'fortran_order': False, 'shape': (262144,), }", std::string(1 << 20, '\0'));
+  zip_t* archive = zip_open(path.c_str(), ZIP_CREATE, nullptr);
+  for (const char* name : {"x.npy", "y.npy"}) {
+    const zip_int64_t index = zip_file_add(archive, name, zip_source_buffer(archive, array.data(), array.size(), 0), 0);
+    zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_DEFLATE, 1);
+  }
+  ASSERT_EQ(zip_close(archive), 0);
+  ASSERT_LT(std::filesystem::file_size(path), 20'000u);
+  EXPECT_TRUE(readNpz(path).ok());
+  EXPECT_TRUE(readNpz(path, 3 << 20).ok());
+  const auto refused = readNpz(path, (3 << 20) / 2);  // enough for one, and they count together
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  EXPECT_NE(refused.status().message().find(path), absl::string_view::npos);
+}
+
 }  // namespace
 }  // namespace tessera::client

@@ -2,7 +2,7 @@
 
 #include <zip.h>
 
-#include <limits>
+#include <filesystem>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -28,15 +28,15 @@ absl::StatusOr<Archive> openArchive(const std::string& path) {
   return broken(path, absl::StrCat("not a zip archive: ", message));
 }
 
-absl::StatusOr<std::string> readAt(zip_t* archive, zip_uint64_t index, const std::string& path,
-                                   size_t most = std::numeric_limits<size_t>::max()) {
+absl::StatusOr<std::string> readAt(zip_t* archive, zip_uint64_t index, const std::string& path, size_t most) {
   std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file(zip_fopen_index(archive, index, 0), &zip_fclose);
   std::string bytes, chunk(1 << 20, '\0');
   zip_int64_t got = file ? 1 : -1;
   while (got > 0) {
     got = zip_fread(file.get(), chunk.data(), chunk.size());
     if (got > 0) bytes.append(chunk.data(), static_cast<size_t>(got));
-    if (bytes.size() > most) return broken(path, absl::StrCat("entry ", index, " has more than ", most, " bytes"));
+    if (bytes.size() > most)
+      return broken(path, absl::StrCat("entry ", index, " has more than the ", most, " bytes that it may"));
   }
   if (got < 0) return broken(path, absl::StrCat("cannot read entry ", index));
   return bytes;
@@ -45,15 +45,21 @@ absl::StatusOr<std::string> readAt(zip_t* archive, zip_uint64_t index, const std
 }  // namespace
 
 absl::Status forEachZipEntry(const std::string& path,
-                             const std::function<absl::Status(const std::string& name, std::string bytes)>& use) {
+                             const std::function<absl::Status(const std::string& name, std::string bytes)>& use,
+                             int64_t spare) {
   auto archive = openArchive(path);
   if (!archive.ok()) return archive.status();
+  std::error_code error;
+  const uint64_t packed = std::filesystem::file_size(path, error);
+  if (error) return absl::ErrnoToStatus(error.value(), path);
+  uint64_t left = static_cast<uint64_t>(spare) + kMostGrowth * packed;
   const zip_int64_t entries = zip_get_num_entries(archive->get(), 0);
   for (zip_int64_t i = 0; i < entries; ++i) {
     const char* name = zip_get_name(archive->get(), i, 0);
     if (!name) return broken(path, "damaged directory");
-    auto bytes = readAt(archive->get(), i, path);
+    auto bytes = readAt(archive->get(), i, path, left);
     if (!bytes.ok()) return bytes.status();
+    left -= bytes->size();
     if (absl::Status status = use(name, std::move(*bytes)); !status.ok()) return status;
   }
   return absl::OkStatus();

@@ -91,15 +91,50 @@ void QuotaRefusals::note(const std::string& project, const absl::Status& answer)
     return;
   }
   const v1::Failure failure = failureOf(answer);
-  if (failure.reason() == v1::Failure::QUOTA_EXCEEDED) {
-    const std::lock_guard lock(mutex_);
-    ++counts_[{project, failure.attribute()}];
+  if (failure.reason() != v1::Failure::QUOTA_EXCEEDED) {
+    return;
   }
+  const std::lock_guard lock(mutex_);
+  Project& refused = projects_[project];
+  ++refused.refusals;
+  ++(isNamed(refused) ? refused.own : others_)[failure.attribute()];
 }
 
-std::map<std::pair<std::string, std::string>, int64_t> QuotaRefusals::counts() const {
+/// Who is told of quotas most has a name; one that is told as often as another takes no name from it.
+bool QuotaRefusals::isNamed(Project& project) {
+  if (project.named) {
+    return true;
+  }
+  if (named_.size() < kNamed) {
+    named_.push_back(&project);
+    return project.named = true;
+  }
+  Project*& least = *std::min_element(named_.begin(), named_.end(), [](const Project* one, const Project* other) {
+    return one->refusals < other->refusals;
+  });
+  if (project.refusals <= 2 * least->refusals) {
+    return false;
+  }
+  least->named = false;
+  least = &project;
+  return project.named = true;
+}
+
+QuotaRefusals::Counts QuotaRefusals::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  Counts counts;
+  for (const auto& [name, project] : projects_) {
+    if (!project.named) {
+      continue;
+    }
+    counts.projects.insert(name);
+    for (const auto& [quota, count] : project.own) {
+      counts.named[{name, quota}] = count;
+    }
+  }
+  counts.others = others_;
+  counts.all_named = named_.size() < kNamed;
+  return counts;
 }
 
 Quotas::Facts Quotas::facts() const {

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,16 +26,36 @@ absl::Status quotaExceeded(const std::string& project, const std::string& quota,
 /// It, of quota stored_bytes.
 absl::Status outOfBytes(const std::string& project, int64_t limit, const storage::Usage& usage);
 
-/// The calls that a quota ended, by project and quota. Thread-safe.
+/// The calls that a quota ended: of so many projects by name, of all others together. No count ever falls: what was
+/// counted among the others stays there when a project gets a name of its own, and its own count goes on from where it
+/// was when it gets its name back. Thread-safe.
 class QuotaRefusals {
  public:
+  static constexpr size_t kNamed = 50;
+
   /// Counts the answer of a call where it is one of quotaExceeded().
   void note(const std::string& project, const absl::Status& answer);
-  std::map<std::pair<std::string, std::string>, int64_t> counts() const;
+
+  struct Counts {
+    std::map<std::pair<std::string, std::string>, int64_t> named;  ///< by project and quota
+    std::map<std::string, int64_t> others;                         ///< by quota
+    std::set<std::string> projects;                                ///< that have a name
+    bool all_named = true;                                         ///< others have met no quota
+  };
+  Counts counts() const;
 
  private:
+  struct Project {
+    int64_t refusals = 0;  ///< in all, by name or not
+    bool named = false;
+    std::map<std::string, int64_t> own;  ///< by quota, while it had a name
+  };
+  bool isNamed(Project& project);
+
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, int64_t> counts_;
+  std::map<std::string, Project> projects_;
+  std::vector<Project*> named_;
+  std::map<std::string, int64_t> others_;
 };
 
 /// What projects may use, as the operator's file says (a text proto of v1::Quotas), and the calls of this second.

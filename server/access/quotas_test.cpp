@@ -114,5 +114,40 @@ TEST_F(QuotasFile, CallsFillUpWithTimeAndEachProjectHasItsOwn) {
   EXPECT_FALSE(quotas.takeCall("vision").ok()) << "what was not used for an hour is not saved";
 }
 
+TEST(QuotaRefusals, NoCountFallsWhoeverHasANameOfItsOwn) {
+  QuotaRefusals refusals;
+  std::map<std::pair<std::string, std::string>, int64_t> last;
+  int64_t in_all = 0;
+  const auto refuse = [&](const std::string& project, const std::string& quota, int times) {
+    for (int i = 0; i < times; ++i) {
+      refusals.note(project, quotaExceeded(project, quota, 1, 1, 1, ""));
+      ++in_all;
+      const QuotaRefusals::Counts counts = refusals.counts();
+      auto now = counts.named;
+      for (const auto& [name, count] : counts.others) now[{"(others)", name}] = count;
+      for (const auto& [key, count] : now) {
+        EXPECT_GE(count, last[key]) << key.first << " " << key.second;
+        last[key] = count;
+      }
+      EXPECT_LE(counts.projects.size(), QuotaRefusals::kNamed);
+    }
+  };
+  refusals.note("p", absl::ResourceExhaustedError("of another kind"));
+  EXPECT_TRUE(refusals.counts().named.empty());
+  for (size_t i = 0; i < QuotaRefusals::kNamed; ++i) refuse("p" + std::to_string(i), "queued_jobs", i == 7 ? 1 : 3);
+  EXPECT_TRUE(refusals.counts().others.empty());
+  refuse("late", "queued_jobs", 2);
+  EXPECT_EQ(refusals.counts().others.at("queued_jobs"), 2) << "no more often than p7 and its like";
+  refuse("late", "stored_bytes", 4);
+  EXPECT_EQ(refusals.counts().named.count({"p7", "queued_jobs"}), 0u) << "told least";
+  EXPECT_EQ(refusals.counts().named.at({"late", "stored_bytes"}), 4);
+  EXPECT_EQ(refusals.counts().others.at("queued_jobs"), 2) << "what is among the others stays there";
+  refuse("p7", "queued_jobs", 12);
+  EXPECT_GT(refusals.counts().named.at({"p7", "queued_jobs"}), 1) << "on from where it was";
+  int64_t counted = 0;
+  for (const auto& [key, count] : last) counted += count;
+  EXPECT_EQ(counted, in_all) << "each once";
+}
+
 }  // namespace
 }  // namespace tessera::server

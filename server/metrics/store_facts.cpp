@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <set>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -126,38 +125,24 @@ MetricFamily limitsOf(const std::vector<storage::Usage>& shown, const Quotas& qu
   return limits;
 }
 
-/// How often projects were told of their quotas, whether they have anything or not: those told most often by name; and
-/// 0 for the limits that are shown and were never met.
+/// How often projects were told of their quotas, whether they have anything or not; and 0 for the limits that are shown
+/// and were never met.
 MetricFamily refusalsOf(const MetricFamily& limits, const Quotas& quotas) {
   MetricFamily family = gauge("tessera_project_refusals_total", "Calls that a quota ended, by project and quota.");
   family.type = MetricType::Counter;
-  const auto counts = quotas.refusals()->counts();
-  std::map<std::string, int64_t> totals;
-  std::set<std::string> others;
-  for (const auto& [key, count] : counts) {
-    totals[key.first] += count;
-  }
-  std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [project, total] : totals) {
-    order.emplace_back(-total, project);
-  }
-  std::sort(order.begin(), order.end());
-  if (order.size() > kShown + 1) {
-    for (size_t i = kShown; i < order.size(); ++i) {
-      others.insert(order[i].second);
-    }
-  }
-  std::map<std::pair<std::string, std::string>, int64_t> shown;
-  for (const auto& [key, count] : counts) {
-    shown[{others.contains(key.first) ? kOthers : key.first, key.second}] += count;
-  }
+  QuotaRefusals::Counts counts = quotas.refusals()->counts();
   for (const ClientMetric& limit : limits.metric) {
-    if (!others.contains(limit.label[0].value)) {
-      shown.try_emplace({limit.label[0].value, limit.label[1].value});
+    const std::string& project = limit.label[0].value;
+    // Of a project without a name nothing is known: what it was told is among the others'.
+    if (counts.all_named || counts.projects.contains(project)) {
+      counts.named.try_emplace({project, limit.label[1].value});
     }
   }
-  for (const auto& [key, count] : shown) {
+  for (const auto& [key, count] : counts.named) {
     add(family, static_cast<double>(count), {{"project", key.first}, {"quota", key.second}});
+  }
+  for (const auto& [quota, count] : counts.others) {
+    add(family, static_cast<double>(count), {{"project", kOthers}, {"quota", quota}});
   }
   return family;
 }

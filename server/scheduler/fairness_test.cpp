@@ -123,6 +123,34 @@ TEST(Fairness, AFullProjectsQueueLetsOthersPassAndGoesOnInItsOrder) {
   EXPECT_EQ(bench.lease("w").task_id(), "");
 }
 
+TEST(Fairness, AFullProjectsOldBacklogAgesNobodysQueue) {
+  Rules rules = SchedulerBench::defaultRules();
+  rules.quota_of = [](const std::string& project) {
+    v1::Quota quota;
+    quota.set_running_jobs(project == "vision" ? 1 : 0);
+    return quota;
+  };
+  SchedulerBench bench(rules);
+  bench.registerWorker("w");
+  const auto create = [&](const std::string& project, const std::string& name, int priority) {
+    const v1::CreateJobRequest request = from(bench.request(name, name, ""), "ci", priority);
+    EXPECT_TRUE(
+        bench.store->transact([&](storage::Transaction& tx) { return tx.putBlob(request.compile().model(), project); })
+            .ok());
+    v1::Target target;
+    target.set_name("test-target");
+    EXPECT_TRUE(bench.scheduler().createJob(request, target, project).ok());
+  };
+  for (int i = 0; i < 20; ++i) create("vision", "v" + std::to_string(i), 0);
+  EXPECT_EQ(nextPlanned(bench), "v0");
+  bench.clock.advance(10 * rules.ageing_us);
+  bench.registerWorker("w");
+  create("default", "plain", 0);
+  create("default", "urgent", 2);
+  EXPECT_EQ(nextPlanned(bench), "urgent") << "what nobody may begin has no age";
+  EXPECT_EQ(nextPlanned(bench), "plain");
+}
+
 TEST(Fairness, PositionsAreToldWithoutCountingTheQueue) {
   SchedulerBench bench;
   const auto positionOf = [&](const v1::Job& job) {

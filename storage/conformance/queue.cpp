@@ -244,6 +244,36 @@ TEST_P(StoreConformance, WaitingOutweighsPriorityInTime) {
   EXPECT_EQ(first(1600), "old") << "2 against 0 + 3";
 }
 
+TEST_P(StoreConformance, OnlyWhatCanBeHadAges) {
+  const auto put = [](Transaction& t, const std::string& id, const std::string& project, int priority,
+                      int64_t ready_us) {
+    v1::Task task = sampleTask(id, v1::BUILD, priority, ready_us);
+    task.set_project(project);
+    return t.putTask(task);
+  };
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    for (int i = 0; i < 20; ++i) EXPECT_OK(put(t, "backlog" + std::to_string(i), "full", 0, i));
+    for (int i = 0; i < 20; ++i) EXPECT_OK(put(t, "urgent backlog" + std::to_string(i), "full", 9, i));
+    EXPECT_OK(put(t, "for another chip", "free", -1, 0));
+    EXPECT_OK(put(t, "urgent", "free", 2, 1000));
+    EXPECT_OK(put(t, "old", "free", 1, 400));
+    return put(t, "plain", "free", -1, 900);
+  }));
+  QueueQuery query = {.now_us = 1000, .ageing_us = 100};
+  query.accept = [](const v1::Task& task) { return task.id() != "for another chip"; };
+  query.may_not_begin = [](const std::string& project) { return project == "full"; };
+  const auto first = [&] { return readOne(*store_, [&](Reader& r) { return r.nextReadyTask(query); })->id(); };
+  EXPECT_EQ(first(), "old") << "1 + 6 against 2, whatever waits behind a full project";
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    v1::Task done = sampleTask("old", v1::BUILD, 1, 400);
+    done.set_state(v1::Task::DONE);
+    return t.putTask(done);
+  }));
+  EXPECT_EQ(first(), "urgent") << "2 against -1 + 1: neither 0 + 10 nor -1 + 10 can be had";
+  query.may_not_begin = {};
+  EXPECT_EQ(first(), "urgent backlog0") << "9 + 10";
+}
+
 TEST_P(StoreConformance, ClientsTakeTurns) {
   ASSERT_OK(store_->transact([&](Transaction& t) {
     for (int64_t i = 1; i <= 5; ++i) EXPECT_EQ(*t.takeTurn(0, "many"), i);

@@ -47,8 +47,32 @@ bool isStarting(const Tables& tables, const v1::Task& task) {
   return true;
 }
 
-/// The first acceptable task of this priority or below; null when there is none.
-const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, int64_t priority) {
+/// What a look can have.
+class Choice {
+ public:
+  Choice(const Tables& tables, const QueueQuery& query) : tables_(tables), query_(query) {}
+
+  /// The task, where the caller may have it and its project may begin it.
+  const v1::Task* of(const std::string& id) {
+    const v1::Task& task = tables_.tasks.find(id)->task;
+    return !isLeftOut(task) && (!query_.accept || query_.accept(task)) ? &task : nullptr;
+  }
+
+ private:
+  bool isLeftOut(const v1::Task& task) {
+    if (!query_.may_not_begin || !isStarting(tables_, task)) return false;
+    const auto [known, fresh] = may_not_begin_.try_emplace(projectOf(task), false);
+    if (fresh) known->second = query_.may_not_begin(known->first);
+    return known->second;
+  }
+
+  const Tables& tables_;
+  const QueueQuery& query_;
+  std::map<std::string, bool> may_not_begin_;
+};
+
+/// The first task of this priority or below that can be had; null when there is none.
+const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, Choice& choice, int64_t priority) {
   std::map<Rank, Ready> heads;  // of the queues of the kinds
   const auto enter = [&](Ready at, int kind) {
     if (at != tables.ready.rows().end() && at->first.kind == kind) heads.emplace(rankOf(at->first), at);
@@ -56,43 +80,33 @@ const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, int64_t
   for (const int kind : kindsOf(tables, query)) {
     enter(tables.ready.from({kind, -priority, kLeast, kLeast, 0, ""}), kind);
   }
-  std::map<std::string, bool> may_not_begin;
-  const auto left_out = [&](const v1::Task& task) {
-    if (!query.may_not_begin || !isStarting(tables, task)) return false;
-    const auto [known, fresh] = may_not_begin.try_emplace(projectOf(task), false);
-    if (fresh) known->second = query.may_not_begin(known->first);
-    return known->second;
-  };
   while (!heads.empty()) {
     const Ready first = heads.begin()->second;
     heads.erase(heads.begin());
-    const v1::Task& task = tables.tasks.find(first->first.id)->task;
-    if (!left_out(task) && (!query.accept || query.accept(task))) return &task;
+    if (const v1::Task* task = choice.of(first->first.id)) return task;
     enter(std::next(first), first->first.kind);
   }
   return nullptr;
 }
 
-/// The priority below the highest whose oldest task has waited long enough to go first; kAnyPriority when none has.
-int64_t agedPriority(const Tables& tables, const QueueQuery& query) {
-  const auto aged = [&](const Tables::ReadyKey& key) {
-    return -key.minus_priority + (query.now_us - key.ready_us) / query.ageing_us;
+/// The priority below that of `first` at which something that can be had has waited long enough to go before it;
+/// kAnyPriority when nothing has.
+int64_t agedPriority(const Tables& tables, const QueueQuery& query, Choice& choice, const v1::Task& first) {
+  const auto aged = [&](int64_t priority, int64_t ready_us) {
+    return priority + (query.now_us - ready_us) / query.ageing_us;
   };
-  const Tables::ReadyKey* head = nullptr;
-  std::vector<const Tables::ReadyKey*> oldest;
-  for (const int kind : kindsOf(tables, query)) {
-    const auto first = tables.ready.from({kind, kLeast, kLeast, kLeast, 0, ""});
-    if (first == tables.ready.rows().end() || first->first.kind != kind) continue;
-    const auto before = [](const Tables::ReadyKey& key) { return std::pair(key.minus_priority, key.ready_us); };
-    if (head == nullptr || before(first->first) < before(*head)) head = &first->first;
-    const auto old = tables.ready_by_time.from({kind, kLeast, 0, ""});
-    if (std::get<1>(old->first) <= query.now_us - query.ageing_us) oldest.push_back(old->second.get());
-  }
+  int64_t best = aged(first.priority(), first.ready_time_us());
   int64_t chosen = kAnyPriority;
-  for (const Tables::ReadyKey* key : oldest) {
-    if (aged(*key) > aged(*head)) {
-      head = key;
-      chosen = -key->minus_priority;
+  for (const int kind : kindsOf(tables, query)) {
+    for (auto old = tables.ready_by_time.from({kind, kLeast, 0, ""});
+         old != tables.ready_by_time.rows().end() && std::get<0>(old->first) == kind &&
+         std::get<1>(old->first) <= query.now_us - query.ageing_us;
+         ++old) {
+      const Tables::ReadyKey& key = *old->second;
+      if (aged(-key.minus_priority, key.ready_us) > best && choice.of(key.id) != nullptr) {
+        best = aged(-key.minus_priority, key.ready_us);
+        chosen = -key.minus_priority;
+      }
     }
   }
   return chosen;
@@ -101,9 +115,12 @@ int64_t agedPriority(const Tables& tables, const QueueQuery& query) {
 }  // namespace
 
 absl::StatusOr<v1::Task> MemoryTransaction::nextReadyTask(const QueueQuery& query) {
-  const int64_t aged = query.ageing_us > 0 ? agedPriority(tables_, query) : kAnyPriority;
-  const v1::Task* task = aged == kAnyPriority ? nullptr : firstFrom(tables_, query, aged);
-  if (task == nullptr) task = firstFrom(tables_, query, kAnyPriority);
+  Choice choice(tables_, query);
+  const v1::Task* task = firstFrom(tables_, query, choice, kAnyPriority);
+  if (task != nullptr && query.ageing_us > 0) {
+    const int64_t aged = agedPriority(tables_, query, choice, *task);
+    if (aged != kAnyPriority) task = firstFrom(tables_, query, choice, aged);
+  }
   if (task == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
   return *task;
 }

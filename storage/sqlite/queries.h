@@ -65,17 +65,15 @@ inline constexpr char kNextReadyProject[] =
     "SELECT project FROM tasks INDEXED BY tasks_ready_by_project WHERE state = 1 AND kind = ? AND starting = ? AND "
     "project > ? ORDER BY project LIMIT 1";
 inline constexpr char kOldestReady[] =
-    "SELECT body, priority, ready_time FROM tasks INDEXED BY tasks_ready_by_time WHERE state = 1 AND kind = ? AND "
-    "ready_time <= ? ORDER BY ready_time LIMIT ?";
+    "SELECT body, priority, ready_time FROM tasks INDEXED BY tasks_ready_by_age WHERE state = 1 AND kind = ? AND "
+    "starting = ? AND project = ? AND ready_time <= ? ORDER BY ready_time LIMIT ?";
 inline constexpr char kTaskRank[] = "SELECT state, priority FROM tasks WHERE id = ?";
 inline constexpr char kReadyFrom[] = "SELECT sum(ready) FROM queue_lengths WHERE priority >= ?";
 inline constexpr char kTurnOfClient[] = "SELECT turn FROM queue_turns WHERE priority = ? AND client = ?";
 inline constexpr char kTurnServed[] = "SELECT turn FROM queue_heads WHERE priority = ?";
 inline constexpr char kLeasedTasks[] = "SELECT body FROM tasks WHERE state = 2 ORDER BY id";
-// queue_lengths has a row for each priority and kind in the queue; the oldest of a kind is one seek.
-inline constexpr char kQueueDepths[] =
-    "SELECT kind, sum(ready), (SELECT min(ready_time) FROM tasks INDEXED BY tasks_ready_by_time WHERE state = 1 AND "
-    "tasks.kind = queue_lengths.kind) FROM queue_lengths GROUP BY kind ORDER BY kind";
+// queue_lengths has a row for each priority and kind in the queue.
+inline constexpr char kQueueDepths[] = "SELECT kind, sum(ready) FROM queue_lengths GROUP BY kind ORDER BY kind";
 inline constexpr char kBlobTotals[] = "SELECT count(*), coalesce(sum(size), 0) FROM blobs";
 
 inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";

@@ -1,9 +1,11 @@
 #include "storage/sqlite/queue.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -31,7 +33,62 @@ const std::vector<v1::TaskKind>& everyKind() {
 /// How near its job's end a task of this kind is: 0 is nearest.
 int stepsLeft(v1::TaskKind kind) { return kind == v1::PLAN || kind == v1::SEARCH ? 2 : kind == v1::BUILD ? 1 : 0; }
 
-/// One kind's queue, or a project's part of it, at the row that comes next.
+/// What one project has of a kind's ready tasks: those that would begin a job, or the others.
+struct Part {
+  v1::TaskKind kind;
+  bool starting;
+  std::string project;
+
+  Statement bind(Statement rows) const {
+    rows.bind(static_cast<int>(kind)).bind(starting).bind(project);
+    return rows;
+  }
+  /// Those that are ready since `since_us` or longer, the oldest first, at most `limit`; -1: all.
+  Statement byAge(Database& database, int64_t since_us, int limit) const {
+    Statement rows = bind(database.prepare(sql::kOldestReady));
+    rows.bind(since_us).bind(limit);
+    return rows;
+  }
+};
+
+/// A kind's queue as one of each project; without what would begin a job where `may_not_begin` says so of a project.
+absl::Status addPartsOf(Database& database, v1::TaskKind kind,
+                        const std::function<bool(const std::string& project)>& may_not_begin,
+                        std::vector<Part>& parts) {
+  for (const bool starting : {false, true}) {
+    for (std::string project;;) {
+      Statement next = database.prepare(sql::kNextReadyProject);
+      absl::StatusOr<bool> row = next.bind(static_cast<int>(kind)).bind(starting).bind(project).step();
+      if (!row.ok()) return row.status();
+      if (!*row) break;
+      project = std::string(next.bytes(0));
+      if (!starting || !may_not_begin || !may_not_begin(project)) parts.push_back({kind, starting, project});
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// All that a look is at.
+absl::StatusOr<std::vector<Part>> partsOf(Database& database, const QueueQuery& query) {
+  std::map<std::string, bool> known;
+  std::function<bool(const std::string&)> may_not_begin;
+  if (query.may_not_begin) {
+    may_not_begin = [&](const std::string& project) {
+      const auto [answer, fresh] = known.try_emplace(project, false);
+      if (fresh) answer->second = query.may_not_begin(project);
+      return answer->second;
+    };
+  }
+  std::vector<Part> parts;
+  for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
+    if (absl::Status status = addPartsOf(database, kind, may_not_begin, parts); !status.ok()) return status;
+  }
+  return parts;
+}
+
+bool accepts(const QueueQuery& query, const v1::Task& task) { return !query.accept || query.accept(task); }
+
+/// Rows of one kind in the queue's order, at the one that comes next.
 struct Queue {
   v1::TaskKind kind;
   Statement rows;
@@ -47,50 +104,28 @@ struct Queue {
   }
 };
 
-absl::Status enter(Queue queue, std::vector<Queue>& queues) {
-  absl::StatusOr<bool> row = queue.advance();
-  if (row.ok() && *row) queues.push_back(std::move(queue));
-  return row.status();
-}
-
-/// A kind's queue as one of each project, those that would begin a job apart: these only where the project may.
-absl::Status enterByProject(Database& database, const QueueQuery& query, v1::TaskKind kind, int64_t priority,
-                            std::map<std::string, bool>& may_not_begin, std::vector<Queue>& queues) {
-  for (const bool starting : {false, true}) {
-    for (std::string project;;) {
-      Statement next = database.prepare(sql::kNextReadyProject);
-      absl::StatusOr<bool> row = next.bind(static_cast<int>(kind)).bind(starting).bind(project).step();
-      if (!row.ok()) return row.status();
-      if (!*row) break;
-      project = std::string(next.bytes(0));
-      if (starting) {
-        const auto [known, fresh] = may_not_begin.try_emplace(project, false);
-        if (fresh) known->second = query.may_not_begin(project);
-        if (known->second) continue;
-      }
-      Queue queue{kind, database.prepare(sql::kReadyOfProject), {}};
-      queue.rows.bind(static_cast<int>(kind)).bind(starting).bind(project).bind(priority);
-      if (absl::Status status = enter(std::move(queue), queues); !status.ok()) return status;
-    }
-  }
-  return absl::OkStatus();
-}
-
 /// The first acceptable task of this priority or below; NOT_FOUND when there is none.
-absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, int64_t priority) {
+absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, const std::vector<Part>& parts,
+                                   int64_t priority) {
   std::vector<Queue> queues;
-  std::map<std::string, bool> may_not_begin;
-  for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
-    absl::Status status;
-    if (query.may_not_begin) {
-      status = enterByProject(database, query, kind, priority, may_not_begin, queues);
-    } else {
-      Queue queue{kind, database.prepare(sql::kReadyTasks), {}};
-      queue.rows.bind(static_cast<int>(kind)).bind(priority);
-      status = enter(std::move(queue), queues);
+  const auto enter = [&](v1::TaskKind kind, Statement rows) {
+    Queue queue{kind, std::move(rows), {}};
+    queue.rows.bind(priority);
+    absl::StatusOr<bool> row = queue.advance();
+    if (row.ok() && *row) queues.push_back(std::move(queue));
+    return row.status();
+  };
+  absl::Status status;
+  if (query.may_not_begin) {
+    for (const Part& part : parts) status.Update(enter(part.kind, part.bind(database.prepare(sql::kReadyOfProject))));
+  } else {
+    for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
+      Statement rows = database.prepare(sql::kReadyTasks);
+      rows.bind(static_cast<int>(kind));
+      status.Update(enter(kind, std::move(rows)));
     }
-    if (!status.ok()) return status;
   }
+  if (!status.ok()) return status;
   while (true) {
     Queue* first = nullptr;
     for (Queue& queue : queues) {
@@ -98,38 +133,35 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
     }
     if (first == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
     absl::StatusOr<v1::Task> task = taskOf(database, first->rows);
-    if (!task.ok() || !query.accept || query.accept(*task)) return task;
+    if (!task.ok() || accepts(query, *task)) return task;
     absl::StatusOr<bool> row = first->advance();
     if (!row.ok()) return row.status();
     if (!*row) std::get<4>(first->rank) = 0;  // rows count from 1: this queue has ended
   }
 }
 
-/// The priority below the highest whose oldest task has waited long enough to go first; kAnyPriority when none has.
-absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query) {
-  // (priority, ready time) of the heads of the queues and of the oldest in them; a smaller time is older.
-  std::pair<int64_t, int64_t> head = {std::numeric_limits<int64_t>::min(), 0};
-  std::vector<std::pair<int64_t, int64_t>> oldest;
-  for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
-    Statement old = database.prepare(sql::kOldestReady);
-    absl::StatusOr<bool> found = old.bind(static_cast<int>(kind)).bind(query.now_us - query.ageing_us).bind(1).step();
-    if (!found.ok()) return found.status();
-    if (*found) oldest.emplace_back(old.integer(1), old.integer(2));
-    Statement first = database.prepare(sql::kReadyTasks);
-    found = first.bind(static_cast<int>(kind)).bind(kAnyPriority).step();
-    if (!found.ok()) return found.status();
-    if (*found) head = std::max(head, {first.integer(1), -first.integer(3)});
-  }
+/// The priority below that of `first` whose oldest acceptable task has waited long enough to go before it; kAnyPriority
+/// when none has.
+absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query, const std::vector<Part>& parts,
+                                     const v1::Task& first) {
   const auto aged = [&](int64_t priority, int64_t ready_us) {
     return priority + (query.now_us - ready_us) / query.ageing_us;
   };
-  int64_t best = head.first;
+  int64_t best = aged(first.priority(), first.ready_time_us());
   int64_t chosen = kAnyPriority;
-  if (!oldest.empty()) best = aged(head.first, -head.second);
-  for (const auto& [priority, ready_us] : oldest) {
-    if (aged(priority, ready_us) > best) {
-      best = aged(priority, ready_us);
-      chosen = priority;
+  for (const Part& part : parts) {
+    Statement old = part.byAge(database, query.now_us - query.ageing_us, -1);
+    while (true) {
+      absl::StatusOr<bool> row = old.step();
+      if (!row.ok()) return row.status();
+      if (!*row || aged(old.integer(1), old.integer(2)) <= best) break;
+      absl::StatusOr<v1::Task> task = taskOf(database, old);
+      if (!task.ok()) return task.status();
+      if (accepts(query, *task)) {
+        best = aged(old.integer(1), old.integer(2));
+        chosen = old.integer(1);
+        break;
+      }
     }
   }
   return chosen;
@@ -138,15 +170,51 @@ absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query
 }  // namespace
 
 absl::StatusOr<v1::Task> nextReady(Database& database, const QueueQuery& query) {
-  if (query.ageing_us > 0) {
-    absl::StatusOr<int64_t> aged = agedPriority(database, query);
-    if (!aged.ok()) return aged.status();
-    if (*aged != kAnyPriority) {
-      absl::StatusOr<v1::Task> task = firstFrom(database, query, *aged);
-      if (!absl::IsNotFound(task.status())) return task;
-    }
+  absl::StatusOr<std::vector<Part>> parts = partsOf(database, query);
+  if (!parts.ok()) return parts.status();
+  absl::StatusOr<v1::Task> first = firstFrom(database, query, *parts, kAnyPriority);
+  if (!first.ok() || query.ageing_us <= 0) return first;
+  absl::StatusOr<int64_t> aged = agedPriority(database, query, *parts, *first);
+  if (!aged.ok()) return aged.status();
+  return *aged == kAnyPriority ? first : firstFrom(database, query, *parts, *aged);
+}
+
+absl::StatusOr<std::vector<v1::Task>> readyByAge(Database& database, v1::TaskKind kind, int64_t since_us, int limit) {
+  std::vector<Part> parts;
+  if (absl::Status status = addPartsOf(database, kind, {}, parts); !status.ok()) return status;
+  std::vector<v1::Task> oldest;
+  for (const Part& part : parts) {
+    absl::StatusOr<std::vector<v1::Task>> tasks = allTasks(database, part.byAge(database, since_us, limit));
+    if (!tasks.ok()) return tasks;
+    oldest.insert(oldest.end(), tasks->begin(), tasks->end());
   }
-  return firstFrom(database, query, kAnyPriority);
+  std::sort(oldest.begin(), oldest.end(), [](const v1::Task& one, const v1::Task& other) {
+    return std::tuple(one.ready_time_us(), std::string_view(one.id())) <
+           std::tuple(other.ready_time_us(), std::string_view(other.id()));
+  });
+  oldest.resize(std::min(oldest.size(), static_cast<size_t>(limit)));
+  return oldest;
+}
+
+absl::StatusOr<std::vector<QueueDepth>> depths(Database& database) {
+  std::vector<QueueDepth> depths;
+  Statement counts = database.prepare(sql::kQueueDepths);
+  while (true) {
+    absl::StatusOr<bool> row = counts.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return depths;
+    QueueDepth depth{static_cast<v1::TaskKind>(counts.integer(0)), counts.integer(1),
+                     std::numeric_limits<int64_t>::max()};
+    std::vector<Part> parts;
+    if (absl::Status status = addPartsOf(database, depth.kind, {}, parts); !status.ok()) return status;
+    for (const Part& part : parts) {
+      Statement oldest = part.byAge(database, std::numeric_limits<int64_t>::max(), 1);
+      absl::StatusOr<bool> found = oldest.step();
+      if (!found.ok()) return found.status();
+      if (*found) depth.oldest_ready_us = std::min(depth.oldest_ready_us, oldest.integer(2));
+    }
+    depths.push_back(depth);
+  }
 }
 
 }  // namespace tessera::storage

@@ -222,10 +222,7 @@ absl::StatusOr<v1::Task> SqliteReader<Interface>::nextReadyTask(const QueueQuery
 template <typename Interface>
 absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::readySince(v1::TaskKind kind, int64_t since_us,
                                                                           int limit) {
-  return allTasks(
-      database_,
-      std::move(
-          database_.prepare(sql::kOldestReady).bind(static_cast<int>(kind)).bind(since_us).bind(std::max(limit, 0))));
+  return readyByAge(database_, kind, since_us, std::max(limit, 0));
 }
 
 template <typename Interface>
@@ -252,14 +249,7 @@ absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::leasedTasks() {
 
 template <typename Interface>
 absl::StatusOr<std::vector<QueueDepth>> SqliteReader<Interface>::queueDepths() {
-  std::vector<QueueDepth> depths;
-  Statement lengths = database_.prepare(sql::kQueueDepths);
-  while (true) {
-    absl::StatusOr<bool> row = lengths.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return depths;
-    depths.push_back({static_cast<v1::TaskKind>(lengths.integer(0)), lengths.integer(1), lengths.integer(2)});
-  }
+  return depths(database_);
 }
 
 template <typename Interface>

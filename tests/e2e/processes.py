@@ -24,6 +24,23 @@ def marked(mark):
     return found
 
 
+def family(mark):
+    """Marked processes and all that descend from them: tasks have an environment of their own."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit():
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            pass  # ended meanwhile
+    known = set(marked(mark))
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in known} - known
+        if not more:
+            return known
+        known |= more
+
+
 def command_name(pid):
     try:
         words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

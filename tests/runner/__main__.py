@@ -17,8 +17,9 @@ def parse():
     parser.add_argument("--lint", type=float, nargs="?", const=0, metavar="MINUTES",
                         help="also clang-tidy; what it finds fails. With MINUTES: latest changes first, for so long")
     parser.add_argument("--lint-report", action="store_true", help="with --lint: what it finds is printed and fails nothing")
-    parser.add_argument("--sanitize", nargs="?", const="asan", default="", choices=tuple(steps.SANITIZED),
-                        help="also tests built anew under a sanitizer: storage's, or (-all) scheduler's and workers' too")
+    parser.add_argument("--sanitize", nargs="?", const="turn", default="", choices=("turn", *steps.SANITIZED),
+                        help="also a group of tests built anew under a sanitizer; without a name the one whose turn it is, "
+                             "drawn by the commit")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")

@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 from typing import Callable
 
 import clang_tidy
@@ -25,7 +26,7 @@ class Context:
     selected: Callable[[str], bool]  # whether --only lets a name through
     lint_minutes: float | None = None  # how long lint may take; 0 or None: as long as it takes
     lint_decides: bool = True  # whether a finding fails
-    sanitizer: str = ""  # one of SANITIZED
+    sanitizer: str = ""  # one of SANITIZED, or turn
 
     @property
     def build(self):
@@ -120,7 +121,7 @@ def unit_tests(context):
     return _ctest(context, context.build, names, "ctest", {})
 
 
-def _ctest(context, build, names, log, env):
+def _ctest(context, build, names, log, env, timeout=3000):
     """These tests of a build folder."""
     reports = context.logs / f"{log}-gtest"
     shutil.rmtree(reports, ignore_errors=True)
@@ -129,21 +130,47 @@ def _ctest(context, build, names, log, env):
     # Each binary writes <its name>.json into a folder named with a trailing slash.
     run_logged(["ctest", "--test-dir", str(build), "--parallel", str(context.jobs), "--output-on-failure",
                 "--timeout", "600", "--output-junit", str(junit), "-R", f"^({'|'.join(map(re.escape, names))})$"],
-               context.logs / f"{log}.log", 3000, cwd=ROOT,
+               context.logs / f"{log}.log", timeout, cwd=ROOT,
                env={"GTEST_OUTPUT": f"json:{reports}/", **env})
     return _reported(results.ctest(junit, reports)) if junit.exists() else _lost(log, context.logs / f"{log}.log")
 
 
-# What is run with a sanitizer beneath it: nothing that links MLIR, which alone would take longer than all of this. Task
-# processes have bounds on their address space, which shadow memory exceeds: their tests are left out.
-STORAGE = ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test")
-SCHEDULER_AND_WORKERS = ("scheduler_test", "simulation_test", "every_operation_test", "blob_cache_test", "cancellation_test",
-                         "progress_stream_test")
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Tests that are built anew and run with a sanitizer beneath them."""
+    preset: str  # asan or tsan
+    tests: tuple
+    decides: bool = False  # whether what it finds fails; else it is reported
+
+
+# None links MLIR, or the server's services: each of these takes longer to build than TURN_S. Task processes have bounds on
+# their address space, which shadow memory exceeds: their tests are left out.
 SANITIZED = {
-    "asan": STORAGE,
-    "asan-all": (*STORAGE, *SCHEDULER_AND_WORKERS, "storage_filter_fuzz", "page_token_fuzz", "task_result_fuzz"),
-    "tsan-all": (*STORAGE[:3], "scheduler_test", "blob_cache_test", "cancellation_test", "worker_test"),
+    "storage": Group("asan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test"),
+                     decides=True),
+    "scheduler": Group("asan", ("scheduler_test", "simulation_test", "every_operation_test", "action_key_test",
+                                "task_result_fuzz")),
+    "clients": Group("asan", ("blob_cache_test", "cancellation_test", "cores_test", "progress_stream_test", "supervisor_test",
+                              "failure_test", "requirements_test", "cli_test", "await_job_test", "trust_test",
+                              "watch_versions_test", "job_timeline_test", "storage_filter_test", "storage_filter_fuzz",
+                              "operator_list_test", "page_token_fuzz")),
+    "decisions": Group("asan", ("schedule_text_test", "schedule_pins_test", "search_test", "target_test", "host_test",
+                                "cuts_test", "movement_test", "block_planner_test", "chain_decision_test", "slice_plan_test",
+                                "region_planner_test", "fusion_profit_test", "cache_simulator_test", "intrinsic_test",
+                                "simulator_test", "plan_view_test", "zip_writer_test", "module_check_test",
+                                "artifact_signature_test", "signature_fuzz", "worker_team_test", "grid_part_test")),
+    "threads": Group("tsan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "scheduler_test", "blob_cache_test",
+                              "cancellation_test", "worker_test")),
 }
+TURN_S = 480  # a turn's build and tests
+
+
+def group_in_turn():
+    """The name of the group that this commit's turn is: each commit draws one."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted(SANITIZED)[int(commit[:12], 16) % len(SANITIZED)]
+
+
 SANITIZER_OPTIONS = {
     # Each fault at every seventieth operation, and a tenth of the seeds: the same code, ten times as slow.
     "TESSERA_FAULT_STRIDE": "70",
@@ -154,19 +181,33 @@ SANITIZER_OPTIONS = {
 
 
 def sanitized_tests(context):
-    """tests of storage, scheduler and workers under a sanitizer"""
-    preset = context.sanitizer.removesuffix("-all")
-    names = [name for name in SANITIZED[context.sanitizer] if context.selected(name)]
-    if not names:
+    """tests under a sanitizer"""
+    in_turn = context.sanitizer == "turn"
+    name = group_in_turn() if in_turn else context.sanitizer
+    group = SANITIZED[name]
+    tests = [test for test in group.tests if context.selected(test)]
+    if not tests:
         return results.Result()
+    print(f"   {name}: {' '.join(tests)}", flush=True)
+    result = _sanitized(context, group.preset, tests, time.monotonic() + TURN_S if in_turn else None)
+    if in_turn and not group.decides:
+        result.reports += [results.Report(f"{name}: {each.name}", each.detail) for each in result.failures]
+        result.failures, result.failed = [], 0
+    return result
+
+
+def _sanitized(context, preset, tests, until):
+    """Builds and runs them; what is left at `until` ends then."""
+    def left(most):
+        return most if until is None else max(1, min(most, until - time.monotonic()))
     folder = ROOT / "build" / preset
     for name, command, timeout in (
             ("configure", ["cmake", "--preset", preset], 600),
-            ("build", ["cmake", "--build", str(folder), "--parallel", str(context.jobs), "--target", *names], 2400)):
-        result = _command(context, f"{preset}-{name}", command, timeout)
+            ("build", ["cmake", "--build", str(folder), "--parallel", str(context.jobs), "--target", *tests], 2400)):
+        result = _command(context, f"{preset}-{name}", command, left(timeout))
         if result.failed:
             return result
-    return _ctest(context, folder, names, preset, SANITIZER_OPTIONS)
+    return _ctest(context, folder, tests, preset, SANITIZER_OPTIONS, left(3000))
 
 
 def lit_tests(context):
