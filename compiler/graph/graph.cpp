@@ -113,7 +113,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("fuse-elementwise", fuseElementwise(main));
   count("split-elementwise-of-concat", splitElementwiseOfConcat(main));
   count("fuse-elementwise", fuseElementwise(main));
-  count("fold-scales", foldScales(main));
+  count("fold-scales", foldScales(main, &model.weights));
   // What fusion brought into one body: conversions and signs that meet only now.
   count("eliminate-casts", eliminateCasts(main));
   count("simplify-algebra", simplifyAlgebra(main));

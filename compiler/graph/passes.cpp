@@ -122,7 +122,7 @@ constexpr Rewrite kRewrites[] = {
     {"tessera-sink-views", "Move views behind the elementwise operations that follow a product",
      [](FuncOp main, int64_t) { return sinkViews(main); }},
     {"tessera-fold-scales", "Fold per-channel factors into the weights of a product",
-     [](FuncOp main, int64_t) { return foldScales(main); }},
+     [](FuncOp main, int64_t) { return foldScales(main, nullptr); }},
     {"tessera-absorb-transposes", "Read and write products through transposed access functions",
      [](FuncOp main, int64_t) { return absorbTransposes(main); }},
     {"tessera-pack-matmuls", "Pack constant right-hand sides of matrix products into panels",

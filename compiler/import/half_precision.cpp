@@ -10,8 +10,10 @@ namespace tessera::compiler {
 namespace {
 
 /// Operators all of whose results have the type of their first input. Normalizations with statistics of another type
-/// (BatchNormalization, LayerNormalization) choose their own; what only moves, selects or rounds once is not here.
+/// (BatchNormalization, LayerNormalization) choose their own; what only moves, selects or rounds once is not here,
+/// unless an attribute decides or scales: it is an f32, which a half need not hold.
 constexpr std::string_view kInSinglePrecision[] = {"AveragePool",
+                                                   "BiasGelu",
                                                    "Celu",
                                                    "Conv",
                                                    "ConvTranspose",
@@ -20,6 +22,9 @@ constexpr std::string_view kInSinglePrecision[] = {"AveragePool",
                                                    "Det",
                                                    "Einsum",
                                                    "Elu",
+                                                   "FastGelu",
+                                                   "FusedConv",
+                                                   "FusedMatMul",
                                                    "GRU",
                                                    "Gelu",
                                                    "Gemm",
@@ -29,6 +34,7 @@ constexpr std::string_view kInSinglePrecision[] = {"AveragePool",
                                                    "InstanceNormalization",
                                                    "LRN",
                                                    "LSTM",
+                                                   "LeakyRelu",
                                                    "LogSoftmax",
                                                    "LpNormalization",
                                                    "LpPool",
@@ -37,6 +43,7 @@ constexpr std::string_view kInSinglePrecision[] = {"AveragePool",
                                                    "MeanVarianceNormalization",
                                                    "Mish",
                                                    "NegativeLogLikelihoodLoss",
+                                                   "QuickGelu",
                                                    "RNN",
                                                    "ReduceL1",
                                                    "ReduceL2",
@@ -48,12 +55,16 @@ constexpr std::string_view kInSinglePrecision[] = {"AveragePool",
                                                    "ReduceSumSquare",
                                                    "STFT",
                                                    "Selu",
+                                                   "Shrink",
                                                    "Sigmoid",
                                                    "Softmax",
                                                    "SoftmaxCrossEntropyLoss",
                                                    "Softplus",
                                                    "Softsign",
-                                                   "Sum"};
+                                                   "Sum",
+                                                   "Swish",
+                                                   "ThresholdedRelu",
+                                                   "TransposeMatMul"};
 
 static_assert(std::is_sorted(std::begin(kInSinglePrecision), std::end(kInSinglePrecision)));
 

@@ -216,7 +216,20 @@ def odd_shapes(m):
              dilations=[dilation] * 2, group=group)
 
 
-FAMILIES = (products, convolutions, odd_shapes, pools_and_reductions, normalizations, layers)
+def attributes(m):
+    """Attributes are f32: between two halves they decide, and they scale, as they are. Around each bound lie its neighbours,
+    and the half to which it would be rounded."""
+    for bound in (0.9085108, 0.3333333, 1.00001, 0.7071068):
+        near = rounded(m.kind, bound) * (1 + m.random.integers(-3, 4, 67) * PRECISION[m.kind])
+        z = rounded(m.kind, np.concatenate([rounded(m.kind, [bound]), near, -near]))
+        Z, alpha = z.astype(np.float64), float(np.float32(bound))
+        m.op(f"ThresholdedRelu {bound}", "ThresholdedRelu", [m.input(z)], np.where(Z > alpha, Z, 0), alpha=bound)
+        m.op(f"Shrink {bound}", "Shrink", [m.input(z)],
+             np.where(Z > alpha, Z - 0.25, np.where(Z < -alpha, Z + 0.25, 0)), lambd=bound, bias=0.25)
+        m.op(f"LeakyRelu {bound}", "LeakyRelu", [m.input(z)], np.where(Z < 0, Z * alpha, Z), alpha=bound)
+
+
+FAMILIES = (products, convolutions, odd_shapes, pools_and_reductions, normalizations, layers, attributes)
 
 
 def onnx_case(kind, family, target, service):

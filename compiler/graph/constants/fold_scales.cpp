@@ -1,5 +1,8 @@
 #include "compiler/graph/constants/fold_scales.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/move_before.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
@@ -30,9 +33,38 @@ struct Step {
   bool known_first;
 };
 
+/// Factors may lie this many powers of two from 1, or be 0: weights of ordinary size are scaled by them without
+/// overflow and without losing bits. An infinite factor would make NaN of the terms of a sum where its result is
+/// infinite.
+constexpr int kPowers = 40;
+/// Points of loops visited to know a factor, which is a vector over channels.
+constexpr int64_t kPoints = int64_t{1} << 24;
+
+bool isOrdinaryFactor(double factor) {
+  return factor == 0 || (std::isfinite(factor) && std::abs(std::ilogb(factor)) <= kPowers);
+}
+
+bool holdsForAll(const DenseValue& vector, bool (*holds)(double)) {
+  for (int64_t i = 0; i < vector.elements(); ++i) {
+    double element = 0;
+    if (vector.width == sizeof(float)) {
+      float single = 0;
+      std::memcpy(&single, vector.data + i * vector.width, sizeof(single));
+      element = single;
+    } else {
+      std::memcpy(&element, vector.data + i * vector.width, sizeof(element));
+    }
+    if (!holds(element)) return false;
+  }
+  return true;
+}
+
 class ScaleFolder {
  public:
-  explicit ScaleFolder(GenericOp product) : product_(product), builder_(product) {}
+  /// `every_weight`: whether `evaluator` knows all weights; in a module without them what it does not know is taken to
+  /// be ordinary.
+  ScaleFolder(GenericOp product, ConstantEvaluator& evaluator, bool every_weight)
+      : product_(product), builder_(product), evaluator_(evaluator), every_weight_(every_weight) {}
   bool run();
 
  private:
@@ -42,12 +74,15 @@ class ScaleFolder {
   void collectSteps();
   Value cloneKnown(OpBuilder& b, Value value, mlir::IRMapping& mapping);
   std::pair<Value, Value> buildScaleAndShift();
+  bool isOrdinary(Value vector, bool (*holds)(double));
   void scaleWeights(Value scale);
   void replaceSteps(Value shift);
 
   GenericOp product_;
   GenericOp reader_;
   OpBuilder builder_;
+  ConstantEvaluator& evaluator_;
+  bool every_weight_;
   unsigned operand_ = 0;     // of the reader: the product's result
   unsigned weight_ = 0;      // operand of the product that is known
   unsigned channel_ = 0;     // loop of the reader
@@ -219,12 +254,24 @@ void ScaleFolder::replaceSteps(Value shift) {
   reader_->erase();
 }
 
+bool ScaleFolder::isOrdinary(Value vector, bool (*holds)(double)) {
+  int64_t budget = kPoints;
+  const auto known = evaluator_.evaluate(vector, budget);
+  return known ? holdsForAll(*known, holds) : !every_weight_;
+}
+
 bool ScaleFolder::run() {
   if (!findReader() || !findChannel()) return false;
   collectSteps();
   // A single addition is a bias already.
   if (steps_.empty() || (steps_.size() == 1 && mlir::isa<arith::AddFOp>(steps_[0].op))) return false;
   auto [scale, shift] = buildScaleAndShift();
+  if (!isOrdinary(scale, isOrdinaryFactor) || !isOrdinary(shift, [](double x) { return std::isfinite(x); })) {
+    mlir::Operation* both = scale.getDefiningOp();
+    for (Value result : both->getResults()) evaluator_.forget(result);
+    both->erase();
+    return false;
+  }
   scaleWeights(scale);
   replaceSteps(shift);
   return true;
@@ -232,14 +279,15 @@ bool ScaleFolder::run() {
 
 }  // namespace
 
-int foldScales(mlir::func::FuncOp main) {
+int foldScales(mlir::func::FuncOp main, const std::vector<Weight>* weights) {
+  ConstantEvaluator evaluator = knownWeights(main, weights);
   llvm::SmallVector<GenericOp> products;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
     if (op.getNumReductionLoops() > 0) products.push_back(op);
   }
   int count = 0;
   // Readers are replaced, products never are: the list stays valid.
-  for (GenericOp product : products) count += ScaleFolder(product).run();
+  for (GenericOp product : products) count += ScaleFolder(product, evaluator, weights != nullptr).run();
   return count;
 }
 

@@ -1,7 +1,7 @@
 """Activations, with every attribute they have."""
 
 from fuzz.cases.table import operator, within
-from fuzz.cases.types import FLOATS, NUMBERS
+from fuzz.cases.types import FLOATS, NUMBERS, UNSIGNED
 
 # name, first version, attributes with their ranges
 ACTIVATIONS = (("Relu", 6, {}), ("Sigmoid", 6, {}), ("Tanh", 6, {}), ("Softsign", 1, {}), ("Softplus", 1, {}),
@@ -37,14 +37,17 @@ def prelu(c, x):
 
 @operator("Shrink", tuple(kind for kind in NUMBERS if kind != "f64"), since=9, jumps=True)
 def shrink(c, x):
-    """Without f64, which the oracle computes in f32."""
+    """Without f64, which the oracle computes in f32, and without unsigned numbers below zero, which C++ leaves undefined."""
     if x.type in FLOATS:
         attributes = {"bias": c.real(-0.5, 0.5), "lambd": c.real(0, 1)}
     else:
         attributes = {"bias": float(c.integer(0, 2)), "lambd": float(c.integer(0, 3))}
         if x.array.size and abs(x.array.astype("f8")).max() > 100:
             return None
-    return c.node("Shrink", x.name, kind=x.type, **{key: value for key, value in attributes.items() if c.chance(0.8)})
+    kept = {key: value for key, value in attributes.items() if c.chance(0.8)}
+    if x.type in UNSIGNED and "bias" in kept:
+        kept["bias"] = min(kept["bias"], kept.get("lambd", 0) + 1)
+    return c.node("Shrink", x.name, kind=x.type, **kept)
 
 
 @operator("Dropout", FLOATS, since=12, exact=True)

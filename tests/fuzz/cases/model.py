@@ -69,11 +69,42 @@ def widened(kind, integers):
     return "i64" if integers and not types.is_float(kind) and kind != "bool" else kind
 
 
-def of_steps(steps, values, opset, integers=False):
-    """(model, arrays) that compute the outputs of steps, which do not read each other. `values`: name -> Value."""
+# Operators that round floats, of those that steps of several nodes and bodies of control flow are made of.
+ROUND = frozenset(("Add", "Sub", "Mul", "Div", "Tanh", "Sigmoid", "Exp", "Log", "Sqrt", "Reciprocal"))
+
+
+def shaken(nodes, kinds, noise, keep=()):
+    """The nodes, with a factor behind everything that rounds within them and in their bodies: `noise(kind)` is one near 1.
+    `kinds`: name -> type of a result, or the one type of all arithmetic (in bodies). `keep`: results that stay as they are."""
+    made = []
+    for node in nodes:
+        node = copy.deepcopy(node)
+        kind = kinds if isinstance(kinds, str) else kinds[node.output[0]]
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                body = shaken(attribute.g.node, kind, noise)
+                del attribute.g.node[:]
+                attribute.g.node.extend(body)
+        made.append(node)
+        if node.op_type not in ROUND or not types.is_float(kind) or node.output[0] in keep:
+            continue
+        name, kind = node.output[0], widened(kind, False)
+        node.output[0], factor = f"{name}_exactly", f"{name}_factor"
+        made.append(helper.make_node("Constant", [], [factor], name=factor, value=tensor(factor, kind, noise(kind))))
+        made.append(helper.make_node("Mul", [node.output[0], factor], [name], name=f"{name}_shaken"))
+    return made
+
+
+def of_steps(steps, values, opset, integers=False, noise=None):
+    """(model, arrays) that compute the outputs of steps, which do not read each other. `values`: name -> Value. `noise`: what
+    shakes values within steps (see `shaken`)."""
     nodes, inputs, outputs, initializers, arrays = [], {}, [], {}, {}
     for step, constants in steps:
-        nodes += [_widened(node.proto, HALVES_AS_F32) for node in step.nodes]
+        own = [_widened(node.proto, HALVES_AS_F32) for node in step.nodes]
+        if noise:
+            kinds = {name: kind for node in step.nodes for name, kind in zip(node.output, node.kinds)}
+            own = shaken(own, kinds, noise, {name for name, _ in step.outputs})
+        nodes += own
         for name in step.needs:
             value = values[name]
             kind = widened(value.type, integers and name in step.widened(values))

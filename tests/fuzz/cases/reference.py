@@ -64,8 +64,9 @@ class Reference:
             waiting = still
         return [case for case in cases if case.steps]
 
-    def evaluated(self, steps, overlaid=None):
-        """For each (case, step): its arrays, or None where it is refused. `overlaid`: other arrays for values."""
+    def evaluated(self, steps, overlaid=None, noise=None):
+        """For each (case, step): its arrays, or None where it is refused. `overlaid`: other arrays for values; `noise`: of
+        values within steps (model.shaken)."""
         with_values = []
         for case, step in steps:
             values = {name: case.known(name) for name in step.needs}
@@ -81,7 +82,7 @@ class Reference:
         for i in usual:
             by_opset[with_values[i][0].opset].append(i)
         for chosen in by_opset.values():
-            self._together(chosen, with_values, answers)
+            self._together(chosen, with_values, answers, noise)
         for i, (case, step, values, _) in enumerate(with_values):
             if i not in answers and step.promote:
                 answers[i] = self._promoted(case, step, values)
@@ -92,19 +93,20 @@ class Reference:
         return (tuple(node.op_type for node in step.nodes), tuple(value.type for value in values.values()),
                 tuple(kind for _, kind in step.outputs), case.opset)
 
-    def _together(self, chosen, steps, answers):
+    def _together(self, chosen, steps, answers, noise=None):
         """Runs these in one model; halves of them where that is refused."""
         if not chosen:
             return
         values = {name: value for i in chosen for name, value in steps[i][2].items()}
-        made, arrays = model.of_steps([(steps[i][1], steps[i][0].constants) for i in chosen], values, steps[chosen[0]][0].opset)
+        made, arrays = model.of_steps([(steps[i][1], steps[i][0].constants) for i in chosen], values, steps[chosen[0]][0].opset,
+                                      noise=noise)
         try:
             found = self.run(made, arrays)
         except OracleError as error:
             if len(chosen) > 1:
                 half = len(chosen) // 2
-                self._together(chosen[:half], steps, answers)
-                self._together(chosen[half:], steps, answers)
+                self._together(chosen[:half], steps, answers, noise)
+                self._together(chosen[half:], steps, answers, noise)
                 return
             case, step, _, signature = steps[chosen[0]]
             self.refused[f"{step.operator} {'/'.join(signature[1])} opset {case.opset}: {str(error)[:300]}"] += 1
@@ -127,10 +129,14 @@ class Reference:
         return [types.stored(kind, found[name]) for name, kind in step.outputs]
 
 
-def with_noise(array, kind, share, random):
-    """The array, each element off by up to `share` of the largest magnitude."""
+def with_noise(array, kind, share, random, vanish=False):
+    """The array, each element off by up to `share` of the largest magnitude; with `vanish` what that could take across zero
+    is zero."""
     wide = np.asarray(array, np.float64)
     finite = np.isfinite(wide)
     largest = np.abs(wide[finite]).max(initial=0)
+    if vanish:
+        wide = np.where(finite & (np.abs(wide) <= share * largest), 0, wide)
+        finite &= wide != 0
     with np.errstate(over="ignore"):
         return types.stored(kind, wide + np.where(finite, share * largest * random.uniform(-1, 1, size=wide.shape), 0))

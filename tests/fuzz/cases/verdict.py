@@ -5,7 +5,10 @@
    more than 1e-4 for f32; 1e-12 in f64. Integers and booleans are equal; NaN and infinities stand where the reference has them.
 2. Where that fails, conditioning decides. Rounding before a step function, a difference of equals or a pole is blown
    up without being wrong: the case is computed again by the reference with noise of the bound's own size on every value
-   that is rounded, several times. An element may be as far off as such runs are apart, and no farther.
+   that is rounded, several times: between the steps, within those of several nodes, and in bodies of control flow, whose
+   rounding a bound of the result's own magnitude knows nothing of. In one of these runs all that is within noise of zero is
+   zero, since that is what another order of a sum makes of it, and no noise does. An element may be as far off as such runs
+   are apart, and no farther.
 """
 
 import dataclasses
@@ -17,6 +20,7 @@ from fuzz.cases.case import Value
 from fuzz.cases.reference import with_noise
 
 RUNS = 8  # with noise
+WITHIN = 8  # ulps, of each rounding within a step: in a body of a loop, between the nodes of a formula
 SLACK = 4  # times the distance of such runs, which are a sample
 LARGEST_BOUND = {"f32": 1e-4, "f16": 16 * types.ULP["f16"], "bf16": 16 * types.ULP["bf16"]}
 F64_BOUND = 1e-12  # attributes are f32, and their roundings differ by as much
@@ -96,17 +100,18 @@ def noisy_runs(case, reference, seed=0):
     """Values by name, of each run with noise."""
     random = np.random.default_rng([abs(case.seed), case.seed < 0, seed])
     runs = []
-    for _ in range(RUNS):
+    for number in range(RUNS):
         overlaid = {}
         for step in case.steps:
-            arrays = reference.evaluated([(case, step)], overlaid)[0]
+            arrays = reference.evaluated([(case, step)], overlaid, lambda kind: 1 + WITHIN * types.ULP[kind] * random.uniform(-1, 1))[0]
             if arrays is None:
                 return []
             for (name, kind), array in zip(step.outputs, arrays):
                 value = case.known(name)
                 array = types.stored(kind, array)
                 if types.is_float(kind) and not value.exact:
-                    array = with_noise(array, kind, max(bound_of(case, value), 0.5 * types.ULP[kind]), random)
+                    array = with_noise(array, kind, max(bound_of(case, value), 0.5 * types.ULP[kind]), random,
+                                       vanish=number == 0)
                 overlaid[name] = Value(name, kind, array)
         runs.append(overlaid)
     return runs

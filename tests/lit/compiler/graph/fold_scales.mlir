@@ -75,3 +75,76 @@ func.func @factor_by_row(%x: tensor<6x4xf32>, %w: tensor<4x8xf32> {tessera.weigh
   } -> tensor<6x8xf32>
   return %r : tensor<6x8xf32>
 }
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+
+// The sum over zero is infinite; its terms over zero, with signs of their own, would be NaN.
+// CHECK-LABEL: @divided_by_zero
+// CHECK: arith.addf
+// CHECK: arith.divf
+// CHECK-NEXT: linalg.yield
+func.func @divided_by_zero(%x: tensor<6x4xf32>, %w: tensor<4x8xf32> {tessera.weight = 0 : i64}) -> tensor<6x8xf32> {
+  %z = arith.constant 0.0 : f32
+  %k = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<6x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<6x8xf32>) -> tensor<6x8xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<6x4xf32>, tensor<4x8xf32>) outs(%f : tensor<6x8xf32>) -> tensor<6x8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%p : tensor<6x8xf32>) outs(%e : tensor<6x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.divf %a, %k : f32
+    linalg.yield %m : f32
+  } -> tensor<6x8xf32>
+  return %r : tensor<6x8xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+
+// Scaled weights would overflow where the scaled sum does not.
+// CHECK-LABEL: @times_what_weights_cannot_hold
+// CHECK: arith.addf
+// CHECK: arith.mulf
+// CHECK-NEXT: linalg.yield
+func.func @times_what_weights_cannot_hold(%x: tensor<6x4xf32>, %w: tensor<4x8xf32> {tessera.weight = 0 : i64}) -> tensor<6x8xf32> {
+  %z = arith.constant 0.0 : f32
+  %k = arith.constant 1.0e+38 : f32
+  %e = tensor.empty() : tensor<6x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<6x8xf32>) -> tensor<6x8xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<6x4xf32>, tensor<4x8xf32>) outs(%f : tensor<6x8xf32>) -> tensor<6x8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%p : tensor<6x8xf32>) outs(%e : tensor<6x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.mulf %a, %k : f32
+    linalg.yield %m : f32
+  } -> tensor<6x8xf32>
+  return %r : tensor<6x8xf32>
+}
+
+// -----
+
+#id = affine_map<(i, j) -> (i, j)>
+
+// An ordinary constant goes into the weights: nothing is left behind the product.
+// CHECK-LABEL: @divided_by_an_ordinary_number
+// CHECK: arith.mulf
+// CHECK: arith.addf
+// CHECK-NOT: arith.divf
+// CHECK: return
+func.func @divided_by_an_ordinary_number(%x: tensor<6x4xf32>, %w: tensor<4x8xf32> {tessera.weight = 0 : i64}) -> tensor<6x8xf32> {
+  %z = arith.constant 0.0 : f32
+  %k = arith.constant 3.0 : f32
+  %e = tensor.empty() : tensor<6x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<6x8xf32>) -> tensor<6x8xf32>
+  %p = linalg.matmul ins(%x, %w : tensor<6x4xf32>, tensor<4x8xf32>) outs(%f : tensor<6x8xf32>) -> tensor<6x8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%p : tensor<6x8xf32>) outs(%e : tensor<6x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.divf %a, %k : f32
+    linalg.yield %m : f32
+  } -> tensor<6x8xf32>
+  return %r : tensor<6x8xf32>
+}
