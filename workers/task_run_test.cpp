@@ -318,6 +318,15 @@ TEST_P(TaskRunTest, CompileProfileAllowsThreadsAndFilesInScratch) {
   EXPECT_EQ(failureOf("create-in-scratch").message(), "the task exited with status 77 and no result");
 }
 
+#ifdef __x86_64__
+TEST_P(TaskRunTest, TilesMayBeAskedForWhereArtifactsAreLoadedAndNothingElseOfThatCall) {
+  EXPECT_FALSE(run(taskNamed("ask-for-tiles")).has_failure());
+  for (const auto& [behaviour, profile] :
+       {std::pair("set-segment", kCompile), {"set-segment", kExecute}, {"ask-for-tiles", kExecute}})
+    EXPECT_EQ(failureOf(behaviour, profile).reason(), Failure::SANDBOX_VIOLATION) << behaviour;
+}
+#endif
+
 TEST_P(TaskRunTest, ExecuteProfileAllowsComputing) {
   const v1::TaskResult result = run(taskNamed("compute", kExecute));
   ASSERT_FALSE(result.has_failure()) << result.failure().ShortDebugString();

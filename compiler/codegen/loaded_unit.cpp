@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "compiler/runtime/faults.h"
+#include "compiler/target/cpu_features.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/host.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -59,6 +60,7 @@ v1::BuildUnit hostUnit(const std::string& ir) {
 absl::StatusOr<std::unique_ptr<LoadedUnit>> LoadedUnit::load(const v1::BuiltObject& built) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
+  for (const std::string_view feature : hostFeatures()) permitFeature(feature);
   std::unique_ptr<LoadedUnit> unit(new LoadedUnit);
   auto failed = [](llvm::Error error) { return absl::InternalError(llvm::toString(std::move(error))); };
   auto jit = llvm::orc::LLJITBuilder()

@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit/phase_emitter.h"
 #include "compiler/codegen/target_machine.h"
+#include "compiler/target/dot_product.h"
+#include "compiler/target/tile_product.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/Intrinsics.h"
@@ -65,14 +67,18 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   }
 }
 
-/// The unit's dot products whose intrinsics LLVM has for this architecture.
-std::vector<DotProduct> emittable(const v1::BuildUnit& unit, const llvm::Triple& triple) {
+/// The unit's instructions but for those whose intrinsics LLVM does not have for this architecture.
+google::protobuf::RepeatedPtrField<v1::Intrinsic> emittable(const v1::BuildUnit& unit, const llvm::Triple& triple) {
   const std::string prefix = "llvm." + llvm::Triple::getArchTypePrefix(triple.getArch()).str() + ".";
-  std::vector<DotProduct> found = dotProducts(unit.intrinsics());
-  std::erase_if(found, [&](const DotProduct& product) {
-    return !product.emit.starts_with(prefix) ||
-           llvm::Intrinsic::lookupIntrinsicID(product.emit) == llvm::Intrinsic::not_intrinsic;
-  });
+  const auto known = [&](const std::string& emit) {
+    return emit.starts_with(prefix) && llvm::Intrinsic::lookupIntrinsicID(emit) != llvm::Intrinsic::not_intrinsic;
+  };
+  google::protobuf::RepeatedPtrField<v1::Intrinsic> found;
+  for (const v1::Intrinsic& each : unit.intrinsics()) {
+    const bool moved = !isTileProduct(each) ||
+                       llvm::all_of(each.transfers(), [&](const auto& transfer) { return known(transfer.emit()); });
+    if (isMultiplyAdd(each) || (known(each.emit()) && moved)) *found.Add() = each;
+  }
   return found;
 }
 
@@ -91,9 +97,9 @@ absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
   *target.mutable_registers() = unit.registers();
   *target.mutable_memory() = unit.memory();
   *target.mutable_units() = unit.units();
-  *target.mutable_intrinsics() = unit.intrinsics();
+  *target.mutable_intrinsics() = emittable(unit, triple);
   *target.mutable_prices() = unit.prices();
-  return Chip(target, emittable(unit, triple));
+  return Chip(target, dotProducts(target.intrinsics()));
 }
 
 absl::StatusOr<std::string> emitObject(mlir::ModuleOp module, const v1::CodeForm& code, int vector_bits) {

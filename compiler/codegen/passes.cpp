@@ -5,6 +5,8 @@
 #include "compiler/codegen/tree/decide.h"
 #include "compiler/codegen/tree/record.h"
 #include "compiler/schedule/text.h"
+#include "compiler/target/dot_product.h"
+#include "compiler/target/target.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -50,6 +52,7 @@ struct EmitPass : Step<EmitPass> {
   llvm::StringRef getDescription() const final { return "A workload to one function per phase"; }
   Option<int> vector_bits{*this, "vector-bits", llvm::cl::desc("Bits of a vector register"), llvm::cl::init(512)};
   Option<int> vector_registers{*this, "vector-registers", llvm::cl::desc("Vector registers"), llvm::cl::init(32)};
+  Option<std::string> chip_name{*this, "target", llvm::cl::desc("A built-in target, instead of vectors of some width")};
   ListOption<std::string> slices{*this, "slices", llvm::cl::desc("Slices to run in, NAME/EXTENT: d0/1,d1/64")};
 
   absl::Status step(mlir::ModuleOp module) {
@@ -60,6 +63,12 @@ struct EmitPass : Step<EmitPass> {
     target.mutable_registers()->set_vector_bits(vector_bits);
     target.mutable_registers()->set_vector_count(vector_registers);
     target.mutable_code()->add_features("fma");
+    if (!chip_name.empty()) {
+      const v1::Target* found = findBuiltinTarget(chip_name);
+      if (!found) return absl::InvalidArgumentError("target: there is no built-in " + chip_name);
+      target = *found;
+      *target.mutable_intrinsics() = usableInstructions(*found);
+    }
     Chip chip(target);
     ScheduleRequest request;
     for (const std::string& slice : slices) {

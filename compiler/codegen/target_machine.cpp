@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> targetMachineOf(const v1::C
     llvm::InitializeAllTargets();
     llvm::InitializeAllTargetMCs();
     llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllAsmParsers();  // tile registers are named in assembly
     return true;
   }();
   (void)initialized;

@@ -55,7 +55,8 @@ struct Requirements {
 RuntimeStatus parseRequirements(std::string_view text, Requirements* requirements);
 std::string printRequirements(const Requirements& requirements);
 
-/// Fails with INCOMPATIBLE and names the architecture or every missing feature.
+/// Fails with INCOMPATIBLE and names the architecture or every missing feature. Asks the kernel for registers that it
+/// gives on request alone (permitFeature).
 RuntimeStatus checkHost(const Requirements& requirements);
 
 }  // namespace tessera::compiler

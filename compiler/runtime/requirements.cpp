@@ -1,3 +1,6 @@
+#include <cerrno>
+#include <cstring>
+
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/target/cpu_features.h"
 
@@ -60,6 +63,15 @@ RuntimeStatus checkHost(const Requirements& requirements) {
                         "this host lacks CPU features the artifact needs:%s (absent, or not enabled by the operating "
                         "system); compile for this host",
                         missing.c_str());
+  }
+  for (const std::string& feature : requirements.features) {
+    if (!permitFeature(feature)) {
+      return runtimeError(
+          TESSERA_INCOMPATIBLE,
+          "the kernel does not give this process the registers of %.32s, which the artifact needs (%s); "
+          "allow arch_prctl, give threads larger signal stacks, or compile for this host without it",
+          feature.c_str(), std::strerror(errno));
+    }
   }
   return {};
 }

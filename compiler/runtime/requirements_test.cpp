@@ -34,5 +34,18 @@ TEST(Requirements, HostWithoutThemIsNamed) {
   EXPECT_EQ(checkHost({"riscv64-unknown-linux-gnu", {}}).code(), TESSERA_INCOMPATIBLE);
 }
 
+// An artifact for tiles loads where there are some, its registers having been asked for, and nowhere else.
+TEST(Requirements, TilesAreAskedForWhereTheHostHasThem) {
+  if (hostArchitecture() != "x86_64") GTEST_SKIP() << "no tiles are described";
+  const RuntimeStatus status = checkHost({"x86_64-unknown-linux-gnu", {"amx-int8", "amx-tile"}});
+  if (hostFeature("amx-int8") == FeatureState::kPresent) {
+    EXPECT_EQ(status.ok(), permitFeature("amx-tile")) << status.message();
+  } else {
+    EXPECT_THAT(status.message(), HasSubstr("lacks CPU features the artifact needs: amx-int8 amx-tile"));
+  }
+  EXPECT_TRUE(permitFeature("avx2")) << "nothing has to be asked for";
+  EXPECT_FALSE(permitFeature("no-such-feature"));
+}
+
 }  // namespace
 }  // namespace tessera::compiler

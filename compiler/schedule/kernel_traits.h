@@ -29,7 +29,7 @@ struct KernelTraits {
   std::string_view instead = {};  ///< runs the same nests with the same tiles
 };
 
-inline constexpr std::array<KernelTraits, 12> kKernels{{
+inline constexpr std::array<KernelTraits, 13> kKernels{{
     {.name = words::kScalar, .tile = KernelTraits::Tile::kNone},
     {.name = words::kElementwise},
     {.name = words::kTurned},
@@ -49,6 +49,7 @@ inline constexpr std::array<KernelTraits, 12> kKernels{{
      .least_steps = 2,
      .instead = words::kOuterProduct},
     {.name = words::kDot, .weight = 3, .fetches = true, .fetches_vectors = true},
+    {.name = words::kTiles, .weight = 3},
     {.name = words::kTransform, .tile = KernelTraits::Tile::kWholeBlock, .weight = 2},
     {.name = words::kPack, .runs = KernelTraits::Runs::kCopy, .weight = 0},
     {.name = words::kSharedPack, .runs = KernelTraits::Runs::kCopy, .weight = 0},

@@ -31,7 +31,7 @@ inline std::optional<v1::Tile::Join> joinNamed(std::string_view word) {
 inline constexpr std::string_view kScalar = "scalar", kElementwise = "elementwise", kTurned = "turned",
                                   kReduction = "reduction", kHorizontal = "horizontal", kOuterProduct = "outer-product",
                                   kSliding = "sliding", kDot = "dot", kTransform = "transform", kPack = "pack",
-                                  kSharedPack = "shared-pack", kSequential = "sequential";
+                                  kSharedPack = "shared-pack", kSequential = "sequential", kTiles = "tiles";
 
 /// Layouts of stages (v1::Stage.layout), the one unit of Sp loops on CPUs, the loop of strips, the loop of blocks.
 inline constexpr std::string_view kPanels = "panels", kApart = "apart", kStrided = "strided", kCore = "core",

@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -91,6 +93,15 @@ uint64_t enabledState() {
   return (uint64_t{high} << 32) | low;
 }
 
+/// Linux, Documentation/arch/x86/xstate.rst: TILEDATA is the one state that has to be asked for. Asking again is no
+/// error.
+bool permitted(const FeatureBit& feature) {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;
+  if (!(feature.state >> kTileData & 1)) return true;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 bool present(const FeatureBit& feature) {
   unsigned r[4];
   // __get_cpuid_count checks the highest supported leaf, but not the highest sub-leaf of leaf 7.
@@ -120,6 +131,7 @@ constexpr FeatureBit kFeatures[] = {
     {"sve2", AT_HWCAP2, 1ul << 1},
 };
 
+bool permitted(const FeatureBit&) { return true; }
 bool present(const FeatureBit& feature) { return (getauxval(feature.word) & feature.mask) == feature.mask; }
 
 #else
@@ -133,6 +145,12 @@ FeatureState hostFeature(std::string_view llvm_name) {
     if (feature.name == llvm_name) return present(feature) ? FeatureState::kPresent : FeatureState::kAbsent;
   }
   return FeatureState::kUnknown;
+}
+
+bool permitFeature(std::string_view llvm_name) {
+  const auto* feature = std::find_if(std::begin(kFeatures), std::end(kFeatures),
+                                     [&](const auto& each) { return each.name == llvm_name; });
+  return feature != std::end(kFeatures) && permitted(*feature);
 }
 
 std::vector<std::string_view> hostFeatures() {

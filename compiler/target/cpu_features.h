@@ -17,6 +17,10 @@ enum class FeatureState {
 /// uses. AArch64: the kernel's hardware capabilities.
 FeatureState hostFeature(std::string_view llvm_name);
 
+/// Asks the kernel for registers that a process gets on request alone: the tiles of AMX, for all its threads, those
+/// that run already as well. True where they were granted or the feature, which the host has, needs none.
+bool permitFeature(std::string_view llvm_name);
+
 /// Every feature of the table that is present, sorted.
 std::vector<std::string_view> hostFeatures();
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "compiler/target/instruction_sets.h"
+#include "compiler/target/tile_product.h"
 
 namespace tessera::compiler {
 namespace {
@@ -135,7 +136,7 @@ bool isMultiplyAdd(const v1::Intrinsic& intrinsic) {
 google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target) {
   google::protobuf::RepeatedPtrField<v1::Intrinsic> usable;
   for (v1::Intrinsic& each : instructionsOf(target)) {
-    if (!dotProductOf(each) && !isMultiplyAdd(each)) continue;
+    if (!dotProductOf(each) && !isMultiplyAdd(each) && !isTileProduct(each)) continue;
     if (each.features().empty()) *each.mutable_features() = featuresOfEmission(each.emit());
     if (featuresToAskFor(target, each).empty()) *usable.Add() = std::move(each);
   }

@@ -40,7 +40,7 @@ int groupOf(const std::vector<DotProduct>& products, int bits);
 bool isMultiplyAdd(const v1::Intrinsic& intrinsic);
 
 /// Instructions of the target that its code may use without asking the host, and that code can be made of: its dot
-/// products and multiply-adds. Order of equal inputs is equal.
+/// products, products of tiles (tile_product.h) and multiply-adds. Order of equal inputs is equal.
 google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target);
 
 }  // namespace tessera::compiler

@@ -76,6 +76,12 @@ absl::Status filterCompile() {
   for (const int option : {PR_SET_NAME, PR_SET_VMA, PR_SET_NO_NEW_PRIVS}) {
     filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prctl), argument(0, SCMP_CMP_EQ, static_cast<scmp_datum_t>(option)));
   }
+#ifdef __x86_64__
+  // Artifacts are loaded here, and ask for the registers of tiles (TILEDATA) where their code uses them.
+  constexpr scmp_datum_t kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(arch_prctl), argument(0, SCMP_CMP_EQ, kRequestPermission),
+             argument(1, SCMP_CMP_EQ, kTileData));
+#endif
   // Of fcntl what duplicates, describes and locks; nothing that has the kernel signal others (F_SETOWN, O_ASYNC).
   for (const int command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_GETLK, F_SETLK, F_SETLKW,
                             F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_ADD_SEALS, F_GET_SEALS}) {

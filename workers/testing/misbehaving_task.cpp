@@ -392,6 +392,18 @@ Behaviours behaviours() {
          task.number = done;
          succeed(task);
        }},
+#ifdef __x86_64__
+      {"ask-for-tiles",  // ARCH_REQ_XCOMP_PERM of TILEDATA, granted where there are tiles
+       [](Task& task) {
+         task.number = syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? 1 : errno;
+         succeed(task);
+       }},
+      {"set-segment",  // ARCH_SET_GS
+       [](Task&) {
+         syscall(SYS_arch_prctl, 0x1001, 0);
+         survived();
+       }},
+#endif
       {"compute",  // what generated code may do: memory, clocks, open descriptors
        [](Task& task) {
          std::vector<double> memory(1 << 22, 1.0);

@@ -1,6 +1,7 @@
 #include "compiler/codegen/emit/loop_emitter.h"
 
 #include "compiler/codegen/emit/tile_emitter.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 #include "compiler/codegen/touched.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -27,7 +28,9 @@ class LoopEmitter {
       for (auto [o, output] : llvm::enumerate(statement.outputs))
         tile.slots.push_back({&output, touchesOutput(statement, o) ? base(output.access) : nullptr});
     }
+    plan_.kernel->enter(b_, nest_, plan_);
     auto loop = mlir::scf::ForOp::create(b_, loc_, lo, hi, constant(1));
+    plan_.kernel->leave(b_, nest_);
     OpBuilder::InsertionGuard guard(b_);
     b_.setInsertionPointToStart(loop.getBody());
     grid(0, loop.getInductionVar(), tile);

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 
 namespace tessera::compiler::codegen {
 
@@ -57,6 +58,39 @@ void TileEmitter::emitPointByPoint() {
           memory_.store(slotOf(s, true, o), points_[p], plan_.lanes, registers_[p][s][o]);
     }
   }
+}
+
+void TileEmitter::emitRows(int loop, llvm::function_ref<Value(Value row, const Point& vector)> sum) {
+  const Value init = nest_.statements[0].init[0];
+  const bool from_zero = init && mlir::matchPattern(init, mlir::m_AnyZeroFloat());
+  const bool adds = !from_zero && !(init && mlir::matchPattern(init, mlir::m_Zero()));
+  const Values pointers = memory_.pointers();
+  const Value origin = iterations_[loop];
+  auto rows = mlir::scf::ForOp::create(b_, loc_, constantI64(0), constantI64(tile_.sizes[loop]), constantI64(1));
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPointToStart(rows.getBody());
+  const Value row = rows.getInductionVar();
+  memory_.forget();
+  memory_.enter(loop, row);
+  iterations_[loop] = origin ? arith::AddIOp::create(b_, loc_, origin, row).getResult() : row;
+  for (size_t p = 0; p < points_.size(); ++p) {
+    if (points_[p].at[loop] != 0) continue;
+    Value result = sum(row, points_[p]);
+    if (adds) result = combine(0, initial(p, 0, 0, plan_.lanes), result);
+    registers_[p].assign(1, Values{result});
+    for (int s = 1; s < static_cast<int>(nest_.statements.size()); ++s) {
+      Values old;
+      for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o) old.push_back(initial(p, s, o, plan_.lanes));
+      registers_[p].push_back(evaluate(s, p, plan_.lanes, old));
+    }
+    for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
+      for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
+        if (nest_.statements[s].stored[o])
+          memory_.store(slotOf(s, true, o), points_[p], plan_.lanes, registers_[p][s][o]);
+  }
+  memory_.forget();
+  memory_.restore(pointers);
+  iterations_[loop] = origin;
 }
 
 int TileEmitter::slotOf(int statement, bool output, size_t index) const {

@@ -19,6 +19,7 @@ class TileEmitter {
   const Nest& nest() const { return nest_; }
   const TilePlan& plan() const { return plan_; }
   const Chip& chip() const { return *context_.chip; }
+  const Tile& tile() const { return tile_; }
   TileMemory& memory() { return memory_; }
   /// Rows of the tile times vectors; a vector loop that sums adds none.
   const std::vector<Point>& points() const { return points_; }
@@ -38,6 +39,10 @@ class TileEmitter {
   void emitSum(Steps steps);
   /// The first statement's results, as the kernel has computed them, then followers and stores.
   void emitResults(llvm::ArrayRef<mlir::Value> results);
+  /// The same one row after the other in a loop, for tiles of more sums than there are registers: `sum` makes what the
+  /// kernel has added up for a vector of row `row` (an i64), to which the initial value is added. Followers and stores
+  /// of a vector come before the next one.
+  void emitRows(int loop, llvm::function_ref<mlir::Value(mlir::Value row, const Point& vector)> sum);
 
  private:
   void keep(llvm::ArrayRef<mlir::Value> accumulators);

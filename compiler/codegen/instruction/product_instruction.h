@@ -32,7 +32,8 @@ class ProductInstruction {
 /// Those that code for this chip can be made of, of each kind the one that does most first.
 std::vector<std::unique_ptr<const ProductInstruction>> productInstructions(const Chip& chip);
 
-/// Each nest of the phases not yet planned takes up the first instruction that it can use.
+/// Each nest of the phases not yet planned takes up an instruction: of each kind the first that it can use, of several
+/// kinds the one whose kernel takes the fewest cycles.
 void chooseInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& chip);
 
 /// Nests take up those that the tree's leaves name. Errors: INVALID_SCHEDULE with the leaf's path, and why, where the

@@ -1,13 +1,26 @@
+#include "compiler/codegen/kernel/registry.h"
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/instruction/grouped_product.h"
+#include "compiler/codegen/instruction/tile_instruction.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 #include "compiler/schedule/fault.h"
 
 namespace tessera::compiler::codegen {
 namespace {
 
-/// All kinds of instructions, those that nests take up first in front.
-constexpr std::array kKinds = {groupedProducts};
+/// All kinds of instructions.
+constexpr std::array kKinds = {tileInstructions, groupedProducts};
+
+/// Cycles of the nest on one core, as its kernel counts them.
+double priceOf(const Nest& nest, const Chip& chip) {
+  const TilePlan plan = planTile(nest, chip);
+  double tiles = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (!nest.reduction[loop]) tiles *= static_cast<double>(nest.extents[loop]) / static_cast<double>(plan.tile[loop]);
+  return tiles * plan.kernel->cycles(nest, chip, plan);
+}
 
 }  // namespace
 
@@ -21,12 +34,27 @@ std::vector<std::unique_ptr<const ProductInstruction>> productInstructions(const
 void chooseInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& chip) {
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
-  const auto instructions = productInstructions(chip);
+  std::vector<std::vector<std::unique_ptr<const ProductInstruction>>> kinds;
+  for (const auto kind : kKinds)
+    if (auto instructions = kind(chip); !instructions.empty()) kinds.push_back(std::move(instructions));
   for (Phase& phase : list.phases) {
     if (!phase.plans.empty()) continue;  // panels of a region
-    for (Nest& nest : phase.nests)
-      for (const auto& instruction : instructions)
-        if (instruction->takeUp(builder, nest, chip).empty()) break;
+    for (Nest& nest : phase.nests) {
+      std::vector<Nest> candidates;
+      for (const auto& kind : kinds) {
+        Nest candidate = nest;
+        const auto taken = [&](const auto& each) { return each->takeUp(builder, candidate, chip).empty(); };
+        if (llvm::any_of(kind, taken)) candidates.push_back(std::move(candidate));
+      }
+      if (candidates.empty()) continue;
+      size_t best = 0;
+      if (candidates.size() > 1) {
+        std::vector<double> prices;
+        for (const Nest& each : candidates) prices.push_back(priceOf(each, chip));
+        best = std::ranges::min_element(prices) - prices.begin();
+      }
+      nest = std::move(candidates[best]);
+    }
   }
 }
 

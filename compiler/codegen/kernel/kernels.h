@@ -15,6 +15,8 @@ const MicroKernel& horizontalKernel();   ///< sums along the vectors
 const MicroKernel& outerProductKernel();  ///< one operand broadcast, one loaded as vectors
 const MicroKernel& slidingKernel();       ///< a window that slides along the tile
 const MicroKernel& dotKernel();           ///< products along the vectors
+// tile_kernel.cpp
+const MicroKernel& tileKernel();  ///< products of whole tiles by one instruction
 // transform_kernel.cpp
 const MicroKernel& transformKernel();  ///< two small constant matrices from both sides (Winograd's)
 // pack_kernel.cpp

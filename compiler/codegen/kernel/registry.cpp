@@ -5,9 +5,10 @@
 namespace tessera::compiler::codegen {
 
 llvm::ArrayRef<const MicroKernel*> microKernels() {
-  static const std::array<const MicroKernel*, 10> kKernels = {
-      &transformKernel(), &scalarKernel(),      &slidingKernel(),    &outerProductKernel(), &dotKernel(),
-      &turnedKernel(),    &elementwiseKernel(), &horizontalKernel(), &reductionKernel(),    &packKernel()};
+  static const std::array<const MicroKernel*, 11> kKernels = {
+      &tileKernel(),         &transformKernel(), &scalarKernel(), &slidingKernel(),
+      &outerProductKernel(), &dotKernel(),       &turnedKernel(), &elementwiseKernel(),
+      &horizontalKernel(),   &reductionKernel(), &packKernel()};
   return kKernels;
 }
 

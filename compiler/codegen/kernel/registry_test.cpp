@@ -13,6 +13,7 @@
 #include "compiler/codegen/native.h"
 #include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/product_tree.h"
+#include "compiler/codegen/testing/tile_emulation.h"
 #include "compiler/codegen/testing/winograd_text.h"
 #include "compiler/codegen/testing/workload_text.h"
 #include "compiler/codegen/tiling/packing.h"
@@ -69,6 +70,19 @@ std::string transform() {
   return text.finish({WinogradText{2, 1, 3, 3, 5, 16}.write(text, to_input, to_output)});
 }
 
+/// sum += x * y of elements that are read so, both along the sum: 32-bit integers, or f32.
+std::string narrowProduct(const std::string& element, const std::string& first, const std::string& second) {
+  const bool real = element == "bf16";
+  const std::string wide = real ? "f32" : "i32", operation = real ? "f" : "i";
+  WorkloadText text;
+  const Tensor a = text.argument({13, 68}, element), b = text.argument({37, 68}, element);
+  return text.finish(
+      {text.generic({a, b}, {"d0, d2", "d1, d2", "d0, d1"}, text.fill({13, 37}, real ? "0.0" : "0", wide), 3, "ppr",
+                    "%a = arith." + first + " %i0 : " + element + " to " + wide + "\n    %b = arith." + second +
+                        " %i1 : " + element + " to " + wide + "\n    %m = arith.mul" + operation + " %a, %b : " + wide +
+                        "\n    %r = arith.add" + operation + " %o, %m : " + wide)});
+}
+
 /// Odd shapes: one, primes, what leaves a rest.
 std::vector<std::string> workloads() {
   return {product(1, 1, 1, false),
@@ -87,7 +101,8 @@ std::vector<std::string> workloads() {
           pointwise("d0, d1", "i32",
                     "%c = arith.constant 1 : i32\n    %d = arith.ori %i0, %c : i32\n    "
                     "%r = arith.divsi %c, %d : i32"),
-          transform()};
+          transform(),
+          narrowProduct("i8", "extui", "extsi")};
 }
 
 v1::BuildUnit unitFor(const std::string& ir, const v1::Target& target) {
@@ -154,7 +169,7 @@ void expectPromises(const Nest& nest, const TilePlan& plan, const Chip& chip) {
 
 TEST(MicroKernels, KeepTheirPromisesOnEveryChip) {
   std::set<std::string_view> seen;
-  for (const char* name : {"x86-64-v3", "znver4", "cascadelake", "neoverse-n1", "neoverse-v1"}) {
+  for (const char* name : {"x86-64-v3", "znver4", "cascadelake", "sapphirerapids", "neoverse-n1", "neoverse-v1"}) {
     const v1::Target* target = findBuiltinTarget(name);
     ASSERT_NE(target, nullptr) << name;
     for (const std::string& ir : workloads()) {
@@ -187,8 +202,19 @@ TEST(MicroKernels, ComputeWhatTheInterpreterDoes) {
     for (const v1::Tile* leaf : leavesOf(*schedule)) seen.insert(leaf->kernel().variant());
     checkWorkload(ir, {.seed = ++seed});
   }
+  // On tiles, which this machine need not have.
+  v1::BuildUnit unit = hostUnit(narrowProduct("i8", "extui", "extsi"));
+  const bool tiles = addTileInstructions(unit, true);
+  if (tiles) {
+    auto schedule = defaultSchedule(unit);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    seen.insert(productLeaf(*schedule).kernel().variant());
+    const TileEmulation emulation;
+    checkWorkload(unit.ir(), {.adjust = [](v1::BuildUnit& each) { addTileInstructions(each, true); }});
+  }
   for (const MicroKernel* kernel : microKernels())
-    EXPECT_TRUE(seen.contains(std::string(kernel->traits().name))) << kernel->traits().name;
+    if (tiles || kernel->traits().name != words::kTiles)
+      EXPECT_TRUE(seen.contains(std::string(kernel->traits().name))) << kernel->traits().name;
 }
 
 // A kernel that runs the same nests with the same tiles can take the other's place in a tree, and computes the same.
@@ -221,23 +247,11 @@ TEST(MicroKernels, HaveARowOfTraitsEachAndRowsThatRunNestsAKernel) {
   EXPECT_EQ(kernelNamed("no-such-kernel"), nullptr);
 }
 
-/// sum += x * y of elements that are read so, both along the sum: 32-bit integers, or f32.
-std::string narrowProduct(const std::string& element, const std::string& first, const std::string& second) {
-  const bool real = element == "bf16";
-  const std::string wide = real ? "f32" : "i32", operation = real ? "f" : "i";
-  WorkloadText text;
-  const Tensor a = text.argument({13, 68}, element), b = text.argument({37, 68}, element);
-  return text.finish(
-      {text.generic({a, b}, {"d0, d2", "d1, d2", "d0, d1"}, text.fill({13, 37}, real ? "0.0" : "0", wide), 3, "ppr",
-                    "%a = arith." + first + " %i0 : " + element + " to " + wide + "\n    %b = arith." + second +
-                        " %i1 : " + element + " to " + wide + "\n    %m = arith.mul" + operation + " %a, %b : " + wide +
-                        "\n    %r = arith.add" + operation + " %o, %m : " + wide)});
-}
-
 TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
   const std::vector<std::string> products = {
       narrowProduct("i8", "extui", "extsi"), narrowProduct("i8", "extsi", "extsi"),
-      narrowProduct("i8", "extui", "extui"), narrowProduct("bf16", "extf", "extf")};
+      narrowProduct("i8", "extui", "extui"), narrowProduct("i8", "extsi", "extui"),
+      narrowProduct("bf16", "extf", "extf")};
   size_t instructions = 0;
   for (const v1::Target& target : builtinTargets()) {
     if (target.code().triple().empty() || target.registers().vector_bits() == 0) continue;
@@ -270,7 +284,8 @@ TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
           }
           taken = true;
           EXPECT_EQ(nest.statements[0].step->name(), instruction->name());
-          EXPECT_EQ(nest.statements[0].step->lanes(), lanesOf(nest, narrow));
+          const ProductStep& step = *nest.statements[0].step;
+          EXPECT_EQ(step.lanes(), step.tiles() ? 0 : lanesOf(nest, narrow));
           EXPECT_LT(nest.iterations(), before.iterations());
           EXPECT_TRUE(isContraction(nest));
           EXPECT_FALSE(instruction->takeUp(builder, nest, narrow).empty()) << "steps are taken up once";

@@ -11,7 +11,8 @@ namespace {
 
 bool multiplies(const v1::Tile& leaf) {
   const std::string& variant = leaf.kernel().variant();
-  return variant == words::kOuterProduct || variant == words::kSliding || variant == words::kDot;
+  return variant == words::kOuterProduct || variant == words::kSliding || variant == words::kDot ||
+         variant == words::kTiles;
 }
 
 bool copiesOnly(const v1::Tile& phase) {

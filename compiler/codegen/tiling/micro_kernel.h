@@ -41,6 +41,9 @@ class MicroKernel {
   /// Instructions of the same, which the grid is cut by.
   virtual double instructions(const Nest& nest, const TilePlan& plan) const { return bodiesOfTile(nest, plan); }
 
+  /// What comes before and behind all tiles of a nest that a thread runs: the state of registers that tiles share.
+  virtual void enter(mlir::OpBuilder& /*builder*/, const Nest& /*nest*/, const TilePlan& /*plan*/) const {}
+  virtual void leave(mlir::OpBuilder& /*builder*/, const Nest& /*nest*/) const {}
   virtual void emit(TileEmitter& tile) const = 0;
 
  private:

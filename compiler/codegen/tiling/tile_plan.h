@@ -62,6 +62,9 @@ struct FetchedRuns {
   }
 };
 
+/// Points times unrolled steps of one tile: beyond, code grows without anything to gain.
+constexpr int64_t kMostInTile = 2048;
+
 /// Loop-level decisions for one nest.
 struct TilePlan {
   const MicroKernel* kernel = nullptr;  ///< what runs for each tile, see micro_kernel.h

@@ -11,9 +11,6 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Points times unrolled steps of one tile: beyond, code grows without anything to gain.
-constexpr int64_t kMostInTile = 2048;
-
 std::string loopsOf(const Nest& nest) {
   std::vector<std::string> names;
   for (int loop = 0; loop < nest.loops(); ++loop)
@@ -32,8 +29,8 @@ class LeafReader {
     plan_.block.assign(nest_.loops(), 0);
     for (auto step : {&LeafReader::vectors, &LeafReader::registerTile, &LeafReader::orders, &LeafReader::levels})
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
-    if (absl::Status status = variant(pack); !status.ok()) return status;
     if (absl::Status status = packing(); !status.ok()) return status;
+    if (absl::Status status = variant(pack); !status.ok()) return status;
     return std::move(plan_);
   }
 

@@ -5,6 +5,7 @@
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/rewrites/shifted_operand.h"
 #include "compiler/target/dot_product.h"
+#include "compiler/target/tile_product.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -333,6 +334,16 @@ bool writesEachOnce(GenericOp op) {
   return out.isProjectedPermutation() && out.getNumResults() == op.getNumParallelLoops();
 }
 
+/// Whether both operands have loops of results of their own: rows and columns.
+bool fillsTiles(GenericOp op) {
+  const auto maps = op.getIndexingMapsArray();
+  bool own[2] = {false, false};
+  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray()))
+    if (kind == IteratorType::parallel && op.getStaticLoopRanges()[loop] > 1)
+      for (int i : {0, 1}) own[i] |= maps[i].isFunctionOfDim(loop) && !maps[1 - i].isFunctionOfDim(loop);
+  return own[0] && own[1];
+}
+
 }  // namespace
 
 int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>* weights) {
@@ -344,9 +355,12 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
   }
   if (products.empty()) return 0;
   ConstantEvaluator constants = knownWeights(main, weights);
-  llvm::SmallVector<Signs> signs;
+  llvm::SmallVector<Signs> signs, of_tiles;
   for (const DotProduct& each : chip.dotProducts())
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
+  for (const TileProduct& each : tileProducts(usableInstructions(chip.target())))
+    if (!each.floating) of_tiles.push_back({each.first_signed, each.second_signed});
+  of_tiles.append(signs);
   int count = 0;
   for (GenericOp op : products) {
     OpBuilder builder(op);
@@ -354,7 +368,7 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
     auto w = x ? shiftedOperand(builder, op.getDpsInputs()[1], constants) : std::nullopt;
     if (!x || !w || x->scale.has_value() != w->scale.has_value()) continue;
     Narrower narrower(op, std::move(*x), std::move(*w));
-    if (!narrower.adopt(signs)) continue;
+    if (!narrower.adopt(fillsTiles(op) ? of_tiles : signs)) continue;
     narrower.run();
     ++count;
   }

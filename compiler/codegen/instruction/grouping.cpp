@@ -1,0 +1,152 @@
+#include "compiler/codegen/instruction/grouping.h"
+
+#include "compiler/codegen/body_op.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::OpBuilder;
+using mlir::Value;
+
+std::optional<Reading> readingOf(Value value, mlir::Block* body) {
+  Reading reading;
+  Value narrow;
+  if (auto wide = value.getDefiningOp<arith::ExtSIOp>()) {
+    reading.is_signed = true;
+    narrow = wide.getIn();
+  } else if (auto zero = value.getDefiningOp<arith::ExtUIOp>()) {
+    narrow = zero.getIn();
+  } else if (auto real = value.getDefiningOp<arith::ExtFOp>()) {
+    reading.floating = true;
+    narrow = real.getIn();
+  } else {
+    return std::nullopt;
+  }
+  if (auto flip = narrow.getDefiningOp<arith::XOrIOp>()) {
+    mlir::APInt bits;
+    if (!mlir::matchPattern(flip.getRhs(), mlir::m_ConstantInt(&bits)) || bits.getBitWidth() != 8) return std::nullopt;
+    reading.flipped = static_cast<uint8_t>(bits.getZExtValue());
+    narrow = flip.getLhs();
+  }
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(narrow);
+  if (!argument || argument.getOwner() != body) return std::nullopt;
+  if (reading.floating ? !argument.getType().isBF16() : !argument.getType().isInteger(8)) return std::nullopt;
+  reading.argument = static_cast<int>(argument.getArgNumber());
+  return reading;
+}
+
+void countGroups(Access& access, int loop, int group, mlir::Type type) {
+  access.element = type;
+  access.offset /= group;
+  for (auto [other, stride] : llvm::enumerate(access.strides))
+    if (static_cast<int>(other) != loop) stride /= group;
+}
+
+/// Drops a loop of one step.
+void dropLoop(Nest& nest, int loop) {
+  auto drop = [loop](auto& list) { list.erase(list.begin() + loop); };
+  drop(nest.extents);
+  drop(nest.reduction);
+  for (Statement& statement : nest.statements) {
+    for (Operand& input : statement.inputs)
+      if (!input.access.strides.empty()) drop(input.access.strides);
+    for (Operand& output : statement.outputs) drop(output.access.strides);
+    for (auto& weights : statement.index_weights) drop(weights);
+  }
+}
+
+Value bits32(OpBuilder& b, mlir::Location loc, uint32_t value) {
+  return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+/// Element `i` of a group, in 32 bits, whole vectors or single ones alike.
+Value elementOf(OpBuilder& b, mlir::Location loc, Value group, int i, bool is_signed, uint8_t flipped) {
+  constexpr int kGroup = 4;
+  auto constant = [&](uint32_t value) { return bits32(b, loc, value); };
+  if (flipped != 0) group = arith::XOrIOp::create(b, loc, group, constant(flipped * 0x01010101U));
+  Value up = i == kGroup - 1 ? group : arith::ShLIOp::create(b, loc, group, constant(8U * (kGroup - 1 - i)));
+  if (is_signed) return arith::ShRSIOp::create(b, loc, up, constant(24));
+  return arith::ShRUIOp::create(b, loc, up, constant(24));
+}
+
+/// Element `i` of a group of two bf16, which is the upper half of an f32.
+Value halfOf(OpBuilder& b, mlir::Location loc, Value group, int i) {
+  Value bits = arith::BitcastOp::create(b, loc, b.getI32Type(), group);
+  bits = i == 0 ? arith::ShLIOp::create(b, loc, bits, bits32(b, loc, 16)).getResult()
+                : arith::AndIOp::create(b, loc, bits, bits32(b, loc, 0xffff0000U)).getResult();
+  return arith::BitcastOp::create(b, loc, b.getF32Type(), bits);
+}
+
+/// One step of a product of groups, for one sum: for lanes that no instruction takes.
+mlir::linalg::LinalgOp groupBody(OpBuilder& builder, const Reading& first, const Reading& second) {
+  if (first.floating)
+    return bodyOp(builder, builder.getF32Type(), 2, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
+      Value terms[2];
+      for (int i : {0, 1}) terms[i] = arith::MulFOp::create(b, loc, halfOf(b, loc, v[0], i), halfOf(b, loc, v[1], i));
+      return arith::AddFOp::create(b, loc, v[2], arith::AddFOp::create(b, loc, terms[0], terms[1]));
+    });
+  return bodyOp(builder, builder.getI32Type(), 2, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
+    Value all;
+    for (int i = 0; i < first.group(); ++i) {
+      Value x = elementOf(b, loc, v[0], i, first.is_signed, first.flipped);
+      Value y = elementOf(b, loc, v[1], i, second.is_signed, second.flipped);
+      Value term = arith::MulIOp::create(b, loc, x, y);
+      all = all ? arith::AddIOp::create(b, loc, all, term).getResult() : term;
+    }
+    return arith::AddIOp::create(b, loc, v[2], all);
+  });
+}
+
+}  // namespace
+
+std::optional<std::pair<Reading, Reading>> readingsOf(const Statement& statement) {
+  mlir::Block* body = statement.body();
+  if (statement.inputs.size() != 2 || statement.outputs.size() != 1) return std::nullopt;
+  const Value accumulator = body->getArgument(2);
+  mlir::Operation* sum = body->getTerminator()->getOperand(0).getDefiningOp();
+  if (!sum || !accumulator.hasOneUse() || *accumulator.user_begin() != sum) return std::nullopt;
+  const bool floating = llvm::isa<arith::AddFOp>(sum);
+  if (floating ? !accumulator.getType().isF32()
+               : !llvm::isa<arith::AddIOp>(sum) || !accumulator.getType().isInteger(32))
+    return std::nullopt;
+  mlir::Operation* product = sum->getOperand(sum->getOperand(0) == accumulator ? 1 : 0).getDefiningOp();
+  if (!product || !(floating ? llvm::isa<arith::MulFOp>(product) : llvm::isa<arith::MulIOp>(product)))
+    return std::nullopt;
+  const auto x = readingOf(product->getOperand(0), body), y = readingOf(product->getOperand(1), body);
+  if (!x || !y || x->argument == y->argument || x->floating != floating || y->floating != floating) return std::nullopt;
+  return std::pair(*x, *y);
+}
+
+std::optional<int> groupedLoop(const Nest& nest, int group) {
+  std::optional<int> found;
+  const auto& inputs = nest.statements[0].inputs;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (!nest.reduction[loop] || nest.extents[loop] % group != 0) continue;
+    const bool fits = llvm::all_of(inputs, [&](const Operand& input) {
+      const Access& access = input.access;
+      if (!access.root || input.from || !access.panel.empty() || !access.slice.empty()) return false;
+      if (access.strides[loop] != 1 || access.offset % group != 0) return false;
+      for (int other = 0; other < nest.loops(); ++other)
+        if (other != loop && access.strides[other] % group != 0) return false;
+      return true;
+    });
+    if (fits && (!found || nest.extents[loop] > nest.extents[*found])) found = loop;
+  }
+  return found;
+}
+
+void countInGroups(OpBuilder& builder, Nest& nest, int loop, const Reading& first, const Reading& second) {
+  Statement& main = nest.statements[0];
+  if (first.argument == 1) std::swap(main.inputs[0], main.inputs[1]);
+  const int group = first.group();
+  nest.extents[loop] /= group;
+  // As wide as the sums, of their type: what copies and loads need not know of groups.
+  for (Operand& input : main.inputs) countGroups(input.access, loop, group, main.outputs[0].access.element);
+  main.op = groupBody(builder, first, second);
+  if (nest.extents[loop] == 1 && llvm::count(nest.reduction, true) > 1) dropLoop(nest, loop);
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,419 @@
+// Products on an instruction that multiplies whole tiles: registers of two dimensions, whose shapes are set before the
+// first tile and again where what is left at an edge is smaller. Sums leave their registers through the thread's stack.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/codegen/emit/tile_emitter.h"
+#include "compiler/codegen/instruction/tile_instruction.h"
+#include "compiler/codegen/kernel/kernels.h"
+#include "compiler/codegen/tiling/body_analysis.h"
+#include "compiler/codegen/tiling/contraction_plan.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/tile_cost.h"
+#include "compiler/target/tile_product.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace LLVM = mlir::LLVM;
+namespace arith = mlir::arith;
+using mlir::OpBuilder;
+using mlir::Value;
+
+// Tile registers by number: four of sums, one each of rows and of columns, and two that hold more columns, or the rows
+// and columns of the last steps of a sum that whole tiles do not fill.
+constexpr int kSums = 4, kRows = 4, kColumns = 5, kLastRows = 6, kLastColumns = 7;
+constexpr std::array<int, 3> kAllColumns = {kColumns, 6, 7};
+
+const TileProduct* productOf(const Nest& nest) {
+  const auto& step = nest.statements[0].step;
+  return step ? step->tiles() : nullptr;
+}
+
+/// How a piece of the results and of the sum is cut into tiles of equal shapes, of which neighbours may overlap.
+struct Shape {
+  int64_t rows = 0, columns = 0;            ///< of one tile
+  int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece
+  int64_t depth = 0, last = 0;              ///< groups of the sum in whole tiles, and in the last one; 0: none
+  bool operator==(const Shape&) const = default;
+
+  /// Registers that hold columns at once.
+  int64_t columnRegisters() const { return last > 0 ? 1 : static_cast<int64_t>(kAllColumns.size()); }
+  bool keepsColumns() const { return row_tiles == 1 || column_tiles <= columnRegisters(); }
+  int64_t products() const { return row_tiles * column_tiles; }
+  int64_t loads() const { return row_tiles + (keepsColumns() ? column_tiles : products()); }
+};
+
+Shape shapeOf(const TileProduct& product, int64_t rows, int64_t columns, int64_t depth, int64_t steps) {
+  Shape shape;
+  shape.row_tiles = ceilDiv(rows, product.rows);
+  shape.column_tiles = ceilDiv(columns, product.columns);
+  shape.rows = ceilDiv(rows, shape.row_tiles);
+  shape.columns = ceilDiv(columns, shape.column_tiles);
+  shape.depth = depth;
+  shape.last = steps % depth;
+  return shape;
+}
+
+/// The piece of `sizes` of a nest.
+Shape shapeOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth) {
+  return shapeOf(*productOf(nest), sizes[loops.row], sizes[loops.column], depth, nest.extents[loops.depth]);
+}
+
+/// Cycles of one step of the sum: of products, of loads, or of waiting for the sums of the step before.
+double stepCycles(const Nest& nest, const Chip& chip, const Shape& shape) {
+  const TileProduct& product = *productOf(nest);
+  const double bytes = static_cast<double>(product.rows) * product.depth / product.group * 4;
+  const int64_t panel = depthOf(nest, nest.statements[0].inputs[1]) * shape.column_tiles * product.columns * 4;
+  const double rate =
+      panel <= chip.near().capacity_bytes / 2 ? chip.near().bytes_per_cycle : chip.behindNear().sustained_per_cycle;
+  const double loads = static_cast<double>(shape.loads()) * bytes / rate;
+  // Of pieces that take as long the one that loads less.
+  constexpr double kHidden = 1e-3;
+  return std::max({static_cast<double>(shape.products()) * product.cycles, product.latency_cycles, loads}) +
+         kHidden * loads;
+}
+
+/// Code on tile registers at one place.
+class TileCode {
+ public:
+  explicit TileCode(OpBuilder& builder) : b_(builder), loc_(builder.getUnknownLoc()) {}
+
+  /// The instruction of an intrinsic ("llvm.x86.tileloadd64"), on `tiles` by number. In assembly: LLVM sees no more of
+  /// numbered tiles than the block it looks at, and gives loads other registers whose sums a later block goes on with.
+  void emit(llvm::StringRef intrinsic, llvm::ArrayRef<int> tiles, Value address = {}, int64_t stride = 0,
+            bool store = false) {
+    llvm::StringRef mnemonic = intrinsic.substr(llvm::StringRef("llvm.x86.").size());
+    mnemonic.consume_back("64");
+    std::string text = mnemonic.str() + " ";
+    const std::string memory = !address ? "" : stride == 0 ? "($0)" : "($0,$1,1)";
+    std::vector<std::string> operands;
+    if (!store && address) operands.push_back(memory);
+    for (int tile : llvm::reverse(tiles)) operands.push_back(absl::StrCat("%tmm", tile));
+    if (store) operands.push_back(memory);
+    absl::StrAppend(&text, absl::StrJoin(operands, ", "));
+    llvm::SmallVector<Value, 2> values;
+    if (address) values.push_back(address);
+    if (stride != 0) values.push_back(index(stride));
+    std::string constraints = "~{memory}";
+    for (size_t i = 0; i < values.size(); ++i) constraints = "r," + constraints;
+    LLVM::InlineAsmOp::create(b_, loc_, mlir::TypeRange(), mlir::ValueRange(values), text, constraints,
+                              /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                              LLVM::AsmDialectAttr::get(b_.getContext(), LLVM::AsmDialect::AD_ATT), mlir::ArrayAttr());
+  }
+  Value index(int64_t value) { return arith::ConstantIntOp::create(b_, loc_, value, 64); }
+
+  /// Memory of the enclosing function.
+  Value stack(int64_t bytes) {
+    OpBuilder::InsertionGuard guard(b_);
+    auto func = b_.getInsertionBlock()->getParent()->getParentOfType<mlir::func::FuncOp>();
+    b_.setInsertionPointToStart(&func.getBody().front());
+    Value count = LLVM::ConstantOp::create(b_, loc_, b_.getI64Type(), b_.getI64IntegerAttr(bytes));
+    return LLVM::AllocaOp::create(b_, loc_, LLVM::LLVMPointerType::get(b_.getContext()), b_.getI8Type(), count,
+                                  /*alignment=*/64);
+  }
+  Value at(Value pointer, mlir::Type element, int64_t offset) {
+    return LLVM::GEPOp::create(b_, loc_, pointer.getType(), element, pointer,
+                               llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+  }
+
+  /// Gives all tile registers their shapes and clears them: palette 1, whose 64 bytes are its number, the row to go on
+  /// with, bytes of a row of each tile (16 bits each, from 16) and rows (8 bits, from 48).
+  void configure(const Shape& shape) {
+    std::array<uint8_t, 64> bytes{};
+    bytes[0] = 1;
+    auto set = [&](int tile, int64_t rows, int64_t columns) {
+      const auto row_bytes = static_cast<uint16_t>(columns * 4);
+      std::memcpy(&bytes[16 + 2 * tile], &row_bytes, sizeof(row_bytes));
+      bytes[48 + tile] = static_cast<uint8_t>(rows);
+    };
+    for (int tile = 0; tile < kSums; ++tile) set(tile, shape.rows, shape.columns);
+    set(kRows, shape.rows, shape.depth);
+    for (int tile : kAllColumns) set(tile, shape.depth, shape.columns);
+    if (shape.last > 0) {
+      set(kLastRows, shape.rows, shape.last);
+      set(kLastColumns, shape.last, shape.columns);
+    }
+    Value place = stack(static_cast<int64_t>(bytes.size()));
+    for (size_t word = 0; word < bytes.size() / 8; ++word) {
+      int64_t value;
+      std::memcpy(&value, &bytes[8 * word], sizeof(value));
+      LLVM::StoreOp::create(b_, loc_, index(value), at(place, b_.getI64Type(), static_cast<int64_t>(word)), 8);
+    }
+    emit("llvm.x86.ldtilecfg", {}, place);
+  }
+
+ private:
+  OpBuilder& b_;
+  mlir::Location loc_;
+};
+
+/// The code of one piece of results: clear, sum up, store.
+class PieceCode {
+ public:
+  PieceCode(TileEmitter& tile, const TileLoops& loops, const Shape& shape)
+      : tile_(tile), b_(tile.builder()), code_(b_), loops_(loops), shape_(shape), product_(*productOf(tile.nest())) {}
+
+  void sumUp() {
+    for (int64_t sum = 0; sum < shape_.products(); ++sum) code_.emit("llvm.x86.tilezero", {static_cast<int>(sum)});
+    reduce(0);
+  }
+
+  /// Sums to `buffer`, rows of `stride` elements.
+  void store(Value buffer, int64_t stride) {
+    for (int64_t i = 0; i < shape_.row_tiles; ++i)
+      for (int64_t j = 0; j < shape_.column_tiles; ++j) {
+        const int64_t offset = rowOf(i) * stride + columnOf(j);
+        code_.emit(product_.store, {sum(i, j)}, code_.at(buffer, b_.getI32Type(), offset), stride * 4, true);
+      }
+  }
+
+ private:
+  int sum(int64_t i, int64_t j) const { return static_cast<int>(i * shape_.column_tiles + j); }
+  /// Where a tile begins: the last one ends with the piece.
+  int64_t rowOf(int64_t i) const { return std::min(i * shape_.rows, tile_.tile().sizes[loops_.row] - shape_.rows); }
+  int64_t columnOf(int64_t j) const {
+    return std::min(j * shape_.columns, tile_.tile().sizes[loops_.column] - shape_.columns);
+  }
+
+  void load(int tile, int input, int along, int64_t first, int from_row_to_row) {
+    TileMemory& memory = tile_.memory();
+    const int slot = tile_.slotOf(0, false, input);
+    const Access& access = memory.access(slot);
+    code_.emit(product_.load, {tile}, memory.at(memory.pointer(slot), access.element, first * access.strides[along]),
+               access.strides[from_row_to_row] * 4);
+  }
+
+  /// One step of the sum, at the operands' pointers.
+  void multiply(int rows, llvm::ArrayRef<int> columns) {
+    auto loadColumns = [&](int64_t j) {
+      load(columns[j % columns.size()], 1, loops_.column, columnOf(j), loops_.depth);
+    };
+    const bool kept = shape_.column_tiles <= static_cast<int64_t>(columns.size());
+    for (int64_t j = 0; kept && j < shape_.column_tiles; ++j) loadColumns(j);
+    for (int64_t i = 0; i < shape_.row_tiles; ++i) {
+      load(rows, 0, loops_.row, rowOf(i), loops_.row);
+      for (int64_t j = 0; j < shape_.column_tiles; ++j) {
+        if (!kept) loadColumns(j);
+        code_.emit(product_.emit, {sum(i, j), rows, columns[j % columns.size()]});
+      }
+    }
+  }
+
+  /// fn within a loop over [0, extent) in steps of `step`, the operands moved along.
+  void walk(int loop, int64_t extent, int64_t step, llvm::function_ref<void()> fn) {
+    TileMemory& memory = tile_.memory();
+    if (extent == step) return fn();
+    const auto pointers = memory.pointers();
+    auto op = mlir::scf::ForOp::create(b_, b_.getUnknownLoc(), code_.index(0), code_.index(extent), code_.index(step));
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(op.getBody());
+    memory.enter(loop, op.getInductionVar());
+    fn();
+    memory.restore(pointers);
+  }
+
+  void reduce(size_t level) {
+    const int loop = tile_.plan().reductions[level];
+    const int64_t extent = tile_.nest().extents[loop];
+    if (loop != loops_.depth) return walk(loop, extent, 1, [&] { reduce(level + 1); });
+    const int64_t whole = extent - shape_.last;
+    const auto all = llvm::ArrayRef<int>(kAllColumns).take_front(shape_.columnRegisters());
+    if (whole > 0) walk(loop, whole, shape_.depth, [&] { multiply(kRows, all); });
+    if (shape_.last == 0) return;
+    const auto pointers = tile_.memory().pointers();
+    tile_.memory().enter(loop, code_.index(whole));
+    multiply(kLastRows, {kLastColumns});
+    tile_.memory().restore(pointers);
+  }
+
+  TileEmitter& tile_;
+  OpBuilder& b_;
+  TileCode code_;
+  const TileLoops& loops_;
+  const Shape& shape_;
+  const TileProduct& product_;
+};
+
+class TileKernel final : public MicroKernel {
+ public:
+  TileKernel() : MicroKernel(words::kTiles) {}
+
+  std::string_view report(const Nest& /*nest*/) const override { return "contraction"; }
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
+                               const TilePlan& vectors) const override;
+  bool fits(const Nest& nest, const TilePlan& plan) const override {
+    if (!productOf(nest) || plan.lanes == 1 || plan.horizontal) return false;
+    const auto loops = tileLoopsOf(nest);
+    return loops && plan.vector_loop == loops->column;
+  }
+  std::string refusal(const Nest& nest, const TilePlan& plan) const override;
+  Iterations iterations(const Nest& nest, const TilePlan& plan) const override {
+    const TileLoops loops = *tileLoopsOf(nest);
+    return {.m = {loops.row}, .n = {loops.column}, .k = plan.reductions};
+  }
+  /// Vectors of a row, which leave the stack together.
+  int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& plan) const override {
+    return plan.vectors;
+  }
+  double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
+    const TileLoops loops = *tileLoopsOf(nest);
+    const Shape shape = shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]);
+    return stepCycles(nest, chip, shape) * steps(nest, plan, loops) + results(nest, plan) / chip.instructionsPerCycle();
+  }
+  double instructions(const Nest& nest, const TilePlan& plan) const override {
+    const TileLoops loops = *tileLoopsOf(nest);
+    const Shape shape = shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]);
+    // As long as so many others.
+    return steps(nest, plan, loops) * static_cast<double>(shape.products()) * productOf(nest)->cycles +
+           results(nest, plan);
+  }
+  void enter(OpBuilder& builder, const Nest& nest, const TilePlan& plan) const override {
+    const TileLoops loops = *tileLoopsOf(nest);
+    TileCode(builder).configure(shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]));
+  }
+  void leave(OpBuilder& builder, const Nest& /*nest*/) const override {
+    TileCode(builder).emit("llvm.x86.tilerelease", {});
+  }
+  void emit(TileEmitter& tile) const override;
+
+ private:
+  static double steps(const Nest& nest, const TilePlan& plan, const TileLoops& loops) {
+    double steps = 1;
+    for (int loop : plan.reductions)
+      steps *=
+          static_cast<double>(loop == loops.depth ? ceilDiv(nest.extents[loop], plan.tile[loop]) : nest.extents[loop]);
+    return steps;
+  }
+  /// Instructions between the tiles' sums and the results in memory.
+  static double results(const Nest& nest, const TilePlan& plan) {
+    double instructions = 2;
+    for (const Statement& follower : llvm::drop_begin(nest.statements)) instructions += bodyCost(*follower.body());
+    return instructions * static_cast<double>(pointsOf(nest, plan));
+  }
+};
+
+/// Of all pieces that the registers of sums hold, the one of least cycles over main and rest pieces.
+void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, TilePlan& plan) {
+  const TileProduct& product = *productOf(nest);
+  const int64_t rows = nest.extents[loops.row], columns = nest.extents[loops.column], depth = nest.extents[loops.depth];
+  const int64_t deepest = product.depth / product.group;
+  plan.tile[loops.depth] = ceilDiv(depth, ceilDiv(depth, deepest));
+  double best = std::numeric_limits<double>::infinity();
+  for (int64_t r = std::min<int64_t>(rows, kSums * product.rows); r >= 1; --r)
+    for (int64_t c = std::min<int64_t>(columns, kSums * product.columns); c >= 1; --c) {
+      if (ceilDiv(r, product.rows) * ceilDiv(c, product.columns) > kSums) continue;
+      if (r * ceilDiv(c, plan.lanes) * plan.tile[loops.depth] > kMostInTile) continue;
+      double cycles = 0;
+      forTiles(rows, r, [&](int64_t sr, int64_t nr) {
+        forTiles(columns, c, [&](int64_t sc, int64_t nc) {
+          const Shape shape = shapeOf(product, sr, sc, plan.tile[loops.depth], depth);
+          cycles += static_cast<double>(nr * nc) * stepCycles(nest, chip, shape);
+        });
+      });
+      // Pieces of another shape are more code, and tiles get their shapes anew.
+      for (auto [extent, tile] : {std::pair(rows, r), {columns, c}})
+        if (extent % tile != 0) cycles *= 1.015;
+      // Columns in whole vectors.
+      if (c < columns && c % plan.lanes != 0) cycles *= 1.015;
+      if (cycles >= best * (1 - 1e-9)) continue;
+      best = cycles;
+      plan.tile[loops.row] = r;
+      plan.tile[loops.column] = c;
+    }
+  plan.rows = static_cast<int>(plan.tile[loops.row]);
+  plan.vectors = static_cast<int>(ceilDiv(plan.tile[loops.column], plan.lanes));
+}
+
+std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
+                                         const TilePlan& /*vectors*/) const {
+  if (!productOf(nest)) return std::nullopt;
+  const TileLoops loops = *tileLoopsOf(nest);
+  TilePlan plan = emptyPlan(nest);
+  plan.lanes = lanesOf(nest, chip);
+  plan.vector_loop = loops.column;
+  choosePiece(nest, chip, loops, plan);
+  orderReductions(nest, plan);
+  sortBy(plan.reductions, [&](int loop) { return loop == loops.depth ? 1 : 0; });
+  plan.points = {loops.row, loops.column};
+
+  const Operand &a = nest.statements[0].inputs[0], &b = nest.statements[0].inputs[1];
+  const int64_t half = chip.second().capacity_bytes / 2;
+  const bool columns_inside = bytesOf(nest, b) <= half && bytesOf(nest, a) > half;
+  plan.order = byOutputStride(nest);
+  sortBy(plan.order, [&](int loop) {
+    const bool row = varies(a, loop), column = varies(b, loop);
+    return row && column ? 0 : row == columns_inside ? 1 : 2;
+  });
+  // Panels where columns lie apart, or so that rows of a tile evict each other and enough pieces read them.
+  const bool apart = b.access.strides[loops.column] != 1;
+  const bool crowded = collide(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
+                       passesOver(nest, plan, b) >= chip.prices().products().pack_passes();
+  if (apart || (crowded && canPack(nest, 1))) plan.packed.push_back({.input = 1, .loop = loops.column});
+  plan.orderLevels(static_cast<int>(plan.order.size()));
+  orderPanels(nest, plan);
+  return plan;
+}
+
+std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
+  if (std::string reason = MicroKernel::refusal(nest, plan); !reason.empty()) return reason;
+  const TileProduct& product = *productOf(nest);
+  const TileLoops loops = *tileLoopsOf(nest);
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (plan.tile[loop] > 1 && loop != loops.row && loop != loops.column && loop != loops.depth)
+      return "a piece has rows, columns, and steps of the innermost sum";
+  if (ceilDiv(plan.tile[loops.row], product.rows) * ceilDiv(plan.tile[loops.column], product.columns) > kSums)
+    return absl::StrCat("sums of more than ", kSums, " tiles of ", product.rows, " by ", product.columns);
+  if (plan.tile[loops.depth] > product.depth / product.group)
+    return absl::StrCat("more than ", product.depth / product.group, " groups of the sum in a tile");
+  if (plan.reductions.back() != loops.depth) return "the sum within tiles is the innermost";
+  if (plan.transposed >= 0) return "it turns nothing";
+  bool panels = nest.statements[0].inputs[1].access.strides[loops.column] == 1;
+  for (const PackedOperand& packed : plan.packed) {
+    if (packed.input != 1 || packed.loop != loops.column || packed.apart)
+      return "only the operand of columns is packed, in panels of columns";
+    panels = true;
+  }
+  return panels ? "" : "columns that lie apart are packed";
+}
+
+void TileKernel::emit(TileEmitter& tile) const {
+  const TileLoops loops = *tileLoopsOf(tile.nest());
+  const TilePlan& plan = tile.plan();
+  const Shape usual = shapeOf(tile.nest(), loops, plan.tile, plan.tile[loops.depth]);
+  const Shape shape = shapeOf(tile.nest(), loops, tile.tile().sizes, plan.tile[loops.depth]);
+  OpBuilder& b = tile.builder();
+  TileCode code(b);
+  // Rows of the buffer are whole vectors.
+  const int64_t lanes = plan.lanes, stride = ceilDiv(tile.tile().sizes[loops.column], std::max<int64_t>(16, lanes)) *
+                                             std::max<int64_t>(16, lanes);
+  Value buffer = code.stack(tile.tile().sizes[loops.row] * stride * 4);
+  if (shape != usual) code.configure(shape);
+  PieceCode piece(tile, loops, shape);
+  piece.sumUp();
+  piece.store(buffer, stride);
+  if (shape != usual) code.configure(usual);
+  const mlir::Type element = tile.nest().statements[0].outputs[0].access.element;
+  tile.emitRows(loops.row, [&](Value row, const Point& vector) -> Value {
+    Value from = advance(b, buffer, element, stride, row);
+    from = code.at(from, element, vector.at[loops.column]);
+    return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
+  });
+}
+
+}  // namespace
+
+const MicroKernel& tileKernel() {
+  static const TileKernel kKernel;
+  return kKernel;
+}
+
+}  // namespace tessera::compiler::codegen
