@@ -109,18 +109,17 @@ double intermediateBytes(const Chain& chain) {
   return bytes;
 }
 
-/// Fills in whether to fuse and why; `what` names the fused form, `note` what is particular about it; less than `least`
-/// of the time saved is declined.
-void conclude(ChainDecision& decision, const std::string& what, const std::string& note, double least) {
+/// Fills in whether to fuse and why; `what` names the fused form, `note` what is particular about it.
+void conclude(ChainDecision& decision, const std::string& what, const std::string& note) {
   const double gain = 1 - decision.fused_seconds / decision.unfused_seconds;
-  decision.fuse = gain >= least;
+  decision.fuse = gain >= decision.least;
   decision.reason = absl::StrCat(what, " in ", decision.level, " take ", micro(decision.fused_seconds), " and move ",
                                  mega(decision.fused_bytes), note, ", one after another ",
                                  micro(decision.unfused_seconds), " and ", mega(decision.unfused_bytes));
   if (!decision.fuse && gain < 0) absl::StrAppend(&decision.reason, ": fused it would lose");
   if (!decision.fuse && gain >= 0) {
-    absl::StrAppend(&decision.reason,
-                    absl::StrFormat(": a gain of %.1f %%, less than the %.1f %% asked for", 100 * gain, 100 * least));
+    absl::StrAppend(&decision.reason, absl::StrFormat(": a gain of %.1f %%, less than the %.1f %% asked for",
+                                                      100 * gain, 100 * decision.least));
   }
 }
 
@@ -194,7 +193,8 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   if (slices->blocks > 1)
     absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],
                     " with a running maximum and sum");
-  conclude(decision, what, note, again > 1e-3 ? kLeastOverlapGain : kLeastGain);
+  decision.least = again > 1e-3 ? kLeastOverlapGain : kLeastGain;
+  conclude(decision, what, note);
   decision.slices = *std::move(slices);
   return decision;
 }

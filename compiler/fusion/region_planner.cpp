@@ -1,160 +1,82 @@
 #include "compiler/fusion/region_planner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
-#include <map>
 #include <set>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 namespace tessera::compiler::fusion {
 namespace {
 
-using NodeSet = std::vector<bool>;
+bool contains(const std::vector<int>& nodes, int node) { return std::ranges::find(nodes, node) != nodes.end(); }
 
-class Programme {
+class Regions {
  public:
-  Programme(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels, const RegionLimits& limits)
-      : graph_(graph), chip_(chip), levels_(levels), limits_(limits), needs_(graph.nodes.size()) {
-    for (size_t n = 0; n < graph.nodes.size(); ++n)
-      for (const GraphNode::Input& input : graph.nodes[n].inputs)
-        if (const int producer = graph.producerOf(input.tensor); producer >= 0) needs_[n].push_back(producer);
+  Regions(const RegionGraph& graph, int most_nodes, size_t most_sets)
+      : graph_(graph),
+        most_nodes_(most_nodes),
+        most_sets_(most_sets),
+        producer_(graph.tensors.size(), -1),
+        readers_(graph.tensors.size()),
+        leaves_(graph.tensors.size(), false) {
+    for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) {
+      producer_[graph.nodes[node].output] = node;
+      for (const GraphNode::Input& input : graph.nodes[node].inputs) readers_[input.tensor].push_back(node);
+    }
+    for (const int tensor : graph.outputs) leaves_[tensor] = true;
   }
 
-  /// False when there are too many cuts.
-  bool overAllCuts(RegionPlan& plan) {
-    // By size: every step goes from a smaller set to a larger one.
-    std::vector<std::map<NodeSet, State>> states(graph_.nodes.size() + 1);
-    states[0][NodeSet(graph_.nodes.size(), false)] = {};
-    int count = 0;
-    for (size_t size = 0; size < graph_.nodes.size(); ++size)
-      for (const auto& [done, state] : states[size]) {
-        if (++count > limits_.cuts) return false;
-        for (const std::vector<int>& nodes : regionsFrom(done)) {
-          const Region* region = regionOf(nodes);
-          if (!region) continue;
-          NodeSet next = done;
-          for (int n : nodes) next[n] = true;
-          State& reached = states[size + nodes.size()][next];
-          const double seconds = state.seconds + region->seconds;
-          if (seconds < reached.seconds || !reached.last) reached = {seconds, region, done};
+  /// Sets of two nodes and more that end with `last`: each further one is read by those it has already.
+  std::vector<std::vector<int>> endingAt(int last) const {
+    std::vector<std::vector<int>> sets;
+    if (graph_.nodes[last].kind == GraphNode::Kind::kGlobalReduction) return sets;
+    std::set<std::vector<int>> found;
+    std::deque<std::vector<int>> grow = {{last}};
+    while (!grow.empty()) {
+      const std::vector<int> nodes = std::move(grow.front());
+      grow.pop_front();
+      if (static_cast<int>(nodes.size()) >= most_nodes_) continue;
+      for (const int reader : nodes) {
+        for (const GraphNode::Input& input : graph_.nodes[reader].inputs) {
+          const int producer = producer_[input.tensor];
+          if (producer < 0 || contains(nodes, producer) || !isInner(producer, nodes)) continue;
+          std::vector<int> larger = nodes;
+          larger.insert(std::ranges::upper_bound(larger, producer), producer);
+          if (sets.size() >= most_sets_) return sets;
+          if (!found.insert(larger).second) continue;
+          sets.push_back(larger);
+          grow.push_back(std::move(larger));
         }
       }
-    NodeSet at(graph_.nodes.size(), true);
-    const State* state = &states.back().at(at);
-    plan.seconds = state->seconds;
-    for (size_t size = graph_.nodes.size(); size > 0;) {
-      plan.regions.push_back(*state->last);
-      size -= state->last->nodes.size();
-      state = &states[size].at(state->before);
     }
-    std::ranges::reverse(plan.regions);
-    return true;
-  }
-
-  /// Regions are runs of the given node order.
-  void alongOrder(RegionPlan& plan) {
-    const int count = static_cast<int>(graph_.nodes.size());
-    std::vector<State> best(count + 1);
-    for (int end = 1; end <= count; ++end) {
-      best[end].seconds = INFINITY;
-      for (int begin = std::max(0, end - limits_.nodes); begin < end; ++begin) {
-        std::vector<int> nodes;
-        for (int n = begin; n < end; ++n) nodes.push_back(n);
-        const Region* region = regionOf(nodes);
-        if (region && best[begin].seconds + region->seconds < best[end].seconds)
-          best[end] = {best[begin].seconds + region->seconds, region, {}};
-      }
-    }
-    plan.seconds = best[count].seconds;
-    for (int end = count; end > 0; end -= static_cast<int>(best[end].last->nodes.size()))
-      plan.regions.push_back(*best[end].last);
-    std::ranges::reverse(plan.regions);
+    return sets;
   }
 
  private:
-  struct State {
-    double seconds = 0;
-    const Region* last = nullptr;
-    NodeSet before;
-  };
-
-  const Region* regionOf(const std::vector<int>& nodes) {
-    auto [at, fresh] = regions_.try_emplace(nodes);
-    if (fresh) at->second = planRegion(graph_, nodes, chip_, levels_);
-    return at->second ? &*at->second : nullptr;
-  }
-
-  /// Sets of nodes that can run next: everything they need is done or among them.
-  std::vector<std::vector<int>> regionsFrom(const NodeSet& done) const {
-    std::set<std::vector<int>> found;
-    std::deque<std::vector<int>> grow = {{}};
-    while (!grow.empty() && static_cast<int>(found.size()) < limits_.regions) {
-      std::vector<int> nodes = std::move(grow.front());
-      grow.pop_front();
-      // A global reduction is a region of its own.
-      if (nodes.size() == 1 && graph_.nodes[nodes[0]].kind == GraphNode::Kind::kGlobalReduction) continue;
-      if (static_cast<int>(nodes.size()) >= limits_.nodes) continue;
-      for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-        if (done[n] || std::ranges::count(nodes, n) > 0) continue;
-        if (!nodes.empty() && graph_.nodes[n].kind == GraphNode::Kind::kGlobalReduction) continue;
-        if (!std::ranges::all_of(needs_[n],
-                                 [&](int need) { return done[need] || std::ranges::count(nodes, need) > 0; }))
-          continue;
-        std::vector<int> larger = nodes;
-        larger.insert(std::ranges::upper_bound(larger, n), n);
-        if (found.insert(larger).second) grow.push_back(std::move(larger));
-      }
-    }
-    return {found.begin(), found.end()};
+  bool isInner(int node, const std::vector<int>& nodes) const {
+    const int made = graph_.nodes[node].output;
+    return graph_.nodes[node].kind == GraphNode::Kind::kLocal && !leaves_[made] &&
+           std::ranges::all_of(readers_[made], [&](int reader) { return contains(nodes, reader); });
   }
 
   const RegionGraph& graph_;
-  const Chip& chip_;
-  const RegionLevels& levels_;
-  const RegionLimits& limits_;
-  std::vector<std::vector<int>> needs_;
-  std::map<std::vector<int>, std::optional<Region>> regions_;
+  int most_nodes_;
+  size_t most_sets_;
+  std::vector<int> producer_;              // by tensor
+  std::vector<std::vector<int>> readers_;  // by tensor
+  std::vector<bool> leaves_;               // by tensor
 };
 
 }  // namespace
 
-absl::StatusOr<RegionPlan> planRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
-                                       const RegionLimits& limits) {
-  if (auto status = validate(graph); !status.ok()) return status;
-  if (levels.near.empty() || levels.far >= chip.levels().size() || levels.near.back() >= levels.far)
-    return absl::InvalidArgumentError("regions need a level of memory for slices and a farther one");
-  RegionPlan plan;
-  Programme programme(graph, chip, levels, limits);
-  if (!programme.overAllCuts(plan)) {
-    plan = {};
-    plan.exact = false;
-    programme.alongOrder(plan);
+std::vector<Region> possibleRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
+                                    const RegionLimits& limits) {
+  const Regions sets(graph, limits.nodes, static_cast<size_t>(limits.sets));
+  std::vector<Region> regions;
+  for (int last = 0; last < static_cast<int>(graph.nodes.size()); ++last) {
+    for (const std::vector<int>& nodes : sets.endingAt(last))
+      if (auto region = planRegion(graph, nodes, chip, levels)) regions.push_back(*std::move(region));
   }
-  // What each node costs alone from the farthest memory: one level is left to it.
-  const RegionLevels far{{}, levels.far};
-  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-    plan.untiled_seconds += planRegion(graph, {n}, chip, far)->seconds;
-  return plan;
-}
-
-std::string describe(const RegionGraph& graph, const Chip& chip, const RegionPlan& plan) {
-  std::string text;
-  for (const Region& region : plan.regions) {
-    const std::string names =
-        absl::StrJoin(region.nodes, "+", [&](std::string* out, int n) { out->append(graph.nodes[n].name); });
-    if (region.level < 0) {
-      absl::StrAppend(&text, names, ": whole, ", region.seconds * 1e3, " ms\n");
-      continue;
-    }
-    absl::StrAppend(&text, names, ": ", region.slices, " slices [", absl::StrJoin(region.slice, ","), "] in ",
-                    chip.level(region.level).name, ", peak ", region.peak_bytes / 1e6, " MB, traffic ",
-                    region.traffic_bytes / 1e6, " MB, ", region.seconds * 1e3, " ms\n");
-  }
-  absl::StrAppend(&text, "sum ", plan.seconds * 1e3, " ms, not tiled ", plan.untiled_seconds * 1e3, " ms\n");
-  return text;
+  return regions;
 }
 
 }  // namespace tessera::compiler::fusion

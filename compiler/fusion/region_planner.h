@@ -1,15 +1,14 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "compiler/fusion/region_graph.h"
 #include "compiler/fusion/slice_inference.h"
 #include "compiler/target/chip.h"
 
-/// Tiling loop fusion: which parts of a graph run slice by slice in a near memory, and how finely.
+/// Tiling loop fusion: which parts of a graph could run slice by slice in a near memory, and how finely. Which of them
+/// do is chosen beside other fusions (selection.h).
 namespace tessera::compiler::fusion {
 
 /// Where regions may be: positions of levels of a chip. Seconds are those of one core with its share of the slices.
@@ -31,17 +30,9 @@ struct Region {
   bool weights_resident = true;  ///< read once, not once per slice
 };
 
-struct RegionPlan {
-  std::vector<Region> regions;  ///< in an order in which they can run
-  double seconds = 0;
-  double untiled_seconds = 0;  ///< every node by itself from the farthest memory
-  bool exact = true;           ///< false when the graph was too wide to look at every cut
-};
-
 struct RegionLimits {
-  int nodes = 12;      ///< of one region
-  int cuts = 20000;    ///< states of the dynamic programme; beyond them only cuts along the given node order
-  int regions = 4096;  ///< started from one state
+  int nodes = 4;  ///< of one region
+  int sets = 64;  ///< looked at for one last node, the smaller ones first
 };
 
 /// The best loop for these nodes, or nothing when they can be no region: not connected, several results, a global
@@ -49,12 +40,9 @@ struct RegionLimits {
 std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int>& nodes, const Chip& chip,
                                  const RegionLevels& levels);
 
-/// Least sum of the regions' times over all partitions into regions, by dynamic programming over what has run
-/// already: the states are the sets of nodes closed under "needs", a step runs one region.
-absl::StatusOr<RegionPlan> planRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
-                                       const RegionLimits& limits = {});
-
-/// One line per region, for people.
-std::string describe(const RegionGraph& graph, const Chip& chip, const RegionPlan& plan);
+/// Every region of two nodes and more of which only the last node's value is read outside, in the order of the last
+/// nodes, the smaller ones first. `graph` is valid.
+std::vector<Region> possibleRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
+                                    const RegionLimits& limits = {});
 
 }  // namespace tessera::compiler::fusion

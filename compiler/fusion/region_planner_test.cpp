@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include <cmath>
-#include <functional>
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
+#include <set>
 
+#include "compiler/fusion/selection.h"
 #include "compiler/fusion/testing/chips.h"
 
 namespace tessera::compiler::fusion {
@@ -47,34 +49,31 @@ RegionGraph residualBlock(int64_t batch, int64_t channels, int64_t inner, int64_
   return b.finish({y});
 }
 
-/// All partitions into regions with an order in which they can run, by trying every next region.
-double bruteForce(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels) {
+/// What the nodes take one by one from the farthest memory.
+double apartSeconds(const RegionGraph& graph, const std::vector<int>& nodes, const Chip& chip,
+                    const RegionLevels& levels) {
+  double seconds = 0;
+  for (const int node : nodes) seconds += planRegion(graph, {node}, chip, {{}, levels.far})->seconds;
+  return seconds;
+}
+
+/// Sets of two nodes and more of which only the last one's value is read outside, by trying every set.
+std::set<std::vector<int>> closedSets(const RegionGraph& graph) {
+  std::set<std::vector<int>> sets;
   const int count = static_cast<int>(graph.nodes.size());
-  std::vector<uint32_t> needs(count, 0);
-  for (int n = 0; n < count; ++n)
-    for (const auto& input : graph.nodes[n].inputs)
-      if (const int p = graph.producerOf(input.tensor); p >= 0) needs[n] |= 1U << p;
-  double best = INFINITY;
-  std::map<uint32_t, std::optional<Region>> known;
-  std::function<void(uint32_t, double)> run = [&](uint32_t done, double seconds) {
-    if (done + 1 == 1U << count) best = std::min(best, seconds);
-    for (uint32_t set = 1; set < 1U << count; ++set) {
-      if (set & done) continue;
-      std::vector<int> nodes;
-      bool ready = true;
-      for (int n = 0; n < count; ++n)
-        if (set >> n & 1) {
-          nodes.push_back(n);
-          ready &= (needs[n] & ~(done | set)) == 0;
-        }
-      if (!ready) continue;
-      auto [at, fresh] = known.try_emplace(set);
-      if (fresh) at->second = planRegion(graph, nodes, chip, levels);
-      if (at->second) run(done | set, seconds + at->second->seconds);
-    }
-  };
-  run(0, 0);
-  return best;
+  for (uint32_t set = 1; set < 1U << count; ++set) {
+    std::vector<int> nodes;
+    for (int n = 0; n < count; ++n)
+      if (set >> n & 1) nodes.push_back(n);
+    const bool closed = std::ranges::all_of(nodes, [&](int n) {
+      if (n == nodes.back()) return true;
+      const std::vector<int> readers = graph.consumersOf(graph.nodes[n].output);
+      return std::ranges::count(graph.outputs, graph.nodes[n].output) == 0 && !readers.empty() &&
+             std::ranges::all_of(readers, [&](int reader) { return std::ranges::count(nodes, reader) > 0; });
+    });
+    if (closed && nodes.size() > 1) sets.insert(nodes);
+  }
+  return sets;
 }
 
 TEST(SliceInference, HaloGrowsBackwardsThroughWindows) {
@@ -106,14 +105,9 @@ TEST(RegionPlanner, PlansTheLargeResidualBlock) {
   const RegionGraph graph = residualBlock(32, 256, 64, 1024);
   const Setting setting = sixteenMegabytes();
   const Chip chip = setting.chip();
-  auto plan = planRegions(graph, chip, setting.levels);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  SCOPED_TRACE(describe(graph, chip, *plan));
-  EXPECT_TRUE(plan->exact);
-  EXPECT_LT(plan->seconds, plan->untiled_seconds / 2);
-  bool fused = false;
-  for (const Region& region : plan->regions) {
-    if (region.level < 0) continue;
+  const std::vector<Region> regions = possibleRegions(graph, chip, setting.levels, {.nodes = 12, .sets = 4096});
+  std::vector<Offer> offers;
+  for (const Region& region : regions) {
     EXPECT_LE(region.peak_bytes, chip.near().capacity_bytes);
     int64_t slices = 1, points = 1;
     const std::vector<int64_t>& shape = graph.tensors[graph.nodes[region.nodes.back()].output].shape;
@@ -123,22 +117,28 @@ TEST(RegionPlanner, PlansTheLargeResidualBlock) {
     }
     EXPECT_EQ(slices, region.slices);
     EXPECT_LT(points, shape[1] * shape[2] * shape[3]) << "a whole image does not fit";
-    fused |= region.nodes.size() >= 3;
+    const double gain = apartSeconds(graph, region.nodes, chip, setting.levels) - region.seconds;
+    if (gain > 0) offers.push_back({region.nodes, gain});
   }
-  EXPECT_TRUE(fused);
-  RecordProperty("plan", describe(graph, chip, *plan));
+  const Selection best = select(offers);
+  EXPECT_EQ(best.missed, 0);
+  std::vector<int> all(graph.nodes.size());
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_GT(best.gain, apartSeconds(graph, all, chip, setting.levels) / 2);
+  EXPECT_TRUE(std::ranges::any_of(best.taken, [&](int taken) { return offers[taken].groups.size() >= 3; }));
 }
 
-TEST(RegionPlanner, EqualsBruteForceOnSmallGraphs) {
+TEST(RegionPlanner, LooksAtEverySetOfSmallGraphs) {
   std::mt19937 random(5);
   auto upTo = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
-  for (int trial = 0; trial < 12; ++trial) {
+  size_t seen = 0;
+  for (int trial = 0; trial < 24; ++trial) {
     RegionGraphBuilder b;
     const int64_t channels = 4 * upTo(1, 8), size = 4 * upTo(2, 8);
     std::vector<int> values = {b.input("x", {upTo(1, 3), channels, size, size})};
-    const int count = 5;
+    const int count = 6;
     for (int n = 0; n < count; ++n) {
-      const int from = values[upTo(0, static_cast<int64_t>(values.size()) - 1)];
+      const int from = values[upTo(std::max<int64_t>(0, n - 1), n)];
       const std::string name = "n" + std::to_string(n);
       const int64_t kind = upTo(0, 3);
       if (kind == 0) {
@@ -146,11 +146,12 @@ TEST(RegionPlanner, EqualsBruteForceOnSmallGraphs) {
       } else if (kind == 1) {
         values.push_back(b.convolution(name, from, channels, 1, 1, 0));
       } else {
-        const int other = values[upTo(0, static_cast<int64_t>(values.size()) - 1)];
+        const int other = values[upTo(0, n)];
         values.push_back(b.elementwise(name, other == from ? std::vector<int>{from} : std::vector<int>{from, other}));
       }
     }
     const RegionGraph graph = b.finish({values.back()});
+    ASSERT_TRUE(validate(graph).ok());
     Setting setting = sixteenMegabytes();
     setting.target.clear_memory();
     setting.levels = {{0, 1}, 2};
@@ -158,31 +159,27 @@ TEST(RegionPlanner, EqualsBruteForceOnSmallGraphs) {
     addLevel(setting.target, "L2", 65536, 200);
     addLevel(setting.target, "DRAM", 0, 10);
     setting.setLine(16);
-    setting.steps().set_nest_cycles(100);
-    setting.steps().set_slice_cycles(100);
     const Chip chip = setting.chip();
-    auto plan = planRegions(graph, chip, setting.levels);
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_NEAR(plan->seconds, bruteForce(graph, chip, setting.levels), 1e-12) << describe(graph, chip, *plan);
-    double sum = 0;
-    std::vector<int> ran(graph.nodes.size(), 0);
-    for (const Region& region : plan->regions) {
-      sum += region.seconds;
-      for (int n : region.nodes) ++ran[n];
+    std::map<std::vector<int>, double> wanted, found;
+    for (const std::vector<int>& nodes : closedSets(graph))
+      if (const auto region = planRegion(graph, nodes, chip, setting.levels)) wanted[nodes] = region->seconds;
+    for (const Region& region : possibleRegions(graph, chip, setting.levels, {.nodes = count, .sets = 4096})) {
+      EXPECT_FALSE(found.contains(region.nodes));
+      found[region.nodes] = region.seconds;
     }
-    EXPECT_NEAR(sum, plan->seconds, 1e-12);
-    EXPECT_THAT(ran, testing::Each(1));
+    EXPECT_EQ(found, wanted);
+    seen += found.size();
   }
+  EXPECT_GT(seen, 50);
 }
 
 TEST(RegionPlanner, GlobalReductionsBoundRegions) {
   const RegionGraph graph = residualBlock(4, 64, 64, 64, /*pooled=*/true);
   const Setting setting = sixteenMegabytes();
-  auto plan = planRegions(graph, setting.chip(), setting.levels);
-  ASSERT_TRUE(plan.ok());
-  for (const Region& region : plan->regions)
-    for (int n : region.nodes)
-      if (graph.nodes[n].kind == GraphNode::Kind::kGlobalReduction) EXPECT_EQ(region.nodes.size(), 1);
+  const std::vector<Region> regions = possibleRegions(graph, setting.chip(), setting.levels);
+  EXPECT_FALSE(regions.empty());
+  for (const Region& region : regions)
+    for (int n : region.nodes) EXPECT_EQ(graph.nodes[n].kind, GraphNode::Kind::kLocal);
   EXPECT_FALSE(planRegion(graph, {9, 10}, setting.chip(), setting.levels).has_value());
 }
 
@@ -203,30 +200,30 @@ TEST(RegionPlanner, SlicesAreWholeTransfers) {
   EXPECT_FALSE(planRegion(graph, {0, 1}, setting.chip(), setting.levels).has_value());
 }
 
-TEST(RegionPlanner, OverheadDeclines) {
+TEST(RegionPlanner, OverheadMakesThemDear) {
   const RegionGraph graph = residualBlock(1, 64, 16, 64);
   Setting setting = sixteenMegabytes();
   setting.target.mutable_memory(0)->set_capacity_bytes(60000);
-  auto cheap = planRegions(graph, setting.chip(), setting.levels);
+  const std::vector<Region> cheap = possibleRegions(graph, setting.chip(), setting.levels);
+  ASSERT_FALSE(cheap.empty());
   setting.steps().set_slice_cycles(1e9);
-  auto dear = planRegions(graph, setting.chip(), setting.levels);
-  ASSERT_TRUE(cheap.ok() && dear.ok());
-  for (const Region& region : dear->regions) EXPECT_EQ(region.level, -1);
-  EXPECT_NEAR(dear->seconds, dear->untiled_seconds, 1e-12);
-  EXPECT_LE(cheap->seconds, cheap->untiled_seconds);
+  for (const Region& region : possibleRegions(graph, setting.chip(), setting.levels))
+    EXPECT_GT(region.seconds, apartSeconds(graph, region.nodes, setting.chip(), setting.levels));
 }
 
-TEST(RegionPlanner, WideGraphsAreCutAlongTheirOrder) {
+TEST(RegionPlanner, OfManySetsTheSmallerOnesAreLookedAt) {
   RegionGraphBuilder b;
   const int x = b.input("x", {64, 1024});
   std::vector<int> branches;
   for (int i = 0; i < 16; ++i) branches.push_back(b.elementwise("n" + std::to_string(i), {x}));
-  const RegionGraph graph = b.finish(branches);
+  const RegionGraph graph = b.finish({b.elementwise("sum", branches)});
   const Setting setting = sixteenMegabytes();
-  auto plan = planRegions(graph, setting.chip(), setting.levels, {.nodes = 3, .cuts = 200, .regions = 100});
-  ASSERT_TRUE(plan.ok());
-  EXPECT_FALSE(plan->exact);
-  EXPECT_EQ(plan->regions.size(), 16);
+  const Chip chip = setting.chip();
+  // 16 pairs, 120 triples, 560 sets of four.
+  EXPECT_EQ(possibleRegions(graph, chip, setting.levels, {.nodes = 4, .sets = 1000}).size(), 16 + 120 + 560);
+  const std::vector<Region> some = possibleRegions(graph, chip, setting.levels, {.nodes = 4, .sets = 20});
+  ASSERT_EQ(some.size(), 20);
+  EXPECT_EQ(std::ranges::count_if(some, [](const Region& region) { return region.nodes.size() == 2; }), 16);
 }
 
 TEST(RegionGraph, FaultsAreNamed) {

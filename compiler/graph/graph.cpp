@@ -25,9 +25,8 @@
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/stack_products.h"
-#include "compiler/graph/slices/fuse_chains.h"
+#include "compiler/graph/slices/choose_fusions.h"
 #include "compiler/graph/slices/repeat_groups.h"
-#include "compiler/graph/slices/tile_regions.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -174,9 +173,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   std::vector<Group> groups = formGroups(main);
   std::vector<v1::Decision> chains;
   if (options.chains != fusion::Merging::kNever) {
-    chains = fuseChains(groups, chip, choices, options.chains);
-    for (v1::Decision& decision : tileRegions(groups, chip, choices, options.chains))
-      chains.push_back(std::move(decision));
+    chains = chooseFusions(groups, chip, choices, options.chains);
     for (v1::Decision& decision : repeatGroups(groups, chip, choices)) chains.push_back(std::move(decision));
   }
   if (absl::Status status = choices.finish(); !status.ok()) return status;

@@ -1,7 +1,6 @@
 #include "compiler/graph/passes.h"
 #include "compiler/graph/plan/outline.h"
-#include "compiler/graph/slices/fuse_chains.h"
-#include "compiler/graph/slices/tile_regions.h"
+#include "compiler/graph/slices/choose_fusions.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -14,7 +13,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Decides chains (or regions) of @main for a machine given by options, prints every decision, and puts each group
+/// Decides chains and regions of @main for a machine given by options, prints every decision, and puts each group
 /// beside @main as a function with its slices as an attribute.
 class FuseChainsPass : public mlir::PassWrapper<FuseChainsPass, mlir::OperationPass<mlir::ModuleOp>> {
  public:
@@ -36,8 +35,7 @@ class FuseChainsPass : public mlir::PassWrapper<FuseChainsPass, mlir::OperationP
     std::vector<Group> groups = formGroups(main);
     GraphChoices choices;
     const Chip chip(target());
-    std::vector<v1::Decision> decisions =
-        regions_ ? tileRegions(groups, chip, choices) : fuseChains(groups, chip, choices);
+    const std::vector<v1::Decision> decisions = chooseFusions(groups, chip, choices);
     for (const v1::Decision& decision : decisions) {
       llvm::outs() << decision.kind() << (decision.taken() ? " taken: " : " declined: ") << decision.reason() << "\n";
     }
@@ -80,8 +78,6 @@ class FuseChainsPass : public mlir::PassWrapper<FuseChainsPass, mlir::OperationP
     return target;
   }
 
-  Option<bool> regions_{*this, "regions", llvm::cl::desc("regions of any groups instead of chains"),
-                        llvm::cl::init(false)};
   Option<int64_t> near_bytes_{*this, "near", llvm::cl::desc("bytes of a core's memory"), llvm::cl::init(1 << 20)};
   Option<int64_t> far_bytes_{*this, "far", llvm::cl::desc("bytes of the shared memory"), llvm::cl::init(32 << 20)};
   Option<int64_t> cores_{*this, "cores", llvm::cl::desc("cores"), llvm::cl::init(2)};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -66,9 +65,9 @@ struct Decided {
   fusion::ChainDecision decision;
 };
 
-class ChainFuser {
+class ChainFinder {
  public:
-  ChainFuser(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging)
+  ChainFinder(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging)
       : groups_(groups),
         chip_(chip),
         choices_(choices),
@@ -80,7 +79,7 @@ class ChainFuser {
     }
   }
 
-  std::vector<v1::Decision> run();
+  std::vector<FusionOffer> run();
 
  private:
   bool heavy(int group) const { return llvm::any_of(groups_[group].ops, multiplies); }
@@ -97,6 +96,7 @@ class ChainFuser {
   std::vector<Candidate> withMovement(const Candidate& candidate) const;
   void find(int from);
   void decide(Candidate candidate);
+  void offer(const Candidate& candidate, Decided decided);
   absl::StatusOr<Decided> price(const Candidate& candidate);
   void decline(const Candidate& candidate, std::string reason);
   void declineWinograd(const Candidate& candidate);
@@ -104,9 +104,8 @@ class ChainFuser {
   void ask(Candidate& candidate);
   bool takes(const Candidate& candidate, const fusion::ChainDecision& decision) const;
   void refuse(const Candidate& candidate, const std::string& why);
-  void merge();
 
-  std::vector<Group>& groups_;
+  const std::vector<Group>& groups_;
   const Chip& chip_;
   GraphChoices& choices_;
   fusion::Merging merging_;
@@ -114,20 +113,11 @@ class ChainFuser {
   llvm::DenseMap<Operation*, int> group_of_;
   const fusion::RegionGraph graph_;                     // of the groups, for their profit
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
-  struct Taken {
-    Candidate candidate;
-    Decided decided;
-    size_t decision;
-  };
-  std::vector<Taken> taken_;
-  void settle(size_t decision, const Candidate& candidate, const char* choice);
-  void leaveApart(const Taken& taken, const char* why);
-  bool goesOn(const Taken& taken) const;
-  std::map<size_t, v1::Choice> settled_;  // by position among the decisions, whose order pins do not change
-  std::vector<v1::Decision> decisions_;
+  int site_ = 0;
+  std::vector<FusionOffer> offers_;
 };
 
-bool ChainFuser::rowsOnly(int group) const {
+bool ChainFinder::rowsOnly(int group) const {
   return llvm::all_of(groups_[group].ops, [](Operation* op) {
     const OpKind kind = kindOf(op);
     return kind == OpKind::kElementwise || kind == OpKind::kReduction || kind == OpKind::kView;
@@ -135,18 +125,18 @@ bool ChainFuser::rowsOnly(int group) const {
 }
 
 /// Whole rows are summed up, or searched for their largest element, and changed by that.
-bool ChainFuser::normalizes(int group) const {
+bool ChainFinder::normalizes(int group) const {
   return rowsOnly(group) &&
          llvm::any_of(groups_[group].ops, [](Operation* op) { return kindOf(op) == OpKind::kReduction; }) &&
          kindOf(groups_[group].ops.back()) == OpKind::kElementwise;
 }
 
-bool ChainFuser::pools(int group) const {
+bool ChainFinder::pools(int group) const {
   return !heavy(group) && !winograd(group) &&
          llvm::any_of(groups_[group].ops, [](Operation* op) { return kindOf(op) == OpKind::kHeavy; });
 }
 
-void ChainFuser::follow(mlir::Value value, const std::vector<Operation*>& views, std::vector<Reader>& readers) const {
+void ChainFinder::follow(mlir::Value value, const std::vector<Operation*>& views, std::vector<Reader>& readers) const {
   for (Operation* user : value.getUsers()) {
     auto it = group_of_.find(user);
     if (it == group_of_.end() && kindOf(user) == OpKind::kView) {
@@ -159,7 +149,7 @@ void ChainFuser::follow(mlir::Value value, const std::vector<Operation*>& views,
   }
 }
 
-Link ChainFuser::linkOf(int group) const {
+Link ChainFinder::linkOf(int group) const {
   Link link;
   std::vector<Reader> readers;
   if (groups_[group].results.size() == 1) follow(groups_[group].results[0], {}, readers);
@@ -184,7 +174,7 @@ bool runLater(const Link& link) {
 }
 
 /// Nothing but changes of layout and paddings.
-bool ChainFuser::movesOnly(int group) const {
+bool ChainFinder::movesOnly(int group) const {
   return llvm::all_of(groups_[group].ops, [](Operation* op) {
     auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
     return kindOf(op) == OpKind::kPad || kindOf(op) == OpKind::kView || (generic && isCheapToRepeat(generic));
@@ -192,7 +182,7 @@ bool ChainFuser::movesOnly(int group) const {
 }
 
 /// The group that moves what `group` alone reads; -1: none.
-int ChainFuser::movementBefore(int group) const {
+int ChainFinder::movementBefore(int group) const {
   for (Operation* op : groups_[group].ops) {
     for (mlir::Value operand : op->getOperands()) {
       Operation* producer = operand.getDefiningOp();
@@ -208,7 +198,7 @@ int ChainFuser::movementBefore(int group) const {
 
 /// The products together with what moves the first one's operand, the last one's result, or both: slices of these stay
 /// near as well.
-std::vector<Candidate> ChainFuser::withMovement(const Candidate& candidate) const {
+std::vector<Candidate> ChainFinder::withMovement(const Candidate& candidate) const {
   std::vector<Candidate> all;
   if (const Link link = linkOf(candidate.groups.back());
       heavy(candidate.groups.back()) && link.reader >= 0 && link.others.empty() && movesOnly(link.reader)) {
@@ -230,7 +220,7 @@ std::vector<Candidate> ChainFuser::withMovement(const Candidate& candidate) cons
 
 /// Chains that begin with the product `from`: two products and more, and each with what normalizes the last one's rows,
 /// or pools them.
-void ChainFuser::find(int from) {
+void ChainFinder::find(int from) {
   Candidate candidate{{from}, {}};
   for (int products = 1, rows = 0; products <= kMostProducts && rows <= kMostRowGroups;) {
     const Link link = linkOf(candidate.groups.back());
@@ -259,7 +249,7 @@ void ChainFuser::find(int from) {
   }
 }
 
-v1::Decision ChainFuser::record(const Candidate& candidate) const {
+v1::Decision ChainFinder::record(const Candidate& candidate) const {
   llvm::SmallVector<mlir::Location> locations;
   for (int group : candidate.groups) {
     for (Operation* op : groups_[group].ops) locations.push_back(op->getLoc());
@@ -271,15 +261,15 @@ v1::Decision ChainFuser::record(const Candidate& candidate) const {
   return decision;
 }
 
-void ChainFuser::decline(const Candidate& candidate, std::string reason) {
+void ChainFinder::decline(const Candidate& candidate, std::string reason) {
   v1::Decision decision = record(candidate);
   decision.set_reason(std::move(reason));
-  decisions_.push_back(std::move(decision));
+  offers_.push_back({.groups = candidate.groups, .site = site_++, .decision = std::move(decision)});
 }
 
 /// Slices of rows would need the convolution done directly: more arithmetic, for at most the way of what lies between
 /// to memory and back.
-void ChainFuser::declineWinograd(const Candidate& candidate) {
+void ChainFinder::declineWinograd(const Candidate& candidate) {
   double saved_by_blocks = 0, between = 0;
   for (int group : candidate.groups) {
     for (Operation* op : groups_[group].ops)
@@ -298,7 +288,7 @@ void ChainFuser::declineWinograd(const Candidate& candidate) {
       "slices, the convolutions would lose the %.1f us that it saves, and gain at most the %.1f us that what lies "
       "between takes to be written and read again",
       saved_by_blocks, between));
-  decisions_.push_back(std::move(decision));
+  offers_.push_back({.groups = candidate.groups, .site = site_++, .decision = std::move(decision)});
 }
 
 /// What a chain is decided by, as text.
@@ -327,7 +317,7 @@ std::string keyOf(const GroupChain& built) {
 }
 
 /// INVALID_ARGUMENT, and why, where there is no price.
-absl::StatusOr<Decided> ChainFuser::price(const Candidate& candidate) {
+absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   llvm::SmallVector<const Group*> groups;
   for (int group : candidate.groups) groups.push_back(&groups_[group]);
   absl::StatusOr<GroupChain> built = chainOfGroups(groups, candidate.views);
@@ -350,72 +340,26 @@ absl::StatusOr<Decided> ChainFuser::price(const Candidate& candidate) {
 }
 
 bool isSliced(const fusion::ChainDecision& decision) { return decision.slices && decision.slices->slices > 1; }
-double gainOf(const fusion::ChainDecision& decision) { return decision.unfused_seconds - decision.fused_seconds; }
 
 /// Why a chain that is wanted cannot be.
 std::string whyApart(const absl::StatusOr<Decided>& decided) {
   return decided.ok() ? kOneSlice : std::string(decided.status().message());
 }
 
-void ChainFuser::ask(Candidate& candidate) {
+void ChainFinder::ask(Candidate& candidate) {
   candidate.place = choices_.place(kChainChoice, record(candidate).place());
   candidate.pinned = choices_.pinnedFusion(kChainChoice, candidate.place);
   candidate.refusal = choices_.refusal(kChainChoice, candidate.place);
   if (candidate.pinned == kFused && !candidate.refusal.empty()) refuse(candidate, candidate.refusal);
 }
 
-void ChainFuser::refuse(const Candidate& candidate, const std::string& why) {
+void ChainFinder::refuse(const Candidate& candidate, const std::string& why) {
   choices_.refuse(kChainChoice, candidate.place, why, kApart);
 }
 
-bool ChainFuser::takes(const Candidate& candidate, const fusion::ChainDecision& decision) const {
+bool ChainFinder::takes(const Candidate& candidate, const fusion::ChainDecision& decision) const {
   if (!isSliced(decision) || !candidate.refusal.empty()) return false;
   return decision.fuse || merging_ == fusion::Merging::kWhereverItCan || candidate.pinned == kFused;
-}
-
-void ChainFuser::decide(Candidate candidate) {
-  ask(candidate);
-  Candidate chosen = candidate;
-  absl::StatusOr<Decided> best = price(candidate);
-  for (Candidate& longer : withMovement(candidate)) {
-    ask(longer);
-    if (candidate.pinned == kApart && longer.pinned.empty()) continue;
-    absl::StatusOr<Decided> other = price(longer);
-    if (!other.ok() || !takes(longer, other->decision)) {
-      if (longer.pinned == kFused) refuse(longer, whyApart(other));
-      continue;
-    }
-    const bool better =
-        !best.ok() || !takes(chosen, best->decision) || gainOf(best->decision) < gainOf(other->decision);
-    if (chosen.pinned == kFused || (longer.pinned != kFused && !better)) continue;
-    best = std::move(other);
-    chosen = longer;
-  }
-  if (candidate.pinned == kFused && !(best.ok() && takes(chosen, best->decision))) refuse(candidate, whyApart(best));
-  if (!best.ok()) return decline(candidate, std::string(best.status().message()));
-  const fusion::ChainDecision& decision = best->decision;
-  v1::Decision shown = record(chosen);
-  shown.set_reason(decision.reason);
-  const bool fuse = takes(chosen, decision);
-  shown.set_place(chosen.place);
-  if (!chosen.refusal.empty()) {
-    shown.set_reason(absl::StrCat(decision.reason, "; not taken, as code generation refuses it: ", chosen.refusal));
-  } else if (!chosen.pinned.empty() && fuse != (decision.fuse && isSliced(decision))) {
-    shown.set_reason(absl::StrCat(decision.reason, "; pinned"));
-  } else if (decision.fuse && !fuse) {
-    shown.set_reason(absl::StrCat(decision.reason, ": ", kOneSlice));
-  }
-  const bool priced = decision.slices.has_value();
-  shown.set_taken(fuse);
-  const double fused = priced ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
-  v1::FusionProfit& profit = *shown.mutable_profit() = profitOfOne(graph_, chosen.groups, fusion::peakOf(chip_));
-  profit.set_fused_us(fused);
-  profit.set_apart_us(apart);
-  shown.set_cost(fuse ? fused : apart);
-  shown.set_alternative_cost(fuse ? apart : fused);
-  decisions_.push_back(std::move(shown));
-  if (!fuse) settle(decisions_.size() - 1, chosen, kApart);
-  if (fuse) taken_.push_back({std::move(chosen), *std::move(best), decisions_.size() - 1});
 }
 
 v1::ChainTiling tilingOf(const Decided& decided) {
@@ -438,87 +382,76 @@ v1::ChainTiling tilingOf(const Decided& decided) {
   return tiling;
 }
 
-void ChainFuser::settle(size_t decision, const Candidate& candidate, const char* choice) {
-  v1::Choice& settled = settled_[decision];
-  settled.set_kind(kChainChoice);
-  settled.set_place(candidate.place);
-  settled.set_choice(choice);
-  settled.set_refusal(candidate.refusal);
-}
-
-void ChainFuser::leaveApart(const Taken& taken, const char* why) {
-  v1::Decision& decision = decisions_[taken.decision];
-  decision.set_taken(false);
-  const double fused = decision.cost();
-  decision.set_cost(decision.alternative_cost());
-  decision.set_alternative_cost(fused);
-  decision.set_reason(absl::StrCat(decision.reason(), why));
-  settle(taken.decision, taken.candidate, kApart);
-}
-
-/// Whether the rows that the chain ends with go on to a product in another one that is taken: what lies between is gone
-/// there as well.
-bool ChainFuser::goesOn(const Taken& taken) const {
-  const int last = taken.candidate.groups.back();
-  if (heavy(last)) return false;
-  return llvm::any_of(taken_, [&](const Taken& other) {
-    const std::vector<int>& groups = other.candidate.groups;
-    return groups.back() != last && llvm::is_contained(groups, last) && other.candidate.pinned != kApart;
-  });
-}
-
-void ChainFuser::merge() {
-  // The largest gain first; the earlier one of equal ones.
-  std::vector<std::tuple<bool, bool, double, size_t>> rank(decisions_.size());
-  for (const Taken& taken : taken_)
-    rank[taken.decision] = {taken.candidate.pinned != kFused, goesOn(taken), -gainOf(taken.decided.decision),
-                            taken.decision};
-  std::ranges::sort(taken_, {}, [&](const Taken& taken) { return rank[taken.decision]; });
-  std::vector<bool> used(groups_.size(), false);
-  for (Taken& taken : taken_) {
-    const std::vector<int>& members = taken.candidate.groups;
-    if (std::ranges::any_of(members, [&](int group) { return used[group]; })) {
-      leaveApart(taken, ": a part of it belongs to a chain that gains more");
-      if (taken.candidate.pinned == kFused) refuse(taken.candidate, "a part of it belongs to another pinned chain");
-      continue;
-    }
-    if (taken.candidate.pinned == kApart) {
-      leaveApart(taken, "; pinned");
-      continue;
-    }
-    settle(taken.decision, taken.candidate, kFused);
-    for (int group : members) used[group] = true;
-    // The last one's place: by then all that the others read has been written.
-    Group& last = groups_[members.back()];
-    for (int group : members) {
-      if (group != members.back()) groups_[group].ops.clear();
-    }
-    last.ops = std::move(taken.decided.chain.ops);
-    const std::vector<mlir::Value>& left = taken.decided.chain.left;
-    last.results.insert(last.results.end(), left.begin(), left.end());
-    last.chain = tilingOf(taken.decided);
-    last.choice = settled_[taken.decision];
-    last.fusion = decisions_[taken.decision].profit();
+void ChainFinder::offer(const Candidate& candidate, Decided decided) {
+  const fusion::ChainDecision& decision = decided.decision;
+  FusionOffer& offer = offers_.emplace_back();
+  offer.groups = candidate.groups;
+  offer.site = site_;
+  offer.pinned = candidate.pinned;
+  offer.wanted = takes(candidate, decision);
+  offer.choice.set_kind(kChainChoice);
+  offer.choice.set_place(candidate.place);
+  offer.choice.set_refusal(candidate.refusal);
+  v1::Decision& shown = offer.decision = record(candidate);
+  shown.set_place(candidate.place);
+  shown.set_reason(decision.reason);
+  if (!candidate.refusal.empty()) {
+    shown.set_reason(absl::StrCat(decision.reason, "; not taken, as code generation refuses it: ", candidate.refusal));
+  } else if (!candidate.pinned.empty() && offer.wanted != (decision.fuse && isSliced(decision))) {
+    shown.set_reason(absl::StrCat(decision.reason, "; pinned"));
+  } else if (decision.fuse && !offer.wanted) {
+    shown.set_reason(absl::StrCat(decision.reason, ": ", kOneSlice));
   }
-  std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
+  const double fused = decision.slices ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
+  v1::FusionProfit& profit = *shown.mutable_profit() = profitOfOne(graph_, candidate.groups, fusion::peakOf(chip_));
+  profit.set_fused_us(fused);
+  profit.set_apart_us(apart);
+  shown.set_cost(apart);
+  shown.set_alternative_cost(fused);
+  if (!offer.wanted) return;
+  offer.gain_us = apart * (1 - decision.least) - fused;
+  offer.merged.chain = tilingOf(decided);
+  offer.merged.ops = std::move(decided.chain.ops);
+  offer.merged.results = groups_[candidate.groups.back()].results;
+  offer.merged.results.insert(offer.merged.results.end(), decided.chain.left.begin(), decided.chain.left.end());
 }
 
-std::vector<v1::Decision> ChainFuser::run() {
+void ChainFinder::decide(Candidate candidate) {
+  ask(candidate);
+  absl::StatusOr<Decided> alone = price(candidate);
+  const bool possible = alone.ok() && takes(candidate, alone->decision);
+  if (candidate.pinned == kFused && !possible) refuse(candidate, whyApart(alone));
+  const std::string fault(alone.status().message());
+  if (alone.ok()) offer(candidate, *std::move(alone));
+  bool any = possible;
+  for (Candidate& longer : withMovement(candidate)) {
+    ask(longer);
+    if (candidate.pinned == kApart && longer.pinned.empty()) continue;
+    absl::StatusOr<Decided> other = price(longer);
+    if (other.ok() && takes(longer, other->decision)) {
+      offer(longer, *std::move(other));
+      any = true;
+    } else if (longer.pinned == kFused) {
+      refuse(longer, whyApart(other));
+    }
+  }
+  if (!fault.empty() && !any) return decline(candidate, fault);
+  ++site_;
+}
+
+std::vector<FusionOffer> ChainFinder::run() {
   for (int group = 0; group < static_cast<int>(groups_.size()); ++group) {
     if (heavy(group)) find(group);
   }
-  merge();
-  for (const auto& [decision, choice] : settled_)
-    choices_.made(choice.kind(), choice.place(), choice.choice(), choice.refusal());
-  return std::move(decisions_);
+  return std::move(offers_);
 }
 
 }  // namespace
 
-std::vector<v1::Decision> fuseChains(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+std::vector<FusionOffer> chainOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                      fusion::Merging merging) {
   if (chip.levels().size() < 2) return {};  // nothing is nearer than anything else
-  return ChainFuser(groups, chip, choices, merging).run();
+  return ChainFinder(groups, chip, choices, merging).run();
 }
 
 }  // namespace tessera::compiler

@@ -1,9 +1,12 @@
 // Chains and regions of groups: what is merged, what is declined and why, and that merging changes no result.
-#include "compiler/graph/slices/fuse_chains.h"
-
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+
 #include "compiler/graph/graph.h"
+#include "compiler/graph/slices/choose_fusions.h"
 #include "compiler/graph/testing/model_builder.h"
 #include "compiler/graph/testing/plan_check.h"
 #include "gtest/gtest.h"
@@ -333,6 +336,68 @@ TEST_F(FuseChainsTest, RegionsStopAtGlobalReductions) {
     EXPECT_THAT(workload.ir(), testing::Not(HasSubstr("tensor.concat")));
     EXPECT_THAT(workload.ir(), testing::Not(HasSubstr("insert_slice")));
   }
+}
+
+/// Four layers in a row: any two or three of them are a chain, and what was taken shares no step.
+TEST_F(FuseChainsTest, ChainsThatOverlapAreChosenTogether) {
+  machine(/*operations=*/512, 1 << 20);
+  ModelBuilder b(context_);
+  Value x = b.input({4001, 24});
+  int64_t depth = 24;
+  for (const int64_t width : {96, 32, 80, 24}) {
+    x = b.relu(b.matmul(x, b.weight({depth, width})));
+    depth = width;
+  }
+  PlannedGraph planned = check(b.finish({x}));
+  // So few are looked at in full: there is no bound to tell.
+  EXPECT_TRUE(decisions(planned, "fusion").empty());
+  int taken = 0;
+  double gain = 0, best = 0;
+  for (const v1::Decision& decision : decisions(planned, "fuse-chain")) {
+    taken += decision.taken();
+    const double own = std::abs(decision.cost() - decision.alternative_cost());
+    if (decision.taken()) gain += own;
+    if (decision.taken() || decision.reason().find("gain more") != std::string::npos ||
+        decision.reason().find("gains more") != std::string::npos)
+      best = std::max(best, own);
+  }
+  EXPECT_GE(taken, 1);
+  // The margin of each price is a hundredth and a half of what it is about.
+  EXPECT_GE(gain, 0.9 * best);
+  EXPECT_LT(planned.plan.steps_size(), 4);
+}
+
+/// With everything pinned as it was decided the same is planned; what is pinned apart gives way to what overlaps it.
+TEST_F(FuseChainsTest, PinsDecideBeforeTheGainsDo) {
+  const auto planned = [&] {
+    machine(/*operations=*/512, 1 << 20);
+    ModelBuilder b(context_);
+    Value x = b.input({4001, 24});
+    x = b.relu(b.matmul(x, b.weight({24, 96})));
+    x = b.relu(b.matmul(x, b.weight({96, 32})));
+    return check(b.finish({b.relu(b.matmul(x, b.weight({32, 80})))}));
+  };
+  const PlannedGraph free = planned();
+  std::vector<v1::Choice> choices(free.plan.report().choices().begin(), free.plan.report().choices().end());
+  options_.pins = choices;
+  const PlannedGraph again = planned();
+  ASSERT_EQ(again.plan.report().choices_size(), static_cast<int>(choices.size()));
+  for (size_t i = 0; i < choices.size(); ++i)
+    EXPECT_EQ(again.plan.report().choices(static_cast<int>(i)).SerializeAsString(), choices[i].SerializeAsString());
+  EXPECT_EQ(again.plan.steps_size(), free.plan.steps_size());
+  // Each chain that was not taken can be had instead.
+  int tried = 0;
+  for (const v1::Choice& wanted : choices) {
+    if (wanted.kind() != "fuse-chain" || wanted.choice() == "fused") continue;
+    v1::Choice pin = wanted;
+    pin.set_choice("fused");
+    options_.pins = {pin};
+    const PlannedGraph other = planned();
+    for (const v1::Decision& decision : decisions(other, "fuse-chain"))
+      if (decision.place() == pin.place()) EXPECT_TRUE(decision.taken()) << decision.reason();
+    ++tried;
+  }
+  EXPECT_GT(tried, 0);
 }
 
 /// Two readers that nothing joins: computed in each of them, what lies between is never in memory.

@@ -1,6 +1,7 @@
 #include "compiler/graph/slices/tile_regions.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,9 +19,6 @@ namespace {
 
 using mlir::Operation;
 
-/// States of the dynamic programme: graphs of a dozen groups are looked at in full.
-constexpr int kMostCuts = 200;
-constexpr int kMostRegions = 64;
 /// The regions' prices know less of a node than those of chains, so more is asked for, and by moving less. The slices
 /// that were priced 5 to 14 % cheaper and took 1.3 to 1.6 times as long (1x1 convolutions with the change of layout
 /// behind them) were many short runs: with run_cycles they are not cheaper any more.
@@ -44,47 +42,31 @@ std::optional<fusion::RegionLevels> levelsFor(const Chip& chip, const fusion::Re
   return fusion::RegionLevels{{*own}, far};
 }
 
-constexpr char kRegionChoice[] = "tile-region";
-
-class RegionMerger {
+class RegionPricer {
  public:
-  RegionMerger(std::vector<Group>& groups, const fusion::RegionGraph& graph, const Chip& chip,
+  RegionPricer(const std::vector<Group>& groups, const fusion::RegionGraph& graph, const Chip& chip,
                const fusion::RegionLevels& levels, GraphChoices& choices, fusion::Merging merging)
-      : groups_(groups), graph_(graph), chip_(chip), levels_(levels), choices_(choices), merging_(merging) {}
+      : groups_(groups), graph_(graph), chip_(chip), choices_(choices), merging_(merging) {
+    const fusion::RegionLevels far{{}, levels.far};
+    for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node)
+      alone_.push_back(*fusion::planRegion(graph, {node}, chip, far));
+  }
 
-  void consider(const fusion::Region& region);
-  std::vector<v1::Decision> finish();
+  /// None where one after another is no dearer.
+  std::optional<FusionOffer> offer(const fusion::Region& region);
 
  private:
-  /// What a region's nodes take one by one, from the farther memory.
-  struct Apart {
-    double seconds = 0;
-    double bytes = 0;
-  };
-  Apart alone(const fusion::Region& region) const;
   absl::StatusOr<Group> merged(const fusion::Region& region, double apart) const;
 
-  std::vector<Group>& groups_;
+  const std::vector<Group>& groups_;
   const fusion::RegionGraph& graph_;
   const Chip& chip_;
-  const fusion::RegionLevels& levels_;
   GraphChoices& choices_;
   fusion::Merging merging_;
-  std::vector<v1::Decision> decisions_;
+  std::vector<fusion::Region> alone_;  // every group from the farther memory
 };
 
-RegionMerger::Apart RegionMerger::alone(const fusion::Region& region) const {
-  const fusion::RegionLevels far{{}, levels_.far};
-  Apart apart;
-  for (int node : region.nodes) {
-    const auto single = fusion::planRegion(graph_, {node}, chip_, far);
-    apart.seconds += single->seconds;
-    apart.bytes += single->traffic_bytes;
-  }
-  return apart;
-}
-
-absl::StatusOr<Group> RegionMerger::merged(const fusion::Region& region, double apart) const {
+absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double apart) const {
   llvm::SetVector<Operation*> own, ops;
   for (int node : region.nodes) own.insert(groups_[node].ops.begin(), groups_[node].ops.end());
   for (int node : region.nodes) {
@@ -130,78 +112,80 @@ absl::StatusOr<Group> RegionMerger::merged(const fusion::Region& region, double 
   return group;
 }
 
-void RegionMerger::consider(const fusion::Region& region) {
-  if (region.nodes.size() < 2) return;
+std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
+  double apart = 0, bytes = 0;
+  for (const int node : region.nodes) {
+    apart += alone_[node].seconds;
+    bytes += alone_[node].traffic_bytes;
+  }
+  if (region.seconds >= apart) return std::nullopt;
+  FusionOffer offer;
+  offer.groups = region.nodes;
   llvm::SmallVector<mlir::Location> locations;
   for (int node : region.nodes) {
     for (Operation* op : groups_[node].ops) locations.push_back(op->getLoc());
   }
-  v1::Decision decision;
+  v1::Choice& choice = offer.choice;
+  choice.set_kind(kRegionChoice);
+  choice.set_place(choices_.place(kRegionChoice, nodeNames(locations)));
+  choice.set_refusal(choices_.refusal(kRegionChoice, choice.place()));
+  offer.pinned = choices_.pinnedFusion(kRegionChoice, choice.place());
+  v1::Decision& decision = offer.decision;
   decision.set_kind(kRegionChoice);
-  decision.set_place(choices_.place(kRegionChoice, nodeNames(locations)));
-  const std::string pinned = choices_.pinnedFusion(kRegionChoice, decision.place());
-  const std::string refusal = choices_.refusal(kRegionChoice, decision.place());
+  decision.set_place(choice.place());
   decision.set_unit("us");
-  const auto [apart, bytes] = alone(region);
+  decision.set_cost(apart * 1e6);
+  decision.set_alternative_cost(region.seconds * 1e6);
   v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, region.nodes, fusion::peakOf(chip_));
   profit.set_fused_us(region.seconds * 1e6);
   profit.set_apart_us(apart * 1e6);
-  const double gain = 1 - region.seconds / apart;
   std::string reason = absl::StrFormat(
       "%d groups in %d slices of %s in %s take %.1f us and move %.2f MB, one by one %.1f us and %.2f MB",
       region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), chip_.level(region.level).name,
       region.seconds * 1e6, region.traffic_bytes / 1e6, apart * 1e6, bytes / 1e6);
-  absl::StatusOr<Group> group = merged(region, bytes);
+  const double gain = 1 - region.seconds / apart;
   const bool pays = gain >= kLeastRegionGain && region.traffic_bytes < bytes;
-  const bool wanted = pinned.empty() ? pays || merging_ == fusion::Merging::kWhereverItCan : pinned == kFused;
-  decision.set_taken(group.ok() && wanted && refusal.empty());
+  offer.gain_us = (apart * (1 - kLeastRegionGain) - region.seconds) * 1e6;
+  absl::StatusOr<Group> group = merged(region, bytes);
+  const bool possible = group.ok() && choice.refusal().empty();
+  offer.wanted = possible && (pays || merging_ == fusion::Merging::kWhereverItCan || offer.pinned == kFused);
+  if (!possible && offer.pinned == kFused)
+    choices_.refuse(kRegionChoice, choice.place(),
+                    group.ok() ? choice.refusal() : std::string(group.status().message()), kApart);
   if (!group.ok()) {
     absl::StrAppend(&reason, ": ", group.status().message());
-    if (pinned == kFused)
-      choices_.refuse(kRegionChoice, decision.place(), std::string(group.status().message()), kApart);
-  } else if (!refusal.empty()) {
-    absl::StrAppend(&reason, "; not taken, as code generation refuses it: ", refusal);
-    if (pinned == kFused) choices_.refuse(kRegionChoice, decision.place(), refusal, kApart);
-  } else if (!pinned.empty() && (pinned == kFused) != pays) {
+  } else if (!choice.refusal().empty()) {
+    absl::StrAppend(&reason, "; not taken, as code generation refuses it: ", choice.refusal());
+  } else if (!pays && offer.pinned == kFused) {
     absl::StrAppend(&reason, "; pinned");
-  } else if (!decision.taken()) {
+  } else if (!pays) {
     absl::StrAppendFormat(&reason, ": a gain of %.1f %%, %s", 100 * gain,
                           gain < kLeastRegionGain
                               ? absl::StrFormat("less than the %.0f %% asked for", 100 * kLeastRegionGain)
                               : "but not by moving less");
   }
   decision.set_reason(std::move(reason));
-  decision.set_cost((decision.taken() ? region.seconds : apart) * 1e6);
-  decision.set_alternative_cost((decision.taken() ? apart : region.seconds) * 1e6);
-  choices_.made(kRegionChoice, decision.place(), decision.taken() ? kFused : kApart, refusal);
-  if (decision.taken()) {
-    group->choice = choices_.all().back();
-    group->fusion = profit;
-    for (int node : region.nodes) groups_[node].ops.clear();
-    groups_[region.nodes.back()] = *std::move(group);
-  }
-  decisions_.push_back(std::move(decision));
-}
-
-std::vector<v1::Decision> RegionMerger::finish() {
-  std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
-  return std::move(decisions_);
+  if (group.ok()) offer.merged = *std::move(group);
+  return offer;
 }
 
 }  // namespace
 
-std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+std::vector<FusionOffer> regionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                       fusion::Merging merging) {
   if (groups.size() < 2) return {};
   const fusion::RegionGraph graph = regionGraphOf(groups);
   const std::optional<fusion::RegionLevels> levels = levelsFor(chip, graph);
-  if (!levels) return {};
-  auto plan = fusion::planRegions(graph, chip, *levels,
-                                  {.nodes = kMostRegionNodes, .cuts = kMostCuts, .regions = kMostRegions});
-  if (!plan.ok()) return {};
-  RegionMerger merger(groups, graph, chip, *levels, choices, merging);
-  for (const fusion::Region& region : plan->regions) merger.consider(region);
-  return merger.finish();
+  if (!levels || !fusion::validate(graph).ok()) return {};
+  RegionPricer pricer(groups, graph, chip, *levels, choices, merging);
+  std::vector<FusionOffer> offers;
+  for (const fusion::Region& region : fusion::possibleRegions(graph, chip, *levels)) {
+    auto offer = pricer.offer(region);
+    if (!offer) continue;
+    offer->site = static_cast<int>(offers.size());
+    offers.push_back(*std::move(offer));
+  }
+  return offers;
 }
 
 }  // namespace tessera::compiler

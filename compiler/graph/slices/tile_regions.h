@@ -4,19 +4,18 @@
 
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
-#include "compiler/graph/plan/groups.h"
+#include "compiler/graph/slices/fusion_offer.h"
 #include "compiler/target/chip.h"
-#include "tessera/v1/plan.pb.h"
 
 namespace tessera::compiler {
 
-/// Tiling loop fusion over all groups: regions of several groups that are cheaper slice by slice in a core's own memory
-/// become one group with a ChainTiling. The dynamic programme looks at the whole graph where it is narrow and small,
-/// else along the order of the groups; a region has at most kMostRegionNodes of them. Regions taken, and those left
-/// because they gain too little or cannot be cut, are returned as decisions of kind "tile-region", in microseconds.
-std::vector<v1::Decision> tileRegions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                      fusion::Merging merging = fusion::Merging::kWhereItPays);
+inline constexpr char kRegionChoice[] = "tile-region";
 
-inline constexpr int kMostRegionNodes = 4;
+/// Tiling loop fusion over all groups: regions of up to four groups of which only the last one's result is read
+/// outside, where they are cheaper slice by slice in a core's own memory, each as a form of its own. Their prices know
+/// less of a group than those of chains, so more is asked for, and by moving less. Decisions of kind "tile-region", in
+/// microseconds.
+std::vector<FusionOffer> regionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                      fusion::Merging merging = fusion::Merging::kWhereItPays);
 
 }  // namespace tessera::compiler

@@ -1,0 +1,184 @@
+#include "compiler/graph/slices/choose_fusions.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/fusion/selection.h"
+#include "compiler/graph/slices/fuse_chains.h"
+#include "compiler/graph/slices/tile_regions.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// Where all that is possible is taken, also what loses (fusion::Merging::kWhereverItCan).
+constexpr double kNextToNothing = 1e-9;
+
+bool isRegion(const FusionOffer& offer) { return offer.decision.kind() == kRegionChoice; }
+
+class FusionChooser {
+ public:
+  FusionChooser(std::vector<Group>& groups, std::vector<FusionOffer> offers, GraphChoices& choices)
+      : groups_(groups), choices_(choices), offers_(std::move(offers)), taken_by_(groups.size(), -1) {}
+
+  std::vector<v1::Decision> run() {
+    takePinned();
+    takeBest();
+    std::vector<bool> told = toTell();
+    std::vector<v1::Decision> decisions;
+    for (size_t i = 0; i < offers_.size(); ++i)
+      if (told[i]) decisions.push_back(settle(static_cast<int>(i)));
+    if (summary_) decisions.push_back(*std::move(summary_));
+    std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
+    return decisions;
+  }
+
+ private:
+  bool isTaken(int offer) const { return taken_by_[offers_[offer].groups.back()] == offer; }
+  bool isFree(const FusionOffer& offer) const {
+    return std::ranges::all_of(offer.groups, [&](int group) { return taken_by_[group] < 0; });
+  }
+  void take(int offer) {
+    for (const int group : offers_[offer].groups) taken_by_[group] = offer;
+  }
+
+  void takePinned();
+  void takeBest();
+  std::vector<bool> toTell() const;
+  std::string whyNot(const FusionOffer& offer) const;
+  v1::Decision settle(int offer);
+
+  std::vector<Group>& groups_;
+  GraphChoices& choices_;
+  std::vector<FusionOffer> offers_;
+  std::vector<int> taken_by_;  // by group
+  std::optional<v1::Decision> summary_;
+};
+
+void FusionChooser::takePinned() {
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    const FusionOffer& offer = offers_[i];
+    if (!offer.wanted || offer.pinned != kFused) continue;
+    if (isFree(offer)) {
+      take(static_cast<int>(i));
+    } else {
+      choices_.refuse(offer.choice.kind(), offer.choice.place(), "a part of it belongs to another pinned one", kApart);
+    }
+  }
+}
+
+void FusionChooser::takeBest() {
+  std::vector<int> open;
+  std::vector<fusion::Offer> offers;
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    const FusionOffer& offer = offers_[i];
+    if (!offer.wanted || !offer.pinned.empty() || !isFree(offer)) continue;
+    open.push_back(static_cast<int>(i));
+    offers.push_back({offer.groups, std::max(offer.gain_us, kNextToNothing)});
+  }
+  const fusion::Selection best = fusion::select(offers);
+  for (const int taken : best.taken) take(open[taken]);
+  // Where this is the best choice there is nothing to say, so that a plan of which all is pinned reports the same.
+  if (best.missed <= 0) return;
+  v1::Decision& summary = summary_.emplace();
+  summary.set_kind("fusion");
+  summary.set_place("model");
+  summary.set_unit("us");
+  summary.set_taken(true);
+  summary.set_reason(absl::StrFormat(
+      "of %d fusions that pay by themselves %d are taken and gain %.1f us beyond the errors of their prices; %d that "
+      "overlap are too many to look at every choice: another one gains at most %.1f us more",
+      offers.size(), best.taken.size(), best.gain, best.largest, best.missed));
+}
+
+/// Of the forms of one site what was taken, else what is pinned, else the best. Of regions that are neither, those are
+/// told that would gain most together, beside what was taken and told.
+std::vector<bool> FusionChooser::toTell() const {
+  std::vector<bool> told(offers_.size(), false), covered(groups_.size(), false);
+  std::vector<int> others;
+  for (size_t i = 0; i < offers_.size();) {
+    auto rank = [&](size_t at) {
+      const FusionOffer& offer = offers_[at];
+      return std::tuple(isTaken(static_cast<int>(at)), !offer.pinned.empty(), offer.wanted, offer.gain_us);
+    };
+    size_t end = i, best = i;
+    for (; end < offers_.size() && offers_[end].site == offers_[i].site; ++end)
+      if (rank(end) > rank(best)) best = end;
+    i = end;
+    const bool taken = isTaken(static_cast<int>(best));
+    told[best] = !isRegion(offers_[best]) || taken || !offers_[best].pinned.empty();
+    if (!told[best]) others.push_back(static_cast<int>(best));
+    if (told[best] && isRegion(offers_[best]))
+      for (const int group : offers_[best].groups) covered[group] = true;
+  }
+  std::vector<int> left;
+  std::vector<fusion::Offer> regions;
+  for (const int other : others) {
+    const FusionOffer& offer = offers_[other];
+    const bool eligible = std::ranges::none_of(
+        offer.groups, [&](int group) { return covered[group] || (!offer.wanted && taken_by_[group] >= 0); });
+    if (!eligible) continue;
+    left.push_back(other);
+    regions.push_back({offer.groups, offer.decision.cost() - offer.decision.alternative_cost()});
+  }
+  for (const int region : fusion::select(regions).taken) told[left[region]] = true;
+  return told;
+}
+
+/// Of one that could be taken.
+std::string FusionChooser::whyNot(const FusionOffer& offer) const {
+  std::set<int> others;
+  for (const int group : offer.groups)
+    if (taken_by_[group] >= 0) others.insert(taken_by_[group]);
+  if (others.empty()) return "; pinned";
+  const char* kind = isRegion(offers_[*others.begin()]) ? "region" : "chain";
+  return others.size() == 1
+             ? absl::StrCat(": a part of it belongs to a ", kind, " that gains more")
+             : absl::StrCat(": parts of it belong to ", others.size(), " others that gain more together");
+}
+
+v1::Decision FusionChooser::settle(int at) {
+  FusionOffer& offer = offers_[at];
+  v1::Decision& decision = offer.decision;
+  const bool taken = isTaken(at);
+  if (offer.wanted && !taken) decision.set_reason(absl::StrCat(decision.reason(), whyNot(offer)));
+  if (offer.choice.kind().empty()) return decision;
+  offer.choice.set_choice(taken ? kFused : kApart);
+  choices_.made(offer.choice.kind(), offer.choice.place(), offer.choice.choice(), offer.choice.refusal());
+  if (!taken) return decision;
+  decision.set_taken(true);
+  const double apart = decision.cost();
+  decision.set_cost(decision.alternative_cost());
+  decision.set_alternative_cost(apart);
+  for (const int group : offer.groups) groups_[group].ops.clear();
+  Group& merged = groups_[offer.groups.back()] = std::move(offer.merged);
+  merged.choice = offer.choice;
+  merged.fusion = decision.profit();
+  return decision;
+}
+
+}  // namespace
+
+std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                        fusion::Merging merging) {
+  std::vector<FusionOffer> offers = chainOffers(groups, chip, choices, merging);
+  std::set<std::vector<int>> chains;
+  for (const FusionOffer& chain : offers)
+    if (chain.decision.profit().fused_us() > 0) chains.insert(chain.groups);
+  const int sites = offers.empty() ? 0 : offers.back().site + 1;
+  for (FusionOffer& region : regionOffers(groups, chip, choices, merging)) {
+    if (chains.contains(region.groups)) {
+      if (region.pinned == kFused)
+        choices.refuse(kRegionChoice, region.choice.place(), "a chain is priced for the same groups", kApart);
+      continue;
+    }
+    region.site += sites;
+    offers.push_back(std::move(region));
+  }
+  return FusionChooser(groups, std::move(offers), choices).run();
+}
+
+}  // namespace tessera::compiler
