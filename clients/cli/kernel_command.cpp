@@ -80,7 +80,7 @@ std::string trafficText(const SharedTraffic& traffic) {
       traffic.accesses == 0 ? 0.0 : static_cast<double>(traffic.cycles) / static_cast<double>(traffic.accesses));
 }
 
-absl::StatusOr<compiler::intrinsic::Nest> nestOf(const KernelFlags& flags) {
+absl::StatusOr<compiler::intrinsic::Nest> typedNest(const KernelFlags& flags) {
   absl::StatusOr<compiler::intrinsic::Nest> nest = flags.op.nest();
   if (!nest.ok()) return nest;
   const Type *from = typeNamed(flags.type), *to = typeNamed(flags.result);
@@ -97,7 +97,7 @@ absl::StatusOr<compiler::intrinsic::Nest> nestOf(const KernelFlags& flags) {
 int writeKernel(const CommandLine& line, const KernelFlags& flags) {
   const auto target = describedTarget(line, flags.target);
   if (!target.ok()) return reportError(target.status(), line.json);
-  const auto nest = nestOf(flags);
+  const auto nest = typedNest(flags);
   if (!nest.ok()) return reportError(nest.status(), line.json);
   compiler::ptx::Question question = flags.question;
   question.swizzled = !flags.plain;
