@@ -42,6 +42,7 @@ void addTargetFileCommands(CommandLine& line);  // target check, show, diff, mea
 void addMappingsCommand(CommandLine& line);
 void addCoverageCommand(CommandLine& line);
 void addSimulateCommand(CommandLine& line);
+void addKernelCommand(CommandLine& line);
 void addWorkerCommand(CommandLine& line);
 void addTaskCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);

@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   addMappingsCommand(line);
   addCoverageCommand(line);
   addSimulateCommand(line);
+  addKernelCommand(line);
   addWorkerCommand(line);
   addTaskCommand(line);
   addCheckCommand(line);

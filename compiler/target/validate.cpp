@@ -114,6 +114,11 @@ class Validator : Problems {
       checkRange(at + "banks", level.banks(), 0, 1 << 20);
       checkNonNegative(at + "energy_pj_per_byte", level.energy_pj_per_byte());
       checkNonNegative(at + "sustained_bytes_per_cycle", level.sustained_bytes_per_cycle());
+      if (!level.has_filled_by()) continue;
+      checkAssembly(at + "filled_by.assembly", level.filled_by().assembly(), *this);
+      checkAssembly(at + "filled_by.commit", level.filled_by().commit(), *this);
+      checkAssembly(at + "filled_by.wait", level.filled_by().wait(), *this);
+      checkCount(at + "filled_by.bytes", level.filled_by().bytes_size());
     }
   }
 

@@ -1,11 +1,14 @@
 #include "compiler/target/validate_intrinsic.h"
 
+#include <algorithm>
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/target/affine.h"
+#include "compiler/target/digits.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/stride.h"
 
@@ -44,6 +47,7 @@ class IntrinsicValidator {
     for (int i = 0; i < intrinsic_.transfers_size(); ++i) {
       transfer(absl::StrCat(at_, "transfers[", i, "]."), intrinsic_.transfers(i));
     }
+    if (intrinsic_.has_threads()) threads(at_ + "threads.", intrinsic_.threads());
   }
 
  private:
@@ -231,6 +235,70 @@ class IntrinsicValidator {
       problems_.checkPowerOfTwo(here + "alignment_bytes", transfer.alignment_bytes());
   }
 
+  void threads(const std::string& here, const v1::Intrinsic::ThreadGroup& group) {
+    constexpr int kMostThreads = 1024, kMostRegisters = 255, kMostRowBytes = 1 << 12;
+    problems_.checkRange(here + "threads", group.threads(), 1, kMostThreads);
+    problems_.checkPowerOfTwo(here + "threads", group.threads());
+    checkAssembly(here + "assembly", group.assembly(), problems_);
+    if (!problems_.checkCount(here + "fragments", group.fragments_size())) return;
+    if (!problems_.checkCount(here + "fetches", group.fetches_size())) return;
+    const auto known = [&](const std::string& field, const std::string& operand) {
+      if (ranks_.contains(operand)) return;
+      problems_.add(field, absl::StrCat("'", absl::CHexEscape(operand), "' is no operand of this intrinsic"));
+    };
+    for (int i = 0; i < group.fragments_size(); ++i) {
+      const v1::Intrinsic::Fragment& fragment = group.fragments(i);
+      const std::string at = absl::StrCat(here, "fragments[", i, "].");
+      known(at + "operand", fragment.operand());
+      problems_.checkRange(at + "registers", fragment.registers(), 1, kMostRegisters);
+      problems_.checkIdentifier(at + "register_type", fragment.register_type());
+      digits(at + "lanes", fragment.lanes());
+      digits(at + "slots", fragment.slots());
+    }
+    for (int i = 0; i < group.fetches_size(); ++i) {
+      const v1::Intrinsic::Fetch& fetch = group.fetches(i);
+      const std::string at = absl::StrCat(here, "fetches[", i, "].");
+      known(at + "operand", fetch.operand());
+      memory(at + "from", fetch.from());
+      memory(at + "to", fetch.to());
+      checkAssembly(at + "assembly", fetch.assembly(), problems_);
+      if (!extents_.contains(fetch.along())) {
+        problems_.add(at + "along",
+                      absl::StrCat("'", absl::CHexEscape(fetch.along()), "' is no iteration of this intrinsic"));
+      }
+      if (!problems_.checkCount(at + "matrices", fetch.matrices_size()) || fetch.matrices().empty()) continue;
+      for (int count : fetch.matrices()) problems_.checkRange(at + "matrices", count, 1, kMostRegisters);
+      problems_.checkRange(at + "rows", fetch.rows(), 1, kMostThreads);
+      problems_.checkRange(at + "row_bytes", fetch.row_bytes(), 1, kMostRowBytes);
+      problems_.checkPowerOfTwo(at + "row_bytes", fetch.row_bytes());
+    }
+  }
+
+  void digits(const std::string& field, const google::protobuf::RepeatedPtrField<std::string>& texts) {
+    constexpr int kMostDigits = 8;
+    problems_.checkRange(field, texts.size(), 0, kMostDigits);
+    int64_t values = 1;
+    for (int i = 0; i < std::min(texts.size(), kMostDigits); ++i) {
+      const std::string at = absl::StrCat(field, "[", i, "]");
+      const absl::StatusOr<Digit> digit = parseDigit(texts[i]);
+      if (!digit.ok()) {
+        problems_.add(at, std::string(digit.status().message()));
+        continue;
+      }
+      const auto extent = extents_.find(digit->iteration);
+      if (extent == extents_.end()) {
+        problems_.add(at, absl::StrCat("'", absl::CHexEscape(digit->iteration), "' is no iteration of this intrinsic"));
+        continue;
+      }
+      const int64_t left = extent->second / digit->divisor, of = digit->values > 0 ? digit->values : left;
+      if (left < 1 || of > left)
+        problems_.add(at, absl::StrCat("goes beyond the ", extent->second, " of the iteration"));
+      constexpr int64_t kMostValues = 1 << 16;
+      values *= std::clamp<int64_t>(of, 1, kMostValues);
+      if (values > kMostValues) return problems_.add(field, absl::StrCat("have more than ", kMostValues, " values"));
+    }
+  }
+
   const std::string at_;
   const v1::Intrinsic& intrinsic_;
   const std::set<std::string>& memories_;
@@ -240,6 +308,15 @@ class IntrinsicValidator {
 };
 
 }  // namespace
+
+void checkAssembly(const std::string& field, const std::string& text, Problems& problems) {
+  const bool legal = !text.empty() && text.size() <= 2 * kMaxTypeLength && absl::ascii_isalpha(text[0]) &&
+                     std::all_of(text.begin(), text.end(), [](char c) {
+                       return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == ':' || c == '$' || c == ' ';
+                     });
+  if (legal) return;
+  problems.add(field, "is no instruction of an assembler; accepted: letters, digits, '.', '_', ':', ' ' and '$'");
+}
 
 void validateIntrinsic(const std::string& at, const v1::Intrinsic& intrinsic, const std::set<std::string>& memories,
                        Problems& problems) {

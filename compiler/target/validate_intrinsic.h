@@ -22,6 +22,9 @@ void validateIntrinsic(const std::string& at, const v1::Intrinsic& intrinsic, co
 void validateOverride(const std::string& at, const v1::Intrinsic& own, const v1::Intrinsic& described,
                       Problems& problems);
 
+/// Adds a fault where `text` cannot stand in a line of assembly: what a chip's file says is written out.
+void checkAssembly(const std::string& field, const std::string& text, Problems& problems);
+
 /// Names of the memories in which the instruction has operands, "registers" and "memory" left out.
 std::set<std::string> memoriesOf(const v1::Intrinsic& intrinsic);
 

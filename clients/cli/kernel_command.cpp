@@ -1,0 +1,187 @@
+// tessera kernel: an operator as PTX of a described chip.
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "clients/cli/command.h"
+#include "clients/cli/exit_code.h"
+#include "clients/cli/operator_flags.h"
+#include "clients/cli/output.h"
+#include "clients/cli/target_flag.h"
+#include "compiler/ptx/kernel.h"
+#include "compiler/ptx/write.h"
+#include "compiler/target/element_text.h"
+
+namespace tessera::client {
+namespace {
+
+using compiler::elementText;
+using compiler::ptx::Checked;
+using compiler::ptx::Kernel;
+using compiler::ptx::SharedTraffic;
+
+struct KernelFlags {
+  std::string target, type = "f16", result, name = "kernel", out = "-", manifest;
+  OperatorFlags op;
+  compiler::ptx::Question question;
+  bool plain = false;
+  uint64_t seed = 1;
+  int64_t points = int64_t{1} << 22;
+};
+
+/// Types that --type and --result take, and what products of the former are summed in.
+struct Type {
+  const char* name;
+  v1::DataType type, sum;
+};
+constexpr Type kTypes[] = {
+    {"f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32}, {"bf16", v1::DATA_TYPE_BF16, v1::DATA_TYPE_F32},
+    {"s8", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32},   {"u8", v1::DATA_TYPE_U8, v1::DATA_TYPE_I32},
+    {"f64", v1::DATA_TYPE_F64, v1::DATA_TYPE_F64}, {"f32", v1::DATA_TYPE_F32, v1::DATA_TYPE_F32},
+    {"s32", v1::DATA_TYPE_I32, v1::DATA_TYPE_I32}};
+const Type* typeNamed(const std::string& name) {
+  for (const Type& type : kTypes) {
+    if (type.name == name) return &type;
+  }
+  return nullptr;
+}
+
+/// What a driver needs to launch the kernel, and to know what it computes.
+std::string manifestOf(const Kernel& kernel, const v1::Target& target) {
+  const auto& plan = kernel.plan;
+  const auto& nest = plan.software;
+  const std::string parameters = absl::StrJoin(nest.accesses, ",", [&](std::string* out, const auto& access) {
+    absl::StrAppendFormat(out, R"({"name":%s,"type":%s,"shape":[%s]})", jsonString(access.name),
+                          jsonString(elementText(access.dtype)), absl::StrJoin(shapeOf(nest, access), ","));
+  });
+  double products = 1;
+  for (const auto& loop : nest.loops) products *= static_cast<double>(loop.extent);
+  return absl::StrFormat(
+      R"({"target":%s,"entry":%s,"grid":%d,"threads":%d,"shared_bytes":%d,"operator":%s,"loops":[%s],"parameters":[%s],"products":%.0f,"instruction":%s,"tile":[%d,%d,%d],"stages":%d,"estimated_cycles":%.0f})",
+      jsonString(target.name()), jsonString(kernel.name), plan.grid(), plan.threads(), plan.sharedBytes(),
+      jsonString(print(nest)),
+      absl::StrJoin(nest.loops, ",",
+                    [](std::string* out, const auto& loop) {
+                      absl::StrAppendFormat(out, R"({"name":%s,"extent":%d,"sum":%s})", jsonString(loop.name),
+                                            loop.extent, loop.reduction ? "true" : "false");
+                    }),
+      parameters, products, jsonString(plan.intrinsic.name()), plan.tileX(), plan.tileY(), plan.tileR(), plan.stages,
+      plan.cycles);
+}
+
+std::string trafficText(const SharedTraffic& traffic) {
+  return absl::StrFormat(
+      "%d accesses in %d cycles of the banks (%.2f)", traffic.accesses, traffic.cycles,
+      traffic.accesses == 0 ? 0.0 : static_cast<double>(traffic.cycles) / static_cast<double>(traffic.accesses));
+}
+
+absl::StatusOr<compiler::intrinsic::Nest> typedNest(const KernelFlags& flags) {
+  absl::StatusOr<compiler::intrinsic::Nest> nest = flags.op.nest();
+  if (!nest.ok()) return nest;
+  const Type *from = typeNamed(flags.type), *to = typeNamed(flags.result);
+  if (!from || (!flags.result.empty() && !to)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(from ? "--result " : "--type ", from ? flags.result : flags.type, ": accepted are ",
+                     absl::StrJoin(kTypes, ", ", [](std::string* out, const Type& type) { *out += type.name; })));
+  }
+  for (auto& access : nest->accesses) access.dtype = from->type;
+  nest->accesses[0].dtype = to ? to->type : from->sum;
+  return nest;
+}
+
+int writeKernel(const CommandLine& line, const KernelFlags& flags) {
+  const auto target = describedTarget(line, flags.target);
+  if (!target.ok()) return reportError(target.status(), line.json);
+  const auto nest = typedNest(flags);
+  if (!nest.ok()) return reportError(nest.status(), line.json);
+  compiler::ptx::Question question = flags.question;
+  question.swizzled = !flags.plain;
+  const auto kernel = kernelOf(*nest, *target, flags.name, question);
+  if (!kernel.ok()) return reportError(absl::UnimplementedError(kernel.status().message()), line.json);
+  const std::string manifest = manifestOf(*kernel, *target);
+  const std::string text = absl::StrCat("// ", print(kernel->plan.software), "\n// ", manifest, "\n",
+                                        compiler::ptx::heading(*target), kernel->text);
+  if (flags.out == "-") {
+    std::cout << text;
+    return kExitOk;
+  }
+  for (const auto& [file, content] : {std::pair(flags.out, text), std::pair(flags.manifest, manifest + "\n")}) {
+    if (file.empty()) continue;
+    if (absl::Status status = writeText(file, content); !status.ok()) return reportError(status, line.json);
+  }
+  Checked checked;
+  if (flags.points > 0) {
+    auto found = check(*kernel, *target, flags.seed, flags.points);
+    if (!found.ok()) return reportError(absl::InternalError(found.status().message()), line.json);
+    checked = *std::move(found);
+  }
+  if (line.json) {
+    std::cout
+        << absl::StrFormat(
+               R"({"kernel":%s,"checked":{"blocks":%d,"results":%d,"wrong":%d,"largest_error":%.6g,"share_of_bound":%.6g},"fetches":{"accesses":%d,"cycles":%d},"stores":{"accesses":%d,"cycles":%d}})",
+               manifest, checked.blocks, checked.results, checked.wrong, checked.largest_error, checked.largest_share,
+               checked.run.fetches.accesses, checked.run.fetches.cycles, checked.run.stores.accesses,
+               checked.run.stores.cycles)
+        << "\n";
+  } else {
+    const auto& plan = kernel->plan;
+    std::cout << absl::StrFormat("%s on %s, %s\n", print(plan.software), target->name(), plan.intrinsic.name())
+              << mappingText(plan.software, plan.instruction, plan.matching) << ", of " << kernel->mappings
+              << " with a kernel\n"
+              << absl::StrFormat("%d blocks of %d threads, tiles of %dx%dx%d, %d stages in %d bytes\n", plan.grid(),
+                                 plan.threads(), plan.tileX(), plan.tileY(), plan.tileR(), plan.stages,
+                                 plan.sharedBytes());
+    if (flags.points > 0) {
+      std::cout << "run: " << checked.blocks << " of " << plan.grid() << " blocks, " << checked.results << " results, "
+                << (checked.wrong > 0 ? absl::StrCat(checked.wrong, " wrong: ", checked.first_wrong)
+                    : compiler::isFloatingPoint(plan.software.accesses[0].dtype)
+                        ? absl::StrFormat("%.1e off at most, %.1f %% of the bound", checked.largest_error,
+                                          100 * checked.largest_share)
+                        : std::string("exact"))
+                << "\nfetches: " << trafficText(checked.run.fetches)
+                << "\ncopies in: " << trafficText(checked.run.stores) << "\n";
+    }
+  }
+  return checked.wrong > 0 ? kExitInternal : kExitOk;
+}
+
+}  // namespace
+
+void addKernelCommand(CommandLine& line) {
+  CLI::App* command =
+      line.add("kernel", "Write an operator as PTX for a chip whose instructions threads execute together");
+  auto flags = std::make_shared<KernelFlags>();
+  command->add_option("--target", flags->target, "built-in or registered name, or a description's file")->required();
+  flags->op.addTo(command, "a name of table 5.3 (tessera mappings)")->required();
+  command->add_option("--type", flags->type, "of the sources' elements: f16, bf16, s8, u8, f64")->capture_default_str();
+  command->add_option("--result", flags->result, "of the result's: else f32, s32 or f64 as the sources are summed");
+  command->add_option("--instruction", flags->question.instruction, "of the target; else that of least estimated time");
+  command->add_option("--name", flags->name, "of the entry")->capture_default_str()->check([](const std::string& name) {
+    const bool legal = !name.empty() && absl::ascii_isalpha(name[0]) && name.size() < 64 &&
+                       std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
+    return legal ? "" : "letters, digits and '_' are accepted, a letter first";
+  });
+  auto* out = command->add_option("-o,--output", flags->out, "file of the kernel; - prints it and runs nothing")
+                  ->capture_default_str();
+  command->add_option("--manifest", flags->manifest, "file for what a driver needs to launch it, as JSON")->needs(out);
+  command->add_flag(
+      "--plain", flags->plain,
+      "rows of shared memory as they are, for comparison: without the exchange that avoids bank conflicts");
+  command->add_option("--points", flags->points, "products of the operator whose blocks are run and compared; 0: none")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 36))
+      ->capture_default_str();
+  command->add_option("--seed", flags->seed, "of the tensors that the kernel is run on")->capture_default_str();
+  command->footer(
+      "The operator's mapping becomes blocks of thread groups: tiles copied to shared memory stage by stage, "
+      "fragments\n"
+      "fetched from there, results kept in registers. The text is run by an interpreter of PTX and compared with the\n"
+      "operator's loops; accesses that meet in one bank are counted. compiler/ptx/README.md says how.");
+  command->callback([&line, flags] { line.action = [&line, flags] { return writeKernel(line, *flags); }; });
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,195 @@
+#include "compiler/ptx/kernel.h"
+
+#include <cmath>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/intrinsic/boxes.h"
+#include "compiler/ptx/write.h"
+#include "compiler/simulator/element.h"
+#include "compiler/target/element_text.h"
+#include "compiler/target/instruction_sets.h"
+#include "proto/element_size.h"
+
+namespace tessera::compiler::ptx {
+namespace {
+
+using intrinsic::Nest;
+
+constexpr size_t kMostMappings = 4096;
+constexpr int64_t kMostBytes = int64_t{1} << 30;  // of a tensor that is run
+
+/// Elements from one value of each loop to the next; a loop that moves nothing has 0.
+struct Walk {
+  std::vector<int64_t> strides;
+  int64_t constant = 0;
+  int64_t at(const std::vector<int>& loops, const std::vector<int64_t>& point) const {
+    int64_t element = 0;
+    for (size_t i = 0; i < loops.size(); ++i) element += point[i] * strides[static_cast<size_t>(loops[i])];
+    return element;
+  }
+};
+Walk walkOf(const Nest& nest, const intrinsic::Access& access) {
+  Walk walk{std::vector<int64_t>(nest.loops.size(), 0), 0};
+  const std::vector<int64_t> shape = shapeOf(nest, access);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    for (int64_t& stride : walk.strides) stride *= shape[d];
+    walk.constant = walk.constant * shape[d] + access.subscripts[d].constant;
+    for (const auto& term : access.subscripts[d].terms)
+      walk.strides[static_cast<size_t>(term.loop)] += term.coefficient;
+  }
+  return walk;
+}
+
+template <typename Number>
+absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, uint64_t seed, int64_t most_points) {
+  const Plan& plan = kernel.plan;
+  const Nest& nest = plan.software;
+  std::mt19937_64 random(seed);
+  std::vector<std::vector<uint8_t>> bytes;
+  std::vector<std::vector<Number>> numbers;
+  for (const intrinsic::Access& access : nest.accesses) {
+    int64_t count = 1;
+    for (int64_t extent : shapeOf(nest, access)) count = intrinsic::saturatedProduct(count, extent);
+    if (intrinsic::saturatedProduct(count, elementBytes(access.dtype)) > kMostBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(access.name, " has ", count, " elements, too many to be run"));
+    }
+    std::vector<Number>& drawn = numbers.emplace_back(static_cast<size_t>(count));
+    for (Number& number : drawn) {
+      const uint64_t bits = random();
+      if constexpr (std::is_same_v<Number, double>) {
+        number = simulator::rounded(static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63, access.dtype);
+      } else {
+        const int64_t low = std::max<int64_t>(simulator::least(access.dtype), -128);
+        number = low + static_cast<int64_t>(bits % 256);
+      }
+    }
+    std::vector<uint8_t>& data = bytes.emplace_back(static_cast<size_t>(count * elementBytes(access.dtype)));
+    simulator::encode(access.dtype, drawn.data(), drawn.size(), data.data());
+  }
+  Launch launch;
+  launch.threads = plan.threads();
+  launch.shared_bytes = plan.sharedBytes();
+  launch.banks = plan.banks;
+  for (auto& data : bytes) launch.tensors.push_back(&data);
+  const double each = static_cast<double>(plan.tileX() * plan.tileY() * plan.tileR()) *
+                      static_cast<double>(plan.summed_tiles * plan.summed);
+  const auto fit =
+      static_cast<int64_t>(std::min(static_cast<double>(most_points) / each, static_cast<double>(plan.grid())));
+  Checked checked;
+  checked.blocks = std::max<int64_t>(1, fit);
+  for (int64_t b = 0; b < checked.blocks; ++b) {
+    launch.blocks.push_back(checked.blocks == 1 ? plan.grid() - 1 : b * (plan.grid() - 1) / (checked.blocks - 1));
+  }
+  absl::StatusOr<Run> ran = run(absl::StrCat(heading(target), kernel.text), launch);
+  if (!ran.ok()) return ran.status();
+  checked.run = *std::move(ran);
+  const v1::DataType type = nest.accesses[0].dtype;
+  std::vector<Number> found(numbers[0].size());
+  simulator::decode(type, bytes[0].data(), found.size(), found.data());
+  std::vector<int> kept, summed;
+  std::vector<int64_t> kept_extents, summed_extents;
+  double products = 1;
+  for (size_t l = 0; l < nest.loops.size(); ++l) {
+    (nest.loops[l].reduction ? summed : kept).push_back(static_cast<int>(l));
+    (nest.loops[l].reduction ? summed_extents : kept_extents).push_back(nest.loops[l].extent);
+    if (nest.loops[l].reduction) products *= static_cast<double>(nest.loops[l].extent);
+  }
+  double bound = 0;
+  if constexpr (std::is_same_v<Number, double>) {
+    const v1::DataType held = plan.instruction.accesses[0].dtype;
+    const bool each_step = plan.intrinsic.arithmetic().rounding() != v1::Intrinsic::Arithmetic::ONCE;
+    const double calls = static_cast<double>(plan.summed_tiles * plan.summed * plan.steps) *
+                         (each_step ? 2.0 * static_cast<double>(plan.sizeOf(plan.r)) : 1);
+    bound = std::expm1((calls + 1) * std::log1p(simulator::unitRoundoff(held))) +
+            simulator::unitRoundoff(type) * 1.001 + products * 0x1p-52;
+  }
+  const Walk to = walkOf(nest, nest.accesses[0]), left = walkOf(nest, nest.accesses[1]),
+             right = walkOf(nest, nest.accesses[2]);
+  intrinsic::forEachPoint(kept_extents, [&](const std::vector<int64_t>& point) {
+    const int64_t element = to.constant + to.at(kept, point);
+    const auto wrong = [&](const std::string& what) {
+      if (++checked.wrong == 1) checked.first_wrong = absl::StrCat("element ", element, what);
+    };
+    if (!checked.run.written[static_cast<size_t>(element * elementBytes(type))]) {
+      if (checked.blocks == plan.grid()) wrong(" is not computed");
+      return;
+    }
+    ++checked.results;
+    const int64_t l = left.constant + left.at(kept, point), r = right.constant + right.at(kept, point);
+    Number sum = 0;
+    double magnitudes = 0;
+    intrinsic::forEachPoint(summed_extents, [&](const std::vector<int64_t>& part) {
+      const Number product = numbers[1][static_cast<size_t>(l + left.at(summed, part))] *
+                             numbers[2][static_cast<size_t>(r + right.at(summed, part))];
+      sum += product;
+      magnitudes += std::fabs(static_cast<double>(product));
+    });
+    const Number is = found[static_cast<size_t>(element)];
+    if constexpr (std::is_same_v<Number, double>) {
+      const double error = std::fabs(is - sum), share = error / std::max(bound * magnitudes, 1e-300);
+      checked.largest_error = std::max(checked.largest_error, std::isnan(error) ? INFINITY : error);
+      checked.largest_share = std::max(checked.largest_share, std::isnan(share) ? INFINITY : share);
+      if (!(share <= 1)) wrong(absl::StrCat(" is ", is, ", not ", sum));
+    } else {
+      const int64_t expected = simulator::held(sum, type, v1::Intrinsic::Arithmetic::WRAP);
+      if (is != expected) wrong(absl::StrCat(" is ", is, ", not ", expected));
+    }
+  });
+  return checked;
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> kernelOf(const Nest& software, const v1::Target& target, const std::string& name,
+                                const Question& question) {
+  Kernel best;
+  std::vector<std::string> reasons, names;
+  const PlanOptions options{.swizzled = question.swizzled};
+  for (const v1::Intrinsic& intrinsic : instructionsOf(target)) {
+    names.push_back(intrinsic.name());
+    if (!question.instruction.empty() && intrinsic.name() != question.instruction) continue;
+    const absl::StatusOr<Nest> instruction = intrinsic::nestOf(intrinsic);
+    if (!instruction.ok()) continue;
+    std::string reason = absl::StrCat(intrinsic.name(), ": no loops of the operator are its iterations");
+    const intrinsic::Mappings mappings =
+        enumerateMappings(software, *instruction, {.any_order = true, .most = kMostMappings});
+    for (const intrinsic::Matching& matching : mappings.matchings) {
+      absl::StatusOr<Plan> plan = planOf(mappings.software, intrinsic, matching, target, options);
+      if (!plan.ok()) {
+        reason = std::string(plan.status().message());
+        continue;
+      }
+      reason.clear();
+      // Sums are kept in the wider type where there is a choice.
+      const auto width = [](const Plan& p) { return elementBytes(p.instruction.accesses[0].dtype); };
+      const bool better = best.mappings == 0 || width(*plan) > width(best.plan) ||
+                          (width(*plan) == width(best.plan) && plan->cycles < best.plan.cycles);
+      ++best.mappings;
+      if (better) best.plan = *std::move(plan);
+    }
+    if (!reason.empty()) reasons.push_back(reason);
+  }
+  if (best.mappings == 0) {
+    if (reasons.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(target.name(), " has no instruction ", question.instruction,
+                                                        "; accepted: ", absl::StrJoin(names, ", ")));
+    }
+    constexpr size_t kMostReasons = 4;
+    const size_t more = reasons.size() - std::min(reasons.size(), kMostReasons);
+    reasons.resize(reasons.size() - more);
+    return absl::FailedPreconditionError(
+        absl::StrCat(absl::StrJoin(reasons, "; "), more > 0 ? absl::StrCat("; ", more, " more") : ""));
+  }
+  best.name = name;
+  best.text = write(best.plan, target, name);
+  return best;
+}
+
+absl::StatusOr<Checked> check(const Kernel& kernel, const v1::Target& target, uint64_t seed, int64_t most_points) {
+  return isFloatingPoint(kernel.plan.software.accesses[0].dtype) ? checkAs<double>(kernel, target, seed, most_points)
+                                                                 : checkAs<int64_t>(kernel, target, seed, most_points);
+}
+
+}  // namespace tessera::compiler::ptx

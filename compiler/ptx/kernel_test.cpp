@@ -1,0 +1,125 @@
+#include "compiler/ptx/kernel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/target/target.h"
+
+namespace tessera::compiler::ptx {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kProduct[] = "O[i, j] += A[i, k] * B[k, j]";
+constexpr char kProductOfColumns[] = "O[i, j] += A[k, i] * B[j, k]";
+constexpr char kConvolution[] = "O[n, k, p, q] += I[n, c, 2 * p + r, q + s] * W[k, c, r, s]";
+constexpr char kChannelsLast[] = "O[n, p, q, k] += I[n, p + r, q + s, c] * W[r, s, c, k]";
+constexpr char kGrouped[] = "O[n, g, k, p] += I[n, g, c, p + 2 * r] * W[g, k, c, r]";
+
+intrinsic::Nest nestOf(const std::string& text, const std::vector<int64_t>& extents, v1::DataType from,
+                       v1::DataType to) {
+  intrinsic::Nest nest = intrinsic::parseNest("operator", text, extents).value();
+  nest.accesses[0].dtype = to;
+  nest.accesses[1].dtype = nest.accesses[2].dtype = from;
+  return nest;
+}
+
+struct Case {
+  const char* instruction;
+  v1::DataType from, to;
+};
+
+class OnInstructions : public ::testing::TestWithParam<Case> {};
+
+TEST_P(OnInstructions, TheTextComputesTheOperatorOnOddShapes) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const Case& c = GetParam();
+  const std::vector<std::pair<const char*, std::vector<int64_t>>> operators = {{kProduct, {1, 1, 1}},
+                                                                               {kProduct, {17, 13, 7}},
+                                                                               {kProduct, {64, 80, 96}},
+                                                                               {kProduct, {33, 128, 101}},
+                                                                               {kProductOfColumns, {40, 24, 64}},
+                                                                               {kProductOfColumns, {19, 5, 37}},
+                                                                               {kConvolution, {2, 5, 3, 7, 3, 3, 2}},
+                                                                               {kChannelsLast, {2, 5, 3, 24, 2, 3, 16}},
+                                                                               {kGrouped, {3, 2, 5, 7, 11, 3}}};
+  for (const auto& [text, extents] : operators) {
+    SCOPED_TRACE(absl::StrCat(c.instruction, " ", text, " ", absl::StrJoin(extents, "x")));
+    const auto kernel = kernelOf(nestOf(text, extents, c.from, c.to), chip, "kernel", {.instruction = c.instruction});
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto checked = check(*kernel, chip, 7, int64_t{1} << 40);
+    ASSERT_TRUE(checked.ok()) << checked.status() << "\n" << kernel->text;
+    EXPECT_EQ(checked->wrong, 0) << checked->first_wrong << "\n" << kernel->text;
+    EXPECT_EQ(checked->blocks, kernel->plan.grid());
+    EXPECT_GT(checked->results, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Instructions, OnInstructions,
+                         ::testing::Values(Case{"mma.m16n8k8.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32},
+                                           Case{"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32},
+                                           Case{"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
+                                           Case{"mma.m16n8k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
+                                           Case{"mma.m16n8k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_F32},
+                                           Case{"mma.m16n8k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_BF16},
+                                           Case{"mma.m16n8k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32},
+                                           Case{"mma.m16n8k32.u8.s32", v1::DATA_TYPE_U8, v1::DATA_TYPE_I32},
+                                           Case{"mma.m8n8k4.f64.f64", v1::DATA_TYPE_F64, v1::DATA_TYPE_F64}),
+                         [](const auto& info) {
+                           std::string name = absl::StrCat(info.param.instruction, "_", info.param.to);
+                           for (char& letter : name) letter = letter == '.' ? '_' : letter;
+                           return name;
+                         });
+
+TEST(Kernel, SwizzledRowsAreFetchedWithoutConflicts) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const intrinsic::Nest nest = nestOf(kProduct, {256, 256, 256}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  SharedTraffic fetches[2];
+  for (const bool swizzled : {false, true}) {
+    const auto kernel = kernelOf(nest, chip, "kernel", {.instruction = "mma.m16n8k16.f16.f32", .swizzled = swizzled});
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto checked = check(*kernel, chip, 3, 1);
+    ASSERT_TRUE(checked.ok()) << checked.status();
+    EXPECT_EQ(checked->wrong, 0) << checked->first_wrong;
+    EXPECT_EQ(checked->blocks, 1);
+    fetches[swizzled] = checked->run.fetches;
+    if (swizzled) EXPECT_EQ(checked->run.stores.cycles, checked->run.stores.accesses);
+  }
+  EXPECT_EQ(fetches[1].cycles, fetches[1].accesses);
+  EXPECT_GT(fetches[0].cycles, fetches[0].accesses);
+}
+
+TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
+  v1::Target chip = *findBuiltinTarget("sm_80");
+  const intrinsic::Nest nest = nestOf(kProduct, {16, 16, 16}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  auto kernel = kernelOf(nest, chip, "kernel", {.instruction = "mma.m16n8k16.f16.f32"});
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  // Halves of the sums exchanged in the text: another program.
+  const size_t at = kernel->text.find("mma.sync");
+  const size_t first = kernel->text.find("%f", at);
+  ASSERT_NE(first, std::string::npos);
+  kernel->text[first + 2] = kernel->text[first + 2] == '0' ? '1' : '0';
+  const auto checked = check(*kernel, chip, 7, int64_t{1} << 40);
+  ASSERT_TRUE(checked.ok()) << checked.status();
+  EXPECT_GT(checked->wrong, 0);
+}
+
+TEST(Kernel, WhatHasNoKernelIsSaid) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const auto floats = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F32, v1::DATA_TYPE_F32), chip, "kernel",
+                               {.instruction = "mma.m16n8k16.f16.f32"});
+  EXPECT_THAT(std::string(floats.status().message()), HasSubstr("is f32, not f16"));
+  const auto none = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32), chip, "kernel",
+                             {.instruction = "mma.none"});
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("no instruction mma.none"));
+  const auto opaque = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32),
+                               *findBuiltinTarget("sm_70"), "kernel");
+  EXPECT_THAT(std::string(opaque.status().message()), HasSubstr("not described as threads execute it together"));
+}
+
+}  // namespace
+}  // namespace tessera::compiler::ptx

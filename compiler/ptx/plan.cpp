@@ -1,0 +1,436 @@
+#include "compiler/ptx/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/target/element_text.h"
+#include "compiler/target/validate_intrinsic.h"
+#include "proto/element_size.h"
+
+namespace tessera::compiler::ptx {
+namespace {
+
+using intrinsic::Nest;
+using intrinsic::saturatedProduct;
+
+constexpr int64_t kMostIndex = int64_t{1} << 30;  // indices and elements' numbers are computed in 32 bits
+constexpr int64_t kMostThreads = 256;
+constexpr int64_t kMostCopies = 32;      // of one thread in a stage: written out one by one
+constexpr int64_t kOtherRegisters = 72;  // addresses and indices
+constexpr int64_t kStageCycles = 40;     // a stage's barrier and what its loop computes
+constexpr int64_t kCopyInstructions = 8;
+
+/// Elements from one value of each loop to the next, and the constant.
+std::vector<int64_t> stridesOf(const Nest& nest, const intrinsic::Access& access, int64_t& constant) {
+  std::vector<int64_t> strides(nest.loops.size(), 0);
+  const std::vector<int64_t> shape = shapeOf(nest, access);
+  int64_t row = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    for (const auto& term : access.subscripts[d].terms)
+      strides[static_cast<size_t>(term.loop)] += term.coefficient * row;
+    constant += access.subscripts[d].constant * row;
+    row *= shape[d];
+  }
+  return strides;
+}
+
+/// The parts of an index over `loops`, slowest first: neighbours that are walked as one loop are one, and what does not
+/// move the tensor is left out.
+std::vector<Part> partsOf(const Nest& nest, const std::vector<int>& loops, const std::vector<int64_t>& strides) {
+  std::vector<Part> parts;
+  int64_t weight = 1;
+  for (size_t l = loops.size(); l-- > 0;) {
+    const int64_t extent = nest.loops[static_cast<size_t>(loops[l])].extent;
+    const int64_t stride = strides[static_cast<size_t>(loops[l])];
+    if (extent == 1) continue;
+    if (!parts.empty() && stride == parts.back().stride * parts.back().extent) {
+      parts.back().extent *= extent;
+    } else {
+      parts.push_back({weight, extent, stride});
+    }
+    weight *= extent;
+  }
+  if (!parts.empty()) parts.back().extent = 0;
+  std::erase_if(parts, [](const Part& part) { return part.stride == 0; });
+  return parts;
+}
+
+/// Neighbours along an index of `extent` that are neighbours in the tensor at multiples of their number, so that they
+/// are all there or none.
+int64_t neighboursOf(const std::vector<Part>& parts, int64_t extent, int64_t most) {
+  int64_t count = most;
+  const auto divides = [&](int64_t number) {
+    while (number % count != 0) count /= 2;
+  };
+  divides(extent);
+  bool along = false;
+  for (const Part& part : parts) {
+    if (part.weight == 1 && part.stride == 1) {
+      along = true;
+      if (part.extent > 0) divides(part.extent);
+    } else {
+      divides(part.weight);
+      divides(part.stride);
+    }
+  }
+  return along ? count : 1;
+}
+
+/// The largest power of two up to `most` that everything else that is added to an element's number is a multiple of.
+int64_t alignmentOf(const Addresses& addresses, const std::vector<Part>& others, int64_t most) {
+  int64_t count = most;
+  while (addresses.constant % count != 0) count /= 2;
+  for (const auto* parts : {&others, &addresses.kept, &addresses.summed}) {
+    for (const Part& part : *parts) {
+      while (part.stride % count != 0) count /= 2;
+    }
+  }
+  return count;
+}
+
+class Planner {
+ public:
+  Planner(const Nest& software, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching,
+          const v1::Target& target, const PlanOptions& options)
+      : target_(target), options_(options) {
+    plan_.software = software;
+    plan_.intrinsic = intrinsic;
+    plan_.matching = matching;
+  }
+
+  absl::StatusOr<Plan> run() {
+    for (absl::Status (Planner::*step)() :
+         {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches}) {
+      if (absl::Status status = (this->*step)(); !status.ok()) return status;
+    }
+    const auto take = [&](const std::array<int, 6>& sizes) {
+      plan_.groups_x = sizes[0], plan_.groups_y = sizes[1];
+      plan_.sources[0].blocks = sizes[2], plan_.sources[1].blocks = sizes[3];
+      plan_.steps = sizes[4], plan_.stages = sizes[5];
+      if (!complete(plan_)) return false;
+      price(plan_);
+      return true;
+    };
+    std::optional<std::array<int, 6>> best;
+    double least = 0;
+    for (const int groups_x : {1, 2, 4}) {
+      for (const int groups_y : {1, 2, 4}) {
+        for (const int blocks_x : {1, 2, 4, 8}) {
+          for (const int blocks_y : {1, 2, 4, 8, 16}) {
+            for (const int steps : {1, 2, 4}) {
+              for (const int stages : {2, 3, 4}) {
+                const std::array<int, 6> sizes = {groups_x, groups_y, blocks_x, blocks_y, steps, stages};
+                if (!take(sizes) || (best && plan_.cycles >= least)) continue;
+                best = sizes;
+                least = plan_.cycles;
+              }
+            }
+          }
+        }
+      }
+    }
+    if (!best) return fault("no tile of it fits the registers and the shared level");
+    take(*best);
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status fault(const std::string& what) const {
+    return absl::FailedPreconditionError(absl::StrCat(plan_.intrinsic.name(), ": ", what));
+  }
+
+  /// Which iteration is whose.
+  absl::Status iterations() {
+    const absl::StatusOr<Nest> instruction = intrinsic::nestOf(plan_.intrinsic);
+    if (!instruction.ok()) return instruction.status();
+    plan_.instruction = *instruction;
+    const auto& v = plan_.intrinsic;
+    if (!v.has_threads() || v.threads().assembly().empty()) {
+      return fault("it is not described as threads execute it together");
+    }
+    if (v.threads().threads() < 1 || !std::has_single_bit(static_cast<uint32_t>(v.threads().threads()))) {
+      return fault("its threads are no power of two");
+    }
+    const bool product = instruction->form == v1::Intrinsic::Arithmetic::MULTIPLY_ADD &&
+                         plan_.software.form == instruction->form && instruction->accesses.size() == 3 &&
+                         instruction->loops.size() == 3 && instruction->bounds.empty();
+    int kinds[3] = {-1, -1, -1};
+    for (int i = 0; product && i < 3; ++i) {
+      const bool result = instruction->accesses[0].uses(i), left = instruction->accesses[1].uses(i);
+      const bool right = instruction->accesses[2].uses(i);
+      if (result && left != right) kinds[left ? 0 : 1] = i;
+      if (!result && left && right) kinds[2] = i;
+    }
+    if (!product || *std::min_element(kinds, kinds + 3) < 0) return fault("it is no product of two matrices");
+    plan_.x = kinds[0], plan_.y = kinds[1], plan_.r = kinds[2];
+    auto mapping = physicalMapping(plan_.software, plan_.intrinsic, plan_.matching, target_);
+    if (!mapping.ok()) return mapping.status();
+    plan_.mapping = *std::move(mapping);
+    for (const intrinsic::Group& group : plan_.mapping.groups) {
+      if (group.extent > kMostIndex) return fault("an iteration of the operator is too long for 32 bits");
+      if (!std::has_single_bit(static_cast<uint64_t>(group.size))) return fault("its extents are no powers of two");
+    }
+    for (const intrinsic::Subscript& subscript : plan_.software.accesses[0].subscripts) {
+      int walking = 0;
+      for (const auto& term : subscript.terms)
+        walking += plan_.software.loops[static_cast<size_t>(term.loop)].extent > 1;
+      if (walking > 1) return fault("the result has a subscript that adds loops");
+    }
+    return absl::OkStatus();
+  }
+
+  /// Sources are the operator's; a result may be narrower than what it is summed in.
+  absl::Status types() {
+    for (size_t operand = 0; operand < 3; ++operand) {
+      const auto& array = plan_.software.accesses[static_cast<size_t>(arrayOf(plan_.matching, operand))];
+      const v1::DataType has = array.dtype, wants = plan_.instruction.accesses[operand].dtype;
+      const bool rounds = operand == 0 && isFloatingPoint(has) && wants == v1::DATA_TYPE_F32 &&
+                          (has == v1::DATA_TYPE_F16 || has == v1::DATA_TYPE_BF16);
+      if (has == wants || rounds) continue;
+      return fault(absl::StrCat(array.name, " is ", elementText(has), ", not ", elementText(wants)));
+    }
+    plan_.result_type = plan_.software.accesses[0].dtype;
+    return absl::OkStatus();
+  }
+
+  absl::Status tensors() {
+    std::vector<int> kept, summed;
+    for (int loop : plan_.mapping.outer) {
+      const intrinsic::Loop& described = plan_.software.loops[static_cast<size_t>(loop)];
+      (described.reduction ? summed : kept).push_back(loop);
+      int64_t& product = described.reduction ? plan_.summed : plan_.kept;
+      product = saturatedProduct(product, described.extent);
+    }
+    for (size_t operand = 0; operand < 3; ++operand) {
+      const auto& array = plan_.software.accesses[static_cast<size_t>(arrayOf(plan_.matching, operand))];
+      int64_t elements = 1;
+      for (int64_t extent : shapeOf(plan_.software, array)) elements = saturatedProduct(elements, extent);
+      if (elements > kMostIndex) {
+        return fault(absl::StrCat(array.name, " has ", elements, " elements; at most ", kMostIndex, " are addressed"));
+      }
+      Addresses addresses;
+      const std::vector<int64_t> strides = stridesOf(plan_.software, array, addresses.constant);
+      addresses.kept = partsOf(plan_.software, kept, strides);
+      addresses.summed = partsOf(plan_.software, summed, strides);
+      const intrinsic::Access& access = plan_.instruction.accesses[operand];
+      if (access.subscripts.size() != 2 || access.subscripts[0].terms.size() != 1 ||
+          access.subscripts[1].terms.size() != 1) {
+        return fault("it is no product of two matrices");
+      }
+      const int first = access.subscripts[0].terms[0].loop, second = access.subscripts[1].terms[0].loop;
+      addresses.first = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(first)].loops, strides);
+      addresses.second = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(second)].loops, strides);
+      absl::StatusOr<Fragment> fragment = fragmentOf(plan_.intrinsic, plan_.instruction, operand);
+      if (!fragment.ok()) return fragment.status();
+      if (operand == 0) {
+        plan_.to = std::move(addresses);
+        plan_.result = *std::move(fragment);
+        swapped_result_ = first == plan_.y;
+        continue;
+      }
+      Side& side = plan_.sources[operand - 1];
+      side.operand = static_cast<int>(operand);
+      side.array = arrayOf(plan_.matching, operand);
+      side.kept = first == plan_.r ? 1 : 0;
+      side.element_bytes = elementBytes(array.dtype);
+      side.addresses = std::move(addresses);
+      side.fragment = *std::move(fragment);
+    }
+    // The result's fragment by x, then y.
+    if (swapped_result_) {
+      std::swap(plan_.result.first, plan_.result.second);
+      std::swap(plan_.result.first_of, plan_.result.second_of);
+      std::swap(plan_.to.first, plan_.to.second);
+    }
+    const auto& slots = plan_.result;
+    bool pairs = slots.first_of.size() % 2 == 0;
+    for (size_t s = 0; s + 1 < slots.first_of.size(); s += 2) {
+      pairs = pairs && slots.first_of[s] == slots.first_of[s + 1] && slots.second_of[s] + 1 == slots.second_of[s + 1] &&
+              slots.second_of[s] % 2 == 0;
+    }
+    for (int64_t column : slots.second) pairs = pairs && column % 2 == 0;
+    plan_.result_vector = pairs ? std::min(neighboursOf(plan_.to.second, plan_.extentOf(plan_.y), 2),
+                                           alignmentOf(plan_.to, plan_.to.first, 2))
+                                : 1;
+    return absl::OkStatus();
+  }
+
+  /// The level that sources lie in, and for each the way along its rows that moves most at once.
+  absl::Status fetches() {
+    std::string level;
+    for (const auto& transfer : plan_.intrinsic.transfers()) {
+      if (transfer.operand() == plan_.instruction.accesses[1].name && transfer.to() == kRegisters)
+        level = transfer.from();
+    }
+    plan_.level = -1;
+    for (int i = 0; i < target_.memory_size(); ++i) {
+      if (target_.memory(i).name() == level) plan_.level = i;
+    }
+    if (plan_.level < 0) return fault("no transfer says from which level its sources are fetched");
+    plan_.banks = banksOf(target_.memory(plan_.level));
+    const auto& copy = target_.memory(plan_.level).filled_by();
+    for (Side& side : plan_.sources) {
+      double best = -1;
+      Side chosen;
+      for (const int along : {1 - side.kept, side.kept}) {
+        Side candidate = side;
+        candidate.along = along;
+        const auto* fetch = fetchAlong(candidate);
+        if (!fetch && !plainLoads(candidate)) continue;
+        if (fetch) candidate.fetch = *fetch;
+        const Addresses& addresses = side.addresses;
+        const bool first = along == 0;
+        const int kept = side.operand == 1 ? plan_.x : plan_.y;
+        const int64_t most = (fetch ? std::min(16, fetch->row_bytes()) : 16) / side.element_bytes;
+        candidate.vector = std::min(neighboursOf(first ? addresses.first : addresses.second,
+                                                 plan_.extentOf(along == side.kept ? kept : plan_.r), most),
+                                    alignmentOf(addresses, first ? addresses.second : addresses.first, most));
+        const int64_t bytes = candidate.vector * side.element_bytes;
+        candidate.asynchronous =
+            !copy.assembly().empty() && std::count(copy.bytes().begin(), copy.bytes().end(), bytes) > 0;
+        // Threads of a group copy along rows: rows of the tensor are better read so too.
+        const auto& parts = first ? addresses.first : addresses.second;
+        const bool neighbours = std::any_of(parts.begin(), parts.end(),
+                                            [](const Part& part) { return part.weight == 1 && part.stride == 1; });
+        const double worth = static_cast<double>(candidate.vector) + (neighbours ? 0.5 : 0) + (fetch ? 0.25 : 0);
+        if (worth <= best) continue;
+        best = worth;
+        chosen = candidate;
+      }
+      if (best < 0) {
+        return fault(absl::StrCat("neither a fetch nor plain loads bring the fragment of ",
+                                  plan_.instruction.accesses[static_cast<size_t>(side.operand)].name));
+      }
+      side = std::move(chosen);
+    }
+    return absl::OkStatus();
+  }
+
+  const v1::Intrinsic::Fetch* fetchAlong(const Side& side) const {
+    const intrinsic::Access& access = plan_.instruction.accesses[static_cast<size_t>(side.operand)];
+    const int loop = access.subscripts[static_cast<size_t>(side.along)].terms[0].loop;
+    for (const auto& fetch : plan_.intrinsic.threads().fetches()) {
+      if (fetch.operand() != access.name || fetch.to() != kRegisters || fetch.matrices().empty()) continue;
+      if (fetch.from() != target_.memory(plan_.level).name() ||
+          fetch.along() != plan_.instruction.loops[static_cast<size_t>(loop)].name)
+        continue;
+      if (fetch.rows() < 1 || fetch.row_bytes() < side.element_bytes || fetch.row_bytes() % side.element_bytes != 0)
+        continue;
+      bool all = true;
+      for (int r = 0; r < side.fragment.registers; ++r) {
+        all = all && !rowsOf(side.fragment, fetch, r, side.along, side.element_bytes).empty();
+      }
+      if (all) return &fetch;
+    }
+    return nullptr;
+  }
+
+  /// Whether the elements of a register are neighbours along rows.
+  static bool plainLoads(const Side& side) {
+    const Fragment& fragment = side.fragment;
+    const auto& lies = side.along == 0 ? fragment.first_of : fragment.second_of;
+    const auto& other = side.along == 0 ? fragment.second_of : fragment.first_of;
+    for (size_t s = 0; s < lies.size(); ++s) {
+      const size_t begin = s - s % static_cast<size_t>(fragment.in_register);
+      if (lies[s] != lies[begin] + static_cast<int64_t>(s - begin) || other[s] != other[begin]) return false;
+    }
+    return true;
+  }
+
+  /// Sizes that follow from the tile; false where it does not fit.
+  bool complete(Plan& plan) const {
+    if (plan.threads() > kMostThreads) return false;
+    int64_t registers = kOtherRegisters, base = 0;
+    for (Side& side : plan.sources) {
+      const int64_t kept = side.operand == 1 ? plan.tileX() : plan.tileY();
+      side.rows = side.along == side.kept ? plan.tileR() : kept;
+      side.columns = side.along == side.kept ? kept : plan.tileR();
+      const int64_t row_bytes = side.columns * side.element_bytes;
+      const int64_t chunk = side.fetch ? side.fetch->row_bytes() : 16;
+      if (row_bytes < chunk) return false;
+      side.swizzle = swizzleOf(row_bytes, chunk, plan.banks);
+      if (!options_.swizzled) side.swizzle.mask = 0;
+      const int64_t in_row = side.columns / side.vector;
+      if (in_row > plan.threads()) return false;
+      side.copies = (side.rows * in_row - 1) / plan.threads() + 1;
+      if (side.copies > kMostCopies) return false;
+      side.base = base;
+      base += side.rows * row_bytes;
+      base = (base + plan.banks.line() - (plan.banks.count > 0 ? 1 : 0)) / std::max<int64_t>(1, plan.banks.line()) *
+             std::max<int64_t>(1, plan.banks.line());
+      const int all = side.blocks * side.fragment.registers;
+      if (side.fetch) {
+        side.matrices = 0;
+        for (int count : side.fetch->matrices()) {
+          // One address per row: as many as there are threads, of matrices that follow the same pattern.
+          const bool fits = count > 0 && count * side.fetch->rows() <= side.fragment.threads && all % count == 0 &&
+                            (count <= side.fragment.registers ? side.fragment.registers % count == 0
+                                                              : count % side.fragment.registers == 0);
+          if (fits) side.matrices = std::max(side.matrices, count);
+        }
+        if (side.matrices == 0) return false;
+      }
+      const int wide = side.fragment.type.ends_with("64") ? 2 : 1;
+      registers += all * wide + (side.asynchronous ? 2 : 1) * side.copies;
+    }
+    const int wide = plan.result.type.ends_with("64") ? 2 : 1;
+    registers += int64_t{plan.sources[0].blocks} * plan.sources[1].blocks * plan.result.registers * wide;
+    const int64_t most = target_.registers().vector_count() > 0 ? target_.registers().vector_count() : 128;
+    if (registers > most) return false;
+    plan.stage_bytes = base;
+    if (plan.sharedBytes() > target_.memory(plan.level).capacity_bytes() / 2) return false;
+    plan.tiles_x = (plan.extentOf(plan.x) - 1) / plan.tileX() + 1;
+    plan.tiles_y = (plan.extentOf(plan.y) - 1) / plan.tileY() + 1;
+    plan.summed_tiles = (plan.extentOf(plan.r) - 1) / plan.tileR() + 1;
+    const int64_t stages = saturatedProduct(plan.summed_tiles, plan.summed);
+    const int64_t grid = saturatedProduct(saturatedProduct(plan.tiles_x, plan.tiles_y), plan.kept);
+    return std::max(stages, grid) <= kMostIndex;
+  }
+
+  void price(Plan& plan) const {
+    const v1::ComputeUnit& core = target_.units(0);
+    int64_t units = core.count();
+    for (const v1::ComputeUnit& unit : target_.units()) {
+      if (unit.name() == plan.intrinsic.unit()) units = unit.count();
+    }
+    const double per_core = std::max(1.0, static_cast<double>(units) / core.count());
+    const double groups = plan.groups_x * plan.groups_y;
+    const double calls = static_cast<double>(plan.sources[0].blocks) * plan.sources[1].blocks;
+    const double interval =
+        plan.intrinsic.cycles_per_issue() > 0 ? plan.intrinsic.cycles_per_issue() : plan.intrinsic.latency_cycles();
+    const double arithmetic =
+        plan.steps * std::max(calls * interval * std::ceil(groups / per_core), double(plan.intrinsic.latency_cycles()));
+    double copied = 0, fetched = 0, instructions = 0;
+    for (const Side& side : plan.sources) {
+      const double bytes = static_cast<double>(side.rows * side.columns * side.element_bytes);
+      copied += bytes;
+      fetched += bytes * (1 + (side.operand == 1 ? plan.groups_y : plan.groups_x));
+      instructions += static_cast<double>(side.copies * plan.threads() * kCopyInstructions);
+    }
+    const v1::MemoryLevel& level = target_.memory(plan.level);
+    const v1::MemoryLevel& next = target_.memory(std::min(plan.level + 1, target_.memory_size() - 1));
+    const double longest = std::max({arithmetic, fetched / level.bandwidth_bytes_per_cycle(),
+                                     copied / next.bandwidth_bytes_per_cycle(), instructions / core.lanes()});
+    const double waves = std::ceil(static_cast<double>(plan.grid()) / core.count());
+    const double stages = static_cast<double>(plan.summed_tiles * plan.summed + plan.stages - 1);
+    plan.cycles = waves * stages * (longest + kStageCycles);
+  }
+
+  const v1::Target& target_;
+  const PlanOptions& options_;
+  bool swapped_result_ = false;
+  Plan plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<Plan> planOf(const Nest& software, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching,
+                            const v1::Target& target, const PlanOptions& options) {
+  return Planner(software, intrinsic, matching, target, options).run();
+}
+
+}  // namespace tessera::compiler::ptx

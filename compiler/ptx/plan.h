@@ -1,0 +1,91 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/intrinsic/physical_mapping.h"
+#include "compiler/ptx/fragment.h"
+#include "compiler/ptx/swizzle.h"
+
+/// A mapping on an instruction of thread groups as a kernel: which block, group and step computes what, and where its
+/// operands are meanwhile. Everything comes from the description of the instruction and the chip.
+namespace tessera::compiler::ptx {
+
+/// index / weight % extent * stride: what a part of an index adds to an element's number in a tensor.
+struct Part {
+  int64_t weight = 1, extent = 0, stride = 0;  ///< extent 0: the rest of the index
+};
+
+/// Where the elements of a tensor are by the kernel's indices: the sum of the parts.
+struct Addresses {
+  int64_t constant = 0;
+  std::vector<Part> first, second;  ///< of the operand's two subscripts
+  std::vector<Part> kept, summed;   ///< of the loops outside of the instruction: those of results, those of sums
+};
+
+/// A source's way: copied from the tensor to rows in the shared level, fetched from there.
+struct Side {
+  int operand = 1;  ///< of the instruction
+  int array = 1;    ///< of the operator
+  int kept = 0;     ///< which of the operand's subscripts the results have; the other one is summed
+  int along = 0;    ///< which of them lies along rows
+  int64_t element_bytes = 2;
+  int64_t vector = 1;  ///< elements that one copy moves
+  bool asynchronous = false;
+  int64_t rows = 0, columns = 0;  ///< of a stage, columns along rows
+  int64_t base = 0;               ///< bytes from a stage's begin
+  int blocks = 1;                 ///< of one group, along `kept`
+  int64_t copies = 1;             ///< of one thread
+  Swizzle swizzle;
+  Fragment fragment;
+  std::optional<v1::Intrinsic::Fetch> fetch;  ///< none: plain loads
+  int matrices = 1;                           ///< of one fetch
+  Addresses addresses;
+};
+
+struct Plan {
+  intrinsic::Nest software, instruction;
+  v1::Intrinsic intrinsic;
+  intrinsic::Matching matching;
+  intrinsic::PhysicalMapping mapping;
+  int level = 0;  ///< of the target's memory, in which the sources lie
+  Banks banks;
+  int x = 0, y = 1, r = 2;  ///< iterations: of the first source and results, of the second and results, summed
+  Side sources[2];          ///< of x, of y
+  Fragment result;
+  Addresses to;
+  v1::DataType result_type = v1::DATA_TYPE_F32;  ///< in the tensor; narrower than the instruction's where rounded last
+  int64_t result_vector = 1;                     ///< neighbours along y that are stored at once
+  int groups_x = 1, groups_y = 1;                ///< of a block
+  int steps = 1;                                 ///< of the instruction in a stage
+  int stages = 2;
+  int64_t tiles_x = 1, tiles_y = 1, kept = 1;  ///< blocks of the grid: tiles, and loops outside
+  int64_t summed_tiles = 1, summed = 1;        ///< stages: of the instruction's sum, loops outside
+  int64_t stage_bytes = 0;
+  double cycles = 0;  ///< by the estimate of planOf
+
+  int64_t sizeOf(int iteration) const { return mapping.groups[iteration].size; }
+  int64_t extentOf(int iteration) const { return mapping.groups[iteration].extent; }
+  int64_t tileX() const { return sizeOf(x) * sources[0].blocks * groups_x; }
+  int64_t tileY() const { return sizeOf(y) * sources[1].blocks * groups_y; }
+  int64_t tileR() const { return sizeOf(r) * steps; }
+  int64_t threads() const { return int64_t{groups_x} * groups_y * intrinsic.threads().threads(); }
+  int64_t grid() const { return tiles_x * tiles_y * kept; }
+  int64_t sharedBytes() const { return stage_bytes * stages; }
+};
+
+struct PlanOptions {
+  bool swizzled = true;
+};
+
+/// The kernel of least estimated time for a mapping: of each number of groups, blocks, steps and stages that registers
+/// and half of the shared level have room for, waves of blocks over the cores times stages times the longest of
+/// arithmetic, fetches, copies from the next level and the copies' instructions. FAILED_PRECONDITION says what the
+/// instruction, the chip or the operator lacks.
+absl::StatusOr<Plan> planOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
+                            const intrinsic::Matching& matching, const v1::Target& target,
+                            const PlanOptions& options = {});
+
+}  // namespace tessera::compiler::ptx
