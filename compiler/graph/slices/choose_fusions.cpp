@@ -26,7 +26,8 @@ class FusionChooser {
 
   std::vector<v1::Decision> run() {
     takePinned();
-    takeBest();
+    takeBest(/*waiting=*/false);
+    takeBest(/*waiting=*/true);
     std::vector<bool> told = toTell();
     std::vector<v1::Decision> decisions;
     for (size_t i = 0; i < offers_.size(); ++i)
@@ -46,7 +47,8 @@ class FusionChooser {
   }
 
   void takePinned();
-  void takeBest();
+  bool waits(const FusionOffer& offer) const;
+  void takeBest(bool waiting);
   std::vector<bool> toTell() const;
   std::string whyNot(const FusionOffer& offer) const;
   v1::Decision settle(int offer);
@@ -70,19 +72,28 @@ void FusionChooser::takePinned() {
   }
 }
 
-void FusionChooser::takeBest() {
+/// Whether the rows that it ends with go on in another chain: what lies between is gone there as well.
+bool FusionChooser::waits(const FusionOffer& offer) const {
+  return offer.stops_at_rows && std::ranges::any_of(offers_, [&](const FusionOffer& other) {
+           const int last = offer.groups.back();
+           return other.wanted && !isRegion(other) && other.pinned != kApart && other.groups.back() != last &&
+                  std::ranges::find(other.groups, last) != other.groups.end();
+         });
+}
+
+void FusionChooser::takeBest(bool waiting) {
   std::vector<int> open;
   std::vector<fusion::Offer> offers;
   for (size_t i = 0; i < offers_.size(); ++i) {
     const FusionOffer& offer = offers_[i];
-    if (!offer.wanted || !offer.pinned.empty() || !isFree(offer)) continue;
+    if (!offer.wanted || !offer.pinned.empty() || waits(offer) != waiting || !isFree(offer)) continue;
     open.push_back(static_cast<int>(i));
     offers.push_back({offer.groups, std::max(offer.gain_us, kNextToNothing)});
   }
   const fusion::Selection best = fusion::select(offers);
   for (const int taken : best.taken) take(open[taken]);
   // Where this is the best choice there is nothing to say, so that a plan of which all is pinned reports the same.
-  if (best.missed <= 0) return;
+  if (best.missed <= 0 || summary_) return;
   v1::Decision& summary = summary_.emplace();
   summary.set_kind("fusion");
   summary.set_place("model");

@@ -389,6 +389,7 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   offer.site = site_;
   offer.pinned = candidate.pinned;
   offer.wanted = takes(candidate, decision);
+  offer.stops_at_rows = !heavy(candidate.groups.back());
   offer.choice.set_kind(kChainChoice);
   offer.choice.set_place(candidate.place);
   offer.choice.set_refusal(candidate.refusal);

@@ -17,9 +17,10 @@ struct FusionOffer {
   v1::Decision decision;    ///< as if it was not taken
   v1::Choice choice = {};   ///< what pins know it by; without a kind there is nothing to choose
   std::string pinned = {};
-  bool wanted = false;  ///< may be taken: it is possible, and pays or is asked for
-  double gain_us = 0;   ///< beyond the error of its price
-  Group merged = {};    ///< without choice and profit
+  bool wanted = false;         ///< may be taken: it is possible, and pays or is asked for
+  double gain_us = 0;          ///< beyond the error of its price
+  bool stops_at_rows = false;  ///< ends behind a product: waits where an offer goes on from there
+  Group merged = {};           ///< without choice and profit
 };
 
 }  // namespace tessera::compiler
