@@ -137,7 +137,10 @@ struct QueueQuery {
   std::vector<v1::TaskKind> kinds = {};  ///< empty = all
   /// Whether the caller can have this one; else those behind it are asked about. Empty: any.
   std::function<bool(const v1::Task&)> accept = {};
-  /// A task gains one priority for each `ageing_us` it is ready; 0: none.
+  /// A task gains one priority for each `ageing_us` it is ready; 0: none. Of each kind and project, and of those that
+  /// would begin a job apart, a look asks `accept` about old tasks, by priority and then the oldest first, until it has
+  /// refused kRefusedForAge: those behind them gain nothing in this look.
+  static constexpr int kRefusedForAge = 100;
   int64_t now_us = 0;
   int64_t ageing_us = 0;
   /// Whether this project may begin no job now: its tasks that would (no attempt, and of no action that runs) are left

@@ -244,6 +244,79 @@ TEST_P(StoreConformance, WaitingOutweighsPriorityInTime) {
   EXPECT_EQ(first(1600), "old") << "2 against 0 + 3";
 }
 
+TEST_P(StoreConformance, PriorityAndWaitingAreWeighedTogether) {
+  // Priority and when it became ready, of each task of one project; what is chosen at 1000, one priority for each 100.
+  struct Case {
+    std::vector<std::pair<int, int64_t>> tasks;
+    std::string chosen;
+  };
+  for (const Case& example : {
+           Case{{{0, 0}, {5, 100}, {8, 900}}, "5"},            // 10, 14, 9
+           Case{{{-9, 0}, {0, 100}, {8, 900}}, "8"},           // 1, 9, 9
+           Case{{{-9, 0}, {0, 50}, {5, 300}, {8, 900}}, "5"},  // 1, 9, 12, 9
+           Case{{{-1000, 0}, {0, 0}, {8, 900}}, "0"},          // -990, 10, 9
+           Case{{{0, 0}, {5, 500}, {8, 900}}, "5"},            // 10, 10, 9
+           Case{{{8, 900}, {8, 0}, {0, 0}}, "8"},              // 18, the first of the queue's order, before 10
+       }) {
+    std::vector<v1::Task> tasks;
+    for (const auto& [priority, ready_us] : example.tasks) {
+      tasks.push_back(sampleTask(std::to_string(tasks.size()), v1::BUILD, priority, ready_us));
+    }
+    const auto put = [&](v1::Task::State state) {
+      ASSERT_OK(store_->transact([&](Transaction& t) {
+        for (v1::Task& task : tasks) {
+          task.set_state(state);
+          EXPECT_OK(t.putTask(task));
+        }
+        return absl::OkStatus();
+      }));
+    };
+    put(v1::Task::READY);
+    const QueueQuery query = {.now_us = 1000, .ageing_us = 100};
+    const auto first = readOne(*store_, [&](Reader& r) { return r.nextReadyTask(query); });
+    ASSERT_OK(first.status());
+    EXPECT_EQ(std::to_string(first->priority()), example.chosen) << "of " << testing::PrintToString(example.tasks);
+    put(v1::Task::DONE);
+  }
+}
+
+TEST_P(StoreConformance, WhatIsRefusedKeepsALookAtAgeShort) {
+  const auto put = [](Transaction& t, const std::string& id, const std::string& project, int priority,
+                      int64_t ready_us) {
+    v1::Task task = sampleTask(id, v1::BUILD, priority, ready_us);
+    task.set_project(project);
+    return t.putTask(task);
+  };
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_OK(put(t, "urgent", "a", 500, 1000));
+    for (int i = 0; i < 2 * QueueQuery::kRefusedForAge; ++i) {
+      EXPECT_OK(put(t, "refused" + std::to_string(i), "a", i % 2, i % 7));
+    }
+    return put(t, "old", "b", 0, 10);
+  }));
+  int asked = 0;
+  QueueQuery query = {.now_us = 1000, .ageing_us = 1};
+  query.accept = [&](const v1::Task& task) {
+    ++asked;
+    return !task.id().starts_with("refused");
+  };
+  absl::StatusOr<v1::Task> first = readOne(*store_, [&](Reader& r) { return r.nextReadyTask(query); });
+  ASSERT_OK(first.status());
+  EXPECT_EQ(first->id(), "old") << "another project's refused tasks are not in its way";
+  // The urgent one, 100 by age, the old one; then from its priority down in the queue's order.
+  EXPECT_LE(asked, 1 + QueueQuery::kRefusedForAge + 1 + QueueQuery::kRefusedForAge + 1);
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    v1::Task done = sampleTask("old", v1::BUILD, 0, 10);
+    done.set_project("b");
+    done.set_state(v1::Task::DONE);
+    EXPECT_OK(t.putTask(done));
+    return put(t, "behind them", "a", 0, 10);
+  }));
+  first = readOne(*store_, [&](Reader& r) { return r.nextReadyTask(query); });
+  ASSERT_OK(first.status());
+  EXPECT_EQ(first->id(), "urgent") << "more than 100 that are refused are before the old one, in its own project";
+}
+
 TEST_P(StoreConformance, OnlyWhatCanBeHadAges) {
   const auto put = [](Transaction& t, const std::string& id, const std::string& project, int priority,
                       int64_t ready_us) {

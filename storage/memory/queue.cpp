@@ -58,7 +58,7 @@ class Choice {
     return !isLeftOut(task) && (!query_.accept || query_.accept(task)) ? &task : nullptr;
   }
 
- private:
+  /// Whether it would begin a job that its project may not begin.
   bool isLeftOut(const v1::Task& task) {
     if (!query_.may_not_begin || !isStarting(tables_, task)) return false;
     const auto [known, fresh] = may_not_begin_.try_emplace(projectOf(task), false);
@@ -66,6 +66,7 @@ class Choice {
     return known->second;
   }
 
+ private:
   const Tables& tables_;
   const QueueQuery& query_;
   std::map<std::string, bool> may_not_begin_;
@@ -89,27 +90,38 @@ const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, Choice&
   return nullptr;
 }
 
-/// The priority below that of `first` at which something that can be had has waited long enough to go before it;
-/// kAnyPriority when nothing has.
+/// The priority to look from: that of `first`, or one below it at which a task that can be had has waited long enough
+/// to go before it. Of tasks that have gained as much the more urgent goes first.
 int64_t agedPriority(const Tables& tables, const QueueQuery& query, Choice& choice, const v1::Task& first) {
-  const auto aged = [&](int64_t priority, int64_t ready_us) {
-    return priority + (query.now_us - ready_us) / query.ageing_us;
+  const auto rank = [&](int64_t priority, int64_t ready_us) {
+    return std::pair(priority + (query.now_us - ready_us) / query.ageing_us, priority);
   };
-  int64_t best = aged(first.priority(), first.ready_time_us());
-  int64_t chosen = kAnyPriority;
+  auto best = rank(first.priority(), first.ready_time_us());
+  using Part = std::pair<bool, std::string>;  // starting, project
   for (const int kind : kindsOf(tables, query)) {
-    for (auto old = tables.ready_by_time.from({kind, kLeast, 0, ""});
-         old != tables.ready_by_time.rows().end() && std::get<0>(old->first) == kind &&
-         std::get<1>(old->first) <= query.now_us - query.ageing_us;
-         ++old) {
-      const Tables::ReadyKey& key = *old->second;
-      if (aged(-key.minus_priority, key.ready_us) > best && choice.of(key.id) != nullptr) {
-        best = aged(-key.minus_priority, key.ready_us);
-        chosen = -key.minus_priority;
+    std::map<std::tuple<Part, int64_t, int64_t, int64_t>, std::string> old;  // and by -priority, ready time, row
+    for (auto it = tables.ready_by_time.from({kind, kLeast, 0, ""});
+         it != tables.ready_by_time.rows().end() && std::get<0>(it->first) == kind &&
+         std::get<1>(it->first) <= query.now_us - query.ageing_us;
+         ++it) {
+      const Tables::ReadyKey& key = *it->second;
+      if (-key.minus_priority > first.priority() || rank(-key.minus_priority, key.ready_us) <= best) continue;
+      const v1::Task& task = tables.tasks.find(key.id)->task;
+      if (choice.isLeftOut(task)) continue;
+      old[{{isStarting(tables, task), projectOf(task)}, key.minus_priority, key.ready_us, key.row}] = key.id;
+    }
+    std::map<Part, int> refused;
+    for (const auto& [key, id] : old) {
+      const auto& [part, minus_priority, ready_us, row] = key;
+      if (refused[part] >= QueueQuery::kRefusedForAge || rank(-minus_priority, ready_us) <= best) continue;
+      if (choice.of(id) != nullptr) {
+        best = rank(-minus_priority, ready_us);
+      } else {
+        ++refused[part];
       }
     }
   }
-  return chosen;
+  return best.second;
 }
 
 }  // namespace
@@ -119,7 +131,7 @@ absl::StatusOr<v1::Task> MemoryTransaction::nextReadyTask(const QueueQuery& quer
   const v1::Task* task = firstFrom(tables_, query, choice, kAnyPriority);
   if (task != nullptr && query.ageing_us > 0) {
     const int64_t aged = agedPriority(tables_, query, choice, *task);
-    if (aged != kAnyPriority) task = firstFrom(tables_, query, choice, aged);
+    if (aged != task->priority()) task = firstFrom(tables_, query, choice, aged);
   }
   if (task == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
   return *task;

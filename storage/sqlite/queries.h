@@ -64,9 +64,14 @@ inline constexpr char kReadyOfProject[] =
 inline constexpr char kNextReadyProject[] =
     "SELECT project FROM tasks INDEXED BY tasks_ready_by_project WHERE state = 1 AND kind = ? AND starting = ? AND "
     "project > ? ORDER BY project LIMIT 1";
+// Of these from priority to priority, the next one below with when its oldest became ready; those of a priority by age.
+inline constexpr char kNextReadyPriority[] =
+    "SELECT priority, ready_time FROM tasks INDEXED BY tasks_ready_by_age WHERE state = 1 AND kind = ? AND "
+    "starting = ? AND project = ? AND priority < ? ORDER BY priority DESC, ready_time LIMIT 1";
 inline constexpr char kOldestReady[] =
-    "SELECT body, priority, ready_time FROM tasks INDEXED BY tasks_ready_by_age WHERE state = 1 AND kind = ? AND "
-    "starting = ? AND project = ? AND ready_time <= ? ORDER BY ready_time LIMIT ?";
+    "SELECT body, ready_time FROM tasks INDEXED BY tasks_ready_by_age WHERE state = 1 AND kind = ? AND starting = ? "
+    "AND "
+    "project = ? AND priority = ? AND ready_time <= ? ORDER BY ready_time, rowid LIMIT ?";
 inline constexpr char kTaskRank[] = "SELECT state, priority FROM tasks WHERE id = ?";
 inline constexpr char kReadyFrom[] = "SELECT sum(ready) FROM queue_lengths WHERE priority >= ?";
 inline constexpr char kTurnOfClient[] = "SELECT turn FROM queue_turns WHERE priority = ? AND client = ?";
@@ -257,6 +262,7 @@ inline constexpr const char* kReads[] = {kJob,
                                          kReadyTasks,
                                          kReadyOfProject,
                                          kNextReadyProject,
+                                         kNextReadyPriority,
                                          kOldestReady,
                                          kTaskRank,
                                          kReadyFrom,

@@ -16,7 +16,7 @@
 namespace tessera::storage {
 namespace {
 
-constexpr int kAnyPriority = std::numeric_limits<int>::max();
+constexpr int64_t kAnyPriority = std::numeric_limits<int>::max();
 
 const std::vector<v1::TaskKind>& everyKind() {
   static const auto* kinds = [] {
@@ -43,13 +43,31 @@ struct Part {
     rows.bind(static_cast<int>(kind)).bind(starting).bind(project);
     return rows;
   }
-  /// Those that are ready since `since_us` or longer, the oldest first, at most `limit`; -1: all.
-  Statement byAge(Database& database, int64_t since_us, int limit) const {
+  /// Those of a priority that are ready since `since_us` or longer, the oldest first, at most `limit`; -1: all.
+  Statement byAge(Database& database, int64_t priority, int64_t since_us, int limit) const {
     Statement rows = bind(database.prepare(sql::kOldestReady));
-    rows.bind(since_us).bind(limit);
+    rows.bind(priority).bind(since_us).bind(limit);
     return rows;
   }
 };
+
+/// A priority of a part's tasks, and since when the oldest of them is ready.
+struct Oldest {
+  int64_t priority;
+  int64_t ready_us;
+};
+
+/// Of each priority at `highest` and below, the highest first. A seek for each.
+absl::StatusOr<std::vector<Oldest>> oldestOf(Database& database, const Part& part, int64_t highest) {
+  std::vector<Oldest> all;
+  for (int64_t below = highest + 1;; below = all.back().priority) {
+    Statement next = part.bind(database.prepare(sql::kNextReadyPriority));
+    absl::StatusOr<bool> row = next.bind(below).step();
+    if (!row.ok()) return row.status();
+    if (!*row) return all;
+    all.push_back({next.integer(0), next.integer(1)});
+  }
+}
 
 /// A kind's queue as one of each project; without what would begin a job where `may_not_begin` says so of a project.
 absl::Status addPartsOf(Database& database, v1::TaskKind kind,
@@ -140,31 +158,37 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
   }
 }
 
-/// The priority below that of `first` whose oldest acceptable task has waited long enough to go before it; kAnyPriority
-/// when none has.
+/// The priority to look from: that of `first`, or one below it at which a task that can be had has waited long enough
+/// to go before it. Of tasks that have gained as much the more urgent goes first.
 absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query, const std::vector<Part>& parts,
                                      const v1::Task& first) {
-  const auto aged = [&](int64_t priority, int64_t ready_us) {
-    return priority + (query.now_us - ready_us) / query.ageing_us;
+  const auto rank = [&](int64_t priority, int64_t ready_us) {
+    return std::pair(priority + (query.now_us - ready_us) / query.ageing_us, priority);
   };
-  int64_t best = aged(first.priority(), first.ready_time_us());
-  int64_t chosen = kAnyPriority;
+  const int64_t since_us = query.now_us - query.ageing_us;
+  auto best = rank(first.priority(), first.ready_time_us());
   for (const Part& part : parts) {
-    Statement old = part.byAge(database, query.now_us - query.ageing_us, -1);
-    while (true) {
-      absl::StatusOr<bool> row = old.step();
-      if (!row.ok()) return row.status();
-      if (!*row || aged(old.integer(1), old.integer(2)) <= best) break;
-      absl::StatusOr<v1::Task> task = taskOf(database, old);
-      if (!task.ok()) return task.status();
-      if (accepts(query, *task)) {
-        best = aged(old.integer(1), old.integer(2));
-        chosen = old.integer(1);
-        break;
+    absl::StatusOr<std::vector<Oldest>> oldest = oldestOf(database, part, first.priority());
+    if (!oldest.ok()) return oldest.status();
+    int refused = 0;
+    for (const auto [priority, ready_us] : *oldest) {
+      if (ready_us > since_us || rank(priority, ready_us) <= best) continue;
+      Statement rows = part.byAge(database, priority, since_us, -1);
+      while (refused < QueueQuery::kRefusedForAge) {
+        absl::StatusOr<bool> row = rows.step();
+        if (!row.ok()) return row.status();
+        if (!*row || rank(priority, rows.integer(1)) <= best) break;
+        absl::StatusOr<v1::Task> task = taskOf(database, rows);
+        if (!task.ok()) return task.status();
+        if (accepts(query, *task)) {
+          best = rank(priority, rows.integer(1));
+          break;
+        }
+        ++refused;
       }
     }
   }
-  return chosen;
+  return best.second;
 }
 
 }  // namespace
@@ -176,7 +200,7 @@ absl::StatusOr<v1::Task> nextReady(Database& database, const QueueQuery& query) 
   if (!first.ok() || query.ageing_us <= 0) return first;
   absl::StatusOr<int64_t> aged = agedPriority(database, query, *parts, *first);
   if (!aged.ok()) return aged.status();
-  return *aged == kAnyPriority ? first : firstFrom(database, query, *parts, *aged);
+  return *aged == first->priority() ? first : firstFrom(database, query, *parts, *aged);
 }
 
 absl::StatusOr<std::vector<v1::Task>> readyByAge(Database& database, v1::TaskKind kind, int64_t since_us, int limit) {
@@ -184,9 +208,14 @@ absl::StatusOr<std::vector<v1::Task>> readyByAge(Database& database, v1::TaskKin
   if (absl::Status status = addPartsOf(database, kind, {}, parts); !status.ok()) return status;
   std::vector<v1::Task> oldest;
   for (const Part& part : parts) {
-    absl::StatusOr<std::vector<v1::Task>> tasks = allTasks(database, part.byAge(database, since_us, limit));
-    if (!tasks.ok()) return tasks;
-    oldest.insert(oldest.end(), tasks->begin(), tasks->end());
+    absl::StatusOr<std::vector<Oldest>> priorities = oldestOf(database, part, kAnyPriority);
+    if (!priorities.ok()) return priorities.status();
+    for (const auto [priority, ready_us] : *priorities) {
+      if (ready_us > since_us) continue;
+      absl::StatusOr<std::vector<v1::Task>> tasks = allTasks(database, part.byAge(database, priority, since_us, limit));
+      if (!tasks.ok()) return tasks;
+      oldest.insert(oldest.end(), tasks->begin(), tasks->end());
+    }
   }
   std::sort(oldest.begin(), oldest.end(), [](const v1::Task& one, const v1::Task& other) {
     return std::tuple(one.ready_time_us(), std::string_view(one.id())) <
@@ -208,10 +237,9 @@ absl::StatusOr<std::vector<QueueDepth>> depths(Database& database) {
     std::vector<Part> parts;
     if (absl::Status status = addPartsOf(database, depth.kind, {}, parts); !status.ok()) return status;
     for (const Part& part : parts) {
-      Statement oldest = part.byAge(database, std::numeric_limits<int64_t>::max(), 1);
-      absl::StatusOr<bool> found = oldest.step();
-      if (!found.ok()) return found.status();
-      if (*found) depth.oldest_ready_us = std::min(depth.oldest_ready_us, oldest.integer(2));
+      absl::StatusOr<std::vector<Oldest>> priorities = oldestOf(database, part, kAnyPriority);
+      if (!priorities.ok()) return priorities.status();
+      for (const Oldest& oldest : *priorities) depth.oldest_ready_us = std::min(depth.oldest_ready_us, oldest.ready_us);
     }
     depths.push_back(depth);
   }
