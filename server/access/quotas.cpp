@@ -133,7 +133,7 @@ QuotaRefusals::Counts QuotaRefusals::counts() const {
     }
   }
   counts.others = others_;
-  counts.all_named = named_.size() < kNamed;
+  counts.all_named = others_.empty();
   return counts;
 }
 

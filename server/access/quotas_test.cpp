@@ -136,7 +136,9 @@ TEST(QuotaRefusals, NoCountFallsWhoeverHasANameOfItsOwn) {
   EXPECT_TRUE(refusals.counts().named.empty());
   for (size_t i = 0; i < QuotaRefusals::kNamed; ++i) refuse("p" + std::to_string(i), "queued_jobs", i == 7 ? 1 : 3);
   EXPECT_TRUE(refusals.counts().others.empty());
+  EXPECT_TRUE(refusals.counts().all_named) << "every name is taken, and nobody is without one";
   refuse("late", "queued_jobs", 2);
+  EXPECT_FALSE(refusals.counts().all_named);
   EXPECT_EQ(refusals.counts().others.at("queued_jobs"), 2) << "no more often than p7 and its like";
   refuse("late", "stored_bytes", 4);
   EXPECT_EQ(refusals.counts().named.count({"p7", "queued_jobs"}), 0u) << "told least";
