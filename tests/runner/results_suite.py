@@ -2,7 +2,10 @@
 """The test command counts what ran: failures, crashes and suites that end early are never lost."""
 # suite: timeout=60
 
+import contextlib
+import io
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -11,6 +14,7 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 
 import results
+import steps
 from process import run_logged
 from suite import check, check_equal, run
 
@@ -95,7 +99,50 @@ def nothing_survives():
         check(not lives(child), f"process {child} still runs")
 
 
+@contextlib.contextmanager
+def turn_of(cmake, ctest, seconds):
+    """A turn of a group that decides, with these scripts as its tools; gives its result."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for tool, script in (("cmake", cmake), ("ctest", ctest)):
+            (folder / tool).write_text(f"#!/bin/bash\n{script}\n")
+            (folder / tool).chmod(0o755)
+
+        class Context(steps.Context):
+            logs = folder
+
+        before = os.environ["PATH"], steps.SANITIZED, steps.TURN_S
+        os.environ["PATH"] = f"{name}:{before[0]}"
+        steps.SANITIZED, steps.TURN_S = {"some": steps.Group("pretended", ("a_test",), decides=True)}, seconds
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                result = steps.sanitized_tests(Context("pretended", 1, frozenset(), lambda _: True, sanitizer="turn"))
+            yield result
+        finally:
+            os.environ["PATH"], steps.SANITIZED, steps.TURN_S = before
+
+
+def a_turn_that_ran_out_of_time_fails_nothing():
+    report = """while [ "$1" != --output-junit ]; do shift; done
+                echo '<testsuite><testcase name="a_test" status="STATUS"/></testsuite>' > "$2" """
+    builds_for_ever, builds_not = ('[ "$1" = --build ] && %s; exit 0' % end for end in ("exec sleep 100", "exit 1"))
+    for seconds, cmake, ctest, failed in (
+            (1, "exec sleep 100", "exit 0", 0),
+            (1, builds_for_ever, "exit 0", 0),
+            (1, "exit 0", "exec sleep 100", 0),
+            (5, "exit 0", "echo '1/2 Test #1: a_test ...***Failed'; exec sleep 100", 1),
+            (100, builds_not, "exit 0", 1),
+            (100, "exit 0", "exit 1", 1),
+            (100, "exit 0", report.replace("STATUS", "fail"), 1),
+            (100, "exit 0", report.replace("STATUS", "run"), 0)):
+        late = [f"some: no time was left of {seconds} s"] if seconds == 1 else []
+        with turn_of(cmake, ctest, seconds) as result:
+            check_equal((result.failed, [each.name for each in result.reports]), (failed, late), f"cmake: {cmake}; ctest: {ctest}")
+            check_equal(len(result.failures), failed, "failures")
+
+
 
 if __name__ == "__main__":
     sys.exit(run("results", [("ctest_counts_cases", ctest_counts_cases), ("lit_counts_tests", lit_counts_tests),
-                             ("suite_lines", suite_lines), ("nothing_survives", nothing_survives)]))
+                             ("suite_lines", suite_lines), ("nothing_survives", nothing_survives),
+                             ("a_turn_that_ran_out_of_time_fails_nothing", a_turn_that_ran_out_of_time_fails_nothing)]))
