@@ -17,14 +17,17 @@ import numpy as np
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from fuzz import rotating_suite
-from fuzz.cases import fixed, opinions, plan, second, third, verdict
-from fuzz.cases.case import Case
+from fuzz.cases import fixed, model, opinions, plan, second, third, types, verdict
+from fuzz.cases.case import Case, Value
 from fuzz.cases.reference import Reference
 from fuzz.cases.table import operators
 from fuzz.cases.trial import described
+from oracle.oracle import OracleError
 from suite import Reported, Skip, check, check_equal, run
 
 DRAWN = range(0, 768)  # pairs
+INEXACT = {"DFT", "InstanceNormalization"}  # what a formula stands in for because it is more exact
+INEXACT_BOUND = 1e-3  # of the largest
 
 
 def beyond(case, reference, found):
@@ -38,22 +41,40 @@ def beyond(case, reference, found):
     return [f"{difference.name} {difference.what} {difference.share:.3g}" for difference in differences if difference.wrong]
 
 
-def formulas_agree(cases):
-    """NumPy and ONNX Runtime, step by step, wherever there is a formula."""
-    seen = collections.Counter()
+def formulas_agree(reference, cases):
+    """NumPy and ONNX Runtime, step by step, wherever there is a formula; where that only stands in as the more exact one, ONNX
+    Runtime's own answer is near it."""
+    seen, inexact = collections.Counter(), collections.Counter()
     for case in cases:
         for step in case.steps:
             values = {name: case.known(name) for name in step.needs}
-            if third.stands_in(step, values):
-                continue
             arrays = third.opinion(step, values)
-            for (name, _), array in zip(step.outputs, arrays or ()):
-                difference = verdict.compared(case, case.known(name), array)
+            if arrays is None:
+                continue
+            wanted, least, counted = [case.known(name).array for name, _ in step.outputs], 0, seen
+            if third.stands_in(step, values):
+                if step.nodes[0].op_type not in INEXACT:
+                    continue
+                wanted, least, counted = own_answer(reference, case, step, values), INEXACT_BOUND, inexact
+            for (name, kind), array, right in zip(step.outputs, arrays, wanted or ()):
+                difference = verdict.compared(case, Value(name, kind, right), array)
+                difference.bound = max(difference.bound, least)
                 check(not difference.wrong, f"{described(case)}: {step.operator} {difference.what} off by {difference.share:.3g}, "
                                             f"bound {difference.bound:.3g}")
-                seen[step.operator] += 1
-    print(f"   {sum(seen.values())} steps of {len(seen)} operators")
+                counted[step.operator] += 1
+    print(f"   {sum(seen.values())} steps of {len(seen)} operators; {dict(inexact)} that ONNX Runtime is less exact at")
+    check_equal(set(inexact), INEXACT, "operators that the formulas stand in for as the more exact ones")
     check(len(seen) > len(third.FORMULAS) // 2, f"only {sorted(seen)}")
+
+
+def own_answer(reference, case, step, values):
+    """ONNX Runtime's, where a formula stands in for it; None where it refuses the step."""
+    made, arrays = model.of_steps([(step, case.constants)], values, case.opset)
+    try:
+        found = reference.run(made, arrays)
+    except OracleError:
+        return None
+    return [types.stored(kind, found[name]) for name, kind in step.outputs]
 
 
 def interpreter_agrees(reference, cases):
@@ -136,6 +157,30 @@ def all_differ(reference):
     check("all differ" in text, text)
 
 
+def other_shapes_excuse_no_values():
+    """Of the runs with noise, those of another shape say nothing of the values; where no other is left, the data decide it."""
+    value = Value("y", "f32", np.ones(3, np.float32))
+    same, other = {"y": value}, {"y": Value("y", "f32", np.ones(4, np.float32))}
+    for runs, excused in (([same] * 7 + [other], False), ([other] * 8, True), ([], False)):
+        found = np.full(3, 2, np.float32)
+        difference = dataclasses.replace(verdict.distance(found, value.array), bound=1e-6)
+        verdict.excuse(difference, value, found, runs)
+        check_equal(difference.excused, excused, f"excused after runs of {[run['y'].shape for run in runs]}")
+
+
+def a_refused_run_is_one_less(reference):
+    class Refusing:
+        """Takes all but the third step that it is asked for."""
+        asked = 0
+
+        def evaluated(self, *arguments):
+            self.asked += 1
+            return [None] if self.asked == 3 else reference.evaluated(*arguments)
+
+    case = drawn(reference, "MatMul")
+    check_equal(len(verdict.noisy_runs(case, Refusing())), verdict.RUNS - 1, "runs")
+
+
 def products_over_nothing(reference):
     """ONNX Runtime leaves what was there: cases of seed 100192 are zeros, times after time."""
     for _ in range(4):
@@ -199,12 +244,14 @@ def main():
     with Reference() as reference:
         cases = [case for _, made in plan.batches("pairs", DRAWN.start, len(DRAWN)) for case in reference.grown(made)]
         return run("oracles", [
-            ("NumPy's formulas agree with ONNX Runtime", lambda: formulas_agree(cases)),
+            ("NumPy's formulas agree with ONNX Runtime", lambda: formulas_agree(reference, cases)),
             ("the interpreter agrees with ONNX Runtime", lambda: interpreter_agrees(reference, cases)),
             ("compiled code alone differs", lambda: compiled_code_alone(reference)),
             ("the interpreter alone differs", lambda: interpreter_alone(reference)),
             ("ONNX Runtime alone differs", lambda: first_oracle_alone(reference)),
             ("all differ", lambda: all_differ(reference)),
+            ("other shapes excuse no values", other_shapes_excuse_no_values),
+            ("a refused run is one less", lambda: a_refused_run_is_one_less(reference)),
             ("rotating seeds", rotating_seeds),
             ("products over nothing", lambda: products_over_nothing(reference)),
             *((f"interpreted: found/{path.stem}", lambda p=path: interpreter_keeps_what_was_found(p))

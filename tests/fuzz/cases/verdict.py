@@ -97,7 +97,7 @@ def compared(case, value, found):
 
 
 def noisy_runs(case, reference, seed=0):
-    """Values by name, of each run with noise."""
+    """Values by name, of each run with noise that the reference takes."""
     random = np.random.default_rng([abs(case.seed), case.seed < 0, seed])
     runs = []
     for number in range(RUNS):
@@ -105,7 +105,7 @@ def noisy_runs(case, reference, seed=0):
         for step in case.steps:
             arrays = reference.evaluated([(case, step)], overlaid, lambda kind: 1 + WITHIN * types.ULP[kind] * random.uniform(-1, 1))[0]
             if arrays is None:
-                return []
+                break
             for (name, kind), array in zip(step.outputs, arrays):
                 value = case.known(name)
                 array = types.stored(kind, array)
@@ -113,7 +113,8 @@ def noisy_runs(case, reference, seed=0):
                     array = with_noise(array, kind, max(bound_of(case, value), 0.5 * types.ULP[kind]), random,
                                        vanish=number == 0)
                 overlaid[name] = Value(name, kind, array)
-        runs.append(overlaid)
+        else:
+            runs.append(overlaid)
     return runs
 
 
@@ -121,8 +122,8 @@ def excuse(difference, value, found, runs):
     """Marks a difference that is no larger than conditioning explains."""
     if not runs or found is None or found.shape != value.array.shape or found.dtype != value.array.dtype:
         return
-    others = [run[value.name].array for run in runs]
-    if any(other.shape != found.shape for other in others):  # the data decide the shape, by rounding
+    others = [array for run in runs if (array := run[value.name].array).shape == found.shape]
+    if not others:  # the data decide the shape, by rounding
         difference.excused = True
         return
     if not types.is_float(value.type):
