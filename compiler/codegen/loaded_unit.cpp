@@ -57,10 +57,12 @@ v1::BuildUnit hostUnit(const std::string& ir) {
   return unit;
 }
 
-absl::StatusOr<std::unique_ptr<LoadedUnit>> LoadedUnit::load(const v1::BuiltObject& built) {
+absl::StatusOr<std::unique_ptr<LoadedUnit>> LoadedUnit::load(const v1::BuiltObject& built, const v1::CodeForm& needs) {
+  for (const std::string& feature : needs.features())
+    if (hostFeature(feature) == FeatureState::kDenied)
+      return absl::FailedPreconditionError("the kernel does not give this process the registers of " + feature);
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
-  for (const std::string_view feature : hostFeatures()) permitFeature(feature);
   std::unique_ptr<LoadedUnit> unit(new LoadedUnit);
   auto failed = [](llvm::Error error) { return absl::InternalError(llvm::toString(std::move(error))); };
   auto jit = llvm::orc::LLJITBuilder()

@@ -18,7 +18,9 @@ v1::BuildUnit hostUnit(const std::string& ir);
 /// needed any library would not load.
 class LoadedUnit {
  public:
-  static absl::StatusOr<std::unique_ptr<LoadedUnit>> load(const v1::BuiltObject& built);
+  /// `needs`: what the code was made for. Fails where the kernel denies this process the registers of one of its
+  /// features; whether the host has them is the caller's to know.
+  static absl::StatusOr<std::unique_ptr<LoadedUnit>> load(const v1::BuiltObject& built, const v1::CodeForm& needs = {});
   ~LoadedUnit();
 
   /// Runs all phases; the grid of each is cut into `pieces` ranges, run last to first.

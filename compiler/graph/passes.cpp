@@ -105,6 +105,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return widenOnLoad(main); }},
     {"tessera-narrow-products", "Let products of quantized operands read 8 bits, signed as a Cascade Lake wants them",
      [](FuncOp main, int64_t) { return narrowProducts(main, Chip(*findBuiltinTarget("cascadelake")), nullptr); }},
+    {"tessera-narrow-products-for-tiles", "The same as a Sapphire Rapids wants them, which has tiles",
+     [](FuncOp main, int64_t) { return narrowProducts(main, Chip(*findBuiltinTarget("sapphirerapids")), nullptr); }},
     {"tessera-interleave-products",
      "Interleave constant operands of products of 8 bits by four, of bf16 by two, for a Zen 4",
      [](FuncOp main, int64_t) {

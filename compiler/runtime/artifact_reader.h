@@ -56,7 +56,7 @@ RuntimeStatus parseRequirements(std::string_view text, Requirements* requirement
 std::string printRequirements(const Requirements& requirements);
 
 /// Fails with INCOMPATIBLE and names the architecture or every missing feature. Asks the kernel for registers that it
-/// gives on request alone (permitFeature).
+/// gives on request alone (hostFeature).
 RuntimeStatus checkHost(const Requirements& requirements);
 
 }  // namespace tessera::compiler

@@ -1,6 +1,3 @@
-#include <cerrno>
-#include <cstring>
-
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/target/cpu_features.h"
 
@@ -54,9 +51,11 @@ RuntimeStatus checkHost(const Requirements& requirements) {
     return runtimeError(TESSERA_INCOMPATIBLE, "the artifact is for %.64s, this host is %s; compile for this host",
                         requirements.triple.c_str(), std::string(host).c_str());
   }
-  std::string missing;
+  std::string missing, denied;
   for (const std::string& feature : requirements.features) {
-    if (hostFeature(feature) != FeatureState::kPresent) missing += " " + feature.substr(0, 32);
+    const FeatureState state = hostFeature(feature);
+    if (state == FeatureState::kPresent) continue;
+    (state == FeatureState::kDenied ? denied : missing) += " " + feature.substr(0, 32);
   }
   if (!missing.empty()) {
     return runtimeError(TESSERA_INCOMPATIBLE,
@@ -64,14 +63,11 @@ RuntimeStatus checkHost(const Requirements& requirements) {
                         "system); compile for this host",
                         missing.c_str());
   }
-  for (const std::string& feature : requirements.features) {
-    if (!permitFeature(feature)) {
-      return runtimeError(
-          TESSERA_INCOMPATIBLE,
-          "the kernel does not give this process the registers of %.32s, which the artifact needs (%s); "
-          "allow arch_prctl, give threads larger signal stacks, or compile for this host without it",
-          feature.c_str(), std::strerror(errno));
-    }
+  if (!denied.empty()) {
+    return runtimeError(TESSERA_INCOMPATIBLE,
+                        "the kernel does not give this process the registers of%s, which the artifact needs; allow "
+                        "arch_prctl, give threads larger signal stacks, or compile for this host",
+                        denied.c_str());
   }
   return {};
 }

@@ -1,7 +1,6 @@
 #include "compiler/target/cpu_features.h"
 
-#include <algorithm>
-#include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -93,16 +92,24 @@ uint64_t enabledState() {
   return (uint64_t{high} << 32) | low;
 }
 
-/// Linux, Documentation/arch/x86/xstate.rst: TILEDATA is the one state that has to be asked for. Asking again is no
-/// error.
+/// Linux, Documentation/arch/x86/xstate.rst: TILEDATA is the one state that has to be asked for. Asked once, so that
+/// every answer is the same and none is sought where the call is forbidden by then; two threads that are first both
+/// ask.
 bool permitted(const FeatureBit& feature) {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr int kTileData = 18;
+  enum : int { kNotAsked, kGranted, kRefused };
+  static std::atomic<int> answer = kNotAsked;
   if (!(feature.state >> kTileData & 1)) return true;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  if (answer == kNotAsked) {
+    const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+    int none = kNotAsked;
+    answer.compare_exchange_strong(none, granted ? kGranted : kRefused);
+  }
+  return answer == kGranted;
 }
 
-bool present(const FeatureBit& feature) {
+bool supported(const FeatureBit& feature) {
   unsigned r[4];
   // __get_cpuid_count checks the highest supported leaf, but not the highest sub-leaf of leaf 7.
   if (feature.subleaf > 0) {
@@ -132,31 +139,30 @@ constexpr FeatureBit kFeatures[] = {
 };
 
 bool permitted(const FeatureBit&) { return true; }
-bool present(const FeatureBit& feature) { return (getauxval(feature.word) & feature.mask) == feature.mask; }
+bool supported(const FeatureBit& feature) { return (getauxval(feature.word) & feature.mask) == feature.mask; }
 
 #else
 #error "tessera runs on x86-64 and AArch64"
 #endif
 
+FeatureState stateOf(const FeatureBit& feature) {
+  if (!supported(feature)) return FeatureState::kAbsent;
+  return permitted(feature) ? FeatureState::kPresent : FeatureState::kDenied;
+}
+
 }  // namespace
 
 FeatureState hostFeature(std::string_view llvm_name) {
   for (const FeatureBit& feature : kFeatures) {
-    if (feature.name == llvm_name) return present(feature) ? FeatureState::kPresent : FeatureState::kAbsent;
+    if (feature.name == llvm_name) return stateOf(feature);
   }
   return FeatureState::kUnknown;
-}
-
-bool permitFeature(std::string_view llvm_name) {
-  const auto* feature = std::find_if(std::begin(kFeatures), std::end(kFeatures),
-                                     [&](const auto& each) { return each.name == llvm_name; });
-  return feature != std::end(kFeatures) && permitted(*feature);
 }
 
 std::vector<std::string_view> hostFeatures() {
   std::vector<std::string_view> names;
   for (const FeatureBit& feature : kFeatures) {
-    if (present(feature)) names.push_back(feature.name);
+    if (stateOf(feature) == FeatureState::kPresent) names.push_back(feature.name);
   }
   return names;
 }

@@ -10,16 +10,14 @@ namespace tessera::compiler {
 enum class FeatureState {
   kPresent,
   kAbsent,   ///< the CPU lacks it, or the operating system does not save its registers
+  kDenied,   ///< the kernel does not give this process its registers, which it gives on request alone
   kUnknown,  ///< not in the table for this architecture
 };
 
 /// One feature. x86-64: CPUID says the CPU has it and XCR0 says the operating system saves the registers it
-/// uses. AArch64: the kernel's hardware capabilities.
+/// uses. AArch64: the kernel's hardware capabilities. The tiles of AMX are asked for, once, for all threads of the
+/// process, those that run already as well: a system call, to be over before a filter forbids it.
 FeatureState hostFeature(std::string_view llvm_name);
-
-/// Asks the kernel for registers that a process gets on request alone: the tiles of AMX, for all its threads, those
-/// that run already as well. True where they were granted or the feature, which the host has, needs none.
-bool permitFeature(std::string_view llvm_name);
 
 /// Every feature of the table that is present, sorted.
 std::vector<std::string_view> hostFeatures();

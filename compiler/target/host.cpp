@@ -15,7 +15,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "compiler/target/cpu_features.h"
 #include "compiler/target/target.h"
 #include "proto/failure.h"
 
@@ -123,15 +122,16 @@ void readCaches(const HostPaths& paths, v1::Target& target) {
   }
 }
 
-bool hasAllFeatures(const v1::CodeForm& code) {
-  return std::all_of(code.features().begin(), code.features().end(),
-                     [](const std::string& name) { return hostFeature(name) == FeatureState::kPresent; });
-}
+bool isAmx(const std::string& feature) { return absl::StartsWith(feature, "amx-"); }
 
-/// The built-in target that fits this chip best, null when none does. A virtual machine may hide features of
-/// its chip, so the identity alone decides nothing.
-const v1::Target* closestBuiltin() {
-  const CpuIdentity id = hostIdentity();
+std::optional<v1::Target> closestToThis() { return closestBuiltin(hostIdentity(), hostFeatures()); }
+
+int onlineCores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+}  // namespace
+
+std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vector<std::string_view>& features) {
+  const std::set<std::string_view> present(features.begin(), features.end());
   std::vector<std::string> candidates;
   for (const Chip& chip : kChips) {
     if (id.vendor == std::string_view(chip.vendor) && id.family == chip.family && id.model >= chip.first_model &&
@@ -141,25 +141,32 @@ const v1::Target* closestBuiltin() {
   }
   candidates.insert(candidates.end(), std::begin(kLevels), std::end(kLevels));
   for (const std::string& name : candidates) {
-    const v1::Target* target = findBuiltinTarget(name);
-    if (target && absl::StartsWith(target->code().triple(), std::string(hostArchitecture()) + "-") &&
-        hasAllFeatures(target->code())) {
-      return target;
+    const v1::Target* builtin = findBuiltinTarget(name);
+    if (!builtin || !absl::StartsWith(builtin->code().triple(), std::string(hostArchitecture()) + "-")) continue;
+    v1::Target target = *builtin;
+    target.mutable_code()->clear_features();
+    std::vector<std::string> missing;
+    for (const std::string& feature : builtin->code().features()) {
+      if (present.contains(feature)) {
+        target.mutable_code()->add_features(feature);
+      } else {
+        missing.push_back(feature);
+      }
     }
+    if (!std::all_of(missing.begin(), missing.end(), isAmx)) continue;
+    target.set_summary(name);
+    if (!missing.empty()) target.set_summary(absl::StrCat(name, " without ", absl::StrJoin(missing, " ")));
+    return target;
   }
-  return nullptr;
+  return std::nullopt;
 }
-
-int onlineCores() { return std::max(1u, std::thread::hardware_concurrency()); }
-
-}  // namespace
 
 v1::HostInfo hostInfo(const HostPaths& paths) {
   v1::HostInfo info;
   char name[256] = {};
   if (gethostname(name, sizeof(name) - 1) == 0) info.set_hostname(name);
   info.set_triple(std::string(hostArchitecture()) + "-unknown-linux-gnu");
-  if (const v1::Target* closest = closestBuiltin()) info.set_cpu(closest->code().cpu());
+  if (const auto closest = closestToThis()) info.set_cpu(closest->code().cpu());
   for (std::string_view feature : hostFeatures()) info.add_features(std::string(feature));
   info.set_cores(onlineCores());
   info.set_memory_bytes(int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE));
@@ -168,7 +175,7 @@ v1::HostInfo hostInfo(const HostPaths& paths) {
 }
 
 absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
-  const v1::Target* closest = closestBuiltin();
+  const auto closest = closestToThis();
   if (!closest) {
     v1::Failure failure;
     failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
@@ -180,7 +187,7 @@ absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
   }
   v1::Target target = *closest;
   target.set_name("host");
-  target.set_summary(absl::StrCat(cpuModel(paths.cpuinfo), ", as ", closest->name()));
+  target.set_summary(absl::StrCat(cpuModel(paths.cpuinfo), ", as ", closest->summary()));
   readCaches(paths, target);
   // The kernel counts a core once for each of its threads.
   int cores = onlineCores();

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/target/cpu_features.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/failure.pb.h"
 #include "tessera/v1/target.pb.h"
@@ -16,11 +19,17 @@ struct HostPaths {
   std::string cpus = "/sys/devices/system/cpu";
 };
 
-/// This machine as a HostInfo. Never fails: what cannot be read stays empty or 0.
+/// The built-in target that fits a chip of this architecture best, by its identity and by the features that it has, of
+/// which a virtual machine may hide some: of AMX they are left out of the target, others it needs. Its summary is its
+/// name and what was left out. Nothing where none fits.
+std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vector<std::string_view>& features);
+
+/// This machine as a HostInfo. Never fails: what cannot be read stays empty or 0. Asks for what features are given on
+/// request alone, as detectHostTarget() does (hostFeature()): not behind a filter of system calls.
 v1::HostInfo hostInfo(const HostPaths& paths = {});
 
-/// This machine as the target "host": the built-in target of its chip (or of the widest architecture level it
-/// has every feature of), with the cache sizes and core count the kernel reports.
+/// This machine as the target "host": the built-in target of its chip, without AMX where it has none, or of the widest
+/// architecture level it has every feature of, with the cache sizes and core count the kernel reports.
 /// Fails with INCOMPATIBLE_HOST on a chip below every built-in one (x86-64 without AVX2 or FMA).
 absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths = {});
 

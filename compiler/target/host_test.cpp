@@ -5,9 +5,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "compiler/target/cpu_features.h"
+#include "compiler/target/dot_product.h"
 #include "compiler/target/target.h"
+#include "compiler/target/tile_product.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -124,6 +128,41 @@ TEST(Host, ThisMachineRunsWhatIsCompiledForItself) {
   EXPECT_GE(info.cores(), 1);
   EXPECT_GT(info.memory_bytes(), 0);
   EXPECT_EQ(info.cpu(), target->code().cpu());
+  // What is listed may be used: the kernel was asked.
+  for (const std::string& feature : info.features()) EXPECT_EQ(hostFeature(feature), FeatureState::kPresent) << feature;
+}
+
+// A virtual machine, an old kernel, or one that refuses: all but the tiles is there.
+TEST(Host, AChipWithoutItsTilesKeepsTheRest) {
+  if (hostArchitecture() != "x86_64") GTEST_SKIP() << "no chip of this architecture has tiles";
+  const CpuIdentity chip{.vendor = "GenuineIntel", .family = 6, .model = 0x8f, .stepping = 8};
+  const v1::Target& whole = *findBuiltinTarget("sapphirerapids");
+  const auto closest = [&](const std::set<std::string>& without) {
+    std::vector<std::string_view> features;
+    for (const std::string& feature : whole.code().features())
+      if (!without.contains(feature)) features.push_back(feature);
+    const auto found = closestBuiltin(chip, features);
+    EXPECT_TRUE(found);
+    return found.value_or(v1::Target());
+  };
+  EXPECT_EQ(closest({}).summary(), "sapphirerapids");
+  EXPECT_EQ(closest({}).code().SerializeAsString(), whole.code().SerializeAsString());
+  EXPECT_EQ(tileProducts(usableInstructions(closest({}))).size(), 5U);
+
+  const v1::Target without = closest({"amx-bf16", "amx-int8", "amx-tile"});
+  EXPECT_EQ(without.summary(), "sapphirerapids without amx-bf16 amx-int8 amx-tile");
+  EXPECT_EQ(without.code().cpu(), "sapphirerapids");
+  EXPECT_EQ(without.code().features_size(), whole.code().features_size() - 3);
+  EXPECT_THAT(validateTarget(without), IsEmpty());
+  const auto usable = usableInstructions(without);
+  EXPECT_THAT(tileProducts(usable), IsEmpty());
+  EXPECT_EQ(dotProducts(usable), dotProducts(usableInstructions(whole)));
+  EXPECT_FALSE(dotProducts(usable).empty());
+  // Some of the products alone.
+  EXPECT_THAT(tileProducts(usableInstructions(closest({"amx-bf16"}))), SizeIs(4));
+
+  EXPECT_EQ(closest({"avx512vnni"}).name(), "x86-64-v4") << "what else is missing is another chip";
+  EXPECT_FALSE(closestBuiltin(chip, {"avx", "amx-tile"}));
 }
 
 TEST(Host, MissingFeaturesAreNamed) {

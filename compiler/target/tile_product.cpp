@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
+#include <string_view>
 
 namespace tessera::compiler {
 namespace {
@@ -13,13 +15,31 @@ bool subscripts(const Operand& operand, const v1::Intrinsic::IterDim& row, const
          operand.subscripts(1) == column.name();
 }
 
-/// The intrinsic of the only way of `operand` between memory and registers; empty: there is none, or several.
+// What descriptions may name: their instructions become text of assembly, each without its prefix.
+constexpr std::string_view kPrefix = "llvm.x86.";
+constexpr std::string_view kLoads[] = {"llvm.x86.tileloadd64", "llvm.x86.tileloaddt164"};
+constexpr std::string_view kStores[] = {"llvm.x86.tilestored64"};
+bool isProductOfTiles(std::string_view emit) {
+  if (!emit.starts_with(kPrefix)) return false;
+  emit.remove_prefix(kPrefix.size());
+  return emit.starts_with("tdp") &&
+         std::ranges::all_of(emit, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9'); });
+}
+
+/// What a tile register of palette 1 holds: rows, and bytes of one. A column of sums is 4 bytes, as a group is.
+constexpr int64_t kMostRows = 16, kMostRowBytes = 64;
+constexpr int64_t kMostColumns = kMostRowBytes / 4, kMostGroups = std::min(kMostRows, kMostRowBytes / 4);
+
+bool isWithin(int64_t value, int64_t most) { return 1 <= value && value <= most; }
+
+/// The intrinsic of the only way of `operand` between memory and registers; empty: there is none, several, or another.
 std::string moves(const v1::Intrinsic& intrinsic, const Operand& operand, bool into_registers) {
+  const std::span<const std::string_view> known = into_registers ? std::span<const std::string_view>(kLoads) : kStores;
   std::string found;
   for (const v1::Intrinsic::Transfer& transfer : intrinsic.transfers()) {
     if (transfer.operand() != operand.name()) continue;
     if ((transfer.to() == "registers") != into_registers) continue;
-    if (!found.empty() || !transfer.emit().starts_with("llvm.")) return "";
+    if (!found.empty() || std::ranges::find(known, transfer.emit()) == known.end()) return "";
     found = transfer.emit();
   }
   return found;
@@ -28,7 +48,7 @@ std::string moves(const v1::Intrinsic& intrinsic, const Operand& operand, bool i
 /// Whether the emission takes the numbers of the three tiles, in the description's order.
 bool takesTiles(const v1::Intrinsic& intrinsic) {
   const v1::Intrinsic::Emission& emission = intrinsic.emission();
-  return intrinsic.emit().starts_with("llvm.") && emission.form() == v1::Intrinsic::Emission::LLVM_INTRINSIC &&
+  return isProductOfTiles(intrinsic.emit()) && emission.form() == v1::Intrinsic::Emission::LLVM_INTRINSIC &&
          std::equal(emission.arguments().begin(), emission.arguments().end(), intrinsic.operands().begin(),
                     intrinsic.operands().end(), [](const v1::Intrinsic::Argument& argument, const Operand& operand) {
                       return argument.operand() == operand.name() && argument.type() == "i8";
@@ -60,6 +80,9 @@ std::optional<TileProduct> tileProductOf(const v1::Intrinsic& intrinsic) {
   const v1::DataType whole = floating ? v1::DATA_TYPE_F32 : v1::DATA_TYPE_I32;
   const int group = floating ? 2 : 4;
   if (sum.dtype() != whole || !addsUpExactly(intrinsic.arithmetic(), whole) || within.extent() % group != 0)
+    return std::nullopt;
+  if (!isWithin(row.extent(), kMostRows) || !isWithin(column.extent(), kMostColumns) ||
+      !isWithin(within.extent() / group, kMostGroups))
     return std::nullopt;
   TileProduct product{.name = intrinsic.name(),
                       .emit = intrinsic.emit(),

@@ -14,7 +14,8 @@ namespace tessera::compiler {
 ///
 /// with sums of 32 bits, no saturation, operands of 8-bit integers or bf16, and `group` neighbours along the sum beside
 /// each other in every row of the second one: tdpbusd and its kin, tdpbf16ps. Tiles are numbered registers whose shapes
-/// are set before; smaller ones than these compute the same of what they hold.
+/// are set before; smaller ones than these compute the same of what they hold. Of x86: code names the instructions in
+/// assembly, so that a description names those of AMX and no others, and tiles are no larger than registers of AMX.
 struct TileProduct {
   std::string name;
   std::string emit;         ///< the LLVM intrinsic, of the numbers of three tiles: sum, first, second

@@ -44,6 +44,41 @@ TEST(TileProduct, IsFoundByWhatItComputesAndHowItsTilesMove) {
   EXPECT_FALSE(isNone([](auto&) {}));
 }
 
+// Names become text of assembly, and shapes those of registers.
+TEST(TileProduct, NamesInstructionsOfTilesAndFitsTheirRegisters) {
+  google::protobuf::RepeatedPtrField<v1::Intrinsic> all;
+  const v1::Intrinsic whole = findInstructionSet("amx-int8")->intrinsics(0);
+  v1::Intrinsic& mine = *all.Add();
+  const auto isOne = [&](const std::function<void(v1::Intrinsic&)>& change) {
+    mine = whole;
+    change(mine);
+    return !tileProducts(all).empty();
+  };
+  for (const char* emit : {"llvm.x86.cast.tile.to.vector.x: .incbin \"/x\" #", "llvm.x86.tdpbusd\n ud2", "llvm.x86.",
+                           "llvm.x86.tdpbusd ", "llvm.x86.tilezero", "llvm.tdpbusd", "tdpbusd", ""}) {
+    EXPECT_FALSE(isOne([&](auto& each) { each.set_emit(emit); })) << emit;
+    for (int transfer = 0; transfer < whole.transfers_size(); ++transfer)
+      EXPECT_EQ(isOne([&](auto& each) { each.mutable_transfers(transfer)->set_emit(emit); }),
+                whole.transfers(transfer).operand() == "c" && whole.transfers(transfer).to() == "registers")
+          << emit << transfer;
+  }
+  EXPECT_TRUE(isOne([](auto& each) {
+    for (int transfer : {1, 2}) each.mutable_transfers(transfer)->set_emit("llvm.x86.tileloaddt164");
+  }));
+  const auto isOneOf = [&](int64_t rows, int64_t columns, int64_t depth) {
+    return isOne([&](auto& each) {
+      each.mutable_iterations(0)->set_extent(rows);
+      each.mutable_iterations(1)->set_extent(columns);
+      each.mutable_iterations(2)->set_extent(depth);
+    });
+  };
+  EXPECT_TRUE(isOneOf(16, 16, 64));
+  EXPECT_TRUE(isOneOf(1, 3, 4));
+  for (auto [rows, columns, depth] :
+       {std::tuple(32, 32, 64), {17, 16, 64}, {16, 17, 64}, {16, 16, 68}, {0, 16, 64}, {16, -1, 64}, {16, 16, 0}})
+    EXPECT_FALSE(isOneOf(rows, columns, depth)) << rows << " " << columns << " " << depth;
+}
+
 TEST(TileProduct, TargetsHaveThoseThatTheirCodeRequires) {
   std::vector<std::string> names;
   for (const TileProduct& each : tilesOf("sapphirerapids")) names.push_back(each.name);

@@ -206,7 +206,7 @@ absl::Status KernelCheck::checkBuffers(mlir::func::FuncOp func) {
 }
 
 absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& built, v1::VerifiedStep* report) const {
-  auto loaded = codegen::LoadedUnit::load(built);
+  auto loaded = codegen::LoadedUnit::load(built, unit_.code());
   if (!loaded.ok()) return loaded.status();
   for (const Trial& trial : trials_) {
     const size_t arguments = trial.arguments.size();

@@ -336,7 +336,9 @@ void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, Til
 std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
                                          const TilePlan& /*vectors*/) const {
   if (!productOf(nest)) return std::nullopt;
-  const TileLoops loops = *tileLoopsOf(nest);
+  const auto found = tileLoopsOf(nest);
+  if (!found) return std::nullopt;  // a slice of one row or one column
+  const TileLoops& loops = *found;
   TilePlan plan = emptyPlan(nest);
   plan.lanes = lanesOf(nest, chip);
   plan.vector_loop = loops.column;

@@ -58,7 +58,7 @@ std::string product(const Kind& kind, int64_t m, int64_t n, int64_t k, Form form
 class TileKernel : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!addTileInstructions(some_, true)) GTEST_SKIP() << "this architecture has no tiles";
+    if (!addTileInstructions(some_, true)) GTEST_SKIP() << "no tiles here";
   }
 
   /// Compiles with tile instructions alone and compares. They have run if `uses`.

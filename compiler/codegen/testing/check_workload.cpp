@@ -89,7 +89,7 @@ v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options)
   for (const interpreter::Array& result : *expected)
     operands.push_back(memoryFor(result, interpreter::toBytes(result).size()));
 
-  auto loaded = LoadedUnit::load(*built);
+  auto loaded = LoadedUnit::load(*built, unit.code());
   EXPECT_TRUE(loaded.ok()) << loaded.status().message();
   if (!loaded.ok()) return {};
   for (const auto [pieces, end] : {std::pair(1, End::kBack), {3, End::kFront}, {3, End::kBack}, {1, End::kFront}}) {

@@ -18,7 +18,7 @@
 namespace tessera::compiler::codegen::testing {
 
 bool addTileInstructions(v1::BuildUnit& unit, bool alone) {
-  if (hostArchitecture() != "x86_64") return false;
+  if (hostArchitecture() != "x86_64" || hostFeature("amx-tile") == FeatureState::kDenied) return false;
   if (alone) unit.clear_intrinsics();
   for (const char* name : {"amx-int8", "amx-bf16"})
     for (const v1::Intrinsic& each : findInstructionSet(name)->intrinsics()) *unit.add_intrinsics() = each;

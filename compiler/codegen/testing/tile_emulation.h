@@ -8,7 +8,8 @@
 /// one and are carried out by their definition (Intel, Architecture Instruction Set Extensions, chapter 3).
 namespace tessera::compiler::codegen::testing {
 
-/// Gives the unit the tile instructions, and no others if `alone`. False where this architecture has none.
+/// Gives the unit the tile instructions, and no others if `alone`. False where this architecture has none,
+/// or the kernel keeps a machine's from this process.
 bool addTileInstructions(v1::BuildUnit& unit, bool alone);
 
 /// While it lives, SIGILL of the tile instructions runs them, in every thread with tiles of its own. What an AMX

@@ -334,14 +334,20 @@ bool writesEachOnce(GenericOp op) {
   return out.isProjectedPermutation() && out.getNumResults() == op.getNumParallelLoops();
 }
 
-/// Whether both operands have loops of results of their own: rows and columns.
-bool fillsTiles(GenericOp op) {
+/// Whether rows, columns and the sum, each along one loop, take at least half a tile: with less, vectors take less
+/// time.
+bool fills(GenericOp op, const TileProduct& tile) {
   const auto maps = op.getIndexingMapsArray();
-  bool own[2] = {false, false};
-  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray()))
-    if (kind == IteratorType::parallel && op.getStaticLoopRanges()[loop] > 1)
-      for (int i : {0, 1}) own[i] |= maps[i].isFunctionOfDim(loop) && !maps[1 - i].isFunctionOfDim(loop);
-  return own[0] && own[1];
+  int64_t own[2] = {0, 0}, sum = 0;
+  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+    const int64_t extent = op.getStaticLoopRanges()[loop];
+    const bool reads[] = {maps[0].isFunctionOfDim(loop), maps[1].isFunctionOfDim(loop)};
+    if (kind == IteratorType::reduction && reads[0] && reads[1]) sum = std::max(sum, extent);
+    for (int i : {0, 1})
+      if (kind == IteratorType::parallel && reads[i] && !reads[1 - i]) own[i] = std::max(own[i], extent);
+  }
+  // Which operand's are the rows is the instruction's to say.
+  return 2 * std::min(own[0], own[1]) >= std::max(tile.rows, tile.columns) && 2 * sum >= tile.depth;
 }
 
 }  // namespace
@@ -355,12 +361,10 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
   }
   if (products.empty()) return 0;
   ConstantEvaluator constants = knownWeights(main, weights);
-  llvm::SmallVector<Signs> signs, of_tiles;
+  llvm::SmallVector<Signs> signs;
   for (const DotProduct& each : chip.dotProducts())
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
-  for (const TileProduct& each : tileProducts(usableInstructions(chip.target())))
-    if (!each.floating) of_tiles.push_back({each.first_signed, each.second_signed});
-  of_tiles.append(signs);
+  const std::vector<TileProduct> tiles = tileProducts(usableInstructions(chip.target()));
   int count = 0;
   for (GenericOp op : products) {
     OpBuilder builder(op);
@@ -368,7 +372,11 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
     auto w = x ? shiftedOperand(builder, op.getDpsInputs()[1], constants) : std::nullopt;
     if (!x || !w || x->scale.has_value() != w->scale.has_value()) continue;
     Narrower narrower(op, std::move(*x), std::move(*w));
-    if (!narrower.adopt(fillsTiles(op) ? of_tiles : signs)) continue;
+    llvm::SmallVector<Signs> wanted;
+    for (const TileProduct& each : tiles)
+      if (!each.floating && fills(op, each)) wanted.push_back({each.first_signed, each.second_signed});
+    wanted.append(signs);
+    if (!narrower.adopt(wanted)) continue;
     narrower.run();
     ++count;
   }
