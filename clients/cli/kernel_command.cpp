@@ -106,13 +106,13 @@ int writeKernel(const CommandLine& line, const KernelFlags& flags) {
   const std::string manifest = manifestOf(*kernel, *target);
   const std::string text = absl::StrCat("// ", print(kernel->plan.software), "\n// ", manifest, "\n",
                                         compiler::ptx::heading(*target), kernel->text);
+  for (const auto& [file, content] : {std::pair(flags.manifest, manifest + "\n"), std::pair(flags.out, text)}) {
+    if (file.empty() || file == "-") continue;
+    if (absl::Status status = writeText(file, content); !status.ok()) return reportError(status, line.json);
+  }
   if (flags.out == "-") {
     std::cout << text;
     return kExitOk;
-  }
-  for (const auto& [file, content] : {std::pair(flags.out, text), std::pair(flags.manifest, manifest + "\n")}) {
-    if (file.empty()) continue;
-    if (absl::Status status = writeText(file, content); !status.ok()) return reportError(status, line.json);
   }
   Checked checked;
   if (flags.points > 0) {
@@ -166,9 +166,10 @@ void addKernelCommand(CommandLine& line) {
                        std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
     return legal ? "" : "letters, digits and '_' are accepted, a letter first";
   });
-  auto* out = command->add_option("-o,--output", flags->out, "file of the kernel; - prints it and runs nothing")
-                  ->capture_default_str();
-  command->add_option("--manifest", flags->manifest, "file for what a driver needs to launch it, as JSON")->needs(out);
+  command->add_option("-o,--output", flags->out, "file of the kernel; - prints it and runs nothing")
+      ->capture_default_str();
+  command->add_option("--manifest", flags->manifest, "file for what a driver needs to launch it, as JSON")
+      ->check([](const std::string& file) { return file == "-" ? "a file is accepted; - prints kernels only" : ""; });
   command->add_flag(
       "--plain", flags->plain,
       "rows of shared memory as they are, for comparison: without the exchange that avoids bank conflicts");

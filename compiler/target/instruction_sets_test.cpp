@@ -4,6 +4,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
+#include "compiler/target/digits.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/target.h"
 #include "compiler/target/validate_intrinsic.h"
@@ -137,6 +139,61 @@ TEST(InstructionSets, EveryRuleNamesItsField) {
               ElementsAre("emission.arguments[0].operand"));
   EXPECT_THAT(faultsOf(R"(emission { arguments { operand: "a" literal: "1" } })"),
               ElementsAre("emission.form", "emission.arguments[0]"));
+}
+
+TEST(InstructionSets, EveryRuleOfThreadsNamesItsField) {
+  const std::string good = R"(threads { threads: 32 assembly: "mma.sync"
+      fragments { operand: "c" registers: 2 register_type: "b32" lanes: "i" lanes: "r / 2" slots: "r % 2" }
+      fetches { operand: "a" from: "memory" to: "registers" along: "r" assembly: "ld.x$" matrices: 2 rows: 8
+                row_bytes: 16 } })";
+  const auto faultsWith = [&](const std::string& part, const std::string& instead) {
+    EXPECT_THAT(good, HasSubstr(part));
+    return faultsOf(absl::StrReplaceAll(good, {{part, instead}}));
+  };
+  EXPECT_THAT(faultsOf(good), IsEmpty());
+  EXPECT_THAT(faultsWith("threads: 32", "threads: 2048"), ElementsAre("threads.threads"));
+  EXPECT_THAT(faultsWith("threads: 32", "threads: 24"), ElementsAre("threads.threads"));
+  EXPECT_THAT(faultsWith(R"(assembly: "mma.sync")", ""), ElementsAre("threads.assembly"));
+  EXPECT_THAT(faultsWith("mma.sync", "mma; exit"), ElementsAre("threads.assembly"));
+  EXPECT_THAT(faultsWith("mma.sync", "mma\\nexit"), ElementsAre("threads.assembly"));
+
+  EXPECT_THAT(faultsWith(R"("c")", R"("d")"), ElementsAre("threads.fragments[0].operand"));
+  EXPECT_THAT(faultsWith("registers: 2", "registers: 256"), ElementsAre("threads.fragments[0].registers"));
+  EXPECT_THAT(faultsWith("b32", "b 32"), ElementsAre("threads.fragments[0].register_type"));
+  EXPECT_THAT(faultsWith("r / 2", "r * 2"), ElementsAre("threads.fragments[0].lanes[1]"));
+  EXPECT_THAT(faultsWith("r / 2", "r/2"), ElementsAre("threads.fragments[0].lanes[1]"));
+  EXPECT_THAT(faultsWith("r / 2", "k / 2"), ElementsAre("threads.fragments[0].lanes[1]"));
+  EXPECT_THAT(faultsWith("r % 2", "r % 8"), ElementsAre("threads.fragments[0].slots[0]"));
+  EXPECT_THAT(faultsWith("r % 2", "r / 8"), ElementsAre("threads.fragments[0].slots[0]"));
+  std::string many;
+  for (int i = 0; i < 9; ++i) many += R"(slots: "r % 1" )";
+  EXPECT_THAT(faultsWith(R"(slots: "r % 2")", many), ElementsAre("threads.fragments[0].slots"));
+
+  EXPECT_THAT(faultsWith(R"("a")", R"("d")"), ElementsAre("threads.fetches[0].operand"));
+  EXPECT_THAT(faultsWith(R"(from: "memory")", R"(from: "L9")"), ElementsAre("threads.fetches[0].from"));
+  EXPECT_THAT(faultsWith(R"(along: "r")", R"(along: "k")"), ElementsAre("threads.fetches[0].along"));
+  EXPECT_THAT(faultsWith("ld.x$", "ld\\\"x"), ElementsAre("threads.fetches[0].assembly"));
+  EXPECT_THAT(faultsWith("matrices: 2", "matrices: 0"), ElementsAre("threads.fetches[0].matrices"));
+  EXPECT_THAT(faultsWith("rows: 8", "rows: 1025"), ElementsAre("threads.fetches[0].rows"));
+  EXPECT_THAT(faultsWith("row_bytes: 16", "row_bytes: 24"), ElementsAre("threads.fetches[0].row_bytes"));
+}
+
+TEST(Digits, AreReadWithWhatIsLeftOut) {
+  const auto is = [](const std::string& text, const std::string& iteration, int64_t divisor, int64_t values) {
+    const absl::StatusOr<Digit> digit = parseDigit(text);
+    ASSERT_TRUE(digit.ok()) << digit.status();
+    EXPECT_EQ(digit->iteration, iteration);
+    EXPECT_EQ(digit->divisor, divisor) << text;
+    EXPECT_EQ(digit->values, values) << text;
+  };
+  is("i", "i", 1, 0);
+  is("r / 4", "r", 4, 0);
+  is("j % 2", "j", 1, 2);
+  is("r / 16 % 4", "r", 16, 4);
+  for (const char* text : {"", " i", "i ", "i /", "i / 0", "i % 0", "i / -2", "i % 2 / 4", "i / 2 / 4", "i % 2 % 2",
+                           "i * 2", "i / 2 % 2 % 2", "i / x", "i % 1048577", "i / 99999999999999999999"}) {
+    EXPECT_THAT(std::string(parseDigit(text).status().message()), HasSubstr("is no digit; accepted: \"i\"")) << text;
+  }
 }
 
 }  // namespace

@@ -39,6 +39,44 @@ TEST(Positions, AProblemIsFoundWhereItStands) {
   EXPECT_EQ(target.at(problems[0].field()).column, 5);
 }
 
+TEST(Positions, ProblemsOfFragmentsAndOfCopiesAreFoundWhereTheyStand) {
+  const PositionedTarget target = parseTargetWithPositions(R"(name: "edge"
+family: SPATIAL
+memory { name: "sram" capacity_bytes: 64 bandwidth_bytes_per_cycle: 32 shared_by: 1
+  filled_by {
+    assembly: "cp.async"
+    commit: "cp.async;"
+    wait: "cp.async.wait_group $"
+  }
+}
+units { name: "pe" count: 1 lanes: 1 frequency_ghz: 1 ops_per_cycle: 2 }
+intrinsics {
+  name: "dot"
+  iterations { name: "r" extent: 4 reduction: true }
+  operands { name: "c" dtype: DATA_TYPE_I32 }
+  operands { name: "a" dtype: DATA_TYPE_I8 subscripts: "r" }
+  emit: "dot"
+  threads {
+    threads: 32
+    assembly: "dot.sync"
+    fragments {
+      operand: "a" registers: 1 register_type: "b32"
+      lanes: "r / 2"
+      slots: "r % 8"
+    }
+  }
+})")
+                                      .value();
+  const std::vector<v1::TargetProblem> problems = validateTarget(target.target);
+  ASSERT_THAT(problems, SizeIs(2));
+  EXPECT_EQ(problems[0].field(), "memory[0].filled_by.commit");
+  EXPECT_EQ(target.at(problems[0].field()).line, 6);
+  EXPECT_EQ(problems[1].field(), "intrinsics[0].threads.fragments[0].slots[0]");
+  EXPECT_EQ(problems[1].message(), "goes beyond the 4 of the iteration");
+  EXPECT_EQ(target.at(problems[1].field()).line, 23);
+  EXPECT_EQ(target.at(problems[1].field()).column, 7);
+}
+
 TEST(Positions, WhatIsMissingStandsWhereItWouldBe) {
   const PositionedTarget target = parseTargetWithPositions(kText).value();
   EXPECT_EQ(target.at("intrinsics[0].iterations[0].name").line, 7);

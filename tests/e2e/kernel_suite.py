@@ -1,0 +1,116 @@
+#!/usr/bin/python3
+"""Operators as PTX for Tensor Cores, from the command line: run and compared, launched by a manifest, assembled."""
+# suite: timeout=120
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import BIN
+from suite import Skip, check, check_equal, run
+
+PRODUCT = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "61x43x83")
+SQUARE = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "256x256x256", "--points", "1")
+STRIDED = ("--op", "O[n, k, p, q] += I[n, c, 2 * p + r, q + s] * W[k, c, r, s]", "--extents", "2x5x3x7x3x3x2")
+
+
+class Kernels:
+    """`tessera kernel` in a folder of its own. No service: a built-in chip needs none."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+
+    def answer(self, *arguments, target="sm_80", expect=0):
+        done = subprocess.run([BIN / "tessera", "--server", "127.0.0.1:1", "kernel", "--target", target, *arguments],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, cwd=self.folder)
+        check_equal(done.returncode, expect, f"exit code of kernel {' '.join(arguments)}: {done.stderr}")
+        return done.stderr if expect else done.stdout
+
+    def checked(self, *arguments):
+        """The JSON of a kernel whose text was run in full, or as far as --points said, and is right."""
+        answer = json.loads(self.answer("--json", "-o", "kernel.ptx", *arguments))
+        checked = answer["checked"]
+        check_equal(checked["wrong"], 0, "wrong results")
+        check(checked["results"] > 0 and checked["share_of_bound"] <= 1, f"{checked}")
+        return answer
+
+
+def odd_shapes_are_right(kernels):
+    for type_, result in (("f16", "f32"), ("s8", "s32")):
+        answer = kernels.checked(*PRODUCT, "--type", type_)
+        check_equal(answer["checked"]["blocks"], answer["kernel"]["grid"], "blocks that were run")
+        check_equal(answer["checked"]["results"], 61 * 43, "results that were compared")
+        check_equal([(p["name"], p["type"], p["shape"]) for p in answer["kernel"]["parameters"]],
+                    [("O", result, [61, 43]), ("A", type_, [61, 83]), ("B", type_, [83, 43])], "parameters")
+    convolution = kernels.checked(*STRIDED)
+    check_equal(convolution["checked"]["results"], 2 * 5 * 3 * 7, "results of a convolution")
+    check_equal([p["shape"] for p in convolution["kernel"]["parameters"]], [[2, 5, 3, 7], [2, 3, 7, 8], [5, 3, 3, 2]],
+                "shapes of a convolution")
+
+
+def a_manifest_launches(kernels):
+    manifest, text = kernels.folder / "launch.json", kernels.folder / "kernel.ptx"
+    answer = kernels.checked(*PRODUCT, "--manifest", manifest.name, "--name", "product")
+    launch = json.loads(manifest.read_text())
+    check_equal(launch, answer["kernel"], "the manifest and what is printed")
+    tile = launch["tile"]
+    check_equal(launch["grid"], -(-61 // tile[0]) * -(-43 // tile[1]), f"blocks of {tile}")
+    check(launch["shared_bytes"] > 0, launch)
+    written = text.read_text()
+    check(".visible .entry product(" in written, "the entry has another name")
+    check_equal(re.findall(r"\.reqntid (\d+), 1, 1", written), [str(launch["threads"])], "threads of the text")
+    manifest.unlink()
+    check_equal(kernels.answer(*PRODUCT, "--manifest", manifest.name, "--name", "product"), written, "printed text")
+    check_equal(json.loads(manifest.read_text()), launch, "the manifest beside a printed kernel")
+
+
+def exchanged_rows_do_not_conflict(kernels):
+    shared, plain = (kernels.checked(*SQUARE, *more)["fetches"] for more in ((), ("--plain",)))
+    check_equal(shared["cycles"], shared["accesses"], "cycles of fetches without conflicts")
+    check_equal(plain["accesses"], shared["accesses"], "fetches of plain rows")
+    check(plain["cycles"] > 2 * plain["accesses"], f"plain rows do not conflict: {plain}")
+
+
+def what_has_no_kernel_says_why(kernels):
+    errors = kernels.answer(*PRODUCT, target="sm_70", expect=4)
+    check("mma.m8n8k4.f16.f32: it is not described as threads execute it together" in errors, errors)
+    errors = kernels.answer(*PRODUCT, "--type", "f32", "--instruction", "mma.m16n8k16.f16.f32", expect=4)
+    check("is f32, not f16" in errors, errors)
+    errors = kernels.answer(*PRODUCT, "--type", "i8", expect=3)
+    check("--type i8: accepted are f16, bf16, s8" in errors, errors)
+    for wrong, said in ((("--name", "1a"), "a letter first"), (("--manifest", "-"), "a file is accepted"),
+                        (("--points", "-1"), "--points"), (("--tile", "8"), "--tile")):
+        errors = kernels.answer(*PRODUCT, *wrong, expect=2)
+        check(said in errors, errors)
+
+
+def the_assembler_takes_the_text(kernels):
+    ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    if not ptxas:
+        raise Skip("there is no ptxas")
+    for target, arguments in (("sm_80", PRODUCT), ("sm_80", (*PRODUCT, "--type", "s8")), ("sm_80", SQUARE),
+                              ("sm_80", STRIDED), ("sm_90", SQUARE)):
+        kernels.answer(*arguments, "-o", "kernel.ptx", target=target)
+        done = subprocess.run([ptxas, f"-arch={target}", "kernel.ptx", "-o", "kernel.cubin"], cwd=kernels.folder,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        if "not defined for option 'gpu-name'" in done.stderr:
+            raise Skip(f"{ptxas} does not know {target}")
+        check_equal(done.returncode, 0, f"ptxas on {target}, {' '.join(arguments)}: {done.stdout}{done.stderr}")
+
+
+def main():
+    cases = (odd_shapes_are_right, a_manifest_launches, exchanged_rows_do_not_conflict, what_has_no_kernel_says_why,
+             the_assembler_takes_the_text)
+    with tempfile.TemporaryDirectory(prefix="tessera-kernel-") as folder:
+        kernels = Kernels(folder)
+        return run("kernel", [(case.__name__, lambda case=case: case(kernels)) for case in cases])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
