@@ -19,6 +19,7 @@ struct Input {
   std::string name;
   std::vector<int64_t> shape;  ///< -1: the range
   bool places = false;         ///< i64, 0 to 2
+  bool infinite = false;       ///< every element that counts
 };
 
 struct Case {
@@ -49,7 +50,8 @@ std::string bytesAt(const Input& input, int64_t size, int64_t room) {
   for (int64_t i = 0; i < elementsOf(exact); ++i) {
     int64_t rest = i, to = 0, stride = 1;
     for (size_t d = shape.size(); d-- > 0; rest /= exact[d], stride *= shape[d]) to += rest % exact[d] * stride;
-    floats[static_cast<size_t>(to)] = std::sin(static_cast<float>(i) * 1.7F);
+    floats[static_cast<size_t>(to)] =
+        input.infinite ? std::numeric_limits<float>::infinity() : std::sin(static_cast<float>(i) * 1.7F);
     places[static_cast<size_t>(to)] = i * 7 % 3;
   }
   return input.places ? bytesOf(places) : bytesOf(floats);
@@ -106,6 +108,12 @@ std::vector<Case> cases() {
                    {sequences, {"h0", {d, -1, 3}}, {"c0", {d, -1, 3}}},
                    {"y", "yh", "yc"},
                    [=](ModelBuilder& b) { recurrent(b, "LSTM", 4, direction, true); }});
+    all.push_back({"GRU, steps, lengths beyond them, " + direction, {steps}, {"y", "yh"}, [=](ModelBuilder& b) {
+                     b.initializer("long", {4, 2});
+                     setAttribute(b.node("Cast", {"long"}, {"lengths"}), "to", int64_t{onnx::TensorProto::INT32});
+                     recurrent(b, "GRU", 3, direction, false);
+                     b.graph().mutable_node(1)->add_input("lengths");
+                   }});
     all.push_back({"GRU, steps, " + direction, {steps}, {"y", "yh"}, [=](ModelBuilder& b) {
                      recurrent(b, "GRU", 3, direction, false);
                    }});
@@ -171,6 +179,25 @@ std::vector<Case> cases() {
   for (const std::string equation : {"ti,tj->ij", "ti,tj->tij", "ti,sj->st", "ti,sj->", "ti,ti->t"}) {
     all.push_back({equation, {{"x", {-1, 3}}, {"z", {-1, 3}}}, {"y"}, [=](ModelBuilder& b) {
                      setAttribute(b.node("Einsum", {"x", "z"}, {"y"}), "equation", equation);
+                   }});
+  }
+  const std::vector<Input> one_row = {{"x", {-1, 3}}, {"z", {1, 3}, false, true}};
+  const std::vector<Input> one_open = {{"x", {-1, 3}}, {"z", {3, 3}, false, true}};
+  for (const auto& [equation, inputs] : std::vector<std::pair<std::string, std::vector<Input>>>{
+           {"ti,tj->ij", one_row},
+           {"ti,ij->j", one_open},
+           {"ti,sj->", one_open},
+           {"ti,ij->tj", one_open},
+           {"ti,j,tj->i", {{"x", {-1, 3}}, {"z", {3}, false, true}, {"w", {-1, 3}}}},
+           {"j,ti,tj->i", {{"z", {3}, false, true}, {"x", {-1, 3}}, {"w", {-1, 3}}}},
+           {"ti,si->i", {{"x", {-1, 3}}, {"z", {-1, 3}, false, true}}}}) {
+    all.push_back({equation + ", infinite", inputs, {"y"}, [=](ModelBuilder& b) {
+                     std::vector<std::string> names;
+                     for (const Input& input : inputs) {
+                       names.push_back(input.name + "s");
+                       b.node(input.infinite ? "Identity" : "Exp", {input.name}, {names.back()});
+                     }
+                     setAttribute(b.node("Einsum", names, {"y"}), "equation", equation);
                    }});
   }
   all.push_back({"places", {{"x", {2, 3, 4, 5}}, {"g", {2, -1, 3, 2}}}, {"y"}, [](ModelBuilder& b) {

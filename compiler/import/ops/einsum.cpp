@@ -6,12 +6,14 @@
 #include "absl/strings/str_split.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
 namespace {
 
 using mlir::AffineExpr;
 using mlir::AffineMap;
+using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
@@ -123,7 +125,11 @@ absl::StatusOr<Equation> readEquation(Node& n) {
 struct Operand {
   Tensor tensor;
   Labels labels;
+  Labels zeroed = {};  ///< zeros stand beyond these labels' extents
 };
+
+/// The input that a name's extent is of, and the extent.
+using LabelledExtents = std::map<Label, std::pair<int, mlir::Value>>;
 
 /// Drops the dimensions of size 1 that broadcast against a larger one of their name.
 Operand withoutBroadcasts(Emitter& e, const Tensor& x, const Labels& labels, const Equation& equation) {
@@ -138,9 +144,9 @@ Operand withoutBroadcasts(Emitter& e, const Tensor& x, const Labels& labels, con
   return operand;
 }
 
-/// The product of the operands, summed over every dimension that `result` does not name.
+/// The product of the operands, summed over every dimension that `result` does not name, as far as its extent goes.
 absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Operand>& operands, Labels result,
-                                 const Equation& equation) {
+                                 const Equation& equation, const LabelledExtents& extents) {
   Labels loops = result;
   for (const Operand& operand : operands) {
     for (Label label : operand.labels) {
@@ -163,15 +169,30 @@ absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Op
   for (const Operand& operand : operands) accesses.push_back({operand.tensor, map(operand.labels)});
   llvm::SmallVector<IteratorType> kinds(loops.size(), IteratorType::reduction);
   std::fill_n(kinds.begin(), result.size(), IteratorType::parallel);
+  const auto are_zeros = [&](Label label) {
+    return std::all_of(operands.begin(), operands.end(),
+                       [&](const Operand& operand) { return contains(operand.zeroed, label); });
+  };
   Tensor zero = e.zeros(dtype, shape);
-  Tensor sum = e.generic(dtype, shape, accesses, map(result), kinds, &zero, [](const Scalars& s, ValueRange v) {
-    return v.size() == 3 ? s.fma(v[0], v[1], v[2]) : s.add(v[0], v[1]);
+  Tensor sum = e.generic(dtype, shape, accesses, map(result), kinds, &zero, [&](const Scalars& s, ValueRange v) {
+    Value next = v.size() == 3 ? s.fma(v[0], v[1], v[2]) : s.add(v[0], v[1]);
+    for (size_t loop = result.size(); loop < loops.size(); ++loop) {
+      const auto extent = extents.find(loops[loop]);
+      // Zeros of one factor alone are not enough: zero times infinity is none.
+      if (extent == extents.end() || are_zeros(loops[loop])) continue;
+      const Scalars wide = s.as(v1::DATA_TYPE_I64);
+      Value place = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(),
+                                                     mlir::linalg::IndexOp::create(s.b, s.loc, loop));
+      Value counts = wide.compare(Relation::kLess, place, e.extract(wide, extent->second.second, {}));
+      next = s.select(counts, next, v.back());
+    }
+    return next;
   });
-  return Operand{std::move(sum), std::move(result)};
+  Labels zeroed;
+  for (Label label : result)
+    if (are_zeros(label)) zeroed.push_back(label);
+  return Operand{std::move(sum), std::move(result), std::move(zeroed)};
 }
-
-/// The input that a name's extent is of, and the extent.
-using LabelledExtents = std::map<Label, std::pair<int, mlir::Value>>;
 
 /// Extents by name: all dimensions of a name have the same one, or are 1 and broadcast.
 absl::StatusOr<LabelledExtents> extentsOf(const Node& n, const Equation& equation) {
@@ -200,11 +221,17 @@ Results lowerEinsum(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const LabelledExtents extents, extentsOf(n, equation));
   const auto operand = [&](int i) {
     Tensor x = n.in(i);
-    const std::map<int64_t, mlir::Value> given = x.extents;
-    for (const auto& [dim, extent] : given)  // what is summed over
-      if (!contains(equation.result, equation.operands[i][dim])) x = zeroed(e, x, dim);
+    Labels summed;
+    for (const auto& [dim, extent] : n.in(i).extents) {
+      const Label label = equation.operands[i][dim];
+      if (contains(equation.result, label)) continue;
+      x = zeroed(e, x, dim);
+      summed.push_back(label);
+    }
     x.extents.clear();
-    return withoutBroadcasts(e, x, equation.operands[i], equation);
+    Operand made = withoutBroadcasts(e, x, equation.operands[i], equation);
+    made.zeroed = std::move(summed);
+    return made;
   };
   const auto finished = [&](Tensor result) -> Results {
     result.extents.clear();
@@ -217,7 +244,7 @@ Results lowerEinsum(Node& n, Emitter& e) {
   Operand sum = operand(0);
   if (n.numInputs() == 1) {
     if (sum.labels == equation.result) return finished(sum.tensor);
-    TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum}, equation.result, equation));
+    TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum}, equation.result, equation, extents));
   }
   for (int i = 1; i < n.numInputs(); ++i) {
     const Operand next = operand(i);
@@ -235,7 +262,7 @@ Results lowerEinsum(Node& n, Emitter& e) {
         }
       }
     }
-    TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum, next}, std::move(kept), equation));
+    TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum, next}, std::move(kept), equation, extents));
   }
   return finished(std::move(sum.tensor));
 }

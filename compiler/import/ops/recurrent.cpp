@@ -172,7 +172,7 @@ Tensor masked(Emitter& e, const Tensor& lengths, int64_t t, const Tensor& now, c
 }
 
 /// Steps of each sequence, batch x 1; of rank 0 where all have all. A number of steps that is known only at run time is
-/// that of the sequences.
+/// the most that a sequence has.
 absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
   const int64_t batch_dim = layer.batch_first ? 0 : 1;
   const auto of_x = [&](int64_t dim) { return n.in(0).extents.find(dim); };
@@ -191,11 +191,14 @@ absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
     if (known && batch != n.in(0).extents.end() && layer.batch > 1)
       return refuseExtent(n, 0, batch_dim, absl::StrCat("input ", i, " has ", layer.batch, " sequences"));
   }
-  if (n.has(4)) return e.reshape(n.in(4), {layer.batch, 1});
-  if (steps == n.in(0).extents.end()) return Tensor{};
-  const Tensor count = e.elementwise(v1::DATA_TYPE_I32, {extentOf(n.in(0), 1 - batch_dim)},
-                                     [](const Scalars& s, ValueRange v) { return s.cast(v[0], v1::DATA_TYPE_I32); });
-  return e.broadcast(e.reshape(count, {1, 1}), {layer.batch, 1});
+  const Tensor given = n.has(4) ? e.reshape(n.in(4), {layer.batch, 1}) : Tensor{};
+  if (steps == n.in(0).extents.end()) return given;
+  Tensor count = e.elementwise(v1::DATA_TYPE_I32, {extentOf(n.in(0), 1 - batch_dim)},
+                               [](const Scalars& s, ValueRange v) { return s.cast(v[0], v1::DATA_TYPE_I32); });
+  count = e.reshape(count, {1, 1});
+  if (!n.has(4)) return e.broadcast(count, {layer.batch, 1});
+  return e.elementwise(v1::DATA_TYPE_I32, {given, count},
+                       [](const Scalars& s, ValueRange v) { return s.min(v[0], v[1]); });
 }
 
 /// Runs all steps of all directions. `fold_bias`: whether the recurrent bias may be added to the input's.

@@ -14,7 +14,6 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-/// result[.., k, ..] = indices[..] names class k ? on : off; an index that names none leaves all off.
 absl::Status oneHotExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   TESSERA_RETURN_IF_ERROR(refuseExtents(n, 2, "it is a pair"));
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, n.in(0).rank() + 1));
@@ -23,6 +22,7 @@ absl::Status oneHotExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
+/// result[.., k, ..] = indices[..] names class k ? on : off; an index that names none leaves all off.
 Results lowerOneHot(Node& n, Emitter& e) {
   const Tensor& indices = n.in(0);
   const Tensor& values = n.in(2);
