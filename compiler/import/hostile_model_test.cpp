@@ -264,6 +264,33 @@ TEST(HostileModel, CallsFunctionsWithoutEnd) {
   EXPECT_THAT(failure.message(), HasSubstr("without end"));
 }
 
+TEST(HostileModel, LoopNamesFewerOrMoreOutputsThanItsBodyHasResults) {
+  // The body's results: a condition, what is carried, two rows.
+  for (int outputs = 1; outputs <= 4; ++outputs) {
+    ModelBuilder b;
+    b.input("x", {2}).output("out0");
+    b.initializer("most", {3});
+    auto& loop = b.node("Loop", {"most", "", "x"}, {"out0"}, "repeat");
+    for (int k = 1; k < outputs; ++k) loop.add_output("out" + std::to_string(k));
+    auto* attribute = loop.add_attribute();
+    attribute->set_name("body");
+    attribute->set_type(onnx::AttributeProto::GRAPH);
+    auto* body = attribute->mutable_g();
+    for (const char* name : {"i", "go", "at"}) body->add_input()->set_name(name);
+    for (const char* name : {"go", "next", "next", "at"}) body->add_output()->set_name(name);
+    auto* node = body->add_node();
+    node->set_op_type("Relu");
+    node->add_input("at");
+    node->add_output("next");
+    const v1::Failure failure = failureFor(b);
+    if (outputs <= 3) {
+      EXPECT_EQ(failure.message(), "") << outputs;
+    } else {
+      EXPECT_EQ(failure.node(), "repeat") << failure.message();
+    }
+  }
+}
+
 TEST(HostileModel, UsesElementTypesThatOnnxHasOrHasNot) {
   for (auto [type, reason] : {std::pair{77, v1::Failure::INVALID_MODEL},
                               {0, v1::Failure::INVALID_MODEL},

@@ -116,11 +116,10 @@ absl::StatusOr<Tensor> stack(Node& n, Emitter& e, std::vector<Tensor> parts, int
 absl::StatusOr<std::vector<Tensor>> runBody(Node& n, const onnx::GraphProto& body, const std::vector<Tensor>& arguments,
                                             size_t least) {
   TESSERA_ASSIGN_OR_RETURN(auto results, n.inlineGraph(body, arguments));
-  if (results.size() < least || results.size() > least + static_cast<size_t>(n.numOutputs())) {
-    return n.invalid(absl::StrCat("the body has ", results.size(), " results"),
-                     {.attribute = "body",
-                      .found = absl::StrCat(results.size()),
-                      .accepted = absl::StrCat(least, " or more, and an output of the node for each of the others")});
+  if (results.size() < least) {
+    return n.invalid(
+        absl::StrCat("the body has ", results.size(), " results"),
+        {.attribute = "body", .found = absl::StrCat(results.size()), .accepted = absl::StrCat(least, " or more")});
   }
   return results;
 }
@@ -166,7 +165,9 @@ Results lowerLoop(Node& n, Emitter& e) {
       }
       carried[k] = next;
     }
-    for (size_t k = 1 + carried.size(); k < results.size(); ++k) scans[k - 1 - carried.size()].push_back(results[k]);
+    // The last results may have no output of the node, and are dropped.
+    const size_t stacked = std::min(scans.size(), results.size() - 1 - carried.size());
+    for (size_t k = 0; k < stacked; ++k) scans[k].push_back(results[1 + carried.size() + k]);
     if (active.constant && rows.constant) {
       rows = scalarI64(rows.constant->integerAt(0) + 1);
     } else {
