@@ -16,6 +16,7 @@ import numpy as np
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e import processes, python_package
+from e2e.miscalibrated import miscalibrated
 from e2e.tessera_e2e import BIN, PATIENCE_S, Service, model_inputs, model_path, wait_until
 from faults.fault_service import FaultService
 from suite import Skip, check, check_equal, run
@@ -172,7 +173,8 @@ def a_followed_model_is_replaced(service):
     model, inputs, shapes = given_to("bert_tiny")
     expected = client.compile(model, shapes=shapes).artifact.load()(inputs)
     seen, wrong, stop, runs = [], [], threading.Event(), [0, 0]
-    tuning = client.tune(model, shapes=shapes, trials=10000, budget=200)
+    target = miscalibrated(service)  # of which a search finds a faster tree within seconds
+    tuning = client.tune(model, target, shapes=shapes, trials=10000, budget=200)
     with tuning.follow(on_version=seen.append, timeout=PATIENCE_S) as followed:
         check_equal([tensor.name for tensor in followed.inputs], list(inputs), "inputs")
 
@@ -193,10 +195,6 @@ def a_followed_model_is_replaced(service):
             wait_until(lambda: wrong or followed.version.number >= back.number, "the first version again")
             at_choice = sum(runs)
             wait_until(lambda: wrong or sum(runs) > at_choice, "it runs on")
-        except AssertionError as slow:
-            if len(seen) == 1 and "second" in str(slow):
-                raise Skip("no tree was faster than the default, so there is one version alone") from slow
-            raise
         finally:
             stop.set()
             for thread in threads:

@@ -10,6 +10,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 import numpy as np
 
+from e2e.miscalibrated import miscalibrated
 from e2e.tessera_e2e import Service, model_inputs, model_path, save_npz, shapes_of, wait_until
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
@@ -24,8 +25,8 @@ def shape_flags(spec):
             for word in ("--shape", f"{name}={'x'.join(map(str, shape))}")]
 
 
-def begin(service, mode, *arguments, trials=30, spec=MODEL):
-    return service.cli("tune", model_path(spec), "--target", "host", "--detach", "--trials", trials, "--budget", "60s",
+def begin(service, mode, *arguments, trials=30, spec=MODEL, target="host"):
+    return service.cli("tune", model_path(spec), "--target", target, "--detach", "--trials", trials, "--budget", "60s",
                        "--mode", mode, *shape_flags(spec), *arguments).out.strip()
 
 
@@ -101,7 +102,7 @@ def a_sync_artifact_ends_right(service, oracle):
 
 
 def going_back_reaches_who_follows(service, oracle):
-    name = begin(service, "async", trials=10000)
+    name = begin(service, "async", trials=10000, target=miscalibrated(service))
     flags, outputs = follow_flags(service, name)
     started = service.spawn(*flags)
     wait_until(lambda: len(versions(service, name)["versions"]) >= 2, "a second version", 120)

@@ -250,9 +250,11 @@ def suites(context):
             if not context.selected(name) or (size and size not in context.sizes):
                 continue
             log = context.logs / f"{folder}-{path.stem}.log"
+            start = time.monotonic()
             returncode, output = run_logged(["/usr/bin/python3", str(path)], log, timeout, cwd=ROOT,
                                             env={"TESSERA_BUILD_DIR": str(context.build)})
             result = _reported(results.suite(name, output, returncode))
-            print(f"   {name}: {result}" + (f", see {log}" if result.failed else ""), flush=True)
+            seconds = time.monotonic() - start
+            print(f"   {name}: {result} ({seconds:.0f} s)" + (f", see {log}" if result.failed else ""), flush=True)
             total += result
     return total

@@ -1,0 +1,37 @@
+"""This host with prices that are wrong by factors of 10 to 100 and caches of a sixteenth: code for it runs here, and a search
+soon finds what is faster than its default."""
+
+import re
+
+WRONG_PRICES = """
+prices {
+  steps { phase_cycles: 200000 nest_cycles: 100000 slice_cycles: 27000 run_cycles: 2 }
+  copies { copy_cycles: 0.01 turn_cycles: 0.02 slice_copy_cycles: 50 slice_turn_cycles: 0.01 pack_instructions: 400 }
+  products { peak_share: 0.05 longest_reduction: 16 pack_passes: 400 pack_rows: 2 pack_rows_far: 2 point_columns: 32 }
+  fetches { streams: 1 steps_ahead: 1 lines_ahead: 1 }
+  vectors { shared_load: 40 strided_load: 0.01 strided_store: 0.01 turned_load: 0.06 combine: 0.06 }
+  layouts { planes_share: 0.05 window_planes_share: 1 sliding_planes_share: 1 sliding_share: 0.01 }
+}
+"""
+
+
+def _file(service, name, text):
+    path = service.scratch(f"{name}.textproto")
+    path.write_text(text.replace('name: "host"', f'name: "{name}"', 1))
+    service.cli("target", "check", path)
+    return path
+
+
+def _host(service):
+    return service.cli("target", "show", "host").out.split("\n\n")[0]  # tables of what it has besides follow
+
+
+def calibrated(service):
+    """A file of this host's description as it is."""
+    return _file(service, "calibrated", _host(service))
+
+
+def miscalibrated(service):
+    """A file of it with the wrong prices."""
+    smaller = re.sub(r"capacity_bytes: (\d+)", lambda found: f"capacity_bytes: {int(found.group(1)) // 16}", _host(service))
+    return _file(service, "miscalibrated", smaller + WRONG_PRICES)
