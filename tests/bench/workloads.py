@@ -3,7 +3,8 @@
 Shapes: batch matmul chains G1-G12 and convolution chains C1-C8 of Chimera (tables 3.5 and 3.6 of the thesis), the
 convolutions of YOLO v1 (table 4.3) and of ResNet-18 at batch 16 (table 5.4), square products, and grouped and depthwise
 layers of ShuffleNet-v1 and MobileNet-v1, pools, and the other convolutions of table 1.1. Padding keeps the size of what
-has no stride, where nothing else is said.
+has no stride, where nothing else is said. Rows that begin with "int8" are products and ResNet-18's layers once more as
+QLinearMatMul and QLinearConv: u8 with s8 to u8, weights with a scale for each channel, a bias and what ReLU leaves.
 """
 
 import dataclasses
@@ -32,9 +33,16 @@ class _Graph:
         self.name, self.nodes, self.inputs, self.outputs, self.constants = name, [], [], [], []
         self.random = np.random.default_rng(7)
 
-    def input(self, name, *shape):
-        self.inputs.append(helper.make_tensor_value_info(name, FLOAT, shape))
+    def input(self, name, *shape, dtype=FLOAT):
+        self.inputs.append(helper.make_tensor_value_info(name, dtype, shape))
         return name
+
+    def constant(self, name, value):
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def bytes(self, name, *shape):
+        return self.constant(name, self.random.integers(-64, 65, shape, dtype=np.int8))
 
     def weight(self, name, *shape):
         fan_in = max(1, int(np.prod(shape[1:])) if len(shape) > 2 else shape[0])
@@ -46,8 +54,8 @@ class _Graph:
         self.nodes.append(helper.make_node(op, list(inputs), [result], **attributes))
         return result
 
-    def finish(self, result, *shape):
-        self.outputs.append(helper.make_tensor_value_info(result, FLOAT, shape))
+    def finish(self, result, *shape, dtype=FLOAT):
+        self.outputs.append(helper.make_tensor_value_info(result, dtype, shape))
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
         model.ir_version = 8
@@ -79,6 +87,43 @@ def matmul_chain(label, batch, m, n, k, l, softmax):
     moved = 4.0 * batch * (m * k + k * l + l * n + m * n)
     return Workload(f"{label}{' softmax' if softmax else ''}", "matmul chain softmax" if softmax else "matmul chain", flops,
                     moved, ("chain", batch, m, n, k, l, int(softmax)), model)
+
+
+def _steps(graph, fan_in, channels):
+    """Names of scales and zero points: of the operand, of the weights' channels, of the result, which is cut at 0 as by ReLU."""
+    weights = np.linspace(0.5, 1, channels, dtype=np.float32) * np.float32(0.01) if channels else np.float32(0.01)
+    result = np.float32(0.02 * 0.01 * 74 * 37 * np.sqrt(fan_in) / 40)  # a fortieth of the sums' deviation
+    return ([graph.constant("x_scale", np.float32(0.02)), graph.constant("x_zero", np.uint8(0))],
+            [graph.constant("w_scale", weights), graph.constant("w_zero", np.zeros(np.shape(weights), np.int8))],
+            [graph.constant("y_scale", result), graph.constant("y_zero", np.uint8(0))])
+
+
+def quantized_product(size):
+    def model():
+        graph = _Graph("quantized_product")
+        of_x, of_w, of_y = _steps(graph, size, 0)
+        x, w = graph.input("a", size, size, dtype=TensorProto.UINT8), graph.bytes("b", size, size)
+        return graph.finish(graph.node("QLinearMatMul", "c", x, *of_x, w, *of_w, *of_y), size, size, dtype=TensorProto.UINT8)
+
+    return Workload(f"int8 gemm {size}x{size}x{size} constant B", "int8 gemm", 2.0 * size**3, 3.0 * size**2,
+                    ("qgemm", size, size, size), model)
+
+
+def quantized_convolution(label, batch, c, size, k, kernel, stride):
+    out = _extent(size, kernel, stride)
+
+    def model():
+        graph = _Graph("quantized_convolution")
+        of_x, of_w, of_y = _steps(graph, c * kernel**2, k)
+        x, w = graph.input("x", batch, c, size, size, dtype=TensorProto.UINT8), graph.bytes("w", k, c, kernel, kernel)
+        bias = graph.constant("bias", graph.random.integers(-999, 1000, k, dtype=np.int32))
+        value = graph.node("QLinearConv", "y", x, *of_x, w, *of_w, *of_y, bias, kernel_shape=[kernel, kernel],
+                           strides=[stride, stride], pads=[(kernel - 1) // 2] * 4)
+        return graph.finish(value, batch, k, out, out, dtype=TensorProto.UINT8)
+
+    return Workload(f"int8 {label}", "int8 convolution", 2.0 * batch * k * out**2 * c * kernel**2,
+                    1.0 * (batch * c * size**2 + k * c * kernel**2 + batch * k * out**2),
+                    ("qconv", batch, c, size, k, kernel, stride), model)
 
 
 def _extent(size, kernel, stride):
@@ -207,6 +252,9 @@ def catalog():
     found += [convolution(f"YOLO C{i + 1}", "convolution", 1, c, size, k, kernel, stride)
               for i, (c, k, size, kernel, stride) in enumerate(_YOLO)]
     found += [convolution(f"ResNet-18 C{i}", "convolution", 16, c, size, k, kernel, stride)
+              for i, (c, k, size, kernel, stride) in enumerate(_RESNET18)]
+    found += [quantized_product(size) for size in (512, 1024, 2048)]
+    found += [quantized_convolution(f"ResNet-18 C{i}", 16, c, size, k, kernel, stride)
               for i, (c, k, size, kernel, stride) in enumerate(_RESNET18)]
     found += [convolution(name, "grouped convolution", 1, c, size, k, kernel, stride, groups)
               for name, c, k, size, kernel, stride, groups in _GROUPED]

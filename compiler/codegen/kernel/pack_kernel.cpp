@@ -43,7 +43,8 @@ TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
     const Access& to = nest.statements[0].outputs[0].access;
     return other == loop ? -to.between(loop) * panel : -to.strides[other];
   });
-  plan.transposed = nest.statements[0].inputs[0].access.strides[loop] == 1 ? -1 : turnedLoop(nest, plan);
+  plan.transposed =
+      nest.statements[0].inputs[0].access.strides[loop] == 1 ? -1 : turnedLoop(nest, plan.vector_loop, plan.lanes);
   if (plan.transposed >= 0) {
     plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);
     plan.rows = static_cast<int>(plan.tile[plan.transposed]);

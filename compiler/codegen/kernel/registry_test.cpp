@@ -98,6 +98,8 @@ std::vector<std::string> workloads() {
           pointwise("d0, d1", "f32", "%r = math.exp %i0 : f32"),
           pointwise("d0, d1", "f32", "%r = arith.negf %i0 : f32"),
           pointwise("d1, d0", "f32", "%r = arith.negf %i0 : f32"),
+          pointwise("d1, d0", "bf16", "%r = arith.negf %i0 : bf16"),
+          pointwise("d1, d0", "i8", "%c = arith.constant 7 : i8\n    %r = arith.xori %i0, %c : i8"),
           pointwise("d0, d1", "i32",
                     "%c = arith.constant 1 : i32\n    %d = arith.ori %i0, %c : i32\n    "
                     "%r = arith.divsi %c, %d : i32"),
@@ -215,6 +217,21 @@ TEST(MicroKernels, ComputeWhatTheInterpreterDoes) {
   for (const MicroKernel* kernel : microKernels())
     if (tiles || kernel->traits().name != words::kTiles)
       EXPECT_TRUE(seen.contains(std::string(kernel->traits().name))) << kernel->traits().name;
+}
+
+TEST(MicroKernels, TurnSquaresOfNarrowTypesInPartsOfVectors) {
+  const v1::Target* target = findBuiltinTarget("znver4");
+  ASSERT_NE(target, nullptr);
+  for (const auto& [element, body] : {std::pair{"f32", "%r = arith.negf %i0 : f32"},
+                                      {"bf16", "%r = arith.negf %i0 : bf16"},
+                                      {"i8", "%r = arith.addi %i0, %i0 : i8"}}) {
+    auto schedule = defaultSchedule(unitFor(pointwise("d1, d0", element, body), *target));
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    const auto leaves = leavesOf(*schedule);
+    ASSERT_EQ(leaves.size(), 1U);
+    EXPECT_EQ(leaves[0]->kernel().variant(), words::kTurned) << element;
+    EXPECT_EQ(leaves[0]->kernel().lanes(), 16) << element;
+  }
 }
 
 // A kernel that runs the same nests with the same tiles can take the other's place in a tree, and computes the same.

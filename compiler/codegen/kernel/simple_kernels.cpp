@@ -22,7 +22,7 @@ class SimpleKernel : public MicroKernel {
   std::optional<TilePlan> plan(const Nest& nest, const Chip& /*chip*/, const Wanted& /*wanted*/,
                                const TilePlan& vectors) const override {
     TilePlan plan = vectors;
-    plan.transposed = turnedLoop(nest, plan);
+    plan.transposed = turnedLoop(nest, plan.vector_loop, plan.lanes);
     if (!fits(nest, plan)) return std::nullopt;
     chooseSimpleTile(nest, plan);
     plan.points = plan.order;

@@ -33,7 +33,7 @@ TilePlan emptyPlan(const Nest& nest) {
 void chooseSimpleTile(const Nest& nest, TilePlan& plan) {
   plan.order = byOutputStride(nest);
   if (plan.lanes == 1) return;
-  plan.transposed = turnedLoop(nest, plan);
+  plan.transposed = turnedLoop(nest, plan.vector_loop, plan.lanes);
   if (plan.transposed >= 0) {  // a square of lanes x lanes elements
     plan.tile[plan.vector_loop] = std::min<int64_t>(nest.extents[plan.vector_loop], plan.lanes);
     plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);

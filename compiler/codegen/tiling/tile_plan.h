@@ -125,6 +125,9 @@ int widestBits(const Nest& nest);
 /// Elements of the widest type the nest touches that fit in a vector.
 int lanesOf(const Nest& nest, const Chip& chip);
 
+/// The most lanes of vectors whose squares are turned in registers. Types of fewer bits have more in a whole vector.
+constexpr int kMostTurnedLanes = 16;
+
 /// A tile of one point, nothing decided.
 TilePlan emptyPlan(const Nest& nest);
 
@@ -133,7 +136,7 @@ TilePlan planVectors(const Nest& nest, const Chip& chip);
 
 /// A parallel loop along which an operand that is strided along the vector loop is contiguous, so that squares of it
 /// can be turned in registers; -1: none.
-int turnedLoop(const Nest& nest, const TilePlan& plan);
+int turnedLoop(const Nest& nest, int vector_loop, int lanes);
 
 /// Order of the loops, and a tile of a few independent vectors, which hide latency; more of them when a body is cheap.
 void chooseSimpleTile(const Nest& nest, TilePlan& plan);

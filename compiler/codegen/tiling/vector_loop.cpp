@@ -12,7 +12,7 @@ namespace {
 
 /// Whether inputs along `loop` can be turned in registers: another parallel loop walks them one by one.
 bool canTurn(const Nest& nest, const Operand& operand, int loop, int lanes) {
-  if (lanes > 16 || operand.access.element.isInteger(1) || operand.access.element.isIndex()) return false;
+  if (lanes > kMostTurnedLanes || operand.access.element.isInteger(1) || operand.access.element.isIndex()) return false;
   for (int other = 0; other < nest.loops(); ++other)
     if (other != loop && !nest.reduction[other] && nest.extents[other] >= lanes / 2 &&
         operand.access.strides[other] == 1)
@@ -71,35 +71,39 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
 
 TilePlan planVectors(const Nest& nest, const Chip& chip) {
   TilePlan plan = emptyPlan(nest);
-  const int lanes = lanesOf(nest, chip);
-  if (lanes < 2 || !llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); }))
+  const int whole = lanesOf(nest, chip);
+  if (whole < 2 || !llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); }))
     return plan;
   const bool can_combine = canCombineLanes(nest), contraction = isContraction(nest);
   double best = std::numeric_limits<double>::infinity();
+  auto consider = [&](int loop, int lanes) {
+    const double cost = vectorLoopCost(nest, chip.prices(), loop, lanes, contraction);
+    if (cost >= best - 1e-9) return;
+    best = cost;
+    plan.vector_loop = loop;
+    plan.lanes = lanes;
+  };
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
-    const double cost = vectorLoopCost(nest, chip.prices(), loop, lanes, contraction);
-    if (cost < best - 1e-9) {
-      best = cost;
-      plan.vector_loop = loop;
-    }
+    consider(loop, whole);
+    // A part of a vector of bytes, where that can be turned.
+    if (whole > kMostTurnedLanes && turnedLoop(nest, loop, kMostTurnedLanes) >= 0) consider(loop, kMostTurnedLanes);
   }
   // Scalar code spends one instruction an operand; a vector of two lanes may not be worth it.
   if (plan.vector_loop < 0) return plan;
-  plan.lanes = lanes;
   plan.horizontal = nest.reduction[plan.vector_loop];
   return plan;
 }
 
-int turnedLoop(const Nest& nest, const TilePlan& plan) {
-  if (plan.lanes == 1 || nest.hasReduction()) return -1;
+int turnedLoop(const Nest& nest, int vector_loop, int lanes) {
+  if (lanes == 1 || nest.hasReduction()) return -1;
   for (const Statement& statement : nest.statements)
     for (const Operand& input : statement.inputs) {
       if (!input.access.root || input.from) continue;
-      const int64_t stride = input.access.strides[plan.vector_loop];
-      if (stride == 0 || stride == 1 || !canTurn(nest, input, plan.vector_loop, plan.lanes)) continue;
+      const int64_t stride = input.access.strides[vector_loop];
+      if (stride == 0 || stride == 1 || !canTurn(nest, input, vector_loop, lanes)) continue;
       for (int loop = 0; loop < nest.loops(); ++loop)
-        if (loop != plan.vector_loop && input.access.strides[loop] == 1) return loop;
+        if (loop != vector_loop && input.access.strides[loop] == 1) return loop;
     }
   return -1;
 }

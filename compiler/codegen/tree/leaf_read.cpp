@@ -48,11 +48,14 @@ class LeafReader {
     if (scalar != kernel_.vector_loop().empty())
       return fault("one lane has no vector loop, and several have one", kernel_.vector_loop(), loopsOf(nest_));
     if (scalar) return absl::OkStatus();
-    if (const int lanes = lanesOf(nest_, chip_); kernel_.lanes() != lanes || lanes < 2)
-      return fault(
-          "lanes of a vector", absl::StrCat(kernel_.lanes()),
-          lanes < 2 ? "1"
-                    : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", chip_.vectorBits(), " bits"));
+    const int lanes = lanesOf(nest_, chip_);
+    const bool part =
+        kernel_.variant() == words::kTurned && kernel_.lanes() == kMostTurnedLanes && lanes > kMostTurnedLanes;
+    if (lanes < 2 || (kernel_.lanes() != lanes && !part))
+      return fault("lanes of a vector", absl::StrCat(kernel_.lanes()),
+                   lanes < 2 ? "1"
+                             : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", chip_.vectorBits(),
+                                            " bits, or ", kMostTurnedLanes, " of these in squares that are turned"));
     auto loop = loopNamed(nest_, kernel_.vector_loop(), path_);
     if (!loop.ok()) return loop.status();
     plan_.vector_loop = *loop;

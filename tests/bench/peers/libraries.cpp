@@ -6,8 +6,10 @@
 //   load onednn convchain C SIZE K1 K2 STRIDE1 STRIDE2 KERNEL1 KERNEL2 RELU
 //   load onednn-nchw convchain ...                    (the same numbers: NCHW tensors in and out)
 //   load onednn pool MAX N C SIZE KERNEL STRIDE PAD     (NCHW; MAX 0: average)
+//   load onednn qgemm M N K                           (u8 times constant s8 to u8, one scale)
+//   load onednn qconv N C SIZE K KERNEL STRIDE        (u8 with s8 and an s32 bias to u8, a scale for each channel)
 //   run ID REPEAT                                     -> ok MS MS ...
-//   peak fma | peak bandwidth                         -> ok GFLOP/s | ok GB/s
+//   peak fma | peak bandwidth | peak bytes            -> ok GFLOP/s | ok GB/s | ok GOP/s of vpdpbusd
 //   drop ID                                           -> ok
 // What a library does not offer, or refuses: "error TEXT". Threads: OMP_NUM_THREADS and OPENBLAS_NUM_THREADS.
 // Layouts are the library's own choice wherever an operand is constant or lies between two calls.
@@ -36,26 +38,40 @@ using Call = std::function<void()>;
 using Clock = std::chrono::steady_clock;
 using Tag = memory::format_tag;
 
+constexpr float kScale = 0.01F;  ///< of sums of bytes
+
 struct Onednn {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
 };
 
-memory::desc described(const memory::dims& dims, Tag tag) { return {dims, memory::data_type::f32, tag}; }
+using Type = memory::data_type;
+
+memory::desc described(const memory::dims& dims, Tag tag, Type type = Type::f32) { return {dims, type, tag}; }
 
 /// Memory filled with small values: denormals and zeros would flatter or punish a library.
 memory filled(const memory::desc& desc, const dnnl::engine& engine) {
   memory made(desc, engine);
+  if (desc.data_type() != Type::f32) {
+    auto* bytes = static_cast<unsigned char*>(made.get_data_handle());
+    for (size_t i = 0; i < desc.get_size(); ++i) bytes[i] = static_cast<unsigned char>(i % 11);
+    return made;
+  }
   auto* values = static_cast<float*>(made.get_data_handle());
   for (size_t i = 0; i < desc.get_size() / sizeof(float); ++i) values[i] = static_cast<float>(i % 23) * 0.03F - 0.3F;
   return made;
 }
 
+/// `bytes`: u8 times s8 to u8 instead of f32.
 Call onednnProduct(const std::shared_ptr<Onednn>& dnn, const memory::dims& a, const memory::dims& b,
-                   const memory::dims& c, bool constant) {
+                   const memory::dims& c, bool constant, bool bytes = false) {
   const Tag plain = a.size() == 3 ? Tag::abc : Tag::ab;
-  const dnnl::matmul::desc desc(described(a, plain), described(b, constant ? Tag::any : plain), described(c, plain));
-  const dnnl::matmul::primitive_desc primitive(desc, dnn->engine);
+  const dnnl::matmul::desc desc(described(a, plain, bytes ? Type::u8 : Type::f32),
+                                described(b, constant ? Tag::any : plain, bytes ? Type::s8 : Type::f32),
+                                described(c, plain, bytes ? Type::u8 : Type::f32));
+  dnnl::primitive_attr attributes;
+  if (bytes) attributes.set_output_scales(0, {kScale});
+  const dnnl::matmul::primitive_desc primitive(desc, attributes, dnn->engine);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, filled(primitive.src_desc(), dnn->engine)},
                                             {DNNL_ARG_WEIGHTS, filled(primitive.weights_desc(), dnn->engine)},
                                             {DNNL_ARG_DST, filled(primitive.dst_desc(), dnn->engine)}};
@@ -91,6 +107,7 @@ Call inOrder(std::vector<Call> calls) {
 struct Convolution {
   int64_t n, c, size, k, kernel, stride, groups;
   bool relu;
+  bool bytes = false;  ///< u8 with s8 and an s32 bias to u8, instead of f32
   int64_t pad() const { return (kernel - 1) / 2; }
   int64_t out() const { return (size + 2 * pad() - kernel) / stride + 1; }
 };
@@ -111,10 +128,10 @@ struct Prepared {
   }
 
   static memory::desc source(const Convolution& conv, Tag tag) {
-    return described({conv.n, conv.c, conv.size, conv.size}, tag);
+    return described({conv.n, conv.c, conv.size, conv.size}, tag, conv.bytes ? Type::u8 : Type::f32);
   }
   static memory::desc result(const Convolution& conv, Tag tag) {
-    return described({conv.n, conv.k, conv.out(), conv.out()}, tag);
+    return described({conv.n, conv.k, conv.out(), conv.out()}, tag, conv.bytes ? Type::u8 : Type::f32);
   }
 
  private:
@@ -123,12 +140,19 @@ struct Prepared {
     const memory::dims weights = conv.groups == 1 ? memory::dims{conv.k, conv.c, conv.kernel, conv.kernel}
                                                   : memory::dims{conv.groups, conv.k / conv.groups,
                                                                  conv.c / conv.groups, conv.kernel, conv.kernel};
-    return {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_auto, source,
-            described(weights, Tag::any),       described({conv.k}, Tag::any),     result,
-            {conv.stride, conv.stride},         {conv.pad(), conv.pad()},          {conv.pad(), conv.pad()}};
+    return {dnnl::prop_kind::forward_inference,
+            dnnl::algorithm::convolution_auto,
+            source,
+            described(weights, Tag::any, conv.bytes ? Type::s8 : Type::f32),
+            described({conv.k}, Tag::any, conv.bytes ? Type::s32 : Type::f32),
+            result,
+            {conv.stride, conv.stride},
+            {conv.pad(), conv.pad()},
+            {conv.pad(), conv.pad()}};
   }
   static dnnl::primitive_attr attributes(const Convolution& conv) {
     dnnl::primitive_attr attributes;
+    if (conv.bytes) attributes.set_output_scales(1 << 1, std::vector<float>(conv.k, kScale));
     if (!conv.relu) return attributes;
     dnnl::post_ops post;
     post.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
@@ -234,8 +258,10 @@ Call loadOnednn(const std::string& kind, const std::vector<int64_t>& v, bool pla
     return inOrder(std::move(calls));
   }
   if (kind == "pool") return onednnPool(dnn, v);
-  if (kind == "conv") {
-    const Convolution conv{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7] != 0};
+  if (kind == "qgemm") return onednnProduct(dnn, {v[0], v[2]}, {v[2], v[1]}, {v[0], v[1]}, true, true);
+  if (kind == "conv" || kind == "qconv") {
+    const bool bytes = kind == "qconv";
+    const Convolution conv{v[0], v[1], v[2], v[3], v[4], v[5], bytes ? 1 : v[6], !bytes && v[7] != 0, bytes};
     return called(dnn, Prepared(*dnn, conv, Prepared::source(conv, Tag::any), Prepared::result(conv, Tag::any)));
   }
   if (kind == "convchain") {
@@ -299,6 +325,36 @@ double peakFma() {
   return best;
 }
 
+/// Independent dot products of bytes in registers. Returns operations done.
+__attribute__((target("avx512f,avx512vnni"))) double dot512(long iterations) {
+  __m512i sum[20];
+  for (auto& s : sum) s = _mm512_setzero_si512();
+  const __m512i a = _mm512_set1_epi8(3), b = _mm512_set1_epi8(5);
+  for (long i = 0; i < iterations; ++i)
+#pragma clang loop unroll(full)
+    for (int j = 0; j < 20; ++j) {
+      sum[j] = _mm512_dpbusd_epi32(sum[j], a, b);
+      asm volatile("" : "+v"(sum[j]));  // else the loop is a multiplication
+    }
+  __m512i total = sum[0];
+  for (int j = 1; j < 20; ++j) total = _mm512_add_epi32(total, sum[j]);
+  volatile int keep = _mm512_reduce_add_epi32(total);
+  (void)keep;
+  return 20.0 * 128 * static_cast<double>(iterations);
+}
+
+/// GOP/s of one core.
+double peakBytes() {
+  if (__builtin_cpu_supports("avx512vnni") == 0) throw std::runtime_error("this machine has no vpdpbusd of 512 bits");
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    double operations = 0;
+    const double time = secondsOf([&] { operations = dot512(500000); });
+    best = std::max(best, operations / time * 1e-9);
+  }
+  return best;
+}
+
 /// GB/s of one core reading and writing memory that no cache holds: a triad of 3 x 64 MiB, 4 transfers an element
 /// (the line that is written is read first).
 double peakBandwidth() {
@@ -322,7 +378,9 @@ class Server {
     std::istringstream words(line);
     std::string verb, first, kind;
     words >> verb >> first;
-    if (verb == "peak") return "ok " + std::to_string(first == "fma" ? peakFma() : peakBandwidth());
+    if (verb == "peak") {
+      return "ok " + std::to_string(first == "fma" ? peakFma() : first == "bytes" ? peakBytes() : peakBandwidth());
+    }
     if (verb == "load") {
       words >> kind;
       std::vector<int64_t> numbers(16, 0);
