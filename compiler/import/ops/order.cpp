@@ -32,7 +32,7 @@ absl::StatusOr<int64_t> readCount(Node& n, int64_t dim) {
 }
 
 /// The k best along an axis, best first, of equal ones the lower index first: an insertion into the k best so far,
-/// at most dim * k steps a row. `largest` says what better means.
+/// k steps for each element that is among them when it comes. `largest` says what better means.
 Results lowerTopK(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   const v1::DataType i64 = v1::DATA_TYPE_I64;
@@ -54,6 +54,7 @@ Results lowerTopK(Node& n, Emitter& e) {
   Value zero = arith::ConstantIndexOp::create(e.b, e.loc, 0);
   Value one = arith::ConstantIndexOp::create(e.b, e.loc, 1);
   Value count = arith::ConstantIndexOp::create(e.b, e.loc, k);
+  Value last = arith::ConstantIndexOp::create(e.b, e.loc, k - 1);
   const Value state[] = {e.zeros(x.dtype, shape).value, e.zeros(i64, shape).value};
   auto insert = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange best) -> llvm::SmallVector<Value> {
     const Scalars s(b, loc, x.dtype);
@@ -65,10 +66,15 @@ Results lowerTopK(Node& n, Emitter& e) {
     };
     Value element = e.extract(s, source, place(at));
     Value index = arith::IndexCastOp::create(b, loc, b.getI64Type(), at);
+    // Where k were seen, an element that is no better than the last of them changes nothing: most of a long row.
+    Value full = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, at, count);
+    Value worst = e.extract(s, best[0], place(last));
+    Value no_better = s.compare(largest ? Relation::kLessOrEqual : Relation::kGreaterOrEqual, element, worst);
+    Value end = arith::SelectOp::create(b, loc, s.logicalAnd(full, no_better), zero, count);
     // Once the element has found its place, everything behind it moves by one: `displaced` stays true.
     Value displaced = s.as(v1::DATA_TYPE_BOOL).integer(0);
     auto loop = scf::ForOp::create(
-        b, loc, zero, count, one, ValueRange{best[0], best[1], element, index, displaced},
+        b, loc, zero, end, one, ValueRange{best[0], best[1], element, index, displaced},
         [&](OpBuilder& nb, mlir::Location nl, Value j, ValueRange now) {
           const Scalars ns(nb, nl, x.dtype);
           const auto to = place(j);
