@@ -99,6 +99,7 @@ int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best
   std::set<std::string> kinds;
   std::map<std::string, const v1::TuningRecord*> fastest;  // of each workload: chips of one name may differ
   for (const v1::TuningRecord& record : best) {
+    if (record.schedule().ByteSizeLong() == 0) continue;  // no tree: the operator has none, or it is another compiler's
     kinds.insert(absl::StrCat("target ", record.target_name(), ", ", record.threads(), " threads"));
     const v1::TuningRecord*& known = fastest[record.workload_hash()];
     if (known == nullptr || record.median_ms() < known->median_ms()) known = &record;
@@ -285,7 +286,11 @@ void addImport(CommandLine& line, CLI::App* records) {
   command->fallthrough();
   auto paths = std::make_shared<std::vector<std::string>>();
   auto check = std::make_shared<bool>(false);
-  command->add_option("FILE", *paths, "as `tessera records export` writes them; - is standard input")->required();
+  command
+      ->add_option("FILE", *paths,
+                   "as `tessera records export` writes them; - is standard input; a folder: what TVM's "
+                   "MetaSchedule left there, times without trees")
+      ->required();
   command->add_flag("--validate-only", *check, "check them and store nothing");
   command->callback([&line, paths, check] {
     line.action = [&line, paths, check] {

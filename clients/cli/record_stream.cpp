@@ -1,9 +1,13 @@
 #include "clients/cli/record_stream.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "clients/cli/metaschedule.h"
 #include "clients/cli/output.h"
 #include "google/protobuf/util/json_util.h"
 
@@ -15,31 +19,68 @@ constexpr size_t kBatchBytes = 1 << 20;  // and their size; a record more may co
 
 using Writer = grpc::ClientWriter<v1::ImportRecordsRequest>;
 
-/// The records of one file, sent as they are read.
-absl::Status sendFile(Writer& writer, const std::string& path, std::istream& in, bool validate_only) {
-  v1::ImportRecordsRequest batch;
-  size_t bytes = 0;
-  const auto send = [&] {
-    batch.set_validate_only(validate_only);
-    const bool going = batch.records().empty() || writer.Write(batch);
-    batch.Clear();
-    bytes = 0;
+/// Records on their way, many to a message.
+class Sender {
+ public:
+  Sender(Writer& writer, bool validate_only) : writer_(writer), validate_only_(validate_only) {}
+
+  /// The next record, to be filled in; `sendFull` follows.
+  v1::TuningRecord* add() { return batch_.add_records(); }
+  /// False: nobody takes any more, and the call's status says why.
+  bool sendFull(size_t bytes) {
+    bytes_ += bytes;
+    return (batch_.records_size() < kBatch && bytes_ < kBatchBytes) || send();
+  }
+  void sendAllButLast() {
+    batch_.mutable_records()->RemoveLast();
+    send();
+  }
+  bool send() {
+    batch_.set_validate_only(validate_only_);
+    const bool going = batch_.records().empty() || writer_.Write(batch_);
+    batch_.Clear();
+    bytes_ = 0;
     return going;
-  };
+  }
+
+ private:
+  Writer& writer_;
+  bool validate_only_;
+  v1::ImportRecordsRequest batch_;
+  size_t bytes_ = 0;
+};
+
+/// The records of one file, sent as they are read.
+absl::Status sendFile(Sender& sender, const std::string& path, std::istream& in) {
   std::string text;
   for (int64_t number = 1; std::getline(in, text); ++number) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto parsed = google::protobuf::util::JsonStringToMessage(text, batch.add_records());
-    if (!parsed.ok())
+    const auto parsed = google::protobuf::util::JsonStringToMessage(text, sender.add());
+    if (!parsed.ok()) {
+      sender.sendAllButLast();
       return absl::InvalidArgumentError(absl::StrCat(path, ":", number, ": this line is no tuning record (",
                                                      std::string(parsed.message()),
                                                      "); accepted: lines that `tessera records export` writes"));
-    bytes += text.size();
-    if ((batch.records_size() == kBatch || bytes >= kBatchBytes) && !send()) return absl::OkStatus();
+    }
+    if (!sender.sendFull(text.size())) return absl::OkStatus();
   }
   if (in.bad()) return absl::DataLossError(absl::StrCat(path, ": cannot be read to its end"));
-  send();
+  sender.send();
   return absl::OkStatus();
+}
+
+/// Those of a folder of MetaSchedule's; `told` has what of it found no place.
+absl::Status sendFolder(Sender& sender, const std::string& path, v1::ImportRecordsResponse& told) {
+  absl::Status status = readMetaSchedule(
+      path,
+      [&](v1::TuningRecord record) {
+        const size_t bytes = record.ByteSizeLong();
+        *sender.add() = std::move(record);
+        return sender.sendFull(bytes);
+      },
+      told);
+  sender.send();
+  return status;
 }
 
 }  // namespace
@@ -75,12 +116,17 @@ absl::StatusOr<v1::ImportRecordsResponse> importRecords(Channel& channel, const 
   grpc::ClientContext context;
   v1::ImportRecordsResponse response;
   const auto writer = channel.records().ImportRecords(&context, &response);
+  v1::ImportRecordsResponse unmapped;
   absl::Status sent;
   for (const std::string& path : paths) {
+    Sender sender(*writer, validate_only);
+    std::error_code unknown;
     if (path == "-") {
-      sent = sendFile(*writer, path, std::cin, validate_only);
+      sent = sendFile(sender, path, std::cin);
+    } else if (std::filesystem::is_directory(path, unknown)) {
+      sent = sendFolder(sender, path, unmapped);
     } else if (std::ifstream in(path); in) {
-      sent = sendFile(*writer, path, in, validate_only);
+      sent = sendFile(sender, path, in);
     } else {
       sent = absl::NotFoundError(absl::StrCat(path, ": there is no such file to read"));
     }
@@ -90,6 +136,8 @@ absl::StatusOr<v1::ImportRecordsResponse> importRecords(Channel& channel, const 
   const grpc::Status status = writer->Finish();
   if (!status.ok()) return fromGrpc(status);
   if (!sent.ok()) return sent;
+  response.set_refused(response.refused() + unmapped.refused());
+  response.mutable_problems()->MergeFrom(unmapped.problems());
   return response;
 }
 

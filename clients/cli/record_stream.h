@@ -20,8 +20,9 @@ absl::Status forEachRecord(Channel& channel, const std::string& filter,
 /// Writes them as JSON, one a line. The exit code; an error is reported.
 int exportRecords(const CommandLine& line, Channel& channel, const std::string& filter, std::ostream& out);
 
-/// Reads such lines and sends them to the service in batches. A line that is no record is an error that names it, and
-/// what came before it is stored by then.
+/// Reads such lines and sends them to the service in batches; of a folder, what TVM's MetaSchedule measured
+/// (metaschedule.h), whose records without a place here count as refused. A line that is no record is an error that
+/// names it, and what came before it is stored by then.
 absl::StatusOr<v1::ImportRecordsResponse> importRecords(Channel& channel, const std::vector<std::string>& paths,
                                                         bool validate_only);
 

@@ -27,14 +27,27 @@ struct KernelTraits {
   int least_points = 1;           ///< vectors of results in a tile
   int least_steps = 1;            ///< of the innermost sum in a tile
   std::string_view instead = {};  ///< runs the same nests with the same tiles
+  /// Run the same nests with vectors along another loop that stays, and along one that sums; empty: none does. Of a
+  /// product that loop says which operand is broadcast and which lies in panels: it is not moved by itself.
+  std::string_view staying = {}, summing = {};
 };
 
 inline constexpr std::array<KernelTraits, 13> kKernels{{
     {.name = words::kScalar, .tile = KernelTraits::Tile::kNone},
-    {.name = words::kElementwise},
-    {.name = words::kTurned},
-    {.name = words::kReduction, .weight = 2, .fetches = true, .fetches_vectors = true},
-    {.name = words::kHorizontal, .weight = 2, .fetches = true, .fetches_vectors = true},
+    {.name = words::kElementwise, .staying = words::kElementwise},
+    {.name = words::kTurned, .staying = words::kElementwise},
+    {.name = words::kReduction,
+     .weight = 2,
+     .fetches = true,
+     .fetches_vectors = true,
+     .staying = words::kReduction,
+     .summing = words::kHorizontal},
+    {.name = words::kHorizontal,
+     .weight = 2,
+     .fetches = true,
+     .fetches_vectors = true,
+     .staying = words::kReduction,
+     .summing = words::kHorizontal},
     {.name = words::kOuterProduct,
      .weight = 3,
      .streams = true,

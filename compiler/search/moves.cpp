@@ -96,6 +96,20 @@ bool setVariant(v1::Tile& leaf, std::string_view variant) {
   return true;
 }
 
+bool setVectorLoop(v1::Tile& leaf, const std::string& dimension) {
+  v1::Kernel& kernel = *leaf.mutable_kernel();
+  const KernelTraits& traits = traitsOf(kernel.variant());
+  const std::string_view variant = sums(dimension) ? traits.summing : traits.staying;
+  if (kernel.lanes() < 2 || kernel.vector_loop() == dimension || variant.empty() || !leaf.stages().empty())
+    return false;
+  kernel.set_variant(std::string(variant));
+  kernel.set_vector_loop(dimension);
+  kernel.clear_turned();
+  kernel.clear_fetch();  // what it asked for lay along the other loop
+  orderPoints(kernel);
+  return true;
+}
+
 int64_t tileAlong(const v1::Kernel& kernel, const std::string& dimension) {
   const auto at = std::ranges::find(kernel.tile(), dimension, &v1::Extent::dimension);
   return at == kernel.tile().end() ? 1 : at->size();

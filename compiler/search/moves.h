@@ -32,6 +32,10 @@ void dropWholeLoops(v1::Tile& leaf, const std::string& dimension, int64_t extent
 /// Another kernel for the same nest; what it cannot fetch is left out.
 bool setVariant(v1::Tile& leaf, std::string_view variant);
 
+/// Vectors go along another loop, by the kernel that does so; tiles stay as they are. Not where an operand lies in
+/// panels: they are as wide as the vectors' tile.
+bool setVectorLoop(v1::Tile& leaf, const std::string& dimension);
+
 /// Iterations of the register tile along a loop; 1 where it is not named.
 int64_t tileAlong(const v1::Kernel& kernel, const std::string& dimension);
 

@@ -108,6 +108,29 @@ TEST(Space, AStageIsLeftOutWithItsCopies) {
   EXPECT_EQ(plain->schedule.phases(0).stages_size(), 0);
 }
 
+TEST(Space, VectorsGoAlongAnotherLoop) {
+  const v1::Schedule tree = parsed(
+      "vectors 256\n"
+      "[i0:Sp(core)/3 i1:Tp/16] reduction nest 0 vectors i1 x8 tile i0:3,i1:16,r2:4 points i0,i1 sums r2 fetch ahead "
+      "4\n");
+  const Extents extents{{{0, "i0"}, 21}, {{0, "i1"}, 64}, {{0, "r2"}, 6}};
+  const auto neighbours = neighboursOf(tree, extents);
+  const Neighbour* other = find(neighbours, "lanes", "0", "i0", "along");
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->text,
+            "vectors 256\n"
+            "[i0:Sp(core)/8 i1:Tp/2] reduction nest 0 vectors i0 x8 tile i0:8,i1:2,r2:4 points i1 sums r2\n");
+  const Neighbour* summing = find(neighbours, "lanes", "0", "r2", "along");
+  ASSERT_NE(summing, nullptr);
+  EXPECT_EQ(summing->text,
+            "vectors 256\n"
+            "[i0:Sp(core)/3 i1:Tp/2] horizontal nest 0 vectors r2 x8 tile i0:3,i1:2,r2:6 points i0,i1 sums r2\n")
+      << "no longer than the loop";
+  EXPECT_EQ(find(neighbours, "lanes", "0", "i1", "along"), nullptr) << "they do";
+  for (const Neighbour& each : neighboursOf(parsed(kTree)))
+    EXPECT_NE(each.direction.kind, "lanes") << "a product's follow from its panels\n" << each.text;
+}
+
 TEST(Space, HalfAsWideVectorsHaveHalfTheLanes) {
   const auto neighbours = neighboursOf(parsed(kTree));
   const Neighbour* half = find(neighbours, "vectors", "", "bits", "/2");

@@ -65,7 +65,10 @@ class Neighbourhood {
       if (resizable) tiles(tile, dimension, position, path);
       blocks(tile, dimension, position, path);
     }
-    if (resizable) pairs(tile, dimensions, position, path);
+    if (resizable) {
+      pairs(tile, dimensions, position, path);
+      for (const std::string& dimension : dimensions) lanes(tile, dimension, position, path);
+    }
     variants(tile, position, path);
     orders(tile, position, path);
     binding(tile, position, path);
@@ -125,6 +128,20 @@ class Neighbourhood {
           return resize(schedule, leaf, grows, more) && resize(schedule, leaf, shrinks, less);
         });
       }
+  }
+
+  /// As many vectors as before, along another loop.
+  void lanes(const v1::Tile& tile, const std::string& dimension, const Position& position, const std::string& path) {
+    const std::string& old = tile.kernel().vector_loop();
+    const int64_t lanes = std::max(1, tile.kernel().lanes());
+    const int64_t less = std::max<int64_t>(1, tileAlong(tile.kernel(), old) / lanes);
+    const int64_t more = std::max(lanes, tileAlong(tile.kernel(), dimension));
+    add({"lanes", path, dimension, "along"}, position, [&](v1::Schedule& schedule, v1::Tile& leaf) {
+      if (!setVectorLoop(leaf, dimension)) return false;
+      (void)resize(schedule, leaf, old, less);
+      (void)resize(schedule, leaf, dimension, more);
+      return true;
+    });
   }
 
   void variants(const v1::Tile& tile, const Position& position, const std::string& path) {

@@ -17,12 +17,12 @@ struct Direction {
   /// block   steps of a loop in blocks around the tiles; made, scaled, or left out
   /// order   two neighbouring loops, points or sums change places
   /// bind    the outermost loop in time becomes spatial, or the innermost spatial one temporal; nests of a phase run
-  /// side
-  ///         by side on parts of the units, or one after another on all
+  ///         side by side on parts of the units, or one after another on all
   /// fetch   what is asked for ahead
   /// stage   a copy to panels is left out
   /// slices  extent of a region's slices
   /// vectors half or twice as wide vectors everywhere
+  /// lanes   vectors go along another loop, one that stays or one that sums
   /// variant another kernel for the nest
   std::string kind;
   std::string path;       ///< of the tile, "0.2.1"

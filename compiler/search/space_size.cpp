@@ -59,6 +59,8 @@ double treeSize(const v1::Schedule& start, const Extents& extents) {
     // Loops around the tile: blocks and tiles of the parallel ones; then points, and sums.
     size += logFactorial(2 * parallel) - static_cast<double>(parallel) * std::log10(2.0) + logFactorial(parallel) +
             logFactorial(sums) + std::log10(static_cast<double>(parallel) + 1);
+    const size_t along = (traits.staying.empty() ? 0 : parallel) + (traits.summing.empty() ? 0 : sums);
+    if (kernel.lanes() > 1 && along > 1) size += std::log10(static_cast<double>(along));
     if (sums > 0) size += std::log10(kFetches);
     size += static_cast<double>(leaf->stages_size()) * std::log10(2.0);
   }

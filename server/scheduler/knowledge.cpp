@@ -16,7 +16,9 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kLook = 200;           // records of a workload, the first of their order
+constexpr int kLook = 200;  // records of a workload, the first of their order
+constexpr int kLookConfirmed = 1000;
+constexpr double kNoises = 3;        // how many times the spread of both times a gain must be that nobody confirmed
 constexpr double kLeastGain = 1.01;  // over the default, below which its tree is as good
 constexpr size_t kOfWorkload = 4, kOfOtherChips = 2, kOfSimilar = 4;  // trees that are tried first
 constexpr int kLookSimilar = 1000;                                    // records with the same first operator
@@ -68,6 +70,10 @@ std::pair<std::string, std::vector<double>> shapeOf(const std::string& summary) 
   return {operators, numbers};
 }
 
+double speedOf(const v1::TuningRecord& record) {
+  return record.median_ms() > 0 && record.baseline_ms() > 0 ? record.baseline_ms() / record.median_ms() : 0;
+}
+
 /// Adds a record's tree where it is new.
 bool add(const v1::TuningRecord& record, bool same_workload, bool try_first, std::set<std::string>& seen,
          v1::KnownTrees& known) {
@@ -76,11 +82,14 @@ bool add(const v1::TuningRecord& record, bool same_workload, bool try_first, std
   }
   v1::KnownTrees::Tree& tree = *known.add_trees();
   *tree.mutable_schedule() = record.schedule();
-  tree.set_speed(record.baseline_ms() > 0 ? record.baseline_ms() / record.median_ms() : 0);
+  tree.set_speed(speedOf(record));
   tree.set_same_workload(same_workload);
   tree.set_try_first(try_first);
   return true;
 }
+
+/// An operator without a tree has an empty one in what earlier releases profiled.
+bool hasTree(const v1::TuningRecord& record) { return record.schedule().ByteSizeLong() > 0; }
 
 /// Records of the project that were right and faster than their default, the fastest first.
 absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, const std::string& project,
@@ -91,33 +100,43 @@ absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, co
   list.filter = absl::StrCat(condition, " AND median_ms > 0 AND outcome = PASSED AND speed > ", kLeastGain);
   list.order_by = "speed desc";
   TESSERA_ASSIGN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
-  std::erase_if(page.items, [](const v1::TuningRecord& record) { return !record.has_schedule(); });
+  std::erase_if(page.items, [](const v1::TuningRecord& record) { return !hasTree(record); });
   return std::move(page.items);
 }
 
-/// Records of the workload on this chip that were timed and did not fail, the first of those that `condition`, a
-/// filter, selects too.
-absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, const KnowledgeQuery& query,
-                                                    const std::string& condition, const char* order_by) {
+/// Records with a tree of the workload on this chip, the first `look` of those that `condition`, a filter, selects too.
+absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, const KnowledgeQuery& query,
+                                                    const std::string& condition, const char* order_by, int look) {
   storage::ListQuery list;
-  list.page_size = kLook;
+  list.page_size = look;
   list.project = query.project;
   list.filter = absl::StrCat("workload = ", quoted(query.workload_hash), " AND target = ", quoted(query.target.name()),
-                             " AND threads = ", query.threads, " AND median_ms > 0", condition);
+                             " AND threads = ", query.threads, condition);
   if (query.until_us != INT64_MAX) {  // later ones would push earlier ones out of the fastest
     absl::StrAppend(&list.filter, " AND create_time <= ", query.until_us);
   }
   list.order_by = order_by;
   TESSERA_ASSIGN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
   const std::string chip = compiler::targetHash(query.target);
-  std::vector<v1::TuningRecord> records;
-  for (v1::TuningRecord& record : page.items) {
-    const bool same_chip = record.target_hash().empty() || record.target_hash() == chip;
-    if (same_chip && !failed(record) && record.has_schedule()) {
-      records.push_back(std::move(record));
-    }
-  }
+  std::erase_if(page.items, [&](const v1::TuningRecord& record) {
+    return !hasTree(record) || (!record.target_hash().empty() && record.target_hash() != chip);
+  });
+  return std::move(page.items);
+}
+
+/// Those of them that were timed and did not fail.
+absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, const KnowledgeQuery& query,
+                                                    const std::string& condition, const char* order_by) {
+  TESSERA_ASSIGN(std::vector<v1::TuningRecord> records,
+                 filed(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kLook));
+  std::erase_if(records, failed);
   return records;
+}
+
+/// Of many trials the fastest is the luckiest: one that nobody measured again must be faster by more than its times
+/// differ from each other.
+double leastGainUnconfirmed(const v1::TuningRecord& record, double least_gain) {
+  return std::max(least_gain, 1 + kNoises * (record.host_noise() + record.mad_ms() / record.median_ms()));
 }
 
 }  // namespace
@@ -174,24 +193,36 @@ absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const Knowle
 }
 
 absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double least_gain) {
-  const std::string right = " AND outcome = PASSED AND speed > 0 AND mode ";
-  for (const char* is : {"= ", "!= "}) {  // those that were confirmed, then all others
-    TESSERA_ASSIGN(const std::vector<v1::TuningRecord> records,
-                   timed(reader, query, absl::StrCat(right, is, kConfirmedMode), "speed desc"));
-    const auto rank = [](const v1::TuningRecord& record) {
-      return std::make_tuple(record.baseline_ms() / record.median_ms(), record.id());
-    };
-    v1::TuningRecord best;
-    for (const v1::TuningRecord& record : records) {
-      if (record.baseline_ms() >= least_gain * record.median_ms() && (best.id().empty() || rank(record) > rank(best))) {
-        best = record;
-      }
+  v1::TuningRecord best;
+  const auto takeFaster = [&](const v1::TuningRecord& record) {
+    if (best.id().empty() ||
+        std::make_tuple(speedOf(record), record.id()) > std::make_tuple(speedOf(best), best.id())) {
+      best = record;
     }
-    if (!best.id().empty()) {
-      return best;
+  };
+  TESSERA_ASSIGN(
+      const std::vector<v1::TuningRecord> confirmations,
+      filed(reader, query, absl::StrCat(" AND mode = ", kConfirmedMode), "create_time desc", kLookConfirmed));
+  std::set<std::string> judged;
+  for (const v1::TuningRecord& record : confirmations) {
+    const bool newest = judged.insert(canonicalBytes(record.schedule())).second;  // which has the say
+    if (newest && record.outcome() == v1::TuningRecord::PASSED && speedOf(record) >= least_gain) {
+      takeFaster(record);
     }
   }
-  return v1::TuningRecord();
+  if (!best.id().empty()) {
+    return best;
+  }
+  TESSERA_ASSIGN(const std::vector<v1::TuningRecord> trials,
+                 timed(reader, query, absl::StrCat(" AND outcome = PASSED AND speed > 0 AND mode != ", kConfirmedMode),
+                       "speed desc"));
+  for (const v1::TuningRecord& record : trials) {
+    if (speedOf(record) >= leastGainUnconfirmed(record, least_gain) &&
+        !judged.contains(canonicalBytes(record.schedule()))) {
+      takeFaster(record);
+    }
+  }
+  return best;
 }
 
 bool wantsKnowledge(const v1::CompileSpec& spec) {

@@ -104,6 +104,55 @@ TEST_F(KnowledgeTest, WhatWasConfirmedGoesBeforeWhatWasLuckyOnce) {
   EXPECT_THAT(compile("newest", v1::Knowledge::NEWEST), HasSubstr("vectors 128"));
 }
 
+TEST_F(KnowledgeTest, ATreeThatWasNotConfirmedIsNotTakenForItsLuckyTrial) {
+  file(record("lucky", 64, 3, 10));
+  v1::TuningRecord refuted = record("refuted", 64, 0.98, 11);
+  refuted.set_mode("confirmed");
+  file(refuted);
+  v1::TuningRecord wrong = record("wrong", 128, 2, 11);
+  file(record("was right once", 128, 2, 10));
+  wrong.set_mode("confirmed");
+  wrong.set_outcome(v1::TuningRecord::WRONG_RESULT);
+  wrong.clear_median_ms();
+  file(wrong);
+  EXPECT_EQ(compile("none stands", v1::Knowledge::NEWEST), "");
+  file(record("another", 256, 1.2, 12));
+  EXPECT_THAT(compile("unconfirmed", v1::Knowledge::NEWEST), HasSubstr("vectors 256"));
+  v1::TuningRecord again = record("again", 64, 1.1, 13);
+  again.set_mode("confirmed");
+  file(again);
+  EXPECT_THAT(compile("the newest confirmation counts", v1::Knowledge::NEWEST), HasSubstr("vectors 64"));
+}
+
+TEST_F(KnowledgeTest, AGainWithinTheNoiseOfOneTrialIsNone) {
+  v1::TuningRecord noisy = record("noisy", 64, 1.2, 10);
+  noisy.set_host_noise(0.05);
+  noisy.set_mad_ms(0.03 * noisy.median_ms());
+  file(noisy);
+  EXPECT_EQ(compile("within", v1::Knowledge::NEWEST), "");
+  v1::TuningRecord clear = record("clear", 128, 1.3, 11);
+  clear.set_host_noise(0.05);
+  clear.set_mad_ms(0.03 * clear.median_ms());
+  file(clear);
+  EXPECT_THAT(compile("beyond", v1::Knowledge::NEWEST), HasSubstr("vectors 128"));
+}
+
+TEST_F(KnowledgeTest, ARecordWithoutATreeIsNotTried) {
+  v1::TuningRecord empty = record("empty", 64, 2, 10);
+  empty.mutable_schedule()->Clear();
+  file(empty);
+  v1::Target target;
+  target.set_name("test-target");
+  ASSERT_TRUE(bench_.store
+                  ->read([&](storage::Reader& reader) -> absl::Status {
+                    auto found = worthTrying(reader, {kDefaultProject, "a", target, 1}, "");
+                    if (found.ok()) EXPECT_EQ(found->trees_size(), 0);
+                    return found.status();
+                  })
+                  .ok());
+  EXPECT_EQ(compile("no tree", v1::Knowledge::NEWEST), "");
+}
+
 TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearestShapes) {
   const auto similar = [](const std::string& id, int bits, const std::string& summary, double speed) {
     v1::TuningRecord other = record(id, bits, speed, 10);

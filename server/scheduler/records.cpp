@@ -64,7 +64,10 @@ absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::
     record.set_id(absl::StrCat(task.id(), "-", i));
     record.set_workload_hash(kernel.workload_hash());
     record.set_workload_summary(kernel.summary());
-    *record.mutable_schedule() = kernel.schedule();
+    record.clear_schedule();
+    if (kernel.has_schedule()) {
+      *record.mutable_schedule() = kernel.schedule();
+    }
     *record.mutable_times_ms() = kernel.times_ms();
     record.set_median_ms(kernel.median_ms());
     record.set_mad_ms(deviationOf(kernel));

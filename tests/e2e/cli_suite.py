@@ -391,6 +391,30 @@ def records_are_asked_and_travel(service):
     check("records.jsonl:1" in service.operator("records", "import", lines, expect=3).err, "the line at fault")
 
 
+def metaschedule_leaves_times(service):
+    folder = service.scratch("metaschedule")
+    folder.mkdir()
+    (folder / "database_workload.json").write_text('["1443259347859275", "eyJyb290IjogMX0="]\n')
+    trace = [[["GetBlock", [], ["T_matmul_NT", "main"], ["b0"]]], []]
+    target = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2, "keys": ["cpu"], "tag": ""}
+    arguments = [["TENSOR", "float32", shape] for shape in ([13, 7], [5, 7], [13, 5])]
+    rows = [[0, [trace, seconds, target, arguments]] for seconds in ([0.003, 0.002, 0.0021], [1e10], None)]
+    (folder / "database_tuning_record.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for imported in (2, 0):
+        answer = service.operator("records", "import", folder, "--json", expect=3)
+        told = json.loads(answer.out)
+        check_equal((int(told["imported"]), int(told["known"]), int(told["refused"])), (imported, 2 - imported, 1), "told")
+        check("database_tuning_record.json:3" in told["problems"][0], f"what has no place: {told}")
+    found = service.cli("records", "--json", "--filter", 'mode = "metaschedule"', "--order-by", "trial").json["records"]
+    check_equal([record["median_ms"] for record in found], [2.1, 0], "times")
+    check_equal(found[0]["workload_summary"], "T_matmul_NT float32[13,7] float32[5,7] float32[13,5]", "summary")
+    best = service.cli("records", "best", "--workload", "metaschedule-1443259347859275", "--json").json["groups"]
+    check_equal([group["records"][0]["median_ms"] for group in best], [2.1], "the best that ran")
+    pins = service.scratch("metaschedule.pins")
+    service.cli("records", "best", "--workload", "metaschedule-1443259347859275", "-o", pins)
+    check("workload" not in pins.read_text(), "a time without a tree was made a schedule")
+
+
 def searches_and_jobs_are_drawn(service):
     compiled = service.compile(model_path("mlp"), {"x": [6, 784]})
     job = compiled.job["id"]
@@ -483,7 +507,7 @@ CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target
          detached_jobs_are_watched, cancelled_jobs_end, interrupt_cancels, queue_deadline, run_deadline,
          artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, wrong_inputs_are_named,
          broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,
-         remote_execution_agrees, profile_leaves_records, records_are_asked_and_travel,
+         remote_execution_agrees, profile_leaves_records, records_are_asked_and_travel, metaschedule_leaves_times,
          searches_and_jobs_are_drawn, spaces_are_analysed, targets_are_described, runnable_targets_run_here,
          host_target_runs_here, progress_is_plain_in_a_pipe, local_needs_no_server)
 

@@ -74,7 +74,7 @@ absl::Status profileSteps(ArtifactRun& run, const v1::Plan& plan, const v1::Plan
     const v1::Workload& workload = plan.workloads(variant.steps(static_cast<int>(step)).workload());
     kernel.set_workload_hash(workload.hash());
     kernel.set_summary(workload.summary());
-    *kernel.mutable_schedule() = workload.schedule();
+    if (workload.has_schedule()) *kernel.mutable_schedule() = workload.schedule();
   }
   return absl::OkStatus();
 }
