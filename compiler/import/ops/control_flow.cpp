@@ -97,6 +97,9 @@ absl::StatusOr<Tensor> stack(Node& n, Emitter& e, std::vector<Tensor> parts, int
       return n.unsupported("a result of an iteration has an extent known at run time only",
                            {.found = "an extent known at run time", .accepted = "one shape and type"});
     }
+    if (!part.sequence && !part.value && !part.constant) {
+      return n.invalid("a result of an iteration is an empty optional", {.found = "nothing", .accepted = "a tensor"});
+    }
     if (part.sequence || part.shape != parts[0].shape || part.dtype != parts[0].dtype) {
       return n.unsupported("iterations give results of different shapes",
                            {.found = absl::StrCat(shapeText(part.shape), " and ", shapeText(parts[0].shape)),
