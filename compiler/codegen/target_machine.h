@@ -21,7 +21,7 @@ struct LayMachineAside {
 };
 using BorrowedMachine = std::unique_ptr<llvm::TargetMachine, LayMachineAside>;
 
-/// A machine that nobody else uses meanwhile; making one takes as long as compiling a small workload's IR.
+/// A machine that nobody else uses meanwhile; making one takes longer than reading a small workload.
 /// Errors: INVALID_TARGET with the field when LLVM does not know triple or cpu.
 absl::StatusOr<BorrowedMachine> targetMachineOf(const v1::CodeForm& code);
 
