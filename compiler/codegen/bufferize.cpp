@@ -27,7 +27,6 @@
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -37,14 +36,6 @@ namespace {
 namespace bufferization = mlir::bufferization;
 namespace linalg = mlir::linalg;
 namespace tensor = mlir::tensor;
-
-mlir::LogicalResult cleanUp(mlir::func::FuncOp func) {
-  mlir::PassManager passes(func.getContext(), func.getOperationName());
-  passes.enableVerifier(false);
-  passes.addPass(createCanonicalizer());
-  passes.addPass(mlir::createCSEPass());
-  return passes.run(func);
-}
 
 /// Named operations to generics; fills stay, since the phases recognize initial values by them.
 mlir::LogicalResult generalize(mlir::func::FuncOp func) {
@@ -202,15 +193,26 @@ absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> parseWorkload(mlir::MLIRContex
   return module;
 }
 
-absl::Status normalizeTensors(mlir::func::FuncOp func) {
+CleanUp::CleanUp(mlir::MLIRContext& context) : PassManager(&context, mlir::func::FuncOp::getOperationName()) {
+  enableVerifier(false);
+  addPass(createCanonicalizer());
+  addPass(mlir::createCSEPass());
+}
+
+absl::Status normalizeTensors(mlir::func::FuncOp func, CleanUp& clean_up) {
   Diagnostics diagnostics(*func.getContext());
-  if (mlir::failed(decompose(func)) || mlir::failed(generalize(func)) || mlir::failed(cleanUp(func)))
+  if (mlir::failed(decompose(func)) || mlir::failed(generalize(func)) || mlir::failed(clean_up.run(func)))
     return diagnostics.failure("the workload's tensor operations could not be normalized");
   hoistFills(func);
   return absl::OkStatus();
 }
 
-absl::Status bufferizeWorkload(mlir::func::FuncOp func) {
+absl::Status normalizeTensors(mlir::func::FuncOp func) {
+  CleanUp clean_up(*func.getContext());
+  return normalizeTensors(func, clean_up);
+}
+
+absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanUp& clean_up) {
   Diagnostics diagnostics(*func.getContext());
   passByMemory(func);
   mlir::IRRewriter rewriter(func.getContext());
@@ -223,7 +225,7 @@ absl::Status bufferizeWorkload(mlir::func::FuncOp func) {
     return diagnostics.failure("the workload could not be bufferized");
   // Copies of a buffer to itself go first; every other copy is a loop nest like any other, and what
   // bufferization added (linalg.map) becomes generic.
-  if (mlir::failed(cleanUp(func))) return diagnostics.failure("the bufferized workload could not be cleaned up");
+  if (mlir::failed(clean_up.run(func))) return diagnostics.failure("the bufferized workload could not be cleaned up");
   llvm::SmallVector<mlir::memref::CopyOp> copies;
   func.walk([&](mlir::memref::CopyOp op) { copies.push_back(op); });
   for (mlir::memref::CopyOp copy : copies) {
@@ -231,9 +233,14 @@ absl::Status bufferizeWorkload(mlir::func::FuncOp func) {
     linalg::makeMemRefCopyOp(builder, copy.getLoc(), copy.getSource(), copy.getTarget());
     copy.erase();
   }
-  if (mlir::failed(generalize(func)) || mlir::failed(cleanUp(func)))
+  if (mlir::failed(generalize(func)) || mlir::failed(clean_up.run(func)))
     return diagnostics.failure("the bufferized workload could not be cleaned up");
   return absl::OkStatus();
+}
+
+absl::Status bufferizeWorkload(mlir::func::FuncOp func) {
+  CleanUp clean_up(*func.getContext());
+  return bufferizeWorkload(func, clean_up);
 }
 
 }  // namespace tessera::compiler::codegen

@@ -5,6 +5,7 @@
 #include "compiler/codegen/emit/phase_emitter.h"
 #include "compiler/codegen/instruction/product_instruction.h"
 #include "compiler/codegen/native.h"
+#include "compiler/codegen/spares.h"
 #include "compiler/codegen/static_nodes.h"
 #include "compiler/codegen/tree/decide.h"
 #include "compiler/codegen/tree/record.h"
@@ -16,9 +17,48 @@ namespace {
 
 using namespace codegen;  // NOLINT: everything of this file is about it
 
+/// A context with the dialects of code generation and its passes, which serves one workload after the other: making and
+/// destroying it takes a third of what compiling a small one does.
+struct Workbench {
+  Workbench() : context(dialects(), mlir::MLIRContext::Threading::DISABLED), clean_up(loaded(context)) {}
+
+  // One thread: tasks of a job run in processes of their own.
+  mlir::MLIRContext context;
+  CleanUp clean_up;
+  int workloads = 0;
+
+ private:
+  static mlir::MLIRContext& loaded(mlir::MLIRContext& context) {
+    context.loadAllAvailableDialects();
+    return context;
+  }
+  static mlir::DialectRegistry dialects() {
+    mlir::DialectRegistry registry;
+    registerCodegenDialects(registry);
+    mlir::registerBuiltinDialectTranslation(registry);
+    mlir::registerLLVMDialectTranslation(registry);
+    return registry;
+  }
+};
+
+Spares<Workbench>& spareWorkbenches() {
+  static auto* const workbenches = new Spares<Workbench>(16);
+  return *workbenches;
+}
+
+/// Types and attributes of all that a context has seen stay with it.
+constexpr int kWorkloadsOfWorkbench = 256;
+
+struct LayWorkbenchAside {
+  void operator()(Workbench* workbench) const {
+    std::unique_ptr<Workbench> owned(workbench);
+    if (++owned->workloads < kWorkloadsOfWorkbench) spareWorkbenches().put(std::move(owned));
+  }
+};
+
 /// A workload as buffers and loops, nothing decided, with what it lives in.
 struct Prepared {
-  std::unique_ptr<mlir::MLIRContext> context;
+  std::unique_ptr<Workbench, LayWorkbenchAside> workbench;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp func;
   int results = 0;  ///< of the workload; bufferized, they are arguments
@@ -30,20 +70,15 @@ absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
   auto chip = chipOf(unit);
   if (!chip.ok()) return chip.status();
   prepared.chip = *chip;
-  mlir::DialectRegistry registry;
-  registerCodegenDialects(registry);
-  mlir::registerBuiltinDialectTranslation(registry);
-  mlir::registerLLVMDialectTranslation(registry);
-  // One thread: tasks of a job run in processes of their own.
-  prepared.context = std::make_unique<mlir::MLIRContext>(registry, mlir::MLIRContext::Threading::DISABLED);
-  prepared.context->loadAllAvailableDialects();
-  auto module = parseWorkload(*prepared.context, unit.ir());
+  auto spare = spareWorkbenches().take();
+  prepared.workbench.reset(spare ? spare.release() : new Workbench);
+  auto module = parseWorkload(prepared.workbench->context, unit.ir());
   if (!module.ok()) return module.status();
   prepared.module = std::move(*module);
   prepared.func = *prepared.module->getOps<mlir::func::FuncOp>().begin();
   prepared.results = static_cast<int>(prepared.func.getNumResults());
-  if (auto status = normalizeTensors(prepared.func); !status.ok()) return status;
-  if (auto status = bufferizeWorkload(prepared.func); !status.ok()) return status;
+  if (auto status = normalizeTensors(prepared.func, prepared.workbench->clean_up); !status.ok()) return status;
+  if (auto status = bufferizeWorkload(prepared.func, prepared.workbench->clean_up); !status.ok()) return status;
   return prepared;
 }
 
@@ -51,7 +86,8 @@ absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const
                                                        v1::KernelInfo& info) {
   auto list = followSchedule(prepared.func, prepared.chip, unit.schedule());
   if (!list.ok()) return list.status();
-  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(prepared.context.get()));
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&prepared.workbench->context));
   planWorkspace(prepared.func, *list);
   if (absl::Status status = checkAccesses(*list); !status.ok()) return status;
   if (absl::Status status = emitPhases(prepared.func, *list, unit.symbol(), prepared.chip, *module, info); !status.ok())

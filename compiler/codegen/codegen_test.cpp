@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/product_tree.h"
@@ -209,6 +211,44 @@ TEST(Codegen, EqualUnitsGiveEqualBytes) {
   auto first = buildByDefault(unit), second = buildByDefault(unit);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->SerializeAsString(), second->SerializeAsString());
+}
+
+/// Contexts and target machines serve again: whatever they were used for before, and by whom, shows nowhere.
+TEST(Codegen, WhatWasCompiledBeforeShowsNowhere) {
+  constexpr char kExp[] = R"(
+func.func @exponential(%x: tensor<5xf32>) -> tensor<5xf32> {
+  %e = tensor.empty() : tensor<5xf32>
+  %y = linalg.exp ins(%x : tensor<5xf32>) outs(%e : tensor<5xf32>) -> tensor<5xf32>
+  return %y : tensor<5xf32>
+}
+)";
+  std::vector<v1::BuildUnit> units = {hostUnit(kExp), hostUnit(kExp), hostUnit(kConvReluPad)};
+  units[1].mutable_code()->set_cpu("x86-64-v2");
+  units[1].mutable_code()->clear_features();
+  if (units[1].code().triple().find("x86_64") == std::string::npos) units[1].mutable_code()->set_cpu("cortex-a53");
+  std::vector<std::string> alone;
+  for (const v1::BuildUnit& unit : units) {
+    auto built = buildByDefault(unit);
+    ASSERT_TRUE(built.ok()) << built.status();
+    alone.push_back(built->SerializeAsString());
+  }
+  EXPECT_NE(alone[0], alone[1]);
+  ASSERT_FALSE(buildByDefault(hostUnit("func.func @f(")).ok());
+  std::vector<std::vector<std::string>> again(2);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& each : again) {
+      threads.emplace_back([&] {
+        for (size_t i = 0; i < 140; ++i) {  // twice a context each time: more than one serves
+          auto built = buildByDefault(units[i % 64 == 0 ? 2 : i % 2]);
+          each.push_back(built.ok() ? built->SerializeAsString() : std::string(built.status().message()));
+        }
+      });
+    }
+  }
+  for (const auto& each : again) {
+    for (size_t i = 0; i < each.size(); ++i) EXPECT_EQ(each[i], alone[i % 64 == 0 ? 2 : i % 2]) << i;
+  }
 }
 
 }  // namespace

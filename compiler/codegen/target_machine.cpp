@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/spares.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -15,8 +16,14 @@
 #include "proto/failure.h"
 
 namespace tessera::compiler {
+namespace {
 
-absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> targetMachineOf(const v1::CodeForm& code) {
+Spares<llvm::TargetMachine>& spareMachines() {
+  static auto* const machines = new Spares<llvm::TargetMachine>(16);
+  return *machines;
+}
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> makeMachine(const v1::CodeForm& code) {
   static const bool initialized = [] {
     llvm::InitializeAllTargetInfos();
     llvm::InitializeAllTargets();
@@ -57,6 +64,20 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> targetMachineOf(const v1::C
     return failureStatus(failure);
   }
   return machine;
+}
+
+}  // namespace
+
+void LayMachineAside::operator()(llvm::TargetMachine* machine) const {
+  spareMachines().put(std::unique_ptr<llvm::TargetMachine>(machine), code);
+}
+
+absl::StatusOr<BorrowedMachine> targetMachineOf(const v1::CodeForm& code) {
+  const std::string key = code.SerializeAsString();  // lists alone: equal forms are equal bytes
+  if (auto spare = spareMachines().take(key)) return BorrowedMachine(spare.release(), {key});
+  auto made = makeMachine(code);
+  if (!made.ok()) return made.status();
+  return BorrowedMachine(made->release(), {key});
 }
 
 absl::StatusOr<std::string> objectOf(llvm::Module& module, llvm::TargetMachine& machine) {

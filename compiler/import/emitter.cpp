@@ -210,6 +210,8 @@ Tensor Emitter::slice(const Tensor& x, ArrayRef<int64_t> offsets, ArrayRef<int64
                  [&](int64_t place) { bytes.append(x.constant->bytes.substr(place * size, size)); });
     return wrap(makeConstant(x.dtype, Shape(sizes.begin(), sizes.end()), std::move(bytes)));
   }
+  // MLIR wants offsets within x, which has none where an extent is zero.
+  if (elementCount(std::span(sizes.data(), sizes.size())) == 0) return wrap(empty(x.dtype, sizes), x.dtype);
   SmallVector<OpFoldResult> o, n, s;
   for (size_t d = 0; d < x.shape.size(); ++d) {
     o.push_back(b.getIndexAttr(offsets[d]));

@@ -210,6 +210,12 @@ absl::Status GraphImporter::checkInputs(const Operator& op, const Node& node) co
                           {.attribute = absl::StrCat("input ", i), .accepted = "a value"});
     }
   }
+  for (int i = 0; i < given && !takesSequences(op); ++i) {
+    if (!node.in(i).sequence) continue;
+    return node.invalid(
+        absl::StrCat("input ", i, " is a sequence"),
+        {.attribute = absl::StrCat("input ", i), .found = "a sequence of tensors", .accepted = "a tensor"});
+  }
   if (given == 0 || !node.has(0) || node.in(0).sequence) return absl::OkStatus();
   if (!contains(op.types, node.in(0).dtype)) {
     return node.unsupported(

@@ -314,9 +314,9 @@ TEST(HostileModel, NamesAreMadePrintable) {
 }
 
 /// A node of `op` with `count` inputs of one shape, of which those in `left_out` (a bit each) have no name; all but the
-/// first are constants where `constants` says so.
+/// first are constants where `constants` says so. Input `sequence` is a sequence of two such (-1: none is).
 ModelBuilder modelOf(const Operator& op, int version, int count, unsigned left_out, const std::vector<int64_t>& shape,
-                     int type, bool constants) {
+                     int type, bool constants, int sequence = -1) {
   ModelBuilder b(*op.domain ? kNewestOpset : version);
   if (*op.domain) {
     auto* domain = b.model.add_opset_import();
@@ -332,6 +332,9 @@ ModelBuilder modelOf(const Operator& op, int version, int count, unsigned left_o
     } else {
       b.input(names.back(), shape, type);
     }
+    if (i != sequence) continue;
+    b.node("SequenceConstruct", {names.back(), names.back()}, {"several"});
+    names.back() = "several";
   }
   b.output("y").node(op.name, names, {"y"}).set_domain(op.domain);
   return b;
@@ -353,7 +356,8 @@ TEST(HostileModel, AnyNumberOfInputsOfAnyOperatorIsAccountedFor) {
       for (int count = 0; count <= std::min(op.max_inputs, 6) + 1; ++count) {
         for (const unsigned left_out : {0U, 1U, 2U, 4U, 8U, 16U, 14U}) {
           if (left_out >> count != 0) continue;
-          for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {3}, {2, 3}, {1, 2, 3, 3}}) {
+          for (const std::vector<int64_t>& shape :
+               {std::vector<int64_t>{}, {3}, {2, 3}, {1, 2, 3, 3}, {0}, {2, 0}, {1, 2, 0, 3}}) {
             for (const bool constants : {false, true}) {
               llvm::PrettyStackTraceFormat where("%s of version %d with %d inputs, left out %u, rank %zu, constants %d",
                                                  op.name, version, count, left_out, shape.size(), constants);
@@ -371,6 +375,90 @@ TEST(HostileModel, AnyNumberOfInputsOfAnyOperatorIsAccountedFor) {
     }
   }
   EXPECT_GT(tried, 10'000);
+}
+
+TEST(HostileModel, AnyInputOfAnyOperatorMayBeASequence) {
+  llvm::sys::PrintStackTraceOnErrorSignal("hostile_model_test");
+  llvm::EnablePrettyStackTrace();
+  for (const Operator& op : allOperators()) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    const int newest = std::min(op.until, *op.domain ? op.since : kNewestOpset);
+    if (!*op.domain && newest < 11) continue;  // no sequences yet
+    for (int count = 1; count <= std::min(op.max_inputs, 6); ++count) {
+      for (int sequence = 0; sequence < count; ++sequence) {
+        llvm::PrettyStackTraceFormat where("%s of version %d with %d inputs, %d a sequence", op.name, newest, count,
+                                           sequence);
+        const ModelBuilder model =
+            modelOf(op, newest, count, 0, {2, 3}, onnx::TensorProto::FLOAT, /*constants=*/false, sequence);
+        auto imported = importBytes(context, model.model.SerializeAsString());
+        if (imported.ok()) continue;
+        const v1::Failure failure = failureOf(imported.status());
+        EXPECT_NE(failure.reason(), v1::Failure::INTERNAL) << op.name << ": " << failure.message();
+      }
+    }
+  }
+}
+
+/// A node of `op` over x whose body has one node of `inner` over the iteration's tensor, if `reads` says so.
+ModelBuilder bodyModel(const std::string& op, const std::string& inner, bool reads) {
+  ModelBuilder b(17);
+  b.input("x", {2, 3});
+  onnx::AttributeProto attribute;
+  attribute.set_name("body");
+  attribute.set_type(onnx::AttributeProto::GRAPH);
+  auto* body = attribute.mutable_g();
+  auto* node = body->add_node();
+  node->set_op_type(inner);
+  node->add_output("made");
+  if (op == "SequenceMap") {
+    b.node("SequenceConstruct", {"x", "x"}, {"several"});
+    body->add_input()->set_name("row");
+    if (reads) node->add_input("row");
+    body->add_output()->set_name("made");
+    *b.node(op, {"several"}, {"made_of_all"}, "map").add_attribute() = attribute;
+  } else if (op == "Loop") {
+    b.initializer("most", {2});
+    for (const char* name : {"i", "go"}) body->add_input()->set_name(name);
+    if (reads) node->add_input("x");
+    for (const char* name : {"go", "made"}) body->add_output()->set_name(name);
+    *b.node(op, {"most", ""}, {"made_of_all"}, "map").add_attribute() = attribute;
+  } else {
+    body->add_input()->set_name("row");
+    if (reads) node->add_input("row");
+    body->add_output()->set_name("made");
+    auto& scan = b.node(op, {"x"}, {"made_of_all"}, "map");
+    *scan.add_attribute() = attribute;
+    setAttribute(scan, "num_scan_inputs", int64_t{1});
+  }
+  return b;
+}
+
+TEST(HostileModel, BodiesMayMakeSequencesOrNothing) {
+  for (const char* op : {"SequenceMap", "Loop", "Scan"}) {
+    for (const bool reads : {true, false}) {
+      for (const char* end : {"", "ConcatFromSequence", "SequenceAt", "Relu", "SequenceLength"}) {
+        ModelBuilder b = bodyModel(op, reads ? "SequenceConstruct" : "Optional", reads);
+        if (*end == 0) {
+          b.output("made_of_all");
+        } else {
+          std::vector<std::string> inputs = {"made_of_all"};
+          if (end == std::string("SequenceAt")) {
+            b.initializer("first", {0});
+            inputs.emplace_back("first");
+          }
+          auto& node = b.output("y").node(end, inputs, {"y"});
+          if (end == std::string("ConcatFromSequence")) {
+            setAttribute(node, "axis", int64_t{0});
+            setAttribute(node, "new_axis", int64_t{1});
+          }
+        }
+        const v1::Failure failure = failureFor(b);
+        const bool known = op == std::string("SequenceMap") && end == std::string("SequenceLength");
+        EXPECT_EQ(failure.message().empty(), known) << op << " " << reads << " " << end << ": " << failure.message();
+        EXPECT_NE(failure.reason(), v1::Failure::INTERNAL) << op << " " << end << ": " << failure.message();
+      }
+    }
+  }
 }
 
 ModelBuilder microsoftModel() {

@@ -92,6 +92,11 @@ bool knowsOperator(std::string_view domain, std::string_view name) {
   return false;
 }
 
+bool takesSequences(const Operator& op) {
+  const std::string_view family = op.family, name = op.name;
+  return family == "sequence" || family == "control-flow" || name == "Identity";
+}
+
 bool contains(TypeSet types, v1::DataType type) {
   if (isNarrow(type)) return types & kNarrow;
   if (isFloat(type)) return types & kFloats;

@@ -59,6 +59,9 @@ const Operator* findOperator(std::string_view domain, std::string_view name, int
 /// Whether some version of the operator is known.
 bool knowsOperator(std::string_view domain, std::string_view name);
 
+/// Whether inputs may be sequences; what takes tensors alone reads their elements unasked.
+bool takesSequences(const Operator& op);
+
 /// Every entry, for documentation and tests.
 const std::vector<Operator>& allOperators();
 

@@ -2,13 +2,15 @@
 """Runs ranges of seeds through the product, for one target after the other: campaign.py KIND FIRST COUNT [options]
 
 KIND is pairs (two or three operators in a row) or graphs (6 to 24 of them). Prints each finding with the command that
-shows it again, and totals at the end; exit code 1 where there is any.
+shows it again, and totals at the end; exit code 1 where there is any. With --ledger FILE, each model is a line there as it
+ends, and what has one is left out: a campaign can be ended at any time, and goes on where it was (`ledger.py` adds up).
 """
 
 import argparse
 import collections
 import concurrent.futures
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -18,11 +20,16 @@ import time
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import Service
+from fuzz import ledger
 from fuzz.cases import fixed, plan, targets
 from fuzz.cases.builder import Builder
-from fuzz.cases.drawn import shortest
+from fuzz.cases.drawn import shortest, verified
 from fuzz.cases.reference import Reference
 from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
+
+THROUGH_PRODUCT = 64  # one in so many models; what the builder does not build as well
+PLAINLY = 16  # one in so many models at -O 1
+
 
 class Campaign:
     def __init__(self, options):
@@ -33,9 +40,11 @@ class Campaign:
 
     def run(self):
         self.started = time.monotonic()
-        with Service(workers=self.options.workers) as service:
-            service.wait_for_workers(self.options.workers)
-            waiting = iter(plan.batches(self.options.kind, self.options.first, self.options.count))
+        done = ledger.models_of(self.options.ledger, self.options.kind) if self.options.ledger else ()
+        with Service(workers=2) as service:
+            service.wait_for_workers(2)
+            waiting = ((number, cases) for number, cases in
+                       plan.batches(self.options.kind, self.options.first, self.options.count) if number not in done)
             with concurrent.futures.ThreadPoolExecutor(self.options.workers) as threads:
                 for ended in [threads.submit(self._work, service, waiting) for _ in range(self.options.workers)]:
                     ended.result()
@@ -57,13 +66,19 @@ class Campaign:
                 cases = reference.grown(cases)
                 grown_ms = int(1000 * (time.monotonic() - grown_at))
                 target = chosen[number % len(chosen)]
-                # The product itself for one in sixteen models, and for all that the builder does not build.
-                direct = None if self.options.service or number % 16 == 7 else builder
-                trial = Trial(service, reference, target, ("-O", "1") if number % 16 == 15 else (), builder=direct)
+                direct = None if self.options.service or number % THROUGH_PRODUCT == 7 else builder
+                flags = ("-O", "1") if number % PLAINLY == PLAINLY - 1 else ()
+                trial = Trial(service, reference, target, flags, builder=direct)
                 outcome = trial.run(cases, threads=1 + number % 2)
                 with self._lock:
                     self.totals["grown_ms"] += grown_ms
                     self._account(target, cases, outcome, trial, reference)
+                    if self.options.ledger and self._is_whole(number):
+                        ledger.add(self.options.ledger, self.options.kind, number, targets.name_of(target), len(cases), outcome)
+
+    def _is_whole(self, number):
+        size = plan.KINDS[self.options.kind][1]
+        return self.options.first <= number * size and (number + 1) * size <= self.options.first + self.options.count
 
     def _account(self, target, cases, outcome, trial, reference):
         self.totals["cases"] += len(cases)
@@ -83,7 +98,7 @@ class Campaign:
         seed = plan.seed_of(self.options.kind, finding.case)
         if finding.kind not in FAULTS_OF_OTHERS:
             self.findings.append(finding)
-            finding = shortest(trial, reference, self.options.kind, finding)
+            finding = verified(trial, shortest(trial, reference, self.options.kind, finding))
             if self.options.save:
                 fixed.save(finding.case, self.options.save, f"{self.options.kind}_{seed}")
         flags = f" with {' '.join(trial.flags)}" if trial.flags else ""
@@ -98,10 +113,11 @@ def main():
     parser.add_argument("count", type=int)
     parser.add_argument("--target", action="append", help="one or several, taken in turns; all of fuzz.cases.targets")
     parser.add_argument("--minutes", type=float, help="begin no model after this long")
-    parser.add_argument("--workers", type=int, default=2, help="models at a time")
+    parser.add_argument("--workers", type=int, default=(os.cpu_count() or 1) + 1, help="models at a time")
     parser.add_argument("--service", action="store_true", help="compile every model through the product")
     parser.add_argument("--refusals", action="store_true", help="print what is not supported as well")
     parser.add_argument("--save", type=pathlib.Path, help="a folder for the failing cases, as models with inputs and answers")
+    parser.add_argument("--ledger", type=pathlib.Path, help="a file of what has been run; whole models alone count")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tessera-targets-") as folder:
         known = {targets.name_of(target): target for target in targets.here(folder)}

@@ -38,6 +38,12 @@ TARGETS = {
 }
 
 
+def program(name):
+    """What is run: where it was built, the one that sees the edges of the library under test."""
+    seeing = BUILD / "bin" / f"{name}_edges_fuzz"
+    return seeing if seeing.exists() else BUILD / "bin" / f"{name}_fuzz"
+
+
 def fuzz(name):
     """(exit code, output) of one target; its corpus starts empty, so that seeds alone decide where it begins."""
     longest, more_seeds = TARGETS[name]
@@ -47,7 +53,7 @@ def fuzz(name):
     words = [f"-dict={dictionary}"] if dictionary.exists() else []
     with tempfile.TemporaryDirectory(prefix="tessera-fuzz-") as corpus:
         done = subprocess.run(
-            [BUILD / "bin" / f"{name}_fuzz", f"-max_total_time={SECONDS}", f"-timeout={INPUT_TIMEOUT_S}",
+            [program(name), f"-max_total_time={SECONDS}", f"-timeout={INPUT_TIMEOUT_S}",
              f"-max_len={longest}", "-rss_limit_mb=2048", f"-artifact_prefix={corpus}/", "-print_final_stats=1",
              *words, corpus, *seeds],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
@@ -63,7 +69,7 @@ def finding(output):
     return "\n".join([*kind[:3], *calls[:6], *encoded]) or output[-4000:]
 
 
-def survives(answer):
+def survives(name, answer):
     code, output = answer.result()
     if code != 0:
         print(output[-20000:])
@@ -71,14 +77,14 @@ def survives(answer):
     runs = re.search(r"Done (\d+) runs in (\d+) second", output)
     covered = re.findall(r"cov: (\d+)", output)
     check(runs and int(runs[1]) > 0 and covered, f"nothing was run: {output[-2000:]}")
-    print(f"   {runs[1]} inputs in {runs[2]} s, {covered[-1]} edges covered")
+    print(f"   {program(name).name}: {runs[1]} inputs in {runs[2]} s, {covered[-1]} edges covered")
 
 
 def main():
     names = sys.argv[1:] or list(TARGETS)
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         answers = {name: pool.submit(fuzz, name) for name in names}
-        return run("fuzz", [(name, lambda a=answer: survives(a)) for name, answer in answers.items()])
+        return run("fuzz", [(name, lambda n=name, a=answer: survives(n, a)) for name, answer in answers.items()])
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ import numpy as np
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from fuzz import rotating_suite
+from fuzz import ledger, rotating_suite
 from fuzz.cases import fixed, model, opinions, plan, second, third, types, verdict
 from fuzz.cases.case import Case, Value
 from fuzz.cases.reference import Reference
 from fuzz.cases.table import operators
-from fuzz.cases.trial import described
+from fuzz.cases.trial import Finding, Outcome, described
 from oracle.oracle import OracleError
 from suite import Reported, Skip, check, check_equal, run
 
@@ -240,6 +240,22 @@ def rotating_seeds():
     raise AssertionError("a case began after the time was over")
 
 
+def ledgers_add_up():
+    """Models that were run are left out the next time, also where the last line was cut off; a torn one is run again."""
+    outcome = Outcome(compared=63, excused=2, findings=[Finding(None, "oracle", ""), Finding(None, "oracle", "")])
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "ledger"
+        check_equal(ledger.models_of(path, "pairs"), set(), "models of no file")
+        for kind, number in (("pairs", 7), ("graphs", 7), ("pairs", 8), ("pairs", 11)):
+            ledger.add(path, kind, number, "host", 64, outcome)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write('{"kind": "pairs", "mod')
+        check_equal(ledger.models_of(path, "pairs"), {7, 8, 11}, "models of pairs")
+        check_equal(ledger.ranges("pairs", {7, 8, 11}), "448 to 575, 704 to 767", "their seeds")
+        told = subprocess.run([sys.executable, pathlib.Path(ledger.__file__), path, path], capture_output=True, text=True, check=True)
+        check("pairs: 384 in 6 models, 378 compared, 12 excused, found: oracle 12" in told.stdout, told.stdout)
+
+
 def main():
     with Reference() as reference:
         cases = [case for _, made in plan.batches("pairs", DRAWN.start, len(DRAWN)) for case in reference.grown(made)]
@@ -253,6 +269,7 @@ def main():
             ("other shapes excuse no values", other_shapes_excuse_no_values),
             ("a refused run is one less", lambda: a_refused_run_is_one_less(reference)),
             ("rotating seeds", rotating_seeds),
+            ("ledgers add up", ledgers_add_up),
             ("products over nothing", lambda: products_over_nothing(reference)),
             *((f"interpreted: found/{path.stem}", lambda p=path: interpreter_keeps_what_was_found(p))
               for path in fixed.cases())])

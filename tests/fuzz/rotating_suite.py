@@ -17,6 +17,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import BIN, Service
 from fuzz.cases import plan, targets
+from fuzz.cases.builder import Builder
 from fuzz.cases.drawn import agree
 from fuzz.cases.reference import Reference
 from suite import Reported, Skip, check, run
@@ -72,7 +73,7 @@ def main():
     seed, whence, decides = plan.rotating_seed()
     signal.signal(signal.SIGALRM, out_of_time)
     begun = time.monotonic()
-    with Service(workers=2) as service, Reference() as reference:
+    with Service(workers=2) as service, Reference() as reference, Builder() as builder:
         chosen = targets.here(service.folder)
         print(f"rotating: TESSERA_FUZZ_SEED={seed} ({whence}), findings {'fail' if decides else 'are reported'}; "
               f"targets {' '.join(map(targets.name_of, chosen))}", flush=True)
@@ -83,7 +84,7 @@ def main():
             for number, made in plan.models(kind, seed, models):
                 cases.append((f"{kind}_{number * plan.KINDS[kind][1]}",
                               lambda k=kind, m=made, t=chosen[number % len(chosen)]:
-                              agree(service, reference, k, m, t, PATIENCE_S)))
+                              agree(service, reference, k, m, t, PATIENCE_S, builder)))
         return run("rotating", [(name.replace(" ", ""), timed(case, begun, decides)) for name, case in cases])
 
 

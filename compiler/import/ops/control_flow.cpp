@@ -97,6 +97,9 @@ absl::StatusOr<Tensor> stack(Node& n, Emitter& e, std::vector<Tensor> parts, int
       return n.unsupported("a result of an iteration has an extent known at run time only",
                            {.found = "an extent known at run time", .accepted = "one shape and type"});
     }
+    if (!part.sequence && !part.value && !part.constant) {
+      return n.invalid("a result of an iteration is an empty optional", {.found = "nothing", .accepted = "a tensor"});
+    }
     if (part.sequence || part.shape != parts[0].shape || part.dtype != parts[0].dtype) {
       return n.unsupported("iterations give results of different shapes",
                            {.found = absl::StrCat(shapeText(part.shape), " and ", shapeText(parts[0].shape)),
@@ -260,9 +263,10 @@ Results scan(Node& n, Emitter& e, const onnx::GraphProto& body, const ScanPlan& 
 absl::StatusOr<ScanPlan> readScan(Node& n, int64_t inputs) {
   ScanPlan plan{};
   TESSERA_ASSIGN_OR_RETURN(plan.inputs, n.integer("num_scan_inputs"));
-  plan.states = inputs - plan.inputs;
+  bool given = plan.inputs >= 1 && plan.inputs <= inputs;
+  plan.states = given ? inputs - plan.inputs : 0;
   plan.outputs = n.numOutputs() - plan.states;
-  bool given = plan.inputs >= 1 && plan.inputs <= inputs && plan.outputs >= 0;
+  given &= plan.outputs >= 0;
   for (const Tensor& input : n.inputs()) given &= n.opset() < 9 || ((input.value || input.constant) && !input.sequence);
   if (given) return plan;
   return n.invalid("its inputs and outputs do not fit",

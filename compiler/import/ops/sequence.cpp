@@ -153,6 +153,15 @@ Results lowerConcatFromSequence(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(auto tensors, tensorsOf(n, 0));
   TESSERA_ASSIGN_OR_RETURN(const bool stack, n.flag("new_axis", false));
   if (tensors.empty()) return n.unsupported("an empty sequence has no shape", {.attribute = "input_sequence"});
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.sequence && (tensor.value || tensor.constant) && tensor.dtype == tensors[0].dtype) continue;
+    return n.invalid("the elements of the sequence are not tensors of one type",
+                     {.attribute = "input_sequence",
+                      .found = tensor.sequence                   ? "a sequence"
+                               : tensor.value || tensor.constant ? typeName(tensor.dtype)
+                                                                 : "an empty optional",
+                      .accepted = "tensors of one type"});
+  }
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", std::nullopt, tensors[0].rank() + (stack ? 1 : 0)));
   int64_t total = 0;
   for (Tensor& tensor : tensors) {

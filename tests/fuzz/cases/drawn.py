@@ -1,6 +1,8 @@
 """One model of drawn cases, held against the oracles and printed: what suites do with each batch."""
 
-from fuzz.cases import plan, targets
+import dataclasses
+
+from fuzz.cases import model, plan, targets
 from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
 from suite import check
 
@@ -16,10 +18,23 @@ def shortest(trial, reference, kind, finding):
     return finding
 
 
-def agree(service, reference, kind, cases, target, patience=None):
-    """Raises unless every case of the model is right; prints errors, and of each finding the command that repeats it."""
+def verified(trial, finding):
+    """The finding, with what `tessera compile --verify` says of compiled code that is wrong: the step and the operation."""
+    if finding.kind not in ("differs", "crashed"):
+        return finding
+    path, artifact = trial.service.scratch("case.onnx"), trial.service.scratch("case.tsra")
+    path.write_bytes(model.of_cases([finding.case])[0].SerializeToString())
+    answer = trial.service.cli("compile", path, "--target", trial.target, "--verify", "--json", "-o", artifact, *trial.flags,
+                               expect=None, timeout=trial.patience)
+    found = answer.failure.get("message") or str(answer) if answer.code else "finds every step right"
+    return dataclasses.replace(finding, text=f"{finding.text}; --verify: {found[:600]}")
+
+
+def agree(service, reference, kind, cases, target, patience=None, builder=None):
+    """Raises unless every case of the model is right; prints errors, and of each finding the command that repeats it.
+    `builder`: compiles in the service's place."""
     cases = reference.grown(cases)
-    trial = Trial(service, reference, target, **({"patience": patience} if patience else {}))
+    trial = Trial(service, reference, target, builder=builder, **({"patience": patience} if patience else {}))
     outcome = trial.run(cases)
     worst = ", ".join(f"{name} {error:.2g} ({outcome.largest[name]:.0%} of its bound)"
                       for name, error in sorted(outcome.errors.items()))
@@ -27,7 +42,7 @@ def agree(service, reference, kind, cases, target, patience=None):
     wrong, told = [finding for finding in outcome.findings if finding.kind not in FAULTS_OF_OTHERS], []
     for finding in wrong:
         seed = plan.seed_of(kind, finding.case)
-        finding = shortest(trial, reference, kind, finding)
+        finding = verified(trial, shortest(trial, reference, kind, finding))
         told.append(f"tests/fuzz/campaign.py {kind} {seed} 1 --target {targets.name_of(target)}   "
                     f"{finding.kind}: {described(finding.case)}: {finding.text}")
     check(not wrong, "\n".join([f"{len(wrong)} of {len(cases)} cases are wrong", *told]))

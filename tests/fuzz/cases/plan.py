@@ -51,9 +51,8 @@ KINDS = {"pairs": (pair, BATCH), "graphs": (graph, GRAPHS)}
 def batches(kind, first, count):
     """(number, cases not yet grown) of the seeds [first, first + count), cut where models begin."""
     make, size = KINDS[kind]
-    seeds = range(first, first + count)
-    for number in sorted({seed // size for seed in seeds}):
-        yield number, [make(seed) for seed in seeds if seed // size == number]
+    for number in range(first // size, (first + count - 1) // size + 1):
+        yield number, [make(seed) for seed in range(max(first, number * size), min(first + count, (number + 1) * size))]
 
 
 def models(kind, first, count):

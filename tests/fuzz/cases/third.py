@@ -2,6 +2,9 @@
 
 It decides where the other two differ, and stands in for ONNX Runtime where that is known not to follow the text."""
 
+import itertools
+import math
+
 import numpy as np
 from onnx import helper
 
@@ -119,12 +122,34 @@ def _shrink(x, bias=0.0, lambd=0.5):
     return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
 
 
+def _gelu(x, approximate="none"):
+    if approximate == "none":
+        return x * (1 + np.vectorize(math.erf, otypes=["f8"])(x * math.sqrt(0.5))) / 2
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+def _max_pool(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0, storage_order=0):
+    """The values alone, of windows that begin and end where they are told to."""
+    rank = len(kernel_shape)
+    strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
+    if auto_pad not in ("NOTSET", "VALID") or ceil_mode or storage_order or not types.is_float(types.of(x.dtype)):
+        return None
+    x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:])], constant_values=-np.inf)
+    sizes = [(x.shape[2 + d] - dilations[d] * (kernel_shape[d] - 1) - 1) // strides[d] + 1 for d in range(rank)]
+    taps = [x[(..., *[slice(at[d] * dilations[d], at[d] * dilations[d] + (sizes[d] - 1) * strides[d] + 1, strides[d])
+                      for d in range(rank)])] for at in itertools.product(*map(range, kernel_shape))]
+    return np.max(taps, axis=0)
+
+
 # operator -> function of its inputs and attributes. None as a result: no opinion.
 FORMULAS = {
     "MatMul": np.matmul,
     "Gemm": _gemm,
     "MatMulInteger": _matmul_integer,
     "DFT": _dft,
+    "Gelu": _gelu,
+    "GlobalMaxPool": lambda x: np.max(x, tuple(range(2, x.ndim)), keepdims=True),
+    "MaxPool": _max_pool,
     "InstanceNormalization": _instance_normalization,
     "Shrink": _shrink,
     "ThresholdedRelu": lambda x, alpha=1.0: np.where(x > alpha, x, 0),
@@ -192,24 +217,30 @@ def opinion(step, values):
     if result is None:
         return None
     results = result if isinstance(result, tuple) else [result]
+    if len(results) < len(step.outputs):
+        return None
     return [types.stored(kind, array) for (_, kind), array in zip(step.outputs, results)]
 
 
 def stands_in(step, values):
     """Whether ONNX Runtime is known not to compute this (tests/fuzz/README.md): products over nothing, sums of integers that
-    saturate, LSTM with a clip, ArgMax and ArgMin of nothing; or not as exactly as it can be: Fourier transforms, normalizations
-of few elements."""
+    saturate, products too, LSTM with a clip, ArgMax and ArgMin of nothing, the largest of NaN and others; or not as exactly as it
+    can be: Fourier transforms, normalizations of few elements, Gelu in f64."""
     if len(step.nodes) != 1:
         return False
     node = step.nodes[0]
     first = values[node.input[0]]
     if node.op_type in ("DFT", "InstanceNormalization"):
         return True
+    if node.op_type == "Gelu":
+        return first.type == "f64"
+    if node.op_type in ("ReduceMax", "ReduceMin", "GlobalMaxPool", "MaxPool"):
+        return types.is_float(first.type) and bool(np.isnan(first.array).any())
     if node.op_type == "LSTM":
         return any(each.name == "clip" for each in node.proto.attribute)
     if node.op_type in ("ArgMax", "ArgMin"):
         return first.array.size == 0
-    if node.op_type in ("Einsum", "ReduceSumSquare", "ReduceL1"):
+    if node.op_type in ("Einsum", "ReduceSumSquare", "ReduceL1", "ReduceProd"):
         return not types.is_float(first.type)
     if node.op_type not in ("MatMul", "Gemm", "MatMulInteger"):
         return False
