@@ -59,26 +59,48 @@ absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec, int64_t most) {
                                     " bytes are asked for, ", most, " are left"));
 }
 
-/// The input that says how much of a range counts, where --dim asks for less than the variant has room for. What lies
-/// beyond it in the other inputs, which are as large as the variant, changes nothing.
-void addCounts(const v1::Manifest::Variant& variant, const v1::Specialization& choice, TaskInputs& inputs) {
-  for (const v1::DimensionBinding& room : variant.dimensions()) {
-    for (const v1::DimensionBinding& wanted : choice.dimensions()) {
-      if (room.size() >= 0 || wanted.name() != room.name() || wanted.size() == -room.size()) continue;
-      Tensor count;
-      count.spec.set_name(room.name());
-      count.spec.set_dtype(v1::DATA_TYPE_I64);
-      const int64_t size = wanted.size();
-      count.bytes.assign(reinterpret_cast<const char*>(&size), sizeof(size));
-      inputs.add(std::move(count));
-    }
-  }
+/// The most that counts of each range, by the name of the input that says how much does.
+using Rooms = std::map<std::string, int64_t>;
+
+Rooms roomsOf(const v1::Manifest::Variant& variant) {
+  Rooms rooms;
+  for (const v1::DimensionBinding& dimension : variant.dimensions())
+    if (dimension.size() < 0) rooms[dimension.name()] = -dimension.size();
+  return rooms;
 }
 
-/// What --random makes for the inputs that no file gives. Those that have one value, and that of a whole range, the
-/// task knows.
-absl::Status addRandom(const v1::Manifest& manifest, const RunInputs& from, const std::map<std::string, Tensor>& given,
-                       int64_t memory_bytes, TaskInputs& inputs) {
+/// The inputs that say how much of a range counts, where --dim asks for less than there is room for and no file says
+/// it. What lies beyond it in the other inputs, which are as large as the variant, changes nothing.
+absl::Status addCounts(const Rooms& rooms, const v1::Specialization& choice, const std::map<std::string, Tensor>& given,
+                       TaskInputs& inputs) {
+  for (const v1::DimensionBinding& wanted : choice.dimensions()) {
+    const auto room = rooms.find(wanted.name());
+    if (room == rooms.end()) continue;
+    Tensor count;
+    count.spec.set_name(wanted.name());
+    count.spec.set_dtype(v1::DATA_TYPE_I64);
+    const int64_t size = wanted.size();
+    count.bytes.assign(reinterpret_cast<const char*>(&size), sizeof(size));
+    const auto known = given.find(wanted.name());
+    if (known == given.end()) {
+      if (size != room->second) inputs.add(std::move(count));
+    } else if (known->second.bytes != count.bytes) {
+      v1::Failure failure;
+      failure.set_reason(v1::Failure::INVALID_INPUT);
+      failure.set_attribute(wanted.name());
+      failure.set_message(absl::StrCat("input '", wanted.name(), "' contradicts --dim"));
+      failure.set_accepted(absl::StrCat(size));
+      failure.set_fix("leave one of them out");
+      return failureStatus(failure);
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// What no file gives: the counts that --dim asks for, and what --random makes. Inputs that have one value, and that of
+/// a whole range, the task knows.
+absl::Status addMissing(const v1::Manifest& manifest, const RunInputs& from, const std::map<std::string, Tensor>& given,
+                        int64_t memory_bytes, TaskInputs& inputs) {
   auto choice = from.shapes.choice();
   if (!choice.ok()) return choice.status();
   for (const auto& [name, tensor] : given) {
@@ -89,15 +111,16 @@ absl::Status addRandom(const v1::Manifest& manifest, const RunInputs& from, cons
   const auto* specs = &manifest.inputs();
   std::map<std::string, int> known;
   for (const v1::TensorValue& fixed : manifest.fixed_inputs()) known[fixed.spec().name()] = 1;
+  Rooms rooms;
   if (manifest.variants_size() > 0) {
     const auto variant = chosenVariant(manifest, *choice);
     if (!variant.ok()) return variant.status();
     specs = &(*variant)->inputs();
-    addCounts(**variant, *choice, inputs);
-    for (const v1::DimensionBinding& dimension : (*variant)->dimensions()) {
-      if (dimension.size() < 0) known[dimension.name()] = 1;
-    }
+    rooms = roomsOf(**variant);
   }
+  if (absl::Status status = addCounts(rooms, *choice, given, inputs); !status.ok()) return status;
+  for (const auto& [name, room] : rooms) known[name] = 1;
+  if (!from.random) return absl::OkStatus();
   int64_t left = memory_bytes;
   for (int i = 0; i < specs->size(); ++i) {
     const v1::TensorSpec& spec = specs->Get(i);
@@ -115,10 +138,10 @@ absl::StatusOr<TaskInputs> inputsOf(const SandboxedRun& run, int64_t memory_byte
   auto given = readInputs(run.inputs.files);
   if (!given.ok()) return given.status();
   TaskInputs inputs;
-  if (run.inputs.random) {
+  if (run.inputs.random || !run.inputs.shapes.dimensions.empty()) {
     auto manifest = readManifest(run.artifact);
     if (!manifest.ok()) return manifest.status();
-    if (absl::Status status = addRandom(*manifest, run.inputs, *given, memory_bytes, inputs); !status.ok())
+    if (absl::Status status = addMissing(*manifest, run.inputs, *given, memory_bytes, inputs); !status.ok())
       return status;
   }
   for (auto& [name, tensor] : *given) inputs.add(std::move(tensor));

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <tuple>
 
 #include "compiler/import/import.h"
 #include "compiler/import/testing/model_builder.h"
@@ -206,6 +207,70 @@ std::vector<Case> cases() {
   all.push_back({"images", {{"x", {-1, 3, 4, 5}}, {"g", {-1, 2, 3, 2}}}, {"y"}, [](ModelBuilder& b) {
                    b.node("GridSample", {"x", "g"}, {"y"});
                  }});
+  constexpr int64_t kOpen = std::numeric_limits<int64_t>::max();
+  for (const auto& [start, end, step] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{{-1, kOpen, 1},
+                                                                                           {-2, kOpen, 1},
+                                                                                           {-9, kOpen, 1},
+                                                                                           {-3, -1, 1},
+                                                                                           {-2, 2, 1},
+                                                                                           {-4, 3, 2},
+                                                                                           {0, -1, 1},
+                                                                                           {1, -1, 1},
+                                                                                           {2, -9, 1},
+                                                                                           {0, kOpen, 2},
+                                                                                           {1, kOpen, 3},
+                                                                                           {-kOpen, kOpen, 2},
+                                                                                           {kOpen, -kOpen, 1}}) {
+    all.push_back({"Slice " + std::to_string(start) + ":" + std::to_string(end) + ":" + std::to_string(step),
+                   {{"x", {2, -1, 3}}},
+                   {"y", "s"},
+                   [=](ModelBuilder& b) {
+                     b.initializer("start", {start});
+                     b.initializer("end", {end});
+                     b.initializer("axis", {1});
+                     b.initializer("step", {step});
+                     b.node("Slice", {"x", "start", "end", "axis", "step"}, {"y"});
+                     setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
+                   }});
+  }
+  for (const std::vector<int64_t>& pads :
+       {std::vector<int64_t>{0, 0, 0, 0}, {1, 0, 0, 2}, {2, 1, 3, 0}, {-1, 0, 2, 0}, {2, 0, -1, 1}}) {
+    all.push_back({"Pad " + std::to_string(pads[0]) + ", " + std::to_string(pads[2]),
+                   {{"x", {-1, 3}}},
+                   {"y", "s"},
+                   [=](ModelBuilder& b) {
+                     b.initializer("pads", pads);
+                     b.initializer("value", {}, {2.5F});
+                     b.node("Pad", {"x", "pads", "value"}, {"y"});
+                     setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
+                   }});
+  }
+  all.push_back({"Pad of both", {{"x", {-1, -1}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("pads", {0, 1, 2, 1});
+                   b.node("Pad", {"x", "pads"}, {"y"});
+                 }});
+  all.push_back({"reflected beside it", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("pads", {0, 2, 0, 1});
+                   setAttribute(b.node("Pad", {"x", "pads"}, {"y"}), "mode", "reflect");
+                 }});
+  all.push_back({"Gather of the last", {{"x", {2, -1, 3}}}, {"y", "z", "v"}, [](ModelBuilder& b) {
+                   b.initializer("last", {-1}).clear_dims();
+                   b.initializer("some", {-1, 0, -1});
+                   setAttribute(b.node("Gather", {"x", "last"}, {"y"}), "axis", int64_t{1});
+                   setAttribute(b.node("Gather", {"x", "some"}, {"z"}), "axis", int64_t{1});
+                   auto& at = b.initializer("at", {0, -1, 1, 0, -1, -1});
+                   at.clear_dims();
+                   at.add_dims(3);
+                   at.add_dims(2);
+                   b.node("GatherND", {"x", "at"}, {"v"});
+                 }});
+  all.push_back({"GatherElements from its end", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   auto& i = b.initializer("i", {-1, 0, -1});
+                   i.clear_dims();
+                   i.add_dims(1);
+                   i.add_dims(3);
+                   b.node("GatherElements", {"x", "i"}, {"y"});
+                 }});
   all.push_back({"LpNormalization", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
                    setAttribute(b.node("LpNormalization", {"x"}, {"y"}), "axis", int64_t{1});
                  }});
@@ -269,6 +334,22 @@ TEST(RangedOperators, RefuseWhatWouldMix) {
        {{"x", {1, 3, -1, 5}}, {"g", {1, 2, 3, 2}}},
        {"y"},
        [](ModelBuilder& b) { b.node("GridSample", {"x", "g"}, {"y"}); }},
+      {"backwards",
+       {{"x", {-1, 3}}},
+       {"y"},
+       [](ModelBuilder& b) {
+         b.initializer("start", {-1});
+         b.initializer("end", {-9});
+         b.initializer("axis", {0});
+         b.node("Slice", {"x", "start", "end", "axis", "start"}, {"y"});
+       }},
+      {"reflected",
+       {{"x", {-1, 3}}},
+       {"y"},
+       [](ModelBuilder& b) {
+         b.initializer("pads", {0, 0, 1, 0});
+         setAttribute(b.node("Pad", {"x", "pads"}, {"y"}), "mode", "reflect");
+       }},
       {"another size of its name", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
          b.initializer("z", {kMost, 3}, weights(kMost * 3));
          setAttribute(b.node("Einsum", {"x", "z"}, {"y"}), "equation", "ti,ti->t");

@@ -12,9 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
+from e2e import python_package
 from e2e.tessera_e2e import Service, model_inputs, model_path
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
+
+python_package.install()
+import tessera
 
 TOLERANCE = 1e-4  # of the output's largest magnitude
 MODELS = ("mlp", "conv:h=17,w=19,stride=2,relu=1", "squeezenet1_1:size=48", "resnet18:size=48", "mobilenet_v1:size=32")
@@ -159,19 +163,34 @@ def contradictions_are_errors(service):
     check("contradicts" in answer.err, answer.err)
 
 
+def rows_left_behind_change_nothing(artifact, runs, what):
+    """Each run after one of the whole variant on nothing but NaN, in one session: what a run of fewer rows does not write
+    is full of it."""
+    model = tessera.load(artifact)
+    session = model.session(2)
+    for arrays, expected in runs:
+        variant = min((each for each in model.variants if all(
+            size <= room for tensor in each.inputs if tensor.name in arrays
+            for size, room in zip(arrays[tensor.name].shape, tensor.shape))), key=lambda each: abs(np.prod(list(each.dimensions.values()))))
+        session.run({tensor.name: np.full(tensor.shape, np.nan, np.float32) for tensor in variant.inputs if tensor.name in arrays})
+        same(session.run(arrays), expected, f"{what} after a run of NaN")
+
+
 def ranged_against_oracle(service, oracle, path, dims, sizes, arrays_of, what, threads=("1", "2")):
     """Every one of `sizes`, each a tuple of one size for each of `dims`, against ONNX Runtime; returns what the runs said."""
     artifact = service.compile(path, None, *(word for name, text in dims.items() for word in ("--dim", f"{name}={text}")),
                                timeout=300).artifact
     session = oracle.load(path)
-    said = []
+    said, runs = [], []
     for size in sizes:
         arrays = arrays_of(*size)
         expected, _ = session.run(arrays)
+        runs.append((arrays, expected))
         for count in threads:
             outputs, answer = service.run(artifact, arrays, "--threads", count)
             same(outputs, expected, f"{what} of {size}")
         said.append(answer)
+    rows_left_behind_change_nothing(artifact, runs, what)
     service.run(artifact, arrays, "--guard")
     session.close()
     return said
@@ -311,6 +330,22 @@ def what_exporters_write(service, oracle):
                           lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "enlarged images", threads=("2",))
 
 
+def ends_of_sequences(service, oracle):
+    """The last step, the last few, all but the ends, and sequences that are padded: of any length."""
+    node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(10)
+    constants = {"last": np.array(-1), "one": np.array([1]), "two_back": np.array([-2]), "back": np.array([-1]),
+                 "open": np.array([2**63 - 1]), "axis": np.array([1]), "pads": np.array([0, 2, 0, 0, 1, 0]),
+                 "w": random.standard_normal((4, 6)).astype(np.float32), "c": random.standard_normal((5, 6, 3)).astype(np.float32)}
+    nodes = [node("MatMul", ["x", "w"], ["h"]), node("Gather", ["h", "last"], ["y"], axis=1),
+             node("Slice", ["h", "two_back", "open", "axis"], ["few"]), node("Slice", ["h", "one", "back", "axis"], ["inner"]),
+             node("Pad", ["h", "pads"], ["padded"]), node("Transpose", ["padded"], ["t"], perm=[0, 2, 1]),
+             node("Conv", ["t", "c"], ["conv"])]
+    path = save(service, nodes, [("x", f32, ["n", "t", 4])], [(name, f32, None) for name in ("y", "few", "inner", "padded", "conv")],
+                list(constants.items()))
+    ranged_against_oracle(service, oracle, path, {"n": "2..3", "t": "4..9"}, [(1, 1), (2, 4), (3, 9), (1, 7), (3, 2)],
+                          lambda n, t: {"x": f32s(random, n, t, 4)}, "ends of sequences", threads=("2",))
+
+
 def work_follows_the_count(service):
     """Rows that are not there cost little: what a run computed is about its part of the variant's rows. For one target,
     since tiles follow its cores and lanes."""
@@ -335,6 +370,15 @@ def variants_share_and_show(service):
     check("N=3 ran in the variant for N<=4, 1 of 4 padded" in text, text)
     text = service.cli("run", ranged.artifact, "--sandbox", "--random", "--dim", "N=3").out
     check("float32[3," in text and "in the sandbox" in text, f"a size between two variants in the sandbox: {text}")
+    name, array = next(iter(inputs_of("mlp", 4).items()))
+    given, count = service.scratch("four.npz"), service.scratch("count.npy")
+    np.savez(given, **{name: array})
+    np.save(count, np.array(3))
+    said = service.cli("run", ranged.artifact, "--sandbox", "--input", given, "--dim", "N=3").out
+    check("float32[3," in said, f"--dim in the sandbox without --random: {said}")
+    words = ("run", ranged.artifact, "--sandbox", "--random", "--input", f"N={count}", "--dim")
+    check("float32[3," in service.cli(*words, "N=3").out, "a count that is given and asked for")
+    check("contradicts" in service.cli(*words, "N=4", expect=3).err, "two counts that differ")
     profiled = service.cli("profile", ranged.job["compile_result"]["artifact_id"], "--dim", "N=3", "--repeat", "2", "--json").json
     check(profiled["result"]["kernels"], "a range cannot be profiled")
 
@@ -354,6 +398,7 @@ def main():
             ("encoders of any length", lambda: encoders_of_any_length(service, oracle)),
             ("images of any size", lambda: images_of_any_size(service, oracle)),
             ("what exporters write", lambda: what_exporters_write(service, oracle)),
+            ("ends of sequences", lambda: ends_of_sequences(service, oracle)),
             ("work follows the count", lambda: work_follows_the_count(service)),
             ("variants share and show", lambda: variants_share_and_show(service))])
 

@@ -127,30 +127,34 @@ class RowFinder {
     }
   }
 
-  /// Whether a value of a body depends on elements, and not on positions alone.
-  static bool dependsOnData(Value value) {
+  /// Whether a value of a body depends on elements that may be missing, and not on positions or whole tensors alone.
+  bool dependsOnRows(Value value) const {
     llvm::SmallVector<Value> open{value};
     llvm::DenseSet<Value> seen;
     while (!open.empty()) {
       Value next = open.pop_back_val();
       if (!seen.insert(next).second) continue;
       mlir::Operation* op = next.getDefiningOp();
-      if (!op || mlir::isa<tensor::ExtractOp>(op) || op->getNumRegions() > 0) return true;
+      if (!op || op->getNumRegions() > 0) return true;
+      if (auto extract = mlir::dyn_cast<tensor::ExtractOp>(op)) {
+        if (!of(extract.getTensor()).empty()) return true;
+        continue;  // its indices are looked at for themselves
+      }
       open.append(op->operand_begin(), op->operand_end());
     }
     return false;
   }
 
   /// An address or a divisor that comes of a row nobody computed could be anything.
-  static bool isDelicate(mlir::Operation* op) {
+  bool isDelicate(mlir::Operation* op) const {
     return op
-        ->walk([](mlir::Operation* inner) {
+        ->walk([&](mlir::Operation* inner) {
           bool any = false;
           if (auto extract = mlir::dyn_cast<tensor::ExtractOp>(inner)) {
-            any = llvm::any_of(extract.getIndices(), dependsOnData);
+            any = llvm::any_of(extract.getIndices(), [&](Value index) { return dependsOnRows(index); });
           } else if (mlir::isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp,
                                arith::CeilDivSIOp, arith::CeilDivUIOp>(inner)) {
-            any = dependsOnData(inner->getOperand(1));
+            any = dependsOnRows(inner->getOperand(1));
           }
           return any ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
         })

@@ -124,6 +124,24 @@ TEST_F(RowsTest, WhatAddressesComeOfIsThereAsAWhole) {
   EXPECT_EQ(strideOf("y"), 4);  // rows all the same: they may be left out
 }
 
+TEST_F(RowsTest, AnAddressThatIsTheSameForAllRowsNeedsNoneOfThem) {
+  find(R"(func.func @main(%x: tensor<8x4xf32>, %last: tensor<i64>) -> tensor<8xf32> {
+    %f = tensor.empty() : tensor<8xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+        outs(%f : tensor<8xf32>) {
+    ^bb0(%out: f32):
+      %row = linalg.index 0 : index
+      %number = tensor.extract %last[] : tensor<i64>
+      %at = arith.index_cast %number : i64 to index
+      %v = tensor.extract %x[%row, %at] : tensor<8x4xf32>
+      linalg.yield %v : f32
+    } -> tensor<8xf32> loc("y")
+    return %y : tensor<8xf32>
+  })");
+  EXPECT_EQ(strideOfArgument(), 4);
+  EXPECT_EQ(strideOf("y"), 1);
+}
+
 TEST_F(RowsTest, ABodyThatReadsAtPositionsReadsItsRow) {
   find(R"(func.func @main(%x: tensor<8x4xf32>) -> tensor<8x8xf32> {
     %f = tensor.empty() : tensor<8x8xf32>

@@ -11,10 +11,11 @@ using mlir::Value;
 using mlir::ValueRange;
 namespace arith = mlir::arith;
 
-Value coordinate(const Scalars& s, Value index, v1::DataType type, int64_t dim) {
+Value coordinate(const Scalars& s, Value index, v1::DataType type, int64_t dim, Value extent) {
   const Scalars wide = s.as(v1::DATA_TYPE_I64);
   Value at = s.as(type).cast(index, v1::DATA_TYPE_I64);
-  at = s.select(wide.compare(Relation::kLess, at, wide.integer(0)), wide.add(at, wide.integer(dim)), at);
+  if (!extent) extent = wide.integer(dim);
+  at = s.select(wide.compare(Relation::kLess, at, wide.integer(0)), wide.add(at, extent), at);
   at = wide.min(wide.max(at, wide.integer(0)), wide.integer(dim - 1));
   return arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), at);
 }
@@ -32,29 +33,21 @@ absl::Status emptySource(Node& n) {
                    {.attribute = "data", .found = shapeText(n.in(0).shape), .accepted = "dimensions of at least 1"});
 }
 
-bool mayBeNegative(const Tensor& indices) {
-  if (!indices.constant) return true;
-  for (int64_t index : indices.constant->integers()) {
-    if (index < 0) return true;
-  }
-  return false;
+/// What negative indices of a bounded dimension count from, inside of an operation; null for another.
+Value countOf(Emitter& e, const Scalars& s, const Tensor& x, int64_t dim) {
+  const auto extent = x.extents.find(dim);
+  return extent == x.extents.end() ? Value() : e.extract(s.as(v1::DATA_TYPE_I64), extent->second, {});
 }
 
-/// The result has the indices' dimensions in the place of the axis. Along a bounded axis only indices from the front
-/// mean the same whatever the extent is.
-absl::Status gatherExtents(const Node& n, int64_t axis, Tensor& result) {
+/// The result has the indices' dimensions in the place of the axis.
+Tensor withGatheredExtents(const Node& n, int64_t axis, Tensor result) {
   const Tensor& x = n.in(0);
   const Tensor& indices = n.in(1);
   result.extents.clear();
-  for (const auto& [dim, extent] : x.extents) {
-    if (dim == axis) {
-      if (mayBeNegative(indices)) return refuseExtent(n, 0, dim, "indices may count from its end");
-      continue;
-    }
-    result.extents[dim < axis ? dim : dim - 1 + indices.rank()] = extent;
-  }
+  for (const auto& [dim, extent] : x.extents)
+    if (dim != axis) result.extents[dim < axis ? dim : dim - 1 + indices.rank()] = extent;
   for (const auto& [dim, extent] : indices.extents) result.extents[axis + dim] = extent;
-  return absl::OkStatus();
+  return result;
 }
 
 Results lowerGather(Node& n, Emitter& e) {
@@ -68,28 +61,26 @@ Results lowerGather(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.shape[axis] == 0) return emptySource(n);
-  if (indices.constant && indices.elements() == 1) {
-    // One known index is a slice.
+  const bool one_known = indices.constant && indices.elements() == 1;
+  if (one_known && (indices.constant->integerAt(0) >= 0 || !x.extents.contains(axis))) {
+    // One known place is a slice.
     int64_t at = indices.constant->integerAt(0);
     at = std::clamp<int64_t>(at < 0 ? at + x.shape[axis] : at, 0, x.shape[axis] - 1);
     std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1);
     offsets[axis] = at;
     sizes[axis] = 1;
-    Tensor part = e.reshape(e.slice(x, offsets, sizes, strides), shape);
-    TESSERA_RETURN_IF_ERROR(gatherExtents(n, axis, part));
-    return {{std::move(part)}};
+    return {{withGatheredExtents(n, axis, e.reshape(e.slice(x, offsets, sizes, strides), shape))}};
   }
   Value source = e.value(x);
   Value index = e.value(indices);
   Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
     Value number = e.extract(s, index, at.slice(axis, indices.rank()));
     llvm::SmallVector<Value> from(at.take_front(axis));
-    from.push_back(coordinate(s, number, indices.dtype, x.shape[axis]));
+    from.push_back(coordinate(s, number, indices.dtype, x.shape[axis], countOf(e, s, x, axis)));
     from.append(at.begin() + axis + indices.rank(), at.end());
     return e.extract(s, source, from);
   });
-  TESSERA_RETURN_IF_ERROR(gatherExtents(n, axis, result));
-  return {{std::move(result)}};
+  return {{withGatheredExtents(n, axis, std::move(result))}};
 }
 
 Results lowerGatherElements(Node& n, Emitter& e) {
@@ -106,12 +97,11 @@ Results lowerGatherElements(Node& n, Emitter& e) {
   }
   if (indices.elements() == 0) return {{Emitter::wrap(makeConstant(x.dtype, indices.shape, ""))}};
   if (x.elements() == 0) return emptySource(n);
-  if (x.extents.contains(axis)) return refuseExtent(n, 0, axis, "indices may count from its end");
   Value source = e.value(x);
   Tensor result = e.elementwise(x.dtype, {indices}, [&](const Scalars& s, ValueRange v) {
     llvm::SmallVector<Value> from;
     for (int64_t d = 0; d < x.rank(); ++d) {
-      from.push_back(d == axis ? coordinate(s, v[0], indices.dtype, x.shape[axis])
+      from.push_back(d == axis ? coordinate(s, v[0], indices.dtype, x.shape[axis], countOf(e, s, x, axis))
                                : mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(d)).getResult());
     }
     return e.extract(s, source, from);
@@ -141,7 +131,7 @@ Results lowerGatherNd(Node& n, Emitter& e) {
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.elements() == 0) return emptySource(n);
   for (const auto& [dim, extent] : x.extents) {
-    if (dim < batch + depth) return refuseExtent(n, 0, dim, "indices may count from its end");
+    if (dim < batch) return refuseExtent(n, 0, dim, "it must be that of the indices");
   }
   if (indices.extents.contains(lead)) return refuseExtent(n, 1, lead, "it is the length of an index");
   Value source = e.value(x);
@@ -151,12 +141,14 @@ Results lowerGatherNd(Node& n, Emitter& e) {
     for (int64_t k = 0; k < depth; ++k) {
       llvm::SmallVector<Value> place(at.take_front(lead));
       place.push_back(arith::ConstantIndexOp::create(s.b, s.loc, k));
-      from.push_back(coordinate(s, e.extract(s, index, place), indices.dtype, x.shape[batch + k]));
+      from.push_back(
+          coordinate(s, e.extract(s, index, place), indices.dtype, x.shape[batch + k], countOf(e, s, x, batch + k)));
     }
     from.append(at.begin() + lead, at.end());
     return e.extract(s, source, from);
   });
-  for (const auto& [dim, extent] : x.extents) result.extents[lead + dim - batch - depth] = extent;
+  for (const auto& [dim, extent] : x.extents)
+    if (dim >= batch + depth) result.extents[lead + dim - batch - depth] = extent;
   for (const auto& [dim, extent] : indices.extents) result.extents[dim] = extent;
   return {{std::move(result)}};
 }

@@ -6,8 +6,8 @@
 namespace tessera::compiler {
 
 /// An index in [-dim, dim) as a coordinate; values outside are clamped, so that generated code never leaves its
-/// buffers. Requires dim >= 1.
-mlir::Value coordinate(const Scalars& s, mlir::Value index, v1::DataType type, int64_t dim);
+/// buffers. Requires dim >= 1. `extent`, unless null, is the i64 that negative indices count from in the place of dim.
+mlir::Value coordinate(const Scalars& s, mlir::Value index, v1::DataType type, int64_t dim, mlir::Value extent = {});
 
 /// The indices of input `input` are i32 or i64.
 absl::Status checkIndices(Node& n, int input);

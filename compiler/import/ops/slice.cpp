@@ -18,6 +18,7 @@ Value indexConstant(const Scalars& s, int64_t value) { return arith::ConstantInd
 struct SliceRange {
   std::vector<int64_t> offsets, sizes, strides;
   std::map<int64_t, mlir::Value> extents;  ///< of bounded dimensions
+  std::map<int64_t, mlir::Value> starts;   ///< i64, in the place of offsets: those that count from a bounded end
 };
 
 /// The extent that is left of a dimension up to an end that follows a range.
@@ -32,22 +33,36 @@ mlir::Value endedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, c
       .value;
 }
 
-/// The extent that is left of a bounded dimension. Bounds must count from the front: what they mean otherwise
-/// depends on the extent.
-absl::StatusOr<mlir::Value> slicedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, int64_t end,
-                                         int64_t step) {
-  if (step != 1 || start < 0 || end < 0) {
-    return refuseExtent(n, 0, dim, "a slice of it that counts from its end, or has steps, has no fixed place");
-  }
+/// Slices a bounded dimension by constant bounds. What counts from the end counts from the extent.
+absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start, int64_t end, int64_t step,
+                          SliceRange& range) {
+  if (step < 1) return refuseExtent(n, 0, dim, "backwards its first elements have no fixed place");
+  const int64_t most = n.in(0).shape[dim];
   const Tensor extent = extentOf(n.in(0), dim);
-  if (start == 0 && end >= n.in(0).shape[dim]) return extent.value;
-  return e
-      .elementwise(v1::DATA_TYPE_I64, {extent},
-                   [&](const Scalars& s, ValueRange v) {
-                     Value stop = s.min(v[0], s.integer(end));
-                     return s.max(s.sub(stop, s.integer(start)), s.integer(0));
-                   })
-      .value;
+  start = std::clamp(start, -most, most);
+  end = std::clamp(end, -most, most);
+  if (start == 0 && end == most && step == 1) {
+    range.extents[dim] = extent.value;
+    return absl::OkStatus();
+  }
+  const auto first = [=](const Scalars& s, Value count) {
+    return start < 0 ? s.max(s.add(count, s.integer(start)), s.integer(0)) : s.integer(start);
+  };
+  const auto counted = [&](llvm::function_ref<Value(const Scalars&, Value)> value) {
+    return e.elementwise(v1::DATA_TYPE_I64, {extent}, [&](const Scalars& s, ValueRange v) { return value(s, v[0]); })
+        .value;
+  };
+  range.extents[dim] = counted([&](const Scalars& s, Value count) {
+    Value stop = end < 0 ? s.add(count, s.integer(end)) : s.min(count, s.integer(end));
+    Value left = s.max(s.sub(stop, first(s, count)), s.integer(0));
+    return step == 1 ? left : s.div(s.add(left, s.integer(step - 1)), s.integer(step));
+  });
+  if (start >= 0) return absl::OkStatus();
+  range.starts[dim] = counted(first);
+  range.offsets[dim] = 0;
+  const int64_t longest = end < 0 ? end - start : std::min(-start, end);
+  range.sizes[dim] = std::max<int64_t>((longest + step - 1) / step, 0);
+  return absl::OkStatus();
 }
 
 /// Bounds count from the end when negative and are clamped to the elements there are; an end before the first element
@@ -85,7 +100,7 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
                       .found = absl::StrCat(starts.size(), ", ", ends.size(), ", ", axes.size(), ", ", steps.size()),
                       .accepted = "equal lengths"});
   }
-  SliceRange range{std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1), x.extents};
+  SliceRange range{std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1), x.extents, {}};
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t dim = x.shape[axes[i]];
     const int64_t step = std::clamp<int64_t>(steps[i], -INT32_MAX, INT32_MAX);
@@ -108,7 +123,7 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
       }
       range.extents[axes[i]] = endedExtent(n, e, axes[i], start, n.sizeAt(e, 2, static_cast<int64_t>(i)));
     } else if (x.extents.contains(axes[i])) {
-      TESSERA_ASSIGN_OR_RETURN(range.extents[axes[i]], slicedExtent(n, e, axes[i], starts[i], ends[i], step));
+      TESSERA_RETURN_IF_ERROR(sliceBounded(n, e, axes[i], starts[i], ends[i], step, range));
     }
   }
   return range;
@@ -124,7 +139,7 @@ Results lowerSlice(Node& n, Emitter& e) {
     backwards |= range.strides[d] < 0;
   }
   if (empty) return {{Emitter::wrap(makeConstant(x.dtype, range.sizes, ""))}};
-  if (!backwards) {
+  if (!backwards && range.starts.empty()) {
     Tensor result = e.slice(x, range.offsets, range.sizes, range.strides);
     result.extents = std::move(range.extents);
     return {{std::move(result)}};
@@ -134,7 +149,16 @@ Results lowerSlice(Node& n, Emitter& e) {
     llvm::SmallVector<Value> from;
     for (size_t d = 0; d < range.sizes.size(); ++d) {
       Value scaled = arith::MulIOp::create(s.b, s.loc, at[d], indexConstant(s, range.strides[d]));
-      from.push_back(arith::AddIOp::create(s.b, s.loc, scaled, indexConstant(s, range.offsets[d])));
+      const auto start = range.starts.find(static_cast<int64_t>(d));
+      if (start == range.starts.end()) {
+        from.push_back(arith::AddIOp::create(s.b, s.loc, scaled, indexConstant(s, range.offsets[d])));
+        continue;
+      }
+      Value offset = arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(),
+                                                e.extract(s.as(v1::DATA_TYPE_I64), start->second, {}));
+      // Beyond the extent of the result it would leave the buffer.
+      Value place = arith::AddIOp::create(s.b, s.loc, scaled, offset);
+      from.push_back(arith::MinSIOp::create(s.b, s.loc, place, indexConstant(s, x.shape[d] - 1)));
     }
     return e.extract(s, source, from);
   });
@@ -271,6 +295,14 @@ Results lowerPad(Node& n, Emitter& e) {
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
+  Shape grown = shape;
+  for (size_t d = 0; d < shape.size(); ++d) grown[d] -= x.shape[d];
+  const auto extended = [&](Tensor result) {
+    result.extents.clear();
+    for (const auto& [dim, extent] : x.extents)
+      setExtent(result, dim, scaledExtent(e, extentOf(x, dim), 1, grown[static_cast<size_t>(dim)]));
+    return result;
+  };
   if (constant) {
     if (n.has(2)) {
       if (n.in(2).elements() != 1 || n.in(2).dtype != x.dtype) {
@@ -286,6 +318,10 @@ Results lowerPad(Node& n, Emitter& e) {
                               : e.scalars(x.dtype).integer(n.in(2).constant->integerAt(0));
     }
     if (!with) with = e.scalars(x.dtype).constant(0);
+    Tensor source = x;
+    // The padding begins where a bounded dimension ends in this run.
+    for (const auto& [dim, extent] : x.extents)
+      if (high[static_cast<size_t>(dim)] > 0) source = masked(e, source, dim, [&](const Scalars&) { return with; });
     // Negative padding crops: the slice comes first, then only positive padding is left.
     std::vector<int64_t> offsets, sizes, strides(x.rank(), 1);
     for (size_t d = 0; d < shape.size(); ++d) {
@@ -294,18 +330,23 @@ Results lowerPad(Node& n, Emitter& e) {
       low[d] = std::max<int64_t>(low[d], 0);
       high[d] = std::max<int64_t>(high[d], 0);
     }
-    if (elementCount(sizes) == 0) return {{e.filled(with, x.dtype, shape)}};
-    return {{e.pad(e.slice(x, offsets, sizes, strides), low, high, with)}};
+    if (elementCount(sizes) == 0) return {{extended(e.filled(with, x.dtype, shape))}};
+    return {{extended(e.pad(e.slice(source, offsets, sizes, strides), low, high, with))}};
+  }
+  for (const auto& [dim, extent] : x.extents) {
+    if (low[static_cast<size_t>(dim)] != 0 || high[static_cast<size_t>(dim)] != 0)
+      return refuseExtent(n, 0, dim, "what is repeated at its end has no fixed place");
   }
   Value source = e.value(x);
-  return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+  Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
     llvm::SmallVector<Value> from;
     for (size_t d = 0; d < shape.size(); ++d) {
       Value shifted = arith::SubIOp::create(s.b, s.loc, at[d], indexConstant(s, low[d]));
       from.push_back(reflectedCoordinate(s, shifted, x.shape[d], mode));
     }
     return e.extract(s, source, from);
-  })}};
+  });
+  return {{extended(std::move(result))}};
 }
 
 /// Keeps the upper or lower triangle of the last two dimensions.
@@ -336,7 +377,7 @@ std::vector<Operator> sliceOperators() {
   return {
       {"Slice", 1, 1, 5, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
       {"Split", 1, 1, 2, lowerSplit, kAll, 1, INT_MAX, "", extentsByLowering},
-      {"Pad", 1, 1, 4, lowerPad, kStored},
+      {"Pad", 1, 1, 4, lowerPad, kStored, 1, INT_MAX, "", extentsByLowering},
       {"Trilu", 14, 1, 2, lowerTrilu, kAll, 1, INT_MAX, "", keptExtents},
   };
 }
