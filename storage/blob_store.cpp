@@ -205,11 +205,16 @@ class FileBlobStore : public BlobStore {
     int removed = 0;
     for (const std::string& name : *stale) {
       // A put()'s partial file lives for one call: those of this process are in use, older ones went when the store was
-      // opened.
-      const bool known = BlobFolder::isUpload(name) || BlobFolder::isPlaced(name);
-      if (!known || !uploads_.start(name)) continue;
+      // opened. A placed file is held by its blob's name while it is taken in.
+      const bool placed = BlobFolder::isPlaced(name);
+      const std::string writer = placed ? name.substr(0, name.find('.')) : name;
+      if ((!placed && !BlobFolder::isUpload(name)) || !uploads_.start(writer)) continue;
       removed += folder_->files().remove(folder_->partialPath(name)).ok();
-      end(name);
+      if (placed) {
+        uploads_.end(writer);
+      } else {
+        end(name);
+      }
     }
     return removed;
   }

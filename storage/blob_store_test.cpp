@@ -461,6 +461,27 @@ TEST_F(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
   EXPECT_OK((*again)->commit());  // it is there
 }
 
+TEST_F(BlobStoreTest, WhatAWorkerPlacedAndLeftGoesWithTime) {
+  const auto place = [&](const std::string& number, std::chrono::hours age) {
+    const std::string path = root_ + "/tmp/" + digest_.sha256() + ".placed_" + number;
+    std::ofstream(path, std::ios::binary) << bytes_;
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
+    return path;
+  };
+  const std::string old = place("7-1", std::chrono::hours(24 * 8)), young = place("8-1", std::chrono::hours(24 * 6));
+  const std::string taken = place("9-1", std::chrono::hours(24 * 8));
+  auto upload = store_->startPlaced(digest_, digest_.sha256() + ".placed_9-1");
+  ASSERT_OK(upload.status());
+  EXPECT_EQ(*store_->removeStalePartials(), 0) << "the blob is taken in just now";
+  EXPECT_TRUE(std::filesystem::exists(taken));
+  EXPECT_OK((*upload)->commit());
+  upload->reset();
+  EXPECT_EQ(*store_->removeStalePartials(), 1) << "what lay there for a week";
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(young));
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
+}
+
 TEST_F(BlobStoreTest, AProjectMayBeCalledAsPlacedFilesOnceWere) {
   {
     auto upload = store_->startUpload(digest_, 0, {"placed-7"});

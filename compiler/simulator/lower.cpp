@@ -419,17 +419,20 @@ class Lowering {
     if (b < 0) return false;
     const Buffer& buffer = program_.buffers[b];
     int longest = -1, row = 0;
+    const auto halfOf = [&](size_t d) { return (buffer.tile[d] + 1) / 2; };
     for (size_t d = 0; d < buffer.tile.size(); ++d) {
       if (buffer.tile[d] < 2 || (longest >= 0 && buffer.tile[d] <= buffer.tile[longest])) continue;
       int level = static_cast<int>(tiling().size()) - 1;  // where no loop of it is outside yet
       for (int l = 0; l < depths_[b]; ++l) {
         if (loops_[l].dimension == static_cast<int>(d)) level = loops_[l].level - 1;
       }
+      level = std::min(level, static_cast<int>(tiling().size()) - 2);
+      if (tiling()[level][d] <= halfOf(d)) continue;  // done before: what lies in the outermost memory stays whole
       longest = static_cast<int>(d);
-      row = std::min(level, static_cast<int>(tiling().size()) - 2);
+      row = level;
     }
     if (longest < 0) return false;
-    const int64_t half = (buffer.tile[longest] + 1) / 2;
+    const int64_t half = halfOf(longest);
     for (int level = 0; level <= row; ++level) tiling()[level][longest] = std::min(tiling()[level][longest], half);
     return true;
   }
