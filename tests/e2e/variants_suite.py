@@ -89,6 +89,11 @@ def combinations_of_two_dimensions(service, oracle):
     check_equal([[int(d["size"]) for d in v["dimensions"]] for v in variants], [[1, 5], [2, 9]], "variants of pairs")
 
 
+def slices_that_fill_a_cache_exactly(service):
+    """Two rows of an encoder between products: 32 KiB, which is all of this chip's L1."""
+    service.compile(model_path("bert_tiny"), None, "--dim", "N=2", target="znver4")
+
+
 def workers_choose_as_well(service, oracle):
     spec = MODELS[1]
     compiled = service.compile(model_path(spec), None, "--dim", "N=1,3,8")
@@ -216,7 +221,7 @@ def main():
         cases += [(case.__name__, lambda c=case: c(service, oracle)) for case in (
             combinations_of_two_dimensions, workers_choose_as_well)]
         cases += [(case.__name__, lambda c=case: c(service)) for case in (
-            weights_are_stored_once, by_name_or_by_shape_is_the_same_artifact,
+            slices_that_fill_a_cache_exactly, weights_are_stored_once, by_name_or_by_shape_is_the_same_artifact,
             order_does_not_matter_and_keys_are_explained, inspect_and_explain_show_variants,
             unbound_dimensions_are_named, contradictions_are_errors, shapes_without_a_variant_list_what_there_is,
             random_runs_choose_by_flag)]

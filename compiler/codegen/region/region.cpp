@@ -102,11 +102,14 @@ class RegionBuilder {
       if (!added) return;
       const int64_t bytes = elementBits(access.element) / 8;
       int64_t stride = 1;
+      int outermost = 0;  // with several places: nothing outside of it is apart
+      while (outermost + 1 < coordinates.size() && geometry_.largestBox(access.root, outermost) == 1) ++outermost;
       for (int c = coordinates.size() - 1; c >= 0; --c) {
         layout.strides.insert(layout.strides.begin(), stride);
         stride *= geometry_.largestBox(access.root, c);
         // As a tree says, later.
-        if (!followed_ && c > 0 && stride * bytes >= near.setSpan() / 4 && stride * bytes % (near.setSpan() / 8) == 0)
+        if (!followed_ && c > outermost && stride * bytes >= near.setSpan() / 4 &&
+            stride * bytes % (near.setSpan() / 8) == 0)
           stride += near.line_bytes / bytes;
       }
       layout.elements = stride;
