@@ -1,7 +1,7 @@
 // Predicted against measured gains of running groups slice by slice: each model is compiled twice, with every chain and
 // region that has a price taken and with none, and both are run by turns on one thread. Not a test; prints a table.
 //   fusion_gains [--rounds N] MODEL.onnx...
-// The models of the table in compiler/fusion/README.md: tests/bench/fusion_gains_models.
+// The models of the table in tests/bench/fusion.md: tests/bench/fusion_gains_models.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -25,8 +25,7 @@ struct Row {
 
 bool isFusion(const std::string& kind) { return kind == "fuse-chain" || kind == "tile-region"; }
 
-/// The plan with all chains and regions apart but the one at `place`; regions are looked for again among what chains
-/// leave.
+/// The plan with all chains and regions apart but the one at `place`.
 absl::StatusOr<compiler::PlanResult> planOnly(compiler::PlanRequest& request, const v1::Plan& plan,
                                               const v1::Decision& wanted) {
   request.pins.Clear();

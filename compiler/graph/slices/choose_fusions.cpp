@@ -16,6 +16,8 @@ namespace {
 
 /// Where all that is possible is taken, also what loses (fusion::Merging::kWhereverItCan).
 constexpr double kNextToNothing = 1e-9;
+/// Of all gains: what rounding leaves of a difference.
+constexpr double kLeastTold = 1e-6;
 
 bool isRegion(const FusionOffer& offer) { return offer.decision.kind() == kRegionChoice; }
 
@@ -26,8 +28,9 @@ class FusionChooser {
 
   std::vector<v1::Decision> run() {
     takePinned();
-    takeBest(/*waiting=*/false);
-    takeBest(/*waiting=*/true);
+    const fusion::Selection together = select(openOffers(std::nullopt));
+    const double gain = takeBest(/*waiting=*/false) + takeBest(/*waiting=*/true);
+    summarize(together, gain);
     std::vector<bool> told = toTell();
     std::vector<v1::Decision> decisions;
     for (size_t i = 0; i < offers_.size(); ++i)
@@ -48,7 +51,10 @@ class FusionChooser {
 
   void takePinned();
   bool waits(const FusionOffer& offer) const;
-  void takeBest(bool waiting);
+  std::vector<int> openOffers(std::optional<bool> waiting) const;
+  fusion::Selection select(const std::vector<int>& open) const;
+  double takeBest(bool waiting);
+  void summarize(const fusion::Selection& together, double gain);
   std::vector<bool> toTell() const;
   std::string whyNot(const FusionOffer& offer) const;
   v1::Decision settle(int offer);
@@ -81,28 +87,50 @@ bool FusionChooser::waits(const FusionOffer& offer) const {
          });
 }
 
-void FusionChooser::takeBest(bool waiting) {
+/// Positions of those that may still be taken; `waiting`: of those alone that wait, or do not.
+std::vector<int> FusionChooser::openOffers(std::optional<bool> waiting) const {
   std::vector<int> open;
-  std::vector<fusion::Offer> offers;
   for (size_t i = 0; i < offers_.size(); ++i) {
     const FusionOffer& offer = offers_[i];
-    if (!offer.wanted || !offer.pinned.empty() || waits(offer) != waiting || !isFree(offer)) continue;
-    open.push_back(static_cast<int>(i));
-    offers.push_back({offer.groups, std::max(offer.gain_us, kNextToNothing)});
+    if (offer.wanted && offer.pinned.empty() && isFree(offer) && (!waiting || waits(offer) == *waiting))
+      open.push_back(static_cast<int>(i));
   }
-  const fusion::Selection best = fusion::select(offers);
+  return open;
+}
+
+/// The best of them together; what it takes are positions in `open`.
+fusion::Selection FusionChooser::select(const std::vector<int>& open) const {
+  std::vector<fusion::Offer> offers;
+  for (const int i : open) offers.push_back({offers_[i].groups, std::max(offers_[i].gain_us, kNextToNothing)});
+  return fusion::select(offers);
+}
+
+/// Returns the gain.
+double FusionChooser::takeBest(bool waiting) {
+  const std::vector<int> open = openOffers(waiting);
+  const fusion::Selection best = select(open);
   for (const int taken : best.taken) take(open[taken]);
-  // Where this is the best choice there is nothing to say, so that a plan of which all is pinned reports the same.
-  if (best.missed <= 0 || summary_) return;
+  return best.gain;
+}
+
+/// How far what was taken may be behind the best of all `together`: some waited, or there were too many to look at all.
+/// Where it is the best there is nothing to say, so that a plan of which all is pinned reports the same.
+void FusionChooser::summarize(const fusion::Selection& together, double gain) {
+  const double missed = together.gain + together.missed - gain;
+  if (missed <= kLeastTold * together.gain) return;
+  int taken = 0;
+  for (size_t i = 0; i < offers_.size(); ++i)
+    taken += static_cast<int>(offers_[i].pinned.empty() && isTaken(static_cast<int>(i)));
   v1::Decision& summary = summary_.emplace();
   summary.set_kind("fusion");
   summary.set_place("model");
   summary.set_unit("us");
   summary.set_taken(true);
-  summary.set_reason(absl::StrFormat(
-      "of %d fusions that pay by themselves %d are taken and gain %.1f us beyond the errors of their prices; %d that "
-      "overlap are too many to look at every choice: another one gains at most %.1f us more",
-      offers.size(), best.taken.size(), best.gain, best.largest, best.missed));
+  summary.set_reason(
+      absl::StrFormat("%d fusions are taken and gain %.1f us beyond the errors of their prices; of up to %d that were "
+                      "offered and overlap "
+                      "another choice gains at most %.1f us more",
+                      taken, gain, together.largest, missed));
 }
 
 /// Of the forms of one site what was taken, else what is pinned, else the best. Of regions that are neither, those are
