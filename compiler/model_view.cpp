@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/plan/summary.h"
+#include "compiler/graph/facts/summary.h"
 #include "compiler/import/element_type.h"
 #include "compiler/import/fault.h"
 #include "llvm/ADT/DenseMap.h"

@@ -2,13 +2,13 @@
 
 #include "compiler/codegen/access_check.h"
 #include "compiler/codegen/bufferize.h"
-#include "compiler/codegen/emit/phase_emitter.h"
-#include "compiler/codegen/instruction/product_instruction.h"
+#include "compiler/codegen/decision/decide.h"
+#include "compiler/codegen/decision/instructions.h"
+#include "compiler/codegen/decision/record.h"
 #include "compiler/codegen/native.h"
+#include "compiler/codegen/phase_emitter.h"
 #include "compiler/codegen/spares.h"
 #include "compiler/codegen/static_nodes.h"
-#include "compiler/codegen/tree/decide.h"
-#include "compiler/codegen/tree/record.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 

@@ -1,7 +1,7 @@
 #include "compiler/codegen/native.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/emit/phase_emitter.h"
+#include "compiler/codegen/phase_emitter.h"
 #include "compiler/codegen/target_machine.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/tile_product.h"

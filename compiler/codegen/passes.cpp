@@ -1,9 +1,9 @@
 #include "compiler/codegen/passes.h"
 
-#include "compiler/codegen/emit/phase_emitter.h"
+#include "compiler/codegen/decision/decide.h"
+#include "compiler/codegen/decision/record.h"
 #include "compiler/codegen/native.h"
-#include "compiler/codegen/tree/decide.h"
-#include "compiler/codegen/tree/record.h"
+#include "compiler/codegen/phase_emitter.h"
 #include "compiler/schedule/text.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/target.h"

@@ -24,6 +24,7 @@
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
+#include "compiler/graph/rewrites/sink_views.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/slices/choose_fusions.h"
 #include "compiler/graph/slices/repeat_groups.h"

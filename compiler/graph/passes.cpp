@@ -22,6 +22,7 @@
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
+#include "compiler/graph/rewrites/sink_views.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/target.h"

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/scheduler/clock.h"
+#include "server/clock.h"
 #include "storage/store.h"
 #include "tessera/v1/admin_service.pb.h"
 

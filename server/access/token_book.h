@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/access/access.h"
-#include "server/scheduler/clock.h"
+#include "server/clock.h"
 #include "storage/store.h"
 
 namespace tessera::server {

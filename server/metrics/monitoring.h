@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/clock.h"
 #include "server/executor.h"
 #include "server/metrics/metrics.h"
-#include "server/scheduler/clock.h"
 #include "server/server.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/access/quotas.h"
-#include "server/scheduler/clock.h"
+#include "server/clock.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/scheduler/clock.h"
+#include "server/clock.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 #include "tessera/v1/admin_service.pb.h"

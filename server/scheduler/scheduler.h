@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/project.h"
-#include "server/scheduler/clock.h"
+#include "server/clock.h"
 #include "server/scheduler/rules.h"
 #include "server/scheduler/step.h"
 #include "server/scheduler/wakeups.h"

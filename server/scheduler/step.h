@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/scheduler/clock.h"
+#include "server/clock.h"
 #include "server/scheduler/observations.h"
 #include "server/scheduler/rules.h"
 #include "storage/blob_store.h"

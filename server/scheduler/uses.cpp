@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "server/retention/marks.h"
+#include "server/scheduler/marks.h"
 #include "server/status_macros.h"
 #include "storage/stored_key.h"
 

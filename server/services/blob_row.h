@@ -3,7 +3,7 @@
 #include <string>
 
 #include "server/access/quotas.h"
-#include "server/scheduler/clock.h"
+#include "server/clock.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 

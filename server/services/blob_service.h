@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "server/access/gate.h"
+#include "server/clock.h"
 #include "server/executor.h"
 #include "server/limits.h"
-#include "server/scheduler/clock.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 #include "tessera/v1/blob_service.grpc.pb.h"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "server/clock.h"
 #include "server/limits.h"
-#include "server/scheduler/clock.h"
 #include "server/services/calls.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"

@@ -15,7 +15,7 @@ from process import run_logged
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINT_PLUGIN = "tessera_lint_scope"  # tests/lint
 LIT = "/usr/lib/llvm-22/bin/lit"
-SUITE_FOLDERS = ("models", "oracle", "runner", "conformance", "e2e", "faults", "fuzz")
+SUITE_FOLDERS = ("models", "oracle", "runner", "conformance", "e2e", "faults", "fuzz", "lint")
 
 
 @dataclasses.dataclass

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "compiler/codegen/phases.h"
+#include "compiler/codegen/nest.h"
+#include "compiler/target/chip.h"
+#include "mlir/IR/Builders.h"
 
 /// Instructions of the target that compute steps of products: the multiply-add is what bodies become where there is no
-/// other. A kind of instructions is a file of this room and a row of kinds() in registry.cpp.
+/// other. A kind of instructions is a file of this room and a row of registry.cpp.
 namespace tessera::compiler::codegen {
 
 class ProductInstruction {
@@ -29,15 +30,12 @@ class ProductInstruction {
   virtual std::string takeUp(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const = 0;
 };
 
-/// Those that code for this chip can be made of, of each kind the one that does most first.
-std::vector<std::unique_ptr<const ProductInstruction>> productInstructions(const Chip& chip);
+using ProductInstructions = std::vector<std::unique_ptr<const ProductInstruction>>;
 
-/// Each nest of the phases not yet planned takes up an instruction: of each kind the first that it can use, of several
-/// kinds the one whose kernel takes the fewest cycles.
-void chooseInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& chip);
+/// Those that code for this chip can be made of, each kind by itself, of each the one that does most first.
+std::vector<ProductInstructions> kindsOfProductInstructions(const Chip& chip);
 
-/// Nests take up those that the tree's leaves name. Errors: INVALID_SCHEDULE with the leaf's path, and why, where the
-/// target has no such instruction or the nest cannot use it.
-absl::Status followInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree& tree);
+/// The same in one list, in that order.
+ProductInstructions productInstructions(const Chip& chip);
 
 }  // namespace tessera::compiler::codegen

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "compiler/codegen/bufferize.h"
+#include "compiler/codegen/decision/decide.h"
+#include "compiler/codegen/decision/packing.h"
 #include "compiler/codegen/instruction/product_instruction.h"
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/native.h"
@@ -16,8 +18,6 @@
 #include "compiler/codegen/testing/tile_emulation.h"
 #include "compiler/codegen/testing/winograd_text.h"
 #include "compiler/codegen/testing/workload_text.h"
-#include "compiler/codegen/tiling/packing.h"
-#include "compiler/codegen/tree/decide.h"
 #include "compiler/schedule/summary.h"
 #include "compiler/target/target.h"
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/kernel/registry.h"
 #include "compiler/codegen/tiling/loop_order.h"
-#include "compiler/codegen/tiling/packing.h"
+#include "compiler/codegen/tree/panels.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"

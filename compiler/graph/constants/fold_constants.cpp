@@ -5,7 +5,7 @@
 #include "compiler/graph/constants/constant_evaluator.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/winograd/winograd.h"
+#include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/import/stored_packed.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -63,4 +63,11 @@ bool isCheapToRepeat(mlir::linalg::GenericOp op) {
   return true;
 }
 
+bool isChannelwiseWindow(mlir::linalg::GenericOp op) {
+  if (op.getNumDpsInputs() == 0 || op.getNumReductionLoops() == 0) return false;
+  auto dims = mlir::linalg::inferConvolutionDims(op);
+  return mlir::succeeded(dims) && !dims->outputImage.empty() && !dims->filterLoop.empty() &&
+         dims->outputChannel.empty() && dims->inputChannel.empty();
+}
+
 }  // namespace tessera::compiler

@@ -25,4 +25,7 @@ bool isIdentityAccess(mlir::linalg::LinalgOp op, mlir::OpOperand* operand);
 /// Whether the operation only forwards or converts one input: transposes, broadcasts, casts.
 bool isCheapToRepeat(mlir::linalg::GenericOp op);
 
+/// Whether the operation slides a window over space and treats channels alike: pools, depthwise convolutions.
+bool isChannelwiseWindow(mlir::linalg::GenericOp op);
+
 }  // namespace tessera::compiler

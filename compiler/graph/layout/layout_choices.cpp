@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "compiler/graph/plan/node_names.h"
+#include "compiler/graph/facts/node_names.h"
 
 namespace tessera::compiler {
 namespace {

@@ -8,7 +8,7 @@
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/rewrites/absorb_transposes.h"
+#include "compiler/graph/facts/permutation.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -2,8 +2,9 @@
 
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/facts/permutation.h"
 #include "compiler/graph/layout/layout_rewrite.h"
-#include "compiler/graph/rewrites/absorb_transposes.h"
 
 namespace tessera::compiler {
 namespace {
@@ -99,13 +100,6 @@ std::optional<Convolution> asConvolution(GenericOp op) {
   if (!dims->strides.empty()) convolution.stride = dims->strides.back();
   if (!dims->depth.empty()) convolution.groups = op.getStaticLoopRanges()[dims->depth[0]];
   return convolution;
-}
-
-bool isChannelwiseWindow(GenericOp op) {
-  if (op.getNumDpsInputs() == 0 || op.getNumReductionLoops() == 0) return false;
-  auto dims = mlir::linalg::inferConvolutionDims(op);
-  return mlir::succeeded(dims) && !dims->outputImage.empty() && !dims->filterLoop.empty() &&
-         dims->outputChannel.empty() && dims->inputChannel.empty();
 }
 
 ChannelRoles::ChannelRoles(mlir::func::FuncOp main) {

@@ -17,9 +17,6 @@ struct Convolution {
 };
 std::optional<Convolution> asConvolution(mlir::linalg::GenericOp op);
 
-/// Whether the operation slides a window over space and treats channels alike: pools, depthwise convolutions.
-bool isChannelwiseWindow(mlir::linalg::GenericOp op);
-
 /// Which values are activations, and where their channels are.
 ///
 /// Starts at convolutions and pools and spreads in both directions: through operations that treat channels alike,

@@ -12,8 +12,4 @@ namespace tessera::compiler {
 /// Returns the number of products rewritten.
 int packMatmuls(mlir::func::FuncOp main, int64_t lanes);
 
-/// Moves views from between a product and the elementwise operations that follow it to behind them, so that
-/// both have the same loops. Returns the number of operations that got other loops.
-int sinkViews(mlir::func::FuncOp main);
-
 }  // namespace tessera::compiler

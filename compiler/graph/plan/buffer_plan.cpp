@@ -4,8 +4,8 @@
 
 #include "compiler/graph/facts/bytes_behind.h"
 #include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/plan/node_names.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 

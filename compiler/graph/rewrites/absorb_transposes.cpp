@@ -2,6 +2,7 @@
 
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/facts/permutation.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -84,22 +85,6 @@ void splitMergedLoops(mlir::func::FuncOp main) {
 }
 
 }  // namespace
-
-llvm::SmallVector<int64_t> permutationOf(mlir::Operation* op) {
-  auto generic = mlir::dyn_cast<GenericOp>(op);
-  if (!generic || generic.getNumReductionLoops() != 0 || generic.getNumDpsInputs() != 1 ||
-      generic->getNumResults() != 1 || !llvm::hasSingleElement(*generic.getBody())) {
-    return {};
-  }
-  llvm::SmallVector<AffineMap> maps = generic.getIndexingMapsArray();
-  if (!maps[0].isPermutation() || !maps[1].isIdentity()) return {};
-  if (generic.getBody()->getTerminator()->getOperand(0) != generic.getBody()->getArgument(0)) return {};
-  llvm::SmallVector<int64_t> permutation(maps[0].getNumDims());
-  for (unsigned source = 0; source < maps[0].getNumResults(); ++source) {
-    permutation[maps[0].getDimPosition(source)] = source;
-  }
-  return permutation;
-}
 
 int absorbTransposes(mlir::func::FuncOp main) {
   splitMergedLoops(main);

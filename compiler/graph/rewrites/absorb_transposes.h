@@ -11,8 +11,4 @@ namespace tessera::compiler {
 /// Returns the number of transposes absorbed.
 int absorbTransposes(mlir::func::FuncOp main);
 
-/// A linalg.generic that only permutes dimensions: result dimension d is source dimension permutation[d].
-/// Empty for anything else.
-llvm::SmallVector<int64_t> permutationOf(mlir::Operation* op);
-
 }  // namespace tessera::compiler

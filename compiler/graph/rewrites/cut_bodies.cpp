@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/plan/node_names.h"
 #include "compiler/ir/live_values.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -3,7 +3,7 @@
 #include "compiler/graph/facts/counted_pattern.h"
 #include "compiler/graph/facts/each_element.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/rewrites/absorb_transposes.h"
+#include "compiler/graph/facts/permutation.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"

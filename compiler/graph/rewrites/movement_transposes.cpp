@@ -3,7 +3,7 @@
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/counted_pattern.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/rewrites/absorb_transposes.h"
+#include "compiler/graph/facts/permutation.h"
 #include "compiler/graph/rewrites/movement_rules.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

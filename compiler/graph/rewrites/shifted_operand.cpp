@@ -4,7 +4,7 @@
 
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/rewrites/absorb_transposes.h"
+#include "compiler/graph/facts/permutation.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/plan/summary.h"
-#include "compiler/graph/rewrites/absorb_transposes.h"
+#include "compiler/graph/facts/permutation.h"
+#include "compiler/graph/facts/summary.h"
 #include "compiler/graph/slices/softmax_of_groups.h"
 #include "llvm/ADT/SetVector.h"
 

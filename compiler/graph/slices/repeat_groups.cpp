@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/plan/node_names.h"
 #include "compiler/graph/slices/access_trace.h"
 #include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"

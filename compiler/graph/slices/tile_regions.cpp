@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/fusion/region_planner.h"
-#include "compiler/graph/plan/node_names.h"
+#include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/slices/chain_of_groups.h"
 #include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"

@@ -33,15 +33,4 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
 /// Gives results that are computed in slices and padded a border that ends where a slice does. Behind sharePads.
 int alignSlices(mlir::func::FuncOp main);
 
-/// On the stages of one rewritten convolution: a number that they share, so that they become one group.
-constexpr char kStageOf[] = "tessera.stage_of";
-/// On the product of a rewritten convolution: the algorithm's name, and the convolution in words.
-constexpr char kAlgorithm[] = "tessera.algorithm";
-constexpr char kConvolution[] = "tessera.convolution";
-/// On the product too: microseconds by which it is priced below the direct convolution.
-constexpr char kSavedUs[] = "tessera.saved_us";
-/// On the stages, where they run slice by slice: rows of the result a slice has, a multiple of m, and m.
-constexpr char kSliceRows[] = "tessera.slice_rows";
-constexpr char kBlockRows[] = "tessera.block_rows";
-
 }  // namespace tessera::compiler

@@ -16,15 +16,4 @@ absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree&
 /// Errors: INVALID_SCHEDULE when the leaves are not those of the copies.
 absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree* followed);
 
-/// A nest that copies an operand to panels, with its plan.
-struct Copy {
-  Nest nest;
-  TilePlan plan;
-};
-
-/// Turns input `wanted.input` of `nest` to panels in a new buffer; returns the nest that fills them, and its plan: the
-/// one of `leaf`, where there is one. `number`: of the nest. Errors: INVALID_SCHEDULE, see packPlanOf.
-absl::StatusOr<Copy> packInput(mlir::OpBuilder& builder, Nest& nest, const TilePlan& plan, const PackedOperand& wanted,
-                               int number, const Chip& chip, const Leaf* leaf);
-
 }  // namespace tessera::compiler::codegen

@@ -1,4 +1,4 @@
-#include "server/scheduler/clock.h"
+#include "server/clock.h"
 
 #include <sys/random.h>
 

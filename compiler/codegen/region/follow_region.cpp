@@ -1,4 +1,4 @@
-#include "compiler/codegen/tree/follow_region.h"
+#include "compiler/codegen/region/follow_region.h"
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/region/region_fetch.h"

@@ -1,4 +1,4 @@
-#include "compiler/codegen/emit/phase_emitter.h"
+#include "compiler/codegen/phase_emitter.h"
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/diagnostics.h"

@@ -1,4 +1,4 @@
-#include "compiler/codegen/tree/record.h"
+#include "compiler/codegen/decision/record.h"
 
 #include "compiler/schedule/words.h"
 

@@ -1,4 +1,4 @@
-#include "compiler/graph/plan/node_names.h"
+#include "compiler/graph/facts/node_names.h"
 
 #include "absl/strings/str_cat.h"
 #include "llvm/ADT/STLExtras.h"

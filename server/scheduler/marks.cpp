@@ -1,4 +1,4 @@
-#include "server/retention/marks.h"
+#include "server/scheduler/marks.h"
 
 #include <vector>
 

@@ -1,11 +1,11 @@
-#include "compiler/codegen/tree/decide.h"
+#include "compiler/codegen/decision/decide.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/decision/instructions.h"
+#include "compiler/codegen/decision/packing.h"
+#include "compiler/codegen/decision/record.h"
 #include "compiler/codegen/emit/sequential.h"
-#include "compiler/codegen/instruction/product_instruction.h"
 #include "compiler/codegen/region/region_chain.h"
-#include "compiler/codegen/tiling/packing.h"
-#include "compiler/codegen/tree/record.h"
 #include "compiler/schedule/fault.h"
 
 namespace tessera::compiler::codegen {

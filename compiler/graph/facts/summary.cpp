@@ -1,11 +1,11 @@
-#include "compiler/graph/plan/summary.h"
+#include "compiler/graph/facts/summary.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/winograd/winograd.h"
+#include "compiler/graph/facts/stage_attributes.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

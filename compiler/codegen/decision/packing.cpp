@@ -1,0 +1,84 @@
+#include "compiler/codegen/decision/packing.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/kernel/registry.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tree/panels.h"
+#include "compiler/schedule/fault.h"
+#include "compiler/schedule/text.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+constexpr int64_t kAlignment = 64;  // of scratch memory
+
+/// The k-th leaf of the copies before a phase, or an error when there is none.
+absl::StatusOr<const Leaf*> copyLeaf(const FollowedPhase* followed, size_t k) {
+  if (!followed) return nullptr;
+  if (k >= followed->copies.size())
+    return scheduleFault(followed->path, "operands in panels without leaves that copy them",
+                         absl::StrCat(followed->copies.size(), " leaves"), "one leaf for each in the phase before");
+  return &followed->copies[k];
+}
+
+}  // namespace
+
+void planPhases(PhaseList& list, const Chip& chip, bool scalar) {
+  for (Phase& phase : list.phases) {
+    if (!phase.plans.empty()) continue;  // panels of a region
+    for (const Nest& nest : phase.nests) phase.plans.push_back(scalar ? planScalar(nest, chip) : planTile(nest, chip));
+  }
+}
+
+absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree& tree) {
+  for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
+    if (followed.sequential) continue;
+    phase.side_by_side = followed.side_by_side;
+    for (auto [n, nest] : llvm::enumerate(phase.nests)) {
+      auto plan = planOf(followed.leaves[n], nest, phase.first + static_cast<int>(n), chip);
+      if (!plan.ok()) return plan.status();
+      phase.plans.push_back(std::move(*plan));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree* followed) {
+  mlir::OpBuilder builder(func.getContext());
+  builder.setInsertionPointToStart(&func.getBody().front());
+  std::vector<Phase> phases;
+  for (auto [p, phase] : llvm::enumerate(list.phases)) {
+    const FollowedPhase* tree = followed && !followed->region ? &followed->phases[p] : nullptr;
+    Phase packing;
+    for (size_t n = 0; n < phase.nests.size() && phase.copies.empty(); ++n)
+      for (const PackedOperand& packed : llvm::SmallVector<PackedOperand>(phase.plans[n].packed)) {
+        const int number = phase.first + static_cast<int>(n);
+        if (packed.within) {
+          auto panels = packWithin(builder, phase.nests[n], phase.plans[n], packed, number, chip,
+                                   tree ? &tree->leaves[n] : nullptr);
+          if (!panels.ok()) return panels.status();
+          phase.scratch.emplace_back(*panels, phase.scratch_bytes);
+          const auto type = llvm::cast<mlir::MemRefType>(panels->getType());
+          const int64_t bytes = type.getNumElements() * elementBits(type.getElementType()) / 8;
+          phase.scratch_bytes += ceilDiv(bytes, kAlignment) * kAlignment;
+          continue;
+        }
+        auto leaf = copyLeaf(tree, packing.nests.size());
+        if (!leaf.ok()) return leaf.status();
+        auto copy = packInput(builder, phase.nests[n], phase.plans[n], packed, number, chip, *leaf);
+        if (!copy.ok()) return copy.status();
+        packing.nests.push_back(std::move(copy->nest));
+        packing.plans.push_back(std::move(copy->plan));
+        packing.copies.push_back({number, packed.input});
+      }
+    if (tree && packing.nests.size() != tree->copies.size())
+      return scheduleFault(tree->copies[packing.nests.size()].path, "a copy that no operand is read from",
+                           printTileLine(*tree->copies[packing.nests.size()].tile), "no leaf");
+    if (!packing.nests.empty()) phases.push_back(std::move(packing));
+    phases.push_back(std::move(phase));
+  }
+  list.phases = std::move(phases);
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler::codegen
