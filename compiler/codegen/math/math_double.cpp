@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "compiler/codegen/math/formula_pattern.h"
-#include "compiler/codegen/math/inverse_hyperbolic.h"
+#include "compiler/codegen/math/hyperbolic.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -86,16 +86,8 @@ Real tanh(Real x) {
   return choose(x.isNan(), x, choose(x.abs() >= 22, x.constant(1), t / (t + 2))).withSignOf(x);
 }
 
-Real sinh(Real x) {
-  const Real a = x.abs(), t = expm1(a), w = exp(a * 0.5);
-  return choose(a >= 22, w * 0.5 * w, 0.5 * (t + t / (t + 1))).withSignOf(x);
-}
-
-Real cosh(Real x) {
-  const Real a = x.abs(), e = exp(a), w = exp(a * 0.5);
-  return choose(a >= 22, w * 0.5 * w, 0.5 * (e + 1.0 / e));
-}
-
+Real sinh(Real x) { return sinhBy(exp, expm1, x); }
+Real cosh(Real x) { return coshBy(exp, x); }
 Real asinh(Real x) { return asinhBy(log, log1p, x); }
 Real acosh(Real x) { return acoshBy(log, log1p, x); }
 Real atanh(Real x) { return atanhBy(log1p, x); }

@@ -222,8 +222,8 @@ mlir::LogicalResult expandMath(mlir::ModuleOp module) {
   populateSingleMathPatterns(patterns);
   patterns.add<FunctionInSinglePrecision, ReadInSinglePrecision, MoveAsIntegers, Log10, MaximumOfNumbers,
                TruncateInTwoSteps, Remainder>(context);
-  llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "sinh", "cosh",  "tan",   "atanh", "asinh", "acosh",
-                                              "exp2", "powf", "fpowi", "ipowi", "round", "rsqrt"};
+  llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "tan",   "atanh", "asinh", "acosh", "exp2",
+                                              "powf", "fpowi", "ipowi", "round", "rsqrt"};
   math::populateExpansionPatterns(patterns, expanded);
   auto not_instruction = [](llvm::StringRef name) { return !isInstruction(name); };
   mlir::populateMathPolynomialApproximationPatterns(patterns, not_instruction);

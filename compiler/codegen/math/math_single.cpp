@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "compiler/codegen/math/formula_pattern.h"
-#include "compiler/codegen/math/inverse_hyperbolic.h"
+#include "compiler/codegen/math/hyperbolic.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -119,6 +119,8 @@ Real erf(Real x) {
   return choose(x.isNan(), x, choose(a < 1, near, far).withSignOf(x));
 }
 
+Real sinh(Real x) { return sinhBy(exp, expm1, x); }
+Real cosh(Real x) { return coshBy(exp, x); }
 Real asinh(Real x) { return asinhBy(log, log1p, x); }
 Real acosh(Real x) { return acoshBy(log, log1p, x); }
 Real atanh(Real x) { return atanhBy(log1p, x); }
@@ -157,6 +159,8 @@ Real formulaOf(mlir::Operation* op, Real x) {
       .Case<math::ErfOp>([&](auto) { return erf(x); })
       .Case<math::SinOp>([&](auto) { return sincos(x).sine; })
       .Case<math::CosOp>([&](auto) { return sincos(x).cosine; })
+      .Case<math::SinhOp>([&](auto) { return sinh(x); })
+      .Case<math::CoshOp>([&](auto) { return cosh(x); })
       .Case<math::AsinhOp>([&](auto) { return asinh(x); })
       .Case<math::AcoshOp>([&](auto) { return acosh(x); })
       .Case<math::AtanhOp>([&](auto) { return atanh(x); })

@@ -40,7 +40,9 @@ bool covers(PadOp large, PadOp small) {
 }
 
 /// The part of `pad`'s result from `margin` elements before the source on, with extents `shape`.
-Value insideOf(mlir::OpBuilder& b, PadOp pad, llvm::ArrayRef<int64_t> margin, llvm::ArrayRef<int64_t> shape) {
+Value insideOf(PadOp pad, llvm::ArrayRef<int64_t> margin, llvm::ArrayRef<int64_t> shape) {
+  mlir::OpBuilder b(pad->getContext());
+  b.setInsertionPointAfter(pad);
   llvm::SmallVector<mlir::OpFoldResult> offsets, sizes, strides(shape.size(), b.getIndexAttr(1));
   for (auto [d, extent] : llvm::enumerate(shape)) {
     offsets.push_back(b.getIndexAttr(pad.getStaticLow()[d] - margin[d]));
@@ -73,19 +75,17 @@ int share(Value value) {
       with && with->getBlock() == largest->getBlock()) {
     moveBefore(with->getResult(0), value.getDefiningOp());
   }
-  mlir::OpBuilder b(largest->getContext());
-  b.setInsertionPointAfter(largest);
   auto shape = mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
   int count = 0;
   for (PadOp pad : pads) {
     if (pad == largest || !covers(largest, pad)) continue;
-    pad.getResult().replaceAllUsesWith(insideOf(b, largest, pad.getStaticLow(), pad.getResultType().getShape()));
+    pad.getResult().replaceAllUsesWith(insideOf(largest, pad.getStaticLow(), pad.getResultType().getShape()));
     pad.erase();
     ++count;
   }
   if (others > 0) {
     const llvm::SmallVector<int64_t> none(shape.size(), 0);
-    Value inside = insideOf(b, largest, none, shape);
+    Value inside = insideOf(largest, none, shape);
     value.replaceUsesWithIf(inside, [&](mlir::OpOperand& use) {
       const bool redirected = mlir::isa<mlir::linalg::LinalgOp>(use.getOwner());
       count += redirected;

@@ -42,6 +42,30 @@ func.func @two_amounts(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<8xf32>) {
 
 // -----
 
+// The smaller one stands right behind the larger one and goes; the reader's slice comes after that.
+// CHECK-LABEL: @two_amounts_and_a_reader
+// CHECK: %[[P:.*]] = tensor.pad %{{.*}} low[2] high[2]
+// CHECK-DAG: tensor.extract_slice %[[P]][1] [6] [1] : tensor<8xf32> to tensor<6xf32>
+// CHECK-DAG: %[[I:.*]] = tensor.extract_slice %[[P]][2] [4] [1] : tensor<8xf32> to tensor<4xf32>
+// CHECK: linalg.generic {{.*}} ins(%[[I]]
+func.func @two_amounts_and_a_reader(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<8xf32>, tensor<4xf32>) {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %a = linalg.exp ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %q = tensor.pad %a low[2] high[2] {
+  ^bb0(%i: index):
+    tensor.yield %z : f32
+  } : tensor<4xf32> to tensor<8xf32>
+  %p = tensor.pad %a low[1] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %z : f32
+  } : tensor<4xf32> to tensor<6xf32>
+  %b = linalg.log ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  return %p, %q, %b : tensor<6xf32>, tensor<8xf32>, tensor<4xf32>
+}
+
+// -----
+
 // Padded with zero for one reader, with minus infinity for another: neither holds the other's border.
 // CHECK-LABEL: @two_values
 // CHECK-COUNT-2: tensor.pad

@@ -2,10 +2,22 @@
 
 #include "compiler/codegen/math/real_expression.h"
 
-/// Inverse hyperbolic functions by the logarithms of a precision: the same formulas in single and double.
+/// Hyperbolic functions and their inverses by the exponentials and logarithms of a precision: the same formulas in
+/// single and double.
 namespace tessera::compiler::codegen {
 
 using RealFunction = Real (*)(Real);
+
+/// Of |x| and by e^|x| - 1, so that nothing cancels; far out e^|x| would overflow before the result does.
+inline Real sinhBy(RealFunction exp, RealFunction expm1, Real x) {
+  const Real a = x.abs(), t = expm1(a), w = exp(a * 0.5);
+  return choose(a >= 22, w * 0.5 * w, 0.5 * (t + t / (t + 1))).withSignOf(x);
+}
+
+inline Real coshBy(RealFunction exp, Real x) {
+  const Real a = x.abs(), e = exp(a), w = exp(a * 0.5);
+  return choose(a >= 22, w * 0.5 * w, 0.5 * (e + 1.0 / e));
+}
 
 /// Of |x|, so that nothing cancels; far out x^2 would overflow, and the logarithm alone is left.
 inline Real asinhBy(RealFunction log, RealFunction log1p, Real x) {
