@@ -23,6 +23,31 @@
 #include "mlir/Transforms/Passes.h"
 
 namespace tessera::compiler::codegen {
+namespace {
+
+namespace LLVM = mlir::LLVM;
+
+/// Moves of single bf16 as moves of i16 here too (math_expansion has those of vectors): where the chip has none, LLVM
+/// keeps what it loads as f32, and what is not stored at once goes back through a library.
+void moveBrainFloatsAsIntegers(mlir::ModuleOp module) {
+  mlir::OpBuilder builder(module.getContext());
+  const mlir::Type bits = builder.getI16Type();
+  module.walk([&](mlir::Operation* op) {
+    if (auto load = mlir::dyn_cast<LLVM::LoadOp>(op); load && load.getType().isBF16()) {
+      const mlir::Type brain = load.getType();
+      load.getResult().setType(bits);
+      builder.setInsertionPointAfter(load);
+      auto cast = LLVM::BitcastOp::create(builder, load.getLoc(), brain, load.getResult());
+      load.getResult().replaceAllUsesExcept(cast, cast);
+    } else if (auto store = mlir::dyn_cast<LLVM::StoreOp>(op); store && store.getValue().getType().isBF16()) {
+      builder.setInsertionPoint(store);
+      store.getValueMutable().assign(LLVM::BitcastOp::create(builder, store.getLoc(), bits, store.getValue()));
+    }
+  });
+}
+
+}  // namespace
+
 absl::Status lowerToLlvm(mlir::ModuleOp module) {
   Diagnostics diagnostics(*module.getContext());
   mlir::PassManager passes(module.getContext());
@@ -53,6 +78,7 @@ absl::Status lowerToLlvm(mlir::ModuleOp module) {
   casts.enableVerifier(false);
   casts.addPass(mlir::createReconcileUnrealizedCastsPass());
   if (mlir::failed(casts.run(module))) return diagnostics.failure("conversion casts are left");
+  moveBrainFloatsAsIntegers(module);
   return absl::OkStatus();
 }
 

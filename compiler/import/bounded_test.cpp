@@ -345,6 +345,19 @@ TEST_F(Bounded, UniqueSortsAndCounts) {
   EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[3]), ElementsAre(2, 3, 2));
 }
 
+TEST_F(Bounded, SlicesOfNothingAreAllEqual) {
+  for (const int64_t count : {0, 1, 3}) {
+    ModelBuilder b;
+    b.input("x", {0, count}).output("y").output("first").output("kind").output("often");
+    setAttribute(b.node("Unique", {"x"}, {"y", "first", "kind", "often"}), "axis", int64_t{1});
+    const Outcome outcome = run(b, {""});
+    const std::vector<int64_t> kinds(count > 0 ? 1 : 0, 0);
+    EXPECT_EQ(valuesOf<int64_t>(outcome.outputs[1]), kinds) << count;
+    EXPECT_EQ(valuesOf<int64_t>(outcome.outputs[2]), std::vector<int64_t>(count, 0)) << count;
+    EXPECT_EQ(valuesOf<int64_t>(outcome.outputs[3]), std::vector<int64_t>(kinds.size(), count)) << count;
+  }
+}
+
 TEST_F(Bounded, SuppressionIsSafeWithAnyBoxes) {
   ModelBuilder b;
   b.input("boxes", {1, 4, 4}).input("scores", {1, 1, 4}).input("most", {1}, kI64).output("y");

@@ -65,6 +65,8 @@ int share(Value value) {
     }
   }
   if (pads.empty() || pads.size() + others < 2) return 0;
+  auto shape = mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
+  if (llvm::is_contained(shape, 0)) return 0;  // there is no inside to read
   PadOp largest = pads.front();
   for (PadOp pad : pads) {
     if (covers(pad, largest)) largest = pad;
@@ -75,7 +77,6 @@ int share(Value value) {
       with && with->getBlock() == largest->getBlock()) {
     moveBefore(with->getResult(0), value.getDefiningOp());
   }
-  auto shape = mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
   int count = 0;
   for (PadOp pad : pads) {
     if (pad == largest || !covers(largest, pad)) continue;

@@ -283,13 +283,15 @@ Results lowerPad(Node& n, Emitter& e) {
   }
   for (size_t d = 0; d < shape.size(); ++d) {
     const int64_t most = mode == "reflect" ? std::max<int64_t>(shape[d] - 1, 0) : INT32_MAX;
-    const bool cropped_away = low[d] < 0 && high[d] < 0 && low[d] + high[d] < -shape[d];
-    if (low[d] > most || high[d] > most || low[d] < -shape[d] || high[d] < -shape[d] || cropped_away ||
+    // Padded on one side, more than all may be cut off from the other; what is left is padding.
+    const bool only_padding = constant && !x.extents.contains(static_cast<int64_t>(d));
+    const int64_t least = only_padding ? -shape[d] - INT32_MAX : -shape[d];
+    if (low[d] > most || high[d] > most || low[d] < least || high[d] < least || shape[d] + low[d] + high[d] < 0 ||
         (!constant && shape[d] == 0)) {
       return n.invalid(absl::StrCat("padding of dimension ", d, " is out of range"),
                        {.attribute = "pads",
                         .found = absl::StrCat(low[d], ", ", high[d]),
-                        .accepted = absl::StrCat(-shape[d], " to ", most)});
+                        .accepted = absl::StrCat(-shape[d], " to ", most, ", or less with as much on the other side")});
     }
     shape[d] += low[d] + high[d];
   }
@@ -322,7 +324,10 @@ Results lowerPad(Node& n, Emitter& e) {
     // The padding begins where a bounded dimension ends in this run.
     for (const auto& [dim, extent] : x.extents)
       if (high[static_cast<size_t>(dim)] > 0) source = masked(e, source, dim, [&](const Scalars&) { return with; });
-    // Negative padding crops: the slice comes first, then only positive padding is left.
+    // Negative padding crops: the slice comes first, then only positive padding is left, or nothing but padding.
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (low[d] <= -x.shape[d] || high[d] <= -x.shape[d])
+        return {{e.generate(x.dtype, shape, [&](const Scalars&, ValueRange) { return with; })}};
     std::vector<int64_t> offsets, sizes, strides(x.rank(), 1);
     for (size_t d = 0; d < shape.size(); ++d) {
       offsets.push_back(std::max<int64_t>(-low[d], 0));

@@ -1,4 +1,4 @@
-// Slices of a dimension with every start, end and step around it, against ONNX's words.
+// Slices of a dimension with every start, end and step around it, and paddings that cut off, against ONNX's words.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/import.h"
 #include "compiler/import/testing/model_builder.h"
@@ -52,6 +52,48 @@ TEST(Slice, FollowsTheStandardWhateverTheBounds) {
     ASSERT_EQ(results->size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(valuesOf<float>((*results)[i]), expected[i]) << names[i];
   }
+}
+
+/// Padded first, then cut: what is cut off one side may be padding of the other.
+TEST(Pad, CutsOffAsMuchAsThereIsWithThePadding) {
+  for (int64_t extent = 0; extent < 4; ++extent) {
+    ModelBuilder b;
+    b.input("x", {extent});
+    std::vector<float> x;
+    for (int64_t i = 0; i < extent; ++i) x.push_back(static_cast<float>(i + 1));
+    b.initializer("value", {}, {9.0F});
+    std::vector<std::vector<float>> expected;
+    std::vector<std::string> names;
+    for (int64_t low = -5; low <= 5; ++low)
+      for (int64_t high = -5; high <= 5; ++high) {
+        if (extent + low + high < 0) continue;
+        const std::string name = absl::StrCat("of ", extent, " by ", low, " and ", high);
+        b.initializer(name + " pads", std::vector<int64_t>{low, high});
+        b.node("Pad", {"x", name + " pads", "value"}, {name});
+        b.output(name);
+        names.push_back(name);
+        std::vector<float> result;
+        for (int64_t at = -low; at < extent + high; ++at) result.push_back(at >= 0 && at < extent ? x[at] : 9);
+        expected.push_back(std::move(result));
+      }
+    mlir::MLIRContext context;
+    auto imported = importBytes(context, b.model.SerializeAsString());
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    auto results = referenceRun(*std::move(imported), {bytesOf(x)});
+    ASSERT_TRUE(results.ok()) << results.status();
+    ASSERT_EQ(results->size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(valuesOf<float>((*results)[i]), expected[i]) << names[i];
+  }
+}
+
+TEST(Pad, CutsOffNoMoreThanThereIs) {
+  ModelBuilder b;
+  b.input("x", {2}).output("y");
+  b.initializer("pads", std::vector<int64_t>{-4, 1});
+  b.node("Pad", {"x", "pads"}, {"y"});
+  mlir::MLIRContext context;
+  const absl::Status status = importBytes(context, b.model.SerializeAsString()).status();
+  EXPECT_THAT(status.message(), testing::HasSubstr("padding of dimension 0 is out of range")) << status;
 }
 
 }  // namespace

@@ -148,9 +148,13 @@ Results lowerUnique(Node& n, Emitter& e) {
   const int64_t count = x.shape[axis];
   TESSERA_RETURN_IF_ERROR(n.checkResult({5, count}, kI64));
   if (x.elements() == 0) {
-    if (count > 0) return n.invalid("slices without elements", {.attribute = "X", .found = shapeText(x.shape)});
-    const Tensor none = Emitter::wrap(integerConstant({}));
-    return {{Emitter::wrap(makeConstant(x.dtype, x.shape, "")), none, none, none}};
+    // Slices without elements are all equal: one, if there are any.
+    const std::vector<int64_t> first(count > 0 ? 1 : 0, 0);
+    Shape distinct = x.shape;
+    distinct[axis] = std::min<int64_t>(count, 1);
+    return {{Emitter::wrap(makeConstant(x.dtype, distinct, "")), Emitter::wrap(integerConstant(first)),
+             Emitter::wrap(integerConstant(std::vector<int64_t>(count, 0))),
+             Emitter::wrap(integerConstant(std::vector<int64_t>(first.size(), count)))}};
   }
   std::vector<int64_t> permutation = {axis};
   for (int64_t d = 0; d < x.rank(); ++d) {

@@ -81,5 +81,6 @@ def determinant(c, x):
     if x.shape[-1] >= side <= x.shape[-2]:
         ends = [c.integers([0, 0]), c.integers([side, side]), c.integers([-2, -1])]
         square = c.node("Slice", x.name, *ends, kind=x.type) if x.shape[-2:] != (side, side) else x.name
+        c.sums(side)
         return c.node("Det", square, kind=x.type)
     return None

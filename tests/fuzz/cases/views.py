@@ -152,6 +152,8 @@ def pad(c, x):
     pads = [c.integer(0, m) if c.chance(0.6) else 0 for m in most + most]
     if mode == "constant" and c.chance(0.15):
         pads = [-1 if extent > 2 and c.chance(0.4) else p for p, extent in zip(pads, extents + extents)]
+        if c.chance(0.2):  # more than there is, of what is padded on the other side
+            pads[0], pads[len(axes)] = -extents[0] - 1, c.integer(1, 4)
     value = c.pick(0, 1, 3, 0)
     if c.opset < 11:
         return c.node("Pad", x.name, kind=x.type, pads=pads, mode=mode, value=float(value))

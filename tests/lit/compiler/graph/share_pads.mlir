@@ -117,3 +117,20 @@ func.func @input(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
   } : tensor<4xf32> to tensor<6xf32>
   return %a, %p : tensor<4xf32>, tensor<6xf32>
 }
+
+// -----
+
+// What has no elements has no inside that could be read.
+// CHECK-LABEL: @nothing
+// CHECK-NOT: tensor.extract_slice
+func.func @nothing(%x: tensor<0x5xf32>) -> (tensor<0x8xf32>, tensor<0x5xf32>) {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<0x5xf32>
+  %a = linalg.exp ins(%x : tensor<0x5xf32>) outs(%e : tensor<0x5xf32>) -> tensor<0x5xf32>
+  %p = tensor.pad %a low[0, 0] high[0, 3] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %z : f32
+  } : tensor<0x5xf32> to tensor<0x8xf32>
+  %b = linalg.log ins(%a : tensor<0x5xf32>) outs(%e : tensor<0x5xf32>) -> tensor<0x5xf32>
+  return %p, %b : tensor<0x8xf32>, tensor<0x5xf32>
+}
