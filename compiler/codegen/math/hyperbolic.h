@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "compiler/codegen/math/real_expression.h"
 
 /// Hyperbolic functions and their inverses by the exponentials and logarithms of a precision: the same formulas in
@@ -26,9 +28,12 @@ inline Real asinhBy(RealFunction log, RealFunction log1p, Real x) {
   return choose(a >= 1e8, log(a) + 0.69314718055994530942, near).withSignOf(x);
 }
 
+/// Below 1 there is none; far below, t and the root would cancel to a number.
 inline Real acoshBy(RealFunction log, RealFunction log1p, Real x) {
   const Real t = x - 1;
-  return choose(x >= 1e8, log(x) + 0.69314718055994530942, log1p(t + (t * 2.0 + t * t).sqrt()));
+  const Real near = log1p(t + (t * 2.0 + t * t).sqrt());
+  return choose(x < 1, x.constant(std::numeric_limits<double>::quiet_NaN()),
+                choose(x >= 1e8, log(x) + 0.69314718055994530942, near));
 }
 
 inline Real atanhBy(RealFunction log1p, Real x) {

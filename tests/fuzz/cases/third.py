@@ -26,6 +26,20 @@ def _matmul_integer(a, b, a_zero=None, b_zero=None):
     return np.matmul(wide(a, a_zero, -1), wide(b, b_zero, 0))
 
 
+def _qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
+    """Over nothing: what stands for zero. Of anything else the order of roundings decides."""
+    if a.shape[-1]:
+        return None
+    return np.broadcast_to(y_zero.reshape(()), np.matmul(a, b).shape) if y_zero.size == 1 else None
+
+
+def _mod(x, y, fmod=0):
+    """Of numbers that have one."""
+    if not types.is_float(types.of(x.dtype)) and (y == 0).any():
+        return None
+    return np.fmod(x, y) if fmod else None if types.is_float(types.of(x.dtype)) else np.mod(x, y)
+
+
 def _cumsum(x, axis, exclusive=0, reverse=0):
     axis = int(axis)
     turned = np.flip(x, axis) if reverse else x
@@ -165,6 +179,8 @@ FORMULAS = {
     "Transpose": lambda x, perm=None: np.transpose(x, perm),
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "Where": np.where,
+    "QLinearMatMul": _qlinear_matmul,
+    "Mod": _mod,
     "ReduceSum": _reduced(lambda x, axes, keep: np.sum(x, axes, dtype=x.dtype, keepdims=keep)),
     "ReduceProd": _reduced(lambda x, axes, keep: np.prod(x, axes, dtype=x.dtype, keepdims=keep)),
     "ReduceMean": _reduced(lambda x, axes, keep: np.mean(x, axes, keepdims=keep) if types.is_float(types.of(x.dtype)) else None),
@@ -224,8 +240,8 @@ def opinion(step, values):
 
 def stands_in(step, values):
     """Whether ONNX Runtime is known not to compute this (tests/fuzz/README.md): products over nothing, sums of integers that
-    saturate, products too, LSTM with a clip, ArgMax and ArgMin of nothing, the largest of NaN and others; or not as exactly as it
-    can be: Fourier transforms, normalizations of few elements, Gelu in f64."""
+    saturate, products too, remainders of 64 bits by way of f64, LSTM with a clip, ArgMax and ArgMin of nothing, the largest of
+    NaN and others; or not as exactly as it can be: Fourier transforms, normalizations of few elements, Gelu in f64."""
     if len(step.nodes) != 1:
         return False
     node = step.nodes[0]
@@ -242,7 +258,9 @@ def stands_in(step, values):
         return first.array.size == 0
     if node.op_type in ("Einsum", "ReduceSumSquare", "ReduceL1", "ReduceProd"):
         return not types.is_float(first.type)
-    if node.op_type not in ("MatMul", "Gemm", "MatMulInteger"):
+    if node.op_type == "Mod":
+        return first.type in ("i64", "u64") and any(each.name == "fmod" and each.i for each in node.proto.attribute)
+    if node.op_type not in ("MatMul", "Gemm", "MatMulInteger", "QLinearMatMul"):
         return False
     turned = any(each.name == "transA" and each.i for each in node.proto.attribute)
     return first.shape[0 if turned else -1] == 0
