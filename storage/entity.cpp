@@ -51,7 +51,7 @@ const Entity& jobEntity() {
                                       {"TUNE", kTuneKind}}},
                                     {"target", kText},
                                     {"name", kText},
-                                    {"request_id", kText},
+                                    {.name = "request_id", .type = kText, .sparse = true},
                                     {"action_key", kText},
                                     {"cached", kBoolean},
                                     {"priority", kInteger},

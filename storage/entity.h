@@ -19,6 +19,7 @@ struct Field {
   FieldType type;
   std::vector<EnumValue> values = {};  ///< kEnum
   std::string stored = {};             ///< the column's name; empty: the field's
+  bool sparse = false;                 ///< of most rows "", which its index leaves out
   /// What it is called in a filter, as messages have it.
   std::string shown() const { return type == FieldType::kLabels ? name + ".KEY" : name; }
   const std::string& column() const { return stored.empty() ? name : stored; }

@@ -93,6 +93,9 @@ class Compiler {
       add(absl::StrCat("lower(", column, ") GLOB ?"), absl::StrCat("*", globOf(checked->pieces), "*"));
     } else if (!checked->pieces.empty()) {
       add(absl::StrCat(column, checked->op == Op::kEqual ? " GLOB ?" : " NOT GLOB ?"), globOf(checked->pieces));
+    } else if (checked->field->sparse && checked->op == Op::kEqual && checked->value != Value(std::string())) {
+      // Said as well, since an index without "" is used only then.
+      add(absl::StrCat("(", column, " = ? AND ", column, " <> '')"), std::move(checked->value));
     } else {
       add(absl::StrCat(column, sqlOf(checked->op)), std::move(checked->value));
     }

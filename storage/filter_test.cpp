@@ -27,6 +27,8 @@ TEST(Filter, BecomesASqlConditionWithParameters) {
   EXPECT_EQ(sqlOf(""), "1");
   EXPECT_EQ(sqlOf("  "), "1");
   EXPECT_EQ(sqlOf("name=resnet"), "name = ?");
+  EXPECT_EQ(sqlOf("request_id=r"), "(request_id = ? AND request_id <> '')");
+  EXPECT_EQ(sqlOf("request_id=\"\""), "request_id = ?");
   EXPECT_EQ(sqlOf("priority >= 3 AND priority<7"), "(priority >= ? AND priority < ?)");
   EXPECT_EQ(sqlOf("NOT cached = true"), "NOT (cached = ?)");
   EXPECT_EQ(sqlOf("-cached=true"), "NOT (cached = ?)");
