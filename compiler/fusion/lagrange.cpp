@@ -23,6 +23,30 @@ struct LogSum {
   double value() const { return std::log(total); }
 };
 
+double realVolume(const Structure& structure, const Vector& tiles) {
+  double volume = 0;
+  for (const Traffic& traffic : structure.traffic) {
+    double moved = static_cast<double>(structure.chain->tensors[traffic.tensor].element_bytes);
+    for (size_t d = 0; d < structure.chain->tensors[traffic.tensor].subscripts.size(); ++d)
+      moved *= structure.extentOf<double>(traffic.tensor, d, tiles);
+    for (int loop : traffic.replaced_by)
+      moved *= std::max(1.0, static_cast<double>(structure.chain->loops[loop].extent) / tiles[loop]);
+    volume += moved;
+  }
+  return volume;
+}
+
+double realMemory(const Structure& structure, size_t member, const Vector& tiles) {
+  double held = 0;
+  for (int tensor : structure.resident[member]) {
+    double bytes = static_cast<double>(structure.chain->tensors[tensor].element_bytes);
+    for (size_t d = 0; d < structure.chain->tensors[tensor].subscripts.size(); ++d)
+      bytes *= structure.extentOf<double>(tensor, d, tiles);
+    held += bytes;
+  }
+  return held;
+}
+
 class Problem {
  public:
   Problem(const Structure& structure, double capacity, const Bounds& bounds)
@@ -60,9 +84,9 @@ class Problem {
   /// t * log DV - sum log(-log(MU / capacity)) - barriers of the bounds; infinite outside.
   double barrier(const Vector& x, double t) {
     moveTo(x);
-    double value = t * volume().value();
+    double value = t * std::log(realVolume(structure_, tiles_));
     for (size_t m = 0; m < members(); ++m) {
-      const double slack = -memory(m).value();
+      const double slack = -std::log(realMemory(structure_, m, tiles_) / capacity_);
       if (!(slack > 0)) return INFINITY;
       value -= std::log(slack);
     }
@@ -161,30 +185,6 @@ class Problem {
   Vector tiles_;
   std::vector<int> free_;
 };
-
-double realVolume(const Structure& structure, const Vector& tiles) {
-  double volume = 0;
-  for (const Traffic& traffic : structure.traffic) {
-    double moved = static_cast<double>(structure.chain->tensors[traffic.tensor].element_bytes);
-    for (size_t d = 0; d < structure.chain->tensors[traffic.tensor].subscripts.size(); ++d)
-      moved *= structure.extentOf<double>(traffic.tensor, d, tiles);
-    for (int loop : traffic.replaced_by)
-      moved *= std::max(1.0, static_cast<double>(structure.chain->loops[loop].extent) / tiles[loop]);
-    volume += moved;
-  }
-  return volume;
-}
-
-double realMemory(const Structure& structure, size_t member, const Vector& tiles) {
-  double held = 0;
-  for (int tensor : structure.resident[member]) {
-    double bytes = static_cast<double>(structure.chain->tensors[tensor].element_bytes);
-    for (size_t d = 0; d < structure.chain->tensors[tensor].subscripts.size(); ++d)
-      bytes *= structure.extentOf<double>(tensor, d, tiles);
-    held += bytes;
-  }
-  return held;
-}
 
 }  // namespace
 
