@@ -287,7 +287,7 @@ Results lowerPad(Node& n, Emitter& e) {
     const bool only_padding = constant && !x.extents.contains(static_cast<int64_t>(d));
     const int64_t least = only_padding ? -shape[d] - INT32_MAX : -shape[d];
     if (low[d] > most || high[d] > most || low[d] < least || high[d] < least || shape[d] + low[d] + high[d] < 0 ||
-        (!constant && shape[d] == 0)) {
+        (!constant && shape[d] == 0 && (low[d] > 0 || high[d] > 0))) {
       return n.invalid(absl::StrCat("padding of dimension ", d, " is out of range"),
                        {.attribute = "pads",
                         .found = absl::StrCat(low[d], ", ", high[d]),

@@ -86,6 +86,21 @@ TEST(Pad, CutsOffAsMuchAsThereIsWithThePadding) {
   }
 }
 
+TEST(Pad, LeavesEmptyDimensionsInEveryMode) {
+  for (const char* mode : {"constant", "reflect", "edge", "wrap"}) {
+    ModelBuilder b(19);
+    b.input("x", {2, 0}).output("y");
+    b.initializer("pads", std::vector<int64_t>{1, 0, 0, 0});
+    setAttribute(b.node("Pad", {"x", "pads"}, {"y"}), "mode", mode);
+    mlir::MLIRContext context;
+    auto imported = importBytes(context, b.model.SerializeAsString());
+    ASSERT_TRUE(imported.ok()) << mode << ": " << imported.status();
+    auto results = referenceRun(*std::move(imported), {""});
+    ASSERT_TRUE(results.ok()) << mode << ": " << results.status();
+    EXPECT_TRUE(valuesOf<float>((*results)[0]).empty());
+  }
+}
+
 TEST(Pad, CutsOffNoMoreThanThereIs) {
   ModelBuilder b;
   b.input("x", {2}).output("y");

@@ -90,6 +90,35 @@ def _lstm(x, w, r, b=None, lengths=None, h=None, c=None, p=None, hidden_size=0, 
     return y, *states
 
 
+def _gru(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forward", linear_before_reset=0, clip=np.inf,
+         activations=None, layout=0):
+    """With activations that have no parameters."""
+    each = {"Sigmoid": lambda v: 1 / (1 + np.exp(-v)), "Tanh": np.tanh, "Relu": lambda v: np.maximum(v, 0),
+            "Softplus": lambda v: np.logaddexp(0, v), "Softsign": lambda v: v / (1 + np.abs(v))}
+    named = [name.decode() for name in activations or [b"Sigmoid", b"Tanh"] * w.shape[0]]
+    if layout or clip != np.inf or not set(named) <= set(each):
+        return None
+    steps, batch, directions = x.shape[0], x.shape[1], w.shape[0]
+    lengths = np.full(batch, steps) if lengths is None else lengths
+    state = np.zeros((directions, batch, hidden_size)) if h is None else h.copy()
+    y = np.zeros((steps, directions, batch, hidden_size))
+    for d in range(directions):
+        of_input, of_state = np.zeros((2, 3, hidden_size)) if b is None else b[d].reshape(2, 3, hidden_size)
+        of_gate, of_new = each[named[2 * d]], each[named[2 * d + 1]]
+        for n in range(batch):
+            h = state[d, n]
+            order = range(int(lengths[n]))
+            for t in reversed(order) if direction == "reverse" or d else order:
+                z, k, g = (w[d] @ x[t, n]).reshape(3, hidden_size) + of_input
+                rows = r[d].reshape(3, hidden_size, hidden_size)
+                z, k = (of_gate(gate + rows[i] @ h + of_state[i]) for i, gate in enumerate((z, k)))
+                inner = k * (rows[2] @ h + of_state[2]) if linear_before_reset else rows[2] @ (k * h) + of_state[2]
+                h = (1 - z) * of_new(g + inner) + z * h
+                y[t, d, n] = h
+            state[d, n] = h
+    return y, state
+
+
 def _arg(function):
     def apply(x, axis=0, keepdims=1, select_last_index=0):
         if types.is_float(types.of(x.dtype)) and np.isnan(x).any():
@@ -179,6 +208,7 @@ FORMULAS = {
     "Transpose": lambda x, perm=None: np.transpose(x, perm),
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "Where": np.where,
+    "GRU": _gru,
     "QLinearMatMul": _qlinear_matmul,
     "Mod": _mod,
     "ReduceSum": _reduced(lambda x, axes, keep: np.sum(x, axes, dtype=x.dtype, keepdims=keep)),
