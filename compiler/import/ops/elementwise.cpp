@@ -113,7 +113,12 @@ Results lowerPow(Node& n, Emitter& e) {
     if (known == 2.0) return s.mul(v[0], v[0]);
     if (known == 3.0) return s.mul(s.mul(v[0], v[0]), v[0]);
     if (known == 0.5) return s.math<math::SqrtOp>(v[0]);
-    return realPower(s, v[0], s.as(exponent).cast(v[1], base));
+    // An exponent that its type tells from a whole number stays none: of a negative base there is no power then.
+    const bool half = base == v1::DATA_TYPE_F16 || base == v1::DATA_TYPE_BF16;
+    const bool doubles = exponent == v1::DATA_TYPE_F64;
+    const v1::DataType within = doubles ? exponent : half && exponent != base ? v1::DATA_TYPE_F32 : base;
+    const Scalars wide = s.as(within);
+    return wide.cast(realPower(wide, s.cast(v[0], within), s.as(exponent).cast(v[1], within)), base);
   })}};
 }
 

@@ -119,6 +119,12 @@ def _gru(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forwar
     return y, state
 
 
+def _mean_variance(x, axes=(0, 2, 3)):
+    """By squares of what is left of the mean, which are never below zero: E[X^2] - E[X]^2 is, by rounding."""
+    centered = x - x.mean(tuple(axes), keepdims=True)
+    return centered / (np.sqrt((centered * centered).mean(tuple(axes), keepdims=True)) + 1e-9)
+
+
 def _arg(function):
     def apply(x, axis=0, keepdims=1, select_last_index=0):
         if types.is_float(types.of(x.dtype)) and np.isnan(x).any():
@@ -209,6 +215,7 @@ FORMULAS = {
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "Where": np.where,
     "GRU": _gru,
+    "MeanVarianceNormalization": _mean_variance,
     "QLinearMatMul": _qlinear_matmul,
     "Mod": _mod,
     "ReduceSum": _reduced(lambda x, axes, keep: np.sum(x, axes, dtype=x.dtype, keepdims=keep)),
