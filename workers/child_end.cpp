@@ -62,6 +62,11 @@ Failure ofSignal(const ChildEnd& end, const ChildSpec& spec) {
       failure.set_accepted(absl::StrCat("at most ", spec.limits.file_bytes, " bytes in one file"));
       return failure;
     }
+    case SIGBUS:
+      // Mapped files are read and written so where the disk has no room or fails; nothing else of ours ends like that.
+      if (spec.generated_code) break;
+      return make(Failure::WORKER_FAULT, "the task could not read or write a mapped file",
+                  "see that the worker's disk has room and is sound");
     case SIGKILL:
       // RLIMIT_CPU's hard limit kills too, for a child that ignored SIGXCPU.
       if (spec.limits.cpu_seconds > 0 && end.cpu_ms >= static_cast<double>(spec.limits.cpu_seconds) * 1e3) {

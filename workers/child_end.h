@@ -17,6 +17,7 @@ namespace tessera::worker {
 /// | kTaskOutOfMemory; SIGKILL near the memory limit | OUT_OF_MEMORY         |
 /// | SIGSYS                                          | SANDBOX_VIOLATION     |
 /// | SIGXFSZ                                         | LIMIT_EXCEEDED        |
+/// | SIGBUS, but of generated code                   | WORKER_FAULT          |
 /// | kTaskCannotStart, kTaskCannotReport             | WORKER_FAULT          |
 /// | exit code 0                                     | INTERNAL              |
 /// | any other signal or exit code                   | CRASHED               |

@@ -66,6 +66,7 @@ ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const
   spec.isolation.folder = folder;
   spec.scratch = folder;
   spec.scratch_bytes = runner.sandbox.scratch_bytes;
+  spec.generated_code = execute;
   spec.kill_grace = runner.kill_grace;
   spec.run_timeout = Milliseconds((task.run_timeout_us() + 999) / 1000);
   spec.limits.address_space_bytes =

@@ -89,6 +89,9 @@ class TaskRunFixture : public testing::Test {
   Cancellation attempt_;
 };
 
+constexpr Profile kCompile = Profile::kCompile;
+constexpr Profile kExecute = Profile::kExecute;
+
 class TaskRunTest : public TaskRunFixture, public testing::WithParamInterface<Start> {
  protected:
   void SetUp() override { setUp(GetParam()); }
@@ -119,6 +122,15 @@ TEST_P(TaskRunTest, SignalsAreCrashes) {
     EXPECT_EQ(failure.reason(), Failure::CRASHED) << behaviour;
     EXPECT_EQ(failure.signal(), signal) << behaviour;
   }
+}
+
+TEST_P(TaskRunTest, MappedFilesThatTheDiskDoesNotHoldAreTheWorkersFault) {
+  for (const char* behaviour : {"bus", "bus-of-llvm"}) {
+    const Failure failure = failureOf(behaviour);
+    EXPECT_EQ(failure.reason(), Failure::WORKER_FAULT) << behaviour << ": " << failure.message();
+    EXPECT_EQ(failure.signal(), SIGBUS) << behaviour;
+  }
+  EXPECT_EQ(failureOf("bus", kExecute).reason(), Failure::CRASHED) << "code of strangers may raise what it likes";
 }
 
 TEST_P(TaskRunTest, CrashMessageCarriesTheLastWords) {
@@ -287,9 +299,6 @@ std::string nameOfCase(const testing::TestParamInfo<std::tuple<SandboxCase, Star
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
-
-constexpr Profile kCompile = Profile::kCompile;
-constexpr Profile kExecute = Profile::kExecute;
 
 auto eitherWay(std::initializer_list<SandboxCase> cases) {
   return testing::Combine(testing::ValuesIn(std::vector(cases)), testing::Values(Start::kExecuted, Start::kForked));

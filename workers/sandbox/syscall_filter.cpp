@@ -71,6 +71,7 @@ absl::Status filterCompile() {
   // Signals go to this very process, limits are its own.
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(kill), argument(0, SCMP_CMP_EQ, self));
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(tgkill), argument(0, SCMP_CMP_EQ, self));
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(rt_tgsigqueueinfo), argument(0, SCMP_CMP_EQ, self));  // LLVM, dying of a signal
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), argument(0, SCMP_CMP_EQ, 0));
   // A thread's name, how the C library calls its memory, and what the execute profile is entered by.
   for (const int option : {PR_SET_NAME, PR_SET_VMA, PR_SET_NO_NEW_PRIVS}) {

@@ -145,6 +145,15 @@ Behaviours behaviours() {
          fprintf(stderr, "assertion failed: everything\n");
          abort();
        }},
+      {"bus", [](Task&) { dieBy(SIGBUS); }},
+      {"bus-of-llvm",  // its handler sends the signal once more, with where it came from
+       [](Task&) {
+         siginfo_t where{};
+         where.si_signo = SIGBUS;
+         where.si_code = -1;
+         signal(SIGBUS, SIG_DFL);
+         syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &where);
+       }},
       {"illegal", [](Task&) { dieBy(SIGILL); }},
       {"fpe", [](Task&) { dieBy(SIGFPE); }},
       {"exit", [](Task& task) { _exit(static_cast<int>(task.number)); }},
