@@ -125,6 +125,29 @@ def _mean_variance(x, axes=(0, 2, 3)):
     return centered / (np.sqrt((centered * centered).mean(tuple(axes), keepdims=True)) + 1e-9)
 
 
+_COMBINED = {"none": lambda old, new: new, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _scatter_elements(data, indices, updates, axis=0, reduction="none"):
+    scattered = data.copy()
+    for at in np.ndindex(indices.shape):
+        to = (*at[:axis % data.ndim], int(indices[at]), *at[axis % data.ndim + 1:])
+        scattered[to] = _COMBINED[reduction](scattered[to], updates[at])
+    return scattered
+
+
+def _scatter_nd(data, indices, updates, reduction="none"):
+    scattered = data.copy()
+    for at in np.ndindex(indices.shape[:-1]):
+        to = tuple(int(index) for index in indices[at])
+        scattered[to] = _COMBINED[reduction](scattered[to], updates[at])
+    return scattered
+
+
+def _selu(x, alpha=float(np.float32(1.6732632)), gamma=float(np.float32(1.050701))):
+    return gamma * np.where(x > 0, x, alpha * np.expm1(x))
+
+
 def _arg(function):
     def apply(x, axis=0, keepdims=1, select_last_index=0):
         if types.is_float(types.of(x.dtype)) and np.isnan(x).any():
@@ -215,6 +238,9 @@ FORMULAS = {
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "Where": np.where,
     "GRU": _gru,
+    "ScatterElements": _scatter_elements,
+    "ScatterND": _scatter_nd,
+    "Selu": _selu,
     "MeanVarianceNormalization": _mean_variance,
     "QLinearMatMul": _qlinear_matmul,
     "Mod": _mod,
