@@ -74,9 +74,8 @@ Tensor poolNamed(Emitter& e, const Tensor& x, const Window& window, Value init) 
   return Emitter::wrap(op->getResult(0), x.dtype);
 }
 
-/// Position of each window's first maximum, as an index into the unpadded tensor flattened whole.
-/// `column_major` counts the spatial dimensions from the first one.
-Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const Window& window, bool column_major) {
+/// Position of each window's first maximum, as an index into the unpadded tensor flattened whole; a NaN is one.
+Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const Window& window) {
   const size_t s = window.rank();
   const Scalars index = e.scalars(v1::DATA_TYPE_I64);
   const Shape shape = maxima.shape;
@@ -114,16 +113,40 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
         Value element = mlir::tensor::ExtractOp::create(sc.b, sc.loc, source, at);
         Value position = arith::AddIOp::create(sc.b, sc.loc,
                                                arith::MulIOp::create(sc.b, sc.loc, at[0], constant(x.shape[1])), at[1]);
-        for (unsigned i = 0; i < s; ++i) {
-          const unsigned d = column_major ? static_cast<unsigned>(s) - 1 - i : i;
+        for (unsigned d = 0; d < s; ++d) {
           position = arith::AddIOp::create(
               sc.b, sc.loc, arith::MulIOp::create(sc.b, sc.loc, position, constant(x.shape[2 + d])), at[2 + d]);
         }
         Value number = arith::IndexCastOp::create(sc.b, sc.loc, sc.b.getI64Type(), position);
         const Scalars wide = sc.as(v1::DATA_TYPE_I64);
-        Value hit = sc.logicalAnd(inside, sc.as(x.dtype).compare(Relation::kEqual, element, v[1]));
+        const Scalars real = sc.as(x.dtype);
+        Value greatest = real.compare(Relation::kEqual, element, v[1]);
+        if (isFloat(x.dtype)) {
+          greatest = sc.logicalOr(greatest, sc.logicalNot(real.compare(Relation::kEqual, element, element)));
+        }
+        Value hit = sc.logicalAnd(inside, greatest);
         return wide.min(v[2], wide.select(hit, number, wide.highest()));
       });
+}
+
+/// The same positions counted through the spatial dimensions from the first one on.
+Tensor columnMajor(Emitter& e, const Tensor& x, const Tensor& positions) {
+  const auto rank = static_cast<unsigned>(positions.shape.size());
+  const AffineMap all = e.b.getMultiDimIdentityMap(rank);
+  llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
+  return e.generic(v1::DATA_TYPE_I64, positions.shape, {{positions, all}}, all, loops, nullptr,
+                   [&](const Scalars& any, ValueRange v) -> Value {
+                     const Scalars s = any.as(v1::DATA_TYPE_I64);
+                     Value rest = v[0], within = s.integer(0);
+                     for (auto d = static_cast<int64_t>(x.shape.size()) - 1; d >= 2; --d) {
+                       Value extent = s.integer(x.shape[d]);
+                       within = s.fma(within, extent, s.remainder(rest, extent));
+                       rest = s.div(rest, extent);
+                     }
+                     int64_t plane = 1;
+                     for (size_t d = 2; d < x.shape.size(); ++d) plane *= x.shape[d];
+                     return s.add(s.mul(rest, s.integer(plane)), within);
+                   });
 }
 
 Results lowerMaxPool(Node& n, Emitter& e) {
@@ -143,7 +166,8 @@ Results lowerMaxPool(Node& n, Emitter& e) {
           : poolGeneric(e, padded, window, lowest, [](const Scalars& s, ValueRange v) { return s.max(v[0], v[1]); });
   maxima.extents = extents;
   if (!n.wants(1)) return {{std::move(maxima)}};
-  Tensor positions = maximumPositions(e, x, maxima, window, column_major);
+  Tensor positions = maximumPositions(e, x, maxima, window);
+  if (column_major) positions = columnMajor(e, x, positions);
   positions.extents = extents;
   return {{std::move(maxima), std::move(positions)}};
 }

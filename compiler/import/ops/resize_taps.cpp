@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace tessera::compiler {
 namespace {
@@ -82,6 +83,19 @@ double kernelWeight(const ResizeMode& mode, double distance) {
   return distance < 2 ? ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a : 0;
 }
 
+/// Taps without weight read what another one reads: a NaN or an infinity beside the coordinate is no part of the
+/// result.
+Taps withoutIdleReads(Taps taps) {
+  for (int64_t o = 0; o < taps.outputs(); ++o) {
+    size_t counted = 0;
+    while (counted + 1 < taps.width() && taps.weight[counted][o] == 0) ++counted;
+    for (size_t t = 0; t < taps.width(); ++t) {
+      if (taps.weight[t][o] == 0) taps.index[t][o] = taps.index[counted][o];
+    }
+  }
+  return taps;
+}
+
 /// Taps of a dimension that shrinks, with a kernel 1 / scale times as wide, so that every element of the input counts.
 /// Weights are normalized to sum up to 1. What lies outside of the input is left out if `exclude_outside`, else
 /// replaced by the nearest element.
@@ -108,7 +122,7 @@ Taps filteredTaps(const ResizeMode& mode, int64_t input, int64_t output, double 
       taps.weight[t].push_back(total == 0 ? 0 : weights[t] / total);
     }
   }
-  return taps;
+  return withoutIdleReads(std::move(taps));
 }
 
 }  // namespace
@@ -158,7 +172,7 @@ Taps resizeTaps(const ResizeMode& mode, int64_t input, int64_t output, double sc
     }
     if (taps.outside) taps.outside->push_back(beyond ? mode.extrapolation : 0);
   }
-  return taps;
+  return withoutIdleReads(std::move(taps));
 }
 
 }  // namespace tessera::compiler

@@ -45,7 +45,7 @@ struct ResizePlan {
 
 /// Along one dimension, what each element of the result is made of: index[tap][output] and weight[tap][output].
 struct Taps {
-  std::vector<std::vector<int64_t>> index;  ///< inside the input
+  std::vector<std::vector<int64_t>> index;  ///< inside the input; where the weight is 0, that of a tap with weight
   std::vector<std::vector<double>> weight;
   std::optional<std::vector<double>> outside;  ///< added to the sum, where coordinates may leave the input
 

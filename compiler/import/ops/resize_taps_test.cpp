@@ -65,6 +65,21 @@ TEST(ResizeTaps, TakeTheNearestElementAsExactArithmeticDoes) {
   }
 }
 
+TEST(ResizeTaps, NeighboursWithoutWeightAreNotRead) {
+  for (auto interpolation : {Interpolation::kLinear, Interpolation::kCubic}) {
+    const ResizeMode mode{.interpolation = interpolation, .coordinates = Coordinates::kHalfPixel};
+    for (int64_t factor : {1, 3, 5}) {  // every factor-th coordinate is that of an element
+      const int64_t input = 7;
+      const Taps taps = resizeTaps(mode, input, input * factor, static_cast<double>(factor), 0);
+      for (int64_t i = 0; i < input; ++i) {
+        for (size_t t = 0; t < taps.width(); ++t) {
+          EXPECT_EQ(taps.index[t][i * factor + factor / 2], i) << factor << " times, tap " << t;
+        }
+      }
+    }
+  }
+}
+
 // A scale whose product with the length is no integer: corners stay corners, as PyTorch and ONNX Runtime have it.
 TEST(ResizeTaps, AlignCornersWhereTheLengthIsRoundedDown) {
   const ResizeMode mode{.interpolation = Interpolation::kLinear, .coordinates = Coordinates::kAlignCorners};

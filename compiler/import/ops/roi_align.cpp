@@ -101,9 +101,9 @@ Sample sampleAt(const Scalars& s, Value begin, Value end, Value bin, Value k, in
                                s.compare(Relation::kLessOrEqual, at, s.constant(static_cast<double>(dim))));
   at = s.min(s.max(at, s.constant(0)), s.constant(last));
   Value below = s.math<mlir::math::FloorOp>(at);
-  Value place = s.cast(below, v1::DATA_TYPE_I64);
-  sample.low = clampedCoordinate(s, place, dim);
-  sample.high = clampedCoordinate(s, wide.add(place, wide.integer(1)), dim);
+  sample.low = clampedCoordinate(s, s.cast(below, v1::DATA_TYPE_I64), dim);
+  // On an element it is that one again: a NaN beside it, which has no weight, is no part of the sample.
+  sample.high = clampedCoordinate(s, s.cast(s.math<mlir::math::CeilOp>(at), v1::DATA_TYPE_I64), dim);
   sample.weight = s.sub(at, below);
   return sample;
 }

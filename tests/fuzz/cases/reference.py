@@ -129,14 +129,16 @@ class Reference:
         return [types.stored(kind, found[name]) for name, kind in step.outputs]
 
 
-def with_noise(array, kind, share, random, vanish=False):
-    """The array, each element off by up to `share` of the largest magnitude; with `vanish` what that could take across zero
-    is zero."""
+def with_noise(array, kind, share, random, settle=False):
+    """The array, each element off by up to `share` of the largest magnitude; with `settle` what that could take across a whole
+    number is that number."""
     wide = np.asarray(array, np.float64)
     finite = np.isfinite(wide)
     largest = np.abs(wide[finite]).max(initial=0)
-    if vanish:
-        wide = np.where(finite & (np.abs(wide) <= share * largest), 0, wide)
-        finite &= wide != 0
+    if settle:
+        whole = np.rint(wide, where=finite, out=wide.copy())
+        settled = finite & (np.abs(np.where(finite, wide, 0) - np.where(finite, whole, 0)) <= share * largest)
+        wide = np.where(settled, whole, wide)
+        finite &= ~settled
     with np.errstate(over="ignore"):
         return types.stored(kind, wide + np.where(finite, share * largest * random.uniform(-1, 1, size=wide.shape), 0))

@@ -2,6 +2,7 @@
 
 It decides where the other two differ, and stands in for ONNX Runtime where that is known not to follow the text."""
 
+import dataclasses
 import itertools
 import math
 
@@ -200,17 +201,121 @@ def _gelu(x, approximate="none"):
     return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
 
 
-def _max_pool(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0, storage_order=0):
-    """The values alone, of windows that begin and end where they are told to."""
-    rank = len(kernel_shape)
+@dataclasses.dataclass
+class _Windows:
+    """Where a kernel is put: for each of its taps, in order, the elements of all windows."""
+    sizes: list
+    low: list
+    behind: list
+    taps: list
+
+    def of(self, x, padding):
+        """[a tap's elements], x padded with `padding` in all dimensions but the first two."""
+        x = np.pad(x, [(0, 0), (0, 0), *zip(self.low, self.behind)], constant_values=padding)
+        return [x[(..., *tap)] for tap in self.taps]
+
+
+def _windows(extents, kernel, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0):
+    rank = len(kernel)
     strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
-    if auto_pad not in ("NOTSET", "VALID") or ceil_mode or storage_order or not types.is_float(types.of(x.dtype)):
+    reach = [dilations[d] * (kernel[d] - 1) + 1 for d in range(rank)]
+    if auto_pad.startswith("SAME"):
+        sizes = [-(-extents[d] // strides[d]) for d in range(rank)]
+        missing = [max(0, (sizes[d] - 1) * strides[d] + reach[d] - extents[d]) for d in range(rank)]
+        low = [each // 2 if auto_pad == "SAME_UPPER" else each - each // 2 for each in missing]
+    else:
+        low, high = (pads[:rank], pads[rank:]) if auto_pad == "NOTSET" else ([0] * rank, [0] * rank)
+        spare = [extents[d] + low[d] + high[d] - reach[d] for d in range(rank)]
+        up = ceil_mode and auto_pad == "NOTSET"
+        sizes = [(-(-spare[d] // strides[d]) if up else spare[d] // strides[d]) + 1 for d in range(rank)]
+        if up:  # no window begins in the padding behind
+            sizes = [sizes[d] - ((sizes[d] - 1) * strides[d] >= extents[d] + low[d]) for d in range(rank)]
+    behind = [max(0, (sizes[d] - 1) * strides[d] + reach[d] - extents[d] - low[d]) for d in range(rank)]
+    return _Windows(sizes, low, behind, [
+        tuple(slice(at[d] * dilations[d], at[d] * dilations[d] + (sizes[d] - 1) * strides[d] + 1, strides[d])
+              for d in range(rank)) for at in itertools.product(*map(range, kernel))])
+
+
+def _max_pool(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0, storage_order=0):
+    """NaN is larger than any number; of equal elements the first in a window is meant by the indices."""
+    if not types.is_float(types.of(x.dtype)):
         return None
-    x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:])], constant_values=-np.inf)
-    sizes = [(x.shape[2 + d] - dilations[d] * (kernel_shape[d] - 1) - 1) // strides[d] + 1 for d in range(rank)]
-    taps = [x[(..., *[slice(at[d] * dilations[d], at[d] * dilations[d] + (sizes[d] - 1) * strides[d] + 1, strides[d])
-                      for d in range(rank)])] for at in itertools.product(*map(range, kernel_shape))]
-    return np.max(taps, axis=0)
+    windows = _windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    values = np.stack(windows.of(x, -np.inf))
+    numbers = np.arange(math.prod(x.shape[2:])).reshape(x.shape[2:], order="F" if storage_order else "C")
+    planes = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * numbers.ndim) * numbers.size
+    places = np.stack(windows.of(numbers + planes, 0))
+    chosen = np.argmax(values, axis=0)[None]
+    return np.take_along_axis(values, chosen, 0)[0], np.take_along_axis(places, chosen, 0)[0]
+
+
+def _qlinear_conv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b=None, kernel_shape=None, strides=None, pads=None,
+                  dilations=None, auto_pad="NOTSET", group=1):
+    """Sums of integers, rounded once; without opinion next to the middle of two results."""
+    def of_rows(value):
+        return value.reshape(-1, *[1] * (x.ndim - 2))
+    windows = _windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
+    taps = windows.of(x.astype("i8") - x_zero.astype("i8"), 0)
+    weights = (w.astype("i8") - w_zero.astype("i8").reshape(-1, *[1] * (w.ndim - 1))).reshape(*w.shape[:2], -1)
+    channels = w.shape[1]
+    sums = [sum(np.einsum("nc...,mc->nm...", tap[:, g * channels:(g + 1) * channels], rows[:, :, t])
+                for t, tap in enumerate(taps)) for g, rows in enumerate(np.split(weights, group))]
+    sums = np.concatenate(sums, axis=1) + (0 if b is None else of_rows(b.astype("i8")))
+    real = sums * of_rows(x_scale * w_scale / y_scale * np.ones(w.shape[0])) + y_zero
+    if (abs(abs(real - np.floor(real)) - 0.5) < 1e-3).any():
+        return None
+    limits = np.iinfo(y_zero.dtype)
+    return np.rint(real).clip(limits.min, limits.max).astype(y_zero.dtype)
+
+
+_COORDINATES = {  # of element i of m, in a dimension of n that is scaled by s
+    "half_pixel": lambda i, n, m, s: (i + 0.5) / s - 0.5,
+    "pytorch_half_pixel": lambda i, n, m, s: (i + 0.5) / s - 0.5 if m > 1 else 0 * i,
+    "asymmetric": lambda i, n, m, s: i / s,
+    "align_corners": lambda i, n, m, s: i * (n - 1) / max(1, m - 1),
+}
+
+
+def _resize(x, roi=None, scales=None, sizes=None, mode="nearest", coordinate_transformation_mode="half_pixel"):
+    """Linear: a neighbour without weight has no part in it, whatever it is."""
+    if mode != "linear" or coordinate_transformation_mode not in _COORDINATES:
+        return None
+    for axis, n in enumerate(x.shape):
+        m = int(sizes[axis]) if sizes is not None else int(n * scales[axis])
+        scale = m / n if sizes is not None else scales[axis]
+        if scale == 1:
+            continue
+        at = _COORDINATES[coordinate_transformation_mode](np.arange(m, dtype="f8"), n, m, scale).clip(0, n - 1)
+        low = np.floor(at).astype(int)
+        part = (at - low).reshape(-1, *[1] * (x.ndim - axis - 1))
+        left, right = x.take(low, axis), x.take(np.minimum(low + 1, n - 1), axis)
+        x = np.where(part == 0, left, left * (1 - part) + right * part)
+    return x
+
+
+def _roi_align(x, rois, images, mode="avg", output_height=1, output_width=1, sampling_ratio=0, spatial_scale=1.0,
+               coordinate_transformation_mode="output_half_pixel"):
+    """Means of samples. One outside of the image is 0, and a neighbour without weight has no part, whatever is there."""
+    if mode != "avg" or not sampling_ratio:
+        return None
+    half_pixel = coordinate_transformation_mode == "half_pixel"
+
+    def samples(begin, end, bins, extent):
+        length = end - begin if half_pixel else max(end - begin, 1)
+        at = begin + (np.arange(bins * sampling_ratio) + 0.5) / sampling_ratio * length / bins
+        inside, at = (at >= -1) & (at <= extent), at.clip(0, extent - 1)
+        return inside, np.floor(at).astype(int), np.ceil(at).astype(int), at - np.floor(at)
+
+    pooled = np.zeros((len(rois), x.shape[1], output_height, output_width))
+    for region, corners in enumerate(rois * spatial_scale - (0.5 if half_pixel else 0)):
+        in_rows, above, below, down = samples(corners[1], corners[3], output_height, x.shape[2])
+        in_columns, left, right, across = samples(corners[0], corners[2], output_width, x.shape[3])
+        image, down = x[images[region]], down[:, None]
+        lines = np.where(down == 0, image[:, above], image[:, above] * (1 - down) + image[:, below] * down)
+        sampled = np.where(across == 0, lines[..., left], lines[..., left] * (1 - across) + lines[..., right] * across)
+        sampled = np.where(in_rows[:, None] & in_columns, sampled, 0)
+        pooled[region] = sampled.reshape(-1, output_height, sampling_ratio, output_width, sampling_ratio).mean((2, 4))
+    return pooled
 
 
 # operator -> function of its inputs and attributes. None as a result: no opinion.
@@ -241,7 +346,10 @@ FORMULAS = {
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
     "Selu": _selu,
+    "Resize": _resize,
+    "RoiAlign": _roi_align,
     "MeanVarianceNormalization": _mean_variance,
+    "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
     "Mod": _mod,
     "ReduceSum": _reduced(lambda x, axes, keep: np.sum(x, axes, dtype=x.dtype, keepdims=keep)),

@@ -6,8 +6,9 @@
 2. Where that fails, conditioning decides. Rounding before a step function, a difference of equals or a pole is blown
    up without being wrong: the case is computed again by the reference with noise of the bound's own size on every value
    that is rounded, several times: between the steps, within those of several nodes, and in bodies of control flow, whose
-   rounding a bound of the result's own magnitude knows nothing of. In one of these runs all that is within noise of zero is
-   zero, since that is what another order of a sum makes of it, and no noise does. An element may be as far off as such runs
+   rounding a bound of the result's own magnitude knows nothing of. In one of these runs all that is within noise of a
+   whole number is that number, since that is what another rounding makes of it, and no noise does: zero where terms cancel, one
+   where a function has its limit, and there are the poles and steps of what follows. An element may be as far off as such runs
    are apart, and no farther.
 """
 
@@ -118,7 +119,9 @@ def noisy_runs(case, reference, seed=0):
     for number in range(RUNS):
         overlaid = {}
         for step in case.steps:
-            arrays = reference.evaluated([(case, step)], {**overlaid, **summands_with_noise(case, step, overlaid, random)}, lambda kind: 1 + WITHIN * types.ULP[kind] * random.uniform(-1, 1))[0]
+            shaken = {**overlaid, **summands_with_noise(case, step, overlaid, random)}
+            arrays = reference.evaluated([(case, step)], shaken,
+                                         lambda kind: 1 + WITHIN * types.ULP[kind] * random.uniform(-1, 1))[0]
             if arrays is None:
                 break
             for (name, kind), array in zip(step.outputs, arrays):
@@ -126,7 +129,7 @@ def noisy_runs(case, reference, seed=0):
                 array = types.stored(kind, array)
                 if types.is_float(kind) and not value.exact:
                     array = with_noise(array, kind, max(bound_of(case, value), 0.5 * types.ULP[kind]), random,
-                                       vanish=number == 0)
+                                       settle=number == 0)
                 overlaid[name] = Value(name, kind, array)
         else:
             runs.append(overlaid)
