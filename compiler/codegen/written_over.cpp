@@ -5,11 +5,15 @@
 
 namespace tessera::compiler::codegen {
 
+namespace {
+
 /// The workload that `root` is an argument of; null where it is none.
-static mlir::func::FuncOp workloadOf(mlir::Value root) {
+mlir::func::FuncOp workloadOf(mlir::Value root) {
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(root);
   return argument ? llvm::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp()) : mlir::func::FuncOp();
 }
+
+}  // namespace
 
 mlir::Value writtenOver(mlir::Value root) {
   mlir::func::FuncOp func = workloadOf(root);
