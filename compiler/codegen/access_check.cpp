@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/touched.h"
+#include "compiler/codegen/written_over.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "proto/failure.h"
@@ -58,6 +59,8 @@ class PhaseCheck {
             !status.ok())
           return status;
       }
+      if (absl::Status status = overwriting(statement, absl::StrCat(what, ", statement ", s)); !status.ok())
+        return status;
       for (auto [o, output] : llvm::enumerate(statement.outputs)) {
         if (!touchesOutput(statement, o)) continue;
         if (absl::Status status = operand(nest.extents, plan, output.access, slices,
@@ -69,7 +72,32 @@ class PhaseCheck {
     return copies(nest, plan, what);
   }
 
- private:
+  /// What a result may be written over is read where the result is written, at the same places, and nowhere else.
+  absl::Status overwriting(const Statement& statement, const std::string& what) const {
+    for (const auto& [o, output] : llvm::enumerate(statement.outputs)) {
+      const mlir::Value over = touchesOutput(statement, o) ? writtenOver(output.access.root) : nullptr;
+      const auto reads = [&](const Operand& input) { return touchesInput(input) && input.access.root == over; };
+      if (over && llvm::none_of(statement.inputs, reads)) return early(what);
+    }
+    for (const Operand& input : statement.inputs) {
+      const mlir::Value result = touchesInput(input) ? overwriterOf(input.access.root) : nullptr;
+      const auto writes = [&](const Operand& output) {
+        return output.access.root == result && isSamePlace(input.access, output.access);
+      };
+      if (result && llvm::none_of(statement.outputs, writes)) return early(what);
+    }
+    return absl::OkStatus();
+  }
+
+  static bool isSamePlace(const Access& a, const Access& b) {
+    return a.offset == b.offset && a.strides == b.strides && a.panel == b.panel && a.slice == b.slice;
+  }
+
+  absl::Status early(const std::string& what) const {
+    return failureStatus(v1::Failure::INTERNAL,
+                         absl::StrCat("a kernel would read what it has written already: phase ", phase_, ", ", what));
+  }
+
   absl::Status operand(llvm::ArrayRef<int64_t> extents, const TilePlan& plan, const Access& access,
                        const SliceNumbers& slices, const std::string& what) const {
     const TouchedBox box = touchedBox(access, extents, plan.tile, slices);

@@ -9,6 +9,8 @@ namespace tessera::compiler::codegen {
 /// within its buffer: the box its access function walks over all iterations and slices, against the elements there are.
 /// Of buffers in a thread's scratch, whose own size a phase does not keep, against the end of the scratch. What is
 /// fetched only is not looked at: it may lie anywhere; nor are gathers, whose indices are data.
+/// And whether a result that may have the memory of an argument (kWrittenOver) is written by statements alone that read
+/// that argument at the same places.
 /// INTERNAL names phase, nest, operand, box and buffer. Call when phases and workspace are final (planWorkspace).
 absl::Status checkAccesses(const PhaseList& list);
 

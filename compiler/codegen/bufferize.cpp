@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/diagnostics.h"
 #include "compiler/ir/canonicalizer.h"
+#include "compiler/ir/workload.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -126,7 +127,8 @@ void hoistFills(mlir::func::FuncOp func) {
   }
 }
 
-/// Tensor arguments become memref arguments, and each result an argument its value is materialized in.
+/// Tensor arguments become memref arguments, and each result an argument its value is materialized in, which says
+/// what it may be written over.
 void passByMemory(mlir::func::FuncOp func) {
   mlir::OpBuilder builder(func.getContext());
   mlir::Block& entry = func.getBody().front();
@@ -154,9 +156,15 @@ void passByMemory(mlir::func::FuncOp func) {
                                                       /*writable=*/true);
   }
   ret->setOperands({});
+  llvm::SmallVector<mlir::Attribute> over;
+  for (unsigned result = 0; result < func.getNumResults(); ++result)
+    over.push_back(func.getResultAttr(result, kWrittenOver));
   func.setFunctionType(builder.getFunctionType(inputs, {}));
   func.setAllArgAttrs(mlir::ArrayAttr());
   func.setAllResultAttrs(mlir::ArrayAttr());
+  for (auto [result, argument] : llvm::enumerate(over))
+    if (argument)
+      func.setArgAttr(func.getNumArguments() - over.size() + static_cast<unsigned>(result), kWrittenOver, argument);
 }
 
 }  // namespace

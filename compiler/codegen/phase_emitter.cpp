@@ -6,6 +6,7 @@
 #include "compiler/codegen/emit/loop_emitter.h"
 #include "compiler/codegen/region/region_emitter.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
+#include "compiler/codegen/written_over.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -113,13 +114,17 @@ class PhaseFunction {
     }
   }
 
-  /// Buffers of a region share their scratch one after another, so they alias.
+  /// Buffers of a region share their scratch one after another, so they alias; so do a result and what it may be
+  /// written over.
   void finish(bool no_alias, const Phase& phase) {
     llvm::SmallVector<mlir::Type> types(entry_->getArgumentTypes());
     func_.setFunctionType(b_.getFunctionType(types, {}));
     if (!no_alias) return;
-    for (unsigned i = 2; i < types.size(); ++i)
-      if (!scratchPlace(phase, roots_[i - 2])) func_.setArgAttr(i, "llvm.noalias", b_.getUnitAttr());
+    for (unsigned i = 2; i < types.size(); ++i) {
+      const Value root = roots_[i - 2];
+      const bool shared = writtenOver(root) || overwriterOf(root);
+      if (!shared && !scratchPlace(phase, root)) func_.setArgAttr(i, "llvm.noalias", b_.getUnitAttr());
+    }
   }
 
  private:

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <random>
 
+#include "compiler/fusion/testing/thesis_chains.h"
+
 namespace tessera::compiler::fusion {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "compiler/fusion/testing/chips.h"
+#include "compiler/fusion/testing/thesis_chains.h"
 
 namespace tessera::compiler::fusion {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "compiler/fusion/testing/thesis_chains.h"
+
 namespace tessera::compiler::fusion {
 namespace {
 

@@ -16,6 +16,7 @@
 
 #include "compiler/fusion/block_planner.h"
 #include "compiler/fusion/testing/block_program.h"
+#include "compiler/fusion/testing/thesis_chains.h"
 #include "proto/cli11.h"
 
 namespace tessera::compiler::fusion {

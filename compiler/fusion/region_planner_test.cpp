@@ -10,6 +10,7 @@
 
 #include "compiler/fusion/selection.h"
 #include "compiler/fusion/testing/chips.h"
+#include "compiler/fusion/testing/region_graph_builder.h"
 
 namespace tessera::compiler::fusion {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "compiler/fusion/decision.h"
 #include "compiler/fusion/testing/chips.h"
+#include "compiler/fusion/testing/thesis_chains.h"
 
 namespace tessera::compiler::fusion {
 namespace {

@@ -178,7 +178,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     for (v1::Decision& decision : repeatGroups(groups, chip, choices)) chains.push_back(std::move(decision));
   }
   if (absl::Status status = choices.finish(); !status.ok()) return status;
-  absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups));
+  absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups), chip);
   if (!planned.ok()) return planned.status();
   if (options.observer) observed = options.observer->planned(*planned);
   if (!observed.ok()) return observed;

@@ -126,6 +126,71 @@ TEST_F(PlanTest, AnElementwiseStepWritesOverItsDyingOperand) {
   EXPECT_TRUE(in_place);
 }
 
+/// Two layers behind `width` columns and what goes around them; what the plan says of writing over that.
+struct ResidualPlan {
+  PlannedGraph planned;
+  std::vector<v1::Decision> decisions;
+  int over = 0;  ///< steps whose result lies where an operand does
+};
+template <typename Build>
+ResidualPlan residualPlan(Build&& build) {
+  ResidualPlan result{build(), {}};
+  for (const v1::Decision& decision : result.planned.plan.report().decisions())
+    if (decision.kind() == "in-place") result.decisions.push_back(decision);
+  for (const v1::Step& step : result.planned.plan.steps()) {
+    const int last = *step.operands().rbegin();
+    result.over += static_cast<int>(std::count(step.operands().begin(), step.operands().end(), last)) - 1;
+  }
+  return result;
+}
+
+TEST_F(PlanTest, AProductIsWrittenOverTheResidualThatDiesInIt) {
+  const auto block = [&](int64_t hidden, bool read_later) {
+    return residualPlan([&] {
+      ModelBuilder b(context_);
+      mlir::Value x = b.relu(b.matmul(b.input({7, 33}), b.weight({33, 33})));
+      mlir::Value h = b.relu(b.matmul(x, b.weight({33, hidden})));
+      mlir::Value y = b.relu(b.add(b.matmul(h, b.weight({hidden, 33})), x));
+      mlir::Value z = b.softmax(b.matmul(y, b.weight({33, 5})));
+      std::vector<mlir::Value> results = {z};
+      if (read_later) results.push_back(b.softmax(b.matmul(x, b.weight({33, 3}))));
+      return check(b.finish(results));
+    });
+  };
+  const ResidualPlan plan = block(64, false);
+  ASSERT_EQ(plan.decisions.size(), 1U);
+  EXPECT_TRUE(plan.decisions[0].taken());
+  EXPECT_EQ(plan.decisions[0].alternative_cost(), 7 * 33 * 4);
+  EXPECT_EQ(plan.over, 1);
+  int marked = 0;
+  for (const v1::Workload& workload : plan.planned.plan.workloads())
+    marked += static_cast<int>(workload.ir().find("tessera.written_over") != std::string::npos);
+  EXPECT_EQ(marked, 1);
+
+  const ResidualPlan later = block(64, true);
+  EXPECT_TRUE(later.decisions.empty()) << later.decisions[0].reason();
+  EXPECT_EQ(later.over, 0);
+  EXPECT_GT(later.planned.plan.report().peak_live_bytes(), plan.planned.plan.report().peak_live_bytes());
+
+  // The sum is cut into blocks, whose partial results wait where it is written.
+  const ResidualPlan cut = block(4000, false);
+  ASSERT_EQ(cut.decisions.size(), 1U);
+  EXPECT_FALSE(cut.decisions[0].taken());
+  EXPECT_NE(cut.decisions[0].reason().find("4000 terms"), std::string::npos) << cut.decisions[0].reason();
+  EXPECT_EQ(cut.over, 0);
+}
+
+TEST_F(PlanTest, AResidualThatTheProductReadsAsWellStaysWhereItIs) {
+  const ResidualPlan plan = residualPlan([&] {
+    ModelBuilder b(context_);
+    mlir::Value x = b.relu(b.matmul(b.input({7, 33}), b.weight({33, 33})));
+    mlir::Value y = b.relu(b.add(b.matmul(x, b.weight({33, 33})), x));
+    return check(b.finish({b.softmax(b.matmul(y, b.weight({33, 5})))}));
+  });
+  EXPECT_TRUE(plan.decisions.empty());
+  EXPECT_EQ(plan.over, 0);
+}
+
 TEST_F(PlanTest, EqualLayersShareOneWorkload) {
   ModelBuilder b(context_);
   mlir::Value y = b.input({3, 64});

@@ -19,7 +19,12 @@ CanonicalWorkload canonicalizeWorkload(mlir::func::FuncOp function) {
     }
   });
   function.setAllArgAttrs(mlir::ArrayRef<mlir::DictionaryAttr>{});
+  llvm::SmallVector<mlir::Attribute> over;
+  for (unsigned result = 0; result < function.getNumResults(); ++result)
+    over.push_back(function.getResultAttr(result, kWrittenOver));
   function.setAllResultAttrs(mlir::ArrayRef<mlir::DictionaryAttr>{});
+  for (auto [result, argument] : llvm::enumerate(over))
+    if (argument) function.setResultAttr(static_cast<unsigned>(result), kWrittenOver, argument);
   function.setName("w");
   function.setPublic();
 

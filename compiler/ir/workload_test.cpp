@@ -44,6 +44,16 @@ TEST_F(WorkloadTest, ShapesAndOperationsDo) {
   EXPECT_NE(canonical(text).hash, canonical(wider).hash);
 }
 
+TEST_F(WorkloadTest, WhatAResultMayBeWrittenOverDoes) {
+  const char* text = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }";
+  const CanonicalWorkload over = canonical(
+      "func.func @f(%a: tensor<4xf32>) -> (tensor<4xf32> {tessera.written_over = 0 : i64, tessera.output = \"y\"}) { "
+      "return %a : tensor<4xf32> }");
+  EXPECT_NE(over.hash, canonical(text).hash);
+  EXPECT_NE(over.ir.find("{tessera.written_over = 0 : i64}"), std::string::npos) << over.ir;
+  EXPECT_EQ(canonical(over.ir).ir, over.ir);
+}
+
 TEST_F(WorkloadTest, TheTextIsComplete) {
   CanonicalWorkload first = canonical(R"(
     func.func @f() -> tensor<40xi32> {

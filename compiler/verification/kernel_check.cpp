@@ -10,6 +10,7 @@
 #include "compiler/interpreter/compare.h"
 #include "compiler/interpreter/interpreter.h"
 #include "compiler/interpreter/random_array.h"
+#include "compiler/ir/workload.h"
 #include "compiler/runtime/guarded_memory.h"
 #include "compiler/target/host.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -62,6 +63,7 @@ class KernelCheck {
   const v1::BuildUnit& unit_;
   const v1::BuiltObject& built_;
   uint64_t seed_;
+  int over_ = -1;  ///< the argument that the result may be written over
   std::vector<Trial> trials_;
   std::vector<v1::VerifiedStep> steps_;
 };
@@ -237,6 +239,16 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
       const std::string text = compareAll(trial, found, report);
       if (!text.empty()) return absl::StrCat(text, ", grid in ", pieces, pieces == 1 ? " piece" : " pieces");
     }
+    if (over_ < 0) continue;
+    // Once more with the result where it may be: over an argument.
+    std::vector<void*> pointers;
+    for (std::string& content : contents) pointers.push_back(content.data());
+    pointers.push_back(pointers[over_]);
+    (*loaded)->run(pointers, 1);
+    const Array& expected = trial.results[0];
+    const std::string text =
+        compareAll(trial, {interpreter::fromBytes(expected.storage->element, expected.shape, contents[over_])}, report);
+    if (!text.empty()) return absl::StrCat(text, ", written over argument ", over_);
   }
   return std::string();
 }
@@ -281,6 +293,8 @@ absl::Status KernelCheck::run() {
   auto module = codegen::parseWorkload(context, unit_.ir());
   if (!module.ok()) return module.status();
   mlir::func::FuncOp func = *(*module)->getOps<mlir::func::FuncOp>().begin();
+  if (auto over = func.getResultAttrOfType<mlir::IntegerAttr>(0, kWrittenOver))
+    over_ = static_cast<int>(over.getInt());
   if (absl::Status status = interpretWorkload(func); !status.ok()) {
     const std::string why = status.code() == absl::StatusCode::kOutOfRange
                                 ? absl::StrCat("no inputs were found that it is defined for: ", status.message())

@@ -12,6 +12,7 @@
 
 #include "compiler/fusion/chain.h"
 #include "compiler/fusion/decision.h"
+#include "compiler/fusion/testing/thesis_chains.h"
 #include "compiler/target/target.h"
 
 namespace tessera::compiler::fusion {

@@ -14,6 +14,7 @@
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/tile_cost.h"
+#include "compiler/codegen/written_over.h"
 #include "compiler/target/tile_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -335,7 +336,7 @@ void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, Til
 
 std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
                                          const TilePlan& /*vectors*/) const {
-  if (!productOf(nest)) return std::nullopt;
+  if (!productOf(nest) || isWrittenOver(nest)) return std::nullopt;  // edges that overlap are computed twice
   const auto found = tileLoopsOf(nest);
   if (!found) return std::nullopt;  // a slice of one row or one column
   const TileLoops& loops = *found;
@@ -367,6 +368,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
 
 std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   if (std::string reason = MicroKernel::refusal(nest, plan); !reason.empty()) return reason;
+  if (isWrittenOver(nest)) return "its tiles overlap, and the result may lie where what it reads does";
   const TileProduct& product = *productOf(nest);
   const TileLoops loops = *tileLoopsOf(nest);
   for (int loop = 0; loop < nest.loops(); ++loop)

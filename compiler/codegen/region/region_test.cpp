@@ -1,6 +1,7 @@
 // Chains of products slice by slice, with and without softmax, against the oracle and against the same unfused.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -394,16 +395,18 @@ TEST(Region, RowsAreNormalizedWhereTheyWereMade) {
       }
 }
 
-/// Three products in a row with rows normalized behind the last one.
-TEST(Region, ThreeProductsAndANormalization) {
+/// Three to eight products in a row with rows normalized behind the last one.
+TEST(Region, ProductsInARowAndANormalization) {
+  constexpr std::array<int64_t, 9> kWidths = {23, 41, 64, 17, 1, 33, 29, 7, 40};
   unsigned seed = 1;
-  for (const int64_t m : {1, 31, 64}) {
-    WorkloadText text;
-    Tensor x = text.argument({1, m, 23});
-    for (const auto& [k, n] : {std::pair<int64_t, int64_t>{23, 41}, {41, 64}, {64, 17}})
-      x = relu(text, batchProduct(text, x, text.argument({1, k, n})));
-    checkWorkload(text.finish({softmax(text, x)}), chained({{"d1", 7}}, seed++));
-  }
+  for (const size_t products : {3, 5, 8})
+    for (const int64_t m : {1, 31, 64}) {
+      WorkloadText text;
+      Tensor x = text.argument({1, m, kWidths[0]});
+      for (size_t i = 0; i < products; ++i)
+        x = relu(text, batchProduct(text, x, text.argument({1, kWidths[i], kWidths[i + 1]})));
+      checkWorkload(text.finish({softmax(text, x)}), chained({{"d1", 7}}, seed++));
+    }
 }
 
 /// A product that sums over what all heads have written, behind their softmax.

@@ -10,6 +10,7 @@
 #include "compiler/interpreter/compare.h"
 #include "compiler/interpreter/interpreter.h"
 #include "compiler/interpreter/random_array.h"
+#include "compiler/ir/workload.h"
 #include "compiler/runtime/guarded_memory.h"
 #include "compiler/schedule/text.h"
 #include "compiler/target/dot_product.h"
@@ -27,6 +28,27 @@ GuardedMemory memoryFor(const interpreter::Array& array, size_t bytes) {
   const size_t element = std::max(8U, array.storage->element.bits) / 8;
   EXPECT_TRUE(memory.allocate(bytes, element));
   return memory;
+}
+
+/// Runs a unit whose first result has the memory of the argument that it may be written over, and compares.
+void checkInPlace(LoadedUnit& unit, int over, const std::vector<std::string>& contents,
+                  const std::vector<interpreter::Array>& expected) {
+  ASSERT_EQ(expected.size(), 1U) << "one result is written over an argument";
+  for (const int pieces : {1, 3}) {
+    std::vector<std::string> memory = contents;
+    std::vector<void*> operands;
+    operands.reserve(memory.size() + 1);
+    for (std::string& argument : memory) operands.push_back(argument.data());
+    operands.push_back(operands[over]);
+    unit.poison();
+    unit.run(operands, pieces);
+    const interpreter::Difference difference = interpreter::compare(
+        expected[0], interpreter::fromBytes(expected[0].storage->element, expected[0].shape, memory[over]));
+    EXPECT_TRUE(difference.isWithin()) << "written over argument " << over << " in " << pieces << " pieces: "
+                                       << interpreter::describe(difference, expected[0].storage->element);
+    for (size_t i = 0; i < contents.size(); ++i)
+      EXPECT_TRUE(static_cast<int>(i) == over || memory[i] == contents[i]) << "argument " << i << " was written to";
+  }
 }
 
 }  // namespace
@@ -114,6 +136,8 @@ v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options)
                                          << interpreter::describe(difference, result.storage->element);
     }
   }
+  if (auto over = func.getResultAttrOfType<mlir::IntegerAttr>(0, kWrittenOver))
+    checkInPlace(**loaded, static_cast<int>(over.getInt()), contents, *expected);
   if (::testing::Test::HasFailure()) ADD_FAILURE() << "workload:\n" << ir;
   return built->info();
 }

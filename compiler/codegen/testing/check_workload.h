@@ -24,8 +24,8 @@ absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const Schedul
 /// Builds the workload for this machine, runs it on random inputs with its grids cut in several ways, and
 /// compares every result with the interpreted workload, within the bounds that its error estimates state
 /// (compiler/interpreter/element.h). Operands, workspace and scratch stand between unreadable pages, at either end in
-/// turn; arguments are read-only. A kernel that leaves them is named, and the process goes on.
-/// Adds GoogleTest failures; returns what was built.
+/// turn; arguments are read-only. A result that may be written over an argument is, in two further runs. A kernel that
+/// leaves them is named, and the process goes on. Adds GoogleTest failures; returns what was built.
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options = {});
 
 }  // namespace tessera::compiler::codegen::testing

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/ir/workload.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -100,10 +101,11 @@ Tensor WorkloadText::pad(const Tensor& source, const std::vector<int64_t>& low, 
              result.shape, result.element);
 }
 
-std::string WorkloadText::finish(const std::vector<Tensor>& results) const {
+std::string WorkloadText::finish(const std::vector<Tensor>& results, int over) const {
+  const std::string label = over < 0 ? "" : absl::StrCat(" {", kWrittenOver, " = ", over, " : i64}");
   const std::string arguments = absl::StrJoin(
       arguments_, ", ", [](std::string* out, const Tensor& t) { absl::StrAppend(out, t.name, ": ", t.type()); });
-  return absl::StrCat("func.func @workload(", arguments, ") -> (", types(results), ") {\n", body_, "  return ",
+  return absl::StrCat("func.func @workload(", arguments, ") -> (", types(results), label, ") {\n", body_, "  return ",
                       names(results), " : ", types(results), "\n}\n");
 }
 

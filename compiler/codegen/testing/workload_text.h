@@ -35,7 +35,8 @@ class WorkloadText {
   /// Any other operation: "%name = <text> : ... " written by the caller, with %name as the result.
   Tensor raw(const std::string& text, const std::vector<int64_t>& shape, const std::string& element = "f32");
 
-  std::string finish(const std::vector<Tensor>& results) const;
+  /// `over`: the argument that the one result may be written over; -1: none.
+  std::string finish(const std::vector<Tensor>& results, int over = -1) const;
 
  private:
   std::string next() { return "%v" + std::to_string(counter_++); }

@@ -5,6 +5,7 @@
 #include "compiler/codegen/tiling/contraction_roles.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/tile_cost.h"
+#include "compiler/codegen/written_over.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -167,6 +168,7 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
     for (int o = 0; o < static_cast<int>(nest.statements[s].outputs.size()); ++o) {
       const Access& access = nest.statements[s].outputs[o].access;
       if (!nest.statements[s].stored[o] || access.element != element || element.isInteger(1)) continue;
+      if (writtenOver(access.root)) continue;  // what is to be read yet may lie there
       const bool read = llvm::any_of(nest.statements, [&](const Statement& statement) {
         return llvm::any_of(statement.inputs,
                             [&](const Operand& input) { return input.access.root == access.root && !input.from; });

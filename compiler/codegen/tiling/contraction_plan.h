@@ -52,7 +52,7 @@ void orderPanels(const Nest& nest, TilePlan& plan);
 bool canPack(const Nest& nest, int input);
 
 /// Where a blocked reduction keeps its partial sums: an output in memory with the accumulators' element type that
-/// nothing in the nest reads. Nothing when there is none.
+/// nothing in the nest reads, and that is not written over what it reads. Nothing when there is none.
 std::optional<RegisterRef> partialSums(const Nest& nest);
 
 }  // namespace tessera::compiler::codegen

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/fusion/testing/block_program.h"
+#include "compiler/fusion/testing/thesis_chains.h"
 
 namespace tessera::compiler::fusion {
 namespace {

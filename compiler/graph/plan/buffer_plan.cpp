@@ -2,10 +2,14 @@
 
 #include <map>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/graph/facts/bytes_behind.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/plan/written_over.h"
+#include "compiler/ir/workload.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -150,9 +154,58 @@ int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
   return -1;
 }
 
+/// The storage of what a product's step adds to its sums, where nobody reads that later and the result may be written
+/// over it; -1: none.
+int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
+  if (pending.results.size() != 1 || pending.outlined.chain) return -1;
+  const llvm::ArrayRef<Value> arguments = pending.outlined.arguments;
+  mlir::func::FuncOp function = *pending.outlined.function;
+  for (const unsigned addend : addendsOf(function)) {
+    const Value root = rootOf(arguments[addend]);
+    const auto found = storage_of_.find(root);
+    if (found == storage_of_.end()) continue;
+    const Storage& storage = storages_[found->second];
+    const int64_t bytes = tensorBytes(pending.results[0].getType());
+    if (storage.kind != v1::Buffer::ARENA || storage.parent >= 0 || storage.lifetime.last != step ||
+        storage.lifetime.bytes != bytes)
+      continue;
+    const bool read_elsewhere = llvm::any_of(llvm::enumerate(arguments), [&](auto other) {
+      const auto at = storage_of_.find(rootOf(other.value()));
+      return other.index() != addend && (bytesBehind(other.value()) == root || at == storage_of_.end() ||
+                                         at->second == found->second || storages_[at->second].parent == found->second);
+    });
+    if (read_elsewhere) continue;
+    const std::string why_not = whyWrittenEarly(function, chip_);
+    const std::string saved = absl::StrFormat("%.2f MB", static_cast<double>(bytes) / 1e6);
+    v1::Decision& decision = decisions_.emplace_back();
+    decision.set_kind("in-place");
+    decision.set_place(nodeNames(pending.results[0].getLoc()));
+    decision.set_unit("bytes");
+    decision.set_taken(why_not.empty());
+    if (why_not.empty()) {
+      decision.set_alternative_cost(static_cast<double>(bytes));
+    } else {
+      decision.set_cost(static_cast<double>(bytes));
+    }
+    if (!why_not.empty()) {
+      decision.set_reason(absl::StrCat("what is added is read here for the last time, and the result lies beside it, ",
+                                       saved, " more: ", why_not));
+      return -1;
+    }
+    decision.set_reason(absl::StrCat("written over what is added, which is read here for the last time: ", saved,
+                                     " less alive at once"));
+    mlir::Builder builder(function.getContext());
+    function.setResultAttr(0, kWrittenOver, builder.getI64IntegerAttr(addend));
+    return found->second;
+  }
+  return -1;
+}
+
 void BufferPlan::assignResults(const PendingStep& pending, int step) {
   const bool is_part = pending.results.size() == 1 && part_of_.contains(pending.results[0]);
-  const int in_place = is_part ? -1 : storageInPlace(pending, step);
+  const bool is_output = pending.results.size() == 1 && output_of_.contains(pending.results[0]);
+  int in_place = is_part || is_output ? -1 : storageInPlace(pending, step);
+  if (!is_part && !is_output && in_place < 0) in_place = storageOfAddend(pending, step);
   for (Value value : pending.results) {
     auto border = borderType(mlir::cast<RankedTensorType>(value.getType()));
     if (auto output = output_of_.find(value); output != output_of_.end()) {
@@ -200,6 +253,7 @@ void BufferPlan::planArena(v1::Plan& plan) {
   plan.set_arena_bytes(arena.bytes);
   plan.mutable_report()->set_peak_live_bytes(arena.peak_live_bytes);
   plan.mutable_report()->set_sum_intermediate_bytes(sum_intermediate_bytes_);
+  for (v1::Decision& decision : decisions_) *plan.mutable_report()->add_decisions() = std::move(decision);
 }
 
 }  // namespace tessera::compiler

@@ -5,6 +5,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/graph/plan/outline.h"
 #include "compiler/ir/arena.h"
+#include "compiler/target/chip.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -33,7 +34,8 @@ struct PendingStep {
 /// lies between steps. Called in the order of its methods.
 class BufferPlan {
  public:
-  BufferPlan(const ImportedModel& model, mlir::func::FuncOp main) : model_(model), main_(main) {}
+  BufferPlan(const ImportedModel& model, mlir::func::FuncOp main, const Chip& chip)
+      : model_(model), main_(main), chip_(chip) {}
 
   /// Places inputs, and each weight that is read once. Returns the bytes of all weights.
   int64_t placeArguments(std::vector<PlannedGraph::PlacedWeight>& weights);
@@ -44,11 +46,12 @@ class BufferPlan {
   bool placeConcat(mlir::tensor::ConcatOp concat);
   /// What is live how long; `extents` are read behind the last step.
   void findLastUses(llvm::ArrayRef<PendingStep> steps, llvm::ArrayRef<mlir::Value> extents);
-  /// Gives the results of a step their bytes; steps in order.
+  /// Gives the results of a step their bytes; steps in order. Notes in its function what the result is written over,
+  /// where that asks something of code generation.
   void assignResults(const PendingStep& pending, int step);
   /// The storage of an output that a step copies to.
   int copyTarget(int output);
-  /// Lays out the arena and puts its figures into the plan.
+  /// Lays out the arena and puts its figures and decisions into the plan.
   void planArena(v1::Plan& plan);
 
   bool has(mlir::Value root) const { return storage_of_.contains(root); }
@@ -64,9 +67,12 @@ class BufferPlan {
   int newStorage(Storage storage);
   int storageOfPart(mlir::Value part, int step);
   int storageInPlace(const PendingStep& pending, int step) const;
+  int storageOfAddend(const PendingStep& pending, int step);
 
   const ImportedModel& model_;
   mlir::func::FuncOp main_;
+  const Chip& chip_;
+  std::vector<v1::Decision> decisions_;  ///< what products are written over
   std::vector<Storage> storages_;
   llvm::DenseMap<mlir::Value, int> storage_of_;  ///< by root value
   llvm::DenseMap<mlir::Value, int> output_of_;   ///< roots written straight to a model output

@@ -24,11 +24,11 @@ using mlir::Value;
 
 class PlanWriter {
  public:
-  PlanWriter(const ImportedModel& model, std::vector<Group> groups)
+  PlanWriter(const ImportedModel& model, std::vector<Group> groups, const Chip& chip)
       : model_(model),
         main_(mlir::cast<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"))),
         groups_(std::move(groups)),
-        buffers_(model, main_) {}
+        buffers_(model, main_, chip) {}
   absl::StatusOr<PlannedGraph> run();
 
  private:
@@ -219,8 +219,8 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
 
 }  // namespace
 
-absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups) {
-  return PlanWriter(model, std::move(groups)).run();
+absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip) {
+  return PlanWriter(model, std::move(groups), chip).run();
 }
 
 }  // namespace tessera::compiler

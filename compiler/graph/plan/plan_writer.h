@@ -6,6 +6,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/import/import.h"
+#include "compiler/target/chip.h"
 
 namespace tessera::compiler {
 
@@ -14,7 +15,7 @@ namespace tessera::compiler {
 /// Results of the model are written straight to the caller's buffers; one that no group computes (an
 /// input passed through, a constant, a value returned twice) gets a copy step. A view shares its source's
 /// buffer offset. Parts of a concatenation are computed in place. An elementwise step writes over an operand that dies
-/// in it.
-absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups);
+/// in it, and so does a product's what it adds to its sums (written_over.h): decisions of kind "in-place".
+absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip);
 
 }  // namespace tessera::compiler

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/PatternMatch.h"
 
 namespace tessera::compiler {
 namespace {
@@ -100,12 +99,6 @@ int nestConcats(mlir::func::FuncOp main) {
     whole.try_emplace({concat.getDim(), all}, concat.getResult());
   }
   return count;
-}
-
-void expandConcat(mlir::tensor::ConcatOp concat) {
-  mlir::IRRewriter rewriter(concat);
-  llvm::FailureOr<llvm::SmallVector<mlir::Value>> inserted = concat.decomposeOperation(rewriter);
-  if (mlir::succeeded(inserted)) rewriter.replaceOp(concat, *inserted);
 }
 
 }  // namespace tessera::compiler

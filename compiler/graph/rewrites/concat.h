@@ -19,7 +19,4 @@ int nestConcats(mlir::func::FuncOp main);
 /// part of the result, instead of a pass over the whole. Returns the number of operations split.
 int splitElementwiseOfConcat(mlir::func::FuncOp main);
 
-/// The reverse of recognizeConcats, for code generation: inserts into one destination, each of which writes in place.
-void expandConcat(mlir::tensor::ConcatOp concat);
-
 }  // namespace tessera::compiler

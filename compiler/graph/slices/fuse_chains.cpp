@@ -25,7 +25,8 @@ namespace {
 using mlir::Operation;
 
 constexpr int kMostRowGroups = 2;  ///< between two products
-constexpr int kMostProducts = 3;
+constexpr int kMostProducts = 8;
+constexpr int kAlwaysPriced = 3;  ///< products; of more where the chain so far gains, or is to be tried
 constexpr char kChainChoice[] = "fuse-chain";
 constexpr char kOneSlice[] = "one slice would run on one core";
 
@@ -95,7 +96,7 @@ class ChainFinder {
   int movementBefore(int group) const;
   std::vector<Candidate> withMovement(const Candidate& candidate) const;
   void find(int from);
-  void decide(Candidate candidate);
+  bool decide(Candidate candidate);
   void offer(const Candidate& candidate, Decided decided);
   absl::StatusOr<Decided> price(const Candidate& candidate);
   void decline(const Candidate& candidate, std::string reason);
@@ -222,6 +223,7 @@ std::vector<Candidate> ChainFinder::withMovement(const Candidate& candidate) con
 /// or pools them.
 void ChainFinder::find(int from) {
   Candidate candidate{{from}, {}};
+  bool goes_on = true;  // to another product
   for (int products = 1, rows = 0; products <= kMostProducts && rows <= kMostRowGroups;) {
     const Link link = linkOf(candidate.groups.back());
     if (link.reader < 0) return;
@@ -240,10 +242,12 @@ void ChainFinder::find(int from) {
       if (products == 1) declineWinograd(candidate);
       return;
     }
-    if (ends && ++products > kMostProducts) return;
+    if (ends && (!goes_on || ++products > kMostProducts)) return;
     // A pool has its place in regions; behind two convolutions it ends their chain.
     const bool pooled = !ends && products > 1 && pools(link.reader);
-    if ((ends || normalized || pooled) && !in_blocks) decide(candidate);
+    const bool priced = (ends || normalized || pooled) && !in_blocks;
+    const bool gains = priced && decide(candidate);
+    if (ends && products >= kAlwaysPriced) goes_on = gains;
     if (!link.others.empty() || (!ends && !rowsOnly(link.reader))) return;
     rows = ends ? 0 : rows + 1;
   }
@@ -417,10 +421,13 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   offer.merged.results.insert(offer.merged.results.end(), decided.chain.left.begin(), decided.chain.left.end());
 }
 
-void ChainFinder::decide(Candidate candidate) {
+/// Whether the products alone would be taken, or are no dearer in slices than apart.
+bool ChainFinder::decide(Candidate candidate) {
   ask(candidate);
   absl::StatusOr<Decided> alone = price(candidate);
   const bool possible = alone.ok() && takes(candidate, alone->decision);
+  const bool even =
+      alone.ok() && isSliced(alone->decision) && alone->decision.fused_seconds <= alone->decision.unfused_seconds;
   if (candidate.pinned == kFused && !possible) refuse(candidate, whyApart(alone));
   const std::string fault(alone.status().message());
   if (alone.ok()) offer(candidate, *std::move(alone));
@@ -436,8 +443,12 @@ void ChainFinder::decide(Candidate candidate) {
       refuse(longer, whyApart(other));
     }
   }
-  if (!fault.empty() && !any) return decline(candidate, fault);
-  ++site_;
+  if (!fault.empty() && !any) {
+    decline(candidate, fault);
+  } else {
+    ++site_;
+  }
+  return possible || even;
 }
 
 std::vector<FusionOffer> ChainFinder::run() {

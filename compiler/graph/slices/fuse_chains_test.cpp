@@ -205,6 +205,24 @@ TEST_F(FuseChainsTest, ThreeProductsInARow) {
   }
 }
 
+/// As many as eight, where those before gain; not one more where no slices of three fit.
+TEST_F(FuseChainsTest, LayersInARowAsLongAsTheyGain) {
+  for (const bool gains : {true, false}) {
+    machine(/*operations=*/512, gains ? 1 << 20 : 1 << 10);
+    ModelBuilder b(context_);
+    Value x = b.input({4001, 24});
+    for (const auto& [depth, width] : {std::pair<int64_t, int64_t>{24, 40}, {40, 17}, {17, 33}, {33, 48}, {48, 24}})
+      x = b.relu(b.matmul(x, b.weight({depth, width})));
+    PlannedGraph planned = check(b.finish({x}));
+    const auto all = decisions(planned, "fuse-chain");
+    EXPECT_EQ(planned.plan.steps_size(), gains ? 1 : 5);
+    size_t longest = 0;
+    for (const v1::Decision& decision : all)
+      longest = std::max<size_t>(longest, decision.has_profit() ? decision.profit().saved_launches() : 0);
+    EXPECT_EQ(longest, gains ? 4 : 2);
+  }
+}
+
 TEST_F(FuseChainsTest, ConvolutionsAndTheirPool) {
   machine(/*operations=*/2048, 1 << 20);
   options_.winograd = false;

@@ -1,0 +1,115 @@
+#include "compiler/graph/plan/written_over.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/facts/stage_attributes.h"
+#include "compiler/target/tile_product.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::RankedTensorType;
+using mlir::linalg::GenericOp;
+
+/// Lines that vectors of two steps of a sum may be apart: of what lies farther apart fewer steps are read at a time.
+constexpr int64_t kNearLines = 4;
+
+/// The one operation of the function that reads its operands many times, where all others are elementwise.
+GenericOp heavyOf(mlir::func::FuncOp function) {
+  GenericOp heavy;
+  for (mlir::Operation& op : function.getBody().front().without_terminator()) {
+    const OpKind kind = kindOf(&op);
+    if (kind == OpKind::kCloned || kind == OpKind::kView || kind == OpKind::kElementwise) continue;
+    if (kind != OpKind::kHeavy || heavy || op.hasAttr(kStageOf)) return {};
+    heavy = mlir::dyn_cast<GenericOp>(op);
+    if (!heavy) return {};
+  }
+  return heavy;
+}
+
+int64_t stepsOf(GenericOp op) {
+  int64_t steps = 1;
+  for (auto [extent, kind] : llvm::zip_equal(op.getStaticLoopRanges(), op.getIteratorTypesArray()))
+    if (kind == mlir::utils::IteratorType::reduction) steps *= extent;
+  return steps;
+}
+
+/// Bytes between the elements of `operand` that two steps of the sum next to each other read, the nearest ones; 0 where
+/// the operand does not change along the sum.
+int64_t stepBytes(GenericOp op, mlir::OpOperand* operand) {
+  auto type = mlir::dyn_cast<RankedTensorType>(operand->get().getType());
+  if (!type) return 0;
+  const auto kinds = op.getIteratorTypesArray();
+  const auto extents = op.getStaticLoopRanges();
+  int64_t nearest = std::numeric_limits<int64_t>::max(), stride = bytesPerElement(type.getElementType());
+  for (int64_t d = type.getRank() - 1; d >= 0; --d) {
+    op.getMatchingIndexingMap(operand).getResult(d).walk([&](mlir::AffineExpr expression) {
+      auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression);
+      if (loop && kinds[loop.getPosition()] == mlir::utils::IteratorType::reduction && extents[loop.getPosition()] > 1)
+        nearest = std::min(nearest, stride);
+    });
+    stride *= type.getDimSize(d);
+  }
+  return nearest == std::numeric_limits<int64_t>::max() ? 0 : nearest;
+}
+
+/// The loop that the result has innermost; -1: it is one element.
+int innermostOf(GenericOp op) {
+  const auto extents = op.getStaticLoopRanges();
+  for (mlir::AffineExpr expression : llvm::reverse(op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults())) {
+    auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression);
+    if (loop && extents[loop.getPosition()] > 1) return static_cast<int>(loop.getPosition());
+  }
+  return -1;
+}
+
+}  // namespace
+
+llvm::SmallVector<unsigned> addendsOf(mlir::func::FuncOp function) {
+  llvm::SmallVector<unsigned> addends;
+  mlir::Operation* end = function.getBody().front().getTerminator();
+  if (end->getNumOperands() != 1 || !heavyOf(function)) return addends;
+  auto last = end->getOperand(0).getDefiningOp<GenericOp>();
+  if (!last || kindOf(last) != OpKind::kElementwise || last->getNumResults() != 1) return addends;
+  const bool gathers =
+      last.getRegion().walk([](mlir::tensor::ExtractOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
+  if (gathers) return addends;
+  for (mlir::BlockArgument argument : function.getArguments()) {
+    if (argument.getType() != last.getResult(0).getType() || argument.use_empty()) continue;
+    if (llvm::all_of(argument.getUses(), [&](mlir::OpOperand& use) {
+          return use.getOwner() == last && isIdentityAccess(last, &use) && last.isDpsInput(&use);
+        }))
+      addends.push_back(argument.getArgNumber());
+  }
+  return addends;
+}
+
+std::string whyWrittenEarly(mlir::func::FuncOp function, const Chip& chip) {
+  GenericOp heavy = heavyOf(function);
+  const bool narrow = llvm::any_of(heavy.getDpsInputs(), [](mlir::Value input) {
+    auto type = mlir::dyn_cast<RankedTensorType>(input.getType());
+    return type && bytesPerElement(type.getElementType()) <= 2;
+  });
+  if (narrow && !tileProducts(chip.target().intrinsics()).empty())
+    return "instructions on whole tiles compute the edges of the sum twice";
+  const int64_t steps = stepsOf(heavy), longest = chip.prices().products().longest_reduction();
+  if (steps > longest * 3 / 2)
+    return absl::StrCat("sums of ", steps, " terms are cut into blocks of ", longest,
+                        ", whose partial results wait in the result");
+  const int vectors = innermostOf(heavy);
+  for (mlir::OpOperand* input : heavy.getDpsInputOperands()) {
+    if (vectors < 0 || !heavy.getMatchingIndexingMap(input).isFunctionOfDim(vectors)) continue;
+    const int64_t apart = stepBytes(heavy, input);
+    if (apart > kNearLines * chip.near().line_bytes)
+      return absl::StrCat("sums whose vectors lie ", apart,
+                          " bytes apart are cut into blocks, whose partial results "
+                          "wait in the result");
+  }
+  return "";
+}
+
+}  // namespace tessera::compiler
