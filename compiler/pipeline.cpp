@@ -85,12 +85,6 @@ absl::StatusOr<std::vector<GraphChoices::Refused>> refusedSlices(const PlannedGr
   return refused;
 }
 
-/// The same model once more: planning consumes it. The record of its nodes stays with the first one.
-ImportedModel copyOf(ImportedModel& model) {
-  auto& [module, inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, graph] = model;
-  return {module->clone(), inputs, outputs, weights, extents, fixed_inputs, dimensions, nodes, {}};
-}
-
 /// The error of rounding, found by interpreting the model on seeded inputs, beside the decision to round.
 void sayWhatIsLost(double part, v1::GraphReport& report) {
   for (v1::Decision& decision : *report.mutable_decisions())
@@ -172,18 +166,10 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
       report(progress, "import", static_cast<int>(&bindings - variants->data()), count,
              absl::StrCat("weights: ", megabytes(bytes), " folded"));
     };
-    absl::StatusOr<PlannedGraph> graph;
-    while (true) {
-      ImportedModel again = copyOf(*model);
-      graph = planGraph(*std::move(model), target, options);
-      if (!graph.ok()) return inVariant(bindings, count, graph.status());
-      // What slices cannot be is known when code is planned: once more without those, and said so.
-      auto refused = refusedSlices(*graph, schedules);
-      if (!refused.ok()) return inVariant(bindings, count, refused.status());
-      if (refused->empty()) break;
-      options.refused.insert(options.refused.end(), refused->begin(), refused->end());
-      model = std::move(again);
-    }
+    // What slices cannot be is known when code is planned.
+    options.refused = [&](const PlannedGraph& graph) { return refusedSlices(graph, schedules); };
+    absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
+    if (!graph.ok()) return inVariant(bindings, count, graph.status());
     if (request.spec.pin_use() == v1::WHOLE_PLAN) {
       if (absl::Status status = allPinned(graph->plan.report(), options.pins); !status.ok())
         return inVariant(bindings, count, status);

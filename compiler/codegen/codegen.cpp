@@ -9,6 +9,7 @@
 #include "compiler/codegen/phase_emitter.h"
 #include "compiler/codegen/spares.h"
 #include "compiler/codegen/static_nodes.h"
+#include "compiler/codegen/workspace.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 

@@ -4,6 +4,7 @@
 #include "compiler/codegen/decision/record.h"
 #include "compiler/codegen/native.h"
 #include "compiler/codegen/phase_emitter.h"
+#include "compiler/codegen/workspace.h"
 #include "compiler/schedule/text.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/target.h"

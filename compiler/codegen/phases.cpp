@@ -6,7 +6,6 @@
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/register_pressure.h"
-#include "compiler/ir/arena.h"
 #include "compiler/schedule/fault.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -402,57 +401,6 @@ absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_regist
 void splitGrids(PhaseList& list, const Chip& chip) {
   for (Phase& phase : list.phases)
     for (auto [nest, plan] : llvm::zip_equal(phase.nests, phase.plans)) splitGrid(nest, chip, plan);
-}
-
-void planWorkspace(mlir::func::FuncOp func, PhaseList& list) {
-  std::vector<std::pair<mlir::Value, Lifetime>> temporaries;
-  func.walk([&](mlir::memref::AllocOp alloc) {
-    auto type = alloc.getType();
-    const int64_t bits = type.getElementType().isIndex() ? 64 : type.getElementTypeBitWidth();
-    const int64_t bytes = type.getNumElements() * ((bits + 7) / 8);
-    temporaries.push_back({alloc.getResult(), {bytes, static_cast<int>(list.phases.size()), -1}});
-  });
-  for (int p = 0; p < static_cast<int>(list.phases.size()); ++p) {
-    auto touch = [&](mlir::Value root) {
-      auto holds = [root](llvm::ArrayRef<std::pair<mlir::Value, int64_t>> scratch) {
-        return llvm::any_of(scratch, [root](const auto& entry) { return entry.first == root; });
-      };
-      if (holds(list.phases[p].scratch) || (list.phases[p].region && holds(list.phases[p].region->scratch))) return;
-      for (auto& [buffer, lifetime] : temporaries)
-        if (buffer == root) {
-          lifetime.first = std::min(lifetime.first, p);
-          lifetime.last = std::max(lifetime.last, p);
-        }
-    };
-    for (mlir::Operation* op : list.phases[p].loops) {
-      Item item;
-      addMemory(op, item);
-      for (mlir::Value root : item.reads) touch(root);
-      op->walk([&](mlir::memref::AllocOp alloc) { touch(alloc.getResult()); });
-    }
-    auto touchAll = [&](const Nest& nest) {
-      for (const Statement& statement : nest.statements) {
-        for (const Operand& input : statement.inputs)
-          if (!input.from) touch(input.access.root);
-        for (auto [o, output] : llvm::enumerate(statement.outputs))
-          if (statement.stored[o]) touch(output.access.root);
-        Item captured;
-        for (mlir::Operation& op : *statement.body()) addMemory(&op, captured);
-        for (mlir::Value root : captured.reads) touch(root);
-      }
-    };
-    for (const Nest& nest : list.phases[p].nests) touchAll(nest);
-    if (!list.phases[p].region) continue;
-    for (const RegionVariant& variant : list.phases[p].region->variants)
-      for (const RegionStep& step : variant.steps) touchAll(step.nest);
-  }
-  std::erase_if(temporaries, [](const auto& each) { return each.second.last < each.second.first; });  // never used
-  std::vector<Lifetime> lifetimes;
-  for (const auto& each : temporaries) lifetimes.push_back(each.second);
-  const Arena arena = packArena(lifetimes, Packing::kOnce);
-  list.workspace_bytes = arena.bytes;
-  for (auto [each, offset] : llvm::zip_equal(temporaries, arena.offsets))
-    list.temporaries.emplace_back(each.first, offset);
 }
 
 }  // namespace tessera::compiler::codegen

@@ -52,7 +52,4 @@ absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_regist
 /// Cuts grids of few points further where that is possible (splitGrid). After packOperands: the phases are final.
 void splitGrids(PhaseList& list, const Chip& chip);
 
-/// Temporaries whose lifetimes (in phases) do not overlap share memory; offsets are multiples of 64.
-void planWorkspace(mlir::func::FuncOp func, PhaseList& list);
-
 }  // namespace tessera::compiler::codegen

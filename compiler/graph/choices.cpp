@@ -22,11 +22,14 @@ absl::Status fault(const std::string& kind, const std::string& place, const std:
 
 }  // namespace
 
-GraphChoices::GraphChoices(const std::vector<v1::Choice>& pins, const std::vector<Refused>& refused) {
+GraphChoices::GraphChoices(const std::vector<v1::Choice>& pins) {
   for (const v1::Choice& pin : pins) {
     pins_[{pin.kind(), pin.place()}] = pin.choice();
     if (!pin.refusal().empty()) refused_[{pin.kind(), pin.place()}] = pin.refusal();
   }
+}
+
+void GraphChoices::exclude(const std::vector<Refused>& refused) {
   for (const Refused& each : refused) refused_[{each.choice.kind(), each.choice.place()}] = each.reason;
 }
 

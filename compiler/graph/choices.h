@@ -24,7 +24,9 @@ class GraphChoices {
 
   GraphChoices() = default;
   /// Pins of other variants must have been left out.
-  GraphChoices(const std::vector<v1::Choice>& pins, const std::vector<Refused>& refused);
+  explicit GraphChoices(const std::vector<v1::Choice>& pins);
+  /// Candidates that are not to be taken from now on.
+  void exclude(const std::vector<Refused>& refused);
 
   /// The name of a place: `names`, or "names#2" for the second place of that kind and name.
   std::string place(const std::string& kind, const std::string& names);

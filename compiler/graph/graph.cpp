@@ -55,6 +55,34 @@ v1::Decision precisionDecision(int products, const Chip& chip) {
   return decision;
 }
 
+/// Groups, and which of them run as one, chosen until nobody refuses one; nothing of `main` is changed. `choices` are
+/// those made so far, then all.
+absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedModel& model, const Chip& chip,
+                                        const GraphOptions& options, GraphChoices& choices,
+                                        std::vector<v1::Decision>& decisions) {
+  std::vector<GraphChoices::Refused> refused;
+  while (true) {
+    GraphChoices these = choices;
+    these.exclude(refused);
+    decisions.clear();
+    std::vector<Group> groups = formGroups(main);
+    if (options.chains != fusion::Merging::kNever) {
+      decisions = chooseFusions(groups, chip, these, options.chains);
+      for (v1::Decision& decision : repeatGroups(groups, chip, these)) decisions.push_back(std::move(decision));
+    }
+    if (absl::Status status = these.finish(); !status.ok()) return status;
+    absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups), chip);
+    if (!planned.ok()) return planned.status();
+    auto more = options.refused ? options.refused(*planned) : std::vector<GraphChoices::Refused>();
+    if (!more.ok()) return more.status();
+    if (more->empty()) {
+      choices = std::move(these);
+      return planned;
+    }
+    refused.insert(refused.end(), more->begin(), more->end());
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, const GraphOptions& options) {
@@ -136,7 +164,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     fold();
   }
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
-  GraphChoices choices(options.pins, options.refused);
+  GraphChoices choices(options.pins);
   LayoutReport layouts = assignLayouts(main, chip, choices);
   if (!choices.status().ok()) return choices.status();
   count("assign-layouts", layouts.operations);
@@ -171,14 +199,8 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   changed("constants-to-weights");
   if (!observed.ok()) return observed;
 
-  std::vector<Group> groups = formGroups(main);
   std::vector<v1::Decision> chains;
-  if (options.chains != fusion::Merging::kNever) {
-    chains = chooseFusions(groups, chip, choices, options.chains);
-    for (v1::Decision& decision : repeatGroups(groups, chip, choices)) chains.push_back(std::move(decision));
-  }
-  if (absl::Status status = choices.finish(); !status.ok()) return status;
-  absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups), chip);
+  absl::StatusOr<PlannedGraph> planned = planGroups(main, model, chip, options, choices, chains);
   if (!planned.ok()) return planned.status();
   if (options.observer) observed = options.observer->planned(*planned);
   if (!observed.ok()) return observed;

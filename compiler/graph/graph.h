@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -44,9 +45,11 @@ struct GraphOptions {
   /// Which chains and regions are merged; code generation runs them slice by slice.
   fusion::Merging chains = fusion::Merging::kWhereItPays;
   GraphObserver* observer = nullptr;
-  FoldedMemory memory = {};                         ///< for folded weights
-  std::vector<v1::Choice> pins = {};                ///< taken over, or INVALID_SCHEDULE with the place
-  std::vector<GraphChoices::Refused> refused = {};  ///< chains and regions that stay apart
+  FoldedMemory memory = {};           ///< for folded weights
+  std::vector<v1::Choice> pins = {};  ///< taken over, or INVALID_SCHEDULE with the place
+  /// Asked of each choice of chains and regions: those of its workloads that cannot run slice by slice, and why. Groups
+  /// are chosen again without them, until none is named. Where nobody answers all can. An error ends planning.
+  std::function<absl::StatusOr<std::vector<GraphChoices::Refused>>(const PlannedGraph&)> refused = nullptr;
 };
 
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.

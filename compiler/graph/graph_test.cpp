@@ -2,6 +2,7 @@
 
 #include "compiler/graph/testing/model_builder.h"
 #include "compiler/graph/testing/plan_check.h"
+#include "compiler/target/target.h"
 #include "gtest/gtest.h"
 
 namespace tessera::compiler {
@@ -230,6 +231,36 @@ TEST_F(PlanTest, TenThousandNodes) {
   EXPECT_EQ(planned->plan.workloads_size(), 1);
   // Two buffers alternate: the arena does not grow with depth.
   EXPECT_LE(planned->plan.arena_bytes(), 2 * 4 * 32 * 4);
+}
+
+/// One of two attentions cannot be cut: it stays apart, the other one does not.
+TEST_F(PlanTest, OnlyWhatCodeGenerationRefusesStaysApart) {
+  target_ = *findBuiltinTarget("cascadelake");
+  int asked = 0;
+  std::string refused;
+  options_.refused = [&](const PlannedGraph& planned) {
+    ++asked;
+    std::vector<GraphChoices::Refused> apart;
+    for (const auto& [hash, choices] : planned.fused) {
+      if (refused.empty()) refused = hash;
+      if (hash == refused) apart.push_back({choices[0], "nothing cuts it"});
+    }
+    return apart;
+  };
+  ModelBuilder b(context_);
+  auto attention = [&](int64_t rows) {
+    mlir::Value q = b.input({4, rows, 32}), k = b.input({4, 32, 256}), v = b.input({4, 256, 32});
+    return b.batchMatmul(b.softmax(b.batchMatmul(q, k)), v);
+  };
+  const std::vector<mlir::Value> results = {attention(384), attention(400)};
+  PlannedGraph planned = check(b.finish(results));
+  EXPECT_GE(asked, 2);
+  EXPECT_EQ(planned.fused.count(refused), 0);
+  EXPECT_FALSE(planned.fused.empty());
+  int told = 0;
+  for (const v1::Decision& decision : planned.plan.report().decisions())
+    told += !decision.taken() && decision.reason().find("refuses it: nothing cuts it") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(told, 1);
 }
 
 }  // namespace

@@ -33,8 +33,9 @@ inline constexpr std::string_view kScalar = "scalar", kElementwise = "elementwis
                                   kSliding = "sliding", kDot = "dot", kTransform = "transform", kPack = "pack",
                                   kSharedPack = "shared-pack", kSequential = "sequential", kTiles = "tiles";
 
-/// Layouts of stages (v1::Stage.layout), the one unit of Sp loops on CPUs, the loop of strips, the loop of blocks.
+/// Layouts of stages (v1::Stage.layout), the one unit of Sp loops on CPUs, the loop of strips, the loop of blocks,
+/// pieces of keys.
 inline constexpr std::string_view kPanels = "panels", kApart = "apart", kStrided = "strided", kCore = "core",
-                                  kRows = "rows", kBlocks = "r0";
+                                  kRows = "rows", kBlocks = "r0", kKeys = "keys";
 
 }  // namespace tessera::compiler::words

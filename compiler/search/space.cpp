@@ -233,6 +233,9 @@ class Neighbourhood {
       for (const auto& [change, step] : {std::pair{"x2", tile.loops(at).step() * 2}, {"/2", tile.loops(at).step() / 2}})
         add({"slices", path, tile.loops(at).dimension(), change}, position,
             [&, at, step = step](v1::Schedule&, v1::Tile& changed) {
+              if (changed.loops(at).dimension() == words::kBlocks)
+                for (v1::Loop& other : *changed.mutable_loops())
+                  if (other.dimension() == words::kKeys) other.set_step(step);  // what a mask removes goes by blocks
               changed.mutable_loops(at)->set_step(step);
               return step > 0;
             });

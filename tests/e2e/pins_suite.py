@@ -3,14 +3,17 @@
 # suite: timeout=900
 
 import hashlib
+import itertools
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.matching import matches
-from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of
+from e2e.tessera_e2e import BIN, Service, model_inputs, model_path, shapes_of
 from models import catalog
 from oracle.oracle import Oracle
 from suite import check, check_equal, run
@@ -20,6 +23,10 @@ RESNET = "resnet18:size=64"
 REPLAYED = (("mlp", "host"), (RESNET, "cascadelake"), ("bert_tiny", "host"), ("bert_tiny", "neoverse-n1"),
             *((catalog.REDUCED[name], target) for name, target in
               (("shufflenet_v1", "host"), ("vit_b16", "cascadelake"), ("gpt2", "host"), ("inception_v1", "neoverse-n1"))))
+# The model zoo at reduced size, each for a chip: trees do not depend on the host.
+ZOO = tuple(zip((*catalog.REDUCED.values(), RESNET, "bert_tiny", "mlp"),
+                itertools.cycle(("cascadelake", "znver4", "neoverse-n1", "haswell"))))
+FIELDS = 6  # changed of each tree
 EXIT_INVALID = 3
 
 
@@ -76,6 +83,17 @@ def replay_is_exact(service, spec, target):
     blocks = re.split(r"^(?=choice |workload )", text, flags=re.M)
     turned = compiled(service, spec, target, "--plan", written(service, "".join(reversed(blocks))))
     check_equal(digest(turned.artifact), digest(first.artifact), "artifact of the plan in another order")
+
+
+def every_field_counts(spec, target, *flags):
+    """Of all trees of a model: printed and read they give the same objects, and no field of one is ignored."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = catalog.write(spec, folder, batch=1)["model"]
+        told = subprocess.run([BIN / "tree_fields", "--tries", str(FIELDS), *flags, target, model], capture_output=True, text=True)
+    check_equal((told.returncode, told.stderr), (0, ""), told.stdout)
+    counts = re.search(r"(\d+) workloads, (\d+) changed fields followed, (\d+) refused", told.stdout)
+    print(f"   {counts.group()}")
+    check(int(counts.group(2)) > 0 and int(counts.group(3)) > 0, told.stdout)
 
 
 def variants_replay(service):
@@ -221,6 +239,10 @@ def main():
     with Service(workers=2) as service, Oracle() as oracle:
         cases = [(f"{spec} for {target}: a plan is replayed byte for byte",
                   lambda spec=spec, target=target: replay_is_exact(service, spec, target)) for spec, target in REPLAYED]
+        cases += [(f"{spec} for {target}: every field of a tree counts",
+                   lambda spec=spec, target=target: every_field_counts(spec, target)) for spec, target in ZOO]
+        cases += [("bert_tiny in bf16 for sapphirerapids: every field of a tree counts",
+                   lambda: every_field_counts("bert_tiny", "sapphirerapids", "--bf16"))]
         cases += [("a plan with variants is replayed", lambda: variants_replay(service)),
                   ("a convolution's algorithm is pinned", lambda: algorithm_is_pinned(service, oracle)),
                   ("a layout is pinned", lambda: layout_is_pinned(service, oracle)),

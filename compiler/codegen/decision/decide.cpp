@@ -27,6 +27,35 @@ void forEachPlan(PhaseList& list, Fn fn) {
   }
 }
 
+absl::Status checkEffects(const Nest& nest, const TilePlan& plan, const std::string& path) {
+  if (std::string what = ineffective(nest, plan); !what.empty())
+    return scheduleFault(path, "a kernel fetches what there is nothing of", what, "a kernel without it");
+  if (!sumsAreSettled(nest, plan))
+    return scheduleFault(path, "no code shows the order of these sums", "one that the tile holds whole before another",
+                         "loops that go round before those that the tile holds whole");
+  return absl::OkStatus();
+}
+
+/// Refuses what no code shows of any leaf that a nest follows.
+absl::Status checkEffects(const PhaseList& list, const FollowedTree& tree) {
+  absl::Status status;
+  if (tree.region) {
+    const Region& region = *list.phases.back().region;
+    for (auto [variant, followed] : llvm::zip_equal(region.variants, tree.region->variants))
+      for (auto [step, leaf] : llvm::zip_equal(variant.steps, followed.leaves))
+        if (status.ok()) status = checkEffects(step.nest, step.plan, leaf.path);
+    return status;
+  }
+  const FollowedPhase* followed = tree.phases.data();
+  for (const Phase& phase : list.phases) {
+    if (!phase.copies.empty()) continue;
+    for (auto [n, plan] : llvm::enumerate(phase.plans))
+      if (status.ok()) status = checkEffects(phase.nests[n], plan, followed->leaves[n].path);
+    ++followed;
+  }
+  return status;
+}
+
 /// Whether the tree is one sequential leaf, as of a workload whose operations hand scalars to each other.
 bool isOneSequence(const FollowedTree& tree) {
   return !tree.region && tree.fused.empty() && tree.phases.size() == 1 && tree.phases[0].sequential &&
@@ -74,7 +103,10 @@ absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip
   planPhases(*list, chip, request.scalar);
   if (absl::Status status = packOperands(func, *list, chip, nullptr); !status.ok()) return status;
   splitGrids(*list, chip);
-  forEachPlan(*list, [](const Nest& nest, TilePlan& plan) { dropIneffective(nest, plan); });
+  forEachPlan(*list, [](const Nest& nest, TilePlan& plan) {
+    dropIneffective(nest, plan);
+    settleSums(nest, plan);
+  });
   return list;
 }
 
@@ -101,11 +133,7 @@ absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, co
     if (status.ok()) status = followPhases(*list, chip, *tree);
   }
   if (status.ok()) status = packOperands(func, *list, chip, &*tree);
-  if (!status.ok()) return status;
-  forEachPlan(*list, [&](const Nest& nest, const TilePlan& plan) {
-    if (std::string what = ineffective(nest, plan); !what.empty() && status.ok())
-      status = scheduleFault("", "a kernel fetches what there is nothing of", what, "a kernel without it");
-  });
+  if (status.ok()) status = checkEffects(*list, *tree);
   if (!status.ok()) return status;
   return list;
 }

@@ -49,7 +49,7 @@ v1::Tile tileOf(const Region& region, const Chip& chip) {
     v1::Loop* loop = tile.add_loops();
     loop->set_dimension(name);
     loop->set_step(block);
-    if (name != words::kBlocks) loop->set_unit(std::string(words::kCore));
+    if (name != words::kBlocks && name != words::kKeys) loop->set_unit(std::string(words::kCore));
   }
   for (const ScratchStrides& strides : region.strides) {
     v1::Stage* stage = tile.add_stages();

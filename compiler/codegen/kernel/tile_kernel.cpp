@@ -380,6 +380,9 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
     return absl::StrCat("more than ", product.depth / product.group, " groups of the sum in a tile");
   if (plan.reductions.back() != loops.depth) return "the sum within tiles is the innermost";
   if (plan.transposed >= 0) return "it turns nothing";
+  if (const auto* row = llvm::find(plan.points, loops.row);
+      row != plan.points.end() && row > llvm::find(plan.points, loops.column))
+    return "rows come before columns";
   bool panels = nest.statements[0].inputs[1].access.strides[loops.column] == 1;
   for (const PackedOperand& packed : plan.packed) {
     if (packed.input != 1 || packed.loop != loops.column || packed.apart)

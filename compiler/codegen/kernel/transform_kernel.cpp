@@ -35,6 +35,7 @@ class TransformKernel final : public MicroKernel {
         nest.statements[0].outputs[0].access.strides[v] != 1)
       return "source and result are not contiguous along the vector loop";
     if (plan.tile[v] > plan.lanes) return "the tile has more than one vector";
+    if (plan.reductions.front() != transform.left.reduction) return "the sum of the left matrix is the first";
     for (int loop = 0; loop < nest.loops(); ++loop) {
       const bool side = loop == transform.left.parallel || loop == transform.right.parallel ||
                         loop == transform.left.reduction || loop == transform.right.reduction;

@@ -372,6 +372,7 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
   const llvm::SmallVector<Range> kept_blocks(geometry->keptBlocks());
   auto region = RegionBuilder(builder, nests, std::move(*geometry), chip, followed).build(before);
   if (!region.ok()) return region.status();
+  if (kept < 1) region->key_piece = nests.mask->piece;
   region->kept_by = kept_by;
   region->kept_blocks = kept_blocks;
   if (!loops.back().reductions.empty()) region->blocks = region->counts.back();

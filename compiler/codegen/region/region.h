@@ -48,8 +48,9 @@ struct Region {
   std::vector<RegionVariant> variants;                         ///< one per choice of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
   int64_t scratch_bytes = 0;
-  std::vector<std::pair<std::string, int64_t>> cuts;  ///< names of the slice loops, with "r0" last, and their blocks
+  std::vector<std::pair<std::string, int64_t>> cuts;  ///< names of the slice loops, then "r0", then "keys", and steps
   bool deferred_softmax = false;                      ///< see SlicedNests
+  int64_t key_piece = 0;                              ///< of the mask by which keys are left out; 0: none is
   std::vector<ScratchStrides> strides;                ///< of scratch that is no dense box
   std::string description;                            ///< "region of 5 nests, 96 slices of 1x64x64"
 

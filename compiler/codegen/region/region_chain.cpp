@@ -98,6 +98,22 @@ absl::Status refuseLoops(const PhaseList& list) {
   return absl::OkStatus();
 }
 
+/// Leaves out what a mask removes in pieces of so many keys; 0: leaves out nothing.
+absl::Status followMask(SlicedNests& nests, int64_t piece, const FollowedRegion& followed) {
+  if (piece == 0) {
+    nests.mask.reset();
+    return absl::OkStatus();
+  }
+  auto fault = [&](const std::string& accepted) {
+    return scheduleFault(followed.tile.path, "pieces of keys that a mask removes", absl::StrCat(piece), accepted);
+  };
+  if (!nests.mask) return fault("no loop over keys: no softmax that is rewritten has a mask that compares positions");
+  KeyMask& mask = *nests.mask;
+  if (mask.blocks && piece != mask.piece) return fault(absl::StrCat(mask.piece, ", the blocks of the sum"));
+  mask.piece = piece;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const v1::ChainTiling& chain) {
@@ -148,10 +164,12 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
   const Coordinates coordinates = nests.coordinates.at(nests.result);
   llvm::SmallVector<SliceLoop> loops;
   int64_t blocks = 0;  // of the reduction
+  int64_t keys = 0;    // of a piece of what a mask removes
   for (const v1::Loop& loop : tile.loops()) {
     const std::string& name = loop.dimension();
-    const bool reduction = name == words::kBlocks;
-    if (blocks > 0) return fault("the loop over blocks of the sum is the last", name, "");
+    const bool pieces = name == words::kKeys, reduction = name == words::kBlocks || pieces;
+    if (keys > 0 || (blocks > 0 && !pieces))
+      return fault("the loops over blocks of the sum, then over pieces of keys are the last", name, "");
     if (loop.unit() != (reduction ? "" : words::kCore))
       return fault(absl::StrCat("unit of ", name), loop.unit(),
                    reduction ? "none: it runs in time" : std::string(words::kCore));
@@ -163,7 +181,9 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
     if (loop.step() < 1 || loop.step() >= extent)
       return fault(absl::StrCat("slices along ", name), absl::StrCat(loop.step()),
                    absl::StrCat("1 to ", extent - 1, ", or no loop for all of it"));
-    if (reduction) {
+    if (pieces) {
+      keys = loop.step();
+    } else if (reduction) {
       blocks = loop.step();
     } else {
       loops.push_back({c, loop.step()});
@@ -179,6 +199,7 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
   } else if (blocks > 0) {
     return fault("blocks of a sum without a running softmax", std::string(words::kBlocks), "softmax");
   }
+  if (absl::Status status = followMask(nests, keys, followed); !status.ok()) return status;
   return cutIntoSlices(func, list, nests, std::move(loops), chip, &followed);
 }
 
@@ -200,20 +221,27 @@ SlicedNests flattenPhases(const PhaseList& list) {
 
 namespace {
 
-/// With the keys that a mask removes left out in the smallest pieces that slices can be cut in, or else none of them.
+/// With the keys that a mask removes left out in the smallest pieces that slices can be cut in, or else none of them;
+/// in the mask's own where a tree is followed.
 absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
                                         const Chip& chip, std::vector<PackBefore>& before,
                                         const FollowedRegion* followed) {
   auto region = formRegion(builder, nests, loops, chip, before, followed);
-  absl::Status first = region.status();
-  while (!region.ok() && nests.mask) {
+  if (followed) {
+    if (region.ok() && nests.mask && region->key_piece == 0)
+      return scheduleFault(followed->tile.path, "no slice leaves out any key in such pieces",
+                           absl::StrCat(nests.mask->piece), "smaller ones, or no loop over keys");
+    return region;
+  }
+  const absl::Status first = region.status();
+  while (nests.mask && !(region.ok() && region->key_piece > 0)) {
     KeyMask& mask = *nests.mask;
     mask.piece *= 2;
-    if (mask.blocks || mask.piece >= nests.nests[mask.nest].extents[mask.key]) nests.mask.reset();
+    if (region.ok() || mask.blocks || mask.piece >= nests.nests[mask.nest].extents[mask.key]) nests.mask.reset();
     before.clear();
     region = formRegion(builder, nests, loops, chip, before, followed);
   }
-  if (!region.ok()) return first;
+  if (!region.ok() && !first.ok()) return first;
   return region;
 }
 
@@ -234,6 +262,7 @@ absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests
       region->cuts.emplace_back(words::kBlocks, loop.tile);
     }
   }
+  if (region->key_piece > 0) region->cuts.emplace_back(words::kKeys, region->key_piece);
   std::string cut;
   for (const Phase& phase : list.phases)
     if (cut.empty()) cut = phase.cut;

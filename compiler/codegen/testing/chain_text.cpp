@@ -57,6 +57,27 @@ Tensor convolution(WorkloadText& text, const Tensor& x, const Tensor& filter, in
                       text.fill(shape, "0.0"), 7, "pppprrr", kMultiplyAdd);
 }
 
+std::string attentionMaskedBy(const std::string& mask, const Chain& chain) {
+  WorkloadText text;
+  const auto [batch, m, n, k, l, element, transposed] = chain;
+  const Tensor a = text.argument({batch, m, k}, element);
+  const Tensor b = text.argument(transposed ? std::vector{batch, n, k} : std::vector{batch, k, n}, element);
+  const Tensor c = text.argument({batch, n, l}, element);
+  const std::string id = "d0, d1, d2";
+  const Tensor masked = text.generic(
+      {batchProduct(text, a, b, transposed)}, {id, id}, text.empty({batch, m, n}, element), 3, "",
+      "%low = arith.constant " + std::string(element == "f64" ? "0xFFF0000000000000" : "0xFF800000") + " : " + element +
+          "\n    %row = linalg.index 1 : index\n    %column = linalg.index 2 : index\n    " + mask);
+  return text.finish({batchProduct(text, softmax(text, masked), c)});
+}
+
+std::string causal(int64_t offset, const std::string& element) {
+  return "%offset = arith.constant " + std::to_string(offset) +
+         " : index\n    %edge = arith.addi %row, %offset : index\n    %seen = arith.cmpi ule, %column, %edge : "
+         "index\n    %r = arith.select %seen, %i0, %low : " +
+         element;
+}
+
 void cut(v1::ChainTiling& slices, const std::string& name, int64_t tile) {
   slices.add_order(name);
   slices.add_tile(tile);

@@ -22,6 +22,20 @@ Tensor relu(WorkloadText& text, const Tensor& x);
 Tensor convolution(WorkloadText& text, const Tensor& x, const Tensor& filter, int64_t pad, int64_t stride = 1,
                    int64_t dilation = 1);
 
+/// A[batch, m, k] B[batch, k, n] C[batch, n, l]; `transposed`: B lies as [batch, n, k].
+struct Chain {
+  int64_t batch, m, n, k, l;
+  std::string element = "f32";
+  bool transposed = false;
+};
+
+/// softmax(mask(A B)) C, where `mask` gives %r from the score %i0, the positions %row and %column, and %low for what is
+/// removed.
+std::string attentionMaskedBy(const std::string& mask, const Chain& chain);
+
+/// Rows see the columns up to `offset` behind their own.
+std::string causal(int64_t offset, const std::string& element = "f32");
+
 /// Appends a loop name and its block extent.
 void cut(v1::ChainTiling& slices, const std::string& name, int64_t tile);
 

@@ -10,9 +10,12 @@
 
 namespace tessera::compiler::codegen::testing {
 
-/// Every way to change one field of a tree, each applied to a copy of it. New values come from `random`.
+/// Every way to change one field of a tree, each applied to a copy of it: another value, set or not, and of repeated
+/// ones an element less, one twice, one more, two in the other order. New values come from `random`, many of them from
+/// elsewhere in the tree.
 class Mutations {
  public:
+  /// The arguments outlive it.
   Mutations(const v1::Schedule& schedule, std::mt19937& random);
   size_t count() const { return places_.size(); }
 
@@ -20,18 +23,30 @@ class Mutations {
   std::pair<v1::Schedule, std::string> at(size_t place);
 
  private:
+  using Field = const google::protobuf::FieldDescriptor*;
+  using Message = google::protobuf::Message;
+  enum class Kind { kOther, kLess, kTwice, kMore, kSwapped };
   struct Place {
-    std::vector<std::pair<const google::protobuf::FieldDescriptor*, int>> path;
-    const google::protobuf::FieldDescriptor* field;
+    std::vector<std::pair<Field, int>> path;
+    Field field;
     int index;  ///< of a repeated field
+    Kind kind;
   };
-  void collect(const google::protobuf::Message& message,
-               const std::vector<std::pair<const google::protobuf::FieldDescriptor*, int>>& path);
-  void change(google::protobuf::Message& message, const google::protobuf::FieldDescriptor* field, int index);
+
+  void collect(const Message& message, const std::vector<std::pair<Field, int>>& path);
+  void collectRepeated(const Message& message, Field field, const std::vector<std::pair<Field, int>>& path);
+  void change(Message& message, const Place& place);
+  void setOther(Message& message, Field field, int index);
+  void addElement(Message& message, Field field);
+  int64_t otherNumber(int64_t old);
+  std::string otherText(const std::string& old);
 
   const v1::Schedule& schedule_;
   std::mt19937& random_;
   std::vector<Place> places_;
+  std::vector<std::string> words_;
+  std::vector<int64_t> numbers_;
+  std::vector<const Message*> messages_;
 };
 
 }  // namespace tessera::compiler::codegen::testing

@@ -19,7 +19,9 @@ bool fetchesAhead(const Nest& nest, const TilePlan& plan) {
 }
 
 bool fetchesRows(const Nest& nest, const TilePlan& plan) {
-  return plan.reductions.size() > 1 &&
+  if (plan.reductions.size() < 2) return false;
+  const int step = plan.reductions.back();  // goes round within an iteration of the next one
+  return plan.tile[step] < nest.extents[step] &&
          anyInput(nest, [&](const Access& access) { return access.strides[plan.vector_loop] == 0; });
 }
 

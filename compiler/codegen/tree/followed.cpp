@@ -116,7 +116,8 @@ absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
     followed.leaves = std::move(*leaves);
     followed.side_by_side = phase.tile->join() == v1::Tile::PARA;
     followed.sequential = followed.leaves[0].tile->kernel().variant() == words::kSequential;
-    if (followed.sequential && printTileLine(*phase.tile) != "[] sequential nest 0")
+    if (followed.sequential && (printTileLine(*phase.tile) != "[] sequential nest 0" || phase.tile->stages_size() > 0 ||
+                                phase.tile->children_size() > 0))
       return refused(phase, "operations that are no nests leave nothing to decide", "[] sequential nest 0");
   }
   if (!waiting.empty())

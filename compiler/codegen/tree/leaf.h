@@ -34,6 +34,11 @@ absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, 
 absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int number, int operand, int64_t width,
                                     const Chip& chip);
 
+/// Of orders of the sums that code does not tell from each other one stands for all: loops that go round come before
+/// those that the tile holds whole.
+bool sumsAreSettled(const Nest& nest, const TilePlan& plan);
+void settleSums(const Nest& nest, TilePlan& plan);
+
 /// What is said of `plan` that no code follows from: as fetches nobody reads. Empty: nothing. Call with the accesses
 /// that code is emitted for, panels put in.
 std::string ineffective(const Nest& nest, const TilePlan& plan);

@@ -1,0 +1,36 @@
+#include "compiler/codegen/tiling/micro_kernel.h"
+#include "compiler/codegen/tree/leaf.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+/// Whether the loop at `position` of the sums, which the tile holds whole, could change places with the next one, of
+/// which it holds a single step, and no code would show it: nothing counts steps, or looks at the innermost sum.
+bool standsTooEarly(const Nest& nest, const TilePlan& plan, size_t position) {
+  const int whole = plan.reductions[position], single = plan.reductions[position + 1];
+  if (plan.tile[whole] != nest.extents[whole] || plan.tile[single] != 1) return false;
+  if (plan.block[whole] > 0 || plan.block[single] > 0) return false;
+  if (plan.fetch_panel || plan.fetch_results || !plan.next_slice.empty() || !plan.upcoming.empty()) return false;
+  if (position + 2 < plan.reductions.size()) return true;
+  return plan.ahead == 0 && !plan.fetch_rows && plan.copies.empty() && plan.kernel->traits().least_steps == 1;
+}
+
+/// The first loop that stands too early; the number of sums where none does.
+size_t firstTooEarly(const Nest& nest, const TilePlan& plan) {
+  size_t position = 0;
+  while (position + 1 < plan.reductions.size() && !standsTooEarly(nest, plan, position)) ++position;
+  return position + 1 < plan.reductions.size() ? position : plan.reductions.size();
+}
+
+}  // namespace
+
+bool sumsAreSettled(const Nest& nest, const TilePlan& plan) {
+  return firstTooEarly(nest, plan) == plan.reductions.size();
+}
+
+void settleSums(const Nest& nest, TilePlan& plan) {
+  for (size_t at = firstTooEarly(nest, plan); at < plan.reductions.size(); at = firstTooEarly(nest, plan))
+    std::swap(plan.reductions[at], plan.reductions[at + 1]);
+}
+
+}  // namespace tessera::compiler::codegen
