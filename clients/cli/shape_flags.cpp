@@ -14,10 +14,12 @@ namespace {
 
 constexpr int64_t kMostVariants = TESSERA_MAX_VARIANTS;
 constexpr int kMostOfRanges = 16;  // variants that several ranges make
+constexpr int64_t kLargestRange = int64_t{1} << 40;
 
 absl::Status badDimension(const std::string& text, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat(
-      "--dim ", text, ": ", why, "; write NAME=SIZE, NAME=SIZE,SIZE or NAME=FROM..TO:STEP, e.g. batch=1,4,8"));
+      "--dim ", text, ": ", why,
+      "; write NAME=SIZE, NAME=SIZE,SIZE, NAME=FROM..TO:STEP, e.g. batch=1,4,8, or a range: NAME=FROM..TO, NAME=..TO"));
 }
 
 // "8", "1..8" or "128..512:128". False when it is none of these.
@@ -43,12 +45,25 @@ std::vector<int64_t> sizesOfRange(absl::string_view text) {
   const std::vector<absl::string_view> ends = absl::StrSplit(text, "..");
   int64_t first = 0, last = 0;
   if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &first) || !absl::SimpleAtoi(ends[1], &last)) return {};
-  if (first < 1 || last <= first || last > int64_t{1} << 40) return {};
+  if (first < 1 || last <= first || last > kLargestRange) return {};
   std::vector<int64_t> sizes = {first};
   for (int64_t power = 1; power < last; power *= 2) {
     if (power > first) sizes.push_back(power);
   }
   sizes.push_back(last);
+  return sizes;
+}
+
+// "..64" or "..8,..64": these sizes and no others. Nothing when it is not.
+std::vector<int64_t> chosenSizes(absl::string_view text) {
+  std::vector<int64_t> sizes;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    int64_t size = 0;
+    if (!absl::ConsumePrefix(&part, "..") || !absl::SimpleAtoi(part, &size) || size < 1 || size > kLargestRange)
+      return {};
+    sizes.push_back(size);
+  }
+  std::sort(sizes.begin(), sizes.end());
   return sizes;
 }
 
@@ -80,11 +95,12 @@ void thinRanges(std::vector<DimensionSizes>& dimensions) {
     for (const DimensionSizes& each : dimensions) variants *= each.range ? static_cast<double>(each.sizes.size()) : 1;
     return variants;
   };
-  const auto isLong = [](const DimensionSizes& each) { return each.range && each.sizes.size() > 2; };
+  const auto isThin = [](const DimensionSizes& each) { return !each.range || each.chosen; };
+  const auto isLong = [&](const DimensionSizes& each) { return !isThin(each) && each.sizes.size() > 2; };
   for (size_t apart = 2; product() > kMostOfRanges && std::any_of(dimensions.begin(), dimensions.end(), isLong);
        ++apart) {
     for (size_t d = 0; d < all.size(); ++d) {
-      if (!all[d].range) continue;
+      if (isThin(all[d])) continue;
       const std::vector<int64_t>& sizes = all[d].sizes;
       dimensions[d].sizes.clear();
       for (size_t i = 0; i < sizes.size(); ++i)
@@ -92,7 +108,7 @@ void thinRanges(std::vector<DimensionSizes>& dimensions) {
     }
   }
   for (size_t d = dimensions.size(); d-- > 0 && product() > kMostOfRanges;) {
-    if (dimensions[d].range) dimensions[d].sizes = {dimensions[d].sizes.back()};
+    if (!isThin(dimensions[d])) dimensions[d].sizes = {dimensions[d].sizes.back()};
   }
 }
 
@@ -146,10 +162,13 @@ absl::StatusOr<DimensionSizes> parseDimension(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) return badDimension(text, "there is no name and size");
   DimensionSizes parsed{.name = text.substr(0, equals), .sizes = sizesOfRange(text.substr(equals + 1))};
+  if (parsed.sizes.empty()) {
+    parsed.sizes = chosenSizes(text.substr(equals + 1));
+    parsed.chosen = !parsed.sizes.empty();
+  }
   parsed.range = !parsed.sizes.empty();
-  if (parsed.range) return parsed;
   for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), ',')) {
-    if (!addSizes(part, parsed.sizes)) {
+    if (!parsed.range && !addSizes(part, parsed.sizes)) {
       return badDimension(text, absl::StrCat("'", part, "' is no size and no range of at most ", kMostVariants));
     }
   }
@@ -168,7 +187,8 @@ void ShapeFlags::addTo(CLI::App* command) {
           "--dim", dimensions,
           "binds a symbolic dimension in all inputs: batch=1; several sizes (batch=1,4,8; seq=128..512:128) "
           "make a variant for each combination; batch=1..64 is a range: variants for 1, 2, 4, ... 64, and a run "
-          "of a size between two takes the next larger one; several ranges are combined sparsely")
+          "of a size between two takes the next larger one; batch=..64 is one variant for all of it, batch=..8,..64 "
+          "two; several ranges are combined sparsely")
       ->allow_extra_args(false);
 }
 
@@ -187,10 +207,10 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
   std::vector<v1::Specialization> variants(1);
   std::vector<std::string> factors;  // for people
   for (const DimensionSizes& dimension : *named) {
-    if (dimension.sizes.size() == 1 && !dimension.range) {
+    if (dimension.sizes.size() == 1) {
       v1::DimensionBinding& binding = *spec.add_dimensions();
       binding.set_name(dimension.name);
-      binding.set_size(dimension.sizes[0]);
+      binding.set_size(dimension.range ? -dimension.sizes[0] : dimension.sizes[0]);
       continue;
     }
     factors.push_back(absl::StrCat(dimension.name, ": ", dimension.sizes.size()));

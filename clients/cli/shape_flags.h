@@ -18,11 +18,13 @@ absl::StatusOr<v1::InputShape> parseShape(const std::string& text);
 struct DimensionSizes {
   std::string name;
   std::vector<int64_t> sizes;
-  bool range = false;  ///< each stands for all sizes up to it
+  bool range = false;   ///< each stands for all sizes up to it
+  bool chosen = false;  ///< sizes of a range that were named one by one
 };
 
 /// "batch=1,4,8", "seq=128..512:128" (from, to, step; both ends included), "n=1..4,8". "batch=1..64" alone is a range:
-/// its sizes are both ends and the powers of two between them (fewer where several dimensions are ranges).
+/// its sizes are both ends and the powers of two between them (fewer where several dimensions are ranges). So is
+/// "batch=..64", one variant for all of it, and "batch=..8,..64", two.
 absl::StatusOr<DimensionSizes> parseDimension(const std::string& text);
 
 struct ShapeFlags {

@@ -61,6 +61,22 @@ TEST(ParseDimensionTest, ARangeIsItsEndsAndThePowersOfTwoBetween) {
   EXPECT_EQ(spec.specializations(1).dimensions(0).size(), -2);
 }
 
+TEST(ParseDimensionTest, ARangeMayBeItsGreatestSizeAlone) {
+  EXPECT_THAT(parseDimension("n=..64")->sizes, ElementsAre(64));
+  EXPECT_THAT(parseDimension("n=..64,..8")->sizes, ElementsAre(8, 64));
+  EXPECT_TRUE(parseDimension("n=..8,..64")->range);
+  for (const char* text : {"n=..", "n=..0", "n=..-3", "n=..8,64", "n=8,..64", "n=..8,..8", "n=..64:2", "n=...8"})
+    EXPECT_EQ(parseDimension(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  v1::CompileSpec spec;
+  ASSERT_TRUE((ShapeFlags{{}, {"h=..512", "w=..64"}}).fill(spec).ok());
+  EXPECT_EQ(spec.ShortDebugString(), "dimensions { name: \"h\" size: -512 } dimensions { name: \"w\" size: -64 }");
+  // What is named one by one is not thinned.
+  spec.Clear();
+  ASSERT_TRUE((ShapeFlags{{}, {"h=..8,..16,..32,..64,..128", "w=1..64"}}).fill(spec).ok());
+  EXPECT_EQ(spec.specializations_size() % 5, 0);
+  EXPECT_LE(spec.specializations_size(), 16);
+}
+
 TEST(ShapeFlagsTest, SeveralRangesAreCombinedSparselyAndSaySo) {
   ShapeFlags flags{{}, {"h=32..512", "w=32..500", "c=3"}};
   v1::CompileSpec spec;

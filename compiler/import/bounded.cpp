@@ -179,13 +179,12 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
       return refuseExtent(n, 0, dim, absl::StrCat("the new shape wants ", (*wanted)[to], " there"));
     }
     if (size % bound == 0) {
-      // Merged with the dimensions behind it, which must be dense.
+      // Merged with the dimensions behind it, or the first part of one, which must be dense.
       int64_t merged = bound;
       for (int64_t d = dim + 1; merged < size; ++d) {
         if (d >= x.rank() || x.extents.contains(d)) return refuseExtent(n, 0, dim, "it is merged with another one");
         merged *= x.shape[d];
       }
-      if (merged != size) return refuseExtent(n, 0, dim, "it is merged with a part of another one");
       setExtent(y, to, multiplied(e, extentOf(x, dim), size / bound));
     } else if (bound % size == 0) {
       if (!n.divides(bound / size, extent)) {

@@ -170,6 +170,9 @@ def ranges_take_every_size(bench):
     arrays = {name: np.concatenate([array, array, array[:1]]) for name, array in arrays.items()}
     raised(errors.InvalidInput, lambda: loaded(**arrays, N=np.array(6)), "contradicts", reason="INVALID_INPUT")
     raised(errors.InvalidInput, lambda: bench.load(model_path(spec), dims={"N": "6..1"}), "no range")
+    raised(errors.InvalidInput, lambda: bench.load(model_path(spec), dims={"N": "..6,..6"}), "no range")
+    chosen = bench.load(model_path(spec), dims={"N": "..6,..2"})
+    check_equal([variant.dimensions for variant in chosen.variants], [{"N": -2}, {"N": -6}], "sizes named one by one")
 
 
 def results_as_long_as_the_data_say(bench):

@@ -118,7 +118,7 @@ def mixing_nodes_are_named(service):
             ("statistics", [helper.make_node("BatchNormalization", ["x", *"cccc"], ["y", "mean", "variance"], name="mixes",
                                              training_mode=1)], [("c", np.ones(4, np.float32))]),
             ("parts", [helper.make_node("Reshape", ["x", "s"], ["y"], name="mixes")], [("s", np.array([-1, 2, 4]))]),
-            ("constant size", [helper.make_node("Resize", ["x", "", "", "r"], ["y"], name="mixes")],
+            ("cubic", [helper.make_node("Resize", ["x", "", "", "r"], ["y"], name="mixes", mode="cubic")],
              [("r", np.array([20, 4]))]),
             ("falling size", [helper.make_node("Shape", ["x"], ["all"]), helper.make_node("Gather", ["all", "i"], ["n0"]),
                               helper.make_node("Sub", ["k", "n0"], ["left"]),
@@ -346,6 +346,76 @@ def ends_of_sequences(service, oracle):
                           lambda n, t: {"x": f32s(random, n, t, 4)}, "ends of sequences", threads=("2",))
 
 
+def decoders_with_a_growing_state(service, oracle):
+    """Keys and values of the past, of any length, with those of this step behind them; positions count on from the past."""
+    node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(11)
+    w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
+    nodes = [node("Shape", ["pk"], ["s"]), node("Gather", ["s", "two"], ["past"]), node("Add", ["past", "three"], ["end"]),
+             node("Range", ["past", "end", "one"], ["at"]), node("Gather", ["table", "at"], ["positions"]), node("Add", ["x", "positions"], ["h"])]
+    for part in "qkv":
+        nodes += [node("MatMul", ["h", "w" + part], [part + "0"]), node("Reshape", [part + "0", "split"], [part + "1"]),
+                  node("Transpose", [part + "1"], [part], perm=[0, 2, 1, 3])]
+    nodes += [node("Concat", ["pk", "k"], ["keys"], axis=2), node("Concat", ["pv", "v"], ["values"], axis=2),
+              node("Transpose", ["keys"], ["turned"], perm=[0, 1, 3, 2]), node("MatMul", ["q", "turned"], ["scores"]),
+              node("Softmax", ["scores"], ["p"], axis=-1), node("MatMul", ["p", "values"], ["y"])]
+    state = [(name, f32, [1, 2, "past", 4]) for name in ("pk", "pv")]
+    path = save(service, nodes, [("x", f32, [1, 3, 8]), *state], [(name, f32, None) for name in ("y", "keys", "values")],
+                [("two", np.array(2)), ("three", np.array(3)), ("one", np.array(1)), ("table", w(40, 8)), ("split", np.array([1, 3, 2, 4])),
+                 *(("w" + part, w(8, 8)) for part in "qkv")])
+    ranged_against_oracle(service, oracle, path, {"past": "1..9"}, [(1,), (4,), (7,), (9,)],
+                          lambda past: {"x": f32s(random, 1, 3, 8), "pk": f32s(random, 1, 2, past, 4), "pv": f32s(random, 1, 2, past, 4)},
+                          "a decoder with a state", threads=("2",))
+
+
+def images_resized(service, oracle):
+    """To the size of another image, by a scale, to a constant size, and back from what a stride has rounded up; padding that
+    repeats what is at the end."""
+    node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(12)
+    w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
+    nodes = [node("Conv", ["x", "c"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]), node("GlobalAveragePool", ["a"], ["g"]), node("Shape", ["x"], ["s"]),
+             node("Slice", ["s", "from", "to"], ["hw"]), node("Concat", ["front", "hw"], ["size"], axis=0),
+             node("Shape", ["a"], ["t"])]
+    outputs = []
+    for mode in ("nearest", "linear"):
+        for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
+            name = f"{mode}_{place}"
+            how = {"mode": mode, "coordinate_transformation_mode": place, **({"nearest_mode": "floor"} if mode == "nearest" else {})}
+            nodes += [node("Resize", ["a", "", "", "size"], [f"up_{name}"], **how)]
+            outputs.append(f"up_{name}")
+    nodes += [node("Resize", ["a", "", "two"], ["twice"], mode="linear"), node("Resize", ["a", "", "less"], ["less_y"], mode="nearest"),
+              node("Resize", ["a", "", "", "fixed"], ["same_size"], mode="linear"), node("Resize", ["g", "", "", "t"], ["spread"], mode="linear"),
+              node("Pad", ["x", "pads"], ["mirrored"], mode="reflect"), node("Pad", ["x", "pads"], ["edge"], mode="edge")]
+    outputs += ["twice", "less_y", "same_size", "spread", "mirrored", "edge"]
+    path = save(service, nodes, [("x", f32, [1, 3, "h", "w"])], [(name, f32, None) for name in outputs],
+                [("c", w(4, 3, 3, 3)), ("front", np.array([1, 4])), ("from", np.array([2])), ("to", np.array([4])),
+                 ("two", np.array([1, 1, 2, 2], np.float32)), ("less", np.array([1, 1, 0.6, 1], np.float32)), ("fixed", np.array([1, 4, 9, 7])),
+                 ("pads", np.array([0, 0, 2, 1, 0, 0, 1, 2]))])
+    ranged_against_oracle(service, oracle, path, {"h": "6..20", "w": "..17"}, [(6, 17), (20, 5), (13, 8), (11, 16)],
+                          lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "resized images", threads=("2",))
+
+
+def rows_split_and_merged(service, oracle):
+    """As nn.MultiheadAttention has them: [t, n, heads * d] becomes [t, n * heads, d]."""
+    node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(13)
+    nodes = [node("Reshape", ["x", "heads"], ["h"]), node("Transpose", ["h"], ["q"], perm=[1, 0, 2]),
+             node("Transpose", ["h"], ["k"], perm=[1, 2, 0]), node("MatMul", ["q", "k"], ["scores"]), node("Softmax", ["scores"], ["p"], axis=-1),
+             node("MatMul", ["p", "q"], ["y"])]
+    path = save(service, nodes, [("x", f32, ["t", "n", 8])], [("y", f32, None)], [("heads", np.array([0, -1, 4]))])
+    ranged_against_oracle(service, oracle, path, {"n": "1..5", "t": "..12"}, [(1, 12), (3, 5), (5, 7), (4, 12)],
+                          lambda n, t: {"x": f32s(random, t, n, 8)}, "rows merged with heads", threads=("2",))
+
+
+def attention_costs_its_rows(service, oracle):
+    """One variant for all lengths: rows of queries are told apart behind a softmax, so that a short sequence costs little."""
+    random = np.random.default_rng(14)
+    path = encoder(random, 32, 4, 2, service)
+    said = ranged_against_oracle(service, oracle, path, {"n": "1", "t": "..96"}, [(8,), (40,), (96,)],
+                                 lambda t: {"x": f32s(random, 1, t, 32)}, "an encoder of one variant", threads=("1",))
+    check_equal([each["ranges"][0]["room"] for each in said], [96] * 3, "rooms")
+    for answer, most in zip(said, (0.7, 0.9, 1)):
+        check(answer["work"] <= most, f"{answer['ranges']}: {answer['work']:.2f} of the operations, at most {most}")
+
+
 def work_follows_the_count(service):
     """Rows that are not there cost little: what a run computed is about its part of the variant's rows. For one target,
     since tiles follow its cores and lanes."""
@@ -399,6 +469,10 @@ def main():
             ("images of any size", lambda: images_of_any_size(service, oracle)),
             ("what exporters write", lambda: what_exporters_write(service, oracle)),
             ("ends of sequences", lambda: ends_of_sequences(service, oracle)),
+            ("decoders with a growing state", lambda: decoders_with_a_growing_state(service, oracle)),
+            ("images resized", lambda: images_resized(service, oracle)),
+            ("rows split and merged", lambda: rows_split_and_merged(service, oracle)),
+            ("attention costs its rows", lambda: attention_costs_its_rows(service, oracle)),
             ("work follows the count", lambda: work_follows_the_count(service)),
             ("variants share and show", lambda: variants_share_and_show(service))])
 

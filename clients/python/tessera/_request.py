@@ -33,7 +33,7 @@ class Serializable(Protocol):
 ModelLike = Union[str, "os.PathLike[str]", bytes, Serializable]
 #: Of each input one shape, or several, which make one variant each (the i-th of all inputs together).
 ShapesLike = Mapping[str, Union[Shape, Sequence[Shape]]]
-#: Of each symbolic dimension one size, or several: every combination is a variant. "1..64": a range.
+#: Of each symbolic dimension one size, or several: every combination is a variant. "1..64" and "..64": ranges.
 DimsLike = Mapping[str, Union[int, str, Iterable[int]]]
 
 _PRECISIONS = {"model": job_pb2.CompileOptions.PRECISION_UNSPECIFIED, "bf16": job_pb2.CompileOptions.BF16}
@@ -131,25 +131,39 @@ def _shapes_of(name: str, given: Any) -> list[list[int]]:
 
 
 def _sizes_of_range(name: str, text: str) -> list[int]:
-    """Both ends and the powers of two between them; negative: each stands for all sizes up to it."""
+    """Both ends and the powers of two between them, or of "..8,..64" these; negative: each stands for all up to it."""
+    if _is_chosen(text):
+        chosen = sorted(int(part[2:]) for part in text.split(","))
+        if chosen[0] < 1 or len(set(chosen)) < len(chosen):
+            raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text),
+                                      accepted="e.g. '..8,..64'")
+        return [-size for size in chosen]
     ends = [int(end) if end.isdecimal() else 0 for end in text.split("..")]
     if len(ends) != 2 or not 1 <= ends[0] < ends[1]:
-        raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text), accepted="e.g. '1..64'")
+        raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text),
+                                  accepted="e.g. '1..64' or '..64'")
     powers = (1 << power for power in range(ends[1].bit_length()))
     return [-size for size in sorted({*ends, *(power for power in powers if ends[0] < power < ends[1])})]
 
 
-def _thinned(ranges: dict[str, list[int]]) -> dict[str, list[int]]:
+def _is_chosen(text: str) -> bool:
+    """Whether the sizes of a range are named one by one: "..8,..64"."""
+    return all(part.startswith("..") and part[2:].isdecimal() for part in text.split(","))
+
+
+def _thinned(ranges: dict[str, list[int]], chosen: set[str]) -> dict[str, list[int]]:
     """Several ranges together make at most 16 variants: of each every second, third, ... size from the greatest down, and
     the least, as far apart as that takes; of so many that two sizes of each are more, the last ones keep their greatest
-    alone."""
+    alone. Sizes that are `chosen` all stay."""
     thin = ranges
     apart = 2
-    while len(ranges) > 1 and math.prod(map(len, thin.values())) > MOST_OF_RANGES and max(map(len, thin.values())) > 2:
-        thin = {name: [size for i, size in enumerate(sizes) if i == 0 or (len(sizes) - 1 - i) % apart == 0]
+    long = [name for name in ranges if name not in chosen] if len(ranges) > 1 else []
+    while long and math.prod(map(len, thin.values())) > MOST_OF_RANGES and max(len(thin[name]) for name in long) > 2:
+        thin = {name: sizes if name in chosen else
+                [size for i, size in enumerate(sizes) if i == 0 or (len(sizes) - 1 - i) % apart == 0]
                 for name, sizes in ranges.items()}
         apart += 1
-    for name in reversed(ranges if len(ranges) > 1 else {}):
+    for name in reversed(long):
         if math.prod(map(len, thin.values())) > MOST_OF_RANGES:
             thin = {**thin, name: thin[name][-1:]}
     return thin
@@ -171,10 +185,12 @@ def _sizes_of(name: str, given: Any) -> list[int]:
 def _bind(spec: job_pb2.CompileSpec, shapes: ShapesLike, dims: DimsLike) -> None:
     """Single values go into the specification itself, several are multiplied into variants."""
     variants = [job_pb2.Specialization()]
-    ranges = _thinned({name: _sizes_of(name, given) for name, given in dims.items() if isinstance(given, str)})
+    texts = {name: given for name, given in dims.items() if isinstance(given, str)}
+    ranges = _thinned({name: _sizes_of(name, given) for name, given in texts.items()},
+                      {name for name, given in texts.items() if _is_chosen(given)})
     for name, given in dims.items():
         sizes = ranges.get(name) or _sizes_of(name, given)
-        if len(sizes) == 1 and name not in ranges:
+        if len(sizes) == 1:
             spec.dimensions.add(name=name, size=sizes[0])
             continue
         _refuse_too_many(len(variants) * len(sizes))

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
+
 #include "compiler/import/import.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -17,10 +20,29 @@ struct Rows {
 
 using RowsOfValues = llvm::DenseMap<mlir::Value, llvm::SmallVector<Rows, 1>>;
 
-/// The rows of the values of `main`, as far as its operations let see them, by the dimensions of the model that are
-/// ranges. Whatever lies in rows beyond a run's count, even bytes that nobody wrote, the rows before them are the same,
-/// and no address or divisor comes of it: values are left out on which one of these, or an operation that combines rows
-/// (such as a sum over what a mask has cleared), depends.
-RowsOfValues findRows(const ImportedModel& model, mlir::func::FuncOp main);
+/// Which elements of the values of `main` a run needs, by the dimensions of the model that are ranges: those that are,
+/// in every way of `Rows` given for the value, of one of the rows that the run has. All others may be anything, even
+/// bytes that nobody wrote: nothing that is needed is computed of them, and no address or divisor comes of them.
+///
+/// Asked from the results backwards: rows of a result that count need rows of its operands. Rows that meet, as in a
+/// sum, are all needed; but of what a mask clears (a select by a position in front of the count, as import leaves it)
+/// those in front of the count only, which is why the rows of a softmax or an attention are told apart.
+class RowFacts {
+ public:
+  RowFacts(const ImportedModel& model, mlir::func::FuncOp main);
+  ~RowFacts();
+
+  /// None: all of it is needed.
+  llvm::ArrayRef<Rows> of(mlir::Value value) const;
+
+  /// For operations that run together: rows of what they read that become the same rows of `results`, without what a
+  /// mask among these operations leaves out. Whatever they compute in between for such a row is of that row too.
+  RowsOfValues alongside(llvm::ArrayRef<mlir::Operation*> ops, llvm::ArrayRef<mlir::Value> results) const;
+
+ private:
+  class Finder;
+  std::unique_ptr<Finder> finder_;
+  RowsOfValues rows_;
+};
 
 }  // namespace tessera::compiler

@@ -19,8 +19,9 @@ class RowsTest : public testing::Test {
                          mlir::tensor::TensorDialect>();
   }
 
-  /// Of a function whose first argument has 8 rows along its first dimension.
-  void find(const std::string& text) {
+  /// Of a function whose first argument has 8 rows along its first dimension, as its first result along dimension
+  /// `of_result`. Its last argument, and last result, is the count.
+  void find(const std::string& text, int of_result = 0) {
     model_.module = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
     ASSERT_TRUE(model_.module);
     v1::DimensionBinding& dimension = model_.dimensions.emplace_back();
@@ -30,40 +31,43 @@ class RowsTest : public testing::Test {
     for (size_t i = 0; i < main.getNumArguments(); ++i) model_.inputs.emplace_back();
     model_.inputs[0].add_bounded_dims(0);
     model_.inputs[0].add_bounded_by(0);
-    rows_ = findRows(model_, main);
     argument_ = main.getArgument(0);
+    model_.inputs.back().set_name("N");
+    for (size_t i = 0; i + 1 < main.getNumResults(); ++i) model_.outputs.emplace_back();
+    model_.extents.push_back({0, of_result});
+    facts_.emplace(model_, main);
   }
-  /// 0: no rows.
-  int64_t strideOf(const std::string& name) {
-    int64_t stride = -1;
+  static int64_t strideOf(llvm::ArrayRef<Rows> rows) { return rows.empty() ? 0 : rows[0].stride; }
+  mlir::Operation* named(const std::string& name) {
+    mlir::Operation* result = nullptr;
     model_.module->walk([&](mlir::Operation* op) {
       auto location = mlir::dyn_cast<mlir::NameLoc>(op->getLoc());
-      if (!location || location.getName() != name || op->getNumResults() == 0) return;
-      const auto found = rows_.find(op->getResult(0));
-      stride = found == rows_.end() || found->second.empty() ? 0 : found->second[0].stride;
+      if (location && location.getName() == name && op->getNumResults() > 0) result = op;
     });
-    return stride;
+    return result;
   }
-  int64_t strideOfArgument() const {
-    const auto found = rows_.find(argument_);
-    return found == rows_.end() || found->second.empty() ? 0 : found->second[0].stride;
-  }
+  /// 0: no rows.
+  int64_t strideOf(const std::string& name) { return strideOf(facts_->of(named(name)->getResult(0))); }
+  int64_t strideOfArgument() const { return strideOf(facts_->of(argument_)); }
 
   mlir::MLIRContext context_;
   ImportedModel model_;
-  RowsOfValues rows_;
+  std::optional<RowFacts> facts_;
   mlir::Value argument_;
 };
 
 TEST_F(RowsTest, FollowViewsProductsAndTransposes) {
-  find(R"(func.func @main(%x: tensor<8x3x5xf32>, %w: tensor<5x7xf32>) -> tensor<7x24xf32> {
+  find(
+      R"(func.func @main(%x: tensor<8x3x5xf32>, %w: tensor<5x7xf32>, %n: tensor<i64>) -> (tensor<7x8x3xf32>, tensor<i64>) {
     %flat = tensor.collapse_shape %x [[0, 1], [2]] : tensor<8x3x5xf32> into tensor<24x5xf32> loc("flat")
     %e = tensor.empty() : tensor<24x7xf32>
     %y = linalg.matmul ins(%flat, %w : tensor<24x5xf32>, tensor<5x7xf32>) outs(%e : tensor<24x7xf32>) -> tensor<24x7xf32> loc("y")
     %f = tensor.empty() : tensor<7x24xf32>
     %t = linalg.transpose ins(%y : tensor<24x7xf32>) outs(%f : tensor<7x24xf32>) permutation = [1, 0] loc("t")
-    return %t : tensor<7x24xf32>
-  })");
+    %r = tensor.expand_shape %t [[0], [1, 2]] output_shape [7, 8, 3] : tensor<7x24xf32> into tensor<7x8x3xf32>
+    return %r, %n : tensor<7x8x3xf32>, tensor<i64>
+  })",
+      1);
   EXPECT_EQ(strideOfArgument(), 15);
   EXPECT_EQ(strideOf("flat"), 15);
   EXPECT_EQ(strideOf("y"), 21);
@@ -71,21 +75,21 @@ TEST_F(RowsTest, FollowViewsProductsAndTransposes) {
 }
 
 TEST_F(RowsTest, SlicesAndPadsOfOtherDimensionsKeepThem) {
-  find(R"(func.func @main(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {
+  find(R"(func.func @main(%x: tensor<8x6xf32>, %n: tensor<i64>) -> (tensor<8x6xf32>, tensor<i64>) {
     %c = arith.constant 0.0 : f32
     %s = tensor.extract_slice %x[0, 2] [8, 4] [1, 1] : tensor<8x6xf32> to tensor<8x4xf32> loc("s")
     %p = tensor.pad %s low[0, 1] high[0, 1] {
     ^bb0(%i: index, %j: index):
       tensor.yield %c : f32
     } : tensor<8x4xf32> to tensor<8x6xf32> loc("p")
-    return %p : tensor<8x6xf32>
+    return %p, %n : tensor<8x6xf32>, tensor<i64>
   })");
   EXPECT_EQ(strideOf("s"), 4);
   EXPECT_EQ(strideOf("p"), 6);
 }
 
 TEST_F(RowsTest, ASumOverRowsNeedsWhateverItIsMadeOf) {
-  find(R"(func.func @main(%x: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<6xf32>) {
+  find(R"(func.func @main(%x: tensor<8x6xf32>, %n: tensor<i64>) -> (tensor<8x6xf32>, tensor<6xf32>, tensor<i64>) {
     %e = tensor.empty() : tensor<8x6xf32>
     %a = linalg.add ins(%x, %x : tensor<8x6xf32>, tensor<8x6xf32>) outs(%e : tensor<8x6xf32>) -> tensor<8x6xf32> loc("a")
     %b = linalg.add ins(%a, %a : tensor<8x6xf32>, tensor<8x6xf32>) outs(%e : tensor<8x6xf32>) -> tensor<8x6xf32> loc("b")
@@ -95,7 +99,7 @@ TEST_F(RowsTest, ASumOverRowsNeedsWhateverItIsMadeOf) {
         %sum = arith.addf %in, %out : f32
         linalg.yield %sum : f32
       } loc("s")
-    return %b, %s : tensor<8x6xf32>, tensor<6xf32>
+    return %b, %s, %n : tensor<8x6xf32>, tensor<6xf32>, tensor<i64>
   })");
   EXPECT_EQ(strideOf("s"), 0);
   EXPECT_EQ(strideOf("a"), 0);
@@ -104,7 +108,8 @@ TEST_F(RowsTest, ASumOverRowsNeedsWhateverItIsMadeOf) {
 }
 
 TEST_F(RowsTest, WhatAddressesComeOfIsThereAsAWhole) {
-  const std::string text = R"(func.func @main(%x: tensor<8xi64>, %table: tensor<9x4xf32>) -> tensor<8x4xf32> {
+  const std::string text =
+      R"(func.func @main(%x: tensor<8xi64>, %table: tensor<9x4xf32>, %n: tensor<i64>) -> (tensor<8x4xf32>, tensor<i64>) {
     %e = tensor.empty() : tensor<8xi64>
     %i = linalg.add ins(%x, %x : tensor<8xi64>, tensor<8xi64>) outs(%e : tensor<8xi64>) -> tensor<8xi64> loc("i")
     %f = tensor.empty() : tensor<8x4xf32>
@@ -117,7 +122,7 @@ TEST_F(RowsTest, WhatAddressesComeOfIsThereAsAWhole) {
       %v = tensor.extract %table[%at, %column] : tensor<9x4xf32>
       linalg.yield %v : f32
     } -> tensor<8x4xf32> loc("y")
-    return %y : tensor<8x4xf32>
+    return %y, %n : tensor<8x4xf32>, tensor<i64>
   })";
   find(text);
   EXPECT_EQ(strideOf("i"), 0);
@@ -125,7 +130,7 @@ TEST_F(RowsTest, WhatAddressesComeOfIsThereAsAWhole) {
 }
 
 TEST_F(RowsTest, AnAddressThatIsTheSameForAllRowsNeedsNoneOfThem) {
-  find(R"(func.func @main(%x: tensor<8x4xf32>, %last: tensor<i64>) -> tensor<8xf32> {
+  find(R"(func.func @main(%x: tensor<8x4xf32>, %last: tensor<i64>, %n: tensor<i64>) -> (tensor<8xf32>, tensor<i64>) {
     %f = tensor.empty() : tensor<8xf32>
     %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
         outs(%f : tensor<8xf32>) {
@@ -136,14 +141,14 @@ TEST_F(RowsTest, AnAddressThatIsTheSameForAllRowsNeedsNoneOfThem) {
       %v = tensor.extract %x[%row, %at] : tensor<8x4xf32>
       linalg.yield %v : f32
     } -> tensor<8xf32> loc("y")
-    return %y : tensor<8xf32>
+    return %y, %n : tensor<8xf32>, tensor<i64>
   })");
   EXPECT_EQ(strideOfArgument(), 4);
   EXPECT_EQ(strideOf("y"), 1);
 }
 
 TEST_F(RowsTest, ABodyThatReadsAtPositionsReadsItsRow) {
-  find(R"(func.func @main(%x: tensor<8x4xf32>) -> tensor<8x8xf32> {
+  find(R"(func.func @main(%x: tensor<8x4xf32>, %n: tensor<i64>) -> (tensor<8x8xf32>, tensor<i64>) {
     %f = tensor.empty() : tensor<8x8xf32>
     %two = arith.constant 2 : index
     %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
@@ -155,10 +160,90 @@ TEST_F(RowsTest, ABodyThatReadsAtPositionsReadsItsRow) {
       %v = tensor.extract %x[%row, %half] : tensor<8x4xf32>
       linalg.yield %v : f32
     } -> tensor<8x8xf32> loc("y")
-    return %y : tensor<8x8xf32>
+    return %y, %n : tensor<8x8xf32>, tensor<i64>
   })");
   EXPECT_EQ(strideOfArgument(), 4);
   EXPECT_EQ(strideOf("y"), 8);
+}
+
+/// Scores of rows with rows, a mask, the greatest of each row, and what is left of the scores.
+constexpr char kAttention[] = R"(
+  #row = affine_map<(q, k) -> (q, k)>
+  #one = affine_map<(q, k) -> (q)>
+  func.func @main(%x: tensor<8x4xf32>, %n: tensor<i64>) -> (tensor<8x8xf32>, tensor<i64>) {
+    %low = arith.constant -1.0e30 : f32
+    %e = tensor.empty() : tensor<8x8xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(q, k, d) -> (q, d)>, affine_map<(q, k, d) -> (k, d)>,
+                                          affine_map<(q, k, d) -> (q, k)>],
+                         iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%x, %x : tensor<8x4xf32>, tensor<8x4xf32>) outs(%e : tensor<8x8xf32>) {
+    ^bb0(%a: f32, %b: f32, %out: f32):
+      %p = arith.mulf %a, %b : f32
+      %t = arith.addf %p, %out : f32
+      linalg.yield %t : f32
+    } -> tensor<8x8xf32> loc("scores")
+    %m = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]}
+        ins(%s : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {
+    ^bb0(%a: f32, %out: f32):
+      %k = linalg.index MASKED : index
+      %at = arith.index_cast %k : index to i64
+      %count = tensor.extract %n[] : tensor<i64>
+      %in = arith.cmpi slt, %at, %count : i64
+      %v = arith.select %in, %a, %low : f32
+      linalg.yield %v : f32
+    } -> tensor<8x8xf32> loc("masked")
+    %f = tensor.empty() : tensor<8xf32>
+    %g = linalg.generic {indexing_maps = [#row, #one], iterator_types = ["parallel", "reduction"]}
+        ins(%m : tensor<8x8xf32>) outs(%f : tensor<8xf32>) {
+    ^bb0(%a: f32, %out: f32):
+      %v = arith.maximumf %a, %out : f32
+      linalg.yield %v : f32
+    } -> tensor<8xf32> loc("greatest")
+    %y = linalg.generic {indexing_maps = [#row, #one, #row], iterator_types = ["parallel", "parallel"]}
+        ins(%m, %g : tensor<8x8xf32>, tensor<8xf32>) outs(%e : tensor<8x8xf32>) {
+    ^bb0(%a: f32, %b: f32, %out: f32):
+      %v = arith.subf %a, %b : f32
+      linalg.yield %v : f32
+    } -> tensor<8x8xf32> loc("y")
+    return %y, %n : tensor<8x8xf32>, tensor<i64>
+  })";
+
+std::string attention(const std::string& masked) {
+  std::string text = kAttention;
+  return text.replace(text.find("MASKED"), 6, masked);
+}
+
+TEST_F(RowsTest, OfWhatAMaskClearsTheRowsInFrontOfItAreNeeded) {
+  find(attention("1"));
+  using testing::UnorderedElementsAre;
+  const auto of = [&](const std::string& name) { return facts_->of(named(name)->getResult(0)).vec(); };
+  EXPECT_THAT(of("y"), UnorderedElementsAre(Rows{0, 8}));
+  EXPECT_THAT(of("greatest"), UnorderedElementsAre(Rows{0, 1}));
+  // Its keys behind the count are read, as the mask has left them.
+  EXPECT_THAT(of("masked"), UnorderedElementsAre(Rows{0, 8}));
+  EXPECT_THAT(of("scores"), UnorderedElementsAre(Rows{0, 8}, Rows{0, 1}));
+  EXPECT_EQ(strideOfArgument(), 4);
+
+  // Together, the rows of x become those of y as queries, but all of them as keys of each.
+  const std::vector<mlir::Operation*> ops = {named("scores"), named("masked"), named("greatest"), named("y")};
+  EXPECT_TRUE(facts_->alongside(ops, {ops.back()->getResult(0)}).lookup(argument_).empty());
+  const RowsOfValues behind = facts_->alongside(llvm::ArrayRef(ops).drop_front(), {ops.back()->getResult(0)});
+  EXPECT_THAT(behind.lookup(ops[0]->getResult(0)), testing::ElementsAre(Rows{0, 8}));
+}
+
+TEST_F(RowsTest, AMaskOfOtherRowsLeavesTheSumInNeedOfAll) {
+  find(attention("0"));
+  EXPECT_EQ(strideOf("y"), 8);
+  EXPECT_EQ(strideOf("masked"), 8);
+  EXPECT_EQ(strideOfArgument(), 0);
+}
+
+TEST_F(RowsTest, AComparisonWithAnotherNumberIsNoMask) {
+  std::string text = attention("1");
+  const std::string count = "tensor.extract %n[] : tensor<i64>";
+  text.replace(text.find(count), count.size(), "arith.constant 7 : i64");
+  find(text);
+  EXPECT_EQ(strideOfArgument(), 0);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "compiler/graph/plan/plan_writer.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/graph/facts/bytes_behind.h"
@@ -38,7 +40,7 @@ class PlanWriter {
   int bufferOf(int storage, RankedTensorType type);
   int workloadOf(const OutlinedGroup& outlined);
   void writeSteps();
-  void writeRows(mlir::Value operand, v1::Step& step);
+  void writeRows(llvm::ArrayRef<Rows> rows, v1::Step& step);
   void writeExtents();
 
   const ImportedModel& model_;
@@ -49,7 +51,7 @@ class PlanWriter {
   llvm::SmallVector<Value> extents_;  // roots of the extents of outputs, in the order of model_.extents
   llvm::DenseMap<std::pair<int, mlir::Type>, int> buffer_of_;
   std::map<std::string, int> workload_of_;
-  RowsOfValues rows_;
+  std::optional<RowFacts> rows_;
   PlannedGraph result_;
 };
 
@@ -148,9 +150,12 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   return it->second;
 }
 
-/// Of the operand that was added last.
-void PlanWriter::writeRows(Value operand, v1::Step& step) {
-  for (const Rows& rows : rows_.lookup(operand)) {
+/// Of the operand that was added last: of each dimension the rows that lie farthest apart.
+void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
+  for (const Rows& rows : all) {
+    if (llvm::any_of(
+            all, [&](const Rows& other) { return other.dimension == rows.dimension && other.stride > rows.stride; }))
+      continue;
     v1::Step::Rows* entry = step.add_rows();
     entry->set_operand(step.operands_size() - 1);
     entry->set_dimension(rows.dimension);
@@ -159,24 +164,26 @@ void PlanWriter::writeRows(Value operand, v1::Step& step) {
 }
 
 void PlanWriter::writeSteps() {
-  for (PendingStep& pending : pending_) {
+  for (auto [index, pending] : llvm::enumerate(pending_)) {
     v1::Step* step = result_.plan.add_steps();
     step->set_name(pending.name);
+    const RowsOfValues alongside =
+        index < groups_.size() ? rows_->alongside(groups_[index].ops, groups_[index].results) : RowsOfValues();
     auto types = pending.outlined.function->getArgumentTypes();
     for (auto [argument, type] : llvm::zip_equal(pending.outlined.arguments, types)) {
       step->add_operands(bufferOf(buffers_.storageOf(rootOf(argument)), mlir::cast<RankedTensorType>(type)));
-      writeRows(argument, *step);
+      writeRows(pending.copies_to >= 0 ? rows_->of(argument) : alongside.lookup(argument), *step);
     }
     auto result_types = pending.outlined.function->getResultTypes();
     if (pending.copies_to >= 0) {
       const int storage = buffers_.copyTarget(pending.copies_to);
       step->add_operands(bufferOf(storage, mlir::cast<RankedTensorType>(result_types[0])));
-      writeRows(pending.outlined.arguments[0], *step);
+      writeRows(rows_->of(pending.outlined.arguments[0]), *step);
     }
     for (Value value : pending.results) {
       auto type = borderType(mlir::cast<RankedTensorType>(value.getType()));
       step->add_operands(bufferOf(buffers_.storageOf(value), type));
-      writeRows(value, *step);
+      writeRows(rows_->of(value), *step);
     }
     step->set_workload(workloadOf(pending.outlined));
   }
@@ -192,7 +199,7 @@ void PlanWriter::writeExtents() {
 }
 
 absl::StatusOr<PlannedGraph> PlanWriter::run() {
-  rows_ = findRows(model_, main_);
+  rows_.emplace(model_, main_);
   result_.plan.set_weights_bytes(buffers_.placeArguments(result_.weights));
   assignOutputs();
   placeConcats();

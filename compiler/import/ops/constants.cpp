@@ -61,8 +61,23 @@ Results lowerConstantOfShape(Node& n, Emitter& e) {
 Results lowerRange(Node& n, Emitter& e) {
   n.ignore("stash_type");  // no element is computed in less than single precision
   std::vector<ConstantPtr> bounds;
-  Tensor extent;  // where the limit follows a range
-  for (int i = 0; i < 3; ++i) {
+  Tensor extent, begin;  // where the limit follows a range, and where start does
+  if (n.in(0).dtype == v1::DATA_TYPE_I64 && n.in(2).constant && n.in(2).constant->integerAt(0) == 1) {
+    TESSERA_ASSIGN_OR_RETURN(const SizeList start, n.sizes(0, "start"));
+    TESSERA_ASSIGN_OR_RETURN(const SizeList limit, n.sizes(1, "limit"));
+    if (start.follows.size() == 1 && start.follows[0] && limit.most.size() == 1) {
+      // As many elements for every size of the range: numbers that begin later.
+      const int64_t count = std::max<int64_t>(limit.most[0] - start.most[0], 0);
+      begin = n.sizeAt(e, 0, 0);
+      if (!n.sameExtent(scaledExtent(e, begin, 1, count).value, n.sizeAt(e, 1, 0).value)) {
+        return n.unsupported(
+            "a start that is known only at run time, of another number of elements at each size",
+            {.attribute = "start", .found = "a run-time value", .accepted = "limit - start is constant"});
+      }
+      bounds = {integerConstant({0}), integerConstant({count}), integerConstant({1})};
+    }
+  }
+  for (int i = 0; i < 3 && bounds.size() < 3; ++i) {
     static constexpr const char* kNames[] = {"start", "limit", "delta"};
     if (i == 1 && isInteger(n.in(0).dtype)) {
       TESSERA_ASSIGN_OR_RETURN(const SizeList limit, n.sizes(1, "limit"));
@@ -107,6 +122,9 @@ Results lowerRange(Node& n, Emitter& e) {
     }
     return s.fma(step, s.integer(bounds[2]->integerAt(0)), s.integer(bounds[0]->integerAt(0)));
   });
+  if (begin.value) {
+    result = e.elementwise(dtype, {result, begin}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
+  }
   if (extent.value) result.extents[0] = extent.value;
   return {{std::move(result)}};
 }

@@ -1,5 +1,6 @@
-// Resize and its predecessor Upsample. Sizes and scales are known at import, so the coordinates and weights
-// that the modes define are computed here, in double precision; the module reads them as constants.
+// Resize and its predecessor Upsample. Where sizes and scales are known at import, the coordinates and weights that the
+// modes define are computed here, in double precision, and the module reads them as constants; of a dimension that is a
+// range, or becomes as large as one, the module computes them by the same formulas.
 #include <cmath>
 #include <numeric>
 
@@ -8,7 +9,9 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/live_resize.h"
 #include "compiler/import/ops/resize_taps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace tessera::compiler {
 namespace {
@@ -209,10 +212,15 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
   return plan;
 }
 
-/// Dimensions that are known at run time stay, or have each element repeated; what else becomes of one depends on where
-/// it ends. Factors are those of the greatest extents.
-absl::StatusOr<std::map<int64_t, Value>> repeatedExtents(Node& n, Emitter& e, const ResizePlan& plan,
-                                                         const std::vector<int64_t>& factors) {
+/// Dimensions whose lengths are known at run time.
+struct LiveDimensions {
+  std::map<int64_t, Value> extents;         ///< of the result
+  std::map<int64_t, LiveDimension> looked;  ///< those that do not stay, nor have each element repeated
+};
+
+/// `factors` are those of the greatest extents.
+absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mode,
+                                              const std::vector<int64_t>& factors) {
   constexpr int kSizes = 3;  // of Resize; its predecessors have none
   const bool by_size = n.has(kSizes) && n.in(kSizes).elements() > 0;
   SizeList sizes;
@@ -221,24 +229,45 @@ absl::StatusOr<std::map<int64_t, Value>> repeatedExtents(Node& n, Emitter& e, co
     TESSERA_ASSIGN_OR_RETURN(sizes, n.sizes(kSizes, "sizes"));
     TESSERA_ASSIGN_OR_RETURN(axes, resizedAxes(n));
   }
-  std::map<int64_t, Value> extents;
-  for (const auto& [dim, extent] : n.in(0).extents) {
-    if (factors[dim] < 1) return refuseExtent(n, 0, dim, "elements at its end are computed of those there");
-    extents[dim] = multiplied(e, extentOf(n.in(0), dim), factors[dim]).value;
+  LiveDimensions live;
+  for (int64_t dim = 0; dim < n.in(0).rank(); ++dim) {
+    const bool open = n.in(0).extents.contains(dim);
     const auto place = std::find(axes.begin(), axes.end(), dim);
-    if (place == axes.end()) continue;  // by scales, or an axis that stays
-    if (plan.kept_scale > 0) return refuseExtent(n, 0, dim, "the one scale of all dimensions would follow from it");
     const int64_t a = place - axes.begin();
-    if (!sizes.follows[a] || !n.sameExtent(extents[dim], n.sizeAt(e, kSizes, a).value))
-      return refuseExtent(n, 0, dim, "the new size is not the same multiple of it for every size");
+    const bool sized = place != axes.end(), follows = sized && sizes.follows[a];
+    if (!open && !follows) continue;
+    if (sized && plan.kept_scale > 0)
+      return refuseExtent(n, 0, dim, "the one scale of all dimensions would follow from it");
+    const Tensor input = extentOf(n.in(0), dim);
+    if (open && factors[dim] > 0) {  // stays, or is repeated
+      const Tensor repeated = multiplied(e, input, factors[dim]);
+      if (!sized || (follows && n.sameExtent(repeated.value, n.sizeAt(e, kSizes, a).value))) {
+        live.extents[dim] = repeated.value;
+        continue;
+      }
+    }
+    if (!isLiveMode(mode)) {
+      return n.unsupported(
+          absl::StrCat("the length of dimension ", dim, ", or the one that is wanted, is known only at run time"),
+          {.attribute = mode.antialias ? "antialias" : "mode",
+           .found = "a length known at run time",
+           .accepted = "nearest or linear, without antialias, by pixels, halves of pixels or corners",
+           .fix = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
+    }
+    LiveDimension looked{.input = input, .output = {}};
+    if (sized) {
+      looked.output = follows ? n.sizeAt(e, kSizes, a) : scalarI64(plan.sizes[dim]);
+    } else {
+      looked.scale = plan.scales[dim];
+      looked.output = e.elementwise(v1::DATA_TYPE_I64, {input}, [&](const Scalars& s, ValueRange v) {
+        const Scalars f = s.as(v1::DATA_TYPE_F32);  // as the scales are given
+        return f.cast(f.math<mlir::math::FloorOp>(f.mul(s.cast(v[0], f.type), f.constant(looked.scale))), s.type);
+      });
+    }
+    if (looked.output.value && !looked.output.constant) live.extents[dim] = looked.output.value;
+    live.looked[dim] = std::move(looked);
   }
-  for (size_t a = 0; a < axes.size(); ++a) {
-    if (!sizes.follows[a] || extents.contains(axes[a])) continue;
-    return n.unsupported(
-        absl::StrCat("the new size of dimension ", axes[a], " is known only at run time, the dimension is not"),
-        {.attribute = "sizes", .found = "a run-time value", .accepted = "scales, or a constant size there"});
-  }
-  return extents;
+  return live;
 }
 
 Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mode) {
@@ -256,21 +285,22 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
     factors.push_back(taps.back().repetition(x.shape[d]));
     repeats &= factors.back() > 0;
   }
-  TESSERA_ASSIGN_OR_RETURN(auto extents, repeatedExtents(n, e, plan, factors));
-  if (repeats) {
+  TESSERA_ASSIGN_OR_RETURN(LiveDimensions live, liveDimensions(n, e, plan, mode, factors));
+  if (repeats && live.looked.empty()) {
     Tensor result = repeat(e, x, factors);
-    result.extents = std::move(extents);
+    result.extents = std::move(live.extents);
     return {{std::move(result)}};
   }
   // Separable: one dimension after the other, those that shrink first.
   for (const bool shrinking : {true, false}) {
     for (int64_t d = 0; d < x.rank(); ++d) {
-      if (factors[d] == 1 || (plan.sizes[d] < n.in(0).shape[d]) != shrinking) continue;
+      if (factors[d] == 1 || live.looked.contains(d) || (plan.sizes[d] < n.in(0).shape[d]) != shrinking) continue;
       const bool many = taps[d].width() > kWrittenTaps && x.shape[d] * plan.sizes[d] <= kLongestDimension;
       x = many ? applyMatrix(e, x, d, taps[d]) : applyTaps(e, x, d, taps[d]);
     }
   }
-  x.extents = std::move(extents);
+  for (const auto& [d, looked] : live.looked) x = applyLive(e, x, d, plan.sizes[d], mode, looked);
+  x.extents = std::move(live.extents);
   return {{std::move(x)}};
 }
 

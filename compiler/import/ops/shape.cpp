@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/coordinates.h"
 
 namespace tessera::compiler {
 namespace {
@@ -159,6 +160,37 @@ Results lowerTranspose(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
+/// Parts behind one whose number of elements along the axis is open begin where that ends: each element is looked up.
+Tensor joinedAtRunTime(Emitter& e, llvm::ArrayRef<Tensor> inputs, int64_t axis, const Shape& shape) {
+  std::vector<Tensor> parts;
+  for (const Tensor& input : inputs)
+    if (input.shape[axis] > 0) parts.push_back(input);
+  std::vector<Tensor> begins = {scalarI64(0)};
+  const auto plus = [](const Scalars& s, mlir::ValueRange v) { return s.add(v[0], v[1]); };
+  for (const Tensor& part : parts)
+    begins.push_back(e.elementwise(v1::DATA_TYPE_I64, {begins.back(), extentOf(part, axis)}, plus));
+  llvm::SmallVector<mlir::Value> sources, starts;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    sources.push_back(e.value(parts[p]));
+    starts.push_back(e.value(begins[p]));
+  }
+  Tensor result = e.generate(parts[0].dtype, shape, [&](const Scalars& s, mlir::ValueRange at) {
+    const Scalars wide = s.as(v1::DATA_TYPE_I64);
+    const mlir::Value place = position(s, at[axis]);
+    mlir::Value element;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      const mlir::Value begin = e.extract(wide, starts[p], {});
+      llvm::SmallVector<mlir::Value> from(at.begin(), at.end());
+      from[axis] = clampedCoordinate(s, wide.sub(place, begin), parts[p].shape[axis]);
+      const mlir::Value own = e.extract(s, sources[p], from);
+      element = element ? s.select(wide.compare(Relation::kLess, place, begin), element, own) : own;
+    }
+    return element;
+  });
+  result.extents[axis] = e.value(begins.back());
+  return result;
+}
+
 Results lowerConcat(Node& n, Emitter& e) {
   const Tensor& first = n.in(0);
   if (n.opset() < 4 && !n.hasAttribute("axis")) return n.unsupported("version 1 without axis");
@@ -178,16 +210,23 @@ Results lowerConcat(Node& n, Emitter& e) {
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, first.dtype));
   if (n.numInputs() == 1) return {{first}};
-  // Only of the last part the number of elements along the axis may be open.
   const Tensor& last = n.in(n.numInputs() - 1);
   Tensor beside = last;
   beside.extents.erase(axis);
+  bool moving = false;  // parts that begin where an open one ends
   for (int i = 0; i + 1 < n.numInputs(); ++i) {
-    if (n.in(i).extents.contains(axis)) return refuseExtent(n, i, axis, "what follows it would have no fixed place");
-    if (sameExtents(n, n.in(i), beside)) continue;
-    const bool bounded = isBounded(n.in(i));
+    moving |= n.in(i).extents.contains(axis);
+    Tensor other = n.in(i);
+    other.extents.erase(axis);
+    if (sameExtents(n, other, beside)) continue;
+    const bool bounded = isBounded(other);
     return refuseExtents(n, bounded ? i : n.numInputs() - 1,
                          absl::StrCat("input ", bounded ? n.numInputs() - 1 : i, " may have another extent"));
+  }
+  if (moving) {
+    Tensor result = joinedAtRunTime(e, n.inputs(), axis, shape);
+    result.extents.insert(beside.extents.begin(), beside.extents.end());
+    return {{std::move(result)}};
   }
   Tensor result = e.concat(n.inputs(), axis);
   result.extents = beside.extents;

@@ -224,20 +224,21 @@ Results lowerSplit(Node& n, Emitter& e) {
   return results;
 }
 
-/// The source coordinate of an output coordinate outside [0, dim) shifted by the padding.
-Value reflectedCoordinate(const Scalars& s, Value at, int64_t dim, const std::string& mode) {
+/// The source coordinate of an output coordinate outside [0, dim) shifted by the padding; `dim` is of the index type.
+Value reflectedCoordinate(const Scalars& s, Value at, Value dim, const std::string& mode) {
   const Scalars index = s.as(v1::DATA_TYPE_I64);  // arithmetic on index values is signed as well
   auto minimum = [&](Value x, Value y) { return arith::MinSIOp::create(s.b, s.loc, x, y).getResult(); };
   auto maximum = [&](Value x, Value y) { return arith::MaxSIOp::create(s.b, s.loc, x, y).getResult(); };
-  Value last = indexConstant(s, dim - 1);
   Value zero = indexConstant(s, 0);
+  Value last = maximum(arith::SubIOp::create(s.b, s.loc, dim, indexConstant(s, 1)), zero);
   if (mode == "reflect") {
     // Twice is enough: padding was checked to be less than the dimension on each side.
     Value mirrored = maximum(at, arith::SubIOp::create(s.b, s.loc, zero, at));
-    Value beyond = arith::SubIOp::create(s.b, s.loc, indexConstant(s, 2 * (dim - 1)), mirrored);
+    Value twice = arith::AddIOp::create(s.b, s.loc, last, last);
+    Value beyond = arith::SubIOp::create(s.b, s.loc, twice, mirrored);
     at = minimum(mirrored, beyond);
   } else if (mode == "wrap") {
-    Value size = indexConstant(s, dim);
+    Value size = maximum(dim, indexConstant(s, 1));
     Value rest = arith::RemSIOp::create(s.b, s.loc, at, size);
     Value negative = arith::CmpIOp::create(s.b, s.loc, arith::CmpIPredicate::slt, rest, zero);
     at = index.select(negative, arith::AddIOp::create(s.b, s.loc, rest, size), rest);
@@ -338,16 +339,17 @@ Results lowerPad(Node& n, Emitter& e) {
     if (elementCount(sizes) == 0) return {{extended(e.filled(with, x.dtype, shape))}};
     return {{extended(e.pad(e.slice(source, offsets, sizes, strides), low, high, with))}};
   }
-  for (const auto& [dim, extent] : x.extents) {
-    if (low[static_cast<size_t>(dim)] != 0 || high[static_cast<size_t>(dim)] != 0)
-      return refuseExtent(n, 0, dim, "what is repeated at its end has no fixed place");
-  }
   Value source = e.value(x);
   Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
     llvm::SmallVector<Value> from;
     for (size_t d = 0; d < shape.size(); ++d) {
       Value shifted = arith::SubIOp::create(s.b, s.loc, at[d], indexConstant(s, low[d]));
-      from.push_back(reflectedCoordinate(s, shifted, x.shape[d], mode));
+      // What is repeated is what ends where the dimension does in this run.
+      Value dim = indexConstant(s, x.shape[d]);
+      if (auto extent = x.extents.find(static_cast<int64_t>(d)); extent != x.extents.end())
+        dim = arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(),
+                                         e.extract(s.as(v1::DATA_TYPE_I64), extent->second, {}));
+      from.push_back(reflectedCoordinate(s, shifted, dim, mode));
     }
     return e.extract(s, source, from);
   });

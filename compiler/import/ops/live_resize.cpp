@@ -1,0 +1,114 @@
+#include "compiler/import/ops/live_resize.h"
+
+#include "compiler/import/ops/coordinates.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::AffineMap;
+using mlir::Value;
+using mlir::ValueRange;
+using mlir::utils::IteratorType;
+
+/// The coordinate in the input of element `at`, as sourceCoordinate() has it of lengths known at import.
+Value liveCoordinate(const Scalars& f, const ResizeMode& mode, Value at, Value input, Value output, double scale) {
+  const Value half = f.constant(0.5), one = f.constant(1);
+  if (mode.coordinates == Coordinates::kAlignCorners) {
+    const Value whole = f.div(f.mul(at, f.sub(input, one)), f.sub(output, one));
+    return f.select(f.compare(Relation::kLess, one, output), whole, f.constant(0));
+  }
+  const bool centered = mode.coordinates != Coordinates::kAsymmetric;
+  const Value place = centered ? f.add(at, half) : at;
+  Value back = f.div(f.mul(place, input), output);
+  if (scale > 0) {  // unless it is that of both lengths
+    const Scalars single = f.as(v1::DATA_TYPE_F32);
+    const Value ratio = f.cast(f.div(output, input), v1::DATA_TYPE_F32);
+    const Value given = f.cast(f.constant(scale), v1::DATA_TYPE_F32);
+    back = f.select(single.compare(Relation::kEqual, ratio, given), back, f.div(place, f.constant(scale)));
+  }
+  if (centered) back = f.sub(back, half);
+  if (mode.coordinates != Coordinates::kPytorchHalfPixel) return back;
+  return f.select(f.compare(Relation::kLess, one, output), back, f.constant(0));
+}
+
+Value liveNearest(const Scalars& f, Rounding rounding, Value at) {
+  switch (rounding) {
+    case Rounding::kRoundPreferFloor:
+      return f.math<mlir::math::CeilOp>(f.sub(at, f.constant(0.5)));
+    case Rounding::kRoundPreferCeil:
+      return f.math<mlir::math::FloorOp>(f.add(at, f.constant(0.5)));
+    case Rounding::kFloor:
+      return f.math<mlir::math::FloorOp>(at);
+    case Rounding::kCeil:
+      return f.math<mlir::math::CeilOp>(at);
+  }
+  return at;
+}
+
+}  // namespace
+
+bool isLiveMode(const ResizeMode& mode) {
+  const bool known = mode.coordinates == Coordinates::kHalfPixel ||
+                     mode.coordinates == Coordinates::kPytorchHalfPixel ||
+                     mode.coordinates == Coordinates::kAlignCorners || mode.coordinates == Coordinates::kAsymmetric;
+  return known && mode.interpolation != Interpolation::kCubic && !mode.antialias;
+}
+
+Tensor applyLive(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, const ResizeMode& mode,
+                 const LiveDimension& live) {
+  const bool linear = mode.interpolation == Interpolation::kLinear;
+  const Value input = e.value(live.input), output = e.value(live.output);
+  const auto of_output = [&](const Scalars& s, Value at, auto use) {
+    const Scalars f = s.as(v1::DATA_TYPE_F64), whole = s.as(v1::DATA_TYPE_I64);
+    const auto real = [&](Value number) { return whole.cast(number, v1::DATA_TYPE_F64); };
+    const Value length = e.extract(whole, input, {});
+    const Value from =
+        liveCoordinate(f, mode, real(position(s, at)), real(length), real(e.extract(whole, output, {})), live.scale);
+    return use(f, whole, from, whole.sub(length, whole.integer(1)));
+  };
+  // The first of the elements that a result is made of, and how far it is from there to the next.
+  const Tensor first = e.generate(v1::DATA_TYPE_I64, {outputs}, [&](const Scalars& s, ValueRange at) {
+    return of_output(s, at[0], [&](const Scalars& f, const Scalars& whole, Value from, Value last) -> Value {
+      const Value below =
+          f.cast(linear ? f.math<mlir::math::FloorOp>(from) : liveNearest(f, mode.rounding, from), v1::DATA_TYPE_I64);
+      return whole.min(whole.max(below, whole.integer(0)), last);
+    });
+  });
+  const Tensor next = !linear ? first : e.generate(v1::DATA_TYPE_I64, {outputs}, [&](const Scalars& s, ValueRange at) {
+    return of_output(s, at[0], [&](const Scalars& f, const Scalars& whole, Value from, Value last) -> Value {
+      const Value below = f.cast(f.math<mlir::math::FloorOp>(from), v1::DATA_TYPE_I64);
+      return whole.min(whole.max(whole.add(below, whole.integer(1)), whole.integer(0)), last);
+    });
+  });
+  const Tensor weight = !linear ? first : e.generate(x.dtype, {outputs}, [&](const Scalars& s, ValueRange at) {
+    return of_output(s, at[0], [&](const Scalars& f, const Scalars&, Value from, Value) -> Value {
+      return f.cast(f.sub(from, f.math<mlir::math::FloorOp>(from)), x.dtype);
+    });
+  });
+  Shape shape = x.shape;
+  shape[axis] = outputs;
+  const auto rank = static_cast<unsigned>(x.rank());
+  const AffineMap along = AffineMap::get(
+      rank, 0, {mlir::getAffineDimExpr(static_cast<unsigned>(axis), e.b.getContext())}, e.b.getContext());
+  llvm::SmallVector<Access> operands = {{first, along}};
+  if (linear) operands.append({{next, along}, {weight, along}});
+  const Value source = e.value(x);
+  llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
+  return e.generic(x.dtype, shape, operands, e.b.getMultiDimIdentityMap(rank), loops, nullptr,
+                   [&](const Scalars& any, ValueRange v) -> Value {
+                     const Scalars s = any.as(x.dtype);
+                     llvm::SmallVector<Value> from;
+                     for (unsigned d = 0; d < rank; ++d) from.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
+                     from[axis] = clampedCoordinate(s, v[0], x.shape[axis]);
+                     const Value element = e.extract(s, source, from);
+                     if (!linear) return element;
+                     from[axis] = clampedCoordinate(s, v[1], x.shape[axis]);
+                     const Value other = e.extract(s, source, from);
+                     // Where nothing is taken of the other one, not even its infinity.
+                     const Value mixed = s.fma(s.sub(s.constant(1), v[2]), element, s.mul(v[2], other));
+                     return s.select(s.compare(Relation::kEqual, v[2], s.constant(0)), element, mixed);
+                   });
+}
+
+}  // namespace tessera::compiler
