@@ -21,9 +21,10 @@ absl::StatusOr<Choice> tiled(const Nest& software, const v1::Intrinsic& intrinsi
   absl::StatusOr<PhysicalMapping> mapping = physicalMapping(software, intrinsic, matching, target);
   if (!mapping.ok()) return mapping.status();
   const std::vector<int64_t> extents = dimensionsOf(software, *mapping);
-  Tiling tiling(stagesOf(intrinsic, target).size(), std::vector<int64_t>(extents.size(), 1));
+  const PriceModel model(software, intrinsic, *mapping, target);
+  Tiling tiling(model.stages().size(), std::vector<int64_t>(extents.size(), 1));
   tiling.back() = extents;
-  absl::StatusOr<Price> best = priceOf(software, intrinsic, matching, *mapping, target, tiling);
+  absl::StatusOr<Price> best = model.of(tiling);
   if (!best.ok()) return best.status();
   constexpr int kMostSteps = 512;
   bool better = true;
@@ -34,7 +35,7 @@ absl::StatusOr<Choice> tiled(const Nest& software, const v1::Intrinsic& intrinsi
       for (size_t d = 0; d < extents.size(); ++d) {
         if (tiling[l][d] >= extents[d]) continue;
         Tiling candidate = doubled(tiling, l, d, extents[d]);
-        absl::StatusOr<Price> price = priceOf(software, intrinsic, matching, *mapping, target, candidate);
+        absl::StatusOr<Price> price = model.of(candidate);
         if (!price.ok() || price->cycles >= best->cycles) continue;
         best = std::move(price);
         next = std::move(candidate);

@@ -19,11 +19,12 @@ std::set<size_t> best(const std::vector<double>& costs, size_t count) {
 
 }  // namespace
 
-double pairwiseAccuracy(const std::vector<double>& predicted, const std::vector<double>& measured) {
+double pairwiseAccuracy(const std::vector<double>& predicted, const std::vector<double>& measured, double apart) {
   double agreeing = 0, pairs = 0;
   for (size_t i = 0; i < measured.size(); ++i) {
     for (size_t j = i + 1; j < measured.size(); ++j) {
-      if (measured[i] == measured[j]) continue;
+      const auto [faster, slower] = std::minmax(measured[i], measured[j]);
+      if (slower <= faster * (1 + apart)) continue;
       ++pairs;
       if (predicted[i] == predicted[j]) {
         agreeing += 0.5;

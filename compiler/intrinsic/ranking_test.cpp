@@ -13,6 +13,14 @@ TEST(Ranking, PairsCountOnceAndTiesHalf) {
   EXPECT_DOUBLE_EQ(pairwiseAccuracy({}, {}), 1);
 }
 
+TEST(Ranking, PairsThatAreAsGoodAsEqualCanBeLeftOut) {
+  const std::vector<double> measured = {100, 100.9, 200};
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 1, 3}, measured), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 1, 3}, measured, 0.01), 1);
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 3, 1}, measured, 0.01), 0);
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 1, 3}, measured, 1), 1);  // none is left
+}
+
 TEST(Ranking, RecallIsOfTheBestMeasured) {
   EXPECT_DOUBLE_EQ(recallOfBest({1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}, 0.4), 1);
   EXPECT_DOUBLE_EQ(recallOfBest({5, 2, 3, 4, 1}, {1, 2, 3, 4, 5}, 0.4), 0.5);

@@ -108,6 +108,7 @@ TEST(Methods, EachClimbsAndWhatLearnsNeedsFewerTrialsThanChance) {
   EXPECT_LT(trials["q"], 0.6 * trials["random"]);
   EXPECT_LT(trials["q"], 0.5 * trials["p"]);
   EXPECT_LT(trials["model"], 0.6 * trials["random"]);
+  EXPECT_LT(trials["model"], trials["q"]);
 }
 
 TEST(Methods, WhatOthersMeasuredShortensASearch) {

@@ -456,7 +456,7 @@ class Lowering {
   /// What the model says of the tiling as it is now.
   absl::Status price() {
     Choice& choice = program_.choice;
-    auto priced = priceOf(choice.software, choice.intrinsic, choice.matching, choice.mapping, target_, choice.tiling);
+    auto priced = intrinsic::PriceModel(choice.software, choice.intrinsic, choice.mapping, target_).of(choice.tiling);
     if (!priced.ok()) return priced.status();
     choice.price = *std::move(priced);
     return absl::OkStatus();

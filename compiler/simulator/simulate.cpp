@@ -153,8 +153,9 @@ absl::StatusOr<Ranking> rank(const Nest& software, const v1::Target& target, con
     ranking.predicted.push_back(choice.price.cycles);
     ranking.simulated.push_back(found->second.cycles);
   }
-  constexpr double kBest = 0.4;
+  constexpr double kBest = 0.4, kApart = 0.01;
   ranking.pairs = intrinsic::pairwiseAccuracy(ranking.predicted, ranking.simulated);
+  ranking.apart = intrinsic::pairwiseAccuracy(ranking.predicted, ranking.simulated, kApart);
   ranking.recall = intrinsic::recallOfBest(ranking.predicted, ranking.simulated, kBest);
   return ranking;
 }

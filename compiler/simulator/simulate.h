@@ -51,6 +51,7 @@ struct Ranking {
   std::vector<double> predicted, simulated;  ///< cycles, per mapping that has a program
   size_t refused = 0;                        ///< mappings without one
   double pairs = 0, recall = 0;              ///< pairwise accuracy; recall of the best 40 %
+  double apart = 0;                          ///< pairwise accuracy of pairs that differ by more than 1 %
 };
 absl::StatusOr<Ranking> rank(const intrinsic::Nest& software, const v1::Target& target, const Question& question);
 

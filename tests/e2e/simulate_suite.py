@@ -99,7 +99,7 @@ def mappings_are_ranked(service):
     answer = service.cli("simulate", "--target", described(service), "--op", "C2D", "--extents", "1x16x9x9x12x3x3",
                          "--rank", "--json", env=NOWHERE).json
     check_equal(answer["operators"][0]["mappings"] + answer["operators"][0]["refused"], 70, "mappings in any order")
-    check(0 < answer["pairs"] <= 1 and 0 < answer["recall"] <= 1, f"{answer}")
+    check(0 < answer["pairs"] <= 1 and 0 < answer["apart"] <= 1 and 0 < answer["recall"] <= 1, f"{answer}")
 
 
 def main():
