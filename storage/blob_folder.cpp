@@ -115,11 +115,12 @@ absl::Status BlobFolder::ensureFolder(const std::string& sha256) {
   // A folder may have been made just before a crash, so what is not known to be durable is synced anew.
   const std::string inner = folderOf(sha256);
   const std::string outer = parentOf(inner);
-  absl::Status status = files_.makeFolder(outer);
+  const bool outer_is_durable = outer_is_durable_[prefix >> 8];
+  absl::Status status = outer_is_durable ? absl::OkStatus() : files_.makeFolder(outer);
   if (status.ok()) status = files_.makeFolder(inner);
   if (status.ok()) status = files_.syncFolder(outer);
-  if (status.ok()) status = files_.syncFolder(root_);
-  folder_is_durable_[prefix] = status.ok();
+  if (status.ok() && !outer_is_durable) status = files_.syncFolder(root_);
+  if (status.ok()) outer_is_durable_[prefix >> 8] = folder_is_durable_[prefix] = true;
   return status;
 }
 

@@ -69,7 +69,7 @@ class BlobFolder {
 
  private:
   BlobFolder(std::string root, FileSystem& files)
-      : root_(std::move(root)), files_(files), folder_is_durable_(65536, false) {}
+      : root_(std::move(root)), files_(files), folder_is_durable_(65536, false), outer_is_durable_(256, false) {}
   std::string folderOf(const std::string& sha256) const;
   void removeParts(const std::string& sha256);
   /// Removes parts that no recipe asks for: their composition or removal was cut short.
@@ -80,8 +80,9 @@ class BlobFolder {
   const std::string root_;
   FileSystem& files_;
   std::mutex mutex_;
-  /// Of each two-byte prefix: whether its folder is known to be on disk.
-  std::vector<bool> folder_is_durable_;
+  /// Of each two-byte prefix: whether its folder is known to be on disk. Of its first byte: whether the folder around
+  /// is.
+  std::vector<bool> folder_is_durable_, outer_is_durable_;
   /// Blobs whose names this process made durable, some of them: what is not here is synced once more.
   std::unordered_set<std::string> durable_;
   int set_aside_ = 0;

@@ -536,6 +536,38 @@ TEST(BlobStoreOnAFaultyDisk, WhatAFailedSyncLeftIsNotTrusted) {
   EXPECT_OK((*store)->get(digest.sha256(), 0, 0, [](std::string_view) { return absl::OkStatus(); }));
 }
 
+TEST(BlobStoreOnAFaultyDisk, AFolderThatIsKnownToBeOnTheDiskIsNotSyncedAgain) {
+  // Blobs whose folders lie within one.
+  std::map<char, std::string> first;
+  std::pair<std::string, std::string> both;
+  for (int i = 0; both.first.empty(); ++i) {
+    const std::string bytes = std::to_string(i), sha256 = sha256Hex(bytes);
+    if (sha256[0] != '0') continue;
+    const auto [known, fresh] = first.emplace(sha256[1], bytes);
+    if (!fresh && sha256Hex(known->second).substr(0, 4) != sha256.substr(0, 4)) both = {known->second, bytes};
+  }
+  FaultyDisk disk;
+  const auto files = filesOn(disk);
+  BlobStoreOptions options;
+  options.files = files.get();
+  auto store = openBlobStore("/blobs", options);
+  ASSERT_OK(store.status());
+  const auto operationsOf = [&](const std::string& bytes) {
+    disk.plan({});
+    EXPECT_OK((*store)->put(bytes).status());
+    return disk.operations();
+  };
+  const int64_t alone = operationsOf(both.first), beside = operationsOf(both.second);
+  EXPECT_EQ(alone - beside, 2) << "the folder around both is made once, and the root is synced once for it";
+  store->reset();
+  disk.cutPower();
+  disk.restart(FaultyDisk::Survival::kNothing, 0);
+  store = openBlobStore("/blobs", options);
+  ASSERT_OK(store.status());
+  EXPECT_TRUE((*store)->contains(sha256Hex(both.first)));
+  EXPECT_TRUE((*store)->contains(sha256Hex(both.second)));
+}
+
 TEST(BlobStoreOnAFaultyDisk, AComposedBlobIsWholeOrAbsentWhereverPowerIsLost) {
   const std::string middle(5000, 'm');
   const v1::Digest digest = digestOf("head" + middle + "tail");

@@ -157,6 +157,9 @@ absl::Status SqliteStore::prepare(const std::string& path) {
     }
   }
   if (status = migrate(*writer_); !status.ok()) return status;
+  // What undoes a savepoint is nothing to keep: as a file, it is made, written and removed with each larger
+  // transaction. Only from here on: what a migration may have to undo can be the whole database.
+  if (status = writer_->execute("PRAGMA temp_store = MEMORY"); !status.ok()) return status;
   {
     Statement key = writer_->prepareOnce("SELECT value FROM settings WHERE name = 'token_key'");
     absl::StatusOr<bool> row = key.step();

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "proto/project.h"
@@ -135,6 +136,33 @@ TEST_F(SqliteStoreTest, ALeaseThatIsProlongedWritesNothingLarge) {
   const auto read = readOne(**store, [](Reader& r) { return r.getTask("large"); });
   ASSERT_OK(read.status());
   EXPECT_EQ(read->SerializeAsString(), task.SerializeAsString());
+}
+
+TEST_F(SqliteStoreTest, ALargeTransactionMakesNoFileToBeUndoneFrom) {
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  const auto putAll = [](Transaction& t, const std::string& trouble) {
+    for (int i = 0; i < 100; ++i) {
+      v1::Worker worker;
+      worker.set_id(std::to_string(i));
+      worker.set_trouble(trouble);
+      EXPECT_OK(t.putWorker(worker));
+    }
+  };
+  const std::string before(3000, 'b'), after(3000, 'a');
+  ASSERT_OK((*store)->transact([&](Transaction& t) {
+    putAll(t, before);
+    return absl::OkStatus();
+  }));
+  EXPECT_TRUE(absl::IsCancelled((*store)->transact([&](Transaction& t) {
+    putAll(t, after);
+    for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      EXPECT_FALSE(absl::StrContains(std::filesystem::read_symlink(open, gone).string(), "etilqs")) << "of SQLite";
+    }
+    return absl::CancelledError("no");
+  })));
+  EXPECT_EQ(readOne(**store, [](Reader& r) { return r.getWorker("99"); })->trouble(), before) << "it is undone even so";
 }
 
 // A search of before tasks had a project: nobody's, and found all the same where projects have quotas.
