@@ -293,8 +293,7 @@ absl::Status KernelCheck::run() {
   auto module = codegen::parseWorkload(context, unit_.ir());
   if (!module.ok()) return module.status();
   mlir::func::FuncOp func = *(*module)->getOps<mlir::func::FuncOp>().begin();
-  if (auto over = func.getResultAttrOfType<mlir::IntegerAttr>(0, kWrittenOver))
-    over_ = static_cast<int>(over.getInt());
+  if (auto over = func.getResultAttrOfType<mlir::IntegerAttr>(0, kWrittenOver)) over_ = static_cast<int>(over.getInt());
   if (absl::Status status = interpretWorkload(func); !status.ok()) {
     const std::string why = status.code() == absl::StatusCode::kOutOfRange
                                 ? absl::StrCat("no inputs were found that it is defined for: ", status.message())
