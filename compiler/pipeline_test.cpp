@@ -255,11 +255,14 @@ TEST_F(PipelineTest, PlainLoopsGiveTheSameResult) {
 TEST_F(PipelineTest, EqualWorkloadsAreBuiltOnceAndArtifactsAreReproducible) {
   ModelBuilder model({8, 64}, {8, 64});
   const Values w = randomValues(64 * 64, 1);
-  for (const char* name : {"w1", "w2", "w3", "w4"}) model.weight(name, {64, 64}, w);
-  model.node("MatMul", {"x", "w1"}, "h1");
-  model.node("MatMul", {"h1", "w2"}, "h2");
-  model.node("MatMul", {"h2", "w3"}, "h3");
-  model.node("MatMul", {"h3", "w4"}, "y");
+  constexpr int kLayers = 16;  // more than one chain holds
+  std::string last = "x";
+  for (int layer = 1; layer <= kLayers; ++layer) {
+    const std::string weight = "w" + std::to_string(layer), next = layer == kLayers ? "y" : "h" + std::to_string(layer);
+    model.weight(weight, {64, 64}, w);
+    model.node("MatMul", {last, weight}, next);
+    last = next;
+  }
   model.write(request_.model_path);
   const v1::Manifest manifest = compile(folder_ + "/first.tsra");
   EXPECT_LT(manifest.kernels(), manifest.steps());

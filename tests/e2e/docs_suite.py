@@ -208,7 +208,7 @@ def comments_reach_the_reference(site):
 
 
 def words_of(text):
-    made_up = re.compile(r"\b[0-9a-f]{12,}\b|(?<=--page-token )\S+")  # digests, names of jobs, tokens
+    made_up = re.compile(r"\b(?:w_)?[0-9a-f]{12,}\b|(?<=--page-token )\S+")  # digests, names of jobs and kernels, tokens
     return set(re.findall(r"[A-Za-z]{3,}", made_up.sub("", text)))
 
 

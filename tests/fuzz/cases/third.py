@@ -91,33 +91,55 @@ def _lstm(x, w, r, b=None, lengths=None, h=None, c=None, p=None, hidden_size=0, 
     return y, *states
 
 
-def _gru(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forward", linear_before_reset=0, clip=np.inf,
-         activations=None, layout=0):
-    """With activations that have no parameters."""
-    each = {"Sigmoid": lambda v: 1 / (1 + np.exp(-v)), "Tanh": np.tanh, "Relu": lambda v: np.maximum(v, 0),
-            "Softplus": lambda v: np.logaddexp(0, v), "Softsign": lambda v: v / (1 + np.abs(v))}
-    named = [name.decode() for name in activations or [b"Sigmoid", b"Tanh"] * w.shape[0]]
-    if layout or clip != np.inf or not set(named) <= set(each):
-        return None
-    steps, batch, directions = x.shape[0], x.shape[1], w.shape[0]
+_ACTIVATIONS = {"Sigmoid": lambda v: 1 / (1 + np.exp(-v)), "Tanh": np.tanh, "Relu": lambda v: np.maximum(v, 0),
+                "Softplus": lambda v: np.logaddexp(0, v), "Softsign": lambda v: v / (1 + np.abs(v))}  # without parameters
+
+
+def _recurrent(x, directions, hidden_size, lengths, h, direction, step):
+    """All states, and the last ones: `step` makes one of a direction, the input's row and the state before."""
+    steps, batch = x.shape[:2]
     lengths = np.full(batch, steps) if lengths is None else lengths
     state = np.zeros((directions, batch, hidden_size)) if h is None else h.copy()
     y = np.zeros((steps, directions, batch, hidden_size))
     for d in range(directions):
-        of_input, of_state = np.zeros((2, 3, hidden_size)) if b is None else b[d].reshape(2, 3, hidden_size)
-        of_gate, of_new = each[named[2 * d]], each[named[2 * d + 1]]
         for n in range(batch):
-            h = state[d, n]
             order = range(int(lengths[n]))
             for t in reversed(order) if direction == "reverse" or d else order:
-                z, k, g = (w[d] @ x[t, n]).reshape(3, hidden_size) + of_input
-                rows = r[d].reshape(3, hidden_size, hidden_size)
-                z, k = (of_gate(gate + rows[i] @ h + of_state[i]) for i, gate in enumerate((z, k)))
-                inner = k * (rows[2] @ h + of_state[2]) if linear_before_reset else rows[2] @ (k * h) + of_state[2]
-                h = (1 - z) * of_new(g + inner) + z * h
-                y[t, d, n] = h
-            state[d, n] = h
+                y[t, d, n] = state[d, n] = step(d, x[t, n], state[d, n])
     return y, state
+
+
+def _named(activations, default, directions):
+    """Functions by number; None where one has parameters."""
+    named = [name.decode() for name in activations] if activations else default * directions
+    return [_ACTIVATIONS[name] for name in named] if set(named) <= set(_ACTIVATIONS) else None
+
+
+def _rnn(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forward", clip=np.inf, activations=None, layout=0):
+    functions = _named(activations, ["Tanh"], w.shape[0])
+    if layout or clip != np.inf or functions is None:
+        return None
+    bias = np.zeros((w.shape[0], hidden_size)) if b is None else b.reshape(-1, 2, hidden_size).sum(1)
+    return _recurrent(x, w.shape[0], hidden_size, lengths, h, direction,
+                      lambda d, row, state: functions[d](w[d] @ row + r[d] @ state + bias[d]))
+
+
+def _gru(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forward", linear_before_reset=0, clip=np.inf,
+         activations=None, layout=0):
+    functions = _named(activations, ["Sigmoid", "Tanh"], w.shape[0])
+    if layout or clip != np.inf or functions is None:
+        return None
+
+    def step(d, row, state):
+        of_input, of_state = np.zeros((2, 3, hidden_size)) if b is None else b[d].reshape(2, 3, hidden_size)
+        of_gate, of_new = functions[2 * d], functions[2 * d + 1]
+        z, k, g = (w[d] @ row).reshape(3, hidden_size) + of_input
+        rows = r[d].reshape(3, hidden_size, hidden_size)
+        z, k = (of_gate(gate + rows[i] @ state + of_state[i]) for i, gate in enumerate((z, k)))
+        inner = k * (rows[2] @ state + of_state[2]) if linear_before_reset else rows[2] @ (k * state) + of_state[2]
+        return (1 - z) * of_new(g + inner) + z * state
+
+    return _recurrent(x, w.shape[0], hidden_size, lengths, h, direction, step)
 
 
 def _mean_variance(x, axes=(0, 2, 3)):
@@ -343,6 +365,7 @@ FORMULAS = {
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis),
     "Where": np.where,
     "GRU": _gru,
+    "RNN": _rnn,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
     "Selu": _selu,
