@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/graph/facts/delicate.h"
+#include "compiler/graph/facts/extent_series.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,12 +26,11 @@ using Entries = SmallVector<Rows, 1>;
 
 constexpr size_t kMostMasks = 6;  // within each other
 
-/// Of a loop, or of a dimension of a tensor: iteration i is of row i / per mod N.
+/// Of a loop, or of a dimension of a tensor: iteration i is needed where i / per mod count is a row that is.
 struct Part {
   int64_t place = 0;  ///< of the loop or dimension
   int64_t per = 1;
-  int dimension = 0;
-  bool operator==(const Part&) const = default;
+  Rows rows;  ///< without a stride
 };
 using Parts = SmallVector<Part, 2>;
 
@@ -54,7 +53,9 @@ using Narrowed = llvm::DenseMap<Value, Parts>;
 
 class RowFacts::Finder {
  public:
-  Finder(const ImportedModel& model, mlir::func::FuncOp main) : model_(model), main_(main) { enterInputs(); }
+  Finder(const ImportedModel& model, mlir::func::FuncOp main) : model_(model), main_(main), series_(model, main) {
+    enterInputs();
+  }
 
   RowsOfValues all() {
     enterResults();
@@ -89,10 +90,7 @@ class RowFacts::Finder {
     for (mlir::BlockArgument argument : main_.getArguments()) {
       if (main_.getArgAttr(argument.getArgNumber(), "tessera.weight")) continue;
       if (input == model_.inputs.size()) break;
-      const v1::TensorSpec& spec = model_.inputs[input++];
-      if (spec.bounded_dims_size() > 0) ranged_.insert(argument);
-      for (auto [d, dimension] : llvm::enumerate(model_.dimensions))
-        if (dimension.size() < -1 && dimension.name() == spec.name()) counts_[argument] = static_cast<int>(d);
+      if (model_.inputs[input++].bounded_dims_size() > 0) ranged_.insert(argument);
     }
     for (mlir::Operation& op : main_.getBody().front().without_terminator()) {
       const auto is_ranged = [&](Value value) { return ranged_.contains(value); };
@@ -101,24 +99,46 @@ class RowFacts::Finder {
     }
   }
 
-  int64_t most(int dimension) const { return -model_.dimensions[static_cast<size_t>(dimension)].size(); }
+  // What is needed, as functions of counts.
 
-  /// The range of which `value`, a number of a body or a tensor of one, is the count.
-  std::optional<int> countedBy(Value value) const {
-    while (!counts_.contains(value)) {
-      mlir::Operation* op = value.getDefiningOp();
-      if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) {
-        auto around = mlir::dyn_cast_or_null<linalg::LinalgOp>(argument.getOwner()->getParentOp());
-        if (!around) return std::nullopt;
-        value = around->getOperand(argument.getArgNumber());
-      } else if (mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractOp, arith::IndexCastOp,
-                           arith::ExtSIOp>(op)) {
-        value = op->getOperand(0);
-      } else {
-        return std::nullopt;
-      }
+  int64_t most(int dimension) const { return series_.most(dimension); }
+
+  /// Row i for i < n where `rows.needed` is null, written out.
+  int64_t neededAt(const Rows& rows, int64_t n) const {
+    return rows.needed ? (*rows.needed)[static_cast<size_t>(n)] : n;
+  }
+  /// Rows of which `of(n)` are needed in a run of n; nothing where all are, or the range is too long for a table.
+  template <typename Of>
+  std::optional<Rows> rowsBy(int dimension, int64_t count, Of of) const {
+    if (most(dimension) > ExtentSeries::kLongest) return std::nullopt;
+    auto needed = std::make_shared<std::vector<int64_t>>();
+    bool identity = count == most(dimension), all = true;
+    for (int64_t n = 0; n <= most(dimension); ++n) {
+      needed->push_back(std::clamp<int64_t>(of(n), 0, count));
+      identity &= needed->back() == n;
+      all &= needed->back() == count;
     }
-    return counts_.lookup(value);
+    if (all) return std::nullopt;
+    Rows rows{.dimension = dimension, .count = count};
+    if (!identity) rows.needed = std::move(needed);
+    return rows;
+  }
+  /// As many rows as one of both needs (`greatest`), or as both do.
+  std::optional<Rows> combined(const Rows& a, const Rows& b, bool greatest) const {
+    if (a.needed == b.needed) return a;
+    auto both = rowsBy(a.dimension, a.count, [&](int64_t n) {
+      const int64_t x = neededAt(a, n), y = neededAt(b, n);
+      return greatest ? std::max(x, y) : std::min(x, y);
+    });
+    if (both) both->stride = a.stride;
+    return both;
+  }
+  std::optional<Rows> rowsOf(const Series& series, int64_t count) const {
+    if (series.dimension < 0) return std::nullopt;
+    if (!series.at.empty())
+      return rowsBy(series.dimension, count, [&](int64_t n) { return series.at[static_cast<size_t>(n)]; });
+    if (count != most(series.dimension)) return std::nullopt;
+    return Rows{.dimension = series.dimension, .count = count};
   }
 
   // What is needed of values.
@@ -127,14 +147,28 @@ class RowFacts::Finder {
   void need(Value value, Entries entries) {
     const auto [known, fresh] = rows_.try_emplace(value, entries);
     if (fresh) return;
-    llvm::erase_if(known->second, [&](const Rows& rows) { return !llvm::is_contained(entries, rows); });
+    Entries kept;
+    for (const Rows& rows : known->second) {
+      const auto* other = llvm::find_if(entries, [&](const Rows& each) {
+        return each.dimension == rows.dimension && each.stride == rows.stride && each.count == rows.count;
+      });
+      if (other == entries.end()) continue;
+      if (auto both = combined(rows, *other, /*greatest=*/true)) kept.push_back(*std::move(both));
+    }
+    known->second = std::move(kept);
   }
   void needAll(mlir::Operation* op) {
     for (Value operand : op->getOperands()) need(operand, {});
     for (Value value : captured(op)) need(value, {});
   }
-  static void add(Entries& entries, Rows rows) {
-    if (!llvm::is_contained(entries, rows)) entries.push_back(rows);
+  /// Beside what is there already.
+  void add(Entries& entries, Rows rows) const {
+    for (Rows& known : entries) {
+      if (known.dimension != rows.dimension || known.stride != rows.stride || known.count != rows.count) continue;
+      if (auto both = combined(known, rows, /*greatest=*/false)) known = *std::move(both);
+      return;
+    }
+    entries.push_back(std::move(rows));
   }
 
   void enterResults() {
@@ -147,9 +181,11 @@ class RowFacts::Finder {
         const OutputExtent& extent = model_.extents[k];
         if (static_cast<size_t>(extent.output) != i || outputs + k >= terminator->getNumOperands()) continue;
         const auto type = mlir::cast<RankedTensorType>(value.getType());
-        const auto dimension = countedBy(terminator->getOperand(static_cast<unsigned>(outputs + k)));
-        if (dimension && type.getDimSize(extent.dimension) == most(*dimension))
-          add(entries, {*dimension, below(type, extent.dimension)});
+        const auto series = series_.of(terminator->getOperand(static_cast<unsigned>(outputs + k)));
+        auto rows = series ? rowsOf(*series, type.getDimSize(extent.dimension)) : std::nullopt;
+        if (!rows) continue;
+        rows->stride = below(type, extent.dimension);
+        add(entries, *std::move(rows));
       }
       need(value, std::move(entries));
     }
@@ -160,23 +196,36 @@ class RowFacts::Finder {
   /// The dimension of a tensor along which these rows are told apart, where one alone does.
   std::optional<Part> partOf(RankedTensorType type, const Rows& rows) const {
     for (int64_t d = 0; d < type.getRank(); ++d) {
-      const int64_t inside = below(type, d), per = rows.stride / inside;
-      if (rows.stride % inside == 0 && type.getDimSize(d) % (per * most(rows.dimension)) == 0)
-        return Part{d, per, rows.dimension};
+      const int64_t inside = below(type, d), size = type.getDimSize(d);
+      if (size < 2) continue;
+      if (rows.stride % inside == 0) {
+        const int64_t per = rows.stride / inside;
+        if (per < size && size % (per * rows.count) == 0) return Part{d, per, rows};
+      } else if (inside % rows.stride == 0 && size * inside == rows.count * rows.stride) {
+        const int64_t whole = inside / rows.stride;  // rows of one step along the dimension
+        if (rows.count % whole != 0) continue;
+        auto coarse = rowsBy(rows.dimension, rows.count / whole,
+                             [&](int64_t n) { return (neededAt(rows, n) + whole - 1) / whole; });
+        if (coarse) return Part{d, 1, *std::move(coarse)};
+      }
     }
     return std::nullopt;
   }
   Parts partsOf(RankedTensorType type, ArrayRef<Rows> entries) const {
     Parts parts;
     for (const Rows& rows : entries)
-      if (auto part = partOf(type, rows)) parts.push_back(*part);
+      if (auto part = partOf(type, rows)) parts.push_back(*std::move(part));
     return parts;
   }
   /// Of a dimension all along which the part goes.
   void addPart(Entries& entries, RankedTensorType type, int64_t dim, const Part& part) const {
-    if (type.getDimSize(dim) % (part.per * most(part.dimension)) == 0)
-      add(entries, {part.dimension, part.per * below(type, dim)});
+    if (type.getDimSize(dim) % (part.per * part.rows.count) != 0) return;
+    Rows rows = part.rows;
+    rows.stride = part.per * below(type, dim);
+    add(entries, std::move(rows));
   }
+  /// Whether the part is the first so many of `extent` iterations.
+  static bool isPrefix(const Part& part, int64_t extent) { return part.per == 1 && part.rows.count == extent; }
 
   // Operations.
 
@@ -196,8 +245,42 @@ class RowFacts::Finder {
     }
   }
 
+  /// Whether a value of a body depends on elements that may be missing, and not on positions or whole tensors alone.
+  bool dependsOnRows(Value value) const {
+    SmallVector<Value> open{value};
+    llvm::DenseSet<Value> seen;
+    while (!open.empty()) {
+      Value next = open.pop_back_val();
+      if (!seen.insert(next).second) continue;
+      mlir::Operation* op = next.getDefiningOp();
+      if (!op || op->getNumRegions() > 0) return true;
+      if (auto extract = mlir::dyn_cast<tensor::ExtractOp>(op)) {
+        if (ranged_.contains(extract.getTensor())) return true;
+        continue;  // its indices are looked at for themselves
+      }
+      open.append(op->operand_begin(), op->operand_end());
+    }
+    return false;
+  }
+
+  /// An address or a divisor that comes of a row nobody computed could be anything.
+  bool isDelicate(mlir::Operation* op) const {
+    return op
+        ->walk([&](mlir::Operation* inner) {
+          bool any = false;
+          if (auto extract = mlir::dyn_cast<tensor::ExtractOp>(inner)) {
+            any = llvm::any_of(extract.getIndices(), [&](Value index) { return dependsOnRows(index); });
+          } else if (mlir::isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp,
+                               arith::CeilDivSIOp, arith::CeilDivUIOp>(inner)) {
+            any = dependsOnRows(inner->getOperand(1));
+          }
+          return any ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
   void visitStructured(linalg::LinalgOp op) {
-    if (isDelicate(op, [&](Value tensor) { return ranged_.contains(tensor); })) return needAll(op);
+    if (isDelicate(op)) return needAll(op);
     const SmallVector<int64_t> extents = op.getStaticLoopRanges();
     const Parts parts = partsOfResults(op);
     const Narrowed narrowed = masks_ ? narrowedBy(op, extents) : Narrowed();
@@ -212,8 +295,7 @@ class RowFacts::Finder {
       const Parts all = partsWith(op.getMatchingBlockArgument(&operand));
       Entries entries;
       for (auto [dim, expression] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
-        if (auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression))
-          addAlong(entries, type, static_cast<int64_t>(dim), loop.getPosition(), all, extents);
+        addAlong(entries, type, static_cast<int64_t>(dim), expression, all, extents);
       need(operand.get(), std::move(entries));
     }
     // What a body reads at places of its own (a resize, a gather): along its loops, or all of it.
@@ -226,7 +308,9 @@ class RowFacts::Finder {
       Entries entries;
       for (auto [dim, index] : llvm::enumerate(extract.getIndices())) {
         auto loop = index.getDefiningOp<linalg::IndexOp>();
-        if (loop) addAlong(entries, type, static_cast<int64_t>(dim), loop.getDim(), all, extents);
+        if (loop)
+          addAlong(entries, type, static_cast<int64_t>(dim),
+                   mlir::getAffineDimExpr(static_cast<unsigned>(loop.getDim()), op->getContext()), all, extents);
       }
       need(extract.getTensor(), std::move(entries));
     });
@@ -254,24 +338,82 @@ class RowFacts::Finder {
         if (loop) part.place = loop.getPosition();
         return !loop;
       });
-      if (parts) {
-        keepShared(*parts, of_loops);
-      } else {
-        parts = std::move(of_loops);
-      }
+      parts = parts ? either(*parts, of_loops) : std::move(of_loops);
     }
     return parts.value_or(Parts());
   }
-  static void keepShared(Parts& parts, ArrayRef<Part> others) {
-    llvm::erase_if(parts, [&](const Part& part) { return !llvm::is_contained(others, part); });
+  /// What is in one of both.
+  Parts either(ArrayRef<Part> a, ArrayRef<Part> b) const {
+    Parts result;
+    for (const Part& part : a) {
+      const auto* other = llvm::find_if(b, [&](const Part& each) {
+        return each.place == part.place && each.per == part.per && each.rows.dimension == part.rows.dimension &&
+               each.rows.count == part.rows.count;
+      });
+      if (other == b.end()) continue;
+      if (auto both = combined(part.rows, other->rows, /*greatest=*/true))
+        result.push_back({part.place, part.per, *std::move(both)});
+    }
+    return result;
   }
 
-  /// The rows of dimension `dim`, which `loop` walks.
-  void addAlong(Entries& entries, RankedTensorType type, int64_t dim, uint64_t loop, ArrayRef<Part> parts,
+  /// The rows of dimension `dim`, which `expression` says how the loops walk.
+  void addAlong(Entries& entries, RankedTensorType type, int64_t dim, mlir::AffineExpr expression, ArrayRef<Part> parts,
                 ArrayRef<int64_t> extents) const {
-    if (extents[loop] != type.getDimSize(dim)) return;
-    for (const Part& part : parts)
-      if (part.place == static_cast<int64_t>(loop)) addPart(entries, type, dim, part);
+    if (auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression)) {
+      if (extents[loop.getPosition()] != type.getDimSize(dim)) return;
+      for (const Part& part : parts)
+        if (part.place == loop.getPosition()) addPart(entries, type, dim, part);
+      return;
+    }
+    SmallVector<int64_t> factors(extents.size(), 0);
+    int64_t offset = 0;
+    if (!addTerms(expression, 1, factors, offset)) return;
+    for (int dimension = 0; dimension < series_.dimensions(); ++dimension) {
+      if (!series_.isRange(dimension)) continue;
+      SmallVector<const Part*> of_loops(extents.size(), nullptr);
+      bool any = false;
+      for (const Part& part : parts) {
+        const auto loop = static_cast<size_t>(part.place);
+        if (part.rows.dimension != dimension || factors[loop] == 0 || !isPrefix(part, extents[loop])) continue;
+        of_loops[loop] = &part;
+        any = true;
+      }
+      if (!any) continue;
+      // The farthest element that the iterations which are needed read.
+      auto rows = rowsBy(dimension, type.getDimSize(dim), [&](int64_t n) {
+        int64_t last = offset;
+        for (size_t loop = 0; loop < extents.size(); ++loop) {
+          if (factors[loop] == 0) continue;
+          const int64_t steps = of_loops[loop] ? neededAt(of_loops[loop]->rows, n) : extents[loop];
+          if (steps == 0) return int64_t{0};
+          last += factors[loop] * (steps - 1);
+        }
+        return last + 1;
+      });
+      if (!rows) continue;
+      rows->stride = below(type, dim);
+      add(entries, *std::move(rows));
+    }
+  }
+  /// Adds `expression` times `by` to the factors of loops; false unless it is a sum of products with positive numbers.
+  static bool addTerms(mlir::AffineExpr expression, int64_t by, SmallVector<int64_t>& factors, int64_t& offset) {
+    if (by < 0) return false;
+    if (auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression)) {
+      factors[loop.getPosition()] += by;
+      return true;
+    }
+    if (auto constant = mlir::dyn_cast<mlir::AffineConstantExpr>(expression)) {
+      offset += by * constant.getValue();
+      return true;
+    }
+    auto binary = mlir::dyn_cast<mlir::AffineBinaryOpExpr>(expression);
+    if (!binary) return false;
+    if (binary.getKind() == mlir::AffineExprKind::Add)
+      return addTerms(binary.getLHS(), by, factors, offset) && addTerms(binary.getRHS(), by, factors, offset);
+    auto factor = mlir::dyn_cast<mlir::AffineConstantExpr>(binary.getRHS());
+    return binary.getKind() == mlir::AffineExprKind::Mul && factor && factor.getValue() >= 0 &&
+           addTerms(binary.getLHS(), by * factor.getValue(), factors, offset);
   }
 
   // Masks.
@@ -306,9 +448,10 @@ class RowFacts::Finder {
         mlir::isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp, arith::ExtUIOp>(position.getDefiningOp()))
       position = position.getDefiningOp()->getOperand(0);
     auto loop = position.getDefiningOp<linalg::IndexOp>();
-    const auto dimension = loop ? countedBy(extent) : std::nullopt;
-    if (!dimension || extents[loop.getDim()] != most(*dimension)) return std::nullopt;
-    return Part{static_cast<int64_t>(loop.getDim()), 1, *dimension};
+    const auto series = loop ? series_.of(extent) : std::nullopt;
+    auto rows = series ? rowsOf(*series, extents[loop.getDim()]) : std::nullopt;
+    if (!rows) return std::nullopt;
+    return Part{static_cast<int64_t>(loop.getDim()), 1, *std::move(rows)};
   }
 
   /// The same of the elements of a tensor of conditions.
@@ -325,7 +468,9 @@ class RowFacts::Finder {
         structured.getMatchingIndexingMap(&structured.getDpsInitsMutable()[0])
             .getResultPosition(mlir::getAffineDimExpr(static_cast<unsigned>(part->place), op->getContext()));
     if (!dim) return std::nullopt;
-    return Rows{part->dimension, part->per * below(mlir::cast<RankedTensorType>(conditions.getType()), *dim)};
+    Rows rows = part->rows;
+    rows.stride = part->per * below(mlir::cast<RankedTensorType>(conditions.getType()), *dim);
+    return rows;
   }
 
   /// What a body reads in front of a mask alone: arguments, and elements it takes at places of its own.
@@ -341,7 +486,7 @@ class RowFacts::Finder {
       mlir::Operation* definition = value.getDefiningOp();
       if (!definition || mlir::isa<tensor::ExtractOp>(definition)) {
         const auto [known, fresh] = found.try_emplace(value, around);
-        if (!fresh) keepShared(known->second, around);
+        if (!fresh) known->second = either(known->second, around);
         if (!definition) return;
       }
       auto select = mlir::dyn_cast<arith::SelectOp>(definition);
@@ -354,7 +499,7 @@ class RowFacts::Finder {
       reach(select.getFalseValue());
       llvm::DenseSet<Value> outside;
       std::swap(inside, outside);
-      around.push_back(*part);
+      around.push_back(*std::move(part));
       reach(select.getTrueValue());
       around.pop_back();
       std::swap(inside, outside);
@@ -375,26 +520,41 @@ class RowFacts::Finder {
     Entries entries;
     for (const Part& part : partsOf(to, rows_.lookup(slice.getResult()))) {
       const auto dim = static_cast<size_t>(source_of[static_cast<size_t>(part.place)]);
-      if (slice.getStaticOffsets()[dim] == 0 && slice.getStaticStrides()[dim] == 1)
+      const int64_t offset = slice.getStaticOffsets()[dim], step = slice.getStaticStrides()[dim];
+      const int64_t size = to.getDimSize(part.place), whole = from.getDimSize(static_cast<int64_t>(dim));
+      if (mlir::ShapedType::isDynamic(offset)) continue;
+      if (offset == 0 && step == 1 && size == whole) {
         addPart(entries, from, static_cast<int64_t>(dim), part);
-    }
-    // The first row alone: a run has it.
-    for (int64_t d = 0; d < from.getRank(); ++d) {
-      const auto at = static_cast<size_t>(d);
-      if (slice.getStaticOffsets()[at] != 0 || slice.getStaticSizes()[at] != 1) continue;
-      for (auto [r, dimension] : llvm::enumerate(model_.dimensions))
-        if (dimension.size() < -1 && -dimension.size() == from.getDimSize(d))
-          add(entries, {static_cast<int>(r), below(from, d)});
+      } else if (isPrefix(part, size)) {
+        moved(entries, from, static_cast<int64_t>(dim), part,
+              [&](int64_t rows) { return rows == 0 ? 0 : offset + (rows - 1) * step + 1; });
+      }
     }
     need(slice.getSource(), std::move(entries));
     for (Value operand : slice->getOperands().drop_front()) need(operand, {});
   }
+  /// Rows of dimension `dim` in what a part of a prefix is made of.
+  template <typename Of>
+  void moved(Entries& entries, RankedTensorType type, int64_t dim, const Part& part, Of of) const {
+    auto rows =
+        rowsBy(part.rows.dimension, type.getDimSize(dim), [&](int64_t n) { return of(neededAt(part.rows, n)); });
+    if (!rows) return;
+    rows->stride = below(type, dim);
+    add(entries, *std::move(rows));
+  }
+
   void visitPad(tensor::PadOp pad) {
     const auto from = pad.getSourceType();
     const auto to = mlir::cast<RankedTensorType>(pad.getResult().getType());
     Entries entries;
     for (const Part& part : partsOf(to, rows_.lookup(pad.getResult()))) {
-      if (pad.getStaticLow()[static_cast<size_t>(part.place)] == 0) addPart(entries, from, part.place, part);
+      const int64_t low = pad.getStaticLow()[static_cast<size_t>(part.place)];
+      if (mlir::ShapedType::isDynamic(low)) continue;
+      if (from.getDimSize(part.place) == to.getDimSize(part.place)) {
+        addPart(entries, from, part.place, part);
+      } else if (isPrefix(part, to.getDimSize(part.place))) {
+        moved(entries, from, part.place, part, [&](int64_t rows) { return rows - low; });
+      }
     }
     need(pad.getSource(), std::move(entries));
     for (Value operand : pad->getOperands().drop_front()) need(operand, {});
@@ -405,19 +565,27 @@ class RowFacts::Finder {
     const auto to = mlir::cast<RankedTensorType>(concat.getResult().getType());
     const auto along = static_cast<int64_t>(concat.getDim());
     const Parts parts = partsOf(to, rows_.lookup(concat.getResult()));
+    int64_t offset = 0;
     for (Value input : concat.getInputs()) {
+      const auto type = mlir::cast<RankedTensorType>(input.getType());
       Entries entries;
-      for (const Part& part : parts)
-        if (part.place != along) addPart(entries, mlir::cast<RankedTensorType>(input.getType()), part.place, part);
+      for (const Part& part : parts) {
+        if (part.place != along) {
+          addPart(entries, type, part.place, part);
+        } else if (isPrefix(part, to.getDimSize(along))) {
+          moved(entries, type, along, part, [&](int64_t rows) { return rows - offset; });
+        }
+      }
       need(input, std::move(entries));
+      offset += type.getDimSize(along);
     }
   }
 
   const ImportedModel& model_;
   mlir::func::FuncOp main_;
-  llvm::DenseMap<Value, int> counts_;  // arguments of main that say how much of a range there is
-  llvm::DenseSet<Value> ranged_;       // what inputs that have ranges decide
-  RowsOfValues rows_;                  // of what something needs; no entry: nobody asked for it yet
+  ExtentSeries series_;
+  llvm::DenseSet<Value> ranged_;  // what inputs that have ranges decide
+  RowsOfValues rows_;             // of what something needs; no entry: nobody asked for it yet
   bool masks_ = true;
 };
 
