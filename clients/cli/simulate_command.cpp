@@ -258,8 +258,7 @@ int rankings(const CommandLine& line, const v1::Target& target, const Work& work
   std::cout << table({"NODE", "MAPPINGS", "REFUSED", "PAIRS", "1 % APART", "RECALL OF THE BEST 40 %"}, rows)
             << absl::StrFormat(
                    "mean of %d: %.1f %% of pairs, %.1f %% of those that differ by more than 1 %%, %.1f %% of the best; "
-                   "thesis, "
-                   "against a GPU: 85.7 %% of pairs, 91.4 %% of the best\n",
+                   "thesis, against a GPU: 85.7 %% of pairs, 91.4 %% of the best\n",
                    ranked, 100 * pairs, 100 * apart, 100 * recall);
   return kExitOk;
 }

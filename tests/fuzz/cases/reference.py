@@ -136,8 +136,9 @@ def with_noise(array, kind, share, random, settle=False):
     finite = np.isfinite(wide)
     largest = np.abs(wide[finite]).max(initial=0)
     if settle:
-        whole = np.rint(wide, where=finite, out=wide.copy())
-        settled = finite & (np.abs(np.where(finite, wide, 0) - np.where(finite, whole, 0)) <= share * largest)
+        whole = np.rint(wide)
+        with np.errstate(invalid="ignore"):  # of infinities
+            settled = np.abs(wide - whole) <= share * largest
         wide = np.where(settled, whole, wide)
         finite &= ~settled
     with np.errstate(over="ignore"):
