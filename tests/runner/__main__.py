@@ -14,12 +14,12 @@ def parse():
     parser = argparse.ArgumentParser(prog="tests/run", description="Builds and tests Tessera.")
     parser.add_argument("--slow", action="store_true", help="also suites marked slow")
     parser.add_argument("--large", action="store_true", help="also suites marked large, which take longer than all others")
-    parser.add_argument("--lint", type=float, nargs="?", const=0, metavar="MINUTES",
-                        help="also clang-tidy; what it finds fails. With MINUTES: latest changes first, for so long")
-    parser.add_argument("--lint-report", action="store_true", help="with --lint: what it finds is printed and fails nothing")
+    parser.add_argument("--lint", action="store_true", help="also clang-tidy, latest changes first")
     parser.add_argument("--sanitize", nargs="?", const="turn", default="", choices=("turn", *steps.SANITIZED),
                         help="also a group of tests built anew under a sanitizer; without a name the one whose turn it is, "
                              "drawn by the commit")
+    parser.add_argument("--within", type=float, metavar="MINUTES",
+                        help="sanitizers and clang-tidy, which come last, take no more than tests leave of so many minutes")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
@@ -29,25 +29,25 @@ def parse():
 
 def main():
     options = parse()
+    begin = time.monotonic()
     selected = re.compile(options.only).search if options.only else lambda name: True
     sizes = frozenset(size for size in ("slow", "large") if getattr(options, size))
     context = steps.Context(preset=options.preset, jobs=options.jobs, sizes=sizes, selected=selected,
-                            lint_minutes=options.lint, lint_decides=not options.lint_report,
-                            sanitizer=options.sanitize)
-    lint = options.lint is not None
-    plan = [steps.lint_packages] if lint else []
+                            sanitizer=options.sanitize, until=begin + 60 * options.within if options.within else None)
+    plan = [steps.lint_packages] if options.lint else []
     if not options.no_build:
         plan += [steps.configure, steps.build]
     if not options.only:
         plan.append(steps.check_format)
-    if lint:
-        plan.append(steps.lint)
+    if options.lint:
+        plan.append(steps.lint_plugin)
     plan += [steps.unit_tests, steps.lit_tests, steps.suites]
     if options.sanitize:
         plan.append(steps.sanitized_tests)
+    if options.lint:
+        plan.append(steps.lint)
 
     total = results.Result()
-    begin = time.monotonic()
     for step in plan:
         start = time.monotonic()
         result = step(context)

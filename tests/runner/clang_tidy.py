@@ -96,16 +96,16 @@ class _Report:
                 print(line, flush=True)
 
 
-def run(root, build, log, sources, jobs, minutes=None, plugin=None, settings=(".clang-tidy",), store=None):
-    """Lints the sources; those not begun when `minutes` have passed are left out and counted.
+def run(root, build, log, sources, jobs, until=None, plugin=None, settings=(".clang-tidy",), store=None):
+    """Lints the sources; those not begun at `until` (monotonic clock) are left out and counted.
 
-    `plugin` is a shared library for clang-tidy. `settings` are files that no result survives a change of; `store` is the
-    folder of known results (default: the user's).
+    `plugin` is a shared library for clang-tidy. `settings`, its sources among them, are files that no result survives a
+    change of; `store` is the folder of known results (default: the user's).
     """
     commands, database = _commands(build, root, sources)
     options = [f"--load={plugin}"] if plugin else []
     version = subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
-    checker = version + b"".join((root / name).read_bytes() for name in settings) + str(options).encode()
+    checker = version + b"".join((root / name).read_bytes() for name in settings) + str(bool(plugin)).encode()
     cache = lint_cache.Cache(root, checker, store or lint_cache.user_folder())
     dependencies = lint_cache.Dependencies(build)
     inputs = {name: dependencies.of(command) for name, command in commands.items()}
@@ -113,11 +113,10 @@ def run(root, build, log, sources, jobs, minutes=None, plugin=None, settings=(".
     known = {name: found for name, key in keys.items() if (found := cache.find(key)) is not None}
     outcome = Outcome(findings=[name for name, found in known.items() if found], known=len(known))
     todo = _latest_first(root, {name: inputs[name] for name in commands if name not in known})
-    end = time.monotonic() + 60 * minutes if minutes else float("inf")
 
     def tidy_in_time(name):
         command = [TIDY, *options, "-p", str(database), "--quiet"]
-        return _tidy(command, root, name) if time.monotonic() < end else None
+        return _tidy(command, root, name) if until is None or time.monotonic() < until else None
 
     with open(log, "w", encoding="utf-8") as stream, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         report = _Report(stream)

@@ -100,8 +100,8 @@ def nothing_survives():
 
 
 @contextlib.contextmanager
-def turn_of(cmake, ctest, seconds):
-    """A turn of a group that decides, with these scripts as its tools; gives its result."""
+def turn_of(cmake, ctest, seconds, within=None):
+    """A turn of a group that decides, with these scripts as its tools; gives its result. `within`: seconds left of the run."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for tool, script in (("cmake", cmake), ("ctest", ctest)):
@@ -116,7 +116,8 @@ def turn_of(cmake, ctest, seconds):
         steps.SANITIZED, steps.TURN_S = {"some": steps.Group("pretended", ("a_test",), decides=True)}, seconds
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                result = steps.sanitized_tests(Context("pretended", 1, frozenset(), lambda _: True, sanitizer="turn"))
+                until = None if within is None else time.monotonic() + within
+                result = steps.sanitized_tests(Context("pretended", 1, frozenset(), lambda _: True, "turn", until))
             yield result
         finally:
             os.environ["PATH"], steps.SANITIZED, steps.TURN_S = before
@@ -141,8 +142,15 @@ def a_turn_that_ran_out_of_time_fails_nothing():
             check_equal(len(result.failures), failed, "failures")
 
 
+def a_turn_takes_what_the_run_has_left():
+    for seconds, within, left in ((100, 1, 1), (1, 100, 1), (100, -5, 0)):
+        with turn_of("exec sleep 100", "exit 0", seconds, within) as result:
+            check_equal((result.failed, [each.name for each in result.reports]), (0, [f"some: no time was left of {left} s"]),
+                        f"{seconds} s of a turn, {within} s of the run")
+
 
 if __name__ == "__main__":
     sys.exit(run("results", [("ctest_counts_cases", ctest_counts_cases), ("lit_counts_tests", lit_counts_tests),
                              ("suite_lines", suite_lines), ("nothing_survives", nothing_survives),
-                             ("a_turn_that_ran_out_of_time_fails_nothing", a_turn_that_ran_out_of_time_fails_nothing)]))
+                             ("a_turn_that_ran_out_of_time_fails_nothing", a_turn_that_ran_out_of_time_fails_nothing),
+                             ("a_turn_takes_what_the_run_has_left", a_turn_takes_what_the_run_has_left)]))
