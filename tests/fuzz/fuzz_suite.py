@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Each libFuzzer target for 60 seconds from the seeds in the tree, two at a time; a crash prints its input in base64.
+"""Each libFuzzer target for half a minute from the seeds in the tree, two at a time; a crash prints its input in base64.
 
 The seconds can be set for a campaign: TESSERA_FUZZ_SECONDS=1800 tests/fuzz/fuzz_suite.py import expression
 """
@@ -19,7 +19,7 @@ from suite import check, check_equal, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TESSERA_BUILD_DIR", ROOT / "build" / "release"))
-SECONDS = int(os.environ.get("TESSERA_FUZZ_SECONDS", 60))
+SECONDS = int(os.environ.get("TESSERA_FUZZ_SECONDS", 30))
 # What a single input may take before it counts as a hang: generous, machines are shared.
 INPUT_TIMEOUT_S = 20
 # target: (longest input in bytes, seeds beside those in seeds/<target>)

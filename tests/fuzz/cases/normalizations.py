@@ -42,6 +42,7 @@ def batch_normalization(c, x):
     inputs = [c.operand(kinds, channels), c.operand(kinds, channels), c.operand(kinds, channels),
               c.operand(kinds, channels, 0.3, 2)]
     attributes = {key: value for key, value in (("epsilon", c.pick(1e-5, 1e-3, 0.1)), ("momentum", 0.8)) if c.chance(0.6)}
+    c.sums(2)  # scaled, and shifted by what may cancel it
     return c.node("BatchNormalization", x.name, *inputs, kind=kinds, **attributes)
 
 
