@@ -1,4 +1,4 @@
-// Pooling: which element a window's maximum is.
+// Pooling: which element a window's maximum is, and what a window of nothing is.
 #include <limits>
 
 #include "compiler/import/import.h"
@@ -44,6 +44,25 @@ TEST(MaxPool, NanIsWhereItIs) {
                                     1, 1,    9};
   EXPECT_THAT(positions(plane, 0), ElementsAre(4, 4, 4, 4));
   EXPECT_THAT(positions(plane, 1), ElementsAre(4, 4, 4, 4));
+}
+
+// Taps on either side of the only element.
+TEST(AveragePool, AWindowOfPaddingAloneIsZero) {
+  for (const int64_t include : {0, 1}) {
+    ModelBuilder b(19);
+    b.input("x", {1, 1, 1}).output("y");
+    auto& node = b.node("AveragePool", {"x"}, {"y"});
+    setAttribute(node, "kernel_shape", std::vector<int64_t>{2});
+    setAttribute(node, "dilations", std::vector<int64_t>{2});
+    setAttribute(node, "pads", std::vector<int64_t>{1, 1});
+    setAttribute(node, "count_include_pad", include);
+    mlir::MLIRContext context;
+    auto imported = importBytes(context, b.model.SerializeAsString());
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    auto results = referenceRun(*std::move(imported), {bytesOf<float>({3})});
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_THAT(valuesOf<float>((*results)[0]), ElementsAre(0));
+  }
 }
 
 }  // namespace
