@@ -4,6 +4,11 @@ function(tessera_share_header name header)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${name} PRIVATE -fPIC)
   target_precompile_headers(${name} REUSE_FROM ${header})
+  # The preprocessor, which ccache asks where it has no answer yet, reads the header's text: it has to find what that includes.
+  get_target_property(libraries ${header} TESSERA_LIBRARIES)
+  foreach(library IN LISTS libraries)
+    target_include_directories(${name} SYSTEM PRIVATE $<TARGET_PROPERTY:${library},INTERFACE_SYSTEM_INCLUDE_DIRECTORIES>)
+  endforeach()
 endfunction()
 
 # A folder's files without MLIR share the header that TESSERA_HEADER names (tessera_common_pch where none is set); empty
@@ -40,6 +45,7 @@ function(tessera_header name header)
   add_library(${name} STATIC ${holder})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${arg_LIBS})
+  set_target_properties(${name} PROPERTIES TESSERA_LIBRARIES "${arg_LIBS}")
   target_compile_definitions(${name} PRIVATE GTEST_HAS_PTHREAD=1)  # what tests are given
   target_compile_options(${name} PRIVATE -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
   target_precompile_headers(${name} PRIVATE ${header})
