@@ -122,7 +122,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   PlanResult result;
   const v1::Target target = canonicalTarget(request.target);
   // Explaining what becomes of the graph needs no code: then there are no schedules either.
-  const absl::Status coded = codeIsGeneratedFor(target);
+  absl::Status coded = codeIsGeneratedFor(target);
   if (!coded.ok() && !request.describe_model) return coded;
   absl::StatusOr<std::vector<Bindings>> variants = variantsOf(request.spec);
   if (!variants.ok()) return variants.status();

@@ -53,7 +53,7 @@ absl::StatusOr<v1::Schedule> Schedules::decide(const v1::Workload& workload, std
   v1::BuildUnit unit = unitOf(workload);
   if (const auto pin = pins_.find(workload.hash()); pin != pins_.end()) {
     *unit.mutable_schedule() = *pin->second;
-    const absl::Status status = checkSchedule(unit);
+    absl::Status status = checkSchedule(unit);
     if (status.ok()) return *pin->second;
     if (!suggests()) return status;
     suggestion = failureOf(status).message();

@@ -11,7 +11,7 @@ namespace tessera {
 /// A Failure as a status: its message is the status message and the whole Failure rides along as a
 /// payload, so that callers between its maker and the user need not know it.
 /// The status code follows from the reason (INVALID_MODEL -> kInvalidArgument, and so on).
-absl::Status failureStatus(const v1::Failure& failure);
+absl::Status failureStatus(const v1::Failure& given);
 
 /// Shorthand for a Failure of which only reason and message are known.
 absl::Status failureStatus(v1::Failure::Reason reason, const std::string& message);

@@ -225,6 +225,8 @@ absl::Status checkDigest(std::string_view field, const v1::Digest& digest, int64
   return checkRange(absl::StrCat(std::string(field), ".size_bytes"), digest.size_bytes(), 0, max_bytes);
 }
 
+namespace {
+
 absl::Status checkKnowledge(const v1::CompileSpec& spec) {
   const std::string field = "compile.options.knowledge";
   const v1::Knowledge& knowledge = spec.options().knowledge();
@@ -236,6 +238,8 @@ absl::Status checkKnowledge(const v1::CompileSpec& spec) {
              ? fieldError(field, "trees of tuning records beside compile.pins", "one of the two")
              : absl::OkStatus();
 }
+
+}  // namespace
 
 absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits) {
   TESSERA_TRY(checkDigest("compile.model", spec.model(), limits.max_model_bytes));

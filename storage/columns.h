@@ -27,7 +27,7 @@ double comparable(double value);
 std::vector<Value> columnsOf(const v1::Job& job);
 std::vector<Value> columnsOf(const v1::Artifact& artifact);
 std::vector<Value> columnsOf(const v1::TuningRecord& record);
-std::vector<Value> columnsOf(const StoredTarget& target);
+std::vector<Value> columnsOf(const StoredTarget& stored);
 std::vector<Value> columnsOf(const v1::Worker& worker);
 std::vector<Value> columnsOf(const v1::Task& task);
 

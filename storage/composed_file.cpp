@@ -71,7 +71,7 @@ namespace {
 
 /// The header of a recipe; DATA_LOSS when it is none. `*header_bytes`: where its own bytes begin.
 absl::StatusOr<std::vector<RecipePart>> readRecipe(const File& recipe, int64_t* header_bytes) {
-  const absl::Status bad = absl::DataLossError("the recipe of a composed blob is damaged");
+  absl::Status bad = absl::DataLossError("the recipe of a composed blob is damaged");
   std::string start(kMaxHeader, '\0');
   absl::StatusOr<size_t> got = recipe.readAt(0, start.data(), start.size());
   if (!got.ok()) return got.status();

@@ -77,7 +77,7 @@ absl::StatusOr<Value> number(const Field& field, const Comparison& comparison) {
       std::string error;
       if (absl::ParseTime(absl::RFC3339_full, text, &time, &error) && time != absl::InfiniteFuture() &&
           time != absl::InfinitePast()) {
-        return Value(int64_t{absl::ToUnixMicros(time)});
+        return Value(absl::ToUnixMicros(time));
       }
       [[fallthrough]];
     }

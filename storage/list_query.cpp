@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<OrderTerm>> parseOrderBy(std::string_view order_by, c
     if (parsed->field->name == entity.key && !entity.key_of_project) return order;  // what follows decides nothing
   }
   std::vector<std::string> unique = {entity.key};
-  if (entity.key_of_project) unique.push_back("project");
+  if (entity.key_of_project) unique.emplace_back("project");
   for (const std::string& name : unique) {
     const Field* field = entity.find(name);
     if (std::ranges::find(order, field, &OrderTerm::field) == order.end()) {

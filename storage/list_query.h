@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<OrderTerm>> parseOrderBy(std::string_view order_by, c
 
 /// What a query asks for besides its filter, checked.
 struct ListOrder {
-  int page_size;
+  int page_size = 0;
   std::vector<OrderTerm> order;
   std::string ordering;     ///< "create_time DESC, id DESC"
   std::string fingerprint;  ///< of entity, filter and order; binds page tokens to them
@@ -37,7 +37,7 @@ absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& ent
 struct ListPlan {
   std::string sql;
   std::vector<Value> values;
-  int page_size;
+  int page_size = 0;
   std::vector<OrderTerm> order;
   std::string fingerprint;  ///< of entity, filter and order; binds page tokens to them
 };

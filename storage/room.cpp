@@ -12,7 +12,8 @@ std::string projectOf(const std::string& name) {
 
 /// What is 0 has no entry.
 void add(std::map<std::string, int64_t>& counts, const std::string& key, int64_t bytes) {
-  if ((counts[key] += bytes) == 0) counts.erase(key);
+  counts[key] += bytes;
+  if (counts[key] == 0) counts.erase(key);
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ class SqliteStore : public Store {
     std::condition_variable finished;
   };
 
-  explicit SqliteStore(const SqliteStoreOptions& options) : options_(options) {}
+  explicit SqliteStore(SqliteStoreOptions options) : options_(std::move(options)) {}
   absl::Status prepare(const std::string& path);
   void writeLoop();
   void writeBatch();

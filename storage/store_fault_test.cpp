@@ -53,7 +53,7 @@ class Child {
   /// Every report until the child ended.
   std::vector<Report> reports() {
     std::vector<Report> all;
-    Report report;
+    Report report{};
     while (read(pipe_, &report, sizeof report) == sizeof report) all.push_back(report);
     return all;
   }
@@ -165,7 +165,7 @@ TEST(StoreFault, AcknowledgedTransactionsSurviveKill) {
 /// Lets no file of this process grow beyond `bytes`; 0 lifts the limit again.
 void limitFileSize(rlim_t bytes) {
   signal(SIGXFSZ, SIG_IGN);
-  rlimit limit;
+  rlimit limit{};
   getrlimit(RLIMIT_FSIZE, &limit);
   limit.rlim_cur = bytes ? bytes : limit.rlim_max;
   setrlimit(RLIMIT_FSIZE, &limit);

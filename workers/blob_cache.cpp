@@ -58,7 +58,7 @@ absl::Status BlobCache::scan() {
     std::error_code ignored;
     if (isSha256(name) && file.is_regular_file(ignored)) {
       const auto bytes = static_cast<int64_t>(file.file_size(ignored));
-      found.push_back({file.last_write_time(ignored), Entry{name, bytes, false}});
+      found.emplace_back(file.last_write_time(ignored), Entry{name, bytes, false});
     } else {
       fs::remove_all(file.path(), ignored);
     }

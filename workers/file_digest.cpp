@@ -17,7 +17,7 @@ namespace {
 absl::StatusOr<int64_t> hashFile(const std::string& path, Sha256& hash) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.valid()) return absl::ErrnoToStatus(errno, path);
-  struct stat status;
+  struct stat status{};
   if (fstat(file.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, ": not a regular file"));
   std::vector<char> chunk(1 << 20);

@@ -45,7 +45,7 @@ void add(FileDescriptor opened, std::string_view but, int depth, FolderSize& siz
   while (const dirent* entry = readdir(folder.get())) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == ".." || name == but) continue;
-    struct stat status;
+    struct stat status{};
     if (fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone
     size.bytes += int64_t{status.st_blocks} * kBlock;
     if (++size.entries > kMostEntries) return;

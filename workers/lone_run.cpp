@@ -45,7 +45,7 @@ absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec) {
 /// An output file of the task, which may have put anything in its place.
 absl::StatusOr<std::string> contentOf(const std::string& path, int64_t bytes) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat facts;
+  struct stat facts{};
   if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size != bytes) {
     return unusable("an output without its file");
   }
@@ -101,13 +101,13 @@ absl::StatusOr<std::unique_ptr<LoneRun>> LoneRun::open(const LoneRunOptions& opt
   adoptOrphans();
   auto plan = planSandbox(options.sandbox, lone->scratch_->attemptsFolder());
   if (!plan.ok()) return plan.status();
-  if (const absl::Status enough = checkMeasures(options.required, plan->measures); !enough.ok()) return enough;
+  if (absl::Status enough = checkMeasures(options.required, plan->measures); !enough.ok()) return enough;
   lone->runner_.binary = options.binary;
   lone->runner_.sandbox = *std::move(plan);
   lone->runner_.default_memory_bytes =
       options.memory_bytes > 0 ? options.memory_bytes : std::max(kLeastMemory, memoryOfMachine());
   lone->runner_.forks = std::make_shared<ForkServer>(options.binary);
-  if (const absl::Status started = lone->runner_.forks->start(); !started.ok()) return started;
+  if (absl::Status started = lone->runner_.forks->start(); !started.ok()) return started;
   return lone;
 }
 

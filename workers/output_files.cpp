@@ -24,7 +24,7 @@ bool acceptableName(const std::string& name) {
                      [](unsigned char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; });
 }
 
-absl::Status badResult(std::string what) {
+absl::Status badResult(const std::string& what) {
   return failureStatus(v1::Failure::INTERNAL, absl::StrCat("the task left a result that cannot be used: ", what));
 }
 

@@ -50,7 +50,7 @@ absl::StatusOr<Session> Registration::current() const {
 absl::StatusOr<Session> Registration::registerOnce(Cancellation& cancellation) {
   v1::RegisterWorkerResponse response;
   CallContext context(cancellation, kCallTimeout);
-  const absl::Status status = toAbsl(stub_.RegisterWorker(context.get(), request_, &response));
+  absl::Status status = toAbsl(stub_.RegisterWorker(context.get(), request_, &response));
   if (!status.ok()) return status;
   Session session;
   session.generation = ++generation_;

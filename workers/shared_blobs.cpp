@@ -15,7 +15,7 @@ namespace {
 
 /// Nobody writes to the bytes under any of their names. A group that may read them (tasks of another user) stays.
 bool makeReadOnly(const std::string& path) {
-  struct stat facts;
+  struct stat facts{};
   if (stat(path.c_str(), &facts) != 0) return false;
   const mode_t mode = facts.st_mode & 07777;
   return mode == 0400 || mode == 0440 || chmod(path.c_str(), 0400) == 0;
@@ -48,7 +48,7 @@ bool SharedBlobs::take(const std::string& sha256, const std::string& path) {
 }
 
 bool SharedBlobs::isServers(const std::string& sha256, const std::string& path) const {
-  struct stat servers, here;
+  struct stat servers{}, here{};
   return !folder_.empty() && stat(absl::StrCat(folder_, "/", blobPlace(sha256)).c_str(), &servers) == 0 &&
          stat(path.c_str(), &here) == 0 && servers.st_dev == here.st_dev && servers.st_ino == here.st_ino;
 }

@@ -427,7 +427,7 @@ TEST_P(OtherUserTest, HasIt) {
   const std::string behaviour = "unconfined-user:" + std::to_string(runner_.sandbox.isolation.uid);
   const v1::TaskResult result = run(taskNamed(behaviour));
   ASSERT_FALSE(result.has_failure()) << result.failure().message();
-  struct stat made;
+  struct stat made{};
   ASSERT_EQ(stat(folder_->output("made").c_str(), &made), 0);
   EXPECT_EQ(made.st_uid, geteuid()) << "what it made is the worker's again";
 }

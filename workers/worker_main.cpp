@@ -95,7 +95,7 @@ absl::StatusOr<SandboxPlan> planned(Flags& flags) {
   std::filesystem::create_directories(flags.options.scratch, error);
   auto plan = planSandbox(flags.sandbox, std::filesystem::absolute(flags.options.scratch));
   if (!plan.ok()) return plan;
-  if (const absl::Status enough = checkMeasures(flags.require_sandbox, plan->measures); !enough.ok()) return enough;
+  if (absl::Status enough = checkMeasures(flags.require_sandbox, plan->measures); !enough.ok()) return enough;
   return plan;
 }
 

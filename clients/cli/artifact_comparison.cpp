@@ -18,7 +18,9 @@ constexpr double kLeastNoise = 0.01;
 double median(const std::vector<double>& values) { return summarize(values).median; }
 
 const v1::Plan& variantOf(const v1::Plan& plan, size_t variant) {
-  return variant == 0 ? plan : plan.variants(static_cast<int>(variant) - 1);
+  return variant == 0
+             ? plan
+             : plan.variants(static_cast<int>(variant) - 1);  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
 CodeChange codeChange(const v1::Workload& before, const v1::Workload& after) {

@@ -7,7 +7,7 @@
 
 namespace tessera::client {
 
-InterruptWatch::InterruptWatch() {
+InterruptWatch::InterruptWatch() : signals_{}, before_{} {
   sigemptyset(&signals_);
   sigaddset(&signals_, SIGINT);
   sigaddset(&signals_, SIGTERM);

@@ -16,8 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/channel.h"
 
-extern char** environ;
-
 namespace tessera::client {
 namespace {
 

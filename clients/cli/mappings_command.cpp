@@ -25,7 +25,6 @@ namespace {
 
 using namespace compiler::intrinsic;  // NOLINT: the command is this room's
 using compiler::computeText;
-using compiler::instructionsOf;
 
 struct MappingFlags {
   std::string target = "host";

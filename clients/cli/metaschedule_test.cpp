@@ -34,7 +34,7 @@ std::string line(int workload, const std::string& seconds, const std::string& ta
 }
 
 class MetaScheduleTest : public testing::Test {
- protected:
+ public:
   MetaScheduleTest() : folder_(std::filesystem::path(testing::TempDir()) / absl::StrCat("metaschedule-", getpid())) {
     std::filesystem::create_directories(folder_);
     write("database_workload.json", "[\"1443259347859275\", \"eyJyb290IjogMX0=\"]\n[\"97\", \"eyJyb290IjogMX0=\"]\n");

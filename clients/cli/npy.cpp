@@ -154,7 +154,7 @@ absl::StatusOr<std::map<std::string, Tensor>> readNpz(const std::string& path, i
   std::map<std::string, Tensor> tensors;
   absl::Status status = forEachZipEntry(
       path,
-      [&](const std::string& name, std::string bytes) {
+      [&](const std::string& name, const std::string& bytes) {
         auto tensor = parseNpy(bytes, absl::StrCat(path, "[", name, "]"));
         if (!tensor.ok()) return tensor.status();
         tensor->spec.set_name(std::string(absl::StripSuffix(name, ".npy")));

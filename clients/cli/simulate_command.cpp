@@ -179,7 +179,7 @@ class Report {
     const size_t more = words.size() - std::min(words.size(), kShown);
     words.resize(words.size() - more);
     if (more > 0) words.push_back("...");
-    left_rows_.push_back({absl::StrJoin(words, ", "), reason});
+    left_rows_.emplace_back(std::vector<std::string>{absl::StrJoin(words, ", "), reason});
     left_entries_.push_back(absl::StrFormat(R"({"nodes":%s,"why":%s})", jsonList(left.nodes), jsonString(reason)));
   }
 

@@ -9,7 +9,7 @@
 namespace tessera::client {
 namespace {
 
-v1::TensorSpec spec(const std::string& name, v1::DataType dtype, std::vector<int64_t> shape) {
+v1::TensorSpec spec(const std::string& name, v1::DataType dtype, const std::vector<int64_t>& shape) {
   v1::TensorSpec spec;
   spec.set_name(name);
   spec.set_dtype(dtype);

@@ -58,6 +58,8 @@ void tuneInstead(UploadedCompile& uploaded, v1::TuneSpec spec) {
   *uploaded.create.mutable_tune() = std::move(spec);
 }
 
+namespace {
+
 /// Groups that run as one: what the chip's peak allows, what the analysis priced, what was measured.
 std::string fusionText(const v1::TuneResult& result) {
   std::vector<std::vector<std::string>> rows;
@@ -73,6 +75,8 @@ std::string fusionText(const v1::TuneResult& result) {
   header.insert(header.end(), {"MEASURED us", "WORKLOAD"});
   return absl::StrCat("fused, predicted and measured:\n", table(header, rows));
 }
+
+}  // namespace
 
 std::string tuneText(const v1::Job& job) {
   const v1::TuneResult& result = job.tune_result();

@@ -41,8 +41,8 @@ absl::StatusOr<std::unique_ptr<Channel>> Channel::open(const std::string& addres
   return std::unique_ptr<Channel>(new Channel(address, *std::move(channel)));
 }
 
-Channel::Channel(const std::string& address, std::shared_ptr<grpc::Channel> channel)
-    : address_(address),
+Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
+    : address_(std::move(address)),
       channel_(std::move(channel)),
       jobs_(v1::JobService::NewStub(channel_)),
       blobs_(v1::BlobService::NewStub(channel_)),

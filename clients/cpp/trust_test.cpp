@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 class Trust : public testing::Test {
- protected:
+ public:
   Trust() { write(artifact_, "PK native code"); }
   ~Trust() override { fs::remove_all(folder_); }
 

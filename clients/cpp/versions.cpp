@@ -143,7 +143,7 @@ absl::Status watchVersions(Channel& channel, const std::string& job_id, const st
     if (!ours.ok()) stream.cancel();
     const grpc::Status status = stream.finish();
     if (ours.ok() && status.ok()) return absl::OkStatus();
-    const absl::Status why = ours.ok() ? fromGrpc(status) : ours;
+    absl::Status why = ours.ok() ? fromGrpc(status) : ours;
     if (const milliseconds wait = waitFor(why); wait.count() > 0) {
       last_sign_of_life = Clock::now();
       pause(wait, stop);

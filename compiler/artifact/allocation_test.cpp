@@ -22,20 +22,22 @@ std::atomic<int64_t> allocations = 0;
 #ifndef TESSERA_MALLOC_IS_TAKEN
 // glibc's own names for the functions replaced here; operator new ends in malloc.
 extern "C" {
+// NOLINTBEGIN(clang-diagnostic-reserved-identifier)
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
 void* __libc_realloc(void* pointer, size_t size);
+// NOLINTEND(clang-diagnostic-reserved-identifier)
 void* malloc(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   return __libc_malloc(size);
 }
-void* calloc(size_t count, size_t size) {
+void* calloc(size_t nmemb, size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_calloc(count, size);
+  return __libc_calloc(nmemb, size);
 }
-void* realloc(void* pointer, size_t size) {
+void* realloc(void* ptr, size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_realloc(pointer, size);
+  return __libc_realloc(ptr, size);
 }
 }
 #endif

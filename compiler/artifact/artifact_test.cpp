@@ -342,6 +342,7 @@ TEST_F(ArtifactTest, ManifestSaysWhatIsInside) {
 }
 
 TEST_F(ArtifactTest, CodeExportsOneSymbolAndNeedsNoLibrary) {
+  // NOLINTNEXTLINE(bugprone-command-processor)
   if (std::system("command -v readelf > /dev/null") != 0) GTEST_SKIP() << "readelf is not installed";
   ASSERT_TRUE(assemble(request_).ok());
   ArtifactFile file;
@@ -350,7 +351,7 @@ TEST_F(ArtifactTest, CodeExportsOneSymbolAndNeedsNoLibrary) {
   ASSERT_TRUE(file.readText(kCodeEntry, &code).ok());
   std::ofstream(folder_ + "/code.so", std::ios::binary) << code;
   ASSERT_EQ(
-      std::system(
+      std::system(  // NOLINT(bugprone-command-processor)
           ("cd " + folder_ + " && readelf -W --dyn-syms code.so > symbols && readelf -Wd code.so > dynamic").c_str()),
       0);
   const std::string symbols = readAll(folder_ + "/symbols"), dynamic = readAll(folder_ + "/dynamic");

@@ -19,7 +19,7 @@ struct LevelOf {
 /// `rows`); walks are added to its phases.
 class Cuts : public testing::Test {
  protected:
-  Cuts(int64_t rows = 16, int64_t columns = 10) : rows_(rows), columns_(columns) {
+  explicit Cuts(int64_t rows = 16, int64_t columns = 10) : rows_(rows), columns_(columns) {
     v1::DimensionBinding& dimension = *plan_.add_dimensions();
     dimension.set_name("N");
     dimension.set_size(-rows);

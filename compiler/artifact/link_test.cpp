@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 
 class LinkTest : public testing::Test {
- protected:
+ public:
   LinkTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
   ~LinkTest() override { std::filesystem::remove_all(folder_); }
 

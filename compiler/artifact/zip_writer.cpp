@@ -87,7 +87,8 @@ absl::Status checksum(int source, const std::string& path, uint64_t size, uint32
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   try {
     while (threads.size() + 1 < std::min(cores, pieces.size())) threads.emplace_back(work);
-  } catch (const std::system_error&) {  // within its limits there are no more: fewer do the same
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): within its limits there are no more, fewer do
+                                        // the same
   }
   work();
   for (std::thread& thread : threads) thread.join();

@@ -16,7 +16,7 @@ class Graph {
     graph.tensors.push_back({.name = "t", .shape = {bytes}, .element_bytes = 1});
     return static_cast<int>(graph.tensors.size()) - 1;
   }
-  int node(std::vector<int> inputs, int output) {
+  int node(const std::vector<int>& inputs, int output) {
     GraphNode made;
     for (const int input : inputs) made.inputs.push_back({input, {{}}});
     made.output = output;

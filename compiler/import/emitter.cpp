@@ -265,7 +265,7 @@ Tensor Emitter::concat(ArrayRef<Tensor> parts, int64_t axis) {
   return wrap(result, parts[0].dtype);
 }
 
-Tensor Emitter::broadcast(const Tensor& x, Shape shape) {
+Tensor Emitter::broadcast(const Tensor& x, const Shape& shape) {
   if (x.shape == shape) return x;
   const auto rank = static_cast<unsigned>(shape.size());
   SmallVector<IteratorType> loops(rank, IteratorType::parallel);

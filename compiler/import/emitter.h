@@ -78,7 +78,7 @@ class Emitter {
                llvm::ArrayRef<int64_t> strides);
   Tensor take(const Tensor& x, int64_t dim, int64_t index);  ///< row `index` of a dimension, which vanishes
   Tensor concat(llvm::ArrayRef<Tensor> parts, int64_t axis);
-  Tensor broadcast(const Tensor& x, Shape shape);
+  Tensor broadcast(const Tensor& x, const Shape& shape);
   Tensor cast(const Tensor& x, v1::DataType to);
   /// Builds each element from its coordinates (index values); `body` may read tensors by tensor.extract.
   Tensor generate(v1::DataType dtype, llvm::ArrayRef<int64_t> shape,

@@ -38,7 +38,7 @@ struct FaultDetails {
 };
 
 /// A Failure about the model as a status. All text is made printable (see printable()).
-absl::Status fault(v1::Failure::Reason reason, std::string_view message, FaultDetails details = {});
+absl::Status fault(v1::Failure::Reason reason, std::string_view message, const FaultDetails& details = {});
 
 /// Text of the model as it may appear in a message: at most 200 bytes, valid UTF-8, no control characters.
 std::string printable(std::string_view text);

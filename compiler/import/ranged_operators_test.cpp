@@ -93,8 +93,8 @@ void recurrent(ModelBuilder& b, const std::string& op, int64_t gates, const std:
   b.initializer("b", {d, 2 * gates * h}, weights(d * 2 * gates * h));
   std::vector<std::string> inputs = {"x", "w", "r", "b"}, outputs = {"y", "yh"};
   if (states) inputs.insert(inputs.end(), {"", "h0"});
-  if (states && op == "LSTM") inputs.push_back("c0");
-  if (op == "LSTM") outputs.push_back("yc");
+  if (states && op == "LSTM") inputs.emplace_back("c0");
+  if (op == "LSTM") outputs.emplace_back("yc");
   auto& node = b.node(op, inputs, outputs);
   setAttribute(node, "hidden_size", h);
   setAttribute(node, "direction", direction);

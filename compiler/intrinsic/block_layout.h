@@ -36,6 +36,6 @@ struct Stop {
 struct Route {
   std::vector<Stop> in, out;
 };
-Route routeOf(const v1::Intrinsic& intrinsic, size_t operand);
+Route routeOf(const v1::Intrinsic& intrinsic, size_t index);
 
 }  // namespace tessera::compiler::intrinsic

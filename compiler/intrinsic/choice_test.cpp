@@ -44,7 +44,7 @@ TEST(Price, FollowsEquations56To58) {
   EXPECT_DOUBLE_EQ(price.levels[1].in_bytes, 16 + 8);
   EXPECT_DOUBLE_EQ(price.levels[1].in_cycles, 24 / 4.0);
   EXPECT_DOUBLE_EQ(price.levels[1].out_cycles, 32 / 2.0 / 2);  // the output's own bandwidth
-  EXPECT_DOUBLE_EQ(price.levels[2].loops, 2 * 4 / 2 * 2);      // two units
+  EXPECT_DOUBLE_EQ(price.levels[2].loops, 2 * 4 / 2.0 * 2);    // two units
   EXPECT_DOUBLE_EQ(price.cycles, 8 * 32);
 }
 
@@ -52,9 +52,9 @@ TEST(Price, PaddingIsNoTrafficOfWhereTensorsAre) {
   // One column of two: half of each block of B and of results.
   const Price price = priceOf(smallChip("shared"), {8, 1, 8}, {{1, 1, 1}, {2, 1, 2}, {4, 1, 4}}).value();
   EXPECT_DOUBLE_EQ(price.levels[0].in_bytes, 4 + 4) << "in the level that statements fill it lies";
-  EXPECT_DOUBLE_EQ(price.levels[1].in_bytes, 16 + 8 / 2);
+  EXPECT_DOUBLE_EQ(price.levels[1].in_bytes, 16 + 8 / 2.0);
   EXPECT_DOUBLE_EQ(price.levels[1].in_cycles, 20 / 4.0);
-  EXPECT_DOUBLE_EQ(price.levels[1].out_bytes, 32 / 2 / 2.0);
+  EXPECT_DOUBLE_EQ(price.levels[1].out_bytes, 32 / 2.0 / 2);
   // A level that takes padding slowly takes longer for it than the tensor's memory for what there is.
   v1::Target slow = smallChip("shared");
   slow.mutable_memory(0)->set_write_bandwidth_bytes_per_cycle(3);

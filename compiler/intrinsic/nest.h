@@ -50,7 +50,7 @@ struct Nest {
   std::vector<Access> accesses;   ///< destination first
   std::vector<Subscript> bounds;  ///< of instructions only
 
-  int loopNamed(const std::string& name) const;  ///< -1: none
+  int loopNamed(const std::string& wanted) const;  ///< -1: none
 };
 
 /// The product, INT64_MAX where it does not fit: descriptions of chips are strangers' numbers.

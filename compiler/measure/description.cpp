@@ -35,7 +35,7 @@ std::string describe(const Measured& measured, const std::string& when) {
     if (!price.own) kept.push_back(absl::StrCat(price.field, " ", price.value));
   if (!kept.empty()) {
     std::vector<std::string>& lines = comments["prices"];
-    lines.push_back("Not measured, and so as the family has them (what code of the compiler itself costs):");
+    lines.emplace_back("Not measured, and so as the family has them (what code of the compiler itself costs):");
     for (const std::string& price : kept) lines.push_back("  " + price);
   }
   std::string text =

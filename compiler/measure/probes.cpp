@@ -161,13 +161,14 @@ class Plan {
            absl::StrCat("the runtime's team of ", threads, " threads goes through phases of nothing"), {phase}, first);
     // Two rows of 56 pixels or so, from planes of 56 x 56; and the same bytes in order.
     constexpr int64_t kRun = 512 / kElement, kApart = 25 * kRun;
-    const int64_t runs = std::min<int64_t>(1024, bench_.farBytes(1) / kElement / kApart);
-    const size_t apart = timeCalls("runs apart", static_cast<double>(runs * (kApart / kRun)), [this, runs](int) {
+    const int64_t runs = std::min<int64_t>(1024, bench_.farBytes(1) / kElement / kApart),
+                  in_all = runs * (kApart / kRun);
+    const size_t apart = timeCalls("runs apart", static_cast<double>(in_all), [this, runs](int) {
       for (int64_t begin = 0; begin < kApart; begin += kRun)
         for (int64_t run = 0; run < runs; ++run) run_.read(bench_.far(0, 1) + run * kApart + begin, kRun, 1);
     });
-    const size_t ordered = timeCalls("runs in order", static_cast<double>(runs * (kApart / kRun)), [this, runs](int) {
-      for (int64_t run = 0; run < runs * (kApart / kRun); ++run) run_.read(bench_.far(0, 1) + run * kRun, kRun, 1);
+    const size_t ordered = timeCalls("runs in order", static_cast<double>(in_all), [this, in_all](int) {
+      for (int64_t run = 0; run < in_all; ++run) run_.read(bench_.far(0, 1) + run * kRun, kRun, 1);
     });
     figure("prices.steps.run_cycles", "cycles",
            absl::StrCat(runs, " runs of 512 bytes in ", sizeText(runs * kApart * kElement),
@@ -217,11 +218,10 @@ class Plan {
                                          }));
     figure("prices.copies.slice_turn_back_cycles", "cycles an element",
            of + "from the near level to the last cache, turned", {turned_back}, first);
-    const size_t scattered = timeCalls("single elements", static_cast<double>(side / run_.lanes * side * run_.lanes),
-                                       [this, from, side](int) {
-                                         for (int64_t row = 0; row + run_.lanes <= side; row += run_.lanes)
-                                           run_.storeLanes(from + row * side, side, side);
-                                       });
+    const int64_t whole = side / run_.lanes * run_.lanes * side;
+    const size_t scattered = timeCalls("single elements", static_cast<double>(whole), [this, from, side](int) {
+      for (int64_t row = 0; row + run_.lanes <= side; row += run_.lanes) run_.storeLanes(from + row * side, side, side);
+    });
     figure("prices.copies.scatter_cycles", "cycles an element",
            "single elements stored to the last cache, neighbours in rows that follow", {scattered}, first);
 
@@ -242,7 +242,8 @@ class Plan {
   static double instructions(Values cycles) { return cycles[0] / cycles[1]; }
   /// Of a square image of at most so many bytes: an odd number of 16 elements.
   static int64_t sideOf(int64_t bytes) {
-    const auto squares = static_cast<int64_t>(std::sqrt(static_cast<double>(bytes / kElement))) / 16;
+    const int64_t elements = bytes / kElement;
+    const auto squares = static_cast<int64_t>(std::sqrt(static_cast<double>(elements))) / 16;
     return 16 * std::max<int64_t>(5, squares % 2 == 1 ? squares : squares - 1);
   }
 

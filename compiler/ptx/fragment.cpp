@@ -100,7 +100,7 @@ std::vector<std::pair<int64_t, int64_t>> rowsOf(const Fragment& fragment, const 
   const int in_row = static_cast<int>(fetch.row_bytes() / element_bytes);  // elements in a row
   if (in_row * fetch.rows() != part * fragment.threads || in_row % part != 0 || fetch.rows() % part != 0) return {};
   const auto place = [&](int thread, int element) {
-    const size_t s = static_cast<size_t>(slot * part + element);
+    const size_t s = static_cast<size_t>(slot) * part + element;
     return std::pair(fragment.first[thread] + fragment.first_of[s], fragment.second[thread] + fragment.second_of[s]);
   };
   for (const bool turned : {false, true}) {

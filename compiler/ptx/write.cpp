@@ -18,8 +18,8 @@ bool isPower(int64_t number) { return std::has_single_bit(static_cast<uint64_t>(
 
 class Writer {
  public:
-  Writer(const Plan& plan, const v1::Target& target, const std::string& name)
-      : plan_(plan), target_(target), name_(name) {}
+  Writer(const Plan& plan, const v1::Target& target, std::string name)
+      : plan_(plan), target_(target), name_(std::move(name)) {}
 
   std::string run() {
     indices();

@@ -17,7 +17,7 @@ constexpr size_t kHandlerStackBytes = size_t{64} << 10;  // AMX state alone is 1
 
 /// What a body in catchFault() returns to.
 struct Trap {
-  sigjmp_buf back;
+  sigjmp_buf back{};
   Fault fault;
 };
 

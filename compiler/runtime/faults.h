@@ -39,7 +39,7 @@ struct Fault {
 
 /// "SIGSEGV in kernel w3 (step 4: conv1+relu), phase 1, grid [0, 16): 8 bytes behind operand 2". Cut to `size`, which
 /// counts the 0 at its end; returns the length. Async-signal-safe.
-size_t describeFault(const Fault& fault, const RunningKernel& kernel, char* text, size_t size);
+size_t describeFault(const Fault& fault, const RunningKernel& kernel, char* buffer, size_t size);
 
 /// From now on a fault in generated code of any thread is described to `ended` in the signal handler; when that
 /// returns, or is null and the sentence went to standard error, the process goes on to the handler that was there

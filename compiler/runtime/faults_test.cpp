@@ -13,8 +13,6 @@
 namespace tessera::compiler {
 namespace {
 
-using ::testing::HasSubstr;
-
 void read(const void* at) { (void)*static_cast<const volatile uint8_t*>(at); }
 
 /// A kernel that reads behind its second operand.

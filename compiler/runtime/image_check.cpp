@@ -45,7 +45,7 @@ class Image {
   template <typename T>
   std::optional<T> at(uint64_t offset) const {
     if (offset > bytes_.size() || sizeof(T) > bytes_.size() - offset) return std::nullopt;
-    T value;
+    T value{};
     std::memcpy(&value, bytes_.data() + offset, sizeof(T));
     return value;
   }

@@ -246,7 +246,7 @@ class Checker {
     for (int i = 0; i < m_->num_variants; ++i) {
       if (f.size_bytes != m_->variants[i].inputs[f.input].size_bytes) return "is not the size of its input";
     }
-    const auto alignment = static_cast<size_t>(tessera_dtype_size(m_->variants[0].inputs[f.input].dtype));
+    const size_t alignment = tessera_dtype_size(m_->variants[0].inputs[f.input].dtype);
     if (f.size_bytes > 0 && !readable(f.data, static_cast<size_t>(f.size_bytes), alignment)) {
       return "has its value outside the code";
     }

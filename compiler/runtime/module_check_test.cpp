@@ -96,7 +96,7 @@ TEST(ModuleCheck, ARangeNeedsTheInputThatSaysHowMuchCounts) {
 struct RangedTables {
   const char count_name[8] = "name";
   int32_t ranges[2] = {0, -1};
-  tessera_module_tensor inputs[2];
+  tessera_module_tensor inputs[2] = {};
   tessera_module_cut cuts[2] = {{0, 0, 3, 1, 1, 2, 0}, {0, 0, 1, 1, 1, 1, 0}};
   Tables tables;
 

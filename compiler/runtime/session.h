@@ -26,7 +26,7 @@ struct LoadedArtifact {
 };
 
 /// Takes over `file`: checks manifest and code, maps the code, finds the weights. Errors as in tessera.h.
-RuntimeStatus loadArtifact(ArtifactFile file, uint32_t flags, std::shared_ptr<const LoadedArtifact>* loaded);
+RuntimeStatus loadArtifact(ArtifactFile file, uint32_t flags, std::shared_ptr<const LoadedArtifact>* result);
 
 /// Frees a session for its next run when the current one ends.
 class RunningGuard {

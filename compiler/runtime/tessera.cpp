@@ -300,7 +300,7 @@ tessera_status tessera_artifact_memory(const tessera_artifact* artifact, tessera
   const tessera_module& module = artifact->loaded->module();
   *info = {module.weights_bytes, 0, module.workspace_bytes, module.scratch_bytes};
   for (const tessera_module_variant& variant : variantsOf(module)) {
-    if (variant.arena_bytes > info->arena_bytes) info->arena_bytes = variant.arena_bytes;
+    info->arena_bytes = std::max(info->arena_bytes, variant.arena_bytes);
   }
   return TESSERA_OK;
 }
@@ -352,7 +352,7 @@ tessera_status tessera_artifact_variant_step(const tessera_artifact* artifact, s
     const tessera_module_step& step = tables.steps[index];
     *info = {step.name, step.symbol, step.num_phases, 0, step.flops};
     for (int32_t i = 0; i < step.num_phases; ++i) {
-      if (step.phases[i].grid > info->max_grid) info->max_grid = step.phases[i].grid;
+      info->max_grid = std::max(info->max_grid, step.phases[i].grid);
     }
     return TESSERA_OK;
   });

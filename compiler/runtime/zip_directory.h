@@ -20,6 +20,6 @@ struct ZipEntry {
 /// Reads the central directory of a zip (PKWARE APPNOTE 6.3.10; Zip64 included). The bytes are untrusted:
 /// every entry is checked to be stored, inside the file, disjoint from every other, described equally by its
 /// local header, and named once. Fails with CORRUPT. Contents are not read.
-RuntimeStatus readZipDirectory(std::span<const uint8_t> zip, std::vector<ZipEntry>* entries);
+RuntimeStatus readZipDirectory(std::span<const uint8_t> file, std::vector<ZipEntry>* entries);
 
 }  // namespace tessera::compiler

@@ -113,7 +113,7 @@ absl::StatusOr<Affine> parseBound(std::string_view text) {
   absl::StatusOr<Affine> left = reader.sum();
   if (!left.ok()) return left;
   if (!reader.take('<')) return reader.fault("'<'");
-  const absl::StatusOr<Affine> right = reader.sum();
+  absl::StatusOr<Affine> right = reader.sum();
   if (!right.ok()) return right;
   if (absl::Status status = reader.expectEnd(); !status.ok()) return status;
   for (const auto& [name, coefficient] : right->terms) {

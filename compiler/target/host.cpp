@@ -136,7 +136,7 @@ std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vecto
   for (const Chip& chip : kChips) {
     if (id.vendor == std::string_view(chip.vendor) && id.family == chip.family && id.model >= chip.first_model &&
         id.model <= chip.last_model && id.stepping >= chip.first_stepping) {
-      candidates.push_back(chip.target);
+      candidates.emplace_back(chip.target);
     }
   }
   candidates.insert(candidates.end(), std::begin(kLevels), std::end(kLevels));

@@ -96,7 +96,7 @@ std::optional<TileProduct> tileProductOf(const v1::Intrinsic& intrinsic) {
                       .second_signed = second.dtype() == v1::DATA_TYPE_I8,
                       .floating = floating,
                       .latency_cycles = std::max(1.0, static_cast<double>(intrinsic.latency_cycles())),
-                      .cycles = std::max(1.0, static_cast<double>(intrinsic.cycles_per_issue()))};
+                      .cycles = std::max(1.0, intrinsic.cycles_per_issue())};
   if (product.load.empty() || product.store.empty() || moves(intrinsic, second, true) != product.load)
     return std::nullopt;
   return product;

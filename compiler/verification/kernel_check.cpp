@@ -227,7 +227,7 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
         std::memcpy(operands[i].data(), contents[i].data(), contents[i].size());
         operands[i].setWritable(false);
       }
-      const std::string wrong = (*loaded)->runGuarded(operands, pieces, end);
+      std::string wrong = (*loaded)->runGuarded(operands, pieces, end);
       if (!wrong.empty()) return wrong;
       std::vector<Array> found;
       for (size_t r = 0; r < trial.results.size(); ++r) {

@@ -65,8 +65,8 @@ class TokenSource {
 /// Says with each call who makes it, and for which project.
 class ShowIdentity : public grpc::experimental::Interceptor {
  public:
-  ShowIdentity(std::shared_ptr<TokenSource> source, const std::string& project)
-      : source_(std::move(source)), project_(project) {}
+  ShowIdentity(std::shared_ptr<TokenSource> source, std::string project)
+      : source_(std::move(source)), project_(std::move(project)) {}
   void Intercept(grpc::experimental::InterceptorBatchMethods* call) override {
     if (call->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       // gRPC sends what this points to after it has returned; it lives as long as the call.

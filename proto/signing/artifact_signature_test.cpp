@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 const std::string kDigest(64, 'a');
 
 class Signing : public testing::Test {
- protected:
+ public:
   Signing() {
     char folder[] = "/tmp/tessera-signing-XXXXXX";
     folder_ = mkdtemp(folder);

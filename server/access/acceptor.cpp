@@ -172,7 +172,7 @@ void Acceptor::stop() {
 }
 
 void Acceptor::loop() {
-  std::array<epoll_event, 64> events;
+  std::array<epoll_event, 64> events{};
   while (true) {
     const int count = epoll_wait(poll_, events.data(), events.size(), refused_ > 0 ? 1000 : -1);
     for (int i = 0; i < count; ++i) {

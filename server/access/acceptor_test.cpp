@@ -19,7 +19,7 @@ namespace tessera::server {
 namespace {
 
 class Connections : public testing::Test {
- protected:
+ public:
   static constexpr int kMost = 12, kMostOfOne = 4;
 
   Connections() : bench_(options()) {}

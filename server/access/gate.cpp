@@ -34,7 +34,7 @@ std::string machineOf(const grpc::CallbackServerContext& context, bool behind_we
     return absl::StrCat(absl::StrContains(address, ":") ? "ipv6:" : "ipv4:", address);
   }
   const std::string peer = context.peer();
-  return peer.rfind("unix:", 0) == 0 ? "unix:" : peer.substr(0, peer.rfind(':'));
+  return peer.starts_with("unix:") ? "unix:" : peer.substr(0, peer.rfind(':'));
 }
 
 std::optional<std::string> bearerOf(const grpc::CallbackServerContext& context) {

@@ -87,7 +87,8 @@ class RangeSource {
     while (done < wanted) {
       if (at_ < start_ || at_ >= start_ + static_cast<int64_t>(piece_.size())) {
         start_ = at_ / kPieceBytes * kPieceBytes;
-        if ((budget_ -= kPieceBytes) < 0) {
+        budget_ -= kPieceBytes;
+        if (budget_ < 0) {
           status_ = absl::ResourceExhaustedError("the file's directory is too large to be looked into here");
           return fail(ZIP_ER_READ);
         }

@@ -29,7 +29,7 @@ std::string hostOf(const std::string& header) {
 }
 
 bool isFigures(const std::string& host) {
-  in6_addr address;
+  in6_addr address{};
   return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 

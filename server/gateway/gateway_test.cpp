@@ -16,7 +16,6 @@ namespace tessera::server::gateway {
 namespace {
 
 using Json = nlohmann::json;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 ServerOptions withWeb(ServerOptions options = {}) {

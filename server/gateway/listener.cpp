@@ -100,7 +100,7 @@ class HttpListener : public Listener, private httplib::Server {
         leave = true;
       }
     });
-    set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
+    set_exception_handler([](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
       setError(response, absl::InternalError("the web gateway failed; its log may say more"));
       response.set_header("Connection", "close");
       leave = true;  // its body may not have been read

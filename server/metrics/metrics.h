@@ -27,7 +27,7 @@ class Metrics : public Observer {
  public:
   Metrics();
 
-  void happened(const Observations& observations) override;
+  void happened(const Observations& seen) override;
   void committed(std::chrono::nanoseconds took, size_t transactions);
 
   /// Of the slow reading of blobs that nobody asks for (retention/scrubber.h).

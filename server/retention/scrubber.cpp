@@ -17,7 +17,7 @@ absl::StatusOr<Scrubber::Found> Scrubber::pass(const Wait& wait) {
   };
   TESSERA_TRY(blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t) -> absl::Status {
     bool cancelled = false;
-    const absl::Status whole = blobs_.get(sha256, 0, 0, [&](std::string_view chunk) {
+    absl::Status whole = blobs_.get(sha256, 0, 0, [&](std::string_view chunk) {
       const absl::Status paused = pause(static_cast<int64_t>(chunk.size()));
       cancelled = !paused.ok();
       return paused;

@@ -184,8 +184,9 @@ TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearest
                   ->read([&](storage::Reader& reader) -> absl::Status {
                     auto found =
                         worthTrying(reader, {kDefaultProject, "a", target, 1}, "conv2d 3x3 s1 64->64 56x56 + relu");
-                    if (found.ok()) known = *std::move(found);
-                    return found.status();
+                    if (!found.ok()) return found.status();
+                    known = *std::move(found);
+                    return absl::OkStatus();
                   })
                   .ok());
   std::vector<int> tried, own, rest;

@@ -244,7 +244,7 @@ absl::Status checkSandbox(const std::vector<std::string>& required, const v1::Re
 
 /// Whether a server whose local workers' names begin with `prefix` started this one.
 bool isLocal(const std::string& prefix, const std::string& worker_id) {
-  return worker_id.size() > prefix.size() && worker_id.compare(0, prefix.size(), prefix) == 0 &&
+  return worker_id.size() > prefix.size() && worker_id.starts_with(prefix) &&
          worker_id.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
 }
 

@@ -116,7 +116,7 @@ class Scheduler {
   int64_t leases_stand_until_us_ = 0;
   int64_t next_stranded_look_us_ = 0;
   struct Stranded {
-    int64_t since_us;
+    int64_t since_us = 0;
     v1::Task task;  ///< of which only the kind and the needs are kept
   };
   std::map<std::string, Stranded> stranded_;  ///< ready tasks nobody can run

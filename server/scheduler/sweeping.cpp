@@ -239,7 +239,7 @@ absl::Status Scheduler::sweep() {
 
 /// Ends these in one transaction; when that fails, each in its own, so that one bad row keeps no other alive.
 absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&)) {
-  const absl::Status together = transact([&](Step& step) -> absl::Status {
+  absl::Status together = transact([&](Step& step) -> absl::Status {
     for (const std::string& id : ids) {
       TESSERA_TRY(end(step, id));
     }

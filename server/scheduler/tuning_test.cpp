@@ -10,10 +10,8 @@
 namespace tessera::server {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::UnorderedElementsAre;
 
 using Result = v1::MeasureTaskResult;
 

@@ -177,7 +177,7 @@ int originOf(const v1::ArtifactVersion& version) {
 
 absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
   TESSERA_ASSIGN(const v1::Job job, step.tx.getJob(version.job_id()));
-  const absl::Status known = step.tx.getArtifact(projectOf(job), version.artifact_id()).status();
+  absl::Status known = step.tx.getArtifact(projectOf(job), version.artifact_id()).status();
   if (!known.ok() && !absl::IsNotFound(known)) {
     return known;
   }
@@ -198,7 +198,7 @@ absl::StatusOr<v1::Digest> printed(Step& step, const v1::Action& action, const T
     const Workload* workload = workloadOf(tune, tree.workload_hash());
     compiler::pinWorkload(pins, tree.workload_hash(), workload == nullptr ? "" : workload->summary(), tree.schedule());
   }
-  TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
+  TESSERA_ASSIGN(v1::Digest text, step.blobs.put(compiler::printPins(pins)));
   TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
   TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
   return text;
@@ -488,7 +488,7 @@ absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string&
   TESSERA_ASSIGN(v1::ArtifactVersion version,
                  number > 0 ? versionNumbered(step.tx, series, number) : newestThat(by_the_job, step.tx, series));
   TESSERA_TRY(requireArtifact(step, version));
-  TESSERA_ASSIGN(const v1::ArtifactVersion current, newestThat(isNotHeld, step.tx, series));
+  TESSERA_ASSIGN(v1::ArtifactVersion current, newestThat(isNotHeld, step.tx, series));
   series.set_chosen(number > 0 ? originOf(version) : 0);
   if (originOf(current) == originOf(version)) {
     TESSERA_TRY(step.tx.putSeries(series));

@@ -56,8 +56,9 @@ class Versions : public testing::Test {
     EXPECT_TRUE(bench.store
                     ->read([&](storage::Reader& reader) -> absl::Status {
                       auto found = ask(reader);
-                      if (found.ok()) answer = *std::move(found);
-                      return found.status();
+                      if (!found.ok()) return found.status();
+                      answer = *std::move(found);
+                      return absl::OkStatus();
                     })
                     .ok());
     return answer;
@@ -229,7 +230,7 @@ TEST_F(Versions, AJobsArtifactIsRunByTheJobsName) {
     return bench.scheduler().createJob(request, {}, project);
   };
   EXPECT_TRUE(absl::IsFailedPrecondition(run(0).status())) << "there is none yet";
-  while (versions(id).size() < 1) step();
+  while (versions(id).empty()) step();
   const auto first = run(0, "first");
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->execute().artifact_id(), versions(id)[0].artifact_id());

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 /// The stubs of one caller; `project`: what it says in its metadata that it speaks for.
 struct As {
-  As(const std::shared_ptr<grpc::Channel>& channel, std::string spoken_for = "")
+  explicit As(const std::shared_ptr<grpc::Channel>& channel, std::string spoken_for = "")
       : project(std::move(spoken_for)),
         jobs(channel),
         blobs(channel),
@@ -454,7 +454,7 @@ TEST_F(Projects, WhatIsTheirsStaysTheirsAcrossARestartAndACollection) {
 
 /// A service with a file of quotas and an audit log.
 class Governed : public Projects {
- protected:
+ public:
   Governed() : Projects(options()) {}
   ~Governed() override { std::filesystem::remove_all(folder()); }
 

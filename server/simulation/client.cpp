@@ -96,7 +96,7 @@ void Client::upload() {
           return digest.status();
         }
         // The row comes in an event of its own; the caller asks once more and hears that it is there.
-        const v1::Digest row = *digest;
+        const v1::Digest& row = *digest;
         world_.send(true, [this, row] {
           const absl::Status status = world_.store().transact([&](storage::Transaction& tx) -> absl::Status {
             // What was uploaded before a crash may not be there after it.

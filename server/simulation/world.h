@@ -40,7 +40,7 @@ class NumberedIds : public IdSource {
 /// product's blob store on a simulated disk, and a store in memory that keeps what it committed.
 class World {
  public:
-  explicit World(const Options& options);
+  explicit World(const Options& chosen);
 
   EventLoop loop;
   Dice dice;
@@ -103,7 +103,7 @@ class Caller {
 
   /// `request` runs on the server, `answered` back here. A call made before the last was answered replaces it.
   template <typename Answer>
-  void call(std::function<Answer()> request, std::function<void(Answer)> answered) {
+  void call(const std::function<Answer()>& request, const std::function<void(Answer)>& answered) {
     const int64_t number = ++number_;
     world_.send(true, [this, number, request, answered] {
       // The server does what it is asked, whether or not anybody still waits.

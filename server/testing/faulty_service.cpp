@@ -130,7 +130,7 @@ absl::Status FaultyService::upload(const std::string& bytes) {
   return absl::OkStatus();
 }
 
-absl::Status FaultyService::create(v1::CreateJobRequest request) {
+absl::Status FaultyService::create(const v1::CreateJobRequest& request) {
   v1::Target target;
   target.set_name("test-target");
   TESSERA_ASSIGN(const v1::Job job, scheduler_->createJob(request, target));
@@ -146,7 +146,7 @@ absl::Status FaultyService::compile(const std::string& request_id, const std::st
   v1::CreateJobRequest request;
   request.set_request_id(request_id);
   *request.mutable_compile()->mutable_model() = digestOf(model);
-  return create(std::move(request));
+  return create(request);
 }
 
 absl::Status FaultyService::execute(const std::string& request_id, const std::string& compiled_by) {

@@ -49,7 +49,7 @@ class FaultyService {
 
   absl::Status upload(const std::string& bytes);
   /// Creates a job and keeps its id under `request_id`.
-  absl::Status create(v1::CreateJobRequest request);
+  absl::Status create(const v1::CreateJobRequest& request);
   absl::Status compile(const std::string& request_id, const std::string& model);
   absl::Status execute(const std::string& request_id, const std::string& compiled_by);
   absl::Status cancel(const std::string& request_id);

@@ -8,7 +8,7 @@ namespace tessera::storage {
 namespace {
 
 TEST_P(StoreConformance, AFailedTransactionLeavesNothing) {
-  const absl::Status why = absl::AbortedError("changed my mind");
+  absl::Status why = absl::AbortedError("changed my mind");
   EXPECT_EQ(store_->transact([&](Transaction& t) {
     EXPECT_TRUE(t.putAction(sampleAction("a", "k")).ok());
     EXPECT_TRUE(t.insertJob(sampleJob("j"), "h", "a").ok());

@@ -8,6 +8,7 @@
 typedef tessera_status (*run_function)(tessera_session*, const tessera_const_buffer*, size_t, const tessera_buffer*,
                                        size_t);
 
+/* NOLINTNEXTLINE(misc-use-internal-linkage): found by its name */
 __attribute__((visibility("default"))) double call_loop(run_function run, tessera_session* session,
                                                         const tessera_const_buffer* inputs, size_t num_inputs,
                                                         const tessera_buffer* outputs, size_t num_outputs, int calls) {

@@ -151,7 +151,7 @@ void fill(storage::Store& store, int64_t records) {
     if ((from + kAtOnce) % 100'000 != 0) continue;
     const double seconds = std::chrono::duration<double>(Clock::now() - last).count();
     slowest = std::min(slowest, 100'000 / seconds);
-    std::printf("  %lld records: the last hundred thousand at %.0f a second\n", static_cast<long long>(from + kAtOnce),
+    std::printf("  %lld records: the last hundred thousand at %.0f a second\n", static_cast<long long>(from) + kAtOnce,
                 100'000 / seconds);
     std::fflush(stdout);
     last = Clock::now();

@@ -39,7 +39,7 @@ bool writeFile(const char* path, const char* text) {
 
 // Within the new namespace everybody is who they were, and nobody else is there.
 bool keepIdentity(uid_t uid, gid_t gid) {
-  std::array<char, 64> line;
+  std::array<char, 64> line{};
   snprintf(line.data(), line.size(), "%u %u 1\n", uid, uid);
   if (!writeFile("/proc/self/setgroups", "deny") || !writeFile("/proc/self/uid_map", line.data())) return false;
   snprintf(line.data(), line.size(), "%u %u 1\n", gid, gid);
@@ -131,7 +131,7 @@ absl::Status tryIsolation(const Isolation& isolation) {
   if (trial < 0) {
     problem = absl::StrCat("fork: ", strerror(errno));
   } else {
-    std::array<char, 128> text;
+    std::array<char, 128> text{};
     ssize_t got;
     while ((got = read(ends[0], text.data(), text.size())) > 0 || (got < 0 && errno == EINTR)) {
       if (got > 0) problem.append(text.data(), static_cast<size_t>(got));

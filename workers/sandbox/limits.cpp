@@ -16,7 +16,7 @@ namespace {
 
 // Lowers a limit; one that is tighter already stays as it is, for only root may raise it.
 int lower(int resource, rlim_t soft, rlim_t hard) {
-  rlimit now;
+  rlimit now{};
   if (getrlimit(resource, &now) != 0) return errno;
   now.rlim_max = std::min(now.rlim_max, hard);
   now.rlim_cur = std::min(now.rlim_max, soft);

@@ -22,9 +22,9 @@ struct User {
 };
 
 absl::StatusOr<User> userNamed(const std::string& name) {
-  passwd entry;
+  passwd entry{};
   passwd* found = nullptr;
-  std::array<char, 4096> text;
+  std::array<char, 4096> text{};
   if (getpwnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("--sandbox-user: there is no user '", name, "' on this machine"));
   }

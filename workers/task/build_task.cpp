@@ -17,13 +17,19 @@ absl::StatusOr<v1::TaskResult> runBuildTask(const TaskContext& task) {
 
   v1::TaskResult result;
   result.mutable_build()->set_object_file("object.pb");
-  v1::CandidateObject object;
+  const auto write = [&](const google::protobuf::Message& file) {
+    return writeOutput(task, "object.pb", file, result);
+  };
+  absl::Status written;
   if (candidate) {
+    v1::CandidateObject object;
     *object.mutable_object() = *std::move(built);
     object.set_trial(tried.trial());
+    written = write(object);
+  } else {
+    written = write(*built);
   }
-  const google::protobuf::Message& file = candidate ? static_cast<const google::protobuf::Message&>(object) : *built;
-  if (absl::Status status = writeOutput(task, "object.pb", file, result); !status.ok()) return status;
+  if (!written.ok()) return written;
   return result;
 }
 

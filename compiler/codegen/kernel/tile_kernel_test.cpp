@@ -148,7 +148,7 @@ TEST_F(TileKernel, FollowsOtherPiecesAndRefusesThoseThatRegistersDoNotHold) {
   *unit.mutable_schedule() = *schedule;
   EXPECT_TRUE(checkSchedule(unit).ok()) << checkSchedule(unit);
   // Rows, columns and steps in this order: loops of the workload.
-  const auto with = [&](std::vector<int64_t> sizes) {
+  const auto with = [&](const std::vector<int64_t>& sizes) {
     return [sizes](v1::Schedule& edited) {
       for (int p = 0; p < edited.phases_size(); ++p) {
         v1::Tile& leaf = *edited.mutable_phases(p);

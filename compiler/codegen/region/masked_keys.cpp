@@ -8,8 +8,6 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-using mlir::Value;
-
 /// Bounds of what statements of the nest that writes the scores compute in a box of its loops.
 class ScoreBounds {
  public:

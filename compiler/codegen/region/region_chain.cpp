@@ -233,7 +233,7 @@ absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& n
                            absl::StrCat(nests.mask->piece), "smaller ones, or no loop over keys");
     return region;
   }
-  const absl::Status first = region.status();
+  absl::Status first = region.status();
   while (nests.mask && !(region.ok() && region->key_piece > 0)) {
     KeyMask& mask = *nests.mask;
     mask.piece *= 2;

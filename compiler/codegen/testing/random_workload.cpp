@@ -166,7 +166,6 @@ class Writer {
     if (pool) {
       // The window's extent is nowhere in the image: a tensor that is not read carries it.
       const Tensor shape = text_.empty(kernel, element_);
-      std::string taps = absl::StrJoin(std::vector(filter_map.begin(), filter_map.end()), ", ");
       Dims window;
       for (int d = 0; d < spatial; ++d) window.push_back(1 + spatial + d);
       return text_.generic({x, shape}, {in, map(window), out}, text_.fill(output, lowest(), element_), loops, kinds,

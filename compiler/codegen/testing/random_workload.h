@@ -12,8 +12,8 @@ namespace tessera::compiler::codegen::testing {
 struct RandomWorkload {
   std::string family;  ///< "contraction", "window", "reduction", "elementwise", "rows"
   std::string ir;
-  double tolerance;  ///< follows from the element type and the terms of the longest sum
-  double low, high;  ///< range of its operands
+  double tolerance = 0;      ///< follows from the element type and the terms of the longest sum
+  double low = 0, high = 0;  ///< range of its operands
 };
 
 RandomWorkload randomWorkload(unsigned seed);

@@ -38,8 +38,8 @@ constexpr int kTiles = 8, kMostRows = 16, kMostBytes = 64;
 /// A thread's tiles.
 struct State {
   bool configured = false;
-  int rows[kTiles], bytes[kTiles];
-  uint8_t data[kTiles][kMostRows][kMostBytes];
+  int rows[kTiles] = {}, bytes[kTiles] = {};
+  uint8_t data[kTiles][kMostRows][kMostBytes] = {};
 };
 [[gnu::tls_model("initial-exec")]] thread_local State state;
 

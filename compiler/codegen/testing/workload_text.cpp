@@ -61,8 +61,8 @@ Tensor WorkloadText::generic(const std::vector<Tensor>& inputs, const std::vecto
   std::vector<std::string> dims, iterators;
   for (int d = 0; d < loops; ++d) {
     dims.push_back(absl::StrCat("d", d));
-    iterators.push_back(d < static_cast<int>(reductions.size()) && reductions[d] == 'r' ? "\"reduction\""
-                                                                                        : "\"parallel\"");
+    iterators.emplace_back(d < static_cast<int>(reductions.size()) && reductions[d] == 'r' ? "\"reduction\""
+                                                                                           : "\"parallel\"");
   }
   const std::string head = absl::StrCat("affine_map<(", absl::StrJoin(dims, ", "), ") -> (");
   const std::string text_maps = absl::StrJoin(

@@ -21,7 +21,8 @@ void inParallel(int64_t count, llvm::function_ref<void(int64_t begin, int64_t en
   std::vector<std::jthread> others;
   try {
     for (int64_t thread = 1; thread < std::min(cores, pieces); ++thread) others.emplace_back(run);
-  } catch (const std::system_error&) {  // within its limits there are no more: fewer do the same
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): within its limits there are no more, fewer do
+                                        // the same
   }
   run();
 }

@@ -40,7 +40,7 @@ class PlanWriter {
   int bufferOf(int storage, RankedTensorType type);
   int workloadOf(const OutlinedGroup& outlined);
   void writeSteps();
-  void writeRows(llvm::ArrayRef<Rows> rows, v1::Step& step);
+  void writeRows(llvm::ArrayRef<Rows> all, v1::Step& step);
   void writeExtents();
 
   const ImportedModel& model_;

@@ -16,14 +16,12 @@ namespace tessera::compiler {
 namespace {
 
 namespace arith = mlir::arith;
-using mlir::AffineMap;
 using mlir::OpBuilder;
 using mlir::PatternRewriter;
 using mlir::RankedTensorType;
 using mlir::Type;
 using mlir::Value;
 using mlir::linalg::GenericOp;
-using mlir::utils::IteratorType;
 
 bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
 Type elementOf(Value value) { return mlir::getElementTypeOrSelf(value.getType()); }

@@ -56,7 +56,7 @@ class Narrower {
         maps_(op.getIndexingMapsArray()),
         kinds_(op.getIteratorTypesArray()),
         extents_(op.getStaticLoopRanges()),
-        operands_{std::move(x), std::move(w)} {}
+        operands_{x, w} {}
 
   /// Turns sign bits so that the operands are `signs`, in their order or the other; the fewest that matter.
   bool adopt(llvm::ArrayRef<Signs> wanted) {
@@ -371,7 +371,7 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
     auto x = shiftedOperand(builder, op.getDpsInputs()[0], constants);
     auto w = x ? shiftedOperand(builder, op.getDpsInputs()[1], constants) : std::nullopt;
     if (!x || !w || x->scale.has_value() != w->scale.has_value()) continue;
-    Narrower narrower(op, std::move(*x), std::move(*w));
+    Narrower narrower(op, *x, *w);
     llvm::SmallVector<Signs> wanted;
     for (const TileProduct& each : tiles)
       if (!each.floating && fills(op, each)) wanted.push_back({each.first_signed, each.second_signed});

@@ -57,7 +57,7 @@ class FusionChooser {
   void summarize(const fusion::Selection& together, double gain);
   std::vector<bool> toTell() const;
   std::string whyNot(const FusionOffer& offer) const;
-  v1::Decision settle(int offer);
+  v1::Decision settle(int at);
 
   std::vector<Group>& groups_;
   GraphChoices& choices_;

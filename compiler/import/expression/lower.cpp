@@ -84,17 +84,17 @@ class StatementLowering {
     if (statement_.accumulation != Accumulation::kNone) start = e_.filled(neutral(dtype), dtype, shape);
 
     absl::Status status;
-    const Tensor tensor = e_.generic(dtype, shape, operands_, result, iterators, start ? &*start : nullptr,
-                                     [&](const Scalars& s, mlir::ValueRange arguments) -> Value {
-                                       const Scalars typed = s.as(dtype);
-                                       auto value = emit(typed, *statement_.value, arguments);
-                                       if (value.ok()) value = settle(typed, *value, dtype);
-                                       if (!value.ok()) {
-                                         status = value.status();
-                                         return typed.constant(0);  // never used: the whole import fails
-                                       }
-                                       return start ? accumulate(typed, arguments.back(), value->value) : value->value;
-                                     });
+    Tensor tensor = e_.generic(dtype, shape, operands_, result, iterators, start ? &*start : nullptr,
+                               [&](const Scalars& s, mlir::ValueRange arguments) -> Value {
+                                 const Scalars typed = s.as(dtype);
+                                 auto value = emit(typed, *statement_.value, arguments);
+                                 if (value.ok()) value = settle(typed, *value, dtype);
+                                 if (!value.ok()) {
+                                   status = value.status();
+                                   return typed.constant(0);  // never used: the whole import fails
+                                 }
+                                 return start ? accumulate(typed, arguments.back(), value->value) : value->value;
+                               });
     if (!status.ok()) return status;
     return tensor;
   }

@@ -107,7 +107,7 @@ Results lowerRange(Node& n, Emitter& e) {
     const __int128 from = bounds[0]->integerAt(0), to = bounds[1]->integerAt(0), step = bounds[2]->integerAt(0);
     if (step == 0) return n.invalid("the range has no end", {.attribute = "delta", .found = "0"});
     count = step > 0 ? (to - from + step - 1) / step : (from - to - step - 1) / -step;
-    if (count < 0) count = 0;
+    count = std::max<__int128>(count, 0);
   }
   const Shape shape = {static_cast<int64_t>(std::min<__int128>(count, INT64_MAX))};
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, dtype));

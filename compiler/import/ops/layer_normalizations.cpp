@@ -11,7 +11,6 @@ namespace {
 
 using mlir::Value;
 using mlir::ValueRange;
-namespace math = mlir::math;
 
 Tensor sum(Emitter& e, const Tensor& x, const Tensor& y) {
   return e.elementwise(x.dtype, {x, y}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });

@@ -203,7 +203,7 @@ absl::StatusOr<Tensor> scaledProduct(Node& n, Emitter& e, const ScaledU8& a, int
       return s.as(kI32).sub(s.cast(v[0], kI32), s.as(zero.dtype).cast(v[1], kI32));
     });
   };
-  Tensor zero = zeroPoint(n, e, static_cast<int>(n.numInputs()), right.dtype);
+  Tensor zero = zeroPoint(n, e, n.numInputs(), right.dtype);
   if (n.has(b_zero)) {
     TESSERA_ASSIGN_OR_RETURN(zero, aligned(n, e, b_zero, right, right.rank() - 1));
   }

@@ -191,7 +191,7 @@ absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
     if (known && batch != n.in(0).extents.end() && layer.batch > 1)
       return refuseExtent(n, 0, batch_dim, absl::StrCat("input ", i, " has ", layer.batch, " sequences"));
   }
-  const Tensor given = n.has(4) ? e.reshape(n.in(4), {layer.batch, 1}) : Tensor{};
+  Tensor given = n.has(4) ? e.reshape(n.in(4), {layer.batch, 1}) : Tensor{};
   if (steps == n.in(0).extents.end()) return given;
   Tensor count = e.elementwise(v1::DATA_TYPE_I32, {extentOf(n.in(0), 1 - batch_dim)},
                                [](const Scalars& s, ValueRange v) { return s.cast(v[0], v1::DATA_TYPE_I32); });

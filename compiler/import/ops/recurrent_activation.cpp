@@ -105,7 +105,7 @@ absl::StatusOr<std::vector<Activation>> readActivations(Node& n, const std::vect
     double alpha = entry->alpha, beta = entry->beta;
     if (!std::isnan(alpha) && next_alpha < alphas.size()) alpha = alphas[next_alpha++];
     if (!std::isnan(beta) && next_beta < betas.size()) beta = betas[next_beta++];
-    activations.push_back([body = entry->body, alpha, beta, clip](const Scalars& s, Value x) {
+    activations.emplace_back([body = entry->body, alpha, beta, clip](const Scalars& s, Value x) {
       if (std::isfinite(clip)) x = atMost(s, atLeast(s, x, s.constant(-clip)), s.constant(clip));
       return body(s, x, s.constant(std::isnan(alpha) ? 0 : alpha), s.constant(std::isnan(beta) ? 0 : beta));
     });

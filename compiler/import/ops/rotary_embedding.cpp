@@ -14,9 +14,9 @@ using mlir::Value;
 using mlir::ValueRange;
 
 struct Rotation {
-  Tensor cosines, sines;  ///< B x S x half
-  int64_t turned;         ///< elements of a head that are turned
-  bool interleaved;       ///< pairs are neighbours; else one of each half
+  Tensor cosines, sines;     ///< B x S x half
+  int64_t turned = 0;        ///< elements of a head that are turned
+  bool interleaved = false;  ///< pairs are neighbours; else one of each half
 };
 
 /// Every `stride`th element of the last dimension.

@@ -122,7 +122,7 @@ struct Sample {
   const Scalars& element;
   Emitter& e;
   Value source;
-  v1::DataType real;
+  v1::DataType real = v1::DATA_TYPE_UNSPECIFIED;
 
   Value sum(llvm::ArrayRef<llvm::SmallVector<Neighbour>> axes, llvm::SmallVector<Value>& at, Value counts) const {
     if (axes.empty()) {

@@ -16,7 +16,7 @@ std::vector<float> sliced(const std::vector<float>& from, int64_t start, int64_t
   if (extent == 0) return result;
   if (start < 0) start += extent;
   if (end < 0) end += extent;
-  if (start < 0) start = 0;
+  start = std::max<int64_t>(start, 0);
   if (step < 0 && start >= extent) start = extent - 1;
   for (int64_t at = start; at >= 0 && at < extent && (step > 0 ? at < end : at > end); at += step)
     result.push_back(from[at]);
