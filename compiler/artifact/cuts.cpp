@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -12,9 +13,20 @@ namespace {
 
 using Walk = v1::KernelInfo::Walk;
 
+constexpr int64_t kMostFactor = int64_t{1} << 46;  // of a count, as the runtime takes it
+
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Rows of one dimension in the buffers of a step: byte b of a buffer is of row b / stride mod most.
+/// Rows of a buffer: byte b of it is of row b / bytes mod count, of which a run of n rows of the range, at most `most`,
+/// needs the first ceil(n * count / most) + slack.
+struct RowsOfBuffer {
+  int64_t bytes = 0;  ///< of one row; 0 when not known
+  int64_t count = 1;
+  int64_t slack = 0;
+  int64_t all() const { return bytes * count; }
+};
+
+/// Rows of one dimension in the buffers of a step.
 class RowsOfBuffers {
  public:
   RowsOfBuffers(const v1::Plan& plan, const v1::Step& step, int dimension)
@@ -22,41 +34,43 @@ class RowsOfBuffers {
     for (const v1::Step::Rows& rows : step.rows()) {
       if (rows.dimension() != dimension) continue;
       const v1::Buffer& buffer = plan.buffers(step.operands(rows.operand()));
-      stride_[rows.operand()] = rows.stride() * elementBytes(buffer.spec().dtype());
+      rows_[rows.operand()] = {rows.stride() * elementBytes(buffer.spec().dtype()),
+                               rows.count() > 0 ? rows.count() : most_, rows.slack()};
     }
   }
 
   int64_t most() const { return most_; }
-  /// Bytes of one row; 0 when not known.
-  int64_t stride(int buffer) const {
-    const auto found = stride_.find(buffer);
-    return found == stride_.end() ? 0 : found->second;
+  RowsOfBuffer of(int buffer) const {
+    const auto found = rows_.find(buffer);
+    return found == rows_.end() ? RowsOfBuffer{} : found->second;
   }
   /// Whether all of the last `results` operands have rows.
   bool coversResults(int results) const {
     for (int operand = results_ - results; operand < results_; ++operand)
-      if (stride(operand) == 0) return false;
+      if (of(operand).bytes == 0) return false;
     return results > 0;
   }
 
   /// Temporaries that the walk writes, row by row of what it reads.
   void learn(const Walk& walk) {
     for (const Walk::Touch& written : walk.touches()) {
-      if (!written.written() || written.buffer() >= 0 || stride(written.buffer()) > 0) continue;
+      if (!written.written() || written.buffer() >= 0 || of(written.buffer()).bytes > 0) continue;
       for (const Walk::Touch& read : walk.touches()) {
-        if (read.written() || stride(read.buffer()) == 0) continue;
-        if (const int64_t stride = strideBy(walk, read, written)) {
-          stride_[written.buffer()] = stride;
-          break;
-        }
+        if (read.written() || of(read.buffer()).bytes == 0) continue;
+        RowsOfBuffer rows = of(read.buffer());
+        rows.bytes = bytesBy(walk, read, written);
+        if (rows.bytes == 0) continue;
+        rows_[written.buffer()] = rows;
+        break;
       }
     }
   }
 
   /// Whether iteration i of `loop` touches no byte of a row before floor(i * its stride / the row's bytes).
   bool ascends(const Walk& walk, const Walk::Touch& touch, int loop) const {
-    const int64_t row = stride(touch.buffer()), whole = row * most_, step = touch.strides(loop);
-    return row > 0 && step > 0 && step % whole != 0 && within(walk, touch, whole, -1) < whole;
+    const RowsOfBuffer rows = of(touch.buffer());
+    const int64_t whole = rows.all(), step = touch.strides(loop);
+    return rows.bytes > 0 && step > 0 && step % whole != 0 && within(walk, touch, whole, -1) < whole;
   }
 
  private:
@@ -73,34 +87,64 @@ class RowsOfBuffers {
   }
 
   /// The loop that alone walks all rows of a buffer, with all else within one of its iterations or one row; -1: none.
-  int rowLoop(const Walk& walk, const Walk::Touch& touch, int64_t row) const {
+  static int rowLoop(const Walk& walk, const Walk::Touch& touch, const RowsOfBuffer& rows) {
+    const int64_t row = rows.bytes;
     for (int loop = 0; loop < touch.strides_size(); ++loop) {
       const int64_t step = touch.strides(loop);
-      if (step <= 0 || step * walk.extents(loop) != row * most_) continue;
+      if (step <= 0 || step * walk.extents(loop) != rows.all()) continue;
       if (step % row != 0 && row % step != 0) continue;
-      if (step <= row && within(walk, touch, row * most_, loop) < step) return loop;
+      if (step <= row && within(walk, touch, rows.all(), loop) < step) return loop;
     }
     return -1;
   }
 
-  int64_t strideBy(const Walk& walk, const Walk::Touch& read, const Walk::Touch& written) const {
-    const int64_t row = stride(read.buffer());
-    const int loop = rowLoop(walk, read, row);
+  /// Bytes of a row in what the walk writes of the rows of what it reads; 0 when it does not keep them.
+  int64_t bytesBy(const Walk& walk, const Walk::Touch& read, const Walk::Touch& written) const {
+    RowsOfBuffer rows = of(read.buffer());
+    const int loop = rowLoop(walk, read, rows);
     if (loop < 0) return 0;
-    const int64_t result = written.strides(loop) * (row / read.strides(loop));
-    return result > 0 && rowLoop(walk, written, result) == loop ? result : 0;
+    rows.bytes = written.strides(loop) * (rows.bytes / read.strides(loop));
+    return rows.bytes > 0 && rowLoop(walk, written, rows) == loop ? rows.bytes : 0;
   }
 
   int64_t most_;
   int results_;
-  std::map<int, int64_t> stride_;  // by operand or temporary
+  std::map<int, RowsOfBuffer> rows_;  // by operand or temporary
 };
+
+/// A run of n rows needs ceil(n * numerator / denominator) + slack.
+struct Steps {
+  int64_t numerator = 0, denominator = 1, slack = 0;
+};
+
+/// Makes `to`, a cut or a candidate for one, need as many steps as `other` where that is more.
+template <typename To>
+void raise(To& to, Steps other) {
+  const int64_t common = std::gcd(other.numerator, other.denominator);
+  other.numerator /= common;
+  other.denominator /= common;
+  if (static_cast<__int128>(other.numerator) * to.denominator >
+      static_cast<__int128>(to.numerator) * other.denominator) {
+    to.numerator = other.numerator;
+    to.denominator = other.denominator;
+  }
+  to.slack = std::max(to.slack, other.slack);
+}
 
 /// A level of a walk's own grid that can be cut.
 struct Candidate {
-  int64_t outer = 1, count = 1, inner = 1, numerator = 1, denominator = 1;
-  int64_t ofOneRow() const { return ceilDiv(numerator, denominator); }  ///< steps
+  int64_t outer = 1, count = 1, inner = 1, numerator = 0, denominator = 1, slack = 0;
+  int64_t ofOneRow() const { return ceilDiv(numerator, denominator) + slack; }  ///< steps
 };
+
+/// Steps of `step` bytes that as many rows as a run needs take: ceil((ceil(n * count / most) + slack) * bytes / step).
+/// The inner rounding says nothing where steps are whole rows, or the rows are the range's own.
+Steps stepsOf(const RowsOfBuffer& rows, int64_t most, int64_t step) {
+  const bool exact = rows.count == most || step % rows.bytes == 0;
+  return {.numerator = rows.all(),
+          .denominator = step * most,
+          .slack = ceilDiv((rows.slack + (exact ? 0 : 1)) * rows.bytes, step)};
+}
 
 std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows) {
   std::vector<Candidate> candidates;
@@ -118,12 +162,7 @@ std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows)
       if (!touch.written()) continue;
       good &= rows.ascends(walk, touch, level.loop());
       if (!good) break;
-      // n rows are the first ceil(n * row / step) iterations; of several buffers the most.
-      const int64_t row = rows.stride(touch.buffer()), step = touch.strides(level.loop()) * level.step();
-      if (!writes || row * candidate.denominator > candidate.numerator * step) {
-        candidate.numerator = row;
-        candidate.denominator = step;
-      }
+      raise(candidate, stepsOf(rows.of(touch.buffer()), rows.most(), touch.strides(level.loop()) * level.step()));
       writes = true;
     }
     // A loop within rows satisfies this too, and would leave out nothing.
@@ -153,25 +192,29 @@ std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers
   // One level that all of them have.
   for (const Candidate& first : candidates[0]) {
     if (!same_grid) break;
-    Cut cut{.count = first.count, .inner = first.inner, .numerator = first.numerator, .denominator = first.denominator};
+    Cut cut{.count = first.count,
+            .inner = first.inner,
+            .numerator = first.numerator,
+            .denominator = first.denominator,
+            .slack = first.slack};
     const bool shared = std::all_of(candidates.begin(), candidates.end(), [&](const auto& others) {
       const auto other = std::find_if(others.begin(), others.end(), [&](const Candidate& each) {
         return each.count == first.count && each.inner == first.inner;
       });
       if (other == others.end()) return false;
-      if (other->numerator * cut.denominator > cut.numerator * other->denominator) {
-        cut.numerator = other->numerator;
-        cut.denominator = other->denominator;
-      }
+      raise(cut, {other->numerator, other->denominator, other->slack});
       return true;
     });
     if (shared) return cut;
   }
-  // Side by side, each by its first level: the same part of each, rounded up by a step of the coarsest.
-  Cut cut{.count = phase.grid(), .numerator = phase.grid(), .denominator = rows.most()};
+  // Side by side, each by its first level: as great a part of the grid as the one that needs most, rounded up.
+  Cut cut{.count = phase.grid(), .numerator = 0};
   for (const auto& each : candidates) {
-    if (each[0].outer != 1) return std::nullopt;
-    cut.slack = std::max(cut.slack, ceilDiv(phase.grid(), each[0].count) + 1);
+    const Candidate& first = each[0];
+    if (first.outer != 1 || first.numerator > kMostFactor / phase.grid()) return std::nullopt;
+    raise(cut, {.numerator = phase.grid() * first.numerator,
+                .denominator = first.count * first.denominator,
+                .slack = ceilDiv(phase.grid() * (1 + first.slack), first.count) + 1});
   }
   return cut;
 }
@@ -187,7 +230,7 @@ std::vector<Cut> cutsOf(const v1::Plan& plan, const v1::Step& step, const v1::Ke
     for (int p = 0; p < kernel.phases_size(); ++p) {
       for (const Walk& walk : kernel.phases(p).walks()) rows.learn(walk);
       std::optional<Cut> cut = cutOf(kernel.phases(p), rows);
-      if (!cut || cut->numerator > (int64_t{1} << 46) / rows.most()) continue;  // what the runtime takes
+      if (!cut || cut->numerator > kMostFactor / rows.most() || cut->denominator > kMostFactor) continue;
       cut->phase = p;
       cut->dimension = dimension;
       cuts.push_back(*cut);

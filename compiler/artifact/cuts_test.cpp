@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace tessera::compiler {
 namespace {
 
@@ -73,21 +75,21 @@ TEST_F(Cuts, TilesOfRowsAreCutWhereverTheyAreInTheGrid) {
   Walk& product = walk(phase(6), {16, 10, 7}, {{1, 5, 2}, {0, 6, 3}});
   touch(product, 0, kRead, {7, 0, 1});
   touch(product, 1, kWritten, {10, 1, 0});
-  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 3, .inner = 1, .numerator = 40, .denominator = 240}));
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 3, .inner = 1, .numerator = 1, .denominator = 6}));
 }
 
 TEST_F(Cuts, ALoopOverPartsOfRowsIsCutByTheirBytes) {
   Walk& elements = walk(phase(20), {160}, {{0, 8, 20}});
   touch(elements, 0, kRead, {1});
   touch(elements, 1, kWritten, {1});
-  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 20, .inner = 1, .numerator = 40, .denominator = 32}));
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 20, .inner = 1, .numerator = 5, .denominator = 4}));
 }
 
 TEST_F(Cuts, RowsInTheMiddleAreCutWithinWhatIsOutside) {
   step_.mutable_rows(1)->set_stride(2);  // [5, 16, 2]
   Walk& nest = walk(phase(40), {5, 16, 2}, {{0, 1, 5}, {1, 2, 8}});
   touch(nest, 1, kWritten, {32, 2, 1});
-  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 8, .inner = 1, .numerator = 8, .denominator = 16}));
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 8, .inner = 1, .numerator = 1, .denominator = 2}));
 }
 
 TEST_F(Cuts, ATemporaryHasTheRowsOfWhatItIsMadeOf) {
@@ -97,8 +99,8 @@ TEST_F(Cuts, ATemporaryHasTheRowsOfWhatItIsMadeOf) {
   Walk& quotients = walk(phase(16), {16, 10}, {{0, 1, 16}});
   touch(quotients, -1, kRead, {1, 0});
   touch(quotients, 1, kWritten, {10, 1});
-  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 4, .inner = 1, .numerator = 4, .denominator = 16},
-                                  Cut{.phase = 1, .count = 16, .inner = 1, .numerator = 40, .denominator = 40}));
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 4, .inner = 1, .numerator = 1, .denominator = 4},
+                                  Cut{.phase = 1, .count = 16, .inner = 1, .numerator = 1, .denominator = 1}));
 }
 
 TEST_F(Cuts, ATemporaryThatIsNoRowsIsComputedAsAWhole) {
@@ -150,6 +152,42 @@ TEST_F(Cuts, NestsSideBySideShareWhatTheCoarsestNeeds) {
   }
 }
 
+TEST_F(Cuts, RowsOfAWindowFollowTheirOwnCount) {
+  // 8 rows of 20 of the 16 that the range has, and two more for a window: cut by pairs, by rows and by quarters of one.
+  step_.mutable_rows(1)->set_stride(20);
+  step_.mutable_rows(1)->set_count(8);
+  step_.mutable_rows(1)->set_slack(2);
+  for (const auto& [extents, strides, step] : {std::tuple(std::vector<int64_t>{8, 20}, std::vector<int64_t>{20, 1}, 2),
+                                               std::tuple(std::vector<int64_t>{8, 20}, std::vector<int64_t>{20, 1}, 1),
+                                               std::tuple(std::vector<int64_t>{160}, std::vector<int64_t>{1}, 5)}) {
+    kernel_.clear_phases();
+    Walk& nest = walk(phase(extents[0] / step), extents, {{0, step, extents[0] / step}});
+    touch(nest, 1, kWritten, strides);
+    const std::vector<Cut> found = cuts();
+    ASSERT_EQ(found.size(), 1U);
+    for (int64_t n = 0; n <= 16; ++n) {
+      const int64_t steps = std::min(
+          found[0].count, (n * found[0].numerator + found[0].denominator - 1) / found[0].denominator + found[0].slack);
+      const int64_t rows = std::min<int64_t>((n + 1) / 2 + 2, 8), computed = steps * step * strides[0] / 20;
+      EXPECT_GE(computed, rows) << "of " << n;
+      EXPECT_LE(computed, std::min<int64_t>(rows + 2, 8)) << "of " << n;
+    }
+  }
+}
+
+TEST_F(Cuts, PartsOfAResultSideBySideAreCutByWhatEachHas) {
+  // The first 4 rows of 16 by one nest, the others by another: of 4 rows all of the first is needed.
+  v1::KernelInfo::Phase& both = phase(16);
+  Walk& front = walk(both, {4, 10}, {{0, 1, 4}});
+  touch(front, 1, kWritten, {10, 1});
+  Walk& all = walk(both, {16, 10}, {{0, 1, 16}});
+  touch(all, 1, kWritten, {10, 1});
+  for (const Cut& cut : cuts()) {
+    const int64_t cells = std::min(cut.count, (4 * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack);
+    EXPECT_EQ(cells, 16);
+  }
+}
+
 TEST_F(Cuts, TwoRangesCutTwoLevels) {
   v1::DimensionBinding& dimension = *plan_.add_dimensions();
   dimension.set_name("M");
@@ -163,8 +201,8 @@ TEST_F(Cuts, TwoRangesCutTwoLevels) {
   Walk& nest = walk(phase(80), {16, 5, 2}, {{0, 1, 16}, {1, 1, 5}});
   touch(nest, 0, kRead, {10, 2, 1});
   touch(nest, 1, kWritten, {10, 2, 1});
-  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 16, .inner = 5, .numerator = 40, .denominator = 40},
-                                  Cut{.dimension = 1, .count = 5, .inner = 1, .numerator = 8, .denominator = 8}));
+  EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 16, .inner = 5, .numerator = 1, .denominator = 1},
+                                  Cut{.dimension = 1, .count = 5, .inner = 1, .numerator = 1, .denominator = 1}));
 }
 
 }  // namespace

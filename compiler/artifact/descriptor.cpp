@@ -209,7 +209,7 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
     }
     for (const v1::Step::Rows& rows : step.rows()) {
       if (rows.operand() < 0 || rows.operand() >= step.operands_size() || rows.dimension() < 0 ||
-          rows.dimension() >= plan.dimensions_size() || rows.stride() < 1) {
+          rows.dimension() >= plan.dimensions_size() || rows.stride() < 1 || rows.count() < 0 || rows.slack() < 0) {
         return internal(absl::StrCat(where, "steps[", s, "] has rows of no operand or dimension"));
       }
     }

@@ -270,6 +270,18 @@ bool Node::divides(int64_t parts, mlir::Value extent) const {
                      [&](const ConstantPtr& example) { return example->integerAt(0) % parts == 0; });
 }
 
+std::optional<std::pair<int64_t, int64_t>> Node::bounds(const Tensor& extent) const {
+  if (extent.constant) return std::pair(extent.constant->integerAt(0), extent.constant->integerAt(0));
+  const auto* examples = environment_.examples ? environment_.examples(extent) : nullptr;
+  if (!examples) return std::nullopt;
+  std::pair<int64_t, int64_t> result = {INT64_MAX, INT64_MIN};
+  for (const ConstantPtr& example : *examples) {
+    result.first = std::min(result.first, example->integerAt(0));
+    result.second = std::max(result.second, example->integerAt(0));
+  }
+  return result;
+}
+
 bool Node::sameExtent(mlir::Value a, mlir::Value b) const {
   return a == b || (environment_.same_extent && environment_.same_extent(a, b));
 }

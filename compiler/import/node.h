@@ -103,6 +103,9 @@ class Node {
   /// Whether an extent can be cut in `parts` whatever the run: one that was computed from data is as the model's author
   /// knows.
   bool divides(int64_t parts, mlir::Value extent) const;
+  /// The least and the greatest that an extent is at the examples of the ranges that decide it; nothing when something
+  /// else does.
+  std::optional<std::pair<int64_t, int64_t>> bounds(const Tensor& extent) const;
   /// Whether two extents are the same number in every run.
   bool sameExtent(mlir::Value a, mlir::Value b) const;
 

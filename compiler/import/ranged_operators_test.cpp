@@ -1,90 +1,15 @@
 // Operators along dimensions that are ranges, against the same model at the very size: whatever stands beyond it.
-#include <cmath>
-#include <functional>
 #include <limits>
 #include <tuple>
 
-#include "compiler/import/import.h"
-#include "compiler/import/testing/model_builder.h"
-#include "compiler/import/testing/reference_run.h"
+#include "compiler/import/testing/ranged_case.h"
 #include "gmock/gmock.h"
-#include "proto/failure.h"
 
 namespace tessera::compiler {
 namespace {
 
-constexpr int64_t kMost = 5;
-constexpr int kI64 = onnx::TensorProto::INT64;
-
-struct Input {
-  std::string name;
-  std::vector<int64_t> shape;  ///< -1: the range
-  bool places = false;         ///< i64, 0 to 2
-  bool infinite = false;       ///< every element that counts
-};
-
-struct Case {
-  std::string name;
-  std::vector<Input> inputs;
-  std::vector<std::string> outputs;
-  std::function<void(ModelBuilder&)> nodes;
-};
-
-std::vector<int64_t> shapeAt(const Input& input, int64_t size) {
-  std::vector<int64_t> shape = input.shape;
-  for (int64_t& dim : shape) dim = dim < 0 ? size : dim;
-  return shape;
-}
-
-int64_t elementsOf(const std::vector<int64_t>& shape) {
-  int64_t elements = 1;
-  for (int64_t dim : shape) elements *= dim;
-  return elements;
-}
-
-/// The input of a run of `size` in a tensor for `room`; NaN, or a place that is none, where nothing counts.
-std::string bytesAt(const Input& input, int64_t size, int64_t room) {
-  const std::vector<int64_t> exact = shapeAt(input, size), shape = shapeAt(input, room);
-  const auto elements = static_cast<size_t>(elementsOf(shape));
-  std::vector<float> floats(elements, std::numeric_limits<float>::quiet_NaN());
-  std::vector<int64_t> places(elements, std::numeric_limits<int64_t>::max());
-  for (int64_t i = 0; i < elementsOf(exact); ++i) {
-    int64_t rest = i, to = 0, stride = 1;
-    for (size_t d = shape.size(); d-- > 0; rest /= exact[d], stride *= shape[d]) to += rest % exact[d] * stride;
-    floats[static_cast<size_t>(to)] =
-        input.infinite ? std::numeric_limits<float>::infinity() : std::sin(static_cast<float>(i) * 1.7F);
-    places[static_cast<size_t>(to)] = i * 7 % 3;
-  }
-  return input.places ? bytesOf(places) : bytesOf(floats);
-}
-
-std::vector<float> weights(int64_t count) {
-  std::vector<float> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = std::cos(static_cast<float>(i) * 0.9F) / 2;
-  return values;
-}
-
-ModelBuilder modelOf(const Case& test) {
-  ModelBuilder b(17);
-  for (const Input& input : test.inputs) b.input(input.name, input.shape, input.places ? kI64 : 1);
-  for (const std::string& output : test.outputs) b.output(output);
-  test.nodes(b);
-  return b;
-}
-
-using Shapes = std::vector<std::vector<int64_t>>;
-
-absl::StatusOr<std::vector<std::string>> runAt(const Case& test, int64_t size, bool ranged, Shapes* shapes) {
-  mlir::MLIRContext context;
-  ImportOptions options;
-  options.dimensions = {{"N", ranged ? -kMost : size}};
-  auto model = importBytes(context, modelOf(test).model.SerializeAsString(), options);
-  if (!model.ok()) return model.status();
-  std::vector<std::string> inputs;
-  for (const Input& input : test.inputs) inputs.push_back(bytesAt(input, size, ranged ? kMost : size));
-  if (ranged) inputs.push_back(bytesOf<int64_t>({size}));
-  return referenceRun(*model, inputs, shapes);
-}
+using Case = RangedCase;
+using Input = RangedInput;
 
 void recurrent(ModelBuilder& b, const std::string& op, int64_t gates, const std::string& direction, bool states) {
   const int64_t d = direction == "bidirectional" ? 2 : 1, h = 3;
@@ -288,21 +213,7 @@ std::vector<Case> cases() {
 }
 
 TEST(RangedOperators, GiveWhatTheyGiveAtTheVerySize) {
-  for (const Case& test : cases()) {
-    for (const int64_t size : {int64_t{1}, int64_t{3}, kMost}) {
-      SCOPED_TRACE(test.name + " of " + std::to_string(size));
-      Shapes expected_shapes, shapes;
-      const auto expected = runAt(test, size, false, &expected_shapes);
-      const auto outputs = runAt(test, size, true, &shapes);
-      ASSERT_TRUE(expected.ok()) << expected.status();
-      ASSERT_TRUE(outputs.ok()) << outputs.status();
-      EXPECT_EQ(shapes, expected_shapes);
-      for (size_t i = 0; i < test.outputs.size(); ++i) {
-        EXPECT_THAT(valuesOf<float>((*outputs)[i]),
-                    testing::Pointwise(testing::FloatNear(1e-5F), valuesOf<float>((*expected)[i])));
-      }
-    }
-  }
+  for (const Case& test : cases()) expectSameAsAtTheVerySize(test);
 }
 
 TEST(RangedOperators, RefuseWhatWouldMix) {
@@ -350,10 +261,7 @@ TEST(RangedOperators, RefuseWhatWouldMix) {
          b.initializer("z", {kMost, 3}, weights(kMost * 3));
          setAttribute(b.node("Einsum", {"x", "z"}, {"y"}), "equation", "ti,ti->t");
        }}};
-  for (const Case& test : mixing) {
-    const auto refused = runAt(test, 4, true, nullptr).status();
-    EXPECT_EQ(failureOf(refused).reason(), v1::Failure::UNSUPPORTED_OPERATOR) << test.name << ": " << refused;
-  }
+  for (const Case& test : mixing) expectRefused(test);
 }
 
 }  // namespace

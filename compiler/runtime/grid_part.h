@@ -17,7 +17,6 @@ struct LiveCut {
 
 /// How many steps of the cut's level a run of `rows` rows needs.
 inline int64_t neededSteps(const tessera_module_cut& cut, int64_t rows) {
-  if (rows == 0) return 0;
   // checkModule() bounds the factors: no overflow.
   const int64_t steps = (rows * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack;
   return std::min(cut.count, steps);

@@ -62,6 +62,7 @@ TEST(GridPart, RoundsRowsUpToSteps) {
   EXPECT_EQ(neededSteps(cut, 90), 4);
   cut.slack = 2;
   EXPECT_EQ(neededSteps(cut, 1), 3);
+  EXPECT_EQ(neededSteps(cut, 0), 2);  // a result may have rows beside those of the range
 }
 
 TEST(GridPart, NothingIsLeftOfNoRows) {

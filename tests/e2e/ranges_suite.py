@@ -8,19 +8,15 @@ import pathlib
 import sys
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e import python_package
+from e2e.ranged import f32s, ranged_against_oracle, same, save
 from e2e.tessera_e2e import Service, model_inputs, model_path
-from oracle.oracle import Oracle, difference
+from oracle.oracle import Oracle
 from suite import check, check_equal, run
 
-python_package.install()
-import tessera
-
-TOLERANCE = 1e-4  # of the output's largest magnitude
 MODELS = ("mlp", "conv:h=17,w=19,stride=2,relu=1", "squeezenet1_1:size=48", "resnet18:size=48", "mobilenet_v1:size=32")
 LARGEST = 6
 
@@ -30,13 +26,6 @@ def inputs_of(spec, batch):
     three = model_inputs(spec, 3)
     return {name: array[np.arange(batch) % 3] * (1 + np.arange(batch, dtype=np.float32) / 7).reshape(
         -1, *[1] * (array.ndim - 1)) for name, array in three.items()}
-
-
-def same(outputs, expected, what):
-    check_equal(sorted(outputs), sorted(expected), f"outputs of {what}")
-    for name, wanted in expected.items():
-        _, relative = difference(outputs[name], wanted)
-        check(relative <= TOLERANCE, f"{what}, {name}: off by {relative:.3g} of its largest magnitude")
 
 
 def room_for(size):
@@ -61,15 +50,6 @@ def every_size_is_right(service, oracle, spec):
         wanted, said = service.run(exact.artifact, inputs_of(spec, size))
         check("ranges" not in said, "an exact variant says that it is a range")
         same(service.run(ranged.artifact, inputs_of(spec, size))[0], wanted, f"{spec} of {size} beside the exact size")
-
-
-def save(service, nodes, inputs, outputs, initializers=(), opset=13):
-    graph = helper.make_graph(nodes, "ranges", [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs],
-                              [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in outputs],
-                              [numpy_helper.from_array(array, name) for name, array in initializers])
-    path = service.scratch("ranged.onnx")
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8).SerializeToString())
-    return path
 
 
 def rows_in_the_middle(service, oracle):
@@ -114,7 +94,7 @@ def mixing_nodes_are_named(service):
     f32 = TensorProto.FLOAT
     x = [("x", f32, ["n", 4])]
     for name, nodes, initializers in (
-            ("positions", [helper.make_node("ArgMax", ["x"], ["y"], name="mixes", axis=0)], ()),
+            ("positions", [helper.make_node("ArgMax", ["x"], ["y"], name="mixes", axis=0, select_last_index=1)], ()),
             ("statistics", [helper.make_node("BatchNormalization", ["x", *"cccc"], ["y", "mean", "variance"], name="mixes",
                                              training_mode=1)], [("c", np.ones(4, np.float32))]),
             ("parts", [helper.make_node("Reshape", ["x", "s"], ["y"], name="mixes")], [("s", np.array([-1, 2, 4]))]),
@@ -161,43 +141,6 @@ def contradictions_are_errors(service):
     np.savez(given, x=np.zeros((3, 5), np.float32), z=np.zeros((5, 3), np.float32), n=np.array(2))
     answer = service.cli("run", compiled.artifact, "--input", given, expect=3)
     check("contradicts" in answer.err, answer.err)
-
-
-def rows_left_behind_change_nothing(artifact, runs, what):
-    """Each run after one of the whole variant on nothing but NaN, in one session: what a run of fewer rows does not write
-    is full of it."""
-    model = tessera.load(artifact)
-    session = model.session(2)
-    for arrays, expected in runs:
-        variant = min((each for each in model.variants if all(
-            size <= room for tensor in each.inputs if tensor.name in arrays
-            for size, room in zip(arrays[tensor.name].shape, tensor.shape))), key=lambda each: abs(np.prod(list(each.dimensions.values()))))
-        session.run({tensor.name: np.full(tensor.shape, np.nan, np.float32) for tensor in variant.inputs if tensor.name in arrays})
-        same(session.run(arrays), expected, f"{what} after a run of NaN")
-
-
-def ranged_against_oracle(service, oracle, path, dims, sizes, arrays_of, what, threads=("1", "2")):
-    """Every one of `sizes`, each a tuple of one size for each of `dims`, against ONNX Runtime; returns what the runs said."""
-    artifact = service.compile(path, None, *(word for name, text in dims.items() for word in ("--dim", f"{name}={text}")),
-                               timeout=300).artifact
-    session = oracle.load(path)
-    said, runs = [], []
-    for size in sizes:
-        arrays = arrays_of(*size)
-        expected, _ = session.run(arrays)
-        runs.append((arrays, expected))
-        for count in threads:
-            outputs, answer = service.run(artifact, arrays, "--threads", count)
-            same(outputs, expected, f"{what} of {size}")
-        said.append(answer)
-    rows_left_behind_change_nothing(artifact, runs, what)
-    service.run(artifact, arrays, "--guard")
-    session.close()
-    return said
-
-
-def f32s(random, *shape):
-    return random.standard_normal(shape, np.float32)
 
 
 def two_ranges_at_once(service, oracle):
@@ -275,33 +218,6 @@ def encoders_of_any_length(service, oracle):
         check(said[0]["way"] == "counted", f"an encoder of one row ran {said[0]['way']}")
 
 
-def images_of_any_size(service, oracle):
-    """Drawn networks of convolutions over images whose height and width are ranges."""
-    node, f32 = helper.make_node, TensorProto.FLOAT
-    for seed in range(4):
-        random = np.random.default_rng(seed)
-        nodes, constants, x, channels = [], [], "x", 3
-        for layer in range(int(random.integers(2, 5))):
-            out = int(random.choice([4, 7, 16]))
-            kernel, stride = int(random.choice([1, 3, 5])), int(random.choice([1, 2]))
-            constants.append((f"w{layer}", (random.standard_normal((out, channels, kernel, kernel)) / (kernel * channels)).astype(np.float32)))
-            constants.append((f"b{layer}", random.standard_normal(out).astype(np.float32)))
-            pad = kernel // 2 if random.random() < 0.8 else 0
-            nodes.append(node("Conv", [x, f"w{layer}", f"b{layer}"], [f"c{layer}"], strides=[stride, stride], pads=[pad] * 4))
-            nodes.append(node("Relu", [f"c{layer}"], [f"r{layer}"]))
-            x, channels = f"r{layer}", out
-            if layer == 0:
-                nodes.append(node("MaxPool", [x], ["pooled"], kernel_shape=[3, 3], strides=[1, 2], pads=[1, 1, 1, 1]))
-                x = "pooled"
-        constants.append(("scales", np.array([1, 1, 2, 2], np.float32)))
-        nodes += [node("Resize", [x, "", "scales"], ["up"], mode="nearest"), node("GlobalAveragePool", [x], ["g"]),
-                  node("Flatten", ["g"], ["y"]), node("Sigmoid", ["up"], ["z"])]
-        path = save(service, nodes, [("x", f32, ["n", 3, "h", "w"])], [("y", f32, None), ("z", f32, None)], constants)
-        sizes = [(1, 32, 48), (2, 33, 47), (2, 29, 24), (1, 48, 31), (2, 41, 25)]
-        ranged_against_oracle(service, oracle, path, {"n": "1..2", "h": "32..48", "w": "24..48"}, sizes,
-                              lambda n, h, w: {"x": f32s(random, n, 3, h, w)}, f"images {seed}", threads=("2",))
-
-
 def what_exporters_write(service, oracle):
     """A causal mask made of the length, a running sum of a mask, recurrent layers, blocks of pixels and a transposed
     convolution of any size: as PyTorch exports them."""
@@ -365,33 +281,6 @@ def decoders_with_a_growing_state(service, oracle):
     ranged_against_oracle(service, oracle, path, {"past": "1..9"}, [(1,), (4,), (7,), (9,)],
                           lambda past: {"x": f32s(random, 1, 3, 8), "pk": f32s(random, 1, 2, past, 4), "pv": f32s(random, 1, 2, past, 4)},
                           "a decoder with a state", threads=("2",))
-
-
-def images_resized(service, oracle):
-    """To the size of another image, by a scale, to a constant size, and back from what a stride has rounded up; padding that
-    repeats what is at the end."""
-    node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(12)
-    w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
-    nodes = [node("Conv", ["x", "c"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]), node("GlobalAveragePool", ["a"], ["g"]), node("Shape", ["x"], ["s"]),
-             node("Slice", ["s", "from", "to"], ["hw"]), node("Concat", ["front", "hw"], ["size"], axis=0),
-             node("Shape", ["a"], ["t"])]
-    outputs = []
-    for mode in ("nearest", "linear"):
-        for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
-            name = f"{mode}_{place}"
-            how = {"mode": mode, "coordinate_transformation_mode": place, **({"nearest_mode": "floor"} if mode == "nearest" else {})}
-            nodes += [node("Resize", ["a", "", "", "size"], [f"up_{name}"], **how)]
-            outputs.append(f"up_{name}")
-    nodes += [node("Resize", ["a", "", "two"], ["twice"], mode="linear"), node("Resize", ["a", "", "less"], ["less_y"], mode="nearest"),
-              node("Resize", ["a", "", "", "fixed"], ["same_size"], mode="linear"), node("Resize", ["g", "", "", "t"], ["spread"], mode="linear"),
-              node("Pad", ["x", "pads"], ["mirrored"], mode="reflect"), node("Pad", ["x", "pads"], ["edge"], mode="edge")]
-    outputs += ["twice", "less_y", "same_size", "spread", "mirrored", "edge"]
-    path = save(service, nodes, [("x", f32, [1, 3, "h", "w"])], [(name, f32, None) for name in outputs],
-                [("c", w(4, 3, 3, 3)), ("front", np.array([1, 4])), ("from", np.array([2])), ("to", np.array([4])),
-                 ("two", np.array([1, 1, 2, 2], np.float32)), ("less", np.array([1, 1, 0.6, 1], np.float32)), ("fixed", np.array([1, 4, 9, 7])),
-                 ("pads", np.array([0, 0, 2, 1, 0, 0, 1, 2]))])
-    ranged_against_oracle(service, oracle, path, {"h": "6..20", "w": "..17"}, [(6, 17), (20, 5), (13, 8), (11, 16)],
-                          lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "resized images", threads=("2",))
 
 
 def rows_split_and_merged(service, oracle):
@@ -466,11 +355,9 @@ def main():
             ("two ranges at once", lambda: two_ranges_at_once(service, oracle)),
             ("shapes that follow", lambda: shapes_that_follow(service, oracle)),
             ("encoders of any length", lambda: encoders_of_any_length(service, oracle)),
-            ("images of any size", lambda: images_of_any_size(service, oracle)),
             ("what exporters write", lambda: what_exporters_write(service, oracle)),
             ("ends of sequences", lambda: ends_of_sequences(service, oracle)),
             ("decoders with a growing state", lambda: decoders_with_a_growing_state(service, oracle)),
-            ("images resized", lambda: images_resized(service, oracle)),
             ("rows split and merged", lambda: rows_split_and_merged(service, oracle)),
             ("attention costs its rows", lambda: attention_costs_its_rows(service, oracle)),
             ("work follows the count", lambda: work_follows_the_count(service)),

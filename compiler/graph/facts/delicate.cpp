@@ -3,6 +3,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 
 namespace tessera::compiler {
 namespace {
@@ -28,6 +29,26 @@ bool dependsOnMissing(Value value, llvm::function_ref<bool(Value)> may_be_missin
   return false;
 }
 
+/// Whether an index is held in [0, size) whatever it comes of.
+bool isHeldInside(Value index, int64_t size) {
+  while (auto cast = index.getDefiningOp<arith::IndexCastOp>()) index = cast.getIn();
+  const auto constantOf = [](Value value) -> std::optional<int64_t> {
+    llvm::APInt number;
+    if (!mlir::matchPattern(value, mlir::m_ConstantInt(&number))) return std::nullopt;
+    return number.getSExtValue();
+  };
+  bool above = false, below = false;
+  while (!(above && below)) {
+    mlir::Operation* op = index.getDefiningOp();
+    if (!op || !mlir::isa<arith::MinSIOp, arith::MaxSIOp>(op)) return false;
+    const auto known = constantOf(op->getOperand(1));  // canonical form has it there
+    if (!known || *known < 0 || *known >= size) return false;
+    (mlir::isa<arith::MinSIOp>(op) ? below : above) = true;
+    index = op->getOperand(0);
+  }
+  return true;
+}
+
 }  // namespace
 
 bool isDelicate(mlir::Operation* op, llvm::function_ref<bool(Value)> may_be_missing) {
@@ -35,8 +56,9 @@ bool isDelicate(mlir::Operation* op, llvm::function_ref<bool(Value)> may_be_miss
       ->walk([&](mlir::Operation* inner) {
         bool any = false;
         if (auto extract = mlir::dyn_cast<mlir::tensor::ExtractOp>(inner)) {
-          any =
-              llvm::any_of(extract.getIndices(), [&](Value index) { return dependsOnMissing(index, may_be_missing); });
+          const auto shape = mlir::cast<mlir::RankedTensorType>(extract.getTensor().getType()).getShape();
+          for (auto [index, size] : llvm::zip_equal(extract.getIndices(), shape))
+            any |= !isHeldInside(index, size) && dependsOnMissing(index, may_be_missing);
         } else if (mlir::isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp,
                              arith::CeilDivSIOp, arith::CeilDivUIOp>(inner)) {
           any = dependsOnMissing(inner->getOperand(1), may_be_missing);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "compiler/import/import.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -10,23 +11,31 @@
 
 namespace tessera::compiler {
 
-/// Elements of a tensor by the row of a range that they belong to: element e, row-major, is of row e / stride mod N, N
-/// the greatest size of the dimension. A view keeps it.
+/// How many rows a run needs, by how much of a range it has: 0 to the greatest size. Null: as many as it has.
+using NeededRows = std::shared_ptr<const std::vector<int64_t>>;
+
+/// Elements of a tensor by the row that they belong to: element e, row-major, is of row e / stride mod count. A view
+/// keeps it. Rows need not be those of an input: of a range of 48, a convolution of stride 2 has 24.
 struct Rows {
   int dimension = 0;  ///< position in ImportedModel.dimensions
   int64_t stride = 1;
-  bool operator==(const Rows&) const = default;
+  int64_t count = 1;
+  NeededRows needed = nullptr;
+  bool operator==(const Rows& other) const {
+    return dimension == other.dimension && stride == other.stride && count == other.count &&
+           (needed == other.needed || (needed && other.needed && *needed == *other.needed));
+  }
 };
 
 using RowsOfValues = llvm::DenseMap<mlir::Value, llvm::SmallVector<Rows, 1>>;
 
 /// Which elements of the values of `main` a run needs, by the dimensions of the model that are ranges: those that are,
-/// in every way of `Rows` given for the value, of one of the rows that the run has. All others may be anything, even
-/// bytes that nobody wrote: nothing that is needed is computed of them, and no address or divisor comes of them.
+/// in every way of `Rows` given for the value, of a row that is needed. All others may be anything, even bytes that
+/// nobody wrote: no element that is needed is computed of them, and no address or divisor comes of them.
 ///
-/// Asked from the results backwards: rows of a result that count need rows of its operands. Rows that meet, as in a
-/// sum, are all needed; but of what a mask clears (a select by a position in front of the count, as import leaves it)
-/// those in front of the count only, which is why the rows of a softmax or an attention are told apart.
+/// Asked from the results backwards: what of a result its extent lets count, what of its operands that takes, windows
+/// included. Rows that meet in a sum are all needed, but of what a mask clears (a comparison of a position with an
+/// extent that the counts decide, as import leaves them) those in front of it only.
 class RowFacts {
  public:
   RowFacts(const ImportedModel& model, mlir::func::FuncOp main);
@@ -35,8 +44,8 @@ class RowFacts {
   /// None: all of it is needed.
   llvm::ArrayRef<Rows> of(mlir::Value value) const;
 
-  /// For operations that run together: rows of what they read that become the same rows of `results`, without what a
-  /// mask among these operations leaves out. Whatever they compute in between for such a row is of that row too.
+  /// For operations that run together, in program order: rows of what they read as far as these take part, all along,
+  /// in the same rows of `results`, without anything that a mask among them leaves out.
   RowsOfValues alongside(llvm::ArrayRef<mlir::Operation*> ops, llvm::ArrayRef<mlir::Value> results) const;
 
  private:

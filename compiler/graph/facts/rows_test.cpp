@@ -217,18 +217,18 @@ TEST_F(RowsTest, OfWhatAMaskClearsTheRowsInFrontOfItAreNeeded) {
   find(attention("1"));
   using testing::UnorderedElementsAre;
   const auto of = [&](const std::string& name) { return facts_->of(named(name)->getResult(0)).vec(); };
-  EXPECT_THAT(of("y"), UnorderedElementsAre(Rows{0, 8}));
-  EXPECT_THAT(of("greatest"), UnorderedElementsAre(Rows{0, 1}));
+  EXPECT_THAT(of("y"), UnorderedElementsAre(Rows{0, 8, 8}));
+  EXPECT_THAT(of("greatest"), UnorderedElementsAre(Rows{0, 1, 8}));
   // Its keys behind the count are read, as the mask has left them.
-  EXPECT_THAT(of("masked"), UnorderedElementsAre(Rows{0, 8}));
-  EXPECT_THAT(of("scores"), UnorderedElementsAre(Rows{0, 8}, Rows{0, 1}));
+  EXPECT_THAT(of("masked"), UnorderedElementsAre(Rows{0, 8, 8}));
+  EXPECT_THAT(of("scores"), UnorderedElementsAre(Rows{0, 8, 8}, Rows{0, 1, 8}));
   EXPECT_EQ(strideOfArgument(), 4);
 
   // Together, the rows of x become those of y as queries, but all of them as keys of each.
   const std::vector<mlir::Operation*> ops = {named("scores"), named("masked"), named("greatest"), named("y")};
   EXPECT_TRUE(facts_->alongside(ops, {ops.back()->getResult(0)}).lookup(argument_).empty());
   const RowsOfValues behind = facts_->alongside(llvm::ArrayRef(ops).drop_front(), {ops.back()->getResult(0)});
-  EXPECT_THAT(behind.lookup(ops[0]->getResult(0)), testing::ElementsAre(Rows{0, 8}));
+  EXPECT_THAT(behind.lookup(ops[0]->getResult(0)), testing::ElementsAre(Rows{0, 8, 8}));
 }
 
 TEST_F(RowsTest, AMaskOfOtherRowsLeavesTheSumInNeedOfAll) {
@@ -244,6 +244,88 @@ TEST_F(RowsTest, AComparisonWithAnotherNumberIsNoMask) {
   text.replace(text.find(count), count.size(), "arith.constant 7 : i64");
   find(text);
   EXPECT_EQ(strideOfArgument(), 0);
+}
+
+TEST_F(RowsTest, AWindowNeedsRowsUpToItsEnd) {
+  // Windows of 3 rows of x, by 2; in front of the first one a row of padding.
+  find(R"(func.func @main(%x: tensor<8x4xf32>, %n: tensor<i64>) -> (tensor<4x4xf32>, tensor<i64>) {
+    %zero = arith.constant 0.0 : f32
+    %relu = tensor.empty() : tensor<8x4xf32>
+    %r = linalg.exp ins(%x : tensor<8x4xf32>) outs(%relu : tensor<8x4xf32>) -> tensor<8x4xf32> loc("r")
+    %p = tensor.pad %r low[1, 0] high[0, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %zero : f32
+    } : tensor<8x4xf32> to tensor<9x4xf32> loc("p")
+    %k = tensor.empty() : tensor<3xf32>
+    %e = tensor.empty() : tensor<4x4xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(o, c, k) -> (o * 2 + k, c)>, affine_map<(o, c, k) -> (k)>,
+                                          affine_map<(o, c, k) -> (o, c)>],
+                         iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%p, %k : tensor<9x4xf32>, tensor<3xf32>) outs(%e : tensor<4x4xf32>) {
+    ^bb0(%a: f32, %b: f32, %out: f32):
+      %t = arith.addf %a, %out : f32
+      linalg.yield %t : f32
+    } -> tensor<4x4xf32> loc("y")
+    %m = tensor.empty() : tensor<i64>
+    %count = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []}
+        ins(%n : tensor<i64>) outs(%m : tensor<i64>) {
+    ^bb0(%size: i64, %out: i64):
+      %two = arith.constant 2 : i64
+      %half = arith.divsi %size, %two : i64
+      linalg.yield %half : i64
+    } -> tensor<i64>
+    return %y, %count : tensor<4x4xf32>, tensor<i64>
+  })");
+  const auto needed = [&](mlir::Value value) {
+    const auto rows = facts_->of(value);
+    return rows.size() == 1 && rows[0].needed ? *rows[0].needed : std::vector<int64_t>();
+  };
+  const auto result = [&](const std::string& name) { return named(name)->getResult(0); };
+  EXPECT_THAT(needed(result("y")), testing::ElementsAre(0, 0, 1, 1, 2, 2, 3, 3, 4));
+  EXPECT_THAT(needed(result("p")), testing::ElementsAre(0, 0, 3, 3, 5, 5, 7, 7, 9));
+  EXPECT_THAT(needed(result("r")), testing::ElementsAre(0, 0, 2, 2, 4, 4, 6, 6, 8));
+  EXPECT_EQ(facts_->of(argument_)[0].stride, 4);
+  EXPECT_THAT(needed(argument_), testing::ElementsAre(0, 0, 2, 2, 4, 4, 6, 6, 8));
+}
+
+TEST_F(RowsTest, PositionsThatAreHeldInFrontOfAnExtentReadRowsInFrontOfIt) {
+  // A table of positions of rows of x, as a resize has it; what is read must not depend on rows that are not there.
+  find(R"(func.func @main(%x: tensor<8x4xf32>, %n: tensor<i64>) -> (tensor<16x4xf32>, tensor<i64>) {
+    %relu = tensor.empty() : tensor<8x4xf32>
+    %r = linalg.exp ins(%x : tensor<8x4xf32>) outs(%relu : tensor<8x4xf32>) -> tensor<8x4xf32> loc("r")
+    %t = tensor.empty() : tensor<16xi64>
+    %table = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+        outs(%t : tensor<16xi64>) {
+    ^bb0(%out: i64):
+      %i = linalg.index 0 : index
+      %at = arith.index_cast %i : index to i64
+      %scaled = arith.muli %at, %at : i64
+      %size = tensor.extract %n[] : tensor<i64>
+      %one = arith.constant 1 : i64
+      %last = arith.subi %size, %one : i64
+      %held = arith.minsi %scaled, %last : i64
+      linalg.yield %held : i64
+    } -> tensor<16xi64> loc("table")
+    %e = tensor.empty() : tensor<16x4xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(i, c) -> (i)>, affine_map<(i, c) -> (i, c)>],
+                         iterator_types = ["parallel", "parallel"]}
+        ins(%table : tensor<16xi64>) outs(%e : tensor<16x4xf32>) {
+    ^bb0(%p: i64, %out: f32):
+      %zero = arith.constant 0 : i64
+      %seven = arith.constant 7 : i64
+      %above = arith.maxsi %p, %zero : i64
+      %inside = arith.minsi %above, %seven : i64
+      %row = arith.index_cast %inside : i64 to index
+      %column = linalg.index 1 : index
+      %v = tensor.extract %r[%row, %column] : tensor<8x4xf32>
+      linalg.yield %v : f32
+    } -> tensor<16x4xf32> loc("y")
+    return %y, %n : tensor<16x4xf32>, tensor<i64>
+  })");
+  const auto rows = facts_->of(named("r")->getResult(0));
+  ASSERT_EQ(rows.size(), 1U);
+  ASSERT_TRUE(rows[0].needed);
+  EXPECT_THAT(*rows[0].needed, testing::ElementsAre(1, 1, 2, 3, 4, 5, 6, 7, 8));
 }
 
 }  // namespace

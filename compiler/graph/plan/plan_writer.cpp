@@ -1,5 +1,6 @@
 #include "compiler/graph/plan/plan_writer.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -153,13 +154,22 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
 /// Of the operand that was added last: of each dimension the rows that lie farthest apart.
 void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
   for (const Rows& rows : all) {
-    if (llvm::any_of(
-            all, [&](const Rows& other) { return other.dimension == rows.dimension && other.stride > rows.stride; }))
-      continue;
+    const auto comes_first = [&](const Rows& other) {
+      return other.dimension == rows.dimension &&
+             (other.stride > rows.stride || (other.stride == rows.stride && &other < &rows));
+    };
+    if (llvm::any_of(all, comes_first)) continue;
+    const int64_t most = -model_.dimensions[static_cast<size_t>(rows.dimension)].size();
+    int64_t slack = 0;
+    for (int64_t n = 0; rows.needed && n <= most; ++n)
+      slack = std::max(slack, (*rows.needed)[static_cast<size_t>(n)] - (n * rows.count + most - 1) / most);
+    if (slack >= rows.count) continue;
     v1::Step::Rows* entry = step.add_rows();
     entry->set_operand(step.operands_size() - 1);
     entry->set_dimension(rows.dimension);
     entry->set_stride(rows.stride);
+    entry->set_count(rows.count);
+    entry->set_slack(slack);
   }
 }
 

@@ -152,7 +152,7 @@ absl::StatusOr<Tensor> addBias(Node& n, Emitter& e, const Tensor& x, int input) 
 absl::StatusOr<Tensor> convolution(Node& n, Emitter& e, const Tensor& x, const Tensor& w) {
   TESSERA_ASSIGN_OR_RETURN(const Filter f, readFilter(n, x, w));
   std::vector<int64_t> spatial(x.shape.begin() + 2, x.shape.end());
-  TESSERA_ASSIGN_OR_RETURN(const Window window, readWindow(n, spatial, f.kernel, false));
+  TESSERA_ASSIGN_OR_RETURN(Window window, readWindow(n, spatial, f.kernel, false));
   Shape shape = {x.shape[0], f.outputs};
   shape.insert(shape.end(), window.output.begin(), window.output.end());
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));

@@ -171,9 +171,10 @@ Results lowerHardmax(Node& n, Emitter& e) {
 
 Moments moments(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {
   Moments m;
-  m.mean = reduceKeepingDims(e, x, dims, Reduction::kMean);
+  m.mean = reduceBounded(e, x, dims, Reduction::kMean);
   m.centered = e.elementwise(x.dtype, {x, m.mean}, [](const Scalars& s, ValueRange v) { return s.sub(v[0], v[1]); });
-  m.variance = reduceKeepingDims(e, m.centered, dims, Reduction::kMeanSquare);
+  m.centered.extents = x.extents;
+  m.variance = reduceBounded(e, m.centered, dims, Reduction::kMeanSquare);
   return m;
 }
 
@@ -326,6 +327,14 @@ absl::Status hardmaxExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
+/// Images of any size, but of known channels.
+absl::Status instanceExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit the channels"));
+  if (n.in(0).extents.contains(1)) return refuseExtent(n, 0, 1, "it numbers channels");
+  results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
 /// Statistics of what is there are taken over the batch, others are given.
 absl::Status batchNormalizationExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   TESSERA_ASSIGN_OR_RETURN(const bool training, n.flag("training_mode", false));
@@ -358,7 +367,7 @@ Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims)
 std::vector<Operator> normalizationOperators() {
   return {
       {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats, 1, INT_MAX, "", batchNormalizationExtents},
-      {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", batchExtents},
+      {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", instanceExtents},
       {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},
       {"LRN", 1, 1, 1, lowerLrn, kFloats},

@@ -1,5 +1,6 @@
 // Operators that order elements.
 #include "absl/strings/str_cat.h"
+#include "compiler/import/bounded.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,15 +15,18 @@ using mlir::ValueRange;
 namespace arith = mlir::arith;
 namespace scf = mlir::scf;
 
-absl::StatusOr<int64_t> readCount(Node& n, int64_t dim) {
+/// How many are asked for, at the greatest sizes of all ranges; `follows` says whether fewer at others.
+absl::StatusOr<int64_t> readCount(Node& n, int64_t dim, bool& follows) {
   int64_t k = 0;
   if (n.opset() < 10) {
     TESSERA_ASSIGN_OR_RETURN(k, n.integer("k"));
   } else {
     if (!n.has(1)) return n.invalid("k is missing", {.attribute = "K", .accepted = "one integer"});
-    TESSERA_ASSIGN_OR_RETURN(const auto values, n.constantIntegers(1, "K"));
-    if (values.size() != 1) return n.invalid("k is not one integer", {.attribute = "K", .accepted = "one integer"});
-    k = values[0];
+    TESSERA_ASSIGN_OR_RETURN(const SizeList values, n.sizes(1, "K"));
+    if (values.most.size() != 1)
+      return n.invalid("k is not one integer", {.attribute = "K", .accepted = "one integer"});
+    k = values.most[0];
+    follows = values.follows[0];
   }
   if (k < 0 || k > dim) {
     return n.invalid(absl::StrCat("asks for ", k, " of ", dim, " elements"),
@@ -34,10 +38,11 @@ absl::StatusOr<int64_t> readCount(Node& n, int64_t dim) {
 /// The k best along an axis, best first, of equal ones the lower index first: an insertion into the k best so far,
 /// k steps for each element that is among them when it comes. `largest` says what better means.
 Results lowerTopK(Node& n, Emitter& e) {
-  const Tensor& x = n.in(0);
+  Tensor x = n.in(0);
   const v1::DataType i64 = v1::DATA_TYPE_I64;
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, x.rank()));
-  TESSERA_ASSIGN_OR_RETURN(const int64_t k, readCount(n, x.shape[axis]));
+  bool follows = false;
+  TESSERA_ASSIGN_OR_RETURN(const int64_t k, readCount(n, x.shape[axis], follows));
   TESSERA_ASSIGN_OR_RETURN(const bool largest, n.flag("largest", true));
   n.ignore("sorted");  // sorted is one of the orders that are right when none is asked for
   Shape shape = x.shape;
@@ -46,6 +51,17 @@ Results lowerTopK(Node& n, Emitter& e) {
   if (elementCount(shape) == 0) {
     return {{Emitter::wrap(makeConstant(x.dtype, shape, "")), Emitter::wrap(makeConstant(i64, shape, ""))}};
   }
+  std::map<int64_t, Value> extents_of_results = x.extents;
+  if (x.extents.contains(axis) || follows) {
+    // As many as there are where that is less; what is not there comes last.
+    const Tensor asked = follows ? n.sizeAt(e, 1, 0) : scalarI64(k);
+    extents_of_results[axis] =
+        e.elementwise(v1::DATA_TYPE_I64, {asked, extentOf(x, axis)}, [](const Scalars& s, ValueRange v) {
+           return s.min(v[0], v[1]);
+         }).value;
+  }
+  if (x.extents.contains(axis))
+    x = masked(e, x, axis, [largest](const Scalars& s) { return largest ? s.lowest() : s.highest(); });
   // The axis is the innermost loop, so that a row is finished before the next begins.
   Shape extents = x.shape;
   extents.erase(extents.begin() + axis);
@@ -93,13 +109,15 @@ Results lowerTopK(Node& n, Emitter& e) {
     return {loop.getResult(0), loop.getResult(1)};
   };
   auto results = serialLoops(e, extents, state, insert);
-  return {{Emitter::wrap(results[0], x.dtype), Emitter::wrap(results[1], i64)}};
+  std::vector<Tensor> best = {Emitter::wrap(results[0], x.dtype), Emitter::wrap(results[1], i64)};
+  for (Tensor& result : best) result.extents = extents_of_results;
+  return best;
 }
 
 }  // namespace
 
 std::vector<Operator> orderOperators() {
-  return {{"TopK", 1, 1, 2, lowerTopK, kNumbers, 1, INT_MAX, "", alongAxisExtents}};
+  return {{"TopK", 1, 1, 2, lowerTopK, kNumbers, 1, INT_MAX, "", extentsByLowering}};
 }
 
 }  // namespace tessera::compiler

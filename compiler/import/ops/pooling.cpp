@@ -151,7 +151,7 @@ Tensor columnMajor(Emitter& e, const Tensor& x, const Tensor& positions) {
 
 Results lowerMaxPool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool column_major, n.flag("storage_order", false));
-  TESSERA_ASSIGN_OR_RETURN(const Window window, poolWindow(n));
+  TESSERA_ASSIGN_OR_RETURN(Window window, poolWindow(n));
   Tensor x = n.in(0);
   if (n.wants(1) && x.extents.size() > x.extents.count(0)) {
     return refuseExtents(n, "positions are those of the whole input");
@@ -208,8 +208,12 @@ ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector
 
 Results lowerAveragePool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool count_pads, n.flag("count_include_pad", false));
-  TESSERA_ASSIGN_OR_RETURN(const Window window, poolWindow(n));
+  TESSERA_ASSIGN_OR_RETURN(Window window, poolWindow(n));
   Tensor x = n.in(0);
+  for (const auto& [dim, extent] : x.extents) {
+    if (dim >= 2 && window.rule != Window::Rule::kGiven && window.strides[static_cast<size_t>(dim) - 2] > 1)
+      return refuseExtent(n, 0, dim, "how many elements a window at its end has follows from it");
+  }
   TESSERA_ASSIGN_OR_RETURN(const auto extents,
                            windowExtents(n, e, x, window, [](const Scalars& s) { return s.constant(0); }));
   // Padding that ceil_mode added counts for nobody.

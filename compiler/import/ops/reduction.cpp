@@ -132,7 +132,8 @@ Value neutralOf(Reduction reduction, const Scalars& s) {
   }
 }
 
-/// Reduces over `axes`, some of which may be bounded, keeping them with size 1.
+}  // namespace
+
 Tensor reduceBounded(Emitter& e, Tensor x, const std::vector<int64_t>& axes, Reduction reduction) {
   Tensor count;  // of the elements that are there, where that is known at run time
   double known = 1;
@@ -147,10 +148,14 @@ Tensor reduceBounded(Emitter& e, Tensor x, const std::vector<int64_t>& axes, Red
     });
     x = masked(e, x, axis, [reduction](const Scalars& s) { return neutralOf(reduction, s); });
   }
-  if (!count.value || reduction != Reduction::kMean) return reduceKeepingDims(e, x, axes, reduction);
-  return e.elementwise(x.dtype, {reduceKeepingDims(e, x, axes, Reduction::kSum), count},
+  const bool is_mean = reduction == Reduction::kMean || reduction == Reduction::kMeanSquare;
+  if (!count.value || !is_mean) return reduceKeepingDims(e, x, axes, reduction);
+  const Reduction sum = reduction == Reduction::kMean ? Reduction::kSum : Reduction::kSumSquare;
+  return e.elementwise(x.dtype, {reduceKeepingDims(e, x, axes, sum), count},
                        [known](const Scalars& s, ValueRange v) { return s.div(v[0], s.mul(v[1], s.constant(known))); });
 }
+
+namespace {
 
 /// The extents of the dimensions that stay.
 void keepReduced(const Node& n, const std::vector<int64_t>& axes, bool keep, Tensor& result) {
@@ -161,15 +166,6 @@ void keepReduced(const Node& n, const std::vector<int64_t>& axes, bool keep, Ten
     for (int64_t axis : axes) before += axis < dim && !keep ? 1 : 0;
     result.extents[dim - before] = extent;
   }
-}
-
-/// The extents of the dimensions that stay; one along which positions are looked for must be known.
-absl::Status keepExtents(const Node& n, const std::vector<int64_t>& axes, bool keep, Tensor& result) {
-  for (int64_t axis : axes) {
-    if (n.in(0).extents.contains(axis)) return refuseExtent(n, 0, axis, "elements along it are reduced");
-  }
-  keepReduced(n, axes, keep, result);
-  return absl::OkStatus();
 }
 
 /// Axes moved from an attribute to an input: ReduceSum in version 13, the others in 18.
@@ -209,8 +205,13 @@ Results lowerArg(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool last, n.flag("select_last_index", false));
   if (x.shape[axis] == 0) return n.invalid("the axis is empty", {.attribute = "axis", .found = shapeText(x.shape)});
   TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, v1::DATA_TYPE_I64));
-  Tensor result = e.reshape(argMax(e, x, axis, kMaximum, last), withoutDims(x.shape, {axis}, keep));
-  TESSERA_RETURN_IF_ERROR(keepExtents(n, {axis}, keep, result));
+  Tensor there = x;
+  if (x.extents.contains(axis)) {
+    if (last) return refuseExtent(n, 0, axis, "the last of equal elements could lie beyond it");
+    there = masked(e, x, axis, [](const Scalars& s) { return kMaximum ? s.lowest() : s.highest(); });
+  }
+  Tensor result = e.reshape(argMax(e, there, axis, kMaximum, last), withoutDims(x.shape, {axis}, keep));
+  keepReduced(n, {axis}, keep, result);
   return {{std::move(result)}};
 }
 

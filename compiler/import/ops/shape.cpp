@@ -5,6 +5,7 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/reshape.h"
 
 namespace tessera::compiler {
 namespace {
@@ -22,71 +23,6 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> listOperand(Node& n, const s
   if (!n.has(input)) return std::nullopt;
   TESSERA_ASSIGN_OR_RETURN(auto values, n.constantIntegers(input, name));
   return std::optional(std::move(values));
-}
-
-Results lowerReshape(Node& n, Emitter& e) {
-  const Tensor& x = n.in(0);
-  SizeList sizes;
-  std::optional<std::vector<int64_t>> wanted;
-  if (n.opset() >= 5 && n.has(1)) {
-    TESSERA_ASSIGN_OR_RETURN(sizes, n.sizes(1, "shape"));
-    wanted = sizes.most;
-  } else {
-    TESSERA_ASSIGN_OR_RETURN(wanted, listOperand(n, "shape", 1, 5));
-  }
-  if (!wanted) return n.invalid("no shape given", {.attribute = "shape", .accepted = "a list of dimensions"});
-  bool allow_zero = false;
-  if (n.opset() >= 14) {
-    TESSERA_ASSIGN_OR_RETURN(allow_zero, n.flag("allowzero", false));
-  }
-  Shape shape = *wanted;
-  std::optional<size_t> inferred;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] == 0 && !allow_zero && d < x.shape.size()) shape[d] = x.shape[d];
-    if (shape[d] != -1) continue;
-    if (inferred) return n.invalid("two dimensions are -1", {.attribute = "shape", .found = shapeText(*wanted)});
-    inferred = d;
-    shape[d] = 1;
-  }
-  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
-  if (inferred) {
-    const int64_t rest = elementCount(shape);
-    shape[*inferred] = rest == 0 ? 0 : x.elements() / rest;
-  }
-  if (elementCount(shape) != x.elements()) {
-    return n.invalid(absl::StrCat("cannot reshape ", shapeText(x.shape), " to ", shapeText(*wanted)),
-                     {.attribute = "shape",
-                      .found = shapeText(*wanted),
-                      .accepted = absl::StrCat("shapes of ", x.elements(), " elements")});
-  }
-  std::vector<Tensor> results = {e.reshape(x, std::move(shape))};
-  // What follows a range is told by where the elements go, and must be what was asked for.
-  for (size_t d = 0; d < sizes.follows.size(); ++d) {
-    if (sizes.follows[d]) (*wanted)[d] = -1;
-  }
-  TESSERA_RETURN_IF_ERROR(reshapeExtents(n, e, results, &*wanted));
-  for (size_t d = 0; d < sizes.follows.size(); ++d) {
-    if (!sizes.follows[d]) continue;
-    const auto dim = static_cast<int64_t>(d);
-    const auto extent = results[0].extents.find(dim);
-    if (extent != results[0].extents.end() && n.sameExtent(extent->second, n.sizeAt(e, 1, dim).value)) continue;
-    return n.unsupported(absl::StrCat("dimension ", d, " of the new shape is known only at run time (at most ",
-                                      sizes.most[d], "), and is not one of the dimensions there were"),
-                         {.attribute = "shape", .found = shapeText(sizes.most), .accepted = "dimensions of the input"});
-  }
-  return results;
-}
-
-Results lowerFlatten(Node& n, Emitter& e) {
-  const Tensor& x = n.in(0);
-  TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
-  if (axis != x.rank()) {
-    TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, x.rank(), "axis"));
-  }
-  std::vector<Tensor> results = {e.reshape(x, {elementCount({x.shape.begin(), x.shape.begin() + axis}),
-                                               elementCount({x.shape.begin() + axis, x.shape.end()})})};
-  TESSERA_RETURN_IF_ERROR(reshapeExtents(n, e, results, nullptr));
-  return results;
 }
 
 Results lowerSqueeze(Node& n, Emitter& e) {

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/live_shape.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
@@ -246,6 +247,22 @@ Value reflectedCoordinate(const Scalars& s, Value at, Value dim, const std::stri
   return minimum(maximum(at, zero), last);
 }
 
+/// What Pad pads with since version 11.
+absl::StatusOr<Value> paddingValue(Node& n, Emitter& e) {
+  const v1::DataType type = n.in(0).dtype;
+  if (!n.has(2)) return e.scalars(type).constant(0);
+  if (n.in(2).elements() != 1 || n.in(2).dtype != type) {
+    return n.invalid("the padding value does not fit",
+                     {.attribute = "constant_value", .found = typeName(n.in(2).dtype), .accepted = typeName(type)});
+  }
+  if (!n.in(2).constant) {
+    return n.knownTooLate(n.in(2), "the padding value is computed at run time",
+                          {.attribute = "constant_value", .accepted = "a constant"});
+  }
+  return isFloat(type) ? e.scalars(type).constant(n.in(2).constant->realAt(0))
+                       : e.scalars(type).integer(n.in(2).constant->integerAt(0));
+}
+
 Results lowerPad(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(const std::string mode, n.text("mode", "constant"));
@@ -256,7 +273,13 @@ Results lowerPad(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(const double value, n.real("value", 0.0));
     with = e.scalars(x.dtype).constant(value);
   } else {
-    TESSERA_ASSIGN_OR_RETURN(pads, n.constantIntegers(1, "pads"));
+    auto known = n.constantIntegers(1, "pads");
+    if (!known.ok() && mode == "constant" && !n.has(3) && n.has(1)) {
+      TESSERA_ASSIGN_OR_RETURN(with, paddingValue(n, e));
+      TESSERA_ASSIGN_OR_RETURN(Tensor padded, paddedByShapes(n, e, x, 1, with, known.status()));
+      return {{std::move(padded)}};
+    }
+    TESSERA_ASSIGN_OR_RETURN(pads, std::move(known));
   }
   if (n.has(3)) {
     TESSERA_ASSIGN_OR_RETURN(auto axes, n.constantIntegers(3, "axes"));
@@ -307,20 +330,9 @@ Results lowerPad(Node& n, Emitter& e) {
     return result;
   };
   if (constant) {
-    if (n.has(2)) {
-      if (n.in(2).elements() != 1 || n.in(2).dtype != x.dtype) {
-        return n.invalid(
-            "the padding value does not fit",
-            {.attribute = "constant_value", .found = typeName(n.in(2).dtype), .accepted = typeName(x.dtype)});
-      }
-      if (!n.in(2).constant) {
-        return n.knownTooLate(n.in(2), "the padding value is computed at run time",
-                              {.attribute = "constant_value", .accepted = "a constant"});
-      }
-      with = isFloat(x.dtype) ? e.scalars(x.dtype).constant(n.in(2).constant->realAt(0))
-                              : e.scalars(x.dtype).integer(n.in(2).constant->integerAt(0));
+    if (!with) {
+      TESSERA_ASSIGN_OR_RETURN(with, paddingValue(n, e));
     }
-    if (!with) with = e.scalars(x.dtype).constant(0);
     Tensor source = x;
     // The padding begins where a bounded dimension ends in this run.
     for (const auto& [dim, extent] : x.extents)

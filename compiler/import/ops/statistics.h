@@ -8,6 +8,9 @@ namespace tessera::compiler {
 
 enum class Reduction { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kSumSquare, kMeanSquare, kLogSum, kLogSumExp };
 
+/// Reduces over `axes`, which stay with size 1, as far as their extents go.
+Tensor reduceBounded(Emitter& e, Tensor x, const std::vector<int64_t>& axes, Reduction reduction);
+
 /// Reduces over `dims`, which stay with size 1.
 Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims, Reduction reduction);
 

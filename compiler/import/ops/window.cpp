@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/bounded.h"
+#include "compiler/import/ops/live_shape.h"
 
 namespace tessera::compiler {
 
@@ -37,7 +38,7 @@ absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string
 absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::vector<int64_t> kernel, bool ceil_mode) {
   const size_t rank = spatial.size();
   Window window;
-  window.by_extent = ceil_mode;
+  if (ceil_mode) window.rule = Window::Rule::kCeil;
   window.kernel = std::move(kernel);
   TESSERA_ASSIGN_OR_RETURN(window.strides, spatialAttribute(n, "strides", rank, 1, 1));
   TESSERA_ASSIGN_OR_RETURN(window.dilations, spatialAttribute(n, "dilations", rank, 1, 1));
@@ -48,19 +49,19 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
     return n.invalid("unknown auto_pad",
                      {.attribute = "auto_pad", .found = auto_pad, .accepted = "NOTSET, SAME_UPPER, SAME_LOWER, VALID"});
   }
-  window.by_extent |= same;
+  if (same) window.rule = auto_pad == "SAME_UPPER" ? Window::Rule::kSameUpper : Window::Rule::kSameLower;
   for (size_t d = 0; d < rank; ++d) {
     const int64_t stride = window.strides[d];
     // Both factors are below 2^31, so this and the sums below stay within 64 bits.
     const int64_t extent = (window.kernel[d] - 1) * window.dilations[d] + 1;
     int64_t low = auto_pad == "NOTSET" ? pads[d] : 0;
     int64_t high = auto_pad == "NOTSET" ? pads[rank + d] : 0;
-    int64_t output = 0;
+    int64_t output = 0, declared_high = 0;
     if (same) {
       output = (spatial[d] + stride - 1) / stride;
       const int64_t total = std::max<int64_t>((output - 1) * stride + extent - spatial[d], 0);
       low = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-      high = total - low;
+      declared_high = high = total - low;
     } else {
       const int64_t room = spatial[d] + low + high - extent;
       if (room < 0) {
@@ -72,16 +73,52 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
       output = (ceil_mode ? room + stride - 1 : room) / stride + 1;
       // A window that would start in the padding after the input is dropped.
       if (ceil_mode && (output - 1) * stride >= spatial[d] + low) --output;
+      declared_high = high;
       if (ceil_mode) high = std::max(high, (output - 1) * stride + extent - spatial[d] - low);
     }
     window.low.push_back(low);
     window.high.push_back(high);
+    window.declared_high.push_back(declared_high);
     window.output.push_back(output);
   }
   return window;
 }
 
-absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e, Tensor& x, const Window& window,
+namespace {
+
+/// Pads dimension `dim` of x as SAME does for its extent, and takes that padding from the window. Returns the extent of
+/// the result.
+mlir::Value padSame(Emitter& e, Tensor& x, int64_t dim, Window& window,
+                    llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
+  const size_t d = static_cast<size_t>(dim) - 2;
+  const int64_t stride = window.strides[d], reach = windowExtent(window)[d];
+  const bool upper = window.rule == Window::Rule::kSameUpper;
+  const Tensor extent = extentOf(x, dim);
+  const auto of_extent = [&](auto compute) {
+    return e.elementwise(v1::DATA_TYPE_I64, {extent},
+                         [&](const Scalars& s, mlir::ValueRange v) -> mlir::Value { return compute(s, v[0]); });
+  };
+  const auto outputs = [&](const Scalars& s, mlir::Value size) {
+    return s.div(s.add(size, s.integer(stride - 1)), s.integer(stride));
+  };
+  const auto padded = [&](const Scalars& s, mlir::Value size) {
+    return s.max(s.add(s.mul(outputs(s, size), s.integer(stride)), s.integer(reach - stride)), size);
+  };
+  LivePadding padding;
+  padding.size = of_extent(padded);
+  padding.low = of_extent([&](const Scalars& s, mlir::Value size) {
+    return s.div(s.add(s.sub(padded(s, size), size), s.integer(upper ? 0 : 1)), s.integer(2));
+  });
+  padding.most = std::max(x.shape[dim], (window.output[d] - 1) * stride + reach);
+  const mlir::Value result = of_extent(outputs).value;
+  x = paddedLive(e, x, dim, padding, neutral);
+  window.low[d] = window.high[d] = window.declared_high[d] = 0;
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e, Tensor& x, Window& window,
                                                              llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
   std::map<int64_t, mlir::Value> extents;
   for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
@@ -92,16 +129,28 @@ absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e
     if (dim == 0) continue;
     if (dim == 1) return refuseExtent(n, 0, dim, "elements along it are combined");
     const size_t d = static_cast<size_t>(dim) - 2;
-    const int64_t stride = window.strides[d], room = window.low[d] + window.high[d] - reach[d];
-    if (stride > 1 && window.by_extent) return refuseExtent(n, 0, dim, "the padding follows from it");
+    const int64_t stride = window.strides[d], room = window.low[d] + window.declared_high[d] - reach[d];
+    const bool rounded_up = window.rule == Window::Rule::kCeil && stride > 1;
+    if (stride > 1 && window.rule != Window::Rule::kGiven && !rounded_up) {
+      extents[dim] = padSame(e, x, dim, window, neutral);
+      continue;
+    }
     // Padding follows the elements there are. A kernel may also combine windows with those beside them that do not
     // count (Winograd), where an infinity beyond the extent would spoil what counts.
-    if (window.high[d] > 0 || (reach[d] > 1 && stride == 1)) x = masked(e, x, dim, neutral);
+    if (window.high[d] > 0 || rounded_up || (reach[d] > 1 && stride == 1)) x = masked(e, x, dim, neutral);
     const bool kept = stride == 1 && room == -1;
     extents[dim] =
         kept ? extent : e.elementwise(v1::DATA_TYPE_I64, {extentOf(x, dim)}, [&](const Scalars& s, mlir::ValueRange v) {
-                           mlir::Value last = s.div(s.add(v[0], s.integer(room + stride)), s.integer(stride));
-                           return s.max(last, s.integer(0));
+                           const int64_t more = room + stride + (rounded_up ? stride - 1 : 0);
+                           mlir::Value count = s.div(s.add(v[0], s.integer(more)), s.integer(stride));
+                           if (rounded_up) {
+                             // A window that would start in the padding after the input is dropped.
+                             const mlir::Value start = s.mul(s.sub(count, s.integer(1)), s.integer(stride));
+                             const mlir::Value end = s.add(v[0], s.integer(window.low[d]));
+                             const mlir::Value drops = s.compare(Relation::kGreaterOrEqual, start, end);
+                             count = s.select(drops, s.sub(count, s.integer(1)), count);
+                           }
+                           return s.max(count, s.integer(0));
                          }).value;
   }
   return extents;

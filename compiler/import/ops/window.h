@@ -8,9 +8,10 @@ namespace tessera::compiler {
 /// per spatial dimension, in elements.
 struct Window {
   std::vector<int64_t> kernel, strides, dilations;
-  std::vector<int64_t> low, high;  ///< padding before and after
-  std::vector<int64_t> output;     ///< result's spatial size
-  bool by_extent = false;          ///< whether padding follows from the input's size: SAME, or rounded up
+  std::vector<int64_t> low, high;           ///< padding before and after
+  std::vector<int64_t> output;              ///< result's spatial size
+  std::vector<int64_t> declared_high = {};  ///< `high` without what rounding up added
+  enum class Rule { kGiven, kSameUpper, kSameLower, kCeil } rule = Rule::kGiven;  ///< how size and padding follow
 
   size_t rank() const { return kernel.size(); }
   bool padded() const;
@@ -25,8 +26,9 @@ absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string
                                                       int64_t fallback);
 
 /// The extents of the result of a window over x, and in `x` its elements beyond an extent made `neutral` where a window
-/// that counts may read them. Refuses what would be padded by the extent (SAME with strides), rounded up, or combined.
-absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e, Tensor& x, const Window& window,
+/// that counts may read them. Where padding follows the extent (SAME with strides) x is padded, and `window` no longer
+/// is, along that dimension. Refuses what is combined.
+absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e, Tensor& x, Window& window,
                                                              llvm::function_ref<mlir::Value(const Scalars&)> neutral);
 
 /// Pads the spatial dimensions of x (batch and channel lead) with `value`.

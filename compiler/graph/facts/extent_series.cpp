@@ -1,0 +1,216 @@
+#include "compiler/graph/facts/extent_series.h"
+
+#include <algorithm>
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace tessera::compiler {
+namespace {
+
+namespace arith = mlir::arith;
+namespace tensor = mlir::tensor;
+using mlir::Value;
+
+using Rule = std::optional<int64_t> (*)(int64_t, int64_t);
+
+Rule ruleOf(mlir::Operation* op) {
+  return llvm::TypeSwitch<mlir::Operation*, Rule>(op)
+      .Case([](arith::AddIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(a + b); }; })
+      .Case([](arith::SubIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(a - b); }; })
+      .Case([](arith::MulIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(a * b); }; })
+      .Case([](arith::MaxSIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(std::max(a, b)); }; })
+      .Case([](arith::MinSIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(std::min(a, b)); }; })
+      .Case([](arith::AndIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(a & b); }; })
+      .Case([](arith::OrIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(a | b); }; })
+      .Case([](arith::XOrIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(a ^ b); }; })
+      .Case([](arith::DivSIOp) -> Rule {
+        return [](int64_t a, int64_t b) { return b > 0 ? std::optional(a / b) : std::nullopt; };
+      })
+      .Case([](arith::RemSIOp) -> Rule {
+        return [](int64_t a, int64_t b) { return b > 0 ? std::optional(a % b) : std::nullopt; };
+      })
+      .Default([](mlir::Operation*) -> Rule { return nullptr; });
+}
+
+bool compared(arith::CmpIPredicate predicate, int64_t a, int64_t b) {
+  switch (predicate) {
+    case arith::CmpIPredicate::eq:
+      return a == b;
+    case arith::CmpIPredicate::ne:
+      return a != b;
+    case arith::CmpIPredicate::slt:
+      return a < b;
+    case arith::CmpIPredicate::sle:
+      return a <= b;
+    case arith::CmpIPredicate::sgt:
+      return a > b;
+    case arith::CmpIPredicate::sge:
+      return a >= b;
+    case arith::CmpIPredicate::ult:
+      return static_cast<uint64_t>(a) < static_cast<uint64_t>(b);
+    case arith::CmpIPredicate::ule:
+      return static_cast<uint64_t>(a) <= static_cast<uint64_t>(b);
+    case arith::CmpIPredicate::ugt:
+      return static_cast<uint64_t>(a) > static_cast<uint64_t>(b);
+    case arith::CmpIPredicate::uge:
+      return static_cast<uint64_t>(a) >= static_cast<uint64_t>(b);
+  }
+  return false;
+}
+
+std::optional<Series> constantOf(mlir::Attribute attribute) {
+  llvm::APInt value;
+  if (auto integer = mlir::dyn_cast<mlir::IntegerAttr>(attribute)) {
+    value = integer.getValue();
+  } else if (auto dense = mlir::dyn_cast<mlir::DenseIntElementsAttr>(attribute); dense && dense.getNumElements() == 1) {
+    value = *dense.getValues<mlir::APInt>().begin();
+  } else {
+    return std::nullopt;
+  }
+  // A condition is 0 or 1 here.
+  return Series{-1, {value.getBitWidth() == 1 ? static_cast<int64_t>(value.getZExtValue()) : value.getSExtValue()}};
+}
+
+/// Of series of the same range, or of none.
+template <typename Of>
+std::optional<Series> together(std::initializer_list<const Series*> parts, Of of) {
+  Series result;
+  size_t length = 1;
+  for (const Series* part : parts) {
+    if (part->dimension < 0) continue;
+    if (part->at.empty() || (result.dimension >= 0 && result.dimension != part->dimension)) return std::nullopt;
+    result.dimension = part->dimension;
+    length = part->at.size();
+  }
+  for (size_t n = 0; n < length; ++n) {
+    const auto value = of([n](const Series& part) { return part.at[part.dimension < 0 ? 0 : n]; });
+    if (!value) return std::nullopt;
+    result.at.push_back(*value);
+  }
+  return result;
+}
+
+bool isOneInteger(mlir::Type type) {
+  if (auto ranked = mlir::dyn_cast<mlir::RankedTensorType>(type))
+    return ranked.hasStaticShape() && ranked.getNumElements() == 1 && ranked.getElementType().isInteger();
+  return type.isIntOrIndex();
+}
+
+}  // namespace
+
+ExtentSeries::ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main) : model_(model) {
+  size_t input = 0;
+  for (mlir::BlockArgument argument : main.getArguments()) {
+    if (main.getArgAttr(argument.getArgNumber(), "tessera.weight")) continue;
+    if (input == model.inputs.size()) return;
+    const v1::TensorSpec& spec = model.inputs[input++];
+    if (!isOneInteger(argument.getType())) continue;
+    for (int d = 0; d < dimensions(); ++d)
+      if (isRange(d) && model.dimensions[static_cast<size_t>(d)].name() == spec.name()) counts_[argument] = d;
+  }
+}
+
+std::optional<Series> ExtentSeries::of(Value value) {
+  if (!isOneInteger(value.getType())) return std::nullopt;
+  if (const auto known = known_.find(value); known != known_.end()) return known->second;
+  std::optional<Series> result = computed(value);
+  known_[value] = result;
+  return result;
+}
+
+std::optional<Series> ExtentSeries::ofArgument(mlir::BlockArgument argument) {
+  if (const auto count = counts_.find(argument); count != counts_.end()) {
+    Series series{count->second, {}};
+    if (most(series.dimension) <= kLongest)
+      for (int64_t n = 0; n <= most(series.dimension); ++n) series.at.push_back(n);
+    return series;
+  }
+  auto op = mlir::dyn_cast<mlir::linalg::LinalgOp>(argument.getOwner()->getParentOp());
+  if (!op || argument.getArgNumber() >= static_cast<unsigned>(op.getNumDpsInputs())) return std::nullopt;
+  return of(op->getOperand(argument.getArgNumber()));
+}
+
+std::optional<Series> ExtentSeries::computed(Value value) {
+  if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) return ofArgument(argument);
+  mlir::Operation* op = value.getDefiningOp();
+  if (auto constant = mlir::dyn_cast<arith::ConstantOp>(op)) return constantOf(constant.getValue());
+  if (mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractOp, arith::IndexCastOp>(op) ||
+      (mlir::isa<arith::ExtSIOp>(op) && !mlir::getElementTypeOrSelf(op->getOperand(0)).isInteger(1)))
+    return of(op->getOperand(0));
+  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op)) {
+    if (generic.getNumReductionLoops() > 0) return std::nullopt;
+    const unsigned result = mlir::cast<mlir::OpResult>(value).getResultNumber();
+    return of(generic.getBody()->getTerminator()->getOperand(result));
+  }
+  std::vector<Series> operands;
+  if (op->getNumRegions() > 0 || op->getNumOperands() < 2) return std::nullopt;
+  for (Value operand : op->getOperands()) {
+    std::optional<Series> series = of(operand);
+    if (!series) return std::nullopt;
+    operands.push_back(*std::move(series));
+  }
+  if (auto select = mlir::dyn_cast<arith::SelectOp>(op)) {
+    return together({&operands[0], &operands[1], &operands[2]}, [&](auto at) {
+      return std::optional<int64_t>(at(operands[0]) != 0 ? at(operands[1]) : at(operands[2]));
+    });
+  }
+  if (auto compare = mlir::dyn_cast<arith::CmpIOp>(op)) {
+    return together({&operands[0], &operands[1]}, [&](auto at) {
+      return std::optional<int64_t>(compared(compare.getPredicate(), at(operands[0]), at(operands[1])) ? 1 : 0);
+    });
+  }
+  const Rule rule = ruleOf(op);
+  if (!rule) return std::nullopt;
+  const bool is_logical = mlir::isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op);
+  if (!is_logical && mlir::getElementTypeOrSelf(value).isInteger(1)) return std::nullopt;  // those wrap around
+  return together({&operands[0], &operands[1]}, [&](auto at) { return rule(at(operands[0]), at(operands[1])); });
+}
+
+std::optional<Series> ExtentSeries::greatest(Value value) {
+  if (std::optional<Series> exact = of(value)) return exact;
+  if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) {
+    auto around = mlir::dyn_cast<mlir::linalg::LinalgOp>(argument.getOwner()->getParentOp());
+    if (!around || argument.getArgNumber() >= static_cast<unsigned>(around.getNumDpsInputs())) return std::nullopt;
+    auto result = mlir::dyn_cast<mlir::OpResult>(around->getOperand(argument.getArgNumber()));
+    auto table = result ? mlir::dyn_cast<mlir::linalg::GenericOp>(result.getOwner()) : nullptr;
+    if (!table || table.getNumReductionLoops() > 0) return std::nullopt;
+    return greatest(table.getBody()->getTerminator()->getOperand(result.getResultNumber()));
+  }
+  mlir::Operation* op = value.getDefiningOp();
+  if (auto index = mlir::dyn_cast<mlir::linalg::IndexOp>(op)) {
+    auto around = mlir::dyn_cast<mlir::linalg::LinalgOp>(op->getParentOp());
+    if (!around) return std::nullopt;
+    return Series{-1, {around.getStaticLoopRanges()[index.getDim()] - 1}};
+  }
+  if (mlir::isa<arith::IndexCastOp>(op)) return greatest(op->getOperand(0));
+  if (mlir::isa<arith::RemSIOp>(op)) {
+    std::optional<Series> divisor = of(op->getOperand(1));
+    if (!divisor || divisor->at.empty()) return std::nullopt;
+    for (int64_t& each : divisor->at) {
+      if (each < 1) return std::nullopt;
+      each -= 1;
+    }
+    return divisor;
+  }
+  if (!mlir::isa<arith::MinSIOp, arith::MaxSIOp, arith::AddIOp, arith::SubIOp, arith::SelectOp>(op))
+    return std::nullopt;
+  const unsigned first = mlir::isa<arith::SelectOp>(op) ? 1 : 0;
+  const bool subtracts = mlir::isa<arith::SubIOp>(op), least = mlir::isa<arith::MinSIOp>(op);
+  const std::optional<Series> a = greatest(op->getOperand(first));
+  const std::optional<Series> b = subtracts ? of(op->getOperand(1)) : greatest(op->getOperand(first + 1));
+  if (a && b) {
+    const bool adds = mlir::isa<arith::AddIOp>(op);
+    auto both = together({&*a, &*b}, [&](auto at) {
+      const int64_t x = at(*a), y = at(*b);
+      return std::optional(adds ? x + y : subtracts ? x - y : least ? std::min(x, y) : std::max(x, y));
+    });
+    if (both || !least) return both;
+  }
+  if (!least) return std::nullopt;
+  return a && (a->dimension >= 0 || !b) ? a : b;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compiler/import/import.h"
+#include "llvm/ADT/DenseMap.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tessera::compiler {
+
+/// What an integer is for every count of one range.
+struct Series {
+  int dimension = -1;       ///< position in ImportedModel.dimensions; negative: a constant, `at` has it alone
+  std::vector<int64_t> at;  ///< by the count, 0 to the greatest; empty: the count itself, of a range of any length
+};
+
+/// Numbers of a function that follow the count of one range: extents, as import computes them.
+class ExtentSeries {
+ public:
+  /// Longer ranges are followed where the count itself is meant alone.
+  static constexpr int64_t kLongest = 8192;
+
+  ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main);
+
+  int64_t most(int dimension) const { return -model_.dimensions[static_cast<size_t>(dimension)].size(); }
+  bool isRange(int dimension) const { return model_.dimensions[static_cast<size_t>(dimension)].size() < -1; }
+  int dimensions() const { return static_cast<int>(model_.dimensions.size()); }
+
+  /// Of an integer of a body, or of a tensor of one; nothing when something else decides it.
+  std::optional<Series> of(mlir::Value value);
+  /// What an integer of a body is at most, in any iteration and whatever tensors hold, such as a position that is held
+  /// in front of an extent; nothing when that is not seen.
+  std::optional<Series> greatest(mlir::Value value);
+
+ private:
+  std::optional<Series> computed(mlir::Value value);
+  std::optional<Series> ofArgument(mlir::BlockArgument argument);
+
+  const ImportedModel& model_;
+  llvm::DenseMap<mlir::Value, int> counts_;  // arguments of main that say how much of a range there is
+  llvm::DenseMap<mlir::Value, std::optional<Series>> known_;
+};
+
+}  // namespace tessera::compiler

@@ -1,0 +1,133 @@
+#include "compiler/import/ops/live_shape.h"
+
+#include <array>
+
+#include "compiler/import/bounded.h"
+#include "compiler/import/ops/coordinates.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler {
+namespace {
+
+namespace arith = mlir::arith;
+using mlir::Value;
+using mlir::ValueRange;
+
+bool sameSize(const Node& n, const Tensor& a, const Tensor& b) {
+  if (a.constant && b.constant) return a.constant->integerAt(0) == b.constant->integerAt(0);
+  return a.value && b.value && n.sameExtent(a.value, b.value);
+}
+
+}  // namespace
+
+Tensor productOf(Emitter& e, llvm::ArrayRef<Tensor> factors) {
+  int64_t known = 1;
+  Tensor result;
+  for (const Tensor& factor : factors) {
+    if (factor.constant) {
+      known *= factor.constant->integerAt(0);
+      continue;
+    }
+    result = !result.value ? factor
+                           : e.elementwise(v1::DATA_TYPE_I64, {result, factor},
+                                           [](const Scalars& s, ValueRange v) { return s.mul(v[0], v[1]); });
+  }
+  return result.value ? multiplied(e, result, known) : scalarI64(known);
+}
+
+Tensor reshapedLive(const Node& n, Emitter& e, const Tensor& x, const Shape& shape, llvm::ArrayRef<Tensor> sizes) {
+  const auto to_rank = static_cast<int64_t>(shape.size());
+  // What both have in front and in the end keeps its coordinates.
+  int64_t front = 0, back = 0;
+  while (front < std::min(x.rank(), to_rank) && x.shape[front] == shape[front] &&
+         sameSize(n, extentOf(x, front), sizes[front]))
+    ++front;
+  while (back < std::min(x.rank(), to_rank) - front && x.shape[x.rank() - 1 - back] == shape[to_rank - 1 - back] &&
+         sameSize(n, extentOf(x, x.rank() - 1 - back), sizes[to_rank - 1 - back]))
+    ++back;
+  const auto valueOf = [&](const Tensor& size) { return size.constant ? Value() : e.value(size); };
+  std::vector<Value> from_sizes, to_sizes;
+  for (int64_t d = 0; d < x.rank(); ++d) from_sizes.push_back(valueOf(extentOf(x, d)));
+  for (const Tensor& size : sizes) to_sizes.push_back(valueOf(size));
+  const Value source = e.value(x);
+  Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    const Scalars wide = s.as(v1::DATA_TYPE_I64);
+    const auto sizeOf = [&](Value live, int64_t known) {
+      return live ? e.extract(wide, live, {}) : wide.integer(known);
+    };
+    Value place = wide.integer(0);
+    for (int64_t d = front; d < to_rank - back; ++d)
+      place = wide.add(wide.mul(place, sizeOf(to_sizes[d], shape[d])), position(s, at[d]));
+    llvm::SmallVector<Value> from(x.rank());
+    for (int64_t d = 0; d < front; ++d) from[d] = at[d];
+    for (int64_t b = 1; b <= back; ++b) from[x.rank() - b] = at[to_rank - b];
+    for (int64_t d = x.rank() - back - 1; d >= front; --d) {
+      const Value size = wide.max(sizeOf(from_sizes[d], x.shape[d]), wide.integer(1));
+      Value coordinate = place;
+      if (d > front) {
+        coordinate = arith::RemSIOp::create(s.b, s.loc, place, size);
+        place = arith::DivSIOp::create(s.b, s.loc, place, size);
+      }
+      // What counts lies in front of the extent anyway: said for those who ask how much of x is read.
+      coordinate = wide.min(coordinate, wide.sub(size, wide.integer(1)));
+      from[d] = clampedCoordinate(s, coordinate, x.shape[d]);
+    }
+    return e.extract(s, source, from);
+  });
+  result.extents.clear();
+  for (int64_t d = 0; d < to_rank; ++d)
+    if (to_sizes[d]) setExtent(result, d, sizes[d]);
+  return result;
+}
+
+Tensor paddedLive(Emitter& e, const Tensor& x, int64_t dim, const LivePadding& padding,
+                  llvm::function_ref<Value(const Scalars&)> value) {
+  const Value low = e.value(padding.low), extent = e.value(extentOf(x, dim)), source = e.value(x);
+  Shape shape = x.shape;
+  shape[dim] = padding.most;
+  Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    const Scalars wide = s.as(v1::DATA_TYPE_I64);
+    const Value size = e.extract(wide, extent, {});
+    const Value place = wide.sub(position(s, at[dim]), e.extract(wide, low, {}));
+    const Value inside = wide.logicalAnd(wide.compare(Relation::kGreaterOrEqual, place, wide.integer(0)),
+                                         wide.compare(Relation::kLess, place, size));
+    llvm::SmallVector<Value> from(at.begin(), at.end());
+    from[dim] = clampedCoordinate(s, wide.min(place, wide.sub(size, wide.integer(1))), x.shape[dim]);
+    return s.select(inside, e.extract(s, source, from), value(s));
+  });
+  result.extents = x.extents;
+  result.extents.erase(dim);
+  setExtent(result, dim, padding.size);
+  return result;
+}
+
+absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x, int pads, Value with,
+                                      const absl::Status& refused) {
+  if (n.in(pads).shape != Shape{2 * x.rank()} || !n.in(pads).value) return refused;
+  Tensor result = x;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    std::array<Tensor, 2> amounts = {n.sizeAt(e, pads, d), n.sizeAt(e, pads, x.rank() + d)};
+    for (Tensor& amount : amounts) {
+      const auto bounds = n.bounds(amount);
+      if (!bounds) return refused;
+      if (bounds->first == bounds->second) amount = scalarI64(bounds->first);
+    }
+    const auto isNothing = [](const Tensor& amount) { return amount.constant && amount.constant->integerAt(0) == 0; };
+    if (isNothing(amounts[0]) && isNothing(amounts[1])) continue;
+    LivePadding padding;
+    padding.low = amounts[0];
+    padding.size = e.elementwise(v1::DATA_TYPE_I64, {extentOf(result, d), amounts[0], amounts[1]},
+                                 [](const Scalars& s, ValueRange v) { return s.add(s.add(v[0], v[1]), v[2]); });
+    const auto bounds = n.bounds(padding.size);
+    if (!bounds || bounds->first < 0) return refused;
+    padding.most = bounds->second;
+    Shape shape = result.shape;
+    shape[d] = padding.most;
+    TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+    if (elementCount(shape) == 0) return refused;
+    result = paddedLive(e, result, d, padding, [&](const Scalars&) { return with; });
+  }
+  return result;
+}
+
+}  // namespace tessera::compiler

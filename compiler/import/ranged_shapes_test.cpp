@@ -1,0 +1,197 @@
+// Padding and shapes that ranges decide, and what is taken along them, against the same model at the very size.
+#include "compiler/import/testing/ranged_case.h"
+#include "gmock/gmock.h"
+
+namespace tessera::compiler {
+namespace {
+
+using Case = RangedCase;
+
+/// Padding that follows from the size, and windows that hang over its end.
+void addWindows(std::vector<Case>& all) {
+  for (const int64_t kernel : {1, 2, 3, 4}) {
+    for (const int64_t stride : {2, 3}) {
+      for (const std::string same : {"SAME_UPPER", "SAME_LOWER"}) {
+        const std::string name = same + " " + std::to_string(kernel) + " by " + std::to_string(stride);
+        all.push_back({"Conv " + name, {{"x", {1, 2, -1, 3}}}, {"y"}, [=](ModelBuilder& b) {
+                         b.initializer("w", {2, 2, kernel, 1}, weights(4 * kernel));
+                         auto& node = b.node("Conv", {"x", "w"}, {"y"});
+                         setAttribute(node, "strides", std::vector<int64_t>{stride, 1});
+                         setAttribute(node, "auto_pad", same);
+                       }});
+        all.push_back({"MaxPool " + name, {{"x", {1, 2, -1, -1}}}, {"y"}, [=](ModelBuilder& b) {
+                         auto& node = b.node("MaxPool", {"x"}, {"y"});
+                         setAttribute(node, "kernel_shape", std::vector<int64_t>{kernel, kernel});
+                         setAttribute(node, "strides", std::vector<int64_t>{stride, 1});
+                         setAttribute(node, "auto_pad", same);
+                       }});
+      }
+      for (const int64_t pad : {int64_t{0}, (kernel - 1) / 2}) {
+        const std::string name = std::to_string(kernel) + " by " + std::to_string(stride);
+        all.push_back({"MaxPool rounded up " + name + ", pads " + std::to_string(pad),
+                       {{"x", {1, 2, 8, -1}}},  // one of 8: no window is larger than the padded image
+                       {"y"},
+                       [=](ModelBuilder& b) {
+                         b.initializer("pads", {0, 0, 0, 3, 0, 0, 0, 0});
+                         b.node("Pad", {"x", "pads"}, {"wide"});
+                         auto& node = b.node("MaxPool", {"wide"}, {"y"});
+                         setAttribute(node, "kernel_shape", std::vector<int64_t>{2, kernel});
+                         setAttribute(node, "strides", std::vector<int64_t>{2, stride});
+                         setAttribute(node, "pads", std::vector<int64_t>{0, pad, 0, pad});
+                         setAttribute(node, "ceil_mode", int64_t{1});
+                       }});
+      }
+    }
+  }
+}
+
+/// Shapes that ranges decide in other ways than one by one, and what is taken along them.
+void addShapes(std::vector<Case>& all) {
+  const auto sizesOf = [](ModelBuilder& b, const std::string& of, const std::string& name) {
+    b.initializer("two", {2});
+    b.initializer("four", {4});
+    b.node("Shape", {of}, {of + "_shape"});
+    b.node("Slice", {of + "_shape", "two", "four"}, {name});
+  };
+  all.push_back({"two ranges in one and back", {{"x", {2, 3, -1, -1}}}, {"y", "z", "s"}, [](ModelBuilder& b) {
+                   b.initializer("flat", {0, 3, -1});
+                   b.node("Reshape", {"x", "flat"}, {"f"});
+                   setAttribute(b.node("Transpose", {"f"}, {"y"}), "perm", std::vector<int64_t>{0, 2, 1});
+                   b.node("Shape", {"x"}, {"shape"});
+                   b.node("Exp", {"f"}, {"e"});
+                   b.node("Reshape", {"e", "shape"}, {"z"});
+                   setAttribute(b.node("ReduceSum", {"f"}, {"s"}), "keepdims", int64_t{0});
+                 }});
+  all.push_back({"Flatten of two ranges", {{"x", {-1, 3, -1}}}, {"y", "z"}, [](ModelBuilder& b) {
+                   setAttribute(b.node("Flatten", {"x"}, {"y"}), "axis", int64_t{1});
+                   setAttribute(b.node("Flatten", {"x"}, {"z"}), "axis", int64_t{3});
+                 }});
+  all.push_back({"pixels of all images", {{"x", {-1, 2, -1}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("flat", {-1, 2});
+                   setAttribute(b.node("Transpose", {"x"}, {"t"}), "perm", std::vector<int64_t>{0, 2, 1});
+                   b.node("Reshape", {"t", "flat"}, {"y"});
+                 }});
+  for (const int64_t groups : {1, 2}) {
+    all.push_back(
+        {"groups of channels, " + std::to_string(groups), {{"x", {1, 4, -1, -1}}}, {"y"}, [=](ModelBuilder& b) {
+           b.initializer("grouped", {0, groups, -1});
+           b.initializer("one", {groups}, std::vector<float>(static_cast<size_t>(groups), 1));
+           b.initializer("none", {groups}, std::vector<float>(static_cast<size_t>(groups), 0.5F));
+           b.node("Reshape", {"x", "grouped"}, {"g"});
+           b.node("InstanceNormalization", {"g", "one", "none"}, {"n"});
+           b.node("Shape", {"x"}, {"shape"});
+           b.node("Reshape", {"n", "shape"}, {"y"});
+         }});
+  }
+  all.push_back({"InstanceNormalization", {{"x", {-1, 2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("scale", {2}, weights(2));
+                   b.initializer("shift", {2}, weights(2));
+                   b.node("InstanceNormalization", {"x", "scale", "shift"}, {"y"});
+                 }});
+  all.push_back({"what halving lost", {{"x", {1, 2, -1, -1}}}, {"y"}, [=](ModelBuilder& b) {
+                   // Doubled and cut to an even size, then padded to what it was.
+                   b.initializer("none", {0, 0});
+                   b.initializer("halves", {2, 2});
+                   b.initializer("value", {}, {-3.0F});
+                   sizesOf(b, "x", "size");
+                   b.node("Div", {"size", "halves"}, {"half"});
+                   b.node("Mul", {"half", "halves"}, {"even"});
+                   b.initializer("axes", {2, 3});
+                   b.node("Slice", {"x", "none", "even", "axes"}, {"cut"});
+                   b.node("Sub", {"size", "even"}, {"lost"});
+                   b.node("Div", {"lost", "halves"}, {"front"});
+                   b.node("Sub", {"lost", "front"}, {"back"});
+                   setAttribute(b.node("Concat", {"none", "front", "none", "back"}, {"pads"}), "axis", int64_t{0});
+                   b.node("Pad", {"cut", "pads", "value"}, {"padded"});
+                   setAttribute(b.node("Concat", {"padded", "x"}, {"y"}), "axis", int64_t{1});
+                 }});
+  all.push_back({"windows of pixels", {{"x", {1, -1, -1, 2}}}, {"y"}, [](ModelBuilder& b) {
+                   // Padded to a multiple of 3, as what attends in windows has it.
+                   b.initializer("none", {0, 0, 0, 0, 0});
+                   b.initializer("last", {0});
+                   b.initializer("sides", {3, 3});
+                   b.initializer("one", {1});
+                   b.initializer("two", {2});
+                   b.initializer("three", {3});
+                   b.node("Shape", {"x"}, {"shape"});
+                   b.node("Slice", {"shape", "one", "three"}, {"size"});
+                   b.node("Mod", {"size", "sides"}, {"over"});
+                   b.node("Sub", {"sides", "over"}, {"missing"});
+                   b.node("Mod", {"missing", "sides"}, {"more"});
+                   setAttribute(b.node("Concat", {"none", "more", "last"}, {"pads"}), "axis", int64_t{0});
+                   b.node("Pad", {"x", "pads"}, {"padded"});
+                   b.node("Shape", {"padded"}, {"padded_shape"});
+                   b.node("Slice", {"padded_shape", "one", "two"}, {"height"});
+                   b.node("Slice", {"padded_shape", "two", "three"}, {"width"});
+                   b.node("Div", {"height", "three"}, {"down"});
+                   b.node("Div", {"width", "three"}, {"across"});
+                   b.node("Slice", {"padded_shape", "last", "one"}, {"batch"});
+                   auto& parts = b.node("Concat", {"batch", "down", "three", "across", "three", "two"}, {"parts"});
+                   setAttribute(parts, "axis", int64_t{0});
+                   b.node("Reshape", {"padded", "parts"}, {"cut"});
+                   setAttribute(b.node("Transpose", {"cut"}, {"turned"}), "perm",
+                                std::vector<int64_t>{0, 1, 3, 2, 4, 5});
+                   b.initializer("windows", {-1, 9, 2});
+                   b.node("Reshape", {"turned", "windows"}, {"y"});
+                 }});
+  for (const int64_t k : {1, 3}) {
+    for (const int64_t largest : {0, 1}) {
+      all.push_back({"TopK of " + std::to_string(k) + (largest ? " greatest" : " least"),
+                     {{"x", {2, -1}}},
+                     {"v", "places"},
+                     [=](ModelBuilder& b) {
+                       // As many as there are where these are fewer.
+                       b.initializer("most", {k});
+                       b.initializer("one", {1});
+                       b.initializer("two", {2});
+                       b.node("Shape", {"x"}, {"shape"});
+                       b.node("Slice", {"shape", "one", "two"}, {"size"});
+                       b.node("Min", {"size", "most"}, {"k"});
+                       setAttribute(b.node("TopK", {"x", "k"}, {"v", "at"}), "largest", largest);
+                       setAttribute(b.node("Cast", {"at"}, {"places"}), "to", int64_t{1});
+                     }});
+    }
+  }
+  for (const std::string op : {"ArgMax", "ArgMin"}) {
+    for (const bool infinite : {false, true}) {
+      all.push_back(
+          {op + (infinite ? ", infinite" : ""), {{"x", {-1, 3}, false, infinite}}, {"y"}, [=](ModelBuilder& b) {
+             b.node("Neg", {"x"}, {"negative"});
+             b.node(op, {op == "ArgMax" ? "negative" : "x"}, {"at"});
+             setAttribute(b.node("Cast", {"at"}, {"y"}), "to", int64_t{1});
+           }});
+    }
+  }
+}
+
+TEST(RangedShapes, GiveWhatTheyGiveAtTheVerySize) {
+  std::vector<Case> all;
+  addWindows(all);
+  addShapes(all);
+  for (const Case& test : all) expectSameAsAtTheVerySize(test);
+}
+
+TEST(RangedShapes, RefuseWhatWouldMix) {
+  const std::vector<Case> mixing = {
+      {"not every size in parts",
+       {{"x", {-1, -1}}},
+       {"y"},
+       [](ModelBuilder& b) {
+         b.initializer("parts", {-1, 5});
+         b.node("Reshape", {"x", "parts"}, {"y"});
+       }},
+      {"the last of equal ones",
+       {{"x", {-1, 3}}},
+       {"y"},
+       [](ModelBuilder& b) { setAttribute(b.node("ArgMax", {"x"}, {"y"}), "select_last_index", int64_t{1}); }},
+      {"a mean at the end", {{"x", {1, 2, -1}}}, {"y"}, [](ModelBuilder& b) {
+         auto& node = b.node("AveragePool", {"x"}, {"y"});
+         setAttribute(node, "kernel_shape", std::vector<int64_t>{3});
+         setAttribute(node, "strides", std::vector<int64_t>{2});
+         setAttribute(node, "auto_pad", "SAME_UPPER");
+       }}};
+  for (const Case& test : mixing) expectRefused(test);
+}
+
+}  // namespace
+}  // namespace tessera::compiler

@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""Images whose height and width are ranges: detectors, networks that halve and double sizes, recognisers. Any size gives what
+ONNX Runtime gives, whatever larger runs have left behind, and costs about its part of the greatest one."""
+# suite: timeout=900
+
+import pathlib
+import sys
+
+import numpy as np
+from onnx import TensorProto, helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.ranged import f32s, ranged_against_oracle, save
+from e2e.tessera_e2e import Service
+from oracle.oracle import Oracle
+from suite import check, run
+
+
+def images_of_any_size(service, oracle):
+    """Drawn networks of convolutions over images whose height and width are ranges."""
+    node, f32 = helper.make_node, TensorProto.FLOAT
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        nodes, constants, x, channels = [], [], "x", 3
+        for layer in range(int(random.integers(2, 5))):
+            out = int(random.choice([4, 7, 16]))
+            kernel, stride = int(random.choice([1, 3, 5])), int(random.choice([1, 2]))
+            constants.append((f"w{layer}", (random.standard_normal((out, channels, kernel, kernel)) / (kernel * channels)).astype(np.float32)))
+            constants.append((f"b{layer}", random.standard_normal(out).astype(np.float32)))
+            pad = kernel // 2 if random.random() < 0.8 else 0
+            nodes.append(node("Conv", [x, f"w{layer}", f"b{layer}"], [f"c{layer}"], strides=[stride, stride], pads=[pad] * 4))
+            nodes.append(node("Relu", [f"c{layer}"], [f"r{layer}"]))
+            x, channels = f"r{layer}", out
+            if layer == 0:
+                nodes.append(node("MaxPool", [x], ["pooled"], kernel_shape=[3, 3], strides=[1, 2], pads=[1, 1, 1, 1]))
+                x = "pooled"
+        constants.append(("scales", np.array([1, 1, 2, 2], np.float32)))
+        nodes += [node("Resize", [x, "", "scales"], ["up"], mode="nearest"), node("GlobalAveragePool", [x], ["g"]),
+                  node("Flatten", ["g"], ["y"]), node("Sigmoid", ["up"], ["z"])]
+        path = save(service, nodes, [("x", f32, ["n", 3, "h", "w"])], [("y", f32, None), ("z", f32, None)], constants)
+        sizes = [(1, 32, 48), (2, 33, 47), (2, 29, 24), (1, 48, 31), (2, 41, 25)]
+        ranged_against_oracle(service, oracle, path, {"n": "1..2", "h": "32..48", "w": "24..48"}, sizes,
+                              lambda n, h, w: {"x": f32s(random, n, 3, h, w)}, f"images {seed}", threads=("2",))
+
+
+def images_resized(service, oracle):
+    """To the size of another image, by a scale, to a constant size, and back from what a stride has rounded up; padding that
+    repeats what is at the end."""
+    node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(12)
+    w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
+    nodes = [node("Conv", ["x", "c"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]), node("GlobalAveragePool", ["a"], ["g"]), node("Shape", ["x"], ["s"]),
+             node("Slice", ["s", "from", "to"], ["hw"]), node("Concat", ["front", "hw"], ["size"], axis=0),
+             node("Shape", ["a"], ["t"])]
+    outputs = []
+    for mode in ("nearest", "linear"):
+        for place in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
+            name = f"{mode}_{place}"
+            how = {"mode": mode, "coordinate_transformation_mode": place, **({"nearest_mode": "floor"} if mode == "nearest" else {})}
+            nodes += [node("Resize", ["a", "", "", "size"], [f"up_{name}"], **how)]
+            outputs.append(f"up_{name}")
+    nodes += [node("Resize", ["a", "", "two"], ["twice"], mode="linear"), node("Resize", ["a", "", "less"], ["less_y"], mode="nearest"),
+              node("Resize", ["a", "", "", "fixed"], ["same_size"], mode="linear"), node("Resize", ["g", "", "", "t"], ["spread"], mode="linear"),
+              node("Pad", ["x", "pads"], ["mirrored"], mode="reflect"), node("Pad", ["x", "pads"], ["edge"], mode="edge")]
+    outputs += ["twice", "less_y", "same_size", "spread", "mirrored", "edge"]
+    path = save(service, nodes, [("x", f32, [1, 3, "h", "w"])], [(name, f32, None) for name in outputs],
+                [("c", w(4, 3, 3, 3)), ("front", np.array([1, 4])), ("from", np.array([2])), ("to", np.array([4])),
+                 ("two", np.array([1, 1, 2, 2], np.float32)), ("less", np.array([1, 1, 0.6, 1], np.float32)), ("fixed", np.array([1, 4, 9, 7])),
+                 ("pads", np.array([0, 0, 2, 1, 0, 0, 1, 2]))])
+    ranged_against_oracle(service, oracle, path, {"h": "6..20", "w": "..17"}, [(6, 17), (20, 5), (13, 8), (11, 16)],
+                          lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "resized images", threads=("2",))
+
+
+def network(random):
+    """What the cases below write networks with: (nodes, constants, op(kind, inputs, **attributes), const(array), conv)."""
+    nodes, constants = [], []
+
+    def const(array):
+        constants.append((f"c{len(constants)}", np.asarray(array)))
+        return constants[-1][0]
+
+    def op(kind, inputs, **attributes):
+        nodes.append(helper.make_node(kind, inputs, [f"t{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    def conv(x, channels, filters, kernel, **attributes):
+        weights = random.standard_normal((filters, channels, kernel, kernel)) / (kernel * np.sqrt(channels))
+        if "auto_pad" not in attributes:
+            attributes["pads"] = [kernel // 2] * 4
+        return op("Conv", [x, const(weights.astype(np.float32))], **attributes)
+
+    return nodes, constants, op, const, conv
+
+
+def networks_that_halve_and_double(service, oracle):
+    """A U-Net as PyTorch writes it: padded by the row or column that halving an odd size has lost, normalized in groups by
+    Reshape and InstanceNormalization; attention over all pixels of its coarsest image."""
+    nodes, constants, op, const, conv = network(random := np.random.default_rng(21))
+
+    def grouped(x, channels, groups):
+        one = const(np.ones(groups, np.float32)), const(np.zeros(groups, np.float32))
+        normal = op("InstanceNormalization", [op("Reshape", [x, const([0, groups, -1])]), *one])
+        gain = const(random.standard_normal((channels, 1, 1)).astype(np.float32))
+        return op("Relu", [op("Mul", [op("Reshape", [normal, op("Shape", [x])]), gain])])
+
+    fine = grouped(conv("x", 3, 8, 3), 8, 2)
+    middle = grouped(conv(op("MaxPool", [fine], kernel_shape=[2, 2], strides=[2, 2]), 8, 8, 3), 8, 4)
+    x = conv(op("MaxPool", [middle], kernel_shape=[2, 2], strides=[2, 2]), 8, 8, 3)
+    pixels = op("Transpose", [op("Reshape", [x, const([0, 8, -1])])], perm=[0, 2, 1])
+    scores = op("Softmax", [op("MatMul", [pixels, op("Transpose", [pixels], perm=[0, 2, 1])])], axis=-1)
+    mixed = op("Transpose", [op("MatMul", [scores, pixels])], perm=[0, 2, 1])
+    x = op("Add", [x, op("Reshape", [mixed, op("Shape", [x])])])
+    for skip in (middle, fine):
+        x = op("ConvTranspose", [x, const((random.standard_normal((8, 8, 2, 2)) / 4).astype(np.float32))], strides=[2, 2])
+        lost = op("Slice", [op("Sub", [op("Shape", [skip]), op("Shape", [x])]), const([2]), const([4])])
+        front = op("Div", [lost, const([2, 2])])
+        none = const([0, 0])
+        x = op("Pad", [x, op("Concat", [none, front, none, op("Sub", [lost, front])], axis=0)])
+        x = op("Relu", [conv(op("Concat", [skip, x], axis=1), 16, 8, 3)])
+    nodes.append(helper.make_node("Identity", [x], ["y"]))
+    path = save(service, nodes, [("x", TensorProto.FLOAT, [1, 3, "h", "w"])], [("y", TensorProto.FLOAT, None)], constants)
+    ranged_against_oracle(service, oracle, path, {"h": "..24", "w": "..37"}, [(24, 37), (5, 4), (11, 23), (13, 8), (4, 31)],
+                          lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "a network that halves and doubles", threads=("2",))
+
+
+def detectors(service, oracle):
+    """Strides padded as TensorFlow does, pools rounded up; boxes of three scales flattened, joined, and the best of them."""
+    nodes, constants, op, const, conv = network(random := np.random.default_rng(22))
+    x, boxes = op("Relu", [conv("x", 3, 8, 3, strides=[2, 2], auto_pad="SAME_UPPER")]), []
+    for scale in range(3):
+        if scale == 1:
+            x = op("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+        if scale == 2:
+            x = op("Relu", [conv(x, 8, 8, 3, strides=[2, 2], auto_pad="SAME_LOWER")])
+        head = op("Transpose", [conv(x, 8, 10, 1 + 2 * (scale % 2))], perm=[0, 2, 3, 1])
+        boxes.append(op("Reshape", [head, const([0, -1, 5])]))
+    joined = op("Concat", boxes, axis=1)
+    best = op("ReduceMax", [joined], axes=[2], keepdims=0)
+    count = op("Min", [op("Slice", [op("Shape", [best]), const([1]), const([2])]), const([20])])
+    nodes += [helper.make_node("TopK", [best, count], ["top", "places"], axis=1), helper.make_node("ArgMax", [joined], ["first"], axis=1),
+              helper.make_node("Identity", [joined], ["all"])]
+    path = save(service, nodes, [("x", TensorProto.FLOAT, ["n", 3, "h", "w"])],
+                [("all", TensorProto.FLOAT, None), ("top", TensorProto.FLOAT, None), ("places", TensorProto.INT64, None),
+                 ("first", TensorProto.INT64, None)], constants)
+    ranged_against_oracle(service, oracle, path, {"n": "2", "h": "..32", "w": "..27"}, [(32, 27), (1, 1), (3, 2), (17, 16), (31, 5)],
+                          lambda h, w: {"x": f32s(random, 2, 3, h, w)}, "a detector", threads=("2",))
+
+
+def work_follows_the_size(service):
+    """A small image in the variant for large ones costs about its rows: windows, strides, pools and doubled sizes included.
+    For one target, since tiles follow its cores and lanes."""
+    nodes, constants, op, const, conv = network(np.random.default_rng(23))
+    x = op("Relu", [conv("x", 3, 16, 3)])
+    x = op("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
+    x = op("Relu", [conv(op("Relu", [conv(x, 16, 32, 3)]), 32, 32, 3, strides=[2, 2])])
+    x = op("Resize", [x, "", const(np.array([1, 1, 2, 2], np.float32))], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    nodes.append(helper.make_node("Conv", [x, const(np.ones((4, 32, 3, 3), np.float32))], ["y"], pads=[1, 1, 1, 1]))
+    path = save(service, nodes, [("x", TensorProto.FLOAT, [1, 3, "h", "w"])], [("y", TensorProto.FLOAT, None)], constants)
+    artifact = service.compile(path, None, "--dim", "h=..128", "--dim", "w=..160", target="x86-64-v3", timeout=300).artifact
+    for size, most in (((128, 160), 1), ((32, 160), 0.5), ((32, 40), 0.45)):
+        _, said = service.run(artifact, {"x": np.ones((1, 3, *size), np.float32)})
+        check(said["work"] <= most, f"{size} of (128, 160): {said['work']:.2f} of the operations, at most {most}")
+
+
+
+def main():
+    with Oracle() as oracle, Service(workers=2) as service:
+        service.wait_for_workers(2)
+        return run("ranged_images", [
+            ("images of any size", lambda: images_of_any_size(service, oracle)),
+            ("images resized", lambda: images_resized(service, oracle)),
+            ("networks that halve and double", lambda: networks_that_halve_and_double(service, oracle)),
+            ("detectors", lambda: detectors(service, oracle)),
+            ("work follows the size", lambda: work_follows_the_size(service))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
