@@ -1,5 +1,5 @@
 #include "compiler/codegen/diagnostics.h"
-#include "compiler/codegen/emit/side_by_side.h"
+#include "compiler/codegen/emit/interleave.h"
 #include "compiler/codegen/math/math_expansion.h"
 #include "compiler/codegen/native.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -57,7 +57,7 @@ absl::Status lowerToLlvm(mlir::ModuleOp module) {
   passes.addPass(mlir::createLowerAffinePass());
   if (mlir::failed(passes.run(module)) || mlir::failed(expandMath(module)))
     return diagnostics.failure("the phases could not be brought to loops");
-  bringSideBySide(module);
+  interleavePoints(module);
 
   mlir::MLIRContext* context = module.getContext();
   mlir::LLVMTypeConverter types(context);

@@ -193,7 +193,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   if (slices->blocks > 1)
     absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],
                     " with a running maximum and sum");
-  decision.least = again > 1e-3 ? kLeastOverlapGain : kLeastGain;
+  decision.least = again > 1e-3 ? chip.prices().gains().overlapping_share() : chip.prices().gains().slices_share();
   conclude(decision, what, note);
   decision.slices = *std::move(slices);
   return decision;

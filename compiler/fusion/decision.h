@@ -39,18 +39,12 @@ struct Between {
   int running = -1;  ///< loop along which a softmax runs between the last two members: may be cut into blocks (r0)
 };
 
-/// Of slices: below, a prediction is within what a machine's load changes. Of fifteen chains that fusion_gains measured
-/// all that were priced at 2 % or more gained or (two, within their noise) stayed as they were.
-inline constexpr double kLeastGain = 0.015;
-/// Of slices that overlap: those at the border have other shapes, and rows with their halo fill no register tile.
-inline constexpr double kLeastOverlapGain = 0.03;
-
 /// Whether to run a chain block by block, with the figures.
 struct ChainDecision {
   bool fuse = false;
-  double least = kLeastGain;  ///< part of the unfused seconds that it has to gain: less is within the price's error
-  std::string reason;         ///< one sentence with numbers
-  std::string level;          ///< the blocks fit in
+  double least = 0;    ///< part of the unfused seconds that it has to gain, see v1::Prices::Gains
+  std::string reason;  ///< one sentence with numbers
+  std::string level;   ///< the blocks fit in
   double fused_seconds = 0, unfused_seconds = 0;
   double fused_bytes = 0, unfused_bytes = 0;  ///< moved into that level
   std::optional<SlicePlan> slices;            ///< of decideSlices
@@ -58,8 +52,8 @@ struct ChainDecision {
 
 /// Prices the chain both ways for code that cuts the loops `cut` (outermost first) and runs all members one after
 /// another within a slice (slice_plan.h). The largest level of one core is taken; seconds are those of
-/// arithmetic and data movement (elapsed), plus the passes between. A gain below kLeastGain (kLeastOverlapGain) is
-/// declined.
+/// arithmetic and data movement (elapsed), plus the passes between. A gain below the chip's
+/// least one is declined.
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
                                            const Between& between = {});
 

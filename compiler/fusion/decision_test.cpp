@@ -43,6 +43,19 @@ TEST(ChainDecision, PricesAreTheChips) {
   EXPECT_EQ(dear->unfused_seconds, cheap->unfused_seconds);
 }
 
+TEST(ChainDecision, TheChipSaysWhatGainIsWorthIt) {
+  const Chain chain = gemmChain(8, 512, 64, 64, 512, 8);
+  const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
+  v1::Target target = serverCore();
+  const auto usual = decideSlices(chain, cut, Chip(target), {6, 1});
+  target.mutable_prices()->mutable_gains()->set_slices_share(1);
+  const auto never = decideSlices(chain, cut, Chip(target), {6, 1});
+  ASSERT_TRUE(usual.ok() && never.ok());
+  EXPECT_TRUE(usual->fuse) << usual->reason;
+  EXPECT_FALSE(never->fuse) << never->reason;
+  EXPECT_EQ(usual->fused_seconds, never->fused_seconds);
+}
+
 // Table 3.5 with a softmax between: the square matrix is what costs.
 TEST(ChainDecision, FusesAttention) {
   struct Shape {

@@ -11,11 +11,9 @@
 namespace tessera::compiler::fusion {
 namespace {
 
-/// Sizes tried for one loop.
+/// Bounds the search: sizes tried for one loop.
 constexpr size_t kMostSizes = 24;
-/// Elements of the shortest block of a running softmax.
-constexpr int64_t kLeastBlock = 128;
-/// Of all bytes of a chain: tensors of so few together do not decide how it is cut.
+/// A bound, no price. Of all bytes of a chain: tensors of so few together do not decide how it is cut.
 constexpr double kSmallShare = 0.05;
 
 /// One block a loop.
@@ -236,10 +234,10 @@ class Slicer {
 };
 
 /// Blocks of a running softmax: whole vectors, long enough for a register tile's sums to be worth their start.
-std::vector<int64_t> blocksOf(const Chain& chain, int running) {
+std::vector<int64_t> blocksOf(const Chain& chain, int running, const Chip& chip) {
   if (running < 0) return {};
   Loop loop = chain.loops[running];
-  loop.min_tile = kLeastBlock;
+  loop.min_tile = chip.prices().products().least_running_block();
   loop.multiple = 64;
   return sizesOf(loop);
 }
@@ -293,7 +291,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
         if (chain.isIntermediate(tensor)) held += bytesOf(chain, tensor, tiles);
       least = std::min(least, held);
       consider(tiles);
-      for (int64_t block : blocksOf(chain, running)) {
+      for (int64_t block : blocksOf(chain, running, chip)) {
         tiles[running] = block;
         consider(tiles);
       }

@@ -123,7 +123,6 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
   const Chip chip(target);
-  const int64_t lanes = chip.vectorBits() / 32;
   // Before constants are folded, which would double weights of halves and quadruple those of 8 bits.
   count("sum-halves-in-single", sumHalvesInSingle(main));
   count("widen-on-load", widenOnLoad(main));
@@ -149,7 +148,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   fold();
   count("merge-products", mergeProducts(main));
-  count("stack-products", stackProducts(main));
+  count("stack-products", stackProducts(main, chip));
   fold();
   count("absorb-transposes", absorbTransposes(main));
   const int rounded = options.round_products ? roundProducts(main) : 0;
@@ -170,7 +169,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("assign-layouts", layouts.operations);
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   fold();
-  count("pack-matmuls", packMatmuls(main, lanes));
+  count("pack-matmuls", packMatmuls(main, chip));
   fold();
   count("interleave-products", interleaveProducts(main, chip, 8));
   count("multiply-exactly-in-single", multiplyExactlyInSingle(main));

@@ -95,7 +95,7 @@ constexpr Rewrite kRewrites[] = {
     {"tessera-merge-products", "Merge matrix products with one common left operand",
      [](FuncOp main, int64_t) { return mergeProducts(main); }},
     {"tessera-stack-products", "Merge matrix products of slices of one tensor with the same weights",
-     [](FuncOp main, int64_t) { return stackProducts(main); }},
+     [](FuncOp main, int64_t) { return stackProducts(main, Chip()); }},
     {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
      [](FuncOp main, int64_t) { return sharePads(main); }},
     {"tessera-compare-positions", "Compute masks that are a band of a matrix from positions",
@@ -129,7 +129,7 @@ constexpr Rewrite kRewrites[] = {
     {"tessera-absorb-transposes", "Read and write products through transposed access functions",
      [](FuncOp main, int64_t) { return absorbTransposes(main); }},
     {"tessera-pack-matmuls", "Pack constant right-hand sides of matrix products into panels",
-     [](FuncOp main, int64_t lanes) { return packMatmuls(main, lanes); }},
+     [](FuncOp main, int64_t lanes) { return packMatmuls(main, Chip(referenceTarget(lanes))); }},
     {"tessera-assign-layouts", "Give activations the cheapest layouts",
      [](FuncOp main, int64_t lanes) {
        v1::Target target;

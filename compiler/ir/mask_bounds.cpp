@@ -21,7 +21,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRemovedBelow = -1e37, kKeptAbove = -1e32;
 /// Integers of at most this magnitude are exact as double.
 constexpr double kExact = 9007199254740992.0;
-constexpr int64_t kLeastPiece = 64;
+constexpr int64_t kLeastPiece = 64;  // whole register tiles of any chip
 
 Bounds known(double value) { return std::isnan(value) ? Bounds{} : Bounds{value, value}; }
 

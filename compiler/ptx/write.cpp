@@ -1,11 +1,11 @@
 #include "compiler/ptx/write.h"
 
-#include <bit>
 #include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "compiler/ptx/body.h"
 #include "proto/element_size.h"
 
 namespace tessera::compiler::ptx {
@@ -13,10 +13,7 @@ namespace {
 
 using Registers = std::vector<std::string>;
 
-int log2of(int64_t power) { return std::countr_zero(static_cast<uint64_t>(power)); }
-bool isPower(int64_t number) { return std::has_single_bit(static_cast<uint64_t>(number)); }
-
-class Writer {
+class Writer : Body {
  public:
   Writer(const Plan& plan, const v1::Target& target, std::string name)
       : plan_(plan), target_(target), name_(std::move(name)) {}
@@ -29,87 +26,12 @@ class Writer {
     pipeline();
     store();
     line("ret;");
-    std::string declared;
-    for (const auto& [prefix, type] :
-         {std::pair("p", "pred"), {"h", "b16"}, {"r", "b32"}, {"f", "f32"}, {"w", "b64"}, {"d", "f64"}}) {
-      if (counts_[prefix] > 0) absl::StrAppend(&declared, "  .reg .", type, " %", prefix, "<", counts_[prefix], ">;\n");
-    }
     return absl::StrCat(".visible .entry ", name_, "(\n  .param .u64 ", name_, "_0,\n  .param .u64 ", name_,
-                        "_1,\n  .param .u64 ", name_, "_2\n)\n.reqntid ", plan_.threads(), ", 1, 1\n{\n", declared,
-                        body_, "}\n");
+                        "_1,\n  .param .u64 ", name_, "_2\n)\n.reqntid ", plan_.threads(), ", 1, 1\n{\n", declared(),
+                        text(), "}\n");
   }
 
  private:
-  template <typename... Words>
-  void line(const Words&... words) {
-    absl::StrAppend(&body_, "  ", words..., "\n");
-  }
-  std::string fresh(const std::string& prefix) { return absl::StrCat("%", prefix, counts_[prefix]++); }
-  /// A 32-bit value computed by an instruction of two operands.
-  template <typename Right>
-  std::string made(const char* op, const std::string& left, const Right& right) {
-    const std::string to = fresh("r");
-    line(op, " ", to, ", ", left, ", ", right, ";");
-    return to;
-  }
-  std::string plus(const std::string& left, int64_t right) { return right == 0 ? left : made("add.s32", left, right); }
-
-  /// value / divisor, of values below 2^31: by the upper half of a product (Granlund and Montgomery, 1994).
-  std::string divided(const std::string& value, int64_t divisor) {
-    if (divisor == 1) return value;
-    if (isPower(divisor)) return made("shr.u32", value, log2of(divisor));
-    const int bits = 64 - std::countl_zero(static_cast<uint64_t>(divisor - 1));
-    const uint64_t factor = (uint64_t{1} << (31 + bits)) / static_cast<uint64_t>(divisor) + 1;
-    return made("shr.u32", made("mul.hi.u32", value, factor), bits - 1);
-  }
-  std::string rest(const std::string& value, const std::string& quotient, int64_t divisor) {
-    if (isPower(divisor)) return made("and.b32", value, divisor - 1);
-    return made("sub.s32", value, made("mul.lo.s32", quotient, divisor));
-  }
-  std::string modulo(const std::string& value, int64_t divisor) {
-    if (divisor == 1) return zero();
-    return rest(value, isPower(divisor) ? value : divided(value, divisor), divisor);
-  }
-  std::string zero() {
-    const std::string to = fresh("r");
-    line("mov.b32 ", to, ", 0;");
-    return to;
-  }
-
-  /// `sum` (none: 0) and what the parts of an index add to it.
-  std::string addressed(std::string sum, const std::string& index, const std::vector<Part>& parts) {
-    for (const Part& part : parts) {
-      std::string value = divided(index, part.weight);
-      if (part.extent > 0) value = modulo(value, part.extent);
-      if (sum.empty()) {
-        sum = part.stride == 1 ? value : made("mul.lo.s32", value, part.stride);
-      } else if (part.stride == 1) {
-        sum = made("add.s32", sum, value);
-      } else {
-        const std::string to = fresh("r");
-        line("mad.lo.s32 ", to, ", ", value, ", ", part.stride, ", ", sum, ";");
-        sum = to;
-      }
-    }
-    return sum;
-  }
-
-  /// What a thread adds, where each bit of its number adds its own.
-  std::string byThread(const std::vector<int64_t>& values) {
-    std::string sum;
-    for (size_t bit = 1, at = 0; bit < values.size(); bit *= 2, ++at) {
-      if (values[bit] == 0) continue;
-      // Bits that go on doubling are taken together.
-      size_t last = bit;
-      while (last * 2 < values.size() && values[last * 2] == 2 * values[last]) last *= 2;
-      const std::string digits = made("and.b32", at == 0 ? lane_ : made("shr.u32", lane_, at), (last * 2 / bit) - 1);
-      const std::string part = values[bit] == 1 ? digits : made("mul.lo.s32", digits, values[bit]);
-      sum = sum.empty() ? part : made("add.s32", sum, part);
-      while (bit < last) bit *= 2, ++at;
-    }
-    return sum.empty() ? zero() : sum;
-  }
-
   void indices() {
     for (int i = 0; i < 3; ++i) {
       tensors_[i] = fresh("w");
@@ -273,7 +195,7 @@ class Writer {
         second.push_back(side.fragment.second[static_cast<size_t>(t)]);
       }
     }
-    std::string parts[2] = {byThread(first), byThread(second)};
+    std::string parts[2] = {byThread(lane_, first), byThread(lane_, second)};
     const int64_t size = side.blocks * plan_.sizeOf(s == 0 ? plan_.x : plan_.y);
     parts[side.kept] = made("add.s32", parts[side.kept], made("mul.lo.s32", group_[s], size));
     fetches_[s].row = parts[1 - side.along];
@@ -377,34 +299,34 @@ class Writer {
       if (asynchronous) line(copy.commit(), ";");
     }
     // Places are computed where every path passes: the first use is below, within the loop.
-    const std::string before = std::move(body_);
-    body_.clear();
+    const std::string before = takeText();
     std::map<std::string, std::string> ignored;
     std::string setup;
     for (size_t s = 0; s < 2; ++s) {
       for (int step = 0; step < plan_.steps; ++step) fetchAll(s, step, shared_, ignored);
     }
     // Of what that wrote, the places alone are kept.
-    for (size_t at = 0; at < body_.size();) {
-      const size_t end = body_.find('\n', at) + 1;
-      const std::string text = body_.substr(at, end - at);
+    const std::string all = takeText();
+    for (size_t at = 0; at < all.size();) {
+      const size_t end = all.find('\n', at) + 1;
+      const std::string text = all.substr(at, end - at);
       if (text.find('[') == std::string::npos) setup += text;
       at = end;
     }
-    body_ = before + setup;
+    addText(before + setup);
     const std::string stage = fresh("r"), filled = fresh("r"), offset = fresh("r"), more = fresh("p"),
                       wraps = fresh("p");
     line("mov.b32 ", stage, ", 0;");
     line("mov.b32 ", offset, ", 0;");
     line("mov.b32 ", filled, ", ", ahead * plan_.stage_bytes, ";");
-    absl::StrAppend(&body_, "STAGE_", name_, ":\n");
+    addText(absl::StrCat("STAGE_", name_, ":\n"));
     if (asynchronous) line(absl::StrReplaceAll(copy.wait(), {{"$", absl::StrCat(ahead - 1)}}), ";");
     line("bar.sync 0;");
     const std::string next = plus(stage, ahead);
     line("setp.ge.s32 ", more, ", ", next, ", ", stages, ";");
     line("@", more, " bra FILLED_", name_, ";");
     copyStage(next, filled);
-    absl::StrAppend(&body_, "FILLED_", name_, ":\n");
+    addText(absl::StrCat("FILLED_", name_, ":\n"));
     if (asynchronous) line(copy.commit(), ";");
     multiplyStage(made("add.s32", shared_, offset));
     for (const std::string& ring : {offset, filled}) {
@@ -448,7 +370,7 @@ class Writer {
   void store() {
     const Fragment& result = plan_.result;
     const int64_t bytes = elementBytes(plan_.result_type);
-    std::string own[2] = {byThread(result.first), byThread(result.second)};
+    std::string own[2] = {byThread(lane_, result.first), byThread(lane_, result.second)};
     for (size_t s = 0; s < 2; ++s) {
       const int64_t size = plan_.sources[s].blocks * plan_.sizeOf(s == 0 ? plan_.x : plan_.y);
       own[s] = made("add.s32", own[s], made("add.s32", first_[s], made("mul.lo.s32", group_[s], size)));
@@ -494,8 +416,6 @@ class Writer {
   const Plan& plan_;
   const v1::Target& target_;
   const std::string name_;
-  std::string body_;
-  std::map<std::string, int> counts_;
   std::string tensors_[3], thread_, lane_, group_[2], first_[2], kept_, shared_;
   Registers sums_;
 };

@@ -24,6 +24,7 @@ struct KernelTraits {
   bool streams = false;
   bool fetches = false;           ///< may ask for what it needs next
   bool fetches_vectors = false;   ///< also for the vectors of later steps
+  bool interleaves = false;       ///< may evaluate the points of a step by the depth of their operations
   int least_points = 1;           ///< vectors of results in a tile
   int least_steps = 1;            ///< of the innermost sum in a tile
   std::string_view instead = {};  ///< runs the same nests with the same tiles
@@ -40,12 +41,14 @@ inline constexpr std::array<KernelTraits, 13> kKernels{{
      .weight = 2,
      .fetches = true,
      .fetches_vectors = true,
+     .interleaves = true,
      .staying = words::kReduction,
      .summing = words::kHorizontal},
     {.name = words::kHorizontal,
      .weight = 2,
      .fetches = true,
      .fetches_vectors = true,
+     .interleaves = true,
      .staying = words::kReduction,
      .summing = words::kHorizontal},
     {.name = words::kOuterProduct,
@@ -53,6 +56,7 @@ inline constexpr std::array<KernelTraits, 13> kKernels{{
      .streams = true,
      .fetches = true,
      .fetches_vectors = true,
+     .interleaves = true,
      .instead = words::kSliding},
     {.name = words::kSliding,
      .weight = 3,
@@ -61,7 +65,7 @@ inline constexpr std::array<KernelTraits, 13> kKernels{{
      .least_points = 2,
      .least_steps = 2,
      .instead = words::kOuterProduct},
-    {.name = words::kDot, .weight = 3, .fetches = true, .fetches_vectors = true},
+    {.name = words::kDot, .weight = 3, .fetches = true, .fetches_vectors = true, .interleaves = true},
     {.name = words::kTiles, .weight = 3},
     {.name = words::kTransform, .tile = KernelTraits::Tile::kWholeBlock, .weight = 2},
     {.name = words::kPack, .runs = KernelTraits::Runs::kCopy, .weight = 0},

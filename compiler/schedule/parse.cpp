@@ -212,11 +212,14 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
       status = names(kernel.mutable_reductions());
     } else if (line.take("turned")) {
       kernel.set_turned(std::string(line.take()));
+    } else if (line.take("interleaved")) {
+      kernel.set_interleaved(true);
     } else if (line.take("fetch")) {
       status = readFetch(line, *kernel.mutable_fetch());
     } else {
-      return line.faultAhead("nothing that a kernel says",
-                             "operand, with INSTRUCTION, vectors, xLANES, tile, points, sums, turned, fetch");
+      return line.faultAhead(
+          "nothing that a kernel says",
+          "operand, with INSTRUCTION, vectors, xLANES, tile, points, sums, turned, interleaved, fetch");
     }
     if (!status.ok()) return status;
   }
@@ -261,8 +264,17 @@ absl::Status readStage(Line& line, v1::Stage& stage) {
       int32_t outside = 0;
       status = takeNumber(line, outside);
       stage.set_outside(outside);
+    } else if (line.take("distance")) {
+      int64_t distance = 0;
+      status = takeNumber(line, distance);
+      stage.set_distance(distance);
+    } else if (line.take("ahead")) {
+      int32_t ahead = 0;
+      status = takeNumber(line, ahead);
+      stage.set_ahead(ahead);
     } else {
-      return line.faultAhead("nothing that a stage says", "nest, operand, along, order, strides, within, outside");
+      return line.faultAhead("nothing that a stage says",
+                             "nest, operand, along, order, strides, distance, within, outside, ahead");
     }
     if (!status.ok()) return status;
   }

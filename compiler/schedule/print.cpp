@@ -47,6 +47,7 @@ std::string kernelText(const v1::Kernel& kernel) {
   if (!kernel.points().empty()) absl::StrAppend(&text, " points ", absl::StrJoin(kernel.points(), ","));
   if (!kernel.reductions().empty()) absl::StrAppend(&text, " sums ", absl::StrJoin(kernel.reductions(), ","));
   if (!kernel.turned().empty()) absl::StrAppend(&text, " turned ", kernel.turned());
+  if (kernel.interleaved()) absl::StrAppend(&text, " interleaved");
   if (kernel.has_fetch()) absl::StrAppend(&text, " fetch", fetchText(kernel.fetch()));
   return text;
 }
@@ -59,8 +60,10 @@ std::string stageText(const v1::Stage& stage) {
   if (!stage.along().empty()) absl::StrAppend(&text, " along ", stage.along());
   if (!stage.order().empty()) absl::StrAppend(&text, " order ", absl::StrJoin(stage.order(), ","));
   if (!stage.strides().empty()) absl::StrAppend(&text, " strides ", absl::StrJoin(stage.strides(), ","));
+  if (stage.distance() != 0) absl::StrAppend(&text, " distance ", stage.distance());
   if (stage.within()) absl::StrAppend(&text, " within");
   if (stage.outside() != 0) absl::StrAppend(&text, " outside ", stage.outside());
+  if (stage.ahead() != 0) absl::StrAppend(&text, " ahead ", stage.ahead());
   return text;
 }
 

@@ -21,8 +21,8 @@ fused 1+2 4+5+6
 L2 [d0:Sp(core)/1 d1.0:Sp(core)/64 r0:Tp/96] Shar softmax
   stage strided nest 0.1 operand 0 strides 1040,16,1
   [] Shar
-    [i1:Tp/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32,r2:4 points i0,i1 sums r2 fetch ahead 16 rows panel results next 0.0.in1,1.0.in0 upcoming 0.0.out0
-      stage apart operand 0 along i0 order i0,r2 within outside 1
+    [i1:Tp/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32,r2:4 points i0,i1 sums r2 interleaved fetch ahead 16 rows panel results next 0.0.in1,1.0.in0 upcoming 0.0.out0
+      stage apart operand 0 along i0 order i0,r2 distance 272 within outside 1 ahead 16
         [] pack nest 0 vectors i1 x16
       stage panels operand 1 along i1 order i1,r2
     [rows:Tp/8] Shar
@@ -39,6 +39,9 @@ TEST(ScheduleText, IsReadBackAsItWasPrinted) {
   EXPECT_EQ(printSchedule(*schedule), kSlices);
   EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).copies_size(), 1);
   EXPECT_EQ(schedule->phases(1).children(0).children(0).kernel().fetch().upcoming(0).result(), true);
+  EXPECT_TRUE(schedule->phases(1).children(0).children(0).kernel().interleaved());
+  EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).distance(), 272);
+  EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).ahead(), 16);
   EXPECT_EQ(schedule->phases(1).loops(1).step(), 64);
   EXPECT_EQ(summarizeSchedule(*schedule), "outer-product 14x2 in slices d0/1 d1.0/64 r0/96");
 }

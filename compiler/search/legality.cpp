@@ -12,8 +12,9 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr int64_t kMostInTile = 2048;  // what code generation takes: points of a tile times its steps
-constexpr int kSeveral = 2;            // refusals after which a direction that never worked is given up
+constexpr int64_t kMostInTile =
+    2048;                    // a bound on the code's size: what code generation takes: points of a tile times its steps
+constexpr int kSeveral = 2;  // refusals after which a direction that never worked is given up
 
 /// Registers that the tile's results are summed in.
 int64_t accumulators(const v1::Kernel& kernel) {
@@ -166,6 +167,7 @@ std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
           std::ranges::any_of(leaf.loops(), [&](const v1::Loop& loop) { return loop.dimension() == key.second; });
       if (!walked && tileAlong(kernel, key.second) != extent) return "no loop goes over all tiles";
     }
+  if (kernel.interleaved() && !mayInterleave(kernel)) return "there are no points whose operations are interleaved";
   for (const std::string& reason : {badLoops(leaf, extents_), badFetch(kernel), badStages(leaf)})
     if (!reason.empty()) return reason;
   return "";

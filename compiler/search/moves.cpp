@@ -78,6 +78,14 @@ void orderPoints(v1::Kernel& kernel) {
       points.insert(!points.empty() && points.back() == kernel.vector_loop() ? points.end() - 1 : points.end(), point);
   kernel.clear_points();
   for (const std::string& point : points) kernel.add_points(point);
+  if (!mayInterleave(kernel)) kernel.clear_interleaved();
+}
+
+bool mayInterleave(const v1::Kernel& kernel) {
+  int64_t points = 1;
+  for (const v1::Extent& extent : kernel.tile())
+    if (!sums(extent.dimension())) points *= pointsAlong(kernel, extent);
+  return traitsOf(kernel.variant()).interleaves && points > 1;
 }
 
 void dropWholeLoops(v1::Tile& leaf, const std::string& dimension, int64_t extent) {
@@ -90,6 +98,7 @@ bool setVariant(v1::Tile& leaf, std::string_view variant) {
   v1::Kernel& kernel = *leaf.mutable_kernel();
   if (kernel.variant() == variant) return false;
   kernel.set_variant(std::string(variant));
+  if (!mayInterleave(kernel)) kernel.clear_interleaved();
   if (traitsOf(variant).fetches_vectors || !kernel.has_fetch()) return true;
   kernel.mutable_fetch()->set_ahead(0);
   if (kernel.fetch().ByteSizeLong() == 0) kernel.clear_fetch();
@@ -105,7 +114,7 @@ bool setVectorLoop(v1::Tile& leaf, const std::string& dimension) {
   kernel.set_variant(std::string(variant));
   kernel.set_vector_loop(dimension);
   kernel.clear_turned();
-  kernel.clear_fetch();  // what it asked for lay along the other loop
+  kernel.clear_fetch();  // what it prefetched lay along the other loop
   orderPoints(kernel);
   return true;
 }

@@ -23,13 +23,16 @@ bool computes(const v1::Kernel& kernel);
 int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent);
 
 /// Names the loops of which the tile holds several points: those that did stay in their order, others come behind them,
-/// before the vector loop.
+/// before the vector loop. A single point has no operations to interleave with.
 void orderPoints(v1::Kernel& kernel);
+
+/// Whether the leaf may evaluate the points of a step by the depth of their operations: there are two or more.
+bool mayInterleave(const v1::Kernel& kernel);
 
 /// Leaves out loops of the leaf that go round once: steps as long as the loop, or longer.
 void dropWholeLoops(v1::Tile& leaf, const std::string& dimension, int64_t extent);
 
-/// Another kernel for the same nest; what it cannot fetch is left out.
+/// Another kernel for the same nest; what it cannot fetch, or interleave, is left out.
 bool setVariant(v1::Tile& leaf, std::string_view variant);
 
 /// Vectors go along another loop, by the kernel that does so; tiles stay as they are. Not where an operand lies in

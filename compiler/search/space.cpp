@@ -226,6 +226,19 @@ class Neighbourhood {
     change("rows", "other", [&](v1::Fetch& each) { each.set_rows(!fetch.rows()); });
     change("panel", "other", [&](v1::Fetch& each) { each.set_panel(!fetch.panel()); });
     change("results", "other", [&](v1::Fetch& each) { each.set_results(!fetch.results()); });
+    for (int at = 0; at < tile.stages_size(); ++at)
+      if (tile.stages(at).within())
+        for (const auto& [how, ahead] : {std::pair{"none", 0}, {"8", 8}, {"16", 16}, {"32", 32}})
+          add({"fetch", path, "copies", how}, position, [&, at, ahead = ahead](v1::Schedule&, v1::Tile& leaf) {
+            leaf.mutable_stages(at)->set_ahead(ahead);
+            return true;
+          });
+    // Of products, whose bodies are short, nothing is gained.
+    if (mayInterleave(tile.kernel()) && !traitsOf(tile.kernel().variant()).streams)
+      add({"fetch", path, "points", "interleaved"}, position, [&](v1::Schedule&, v1::Tile& leaf) {
+        leaf.mutable_kernel()->set_interleaved(!leaf.kernel().interleaved());
+        return true;
+      });
   }
 
   void slices(const v1::Tile& tile, const Position& position, const std::string& path) {

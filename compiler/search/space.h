@@ -18,7 +18,7 @@ struct Direction {
   /// order   two neighbouring loops, points or sums change places
   /// bind    the outermost loop in time becomes spatial, or the innermost spatial one temporal; nests of a phase run
   ///         side by side on parts of the units, or one after another on all
-  /// fetch   what is asked for ahead
+  /// fetch   what is prefetched, of copies within blocks too; whether operations of points are interleaved
   /// stage   a copy to panels is left out
   /// slices  extent of a region's slices
   /// vectors half or twice as wide vectors everywhere

@@ -61,6 +61,7 @@ void takeFetch(v1::Kernel& mine, const v1::Kernel& other) {
   fetch.set_panel(other.fetch().panel());
   fetch.set_results(other.fetch().results());
   if (fetch.ByteSizeLong() == 0) mine.clear_fetch();
+  mine.set_interleaved(other.interleaved() && mayInterleave(mine));
 }
 
 class Carrier {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/intrinsic/block_layout.h"
 #include "compiler/intrinsic/boxes.h"
+#include "compiler/simulator/placement.h"
 #include "compiler/target/validate_intrinsic.h"
 #include "proto/element_size.h"
 
@@ -20,19 +21,6 @@ using intrinsic::saturatedProduct;
 using Arithmetic = v1::Intrinsic::Arithmetic;
 
 constexpr int64_t kMostBlockElements = 1 << 20;  // of one operand of an instruction
-constexpr int64_t kTensorAlignment = 64;
-constexpr int64_t kNoBytes = int64_t{1} << 56;  // beyond any memory, and still far from where numbers end
-
-int64_t alignedUp(int64_t bytes, int64_t alignment) {
-  const int64_t blocks = (bytes - 1) / alignment + 1;
-  return saturatedProduct(blocks, alignment);
-}
-
-/// A buffer that does not fit, and which of its tile's dimensions may be halved.
-struct Overflow {
-  std::string message;
-  int buffer = -1;
-};
 
 class Lowering {
  public:
@@ -59,7 +47,9 @@ class Lowering {
       addTensors();
       for (size_t operand = 1; operand < program_.walks.size(); ++operand) addSource(operand);
       addDestination();
-      const Overflow overflow = allocate();
+      std::vector<bool> again;
+      for (size_t b = 0; b < program_.buffers.size(); ++b) again.push_back(filledAgain(static_cast<int>(b)));
+      const Overflow overflow = placeBuffers(program_, again, manner_.overlap);
       if (overflow.message.empty()) break;
       if (shrink(overflow.buffer)) continue;
       if (!manner_.overlap) return absl::FailedPreconditionError(overflow.message);
@@ -339,78 +329,6 @@ class Lowering {
       if (loops_[l].trips > 1) return true;
     }
     return false;
-  }
-
-  Overflow allocate() {
-    for (size_t m = 0; m < program_.memories.size(); ++m) {
-      if (Overflow overflow = allocateIn(static_cast<int>(m)); !overflow.message.empty()) return overflow;
-    }
-    return {};
-  }
-
-  Overflow allocateIn(int m) {
-    const Memory& memory = program_.memories[m];
-    const int64_t capacity = memory.capacity < 0 ? kNoBytes - 1 : memory.capacity;
-    std::vector<int> held, passed;  // tiles, and what results pass
-    int64_t base = 0, needed = 0;
-    for (size_t b = 0; b < program_.buffers.size(); ++b) {
-      const Buffer& buffer = program_.buffers[b];
-      if (buffer.memory != m) continue;
-      if (buffer.tensor) {
-        base = alignedUp(std::min(buffer.base + buffer.bytes, INT64_MAX / 4),
-                         std::lcm(kTensorAlignment, memory.alignment));
-        continue;
-      }
-      (buffer.piece > 0 ? passed : held).push_back(static_cast<int>(b));
-    }
-    if (base > capacity && base - capacity > kTensorAlignment + memory.alignment) {
-      return {absl::StrCat(memory.name, " of ", target_.name(), " has ", capacity, " bytes, the tensors of ",
-                           software().name, " have ", base),
-              -1};
-    }
-    int64_t left = capacity - std::min(base, capacity);
-    // Smallest first: second copies of small tiles cost least.
-    std::sort(held.begin(), held.end(), [&](int a, int b) {
-      return std::pair(program_.buffers[a].bytes, a) < std::pair(program_.buffers[b].bytes, b);
-    });
-    for (int b : held) {
-      const int copies = manner_.overlap && filledAgain(b) ? 2 : 1;
-      needed = std::min(needed + std::min(saturatedProduct(copies, program_.buffers[b].bytes), kNoBytes), kNoBytes);
-    }
-    for (int b : passed) needed = std::min(needed + std::min(program_.buffers[b].block_bytes, kNoBytes), kNoBytes);
-    if (needed > left) {
-      const int largest = held.empty() ? passed.front() : held.back();
-      return {absl::StrCat(memory.name, " of ", target_.name(), " has ", left, " bytes for the operands of ",
-                           intrinsic_.name(), "; ", needed, " are needed, ", program_.buffers[largest].bytes,
-                           " of them for ", program_.buffers[largest].name),
-              largest};
-    }
-    left -= needed;
-    for (int b : held) {
-      Buffer& buffer = program_.buffers[b];
-      buffer.copies = manner_.overlap && filledAgain(b) ? 2 : 1;
-      if (buffer.copies == 1 && filledAgain(b) && buffer.bytes <= left) {
-        buffer.copies = 2;
-        left -= buffer.bytes;
-      }
-    }
-    for (int b : passed) {
-      Buffer& buffer = program_.buffers[b];
-      int64_t tile = 1;
-      for (int64_t blocks : buffer.tile) tile = saturatedProduct(tile, blocks);
-      const int64_t room = (left / static_cast<int64_t>(passed.size()) + buffer.block_bytes) / buffer.block_bytes;
-      buffer.copies = room > 1 ? 2 : 1;
-      buffer.piece = std::clamp<int64_t>(room / buffer.copies, 1, tile);
-      buffer.bytes = buffer.block_bytes * buffer.piece;
-    }
-    for (const auto* list : {&held, &passed}) {
-      for (int b : *list) {
-        Buffer& buffer = program_.buffers[b];
-        buffer.base = base;
-        base += buffer.bytes * buffer.copies;
-      }
-    }
-    return {};
   }
 
   /// Halves the longest side of the buffer's tile that a tiling can; false where it is one block, or as long as its

@@ -98,6 +98,15 @@ class Chip {
   /// of the cache behind that level, at least twice that level.
   int64_t farBytes() const;
 
+  // How sums are cut into blocks: what code generation does, and the graph has to know of it.
+  /// Whether a sum of so many steps is, where a block has `longest`: one block and a rest of less than half are not.
+  static bool cutsSum(int64_t steps, int64_t longest) { return steps > longest * 3 / 2; }
+  /// Whether the vectors of one step, `filled` bytes, lie far from those of the next, `apart` bytes on: closer ones, or
+  /// those that fill half of what is between, are as good as a panel.
+  bool areSpread(int64_t apart, int64_t filled) const {
+    return apart > std::max(prices().fetches().near_lines() * near().line_bytes, 2 * filled);
+  }
+
   // Time.
   double hertz() const { return target_.units(0).frequency_ghz() * 1e9; }
   double seconds(double cycles) const { return cycles / hertz(); }

@@ -63,6 +63,18 @@ TEST(Chip, ADescriptionComesBeforeItsFamilyAndThatBeforeAll) {
   EXPECT_EQ(chip.prices().steps().nest_cycles(), Chip().prices().steps().nest_cycles());
 }
 
+TEST(Chip, SaysWhichSumsAreCutAndWhichVectorsLieApart) {
+  EXPECT_FALSE(Chip::cutsSum(1536, 1024));
+  EXPECT_TRUE(Chip::cutsSum(1537, 1024));
+  v1::Target target;
+  EXPECT_FALSE(Chip(target).areSpread(4 * 64, 0));
+  EXPECT_TRUE(Chip(target).areSpread(4 * 64 + 1, 0));
+  EXPECT_FALSE(Chip(target).areSpread(1000, 500)) << "they fill half of what is between";
+  EXPECT_TRUE(Chip(target).areSpread(1000, 499));
+  target.mutable_prices()->mutable_fetches()->set_near_lines(8);
+  EXPECT_FALSE(Chip(target).areSpread(8 * 64, 0));
+}
+
 TEST(Chip, SetsAndSpansOfCaches) {
   EXPECT_EQ(builtin("cascadelake").near().sets(), 64);
   EXPECT_EQ(builtin("cascadelake").near().setSpan(), 4096);

@@ -103,7 +103,8 @@ absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip
   planPhases(*list, chip, request.scalar);
   if (absl::Status status = packOperands(func, *list, chip, nullptr); !status.ok()) return status;
   splitGrids(*list, chip);
-  forEachPlan(*list, [](const Nest& nest, TilePlan& plan) {
+  forEachPlan(*list, [&](const Nest& nest, TilePlan& plan) {
+    plan.interleaved = choosesInterleaving(nest, chip, plan);
     dropIneffective(nest, plan);
     settleSums(nest, plan);
   });

@@ -56,6 +56,7 @@ v1::Tile tileOf(const Region& region, const Chip& chip) {
     stage->set_layout(std::string(words::kStrided));
     stage->set_nest(strides.nest);
     stage->set_statement(strides.statement);
+    stage->set_operand(strides.result);
     stage->mutable_strides()->Assign(strides.strides.begin(), strides.strides.end());
   }
   for (const RegionVariant& variant : region.variants) *tile.add_children() = tileOf(variant);

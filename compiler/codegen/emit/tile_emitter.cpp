@@ -1,7 +1,6 @@
 #include "compiler/codegen/emit/tile_emitter.h"
 
 #include "compiler/codegen/emit/body.h"
-#include "compiler/codegen/emit/side_by_side.h"
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/micro_kernel.h"

@@ -63,7 +63,7 @@ struct PanelShare {
   Pieces pieces;
 };
 
-/// Nothing where there is no next panel, or too few tiles to ask for it.
+/// Nothing where there is no next panel, or too few tiles to prefetch it.
 std::optional<PanelShare> shareOfPanel(const Nest& nest, const TilePlan& plan, llvm::ArrayRef<Point> points) {
   const auto& inputs = nest.statements[0].inputs;
   PanelShare share;
@@ -142,8 +142,8 @@ void TileFetch::startPanel() {
     share_ = advance(b_, share_, element_, share->pieces.distance, piece);
     position = arith::SubIOp::create(b_, loc, position, arith::MulIOp::create(b_, loc, piece, constant(sharers)));
   }
-  // A few tiles are left over when the pieces do not divide them: they ask
-  // again for the last share.
+  // A few tiles are left over when the pieces do not divide them: they prefetch
+  // the last share again.
   position = arith::MinSIOp::create(b_, loc, position, constant(sharers - 1));
   share_ = advance(b_, share_, element_, elements, position);
 }
@@ -257,7 +257,7 @@ void TileFetch::nextSlice(Value step) {
   }
 }
 
-/// Asks for the lines that the points of the tile touch in a slot, `further` elements from where they are now.
+/// Prefetches the lines that the points of the tile touch in a slot, `further` elements from where they are now.
 void TileFetch::lines(int slot, int64_t further) {
   const Access& access = memory_.access(slot);
   const int64_t along = access.strides[plan_.vector_loop];
@@ -281,14 +281,14 @@ void TileFetch::ahead() {
 }
 
 void TileFetch::copied() {
-  const int64_t steps = chip_.prices().fetches().steps_ahead();
   for (const BlockCopy& copy : plan_.copies) {
+    if (copy.ahead == 0) continue;
     const Access& access = memory_.access(copy.input);
     const mlir::Type element = memoryType(access.element);
     const int64_t step = access.strides[plan_.reductions.back()], line = lineOf(element);
     for (int64_t i = 0; i < ceilDiv(step * plan_.tile[plan_.reductions.back()], line); ++i)
       mlir::LLVM::Prefetch::create(b_, b_.getUnknownLoc(),
-                                   memory_.at(memory_.pointer(copy.input), element, steps * step + i * line),
+                                   memory_.at(memory_.pointer(copy.input), element, copy.ahead * step + i * line),
                                    /*rw=*/0, kToL1, /*cache=*/1);
   }
 }

@@ -4,10 +4,10 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whether `plan.fetch_panel` asks for anything: there is a next panel, in pieces that the tiles of rows can share.
+/// Whether `plan.fetch_panel` prefetches anything: there is a next panel, in pieces that the tiles of rows can share.
 bool fetchesPanel(const Nest& nest, const TilePlan& plan);
 
-/// What a tile asks for before it is needed, as its plan says.
+/// What a tile prefetches, as its plan says.
 class TileFetch {
  public:
   /// `points` may be filled later.
@@ -28,7 +28,7 @@ class TileFetch {
   void results(mlir::Value step);
 
   /// The vectors of the next tile of columns come to L2 while the tiles of rows before it are summed, each of which
-  /// asks for its share, evenly over its steps: startPanel() where the pointers are the tile's own, panel() in each
+  /// prefetches its share, evenly over its steps: startPanel() where the pointers are the tile's own, panel() in each
   /// body of unrolled steps, of which `step` (i64) is the first within the block of the reduction.
   void startPanel();
   void panel(mlir::Value step);
@@ -37,23 +37,23 @@ class TileFetch {
   void startNextSlice(const EmitContext& context);
   void nextSlice(mlir::Value step);
 
-  /// Blocks that later slices read or write, likewise: each tile of this slice asks for its share of its part.
+  /// Blocks that later slices read or write, likewise: each tile of this slice prefetches its share of its part.
   void startUpcoming(const EmitContext& context);
   void upcoming(mlir::Value step);
 
  private:
-  /// What this tile asks for of a block.
+  /// What this tile prefetches of a block.
   struct Share {
     mlir::Value first;  ///< pointer: the first line
     mlir::Type element;
     int64_t step = 0;   ///< elements per step of the reduction
-    int64_t lines = 0;  ///< asked for in each body
+    int64_t lines = 0;  ///< prefetched in each body
   };
-  /// Runs of lines that all tiles together ask for, in groups of neighbouring ones.
+  /// Runs of lines that all tiles together prefetch, in groups of neighbouring ones.
   struct Wanted {
     mlir::Value first;  ///< pointer: the first run
     const FetchedRuns* runs = nullptr;
-    int64_t lines = 1;   ///< of a group: those asked for in each body
+    int64_t lines = 1;   ///< of a group: those prefetched in each body
     int64_t groups = 1;  ///< of a run
     int64_t scaled = 0;  ///< groups a step, times 2^kScale
   };
@@ -75,7 +75,7 @@ class TileFetch {
   mlir::Value share_;        ///< pointer: the first line of this tile's share; null = none
   mlir::Type element_;       ///< of the panel
   int64_t share_step_ = 0;   ///< elements of the share per step of the reduction
-  int64_t share_lines_ = 0;  ///< lines asked for in each body
+  int64_t share_lines_ = 0;  ///< lines prefetched in each body
   std::vector<Wanted> wanted_;
   llvm::SmallVector<Share> upcoming_;
   mlir::Value steps_before_;  ///< i64: those of the tiles before this one

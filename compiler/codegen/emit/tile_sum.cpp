@@ -1,6 +1,6 @@
 // Sums of a tile in registers.
 #include "compiler/codegen/emit/body.h"
-#include "compiler/codegen/emit/side_by_side.h"
+#include "compiler/codegen/emit/interleave.h"
 #include "compiler/codegen/emit/tile_emitter.h"
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
@@ -210,8 +210,8 @@ void TileEmitter::step(size_t level, Values& accumulators) {
       mine[o] = next[o];
     }
   }
-  if (points_.size() > 1 && points_.size() <= 4 && bodyCost(*nest_.statements[0].body()) >= kLongBody)
-    b_.getInsertionBlock()->getParentOp()->setAttr(kSideBySide, b_.getUnitAttr());
+  if (plan_.interleaved && points_.size() > 1)
+    b_.getInsertionBlock()->getParentOp()->setAttr(kInterleaved, b_.getUnitAttr());
   for (auto [p, o, value] : kept) memory_.store(slotOf(0, true, o), points_[p], plan_.lanes, value);
 }
 

@@ -47,7 +47,7 @@ class StreamedProductKernel : public ProductKernel {
     orderReductions(nest, plan);
     unroll(nest, plan);
     planMemory(nest, chip, wanted, plan);
-    orderPanels(nest, plan);
+    orderPanels(nest, chip, plan);
     return plan;
   }
   bool fits(const Nest& nest, const TilePlan& plan) const override {
@@ -131,7 +131,7 @@ class DotKernel final : public ProductKernel {
     orderReductions(nest, plan);
     unrollReductions(nest, plan);
     planDotMemory(nest, wanted, plan);
-    orderPanels(nest, plan);
+    orderPanels(nest, chip, plan);
     return plan;
   }
   bool fits(const Nest& nest, const TilePlan& plan) const override {

@@ -19,12 +19,12 @@ class SimpleKernel : public MicroKernel {
   std::string_view report(const Nest& nest) const override {
     return isContraction(nest) ? "contraction" : nest.hasReduction() ? "reduction" : "elementwise";
   }
-  std::optional<TilePlan> plan(const Nest& nest, const Chip& /*chip*/, const Wanted& /*wanted*/,
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
                                const TilePlan& vectors) const override {
     TilePlan plan = vectors;
     plan.transposed = turnedLoop(nest, plan.vector_loop, plan.lanes);
     if (!fits(nest, plan)) return std::nullopt;
-    chooseSimpleTile(nest, plan);
+    chooseSimpleTile(nest, chip, plan);
     plan.points = plan.order;
     orderReductions(nest, plan);
     unrollReductions(nest, plan);

@@ -77,7 +77,7 @@ double stepCycles(const Nest& nest, const Chip& chip, const Shape& shape) {
   const double rate =
       panel <= chip.near().capacity_bytes / 2 ? chip.near().bytes_per_cycle : chip.behindNear().sustained_per_cycle;
   const double loads = static_cast<double>(shape.loads()) * bytes / rate;
-  // Of pieces that take as long the one that loads less.
+  // No price: of pieces that take as long the one that loads less.
   constexpr double kHidden = 1e-3;
   return std::max({static_cast<double>(shape.products()) * product.cycles, product.latency_cycles, loads}) +
          kHidden * loads;
@@ -322,9 +322,9 @@ void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, Til
       });
       // Pieces of another shape are more code, and tiles get their shapes anew.
       for (auto [extent, tile] : {std::pair(rows, r), {columns, c}})
-        if (extent % tile != 0) cycles *= 1.015;
+        if (extent % tile != 0) cycles *= 1 + chip.prices().products().rest_share();
       // Columns in whole vectors.
-      if (c < columns && c % plan.lanes != 0) cycles *= 1.015;
+      if (c < columns && c % plan.lanes != 0) cycles *= 1 + chip.prices().products().rest_share();
       if (cycles >= best * (1 - 1e-9)) continue;
       best = cycles;
       plan.tile[loops.row] = r;
@@ -362,7 +362,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
                        passesOver(nest, plan, b) >= chip.prices().products().pack_passes();
   if (apart || (crowded && canPack(nest, 1))) plan.packed.push_back({.input = 1, .loop = loops.column});
   plan.orderLevels(static_cast<int>(plan.order.size()));
-  orderPanels(nest, plan);
+  orderPanels(nest, chip, plan);
   return plan;
 }
 

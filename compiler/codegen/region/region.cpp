@@ -11,6 +11,7 @@
 #include "compiler/codegen/region/region_strips.h"
 #include "compiler/codegen/region/region_upcoming.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/touched.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/words.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -152,11 +153,24 @@ class RegionBuilder {
     return strides;
   }
 
+  /// Whether the buffer is memory at all: what passes in registers lies nowhere.
+  bool isTouched(mlir::Value root) const {
+    return llvm::any_of(nests_.nests, [&](const Nest& nest) {
+      return llvm::any_of(nest.statements, [&](const Statement& statement) {
+        for (const Operand& input : statement.inputs)
+          if (input.access.root == root && touchesInput(input)) return true;
+        for (auto [o, output] : llvm::enumerate(statement.outputs))
+          if (output.access.root == root && touchesOutput(statement, o)) return true;
+        return false;
+      });
+    });
+  }
+
   absl::Status recordLayouts() {
     for (mlir::Value root : scratch_) {
       const ScratchLayout& layout = layouts_[root];
       const auto writer = written_by_.find(root);
-      if (writer == written_by_.end() || layout.whole ||
+      if (writer == written_by_.end() || layout.whole || !isTouched(root) ||
           effective(root, layout.strides) == effective(root, dense(root)))
         continue;
       region_.strides.push_back(writer->second);
@@ -171,40 +185,39 @@ class RegionBuilder {
     int used = 0;
     for (mlir::Value root : scratch_) {
       const auto found = written_by_.find(root);
-      if (found == written_by_.end()) continue;
+      if (found == written_by_.end() || !isTouched(root)) continue;
       const ScratchStrides& writer = found->second;
-      for (const v1::Stage& stage : tile.tile->stages()) {
-        if (stage.layout() != words::kStrided || stage.nest() != writer.nest || stage.statement() != writer.statement ||
-            stage.operand() != writer.result)
-          continue;
-        ++used;
-        ScratchLayout& layout = layouts_[root];
-        const llvm::SmallVector<int64_t> least = effective(root, dense(root));
-        llvm::SmallVector<int64_t> strides(stage.strides().begin(), stage.strides().end());
-        bool fits = !layout.whole && strides.size() == least.size() && strides != least;
-        int64_t elements = 1;  // of the coordinates within
-        for (int c = static_cast<int>(least.size()) - 1; fits && c >= 0; --c) {
-          fits = least[c] == 0 ? strides[c] == 0 : strides[c] >= elements && strides[c] <= kMostPadding * least[c];
-          if (least[c] > 0) elements = strides[c] * geometry_.largestBox(root, c);
-        }
-        if (!fits || stage.within() || !stage.order().empty() || !stage.along().empty() || !stage.copies().empty() ||
-            stage.outside() != 0)
-          return scheduleFault(tile.path, absl::StrCat("strides of what nest ", stage.nest(), " writes"),
-                               absl::StrJoin(stage.strides(), ","),
-                               layout.whole ? "none: it lies as the workload says"
-                                            : absl::StrCat("at least ", absl::StrJoin(least, ","),
-                                                           ", which is without "
-                                                           "a stage, and at most ",
-                                                           kMostPadding, " times that"));
-        layout.strides = strides;
-        layout.elements = elements;
-        region_.strides.push_back(writer);
-        region_.strides.back().strides = strides;
-        break;
+      if (used == tile.tile->stages_size()) break;
+      const v1::Stage& stage = tile.tile->stages(used);
+      if (stage.layout() != words::kStrided || stage.nest() != writer.nest || stage.statement() != writer.statement ||
+          stage.operand() != writer.result)
+        continue;
+      ++used;
+      ScratchLayout& layout = layouts_[root];
+      const llvm::SmallVector<int64_t> least = effective(root, dense(root));
+      llvm::SmallVector<int64_t> strides(stage.strides().begin(), stage.strides().end());
+      bool fits = !layout.whole && strides.size() == least.size() && strides != least;
+      int64_t elements = 1;  // of the coordinates within
+      for (int c = static_cast<int>(least.size()) - 1; fits && c >= 0; --c) {
+        fits = least[c] == 0 ? strides[c] == 0 : strides[c] >= elements && strides[c] <= kMostPadding * least[c];
+        if (least[c] > 0) elements = strides[c] * geometry_.largestBox(root, c);
       }
+      if (!fits || stage.within() || !stage.order().empty() || !stage.along().empty() || !stage.copies().empty() ||
+          stage.outside() != 0 || stage.distance() != 0 || stage.ahead() != 0)
+        return scheduleFault(tile.path, absl::StrCat("strides of what nest ", stage.nest(), " writes"),
+                             absl::StrJoin(stage.strides(), ","),
+                             layout.whole ? "none: it lies as the workload says"
+                                          : absl::StrCat("at least ", absl::StrJoin(least, ","),
+                                                         ", which is without "
+                                                         "a stage, and at most ",
+                                                         kMostPadding, " times that"));
+      layout.strides = strides;
+      layout.elements = elements;
+      region_.strides.push_back(writer);
+      region_.strides.back().strides = strides;
     }
     if (used == tile.tile->stages_size()) return absl::OkStatus();
-    return scheduleFault(tile.path, "stages of buffers that slices have of their own, each once",
+    return scheduleFault(tile.path, "stages of buffers that slices have of their own, each once, by first use",
                          absl::StrCat(tile.tile->stages_size(), " stages, ", used, " buffers"), "");
   }
 

@@ -16,6 +16,7 @@ namespace {
 /// Panels of one operand that all variants read.
 struct SharedPanels {
   int number = 0, input = 0;
+  PackedOperand packed = {};  ///< of the slices that fill them
   Access source, panels;
   llvm::SmallVector<int64_t> extents;  ///< of the loops of `source`
   int64_t along = 0;                   ///< stride of the operand along the loop that is cut into panels
@@ -63,10 +64,12 @@ class RegionPlanner {
       auto fits = [&](const TilePlan& plan) {
         return llvm::all_of(plan.packed, [&](const PackedOperand& packed) {
           if (depthOf(each, packed.input) == sliceLoops()) return true;  // panels of its own
-          return main || sharedFor(variant, each, plan, packed) != nullptr;
+          if (main) return true;
+          const SharedPanels* shared = sharedFor(variant, each, plan, packed);
+          return shared && (!tree_ || asShared(*shared, each, packed) == packed);
         });
       };
-      auto plan = tree_ ? followed(variant, each) : chosen(each, main, fits);
+      auto plan = tree_ ? followed(variant, each) : chosen(variant, each, main, fits);
       if (!plan.ok()) return plan.status();
       if (!fits(*plan))
         return scheduleFault(tree_->path, absl::StrCat("panels of nest ", each.number, " that other slices share"),
@@ -86,10 +89,16 @@ class RegionPlanner {
   llvm::SmallVector<mlir::Value> takePanels() { return std::move(panels_); }
 
  private:
-  absl::StatusOr<TilePlan> chosen(const RegionNest& each, bool main, llvm::function_ref<bool(const TilePlan&)> fits) {
+  absl::StatusOr<TilePlan> chosen(const RegionVariant& variant, const RegionNest& each, bool main,
+                                  llvm::function_ref<bool(const TilePlan&)> fits) {
     TilePlan plan = planTile(each.nest, chip_, wanted(each, main));
     if (!fits(plan)) plan = planTile(each.nest, chip_, {.packed = llvm::SmallVector<int>()});
-    for (PackedOperand& packed : plan.packed) packed.within = false;
+    for (PackedOperand& packed : plan.packed) {
+      packed.within = false;
+      packed.ahead = 0;
+      if (!main && depthOf(each, packed.input) < sliceLoops())
+        packed = asShared(*sharedFor(variant, each, plan, packed), each, packed);
+    }
     return plan;
   }
 
@@ -120,7 +129,8 @@ class RegionPlanner {
     if (!leaf.ok()) return leaf.status();
     const std::string accepted = absl::StrCat("[] shared-pack nest ", shared.number,
                                               shared.input == 0 ? "" : absl::StrCat(" operand ", shared.input));
-    if (printTileLine(*leaf->tile) == accepted && leaf->tile->stages().empty()) return absl::OkStatus();
+    if (printTileLine(*leaf->tile) == accepted && leaf->tile->stages().empty() && leaf->tile->children().empty())
+      return absl::OkStatus();
     return scheduleFault(leaf->path, "panels that all slices fill", printTileLine(*leaf->tile), accepted);
   }
 
@@ -194,6 +204,18 @@ class RegionPlanner {
     return nullptr;
   }
 
+  /// What `packed` says of an operand that is read from these panels.
+  PackedOperand asShared(const SharedPanels& shared, const RegionNest& each, const PackedOperand& packed) const {
+    const Access& access = each.nest.statements[0].inputs[packed.input].access;
+    PackedOperand same = shared.packed;
+    same.loop = packed.loop;
+    same.order.clear();
+    for (int other : shared.packed.order)
+      for (int loop : packed.order)
+        if (sameLoop(shared, access, each.nest, loop) == other) same.order.push_back(loop);
+    return same;
+  }
+
   absl::Status pack(RegionVariant& variant, RegionNest& each, const TilePlan& plan, const PackedOperand& packed,
                     bool main) {
     Operand& operand = each.nest.statements[0].inputs[packed.input];
@@ -215,6 +237,7 @@ class RegionPlanner {
     SharedPanels shared;
     shared.number = each.number;
     shared.input = packed.input;
+    shared.packed = packed;
     shared.source = operand.access;
     shared.group.assign(variant.group.begin(), variant.group.begin() + depth);
     shared.extents = each.nest.extents;

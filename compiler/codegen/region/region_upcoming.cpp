@@ -36,7 +36,7 @@ namespace {
 
 int64_t bytesOf(const Upcoming& upcoming) { return upcoming.elements * (elementBits(upcoming.block.element) / 8); }
 
-/// Lines that each slice asks for.
+/// Lines that each slice prefetches.
 double linesOf(const Upcoming& upcoming, int64_t line) {
   double lines = static_cast<double>(bytesOf(upcoming)) / static_cast<double>(line);
   for (int64_t count : llvm::ArrayRef<int64_t>(upcoming.counts).drop_front(upcoming.loop + 1))

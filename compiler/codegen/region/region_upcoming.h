@@ -13,7 +13,7 @@ void planUpcoming(Region& region, const Chip& chip);
 /// The box of elements that `access` walks, when it is contiguous but for its slice and moves with the slices.
 std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Access& access);
 
-/// Whether a step may ask for blocks of later slices: products in every slice, not cut into blocks.
+/// Whether a step may prefetch blocks of later slices: products in every slice, not cut into blocks.
 bool takesUpcoming(const Region& region, const RegionStep& step);
 
 }  // namespace tessera::compiler::codegen

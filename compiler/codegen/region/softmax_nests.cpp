@@ -5,6 +5,7 @@
 #include "compiler/codegen/math/math_single.h"
 #include "compiler/codegen/region/softmax_parts.h"
 #include "compiler/codegen/tiling/tile_plan.h"
+#include "compiler/ir/softmax_bodies.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -18,10 +19,7 @@ using mlir::OpBuilder;
 using mlir::Value;
 
 bool isQuotient(const Nest& nest) {
-  if (nest.hasReduction() || !isSimple(nest, 2)) return false;
-  auto quotient = yieldedBy<arith::DivFOp>(nest.statements[0]);
-  return quotient && isArgument(nest.statements[0], quotient.getLhs(), 0) &&
-         isArgument(nest.statements[0], quotient.getRhs(), 1);
+  return !nest.hasReduction() && isSimple(nest, 2) && isQuotientBody(*nest.statements[0].body());
 }
 
 /// `other`, given in the loops of `from`, in the loops of `to`, where both nests walk one buffer by `walked` and

@@ -1,32 +1,22 @@
 #include "compiler/codegen/region/softmax_parts.h"
 
-#include "compiler/codegen/tiling/reduction.h"
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
+#include "compiler/ir/softmax_bodies.h"
 #include "mlir/IR/Matchers.h"
 
 namespace tessera::compiler::codegen {
 namespace {
 
-namespace arith = mlir::arith;
 using mlir::Value;
 
-/// Where a reduction over one loop of one operand combines with `kind`.
-bool isRowReduction(const Nest& nest, llvm::ArrayRef<mlir::vector::CombiningKind> kinds) {
-  if (!isSimple(nest, 1) || llvm::count(nest.reduction, true) != 1) return false;
-  const Statement& main = nest.statements[0];
-  auto combiner = combinerOf(main, 0);
-  if (!combiner || !llvm::is_contained(kinds, combiner->kind) || !main.init[0]) return false;
-  return llvm::any_of(combiner->op->getOperands(), [&](Value operand) { return isArgument(main, operand, 0); });
+/// One operand, reduced over one loop by such a body.
+bool isRowReduction(const Nest& nest, bool (*by)(mlir::Block&)) {
+  return isSimple(nest, 1) && llvm::count(nest.reduction, true) == 1 && nest.statements[0].init[0] &&
+         by(*nest.statements[0].body());
 }
 
 bool isPowers(const Nest& nest) {
-  if (nest.hasReduction() || !isSimple(nest, 2)) return false;
-  const Statement& main = nest.statements[0];
-  auto power = yieldedBy<mlir::math::ExpOp>(main);
-  auto difference = power ? power.getOperand().getDefiningOp<arith::SubFOp>() : nullptr;
-  return difference && isArgument(main, difference.getLhs(), 0) && isArgument(main, difference.getRhs(), 1);
+  return !nest.hasReduction() && isSimple(nest, 2) && isPowerBody(*nest.statements[0].body());
 }
 
 }  // namespace
@@ -44,10 +34,6 @@ bool writes(const Nest& nest, Value root) {
   });
 }
 
-bool isArgument(const Statement& statement, Value value, unsigned number) {
-  return value == statement.body()->getArgument(number);
-}
-
 bool isSimple(const Nest& nest, size_t inputs) {
   const Statement& main = nest.statements[0];
   return nest.statements.size() == 1 && main.outputs.size() == 1 && main.inputs.size() == inputs &&
@@ -57,7 +43,6 @@ bool isSimple(const Nest& nest, size_t inputs) {
 bool sameWalk(const Access& a, const Access& b) { return a.offset == b.offset && a.strides == b.strides; }
 
 std::optional<SoftmaxParts> findSoftmax(const SlicedNests& nests) {
-  using mlir::vector::CombiningKind;
   SoftmaxParts parts;
   bool found = false;
   for (size_t n = 0; n < nests.nests.size(); ++n)
@@ -68,10 +53,9 @@ std::optional<SoftmaxParts> findSoftmax(const SlicedNests& nests) {
   if (!found) return std::nullopt;
   const Nest& product = nests.nests[parts.product];
   if (product.statements.size() < 2 || llvm::count(product.reduction, true) != 1) return std::nullopt;
-  auto quotient = yieldedBy<arith::DivFOp>(product.statements[1]);
-  const Operand& divided = product.statements[1].inputs[0];
-  if (!quotient || !divided.from || product.statements[1].inputs.size() != 2) return std::nullopt;
-  const Value sum = product.statements[1].inputs[1].access.root;
+  const Statement& division = product.statements[1];
+  if (division.inputs.size() != 2 || !division.inputs[0].from || !isQuotientBody(*division.body())) return std::nullopt;
+  const Value sum = division.inputs[1].access.root;
   // From the sum backwards.
   auto writerOf = [&](Value root, size_t before) -> std::optional<size_t> {
     for (size_t n = before; n-- > 0;)
@@ -79,7 +63,7 @@ std::optional<SoftmaxParts> findSoftmax(const SlicedNests& nests) {
     return std::nullopt;
   };
   auto at = writerOf(sum, parts.product);
-  if (!at || !isRowReduction(nests.nests[*at], {CombiningKind::ADD})) return std::nullopt;
+  if (!at || !isRowReduction(nests.nests[*at], isSumBody)) return std::nullopt;
   parts.sum = *at;
   const Access& summed = nests.nests[parts.sum].statements[0].inputs[0].access;
   at = writerOf(summed.root, parts.sum);
@@ -87,7 +71,7 @@ std::optional<SoftmaxParts> findSoftmax(const SlicedNests& nests) {
   parts.powers = *at;
   const Statement& powers = nests.nests[parts.powers].statements[0];
   at = writerOf(powers.inputs[1].access.root, parts.powers);
-  if (!at || !isRowReduction(nests.nests[*at], {CombiningKind::MAXIMUMF, CombiningKind::MAXNUMF})) return std::nullopt;
+  if (!at || !isRowReduction(nests.nests[*at], isMaximumBody)) return std::nullopt;
   parts.maximum = *at;
   const Nest &maximum = nests.nests[parts.maximum], &total = nests.nests[parts.sum];
   // One shape, one layout: loops and strides can be used for each other.

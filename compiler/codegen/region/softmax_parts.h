@@ -22,14 +22,6 @@ bool reads(const Nest& nest, mlir::Value root);
 bool writes(const Nest& nest, mlir::Value root);
 /// One statement of one output and `inputs` operands in memory.
 bool isSimple(const Nest& nest, size_t inputs);
-/// Whether `value` is argument `number` of the body.
-bool isArgument(const Statement& statement, mlir::Value value, unsigned number);
 bool sameWalk(const Access& a, const Access& b);
-
-/// The operation that computes what the body yields, when it is an `Op`.
-template <typename Op>
-Op yieldedBy(const Statement& statement) {
-  return statement.body()->getTerminator()->getOperand(0).getDefiningOp<Op>();
-}
 
 }  // namespace tessera::compiler::codegen

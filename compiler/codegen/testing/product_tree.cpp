@@ -65,9 +65,9 @@ class Writer {
     if (block_m_ > 0) loop(m_, block_m_, product_.m);
     if (!within && block_n_ > 0) loop(n_, block_n_, product_.n);
     if (block_k_ > 0) loop(k_, block_k_, product_.k);
-    if (within) stage(0, m_, true);
     if (product_.pack_a && !within) stage(0, m_, false);
     if (product_.pack_b) stage(1, n_, false);
+    if (within) stage(0, m_, true);
     loop(n_, columns_, product_.n);
     loop(m_, rows_, product_.m);
     v1::Kernel& kernel = *leaf_.mutable_kernel();
@@ -119,6 +119,7 @@ class Writer {
     }
     stage->set_within(true);
     stage->set_outside(leaf_.loops_size());
+    stage->set_ahead(8);
     const bool cut_m = product_.m % block_m_ != 0, cut_k = block_k_ > 0 && product_.k % block_k_ != 0;
     const int64_t k = block_k_ > 0 ? block_k_ : product_.k;
     for (int last_k = 0; last_k <= (cut_k ? 1 : 0); ++last_k)

@@ -101,12 +101,10 @@ TreeWorkload winograd(std::mt19937& random) {
           slices ? slicesOf({{"d1", 2 * pick(random, {1, 2})}}) : ScheduleRequest{}};
 }
 
-/// Bytes, or bf16 by pairs: products that an instruction of the target adds up.
-TreeWorkload grouped(std::mt19937& random) {
+/// [m, k] x [n, k] of bytes, or of bf16.
+std::string narrowProduct(int64_t m, int64_t n, int64_t k, bool halves) {
   WorkloadText text;
-  const bool halves = random() % 2 == 0;
   const std::string element = halves ? "bf16" : "i8", wide = halves ? "f32" : "i32", kind = halves ? "f" : "i";
-  const int64_t m = pick(random, {1, 13, 40}), n = pick(random, {7, 37, 64}), k = pick(random, {8, 68, 256});
   const std::string as = absl::StrCat(" : ", element, " to ", wide);
   const std::string body = absl::StrCat("%a = arith.", halves ? "extf" : "extui", " %i0", as, "\n    %b = arith.",
                                         halves ? "extf" : "extsi", " %i1", as, "\n    %m = arith.mul", kind,
@@ -114,20 +112,84 @@ TreeWorkload grouped(std::mt19937& random) {
   const Tensor c =
       text.generic({text.argument({m, k}, element), text.argument({n, k}, element)}, {"d0, d2", "d1, d2", "d0, d1"},
                    text.fill({m, n}, halves ? "0.0" : "0", wide), 3, "ppr", body);
-  return {.name = "grouped", .ir = text.finish({c}), .tiles = random() % 2 == 0};
+  return text.finish({c});
 }
 
-/// Products that are larger than the caches: rows in blocks, or sums over blocks of channels.
+/// Bytes, or bf16 by pairs: products that an instruction of the target adds up.
+TreeWorkload grouped(std::mt19937& random) {
+  const bool halves = random() % 2 == 0;
+  const int64_t m = pick(random, {1, 13, 40}), n = pick(random, {7, 37, 64}), k = pick(random, {8, 68, 256});
+  return {.name = "grouped", .ir = narrowProduct(m, n, k, halves), .tiles = random() % 2 == 0};
+}
+
+/// Such that fill tiles of it.
+TreeWorkload tiled(std::mt19937& random) {
+  const int64_t m = pick(random, {13, 40}), n = pick(random, {37, 64}), k = pick(random, {68, 256});
+  return {.name = "tiled", .ir = narrowProduct(m, n, k, random() % 2 == 0), .tiles = true};
+}
+
+/// Rows that lie across the steps of the sum, copied block by block.
+TreeWorkload copiedWithin(std::mt19937& random) {
+  WorkloadText text;
+  const int64_t m = pick(random, {150, 168}), n = pick(random, {100, 112}), k = 24;
+  const Tensor c = text.generic({text.argument({k, m}), text.argument({k, n})}, {"d2, d0", "d2, d1", "d0, d1"},
+                                text.fill({m, n}, "0.0"), 3, "ppr", kMultiplyAdd);
+  TreeWorkload workload{
+      .name = "copied within", .ir = text.finish({c}), .near_bytes = 4 << 10, .second_bytes = 8 << 10};
+  workload.prices.mutable_products()->set_spread_passes(2);
+  return workload;
+}
+
+/// Rows that would share sets of the caches, copied to lie apart.
+TreeWorkload copiedApart(std::mt19937& random) {
+  WorkloadText text;
+  const int64_t m = 16, n = pick(random, {100, 128}), k = 128;
+  const Tensor c = text.generic({text.argument({m, k}), text.argument({k, n})}, {"d0, d2", "d2, d1", "d0, d1"},
+                                text.fill({m, n}, "0.0"), 3, "ppr", kMultiplyAdd);
+  TreeWorkload workload{.name = "copied apart", .ir = text.finish({c}), .near_bytes = 4 << 10, .second_bytes = 8 << 10};
+  workload.prices.mutable_products()->set_spread_passes(2);
+  workload.prices.mutable_products()->set_longest_reduction(64);
+  workload.prices.mutable_products()->set_long_sum(64);
+  return workload;
+}
+
+/// Two products whose slices share panels of one operand, the last slice a smaller one; rows between them that would
+/// share sets of the near level are stretched.
+TreeWorkload sharedPanels(std::mt19937& random) {
+  WorkloadText text;
+  const int64_t m = pick(random, {37, 43}), n = 208, k = 24;
+  const Tensor scores = batchProduct(text, text.argument({2, m, k}), text.argument({2, k, n}));
+  const Tensor y = batchProduct(text, softmax(text, relu(text, scores)), text.argument({2, n, 20}));
+  TreeWorkload workload{.name = "shared panels",
+                        .ir = text.finish({y}),
+                        .request = slicesOf({{"d0", 1}, {"d1", pick(random, {8, 16})}}),
+                        .near_bytes = 4 << 10,
+                        .second_bytes = 32 << 10};
+  workload.prices.mutable_products()->set_pack_rows(8);
+  workload.prices.mutable_products()->set_pack_rows_far(8);
+  return workload;
+}
+
+TreeWorkload largerThanCaches(const std::string& ir) {
+  return {.name = "blocked", .ir = ir, .near_bytes = 4 << 10, .second_bytes = 32 << 10};
+}
+
+/// Products that are larger than the caches: rows in blocks.
 TreeWorkload blocked(std::mt19937& random) {
   WorkloadText text;
-  const bool channels = random() % 2 == 0;
-  const int64_t m = channels ? 48 : 520, n = channels ? 32 : pick(random, {200, 256}), k = channels ? 8 : 64;
-  const Tensor a = text.argument(channels ? std::vector<int64_t>{k, m, 16} : std::vector<int64_t>{m, k});
-  const Tensor b = text.argument(channels ? std::vector<int64_t>{k, 16, n} : std::vector<int64_t>{k, n});
-  const Tensor c = text.fill({m, n}, "0.0");
-  const Tensor y = channels ? text.generic({a, b}, {"d2, d0, d3", "d2, d3, d1", "d0, d1"}, c, 4, "pprr", kMultiplyAdd)
-                            : text.generic({a, b}, {"d0, d2", "d2, d1", "d0, d1"}, c, 3, "ppr", kMultiplyAdd);
-  return {.name = "blocked", .ir = text.finish({y}), .near_bytes = 4 << 10, .second_bytes = 32 << 10};
+  const int64_t m = 520, n = pick(random, {200, 256}), k = 64;
+  return largerThanCaches(
+      text.finish({text.generic({text.argument({m, k}), text.argument({k, n})}, {"d0, d2", "d2, d1", "d0, d1"},
+                                text.fill({m, n}, "0.0"), 3, "ppr", kMultiplyAdd)}));
+}
+
+/// The same with sums over blocks of channels.
+TreeWorkload channels(std::mt19937& random) {
+  WorkloadText text;
+  const int64_t m = 48, n = 32, k = pick(random, {16, 20});
+  return largerThanCaches(text.finish(
+      {text.generic({text.argument({k, m, 16}), text.argument({k, 16, n})}, {"d2, d0, d3", "d2, d3, d1", "d0, d1"},
+                    text.fill({m, n}, "0.0"), 4, "pprr", kMultiplyAdd)}));
 }
 
 /// A filter a channel.
@@ -172,8 +234,9 @@ TreeWorkload drawn(std::mt19937& random) {
       .name = absl::StrCat("drawn ", workload.family), .ir = workload.ir, .low = workload.low, .high = workload.high};
 }
 
-constexpr TreeWorkload (*kClasses[])(std::mt19937&) = {product, elementwise, rows,    chain,  window, winograd, grouped,
-                                                       blocked, depthwise,   scalars, masked, drawn,  drawn};
+constexpr TreeWorkload (*kClasses[])(std::mt19937&) = {
+    product,  elementwise, rows,    chain,  window, winograd,     grouped,     tiled,        blocked,
+    channels, depthwise,   scalars, masked, drawn,  copiedWithin, copiedApart, sharedPanels, drawn};
 
 }  // namespace
 
@@ -182,7 +245,7 @@ int treeWorkloadClasses() { return static_cast<int>(std::size(kClasses)); }
 TreeWorkload treeWorkload(unsigned seed) {
   std::mt19937 random(seed);
   TreeWorkload workload = kClasses[seed % std::size(kClasses)](random);
-  if (random() % 2 == 0) {
+  if (random() % 2 == 0 && !workload.prices.has_products()) {
     workload.near_bytes = 4 << 10;
     workload.second_bytes = 32 << 10;
   }
@@ -197,6 +260,7 @@ v1::BuildUnit unitOf(const TreeWorkload& workload) {
     level->set_name(name);
     level->set_capacity_bytes(bytes);
   }
+  *unit.mutable_prices() = workload.prices;
   return unit;
 }
 
@@ -211,6 +275,7 @@ void checkTree(const TreeWorkload& workload, const v1::Schedule& schedule, unsig
                                   [&](v1::BuildUnit& unit) {
                                     if (workload.tiles) addTileInstructions(unit, /*alone=*/true);
                                     *unit.mutable_memory() = unitOf(workload).memory();
+                                    *unit.mutable_prices() = workload.prices;
                                   },
                               .request = workload.request,
                               .edit = [&](v1::Schedule& followed) { followed = schedule; }});

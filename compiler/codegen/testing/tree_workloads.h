@@ -14,6 +14,7 @@ struct TreeWorkload {
   std::string ir;
   ScheduleRequest request = {};
   int64_t near_bytes = 32 << 10, second_bytes = 1 << 20;  ///< of the chip's two levels: what is small is blocked
+  v1::Prices prices = {};                                 ///< of the chip, beside its family's
   bool tiles = false;                                     ///< on tile instructions, which this machine need not have
   double low = -1, high = 1;                              ///< of what it is run on
   int64_t integers = 100;                                 ///< the same, in [-integers, integers)
@@ -23,7 +24,7 @@ struct TreeWorkload {
 TreeWorkload treeWorkload(unsigned seed);
 int treeWorkloadClasses();
 
-/// The workload for this machine, but for its caches and tile instructions.
+/// The workload for this machine, but for its caches, prices and tile instructions.
 v1::BuildUnit unitOf(const TreeWorkload& workload);
 
 /// Runs the workload as `schedule` says and compares it with what the interpreter computes.

@@ -16,7 +16,5 @@ bool isVectorizableBody(mlir::Block& body);
 
 /// How many vector instructions one evaluation of the body is about.
 int bodyCost(mlir::Block& body);
-/// Cost from which a body has a function of a dozen dependent operations.
-inline constexpr int kLongBody = 16;
 
 }  // namespace tessera::compiler::codegen

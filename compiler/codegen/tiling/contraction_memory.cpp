@@ -18,12 +18,10 @@ int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, i
   return stride % chip.near().line_bytes == 0 ? rows : rows / 2;
 }
 
-/// Whether the vectors of one reduction step lie far from those of the next: closer ones, or those that fill half of
-/// what is between, are as good as a panel.
+/// Whether the vectors of one reduction step lie far from those of the next.
 bool isSpread(const Operand& operand, const Chip& chip, const TilePlan& plan) {
-  const int64_t near = 4 * chip.near().line_bytes;
   const int64_t bytes = elementBits(operand.access.element) / 8;
-  return operand.access.strides[plan.reductions.back()] * bytes > std::max(near, 2 * plan.vectors * plan.lanes * bytes);
+  return chip.areSpread(operand.access.strides[plan.reductions.back()] * bytes, plan.vectors * plan.lanes * bytes);
 }
 
 /// Steps of the reduction whose vectors, not packed, stay in L1 from one tile of rows to the next.
@@ -32,9 +30,6 @@ int64_t stepsInL1(const Nest& nest, const Chip& chip, const Roles& roles, const 
   const int64_t vector_bytes = plan.lanes * elementBits(operand.access.element) / 8;
   return std::max<int64_t>(64, chip.near().capacity_bytes * 3 / 4 / (vector_bytes * plan.vectors));
 }
-
-/// Whether a reduction of so many steps is cut into blocks: one of them and a rest of less than half are not.
-bool isCut(int64_t steps, int64_t longest) { return steps > longest * 3 / 2; }
 
 /// Whether the broadcast operand's rows are contiguous along the whole reduction.
 bool rowsAreContiguous(const Nest& nest, const Roles& roles, const TilePlan& plan) {
@@ -98,28 +93,25 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
   }
 }
 
-/// Threads that share work on any chip; more only where it has more cores.
-constexpr int64_t kFewThreads = 4;
-
 /// Iterations of a block of `extent` that make an even number of blocks, at least `points` and four, where there are as
 /// many pairs of tiles: nothing else of a blocked reduction is in the grid but `parts`. On chips of more than four
 /// cores such blocks that, with the parts, two, four and all cores share best. A block is two tiles at least: one of a
 /// single tile is no other level of the tree than that tile.
-int64_t evenPoints(int64_t extent, int64_t unit, int64_t points, int64_t parts, int64_t cores) {
-  const int64_t tiles = ceilDiv(extent, unit);
-  if (cores <= kFewThreads) {
-    for (int64_t wanted = (std::max(kFewThreads, points) + 1) / 2 * 2; wanted >= 2; wanted -= 2)
+int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t points, int64_t parts) {
+  const int64_t tiles = ceilDiv(extent, unit), cores = chip.cores(), few = chip.prices().grid().even_threads();
+  if (cores <= few) {
+    for (int64_t wanted = (std::max(few, points) + 1) / 2 * 2; wanted >= 2; wanted -= 2)
       if (const int64_t each = ceilDiv(tiles, wanted); each >= 2 && ceilDiv(tiles, each) % 2 == 0) return each * unit;
     return extent;
   }
   int64_t best = tiles;
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t each = std::max<int64_t>(2, tiles / std::max(kFewThreads, points)); each >= 2; --each) {
+  for (int64_t each = std::max<int64_t>(2, tiles / std::max(few, points)); each >= 2; --each) {
     const int64_t blocks = ceilDiv(tiles, each), pieces = parts * blocks;
     double waiting = 0;
-    for (const int64_t threads : {int64_t{2}, kFewThreads, cores})
+    for (const int64_t threads : {int64_t{2}, few, cores})
       waiting += static_cast<double>(ceilDiv(pieces, threads) * threads * each) / static_cast<double>(parts * tiles);
-    if (waiting >= least - 0.02) continue;
+    if (waiting >= least - chip.prices().grid().uneven_share()) continue;
     least = waiting;
     best = each;
   }
@@ -128,11 +120,12 @@ int64_t evenPoints(int64_t extent, int64_t unit, int64_t points, int64_t parts, 
 
 /// Iterations of a block of `extent`, between half of `most` and that, or fewer where more cores are to have one, whose
 /// blocks two, four and all cores share best.
-int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most, int64_t cores) {
+int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most) {
   const int64_t tiles = ceilDiv(extent, unit), largest = std::max<int64_t>(1, most / unit);
-  llvm::SmallVector<int64_t> shares = {2, kFewThreads};
+  const int64_t cores = chip.cores(), few = chip.prices().grid().even_threads();
+  llvm::SmallVector<int64_t> shares = {2, few};
   int64_t smallest = std::max<int64_t>(2, largest / 2);
-  if (cores > kFewThreads) {
+  if (cores > few) {
     shares.push_back(cores);
     smallest = std::clamp<int64_t>(tiles / cores, 2, std::max<int64_t>(2, smallest));
   }
@@ -149,7 +142,7 @@ int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most, int64_t cores) {
       }
       waiting += static_cast<double>(longest * threads) / static_cast<double>(tiles);
     }
-    if (waiting >= least - 0.02) continue;
+    if (waiting >= least - chip.prices().grid().uneven_share()) continue;
     least = waiting;
     best = each;
   }
@@ -161,6 +154,7 @@ int64_t evenBlocks(int64_t extent, int64_t unit, int64_t most, int64_t cores) {
 /// first leaves room for the panel of vectors that passes and the next one on its way.
 void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
   const v1::Prices::Products& prices = chip.prices().products();
+  const int64_t few = chip.prices().grid().even_threads();
   const Statement& main = nest.statements[0];
   const int v = plan.vector_loop;
   if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return;
@@ -179,7 +173,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   if (!packs(plan, roles.b) && rowsOf(nest, roles) > plan.rows &&
       isSpread(vectors, chip, plan))  // read where it lies, more than once
     longest = stepsInL1(nest, chip, roles, plan);
-  if (plan.reductions.size() == 1 && isCut(nest.extents[k], longest) && partialSums(nest)) {
+  if (plan.reductions.size() == 1 && Chip::cutsSum(nest.extents[k], longest) && partialSums(nest)) {
     block(k, plan.tile[k], longest);
     if (plan.block[k] > 0) depth = depth / nest.extents[k] * plan.block[k];
   }
@@ -187,10 +181,10 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= prices.spread_passes()) {
     const int64_t panel = depth * plan.vectors * plan.lanes;
     const int64_t most = (chip.second().capacity_bytes * 2 / 3 - 2 * panel) / std::max<int64_t>(1, depth);
-    const int64_t rows = evenBlocks(nest.extents[row], plan.tile[row], most, chip.cores());
+    const int64_t rows = evenBlocks(chip, nest.extents[row], plan.tile[row], most);
     const int64_t blocks = ceilDiv(nest.extents[row], rows);
     if (most >= 2 * plan.tile[row] && blocks >= prices.row_blocks()) {
-      const bool enough = chip.cores() <= kFewThreads || blocks >= chip.cores();
+      const bool enough = chip.cores() <= few || blocks >= chip.cores();
       if (enough) plan.block[row] = rows;
       // With more cores than blocks, rows and columns are shared tile by tile, or in blocks of both where sums are cut.
       if (enough || plan.block[k] == 0) return;
@@ -200,7 +194,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   for (int loop : plan.order)
     if (rankOf(roles, plan, loop, false) == 0) parts *= ceilDiv(nest.extents[loop], plan.tile[loop]);
   int64_t rows = chip.second().capacity_bytes / 2 / std::max<int64_t>(1, depth);
-  if (plan.block[k] > 0 && chip.cores() > kFewThreads)  // as many parts as columns in pairs of tiles do not make
+  if (plan.block[k] > 0 && chip.cores() > few)  // as many parts as columns in pairs of tiles do not make
     rows = std::min(rows, nest.extents[row] * std::max<int64_t>(1, nest.extents[outer] / plan.tile[outer] / 2) * parts /
                               chip.cores());
   block(row, plan.tile[row], rows);
@@ -208,14 +202,13 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   if (plan.block[k] > 0) {
     const int64_t columns = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
     block(outer, plan.tile[outer],
-          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(columns, prices.point_columns()), parts,
-                     chip.cores()));
+          evenPoints(chip, nest.extents[outer], plan.tile[outer], ceilDiv(columns, prices.point_columns()), parts));
   }
   // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
   if (const int64_t far = chip.farBytes();
       far > 0 && plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > far)
     block(outer, plan.tile[outer],
-          evenPoints(nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), far), parts, chip.cores()));
+          evenPoints(chip, nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), far), parts));
 }
 
 /// The broadcast operand is copied a block at a time where enough tiles of columns read each copy: it comes from memory
@@ -230,10 +223,12 @@ void packWithinBlocks(const Nest& nest, const Chip& chip, const Roles& roles, Ti
       passes /= ceilDiv(nest.extents[loop], plan.block[loop]);
   if (passes < chip.prices().products().spread_passes()) return;
   for (PackedOperand& packed : plan.packed)
-    if (packed.input == roles.a) packed = {packed.input, packed.loop, /*apart=*/false, /*within=*/true};
+    if (packed.input == roles.a)
+      packed = {
+          .input = packed.input, .loop = packed.loop, .within = true, .ahead = chip.prices().fetches().steps_ahead()};
 }
 
-/// What is asked for before it is needed: a panel larger than L1; the broadcast operand, where the hardware does not
+/// What is prefetched: a panel larger than L1; the broadcast operand, where the hardware does not
 /// see its next lines coming because they lie apart, or the tile's rows leave L1 between two tiles of columns (1 x 1
 /// windows only: larger ones overlap, and what comes next is there); the results of a long sum.
 void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
@@ -269,8 +264,14 @@ llvm::SmallVector<int> panelOrder(const Nest& nest, const TilePlan& plan, const 
 
 }  // namespace
 
-void orderPanels(const Nest& nest, TilePlan& plan) {
-  for (PackedOperand& packed : plan.packed) packed.order = panelOrder(nest, plan, packed);
+void orderPanels(const Nest& nest, const Chip& chip, TilePlan& plan) {
+  for (PackedOperand& packed : plan.packed) {
+    packed.order = panelOrder(nest, plan, packed);
+    if (!packed.apart) continue;
+    const int64_t bytes = elementBits(nest.statements[0].inputs[packed.input].access.element) / 8;
+    const int64_t line = chip.near().line_bytes;
+    packed.distance = (ceilDiv(elementsOfRow(nest, plan, packed, packed.order) * bytes, line) | 1) * line / bytes;
+  }
 }
 
 void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan) {

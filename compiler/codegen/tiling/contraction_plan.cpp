@@ -11,9 +11,9 @@ namespace tessera::compiler::codegen {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Registers beside the tile's own that go to the vectors of later steps when three columns or more are streams of
-/// their own: LLVM loads neighbouring vectors of a stream together. Without them a tile of 9 x 3 keeps its sums in
-/// memory and takes 1.5 times as long.
+/// Of LLVM, not of a chip: registers beside the tile's own that go to the vectors of later steps when three columns or
+/// more are streams of their own: LLVM loads neighbouring vectors of a stream together. Without them a tile of 9 x 3
+/// keeps its sums in memory and takes 1.5 times as long.
 constexpr int kLoadedTogether = 3;
 
 /// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
@@ -52,9 +52,8 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
         });
       });
     });
-    // Each rest doubles the code: among tiles about as good, the one that divides the loops.
     for (auto [extent, tile] : {std::pair(row1, r1), {row2, r2}, {vectors_all, nv}, {column2, c2}})
-      if (extent % tile != 0) cycles *= 1.015;
+      if (extent % tile != 0) cycles *= 1 + chip.prices().products().rest_share();
     if (cycles < best * (1 - 1e-9)) {
       best = cycles;
       t1 = r1, t2 = r2, tv = nv, tc = c2;
@@ -106,8 +105,7 @@ ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& role
   const Operand& streamed = nest.statements[0].inputs[std::max(roles.b, 0)];
   depth_ = blockDepthOf(nest, chip, streamed);
   vector_bytes_ = lanes * elementBits(streamed.access.element) / 8;
-  constexpr int64_t kWindow = 64;
-  window_ = broadcasts_ && rows_ == 1 && !roles.columns.empty() && depth_ <= kWindow;
+  window_ = broadcasts_ && rows_ == 1 && !roles.columns.empty() && depth_ <= chip.prices().products().window_steps();
 }
 
 int64_t ProductCosts::registers(int64_t rows, int64_t vectors, int64_t columns) const {
@@ -132,7 +130,7 @@ double ProductCosts::step(int64_t rows, int64_t vectors) const {
 }
 
 bool slides(const Nest& nest, const Roles& roles) {
-  constexpr int64_t kLongestWindow = 7;
+  constexpr int64_t kLongestWindow = 7;  // a row of it is unrolled
   if (roles.a >= 0 || roles.rows.empty()) return false;
   bool shared = false;
   for (int loop = 0; loop < nest.loops(); ++loop) {

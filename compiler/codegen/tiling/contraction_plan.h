@@ -45,8 +45,8 @@ bool slides(const Nest& nest, const Roles& roles);
 /// After the reductions are ordered and unrolled: what is packed, what is blocked, what is fetched, the levels.
 void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);
 
-/// Loops of the panels of what is packed.
-void orderPanels(const Nest& nest, TilePlan& plan);
+/// Loops of the panels of what is packed, and the distance of rows that lie apart: an odd number of cache lines.
+void orderPanels(const Nest& nest, const Chip& chip, TilePlan& plan);
 
 /// Whether input `input` can be copied to panels: each element is walked at one point of its loops only.
 bool canPack(const Nest& nest, int input);

@@ -56,7 +56,7 @@ int64_t bytesOf(const Nest& nest, const Operand& operand) {
 }
 
 bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles) {
-  constexpr int64_t kRows = 8;  // of a register tile
+  constexpr int64_t kRows = 8;  // of a register tile, which is not chosen yet
   if (roles.a < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
   const Operand& operand = nest.statements[0].inputs[roles.a];
   const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);

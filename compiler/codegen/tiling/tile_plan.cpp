@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
@@ -30,7 +31,7 @@ TilePlan emptyPlan(const Nest& nest) {
   return plan;
 }
 
-void chooseSimpleTile(const Nest& nest, TilePlan& plan) {
+void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.order = byOutputStride(nest);
   if (plan.lanes == 1) return;
   plan.transposed = turnedLoop(nest, plan.vector_loop, plan.lanes);
@@ -49,7 +50,7 @@ void chooseSimpleTile(const Nest& nest, TilePlan& plan) {
   if (plan.horizontal) {
     // A row has one sum, vectors are its steps: as many rows as hide the latency of an addition, or of a function.
     points = 4;
-    vectors = std::min<int64_t>(all, cost >= kLongBody ? 1 : 4);
+    vectors = std::min<int64_t>(all, cost >= chip.prices().vectors().long_body() ? 1 : 4);
   } else {
     points /= vectors;
   }
@@ -61,6 +62,13 @@ void chooseSimpleTile(const Nest& nest, TilePlan& plan) {
     plan.rows = static_cast<int>(plan.tile[loop]);
     break;
   }
+}
+
+bool choosesInterleaving(const Nest& nest, const Chip& chip, const TilePlan& plan) {
+  const v1::Prices::Vectors& prices = chip.prices().vectors();
+  const int64_t points = pointsOf(nest, plan);
+  return plan.kernel->traits().interleaves && points > 1 && points <= prices.interleaved_points() &&
+         bodyCost(*nest.statements[0].body()) >= prices.long_body();
 }
 
 void orderReductions(const Nest& nest, TilePlan& plan) {
@@ -133,6 +141,27 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
     const double least = count > 1 && points < chip.enoughParts() ? whole / 8 : whole;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
+}
+
+int64_t copiedAlong(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int loop) {
+  return packed.within && plan.block[loop] > 0 ? plan.block[loop] : nest.extents[loop];
+}
+
+int64_t elementsOfRow(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, llvm::ArrayRef<int> loops) {
+  int64_t elements = 1;
+  for (int loop : llvm::reverse(loops)) {
+    if (loop == packed.loop) break;
+    elements *= copiedAlong(nest, plan, packed, loop);
+  }
+  return elements;
+}
+
+std::string refusedDistance(const Nest& nest, const TilePlan& plan, const PackedOperand& packed,
+                            llvm::ArrayRef<int> loops) {
+  constexpr int64_t kMostRows = 16, kPage = 4096;
+  if (!packed.apart) return packed.distance == 0 ? "" : "none: panels have no rows";
+  const int64_t least = elementsOfRow(nest, plan, packed, loops), most = std::max(kPage, kMostRows * least);
+  return packed.distance >= least && packed.distance <= most ? "" : absl::StrCat(least, " to ", most);
 }
 
 int64_t pointsAlong(const TilePlan& plan, int loop) {

@@ -19,7 +19,7 @@ struct Level {
 /// An input of the first statement that is copied to panels before the nest runs: `loop` is cut into panels of
 /// tile[loop] iterations, each contiguous: [outer loops..., panel, reduction loops, iteration within the panel].
 /// With `apart` the reduction loops stay contiguous for each iteration of `loop`, and only the distance from one to the
-/// next is changed, to an odd number of cache lines: rows a power of two apart would share few sets of the caches.
+/// next is changed: rows a power of two apart would share few sets of the caches.
 struct PackedOperand {
   int input;
   int loop;
@@ -27,6 +27,8 @@ struct PackedOperand {
   /// Copied a cache block at a time into the thread's scratch, just before the tiles of the block read it.
   bool within = false;
   llvm::SmallVector<int> order = {};  ///< loops of the panels, slowest first
+  int64_t distance = 0;               ///< apart: elements from one iteration of `loop` to the next
+  int64_t ahead = 0;  ///< within: steps of the innermost reduction by which the copy is fetched ahead; 0 = not
   bool operator==(const PackedOperand&) const = default;
 };
 
@@ -84,6 +86,7 @@ struct TilePlan {
   bool fetch_rows = false;     ///< broadcast operands are fetched one iteration of the outer reduction ahead
   bool fetch_panel = false;    ///< the next tile's vectors are fetched to L2 while the rows of this one pass
   bool fetch_results = false;  ///< the results' lines are fetched while the tile is being summed
+  bool interleaved = false;    ///< the points of a step go by the depth of their operations, see emit/interleave.h
   /// Levels outside of the copies of operands packed `within` blocks; none of the levels inside is in the grid.
   int copy_level = 0;
   std::vector<BlockCopy> copies;                      ///< of operands packed `within` blocks, see packing.h
@@ -101,11 +104,24 @@ struct TilePlan {
 /// How one operand of a nest is copied to panels block by block.
 struct BlockCopy {
   int input = 0;
+  int64_t ahead = 0;             ///< see PackedOperand
   llvm::SmallVector<int> moved;  ///< loops outside of the copy that move the block: slice numbers of the copying nests
   llvm::SmallVector<int> cut;    ///< of these, blocked loops whose last block is smaller
   std::vector<Nest> nests;       ///< bit i of the index: in the last block of cut[i]
   std::vector<TilePlan> plans;   ///< one per nest
 };
+
+/// Iterations of `loop` that one copy of an operand covers: all, or those of a block.
+int64_t copiedAlong(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int loop);
+
+/// Elements of one row of a copy that lies apart: what it holds of those of its `loops`, slowest first, that come
+/// behind the one along which rows follow each other.
+int64_t elementsOfRow(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, llvm::ArrayRef<int> loops);
+
+/// What is accepted instead of packed.distance; empty: that. Rows do not overlap, and what is between them is no more
+/// than a page or sixteen rows; panels have no rows.
+std::string refusedDistance(const Nest& nest, const TilePlan& plan, const PackedOperand& packed,
+                            llvm::ArrayRef<int> loops);
 
 /// What the nests of a region ask of each other's plans.
 struct Wanted {
@@ -139,7 +155,11 @@ TilePlan planVectors(const Nest& nest, const Chip& chip);
 int turnedLoop(const Nest& nest, int vector_loop, int lanes);
 
 /// Order of the loops, and a tile of a few independent vectors, which hide latency; more of them when a body is cheap.
-void chooseSimpleTile(const Nest& nest, TilePlan& plan);
+void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan);
+
+/// Whether the points of a step of the plan's sum take their turns by the depth of their operations: a few of them that
+/// evaluate a long body.
+bool choosesInterleaving(const Nest& nest, const Chip& chip, const TilePlan& plan);
 
 /// Reduction loops, the one with the largest steps outermost.
 void orderReductions(const Nest& nest, TilePlan& plan);

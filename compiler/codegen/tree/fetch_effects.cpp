@@ -25,6 +25,12 @@ bool fetchesRows(const Nest& nest, const TilePlan& plan) {
          anyInput(nest, [&](const Access& access) { return access.strides[plan.vector_loop] == 0; });
 }
 
+/// Of a copy within blocks: it goes on from step to step.
+bool fetchesCopy(const Nest& nest, const TilePlan& plan, const BlockCopy& copy) {
+  return plan.kernel->traits().fetches &&
+         nest.statements[0].inputs[copy.input].access.strides[plan.reductions.back()] != 0;
+}
+
 bool fetchesResults(const Nest& nest, const TilePlan& plan) {
   for (const Statement& statement : nest.statements)
     for (auto [o, output] : llvm::enumerate(statement.outputs)) {
@@ -34,7 +40,7 @@ bool fetchesResults(const Nest& nest, const TilePlan& plan) {
   return false;
 }
 
-/// Which fetches of `plan` ask for anything.
+/// Which prefetches of `plan` touch anything.
 struct Effects {
   bool ahead = false, rows = false, panel = false, results = false, slices = false;
 };
@@ -48,6 +54,8 @@ Effects effectsOf(const Nest& nest, const TilePlan& plan) {
 }  // namespace
 
 std::string ineffective(const Nest& nest, const TilePlan& plan) {
+  for (const BlockCopy& copy : plan.copies)
+    if (copy.ahead > 0 && !fetchesCopy(nest, plan, copy)) return "the copy of an operand within blocks";
   const bool slices = !plan.next_slice.empty() || !plan.upcoming.empty();
   if (plan.ahead == 0 && !plan.fetch_rows && !plan.fetch_panel && !plan.fetch_results && !slices) return "";
   const Effects effects = effectsOf(nest, plan);
@@ -59,6 +67,12 @@ std::string ineffective(const Nest& nest, const TilePlan& plan) {
 }
 
 void dropIneffective(const Nest& nest, TilePlan& plan) {
+  for (BlockCopy& copy : plan.copies) {
+    if (fetchesCopy(nest, plan, copy)) continue;
+    copy.ahead = 0;
+    for (PackedOperand& packed : plan.packed)
+      if (packed.input == copy.input) packed.ahead = 0;
+  }
   const Effects effects = effectsOf(nest, plan);
   if (!effects.ahead) plan.ahead = 0;
   plan.fetch_rows &= effects.rows;

@@ -11,6 +11,9 @@
 namespace tessera::compiler::codegen {
 namespace {
 
+/// Steps that anything is fetched ahead.
+constexpr int kMostAhead = 1024;
+
 std::string loopsOf(const Nest& nest) {
   std::vector<std::string> names;
   for (int loop = 0; loop < nest.loops(); ++loop)
@@ -104,6 +107,7 @@ class LeafReader {
     if (!reductions.ok()) return reductions.status();
     plan_.reductions = std::move(*reductions);
     if (kernel_.turned().empty()) return absl::OkStatus();
+    if (plan_.lanes == 1) return fault("squares of scalars are not turned", kernel_.turned(), "none");
     auto turned = loopNamed(nest_, kernel_.turned(), path_);
     if (!turned.ok()) return turned.status();
     plan_.transposed = *turned;
@@ -163,8 +167,13 @@ class LeafReader {
     plan_.fetch_rows = fetch.rows();
     plan_.fetch_panel = fetch.panel();
     plan_.fetch_results = fetch.results();
-    if (kernel_.has_fetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0))
-      return fault("steps that vectors are fetched ahead", absl::StrCat(fetch.ahead()), "1 or more, or no fetch");
+    if (kernel_.has_fetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0 || fetch.ahead() > kMostAhead))
+      return fault("steps that vectors are fetched ahead", absl::StrCat(fetch.ahead()),
+                   absl::StrCat("1 to ", kMostAhead, ", or no fetch"));
+    plan_.interleaved = kernel_.interleaved();
+    if (plan_.interleaved && (!plan_.kernel->traits().interleaves || pointsOf(nest_, plan_) < 2))
+      return fault("points whose operations are interleaved", wanted,
+                   "a kernel that evaluates all points of a step of its sum, two or more");
     if (std::string reason = plan_.kernel->refusal(nest_, plan_); !reason.empty())
       return fault(absl::StrCat("a kernel that cannot run the nest: ", reason), wanted, "");
     return absl::OkStatus();
@@ -202,6 +211,13 @@ class LeafReader {
                                                       [&](int loop) { return nest_.reduction[loop]; }))
         return fault("a panel along a sum comes before the other sums", stage.along(), "");
       if (absl::Status status = within(stage, packed); !status.ok()) return status;
+      if (!packed.within && llvm::any_of(plan_.packed, [](const PackedOperand& other) { return other.within; }))
+        return fault("a copy before the nest stands behind one within its blocks", absl::StrCat(stage.operand()),
+                     "copies before the nest first");
+      packed.distance = stage.distance();
+      if (!packed.within)  // packWithin() knows which loops a block has
+        if (std::string accepted = refusedDistance(nest_, plan_, packed, packed.order); !accepted.empty())
+          return fault("elements from one row to the next", absl::StrCat(packed.distance), accepted);
       plan_.packed.push_back(std::move(packed));
     }
     return absl::OkStatus();
@@ -211,10 +227,15 @@ class LeafReader {
   absl::Status within(const v1::Stage& stage, PackedOperand& packed) {
     packed.within = stage.within();
     const auto levels = static_cast<int>(plan_.levels.size());
+    packed.ahead = stage.ahead();
     if (!packed.within)
-      return stage.outside() == 0 && stage.copies().empty()
+      return stage.outside() == 0 && stage.ahead() == 0 && stage.copies().empty()
                  ? absl::OkStatus()
-                 : fault("a copy before the nest has no loops outside", absl::StrCat(stage.outside()), "0, no leaves");
+                 : fault("a copy before the nest has no loops outside, and is not fetched ahead",
+                         absl::StrCat(stage.outside(), " and ", stage.ahead()), "0 and 0, no leaves");
+    if (packed.ahead < 0 || packed.ahead > kMostAhead)
+      return fault("steps that the copy is fetched ahead", absl::StrCat(packed.ahead),
+                   absl::StrCat("0 to ", kMostAhead));
     if (stage.outside() < std::max(1, plan_.grid_levels) || stage.outside() > levels)
       return fault("loops outside of the copy", absl::StrCat(stage.outside()),
                    absl::StrCat(std::max(1, plan_.grid_levels), " to ", levels));

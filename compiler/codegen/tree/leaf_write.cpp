@@ -17,8 +17,10 @@ v1::Stage stageOf(const Nest& nest, const TilePlan& plan, const PackedOperand& p
   stage.set_operand(packed.input);
   stage.set_along(loopName(nest, packed.loop));
   for (int loop : packed.order) stage.add_order(loopName(nest, loop));
+  stage.set_distance(packed.distance);
   if (!packed.within) return stage;
   stage.set_within(true);
+  stage.set_ahead(static_cast<int32_t>(packed.ahead));
   int outside = 0;
   for (int level = 0; level < plan.copy_level; ++level) outside += repeats(nest, plan, level) ? 1 : 0;
   stage.set_outside(outside);
@@ -79,6 +81,7 @@ v1::Tile leafOf(const Nest& nest, const TilePlan& plan, int number) {
     if (pointsAlong(plan, loop) > 1) kernel.add_points(loopName(nest, loop));
   for (int loop : plan.reductions) kernel.add_reductions(loopName(nest, loop));
   if (plan.transposed >= 0) kernel.set_turned(loopName(nest, plan.transposed));
+  kernel.set_interleaved(plan.interleaved);
   if (v1::Fetch fetch = fetchOf(plan); fetch.ByteSizeLong() > 0) *kernel.mutable_fetch() = std::move(fetch);
   for (const PackedOperand& packed : plan.packed) *leaf.add_stages() = stageOf(nest, plan, packed, number);
   return leaf;

@@ -11,20 +11,9 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// At least `elements`, an odd number of cache lines.
-int64_t oddLines(int64_t elements, int64_t element_bytes, int64_t line) {
-  const int64_t lines = ceilDiv(elements * element_bytes, line) | 1;
-  return lines * line / element_bytes;
-}
-
-/// Iterations of `loop` that one copy covers: all, or those of a block.
-int64_t copied(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int loop) {
-  return packed.within && plan.block[loop] > 0 ? plan.block[loop] : nest.extents[loop];
-}
-
 /// The panels of `loops` of an operand, in a new buffer.
 Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const PackedOperand& packed,
-                llvm::ArrayRef<int> loops, int64_t width, const Chip& chip) {
+                llvm::ArrayRef<int> loops, int64_t width) {
   Access panels;
   panels.element = nest.statements[0].inputs[packed.input].access.element;
   panels.strides.assign(nest.loops(), 0);
@@ -32,9 +21,9 @@ Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan
   int64_t elements = width;
   if (packed.apart) elements = 1;
   for (int loop : llvm::reverse(loops)) {
-    const int64_t extent = copied(nest, plan, packed, loop);
+    const int64_t extent = copiedAlong(nest, plan, packed, loop);
     if (packed.apart) {
-      if (loop == packed.loop) elements = oddLines(elements, elementBits(panels.element) / 8, chip.near().line_bytes);
+      if (loop == packed.loop) elements = packed.distance;
       panels.strides[loop] = panels.panel[loop] = elements;
       elements *= extent;
     } else if (loop == packed.loop) {
@@ -110,7 +99,7 @@ absl::StatusOr<Copy> packInput(mlir::OpBuilder& builder, Nest& nest, const TileP
   const llvm::SmallVector<int>& loops = packed.order;
   llvm::SmallVector<int64_t> extents;
   for (int loop : loops) extents.push_back(nest.extents[loop]);
-  Access panels = panelsOf(builder, nest, plan, packed, loops, width, chip);
+  Access panels = panelsOf(builder, nest, plan, packed, loops, width);
   Copy copy{copyNest(builder, operand.access, panels, loops, extents), {}};
   auto copy_plan = copyPlan(copy.nest, nest, packed, loops, width, number, chip, leaf);
   if (!copy_plan.ok()) return copy_plan.status();
@@ -124,6 +113,7 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
   Operand& operand = nest.statements[0].inputs[packed.input];
   BlockCopy block;
   block.input = packed.input;
+  block.ahead = packed.ahead;
   llvm::SmallVector<int> loops;
   for (int loop : packed.order) {
     bool outside = false, inside = nest.reduction[loop] || plan.tile[loop] == nest.extents[loop];
@@ -138,8 +128,10 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
     return scheduleFault(leaf->path,
                          "leaves of a copy within blocks, one for each combination of whole and last blocks",
                          absl::StrCat(stageOf(*leaf, packed.input).copies_size()), absl::StrCat(1 << block.cut.size()));
+  if (std::string accepted = refusedDistance(nest, plan, packed, loops); leaf && !accepted.empty())
+    return scheduleFault(leaf->path, "elements from one row to the next", absl::StrCat(packed.distance), accepted);
   const int64_t width = plan.tile[packed.loop];
-  const Access panels = panelsOf(builder, nest, plan, packed, loops, width, chip);
+  const Access panels = panelsOf(builder, nest, plan, packed, loops, width);
   Access source = operand.access;
   for (int loop : block.moved) source.slice.push_back(source.strides[loop]);
   for (unsigned last = 0; last < 1U << block.cut.size(); ++last) {
@@ -147,7 +139,7 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
     for (int loop : loops) {
       const auto* cut = llvm::find(block.cut, loop);
       const bool smaller = cut != block.cut.end() && (last >> (cut - block.cut.begin()) & 1);
-      extents.push_back(smaller ? nest.extents[loop] % plan.block[loop] : copied(nest, plan, packed, loop));
+      extents.push_back(smaller ? nest.extents[loop] % plan.block[loop] : copiedAlong(nest, plan, packed, loop));
     }
     block.nests.push_back(copyNest(builder, source, panels, loops, extents));
     std::optional<Leaf> copy;

@@ -12,7 +12,8 @@ bool standsTooEarly(const Nest& nest, const TilePlan& plan, size_t position) {
   if (plan.block[whole] > 0 || plan.block[single] > 0) return false;
   if (plan.fetch_panel || plan.fetch_results || !plan.next_slice.empty() || !plan.upcoming.empty()) return false;
   if (position + 2 < plan.reductions.size()) return true;
-  return plan.ahead == 0 && !plan.fetch_rows && plan.copies.empty() && plan.kernel->traits().least_steps == 1;
+  const bool fetches_copies = llvm::any_of(plan.copies, [](const BlockCopy& copy) { return copy.ahead > 0; });
+  return plan.ahead == 0 && !plan.fetch_rows && !fetches_copies && plan.kernel->traits().least_steps == 1;
 }
 
 /// The first loop that stands too early; the number of sums where none does.

@@ -1,18 +1,25 @@
 // The properties of trees that everything else stands on: one tree, one object, through text as well; every field
 // counts or is refused; what is accepted computes the right thing.
+#include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/tile_emulation.h"
 #include "compiler/codegen/testing/tree_mutations.h"
 #include "compiler/codegen/testing/tree_workloads.h"
 #include "compiler/codegen/testing/workload_text.h"
+#include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/text.h"
+#include "compiler/schedule/words.h"
+#include "compiler/target/chip.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler::codegen::testing {
@@ -88,7 +95,137 @@ TEST_P(Trees, HaveNoFieldWithoutEffect) {
     checkTree(workload, accepted[random() % accepted.size()], GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Trees, ::testing::Range(0U, 52U));
+const unsigned kSeeds = 4 * static_cast<unsigned>(treeWorkloadClasses());
+INSTANTIATE_TEST_SUITE_P(Seeds, Trees, ::testing::Range(0U, kSeeds));
+
+/// What trees say: fields that are set in some, and kernels.
+struct Said {
+  std::set<std::string> fields, kernels;
+};
+
+void collect(const google::protobuf::Message& message, Said& said) {
+  const auto& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  reflection.ListFields(message, &set);
+  for (const auto* field : set) {
+    said.fields.insert(std::string(field->full_name()));
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (!field->is_repeated()) collect(reflection.GetMessage(message, field), said);
+    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i)
+      collect(reflection.GetRepeatedMessage(message, field, i), said);
+  }
+  if (message.GetDescriptor() == v1::Kernel::descriptor())
+    said.kernels.insert(static_cast<const v1::Kernel&>(message).variant());
+}
+
+/// The message's fields and those of what it holds that no tree of `said` has.
+void addMissing(const google::protobuf::Descriptor& message, const Said& said, std::set<std::string>& missing) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const std::string name(message.field(i)->full_name());
+    if (!said.fields.contains(name)) missing.insert(name);
+    const google::protobuf::Descriptor* inner = message.field(i)->message_type();
+    if (inner != nullptr && inner != v1::Tile::descriptor()) addMissing(*inner, said, missing);
+  }
+}
+
+// Of a field that no tree has, or a kernel, the properties above would show nothing.
+TEST(Tree, PropertiesAreShownOfEveryFieldAndKernel) {
+  Said said;
+  for (unsigned seed = 1000; seed < 1000 + kSeeds; ++seed) {
+    const TreeWorkload workload = treeWorkload(seed);
+    const auto schedule = defaultSchedule(unitOf(workload), workload.request);
+    ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+    collect(*schedule, said);
+  }
+  std::set<std::string> missing;
+  v1::BuildUnit some;
+  const bool tiles = addTileInstructions(some, true);
+  for (const KernelTraits& kernel : kKernels)
+    if ((tiles || kernel.name != words::kTiles) && !said.kernels.contains(std::string(kernel.name)))
+      missing.insert(std::string(kernel.name));
+  for (const auto* message : {v1::Schedule::descriptor(), v1::Tile::descriptor()}) addMissing(*message, said, missing);
+  EXPECT_THAT(missing, ::testing::IsEmpty());
+}
+
+/// The first leaf of the tree of which `holds` is true; null: none.
+v1::Tile* leafOf(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, const std::function<bool(v1::Tile&)>& holds) {
+  for (v1::Tile& tile : tiles) {
+    if (tile.has_kernel() && holds(tile)) return &tile;
+    if (v1::Tile* leaf = leafOf(*tile.mutable_children(), holds)) return leaf;
+  }
+  return nullptr;
+}
+
+/// Changes such a leaf in the first tree of the properties' that has one: the code is another one, and right; or the
+/// tree is refused for what `refused` says.
+void changeLeaf(const std::function<bool(v1::Tile&)>& holds, const std::function<void(v1::Tile&)>& change,
+                const std::string& refused = "") {
+  for (unsigned seed = 1000; seed < 1000 + kSeeds; ++seed) {
+    const TreeWorkload workload = treeWorkload(seed);
+    v1::BuildUnit unit = unitOf(workload);
+    auto schedule = defaultSchedule(unit, workload.request);
+    ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+    v1::Schedule changed = *schedule;
+    v1::Tile* leaf = leafOf(*changed.mutable_phases(), holds);
+    if (leaf == nullptr) continue;
+    change(*leaf);
+    const auto before = emitted(unit, *schedule), after = emitted(unit, changed);
+    ASSERT_TRUE(before.ok()) << before.status();
+    if (!refused.empty()) {
+      ASSERT_FALSE(after.ok()) << printSchedule(changed);
+      EXPECT_EQ(failureOf(after.status()).reason(), v1::Failure::INVALID_SCHEDULE);
+      EXPECT_THAT(std::string(after.status().message()), ::testing::HasSubstr(refused));
+      return;
+    }
+    ASSERT_TRUE(after.ok()) << after.status() << "\n" << printSchedule(changed);
+    EXPECT_NE(*before, *after) << printSchedule(changed);
+    return checkTree(workload, changed, seed);
+  }
+  FAIL() << "no tree has such a leaf";
+}
+
+v1::Stage* stageOf(v1::Tile& leaf, const std::function<bool(const v1::Stage&)>& holds) {
+  const auto found = std::ranges::find_if(*leaf.mutable_stages(), holds);
+  return found == leaf.mutable_stages()->end() ? nullptr : &*found;
+}
+
+TEST(Tree, SaysHowFarAheadCopiesWithinBlocksAreFetched) {
+  const auto within = [](const v1::Stage& stage) { return stage.within(); };
+  const auto fetched = [&](v1::Tile& leaf) {
+    const v1::Stage* stage = stageOf(leaf, within);
+    return stage != nullptr && stage->ahead() == Chip().prices().fetches().steps_ahead();
+  };
+  changeLeaf(fetched, [&](v1::Tile& leaf) { stageOf(leaf, within)->set_ahead(5); });
+  changeLeaf(fetched, [&](v1::Tile& leaf) { stageOf(leaf, within)->set_ahead(0); });
+  changeLeaf(fetched, [&](v1::Tile& leaf) { stageOf(leaf, within)->set_ahead(-1); }, "0 to 1024");
+  const auto before = [](const v1::Stage& stage) { return !stage.within(); };
+  changeLeaf([&](v1::Tile& leaf) { return stageOf(leaf, before) != nullptr; },
+             [&](v1::Tile& leaf) { stageOf(leaf, before)->set_ahead(8); }, "is not fetched ahead");
+}
+
+TEST(Tree, SaysHowFarApartRowsLie) {
+  const auto apart = [](const v1::Stage& stage) { return stage.layout() == words::kApart; };
+  const auto panels = [](const v1::Stage& stage) { return stage.layout() == words::kPanels; };
+  const auto lies = [&](v1::Tile& leaf) { return stageOf(leaf, apart) != nullptr; };
+  changeLeaf(lies, [&](v1::Tile& leaf) { stageOf(leaf, apart)->set_distance(stageOf(leaf, apart)->distance() + 3); });
+  changeLeaf(lies, [&](v1::Tile& leaf) { stageOf(leaf, apart)->set_distance(1); }, "from one row to the next");
+  changeLeaf(lies, [&](v1::Tile& leaf) { stageOf(leaf, apart)->set_distance(1 << 20); }, "from one row to the next");
+  changeLeaf([&](v1::Tile& leaf) { return stageOf(leaf, panels) != nullptr; },
+             [&](v1::Tile& leaf) { stageOf(leaf, panels)->set_distance(64); }, "panels have no rows");
+}
+
+TEST(Tree, SaysWhoseOperationsAreInterleaved) {
+  changeLeaf([](v1::Tile& leaf) { return leaf.kernel().interleaved(); },
+             [](v1::Tile& leaf) { leaf.mutable_kernel()->clear_interleaved(); });
+  changeLeaf(
+      [](v1::Tile& leaf) {
+        return leaf.kernel().variant() == words::kReduction && !leaf.kernel().interleaved() &&
+               leaf.kernel().points_size() > 0;
+      },
+      [](v1::Tile& leaf) { leaf.mutable_kernel()->set_interleaved(true); });
+  changeLeaf([](v1::Tile& leaf) { return leaf.kernel().variant() == words::kElementwise; },
+             [](v1::Tile& leaf) { leaf.mutable_kernel()->set_interleaved(true); }, "are interleaved");
+}
 
 TEST(Tree, RefusalsNameThePathAndWhatIsAccepted) {
   WorkloadText text;

@@ -25,14 +25,15 @@ int64_t panelWidth(int64_t columns, int64_t lanes) {
 /// Whether panels of weights filled up with zeros pay, though no panel's width divides the columns: there are rows
 /// enough for panels to be made at every run otherwise, and what reads the result does so at its own pace anyway.
 /// The result is then cut to its columns, which costs one pass over it where the model returns it.
-bool paysToFillUp(GenericOp op, int64_t columns, int64_t lanes) {
-  constexpr int64_t kManyRows = 48;
+bool paysToFillUp(GenericOp op, int64_t columns, int64_t lanes, const Chip& chip) {
   auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
-  if (type.getNumElements() / columns < kManyRows || columns < 16 * lanes) return false;
+  if (type.getNumElements() / columns < chip.prices().products().filled_panel_rows() || columns < 16 * lanes)
+    return false;
   return llvm::none_of(op->getUsers(), [&](mlir::Operation* user) { return kindOf(user) == OpKind::kElementwise; });
 }
 
-bool packMatmul(GenericOp op, int64_t lanes) {
+bool packMatmul(GenericOp op, const Chip& chip) {
+  const int64_t lanes = chip.vectorBits() / 32;
   auto dims = mlir::linalg::inferContractionDims(op);
   if (mlir::failed(dims) || !isProduct(op)) return false;
   if (!dims->batch.empty() || dims->n.size() != 1 || dims->k.size() != 1) return false;
@@ -50,7 +51,7 @@ bool packMatmul(GenericOp op, int64_t lanes) {
   auto output_type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
   const int64_t columns = output_type.getShape().back();
   int64_t width = panelWidth(columns, lanes);
-  const bool fill_up = width == 0 && paysToFillUp(op, columns, lanes);
+  const bool fill_up = width == 0 && paysToFillUp(op, columns, lanes, chip);
   if (fill_up) width = 2 * lanes;
   if (width == 0 && !transposed) return false;
 
@@ -101,10 +102,10 @@ bool packMatmul(GenericOp op, int64_t lanes) {
 
 }  // namespace
 
-int packMatmuls(mlir::func::FuncOp main, int64_t lanes) {
+int packMatmuls(mlir::func::FuncOp main, const Chip& chip) {
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
-    count += packMatmul(op, lanes);
+    count += packMatmul(op, chip);
   }
   return count;
 }

@@ -15,9 +15,6 @@ namespace {
 using mlir::RankedTensorType;
 using mlir::linalg::GenericOp;
 
-/// Lines that vectors of two steps of a sum may be apart: of what lies farther apart fewer steps are read at a time.
-constexpr int64_t kNearLines = 4;
-
 /// The one operation of the function that reads its operands many times, where all others are elementwise.
 GenericOp heavyOf(mlir::func::FuncOp function) {
   GenericOp heavy;
@@ -97,14 +94,14 @@ std::string whyWrittenEarly(mlir::func::FuncOp function, const Chip& chip) {
   if (narrow && !tileProducts(chip.target().intrinsics()).empty())
     return "instructions on whole tiles compute the edges of the sum twice";
   const int64_t steps = stepsOf(heavy), longest = chip.prices().products().longest_reduction();
-  if (steps > longest * 3 / 2)
+  if (Chip::cutsSum(steps, longest))
     return absl::StrCat("sums of ", steps, " terms are cut into blocks of ", longest,
                         ", whose partial results wait in the result");
   const int vectors = innermostOf(heavy);
   for (mlir::OpOperand* input : heavy.getDpsInputOperands()) {
     if (vectors < 0 || !heavy.getMatchingIndexingMap(input).isFunctionOfDim(vectors)) continue;
     const int64_t apart = stepBytes(heavy, input);
-    if (apart > kNearLines * chip.near().line_bytes)
+    if (chip.areSpread(apart, 0))
       return absl::StrCat("sums whose vectors lie ", apart,
                           " bytes apart are cut into blocks, whose partial results "
                           "wait in the result");

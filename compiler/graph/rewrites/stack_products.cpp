@@ -16,9 +16,6 @@
 namespace tessera::compiler {
 namespace {
 
-/// From so many rows on a product reads its weights often enough already, and would only lose what follows it.
-constexpr int64_t kManyRows = 64;
-
 using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
@@ -63,7 +60,7 @@ bool isPlainProduct(GenericOp op) {
          maps[1].getNumResults() == 2;
 }
 
-std::optional<Member> memberOf(GenericOp op) {
+std::optional<Member> memberOf(GenericOp op, int64_t most_rows) {
   if (!isPlainProduct(op) || !op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>()) return std::nullopt;
   if (!isKnownAtCompileTime(op.getDpsInputs()[1]) || isReturned(op.getResult(0))) return std::nullopt;
   mlir::Operation* producer = op.getDpsInputs()[0].getDefiningOp();
@@ -74,7 +71,7 @@ std::optional<Member> memberOf(GenericOp op) {
   // Rows of the product are rows of the slice when both end in the reduced dimension: views keep the order.
   const auto left = mlir::cast<RankedTensorType>(op.getDpsInputs()[0].getType());
   const RankedTensorType source = slice.getSourceType();
-  if (!cut || left.getShape().back() != source.getShape().back() || left.getDimSize(0) >= kManyRows)
+  if (!cut || left.getShape().back() != source.getShape().back() || left.getDimSize(0) >= most_rows)
     return std::nullopt;
   return Member{op, slice, *cut};
 }
@@ -148,10 +145,10 @@ void stack(llvm::ArrayRef<Member> row) {
 
 }  // namespace
 
-int stackProducts(mlir::func::FuncOp main) {
+int stackProducts(mlir::func::FuncOp main, const Chip& chip) {
   llvm::SmallVector<llvm::SmallVector<Member>> rows;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
-    const auto member = memberOf(op);
+    const auto member = memberOf(op, chip.prices().products().stacked_rows());
     if (!member) continue;
     auto* row = llvm::find_if(rows, [&](const auto& other) { return together(other.front(), *member); });
     if (row == rows.end()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler {
@@ -13,6 +14,6 @@ namespace tessera::compiler {
 /// asked for are computed as well. Not taken: products of many rows, which gain nothing, weights computed at run time,
 /// results the model returns (they have a buffer of their own). Returns the number of products that vanished: n
 /// products stacked into one count n - 1.
-int stackProducts(mlir::func::FuncOp main);
+int stackProducts(mlir::func::FuncOp main, const Chip& chip);
 
 }  // namespace tessera::compiler

@@ -18,7 +18,7 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::LinalgOp;
 
-/// Shorter loops are not worth cutting: what is left of the planning is what matters.
+/// Bounds the search: shorter loops are not cut.
 constexpr int64_t kShort = 64;
 
 template <typename... Parts>

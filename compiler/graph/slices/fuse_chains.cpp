@@ -7,17 +7,14 @@
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/graph/slices/chain_of_groups.h"
+#include "compiler/graph/slices/group_links.h"
 #include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/SmallVector.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
 namespace {
@@ -30,30 +27,9 @@ constexpr int kAlwaysPriced = 3;  ///< products; of more where the chain so far 
 constexpr char kChainChoice[] = "fuse-chain";
 constexpr char kOneSlice[] = "one slice would run on one core";
 
-/// A product, or a convolution; a pool is neither. Products that are left to instructions are none: slices do not know
-/// those.
-bool multiplies(Operation* op) {
-  if (kindOf(op) != OpKind::kHeavy) return false;
-  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op); generic && isLeftToInstruction(generic)) return false;
-  return llvm::any_of(mlir::cast<mlir::linalg::LinalgOp>(op).getBlock()->getOperations(),
-                      [](Operation& inner) { return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner); });
-}
-
 /// Rows of a register tile: a slice of a multiple of them leaves no rest of one or three rows, whose few sums would
 /// wait for each other. 8 x 3, 12 x 2 and 6 x 4 of 32 registers, 4 x 3 and 6 x 2 of 16.
 int64_t registerRows(int registers) { return registers >= 32 ? 8 : 4; }
-
-struct Reader {
-  Operation* op = nullptr;
-  int group = -1;                 // -1: it is in none
-  std::vector<Operation*> views;  // between
-};
-
-struct Link {
-  int reader = -1;                // position of the first group that reads
-  std::vector<Operation*> views;  // between
-  std::vector<Reader> others;     // outside of that group
-};
 
 struct Candidate {
   std::vector<int> groups;
@@ -74,26 +50,12 @@ class ChainFinder {
         choices_(choices),
         merging_(merging),
         rows_(registerRows(chip.vectorRegisters())),
-        graph_(regionGraphOf(groups)) {
-    for (auto [id, group] : llvm::enumerate(groups)) {
-      for (Operation* op : group.ops) group_of_[op] = static_cast<int>(id);
-    }
-  }
+        links_(groups),
+        graph_(regionGraphOf(groups)) {}
 
   std::vector<FusionOffer> run();
 
  private:
-  bool heavy(int group) const { return llvm::any_of(groups_[group].ops, multiplies); }
-  bool winograd(int group) const {
-    return llvm::any_of(groups_[group].ops, [](Operation* op) { return op->hasAttr(kAlgorithm); });
-  }
-  bool rowsOnly(int group) const;
-  bool normalizes(int group) const;
-  bool pools(int group) const;
-  bool movesOnly(int group) const;
-  Link linkOf(int group) const;
-  void follow(mlir::Value value, const std::vector<Operation*>& views, std::vector<Reader>& readers) const;
-  int movementBefore(int group) const;
   std::vector<Candidate> withMovement(const Candidate& candidate) const;
   void find(int from);
   bool decide(Candidate candidate);
@@ -111,104 +73,26 @@ class ChainFinder {
   GraphChoices& choices_;
   fusion::Merging merging_;
   int64_t rows_;
-  llvm::DenseMap<Operation*, int> group_of_;
+  const GroupLinks links_;
   const fusion::RegionGraph graph_;                     // of the groups, for their profit
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
   int site_ = 0;
   std::vector<FusionOffer> offers_;
 };
 
-bool ChainFinder::rowsOnly(int group) const {
-  return llvm::all_of(groups_[group].ops, [](Operation* op) {
-    const OpKind kind = kindOf(op);
-    return kind == OpKind::kElementwise || kind == OpKind::kReduction || kind == OpKind::kView;
-  });
-}
-
-/// Whole rows are summed up, or searched for their largest element, and changed by that.
-bool ChainFinder::normalizes(int group) const {
-  return rowsOnly(group) &&
-         llvm::any_of(groups_[group].ops, [](Operation* op) { return kindOf(op) == OpKind::kReduction; }) &&
-         kindOf(groups_[group].ops.back()) == OpKind::kElementwise;
-}
-
-bool ChainFinder::pools(int group) const {
-  return !heavy(group) && !winograd(group) &&
-         llvm::any_of(groups_[group].ops, [](Operation* op) { return kindOf(op) == OpKind::kHeavy; });
-}
-
-void ChainFinder::follow(mlir::Value value, const std::vector<Operation*>& views, std::vector<Reader>& readers) const {
-  for (Operation* user : value.getUsers()) {
-    auto it = group_of_.find(user);
-    if (it == group_of_.end() && kindOf(user) == OpKind::kView) {
-      std::vector<Operation*> longer = views;
-      longer.push_back(user);
-      follow(user->getResult(0), longer, readers);
-    } else {
-      readers.push_back({user, it == group_of_.end() ? -1 : it->second, views});
-    }
-  }
-}
-
-Link ChainFinder::linkOf(int group) const {
-  Link link;
-  std::vector<Reader> readers;
-  if (groups_[group].results.size() == 1) follow(groups_[group].results[0], {}, readers);
-  for (const Reader& reader : readers)
-    if (reader.group >= 0 && (link.reader < 0 || reader.group < link.reader)) link.reader = reader.group;
-  for (Reader& reader : readers) {
-    if (reader.group != link.reader) {
-      link.others.push_back(std::move(reader));
-      continue;
-    }
-    for (Operation* view : reader.views)
-      if (!llvm::is_contained(link.views, view)) link.views.push_back(view);
-  }
-  return link;
-}
-
-/// Whether what slices leave of an intermediate is there when the others read it: these run behind the last group.
-bool runLater(const Link& link) {
-  return llvm::all_of(link.others, [&](const Reader& reader) {
-    return reader.group > link.reader || reader.op->hasTrait<mlir::OpTrait::IsTerminator>();
-  });
-}
-
-/// Nothing but changes of layout and paddings.
-bool ChainFinder::movesOnly(int group) const {
-  return llvm::all_of(groups_[group].ops, [](Operation* op) {
-    auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
-    return kindOf(op) == OpKind::kPad || kindOf(op) == OpKind::kView || (generic && isCheapToRepeat(generic));
-  });
-}
-
-/// The group that moves what `group` alone reads; -1: none.
-int ChainFinder::movementBefore(int group) const {
-  for (Operation* op : groups_[group].ops) {
-    for (mlir::Value operand : op->getOperands()) {
-      Operation* producer = operand.getDefiningOp();
-      while (producer && kindOf(producer) == OpKind::kView) producer = producer->getOperand(0).getDefiningOp();
-      const auto found = producer ? group_of_.find(producer) : group_of_.end();
-      if (found == group_of_.end() || found->second == group || !movesOnly(found->second)) continue;
-      const Link link = linkOf(found->second);
-      if (link.reader == group && link.others.empty()) return found->second;
-    }
-  }
-  return -1;
-}
-
 /// The products together with what moves the first one's operand, the last one's result, or both: slices of these stay
 /// near as well.
 std::vector<Candidate> ChainFinder::withMovement(const Candidate& candidate) const {
   std::vector<Candidate> all;
-  if (const Link link = linkOf(candidate.groups.back());
-      heavy(candidate.groups.back()) && link.reader >= 0 && link.others.empty() && movesOnly(link.reader)) {
+  if (const GroupLink link = links_.linkOf(candidate.groups.back()); links_.heavy(candidate.groups.back()) &&
+                                                                     link.reader >= 0 && link.others.empty() &&
+                                                                     links_.movesOnly(link.reader)) {
     Candidate& longer = all.emplace_back(candidate);
     longer.groups.push_back(link.reader);
     longer.views.insert(longer.views.end(), link.views.begin(), link.views.end());
   }
-  if (const int before = movementBefore(candidate.groups.front()); before >= 0) {
-    const Link link = linkOf(before);
+  if (const int before = links_.movementBefore(candidate.groups.front()); before >= 0) {
+    const GroupLink link = links_.linkOf(before);
     for (size_t i = 0, count = all.size(); i <= count; ++i) {
       Candidate longer = i < count ? all[i] : candidate;
       longer.groups.insert(longer.groups.begin(), before);
@@ -225,13 +109,14 @@ void ChainFinder::find(int from) {
   Candidate candidate{{from}, {}};
   bool goes_on = true;  // to another product
   for (int products = 1, rows = 0; products <= kMostProducts && rows <= kMostRowGroups;) {
-    const Link link = linkOf(candidate.groups.back());
+    const GroupLink link = links_.linkOf(candidate.groups.back());
     if (link.reader < 0) return;
-    const bool ends = heavy(link.reader), normalized = heavy(candidate.groups.back()) && normalizes(link.reader);
+    const bool ends = links_.heavy(link.reader),
+               normalized = links_.heavy(candidate.groups.back()) && links_.normalizes(link.reader);
     candidate.groups.push_back(link.reader);
     candidate.views.insert(candidate.views.end(), link.views.begin(), link.views.end());
-    const bool in_blocks = llvm::any_of(candidate.groups, [&](int group) { return winograd(group); });
-    if (!link.others.empty() && !(normalized && runLater(link))) {
+    const bool in_blocks = llvm::any_of(candidate.groups, [&](int group) { return links_.winograd(group); });
+    if (!link.others.empty() && !(normalized && link.othersRunLater())) {
       if (ends && products == 1) {
         decline(candidate, absl::StrCat("what lies between is read by ", link.others.size(),
                                         " more: it has to be in memory as a whole"));
@@ -244,11 +129,11 @@ void ChainFinder::find(int from) {
     }
     if (ends && (!goes_on || ++products > kMostProducts)) return;
     // A pool has its place in regions; behind two convolutions it ends their chain.
-    const bool pooled = !ends && products > 1 && pools(link.reader);
+    const bool pooled = !ends && products > 1 && links_.pools(link.reader);
     const bool priced = (ends || normalized || pooled) && !in_blocks;
     const bool gains = priced && decide(candidate);
     if (ends && products >= kAlwaysPriced) goes_on = gains;
-    if (!link.others.empty() || (!ends && !rowsOnly(link.reader))) return;
+    if (!link.others.empty() || (!ends && !links_.rowsOnly(link.reader))) return;
     rows = ends ? 0 : rows + 1;
   }
 }
@@ -393,7 +278,7 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   offer.site = site_;
   offer.pinned = candidate.pinned;
   offer.wanted = takes(candidate, decision);
-  offer.stops_at_rows = !heavy(candidate.groups.back());
+  offer.stops_at_rows = !links_.heavy(candidate.groups.back());
   offer.choice.set_kind(kChainChoice);
   offer.choice.set_place(candidate.place);
   offer.choice.set_refusal(candidate.refusal);
@@ -453,7 +338,7 @@ bool ChainFinder::decide(Candidate candidate) {
 
 std::vector<FusionOffer> ChainFinder::run() {
   for (int group = 0; group < static_cast<int>(groups_.size()); ++group) {
-    if (heavy(group)) find(group);
+    if (links_.heavy(group)) find(group);
   }
   return std::move(offers_);
 }

@@ -3,21 +3,13 @@
 #include "compiler/graph/facts/bytes_behind.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/ir/mask_bounds.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
+#include "compiler/ir/softmax_bodies.h"
 
 namespace tessera::compiler {
 namespace {
 
-namespace arith = mlir::arith;
 using mlir::Value;
 using mlir::linalg::LinalgOp;
-
-/// What the body yields, where that is an `Op`.
-template <typename Op>
-Op yieldedBy(LinalgOp op) {
-  return op.getBlock()->getTerminator()->getOperand(0).getDefiningOp<Op>();
-}
 
 /// The operation with `inputs` operands and one result that makes `value`.
 LinalgOp madeBy(Value value, int64_t inputs) {
@@ -28,40 +20,28 @@ LinalgOp madeBy(Value value, int64_t inputs) {
 /// What an operand is another shape of.
 Value operand(LinalgOp op, int64_t number) { return rootOf(op.getDpsInputOperand(number)->get()); }
 
-/// Whether the two are arguments 0 and 1 of the body.
-bool inOrder(LinalgOp op, Value first, Value second) {
-  return first == op.getBlock()->getArgument(0) && second == op.getBlock()->getArgument(1);
-}
-
 bool readOnlyBy(Value value, llvm::ArrayRef<mlir::Operation*> readers) {
   return llvm::all_of(value.getUsers(), [&](mlir::Operation* user) {
     return kindOf(user) == OpKind::kView ? readOnlyBy(user->getResult(0), readers) : llvm::is_contained(readers, user);
   });
 }
 
-/// Whether `op` reduces its one operand along one loop by one of `Ops`.
-template <typename... Ops>
-bool reducesBy(LinalgOp op) {
-  if (!op || op.getNumReductionLoops() != 1) return false;
-  mlir::Operation* combiner = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
-  if (!combiner || !mlir::isa<Ops...>(combiner) || combiner->getNumOperands() != 2) return false;
-  return llvm::is_contained(combiner->getOperands(), Value(op.getBlock()->getArgument(0))) &&
-         llvm::is_contained(combiner->getOperands(), Value(op.getBlock()->getArgument(1)));
+/// Whether `op` reduces its one operand along one loop by such a body, or is elementwise with one.
+bool reduces(LinalgOp op, bool (*by)(mlir::Block&)) {
+  return op && op.getNumReductionLoops() == 1 && by(*op.getBlock());
 }
+bool maps(LinalgOp op, bool (*by)(mlir::Block&)) { return op && op.getNumReductionLoops() == 0 && by(*op.getBlock()); }
 
 }  // namespace
 
 int softmaxLoop(const AccessTrace& trace, LinalgOp product) {
   if (product.getNumDpsInputs() != 2 || product.getNumReductionLoops() != 1) return -1;
   LinalgOp quotient = madeBy(operand(product, 0), 2);
-  auto divided = quotient && quotient.getNumReductionLoops() == 0 ? yieldedBy<arith::DivFOp>(quotient) : nullptr;
-  if (!divided || !inOrder(quotient, divided.getLhs(), divided.getRhs())) return -1;
+  if (!maps(quotient, isQuotientBody)) return -1;
   LinalgOp powers = madeBy(operand(quotient, 0), 2), sum = madeBy(operand(quotient, 1), 1);
-  auto power = powers && powers.getNumReductionLoops() == 0 ? yieldedBy<mlir::math::ExpOp>(powers) : nullptr;
-  auto difference = power ? power.getOperand().getDefiningOp<arith::SubFOp>() : nullptr;
-  if (!difference || !inOrder(powers, difference.getLhs(), difference.getRhs())) return -1;
+  if (!maps(powers, isPowerBody)) return -1;
   LinalgOp maximum = madeBy(operand(powers, 1), 1);
-  if (!reducesBy<arith::AddFOp>(sum) || !reducesBy<arith::MaximumFOp, arith::MaxNumFOp>(maximum)) return -1;
+  if (!reduces(sum, isSumBody) || !reduces(maximum, isMaximumBody)) return -1;
   const Value power_value = powers->getResult(0);
   if (operand(sum, 0) != power_value || operand(maximum, 0) != operand(powers, 0) ||
       maximum.getIndexingMapsArray() != sum.getIndexingMapsArray() || !readOnlyBy(quotient->getResult(0), {product}) ||

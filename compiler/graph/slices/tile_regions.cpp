@@ -19,11 +19,6 @@ namespace {
 
 using mlir::Operation;
 
-/// The regions' prices know less of a node than those of chains, so more is asked for, and by moving less. The slices
-/// that were priced 5 to 14 % cheaper and took 1.3 to 1.6 times as long (1x1 convolutions with the change of layout
-/// behind them) were many short runs: with run_cycles they are not cheaper any more.
-constexpr double kLeastRegionGain = 0.1;
-
 /// A core's largest own memory, and beyond it the level that holds the largest tensors.
 std::optional<fusion::RegionLevels> levelsFor(const Chip& chip, const fusion::RegionGraph& graph) {
   const std::optional<size_t> own = chip.ownLevel();
@@ -144,8 +139,10 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
       region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), chip_.level(region.level).name,
       region.seconds * 1e6, region.traffic_bytes / 1e6, apart * 1e6, bytes / 1e6);
   const double gain = 1 - region.seconds / apart;
-  const bool pays = gain >= kLeastRegionGain && region.traffic_bytes < bytes;
-  offer.gain_us = (apart * (1 - kLeastRegionGain) - region.seconds) * 1e6;
+  // By moving less, too: these prices know less of a node than those of chains.
+  const double least = chip_.prices().gains().regions_share();
+  const bool pays = gain >= least && region.traffic_bytes < bytes;
+  offer.gain_us = (apart * (1 - least) - region.seconds) * 1e6;
   absl::StatusOr<Group> group = merged(region, bytes);
   const bool possible = group.ok() && choice.refusal().empty();
   offer.wanted = possible && (pays || merging_ == fusion::Merging::kWhereverItCan || offer.pinned == kFused);
@@ -159,10 +156,9 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
   } else if (!pays && offer.pinned == kFused) {
     absl::StrAppend(&reason, "; pinned");
   } else if (!pays) {
-    absl::StrAppendFormat(&reason, ": a gain of %.1f %%, %s", 100 * gain,
-                          gain < kLeastRegionGain
-                              ? absl::StrFormat("less than the %.0f %% asked for", 100 * kLeastRegionGain)
-                              : "but not by moving less");
+    absl::StrAppendFormat(
+        &reason, ": a gain of %.1f %%, %s", 100 * gain,
+        gain < least ? absl::StrFormat("less than the %.0f %% asked for", 100 * least) : "but not by moving less");
   }
   decision.set_reason(std::move(reason));
   if (group.ok()) offer.merged = *std::move(group);

@@ -31,9 +31,6 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
 
-/// Below this gain the price's own error decides.
-constexpr double kWorthwhile = 0.9;
-
 /// A convolution that could be rewritten.
 struct Candidate {
   GenericOp op;
@@ -278,6 +275,7 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
   WinogradReport report;
   const WinogradPrices prices(chip);
   // Direct convolutions of bf16 take an instruction that adds up groups, if there is one.
+  const double most = 1 - chip.prices().gains().winograd_share();
   const int pairs = std::max(1, groupOf(chip.dotProducts(), 16));
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     std::optional<Candidate> candidate = candidateOf(op);
@@ -297,7 +295,7 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
     }
     if (!pinned.empty() && !wanted && pinned != kDirect)
       choices.refuse(kAlgorithmChoice, place, "no such algorithm", acceptedAlgorithms());
-    const bool taken = wanted || (pinned.empty() && price.total() < kWorthwhile * direct);
+    const bool taken = wanted || (pinned.empty() && price.total() < most * direct);
     report.decisions.push_back(decisionFor(*candidate, direct, *best, price, taken));
     choices.made(kAlgorithmChoice, place, taken ? best->name : kDirect);
     if (!taken) continue;

@@ -1,4 +1,4 @@
-#include "compiler/codegen/emit/side_by_side.h"
+#include "compiler/codegen/emit/interleave.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -32,9 +32,9 @@ void orderByDepth(llvm::ArrayRef<mlir::Operation*> run) {
 
 }  // namespace
 
-void bringSideBySide(mlir::ModuleOp module) {
+void interleavePoints(mlir::ModuleOp module) {
   module.walk([](mlir::Operation* around) {
-    if (!around->removeAttr(kSideBySide)) return;
+    if (!around->removeAttr(kInterleaved)) return;
     for (mlir::Region& region : around->getRegions())
       for (mlir::Block& block : region) {
         llvm::SmallVector<llvm::SmallVector<mlir::Operation*>> runs(1);
