@@ -28,9 +28,7 @@ Operand operandOf(Code& code, absl::string_view text) {
     }
     int64_t number = 0;
     if (parts.size() > 1 && absl::SimpleAtoi(parts[1], &number)) operand.number = static_cast<uint64_t>(number);
-  } else if (word.starts_with("%tid") || word.starts_with("%ctaid")) {
-    operand.name = word;
-  } else if (word.starts_with("%")) {
+  } else if (word.starts_with("%") && !word.starts_with("%tid") && !word.starts_with("%ctaid")) {
     operand.kind = Operand::kRegister;
     operand.reg = code.numberOf(word);
   } else if (word.starts_with("0f") || word.starts_with("0d")) {

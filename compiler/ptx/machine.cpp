@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/ptx/code.h"
 #include "compiler/simulator/element.h"
 #include "proto/element_size.h"
@@ -313,7 +314,9 @@ class Block {
     const size_t words = i_->op.size();
     const std::string& shape = i_->op[3];
     int m = 0, n = 0, k = 0;
-    if (words != 10 || std::sscanf(shape.c_str(), "m%dn%dk%d", &m, &n, &k) != 3 || i_->op[4] != "row" ||
+    const std::vector<std::string> sizes = absl::StrSplit(shape, absl::ByAnyChar("mnk"));
+    if (words != 10 || sizes.size() != 4 || !absl::SimpleAtoi(sizes[1], &m) || !absl::SimpleAtoi(sizes[2], &n) ||
+        !absl::SimpleAtoi(sizes[3], &k) || shape != absl::StrCat("m", m, "n", n, "k", k) || i_->op[4] != "row" ||
         i_->op[5] != "col" || n != 8) {
       return fail("its shape is not known");
     }

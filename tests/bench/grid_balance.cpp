@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compiler/codegen/loaded_unit.h"
@@ -142,9 +143,9 @@ int main(int count, char** arguments) {
     } else if (argument == "--cores" && i + 1 < count) {
       cores.clear();
       for (const std::string& number : std::vector<std::string>(absl::StrSplit(arguments[++i], ',')))
-        cores.push_back(std::max(1, std::atoi(number.c_str())));
+        if (!absl::SimpleAtoi(number, &cores.emplace_back()) || cores.back() < 1) tessera::fail("--cores N,N,...");
     } else if (argument == "--worst" && i + 1 < count) {
-      worst = static_cast<size_t>(std::max(0, std::atoi(arguments[++i])));
+      if (!absl::SimpleAtoi(arguments[++i], &worst)) tessera::fail("--worst N");
     } else {
       models.push_back(argument);
     }

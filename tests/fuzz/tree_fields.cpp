@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/testing/tree_mutations.h"
 #include "compiler/pipeline.h"
@@ -93,9 +94,9 @@ int main(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string argument = arguments[i];
     if (argument == "--seed" && i + 1 < count) {
-      seed = static_cast<unsigned>(std::atol(arguments[++i]));
+      if (!absl::SimpleAtoi(arguments[++i], &seed)) fail("--seed N");
     } else if (argument == "--tries" && i + 1 < count) {
-      tries = static_cast<size_t>(std::atol(arguments[++i]));
+      if (!absl::SimpleAtoi(arguments[++i], &tries)) fail("--tries N");
     } else if (argument == "--bf16") {
       request.spec.mutable_options()->set_precision(v1::CompileOptions::BF16);
     } else {
