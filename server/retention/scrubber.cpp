@@ -2,13 +2,45 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "server/retention/losses.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
 
+absl::Status Scrubber::tell(const std::string& sha256, const std::string& why, Found& found) {
+  ++found.damaged;
+  if (told_.damaged) {
+    told_.damaged(sha256, why);
+  }
+  return noteLoss(store_, blobs_, sha256);
+}
+
+absl::Status Scrubber::findGone(Found& found) {
+  std::vector<std::string> gone;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) {
+    return reader.forEach(storage::Kind::kBlob, [&](const storage::Stored& stored) -> absl::Status {
+      if (!absl::IsNotFound(blobs_.size(stored.id).status())) {
+        return absl::OkStatus();
+      }
+      TESSERA_ASSIGN(const bool there, reader.hasBlob(stored.id));
+      if (there) {
+        gone.push_back(stored.id);
+      }
+      return absl::OkStatus();
+    });
+  }));
+  for (const std::string& sha256 : gone) {
+    TESSERA_TRY(tell(sha256, absl::StrCat("the file of blob ", sha256, " is gone; upload it again"), found));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Scrubber::Found> Scrubber::pass(const Wait& wait) {
   Found found;
+  TESSERA_TRY(findGone(found));
   absl::Status unread;
   const auto pause = [&](int64_t bytes) {
     return wait(static_cast<double>(bytes) / static_cast<double>(bytes_per_second_))
@@ -34,11 +66,7 @@ absl::StatusOr<Scrubber::Found> Scrubber::pass(const Wait& wait) {
       told_.read(bytes);
     }
     if (absl::IsDataLoss(whole)) {
-      ++found.damaged;
-      if (told_.damaged) {
-        told_.damaged(sha256, std::string(whole.message()));
-      }
-      return absl::OkStatus();
+      return tell(sha256, std::string(whole.message()), found);
     }
     unread.Update(whole);
     return absl::OkStatus();

@@ -40,7 +40,7 @@ class Scrub : public testing::Test {
     FAIL() << "no file of " << digest.sha256();
   }
   absl::StatusOr<Scrubber::Found> pass(int64_t rate = 1 << 20) {
-    Scrubber scrubber(*bench_.blobs, rate,
+    Scrubber scrubber(*bench_.store, *bench_.blobs, rate,
                       {.damaged = [&](const std::string& sha256, const std::string&) { named_.push_back(sha256); }});
     return scrubber.pass([&](double seconds) {
       waited_s_ += seconds;
@@ -94,6 +94,33 @@ TEST_F(Scrub, ADamagedBlobIsNamedSetAsideAndSentAgain) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->damaged, 0);
   EXPECT_THAT(named_, IsEmpty());
+}
+
+TEST_F(Scrub, ARowWithoutAFileSaysSoFromThenOn) {
+  const v1::Digest sound = put("sound"), gone = put("gone");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(bench_.folder.path() + "/blobs")) {
+    if (entry.path().filename() == gone.sha256()) std::filesystem::remove(entry.path());
+  }
+  const auto isThere = [&](const v1::Digest& digest) {
+    bool there = false;
+    EXPECT_TRUE(bench_.store
+                    ->read([&](storage::Reader& reader) -> absl::Status {
+                      there = *reader.hasBlob(digest.sha256());
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    return there;
+  };
+  EXPECT_TRUE(isThere(gone)) << "nobody has looked";
+  const auto found = pass();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->damaged, 1);
+  EXPECT_THAT(named_, testing::ElementsAre(gone.sha256()));
+  EXPECT_FALSE(isThere(gone));
+  EXPECT_TRUE(isThere(sound));
+  EXPECT_EQ(pass()->damaged, 0) << "it is told once";
+  put("gone");
+  EXPECT_TRUE(isThere(gone));
 }
 
 TEST_F(Scrub, EndsWithinAChunk) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 
 #include "proto/failure.h"
@@ -448,6 +449,40 @@ TEST(Blobs, TheSizeOfABlobIsItsFiles) {
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
   EXPECT_THAT(status.error_message(), HasSubstr("size_bytes"));
+}
+
+TEST(Blobs, OneWhoseFileIsGoneIsMissingOnceSomebodyHasReadIt) {
+  ServiceBench bench;
+  const std::string bytes = "content";
+  ASSERT_TRUE(upload(*bench.blobs, bytes).ok());
+  const auto isMissing = [&] {
+    grpc::ClientContext context;
+    v1::FindMissingBlobsRequest request;
+    *request.add_digests() = digestOf(bytes);
+    v1::FindMissingBlobsResponse response;
+    EXPECT_TRUE(bench.blobs->FindMissingBlobs(&context, request, &response).ok());
+    return response.missing_size() == 1;
+  };
+  const auto fetch = [&] {
+    v1::DownloadBlobRequest request;
+    request.set_sha256(digestOf(bytes).sha256());
+    std::string got;
+    const grpc::Status status = download(*bench.blobs, request, got);
+    EXPECT_TRUE(!status.ok() || got == bytes);
+    return status;
+  };
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(bench.folder() + "/blobs")) {
+    if (entry.path().filename() == digestOf(bytes).sha256()) std::filesystem::remove(entry.path());
+  }
+  EXPECT_FALSE(isMissing()) << "its row says that it is there";
+  const grpc::Status lost = fetch();
+  EXPECT_EQ(lost.error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_THAT(lost.error_message(), HasSubstr("were lost on the server's disk"));
+  EXPECT_TRUE(isMissing());
+  EXPECT_EQ(fetch().error_code(), grpc::StatusCode::NOT_FOUND);
+  ASSERT_TRUE(upload(*bench.blobs, bytes).ok());
+  EXPECT_FALSE(isMissing());
+  EXPECT_TRUE(fetch().ok());
 }
 
 TEST(Errors, FitTheTrailer) {
