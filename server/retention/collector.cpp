@@ -446,7 +446,7 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
       }
       if (!size.ok()) {
         gone.push_back(digest.sha256());
-        // A collection that met its end between file and row leaves such a row; it misses nobody.
+        // A collection that ended before it was done leaves such a row; nobody misses it.
         if (stored.kind == Kind::kBlob && !named.contains(stored.id)) {
           return absl::OkStatus();
         }
@@ -464,7 +464,7 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
     return absl::OkStatus();
   }));
   for (const std::string& sha256 : gone) {
-    TESSERA_TRY(noteLoss(store_, blobs_, sha256));
+    TESSERA_TRY(noteLoss(store_, blobs_, sha256).status());
   }
   TESSERA_ASSIGN(const std::vector<std::string> damaged, blobs_.damaged());
   for (const std::string& sha256 : damaged) {
@@ -480,7 +480,7 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
         problem(std::string(whole.message()));
       }
       if (absl::IsNotFound(whole) || absl::IsDataLoss(whole)) {
-        TESSERA_TRY(noteLoss(store_, blobs_, digest.sha256()));
+        TESSERA_TRY(noteLoss(store_, blobs_, digest.sha256()).status());
       }
     }
     response.set_blobs(response.blobs() + 1);

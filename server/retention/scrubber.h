@@ -38,8 +38,8 @@ class Scrubber {
 
  private:
   /// Rows that say that there is a blob, of which there is no file.
-  absl::Status findGone(Found& found);
-  absl::Status tell(const std::string& sha256, const std::string& why, Found& found);
+  absl::Status findGone(const Wait& wait, Found& found);
+  void tell(const std::string& sha256, const std::string& why, Found& found);
 
   storage::Store& store_;
   storage::BlobStore& blobs_;

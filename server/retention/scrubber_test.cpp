@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/retention/collector.h"
@@ -43,6 +45,7 @@ class Scrub : public testing::Test {
     Scrubber scrubber(*bench_.store, *bench_.blobs, rate,
                       {.damaged = [&](const std::string& sha256, const std::string&) { named_.push_back(sha256); }});
     return scrubber.pass([&](double seconds) {
+      if (meanwhile_) std::exchange(meanwhile_, nullptr)();
       waited_s_ += seconds;
       return --waits_left_ >= 0;
     });
@@ -52,6 +55,7 @@ class Scrub : public testing::Test {
   std::vector<std::string> named_;
   double waited_s_ = 0;
   int waits_left_ = 1000;
+  std::function<void()> meanwhile_;  ///< once, as soon as the pass has begun
 };
 
 TEST_F(Scrub, TakesAsLongAsItsRateSays) {
@@ -121,6 +125,21 @@ TEST_F(Scrub, ARowWithoutAFileSaysSoFromThenOn) {
   EXPECT_EQ(pass()->damaged, 0) << "it is told once";
   put("gone");
   EXPECT_TRUE(isThere(gone));
+}
+
+TEST_F(Scrub, WhatIsDeletedMeanwhileIsNoLoss) {
+  const v1::Digest deleted = put("deleted");
+  meanwhile_ = [&] {
+    EXPECT_TRUE(
+        bench_.store
+            ->transact([&](storage::Transaction& tx) { return tx.erase(storage::Kind::kBlob, deleted.sha256()); })
+            .ok());
+    EXPECT_TRUE(bench_.blobs->remove(deleted.sha256()).ok());
+  };
+  const auto found = pass();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->damaged, 0);
+  EXPECT_THAT(named_, IsEmpty());
 }
 
 TEST_F(Scrub, EndsWithinAChunk) {

@@ -99,8 +99,11 @@ absl::Status DownloadCall::noted(const absl::Status& status) {
   } else if (!absl::IsNotFound(status)) {
     return status;
   }
-  if (const absl::Status stored = noteLoss(store_, blobs_, sha256); !stored.ok()) {
-    spdlog::error("the loss of blob {} cannot be stored: {}", sha256, std::string(stored.message()));
+  const auto lost = noteLoss(store_, blobs_, sha256);
+  if (!lost.ok()) {
+    spdlog::error("the loss of blob {} cannot be stored: {}", sha256, std::string(lost.status().message()));
+  } else if (!*lost && absl::IsNotFound(status)) {
+    return notThere("blob", sha256);  // deleted since the call began
   }
   return absl::DataLossError(absl::StrCat("the bytes of blob ", sha256, " were lost on the server's disk (",
                                           status.message(), "); upload it, or send the request that made it, again"));
