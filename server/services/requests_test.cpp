@@ -298,6 +298,24 @@ TEST(Blobs, WrongContentIsDataLoss) {
   EXPECT_EQ(download(*bench.blobs, absent, got).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+TEST(Targets, HostIsTheClientsMachineAndNotTheServers) {
+  ServiceBench bench;
+  v1::GetTargetRequest get;
+  get.set_name("host");
+  grpc::ClientContext context;
+  v1::GetTargetResponse target;
+  const grpc::Status asked = bench.targets->GetTarget(&context, get, &target);
+  EXPECT_EQ(asked.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << asked.error_message();
+  EXPECT_THAT(asked.error_message(), HasSubstr("the machine of whoever asks"));
+  auto request = bench.compileRequest("host-by-name", "net", "a");
+  request.mutable_compile()->mutable_target()->set_name("host");
+  grpc::ClientContext creation;
+  v1::CreateJobResponse response;
+  const grpc::Status created = bench.jobs->CreateJob(&creation, request, &response);
+  EXPECT_EQ(created.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << created.error_message();
+  EXPECT_THAT(created.error_message(), HasSubstr("compile.target.name: host"));
+}
+
 TEST(Targets, ListGetValidateRegister) {
   ServiceBench bench;
   v1::GetTargetRequest get;
