@@ -308,7 +308,7 @@ class GrpcServer : public Server {
   }
 
   void scrubUntilStopped() {
-    Scrubber scrubber(backend_.blobs, options_.scrub_bytes_per_second,
+    Scrubber scrubber(store_, backend_.blobs, options_.scrub_bytes_per_second,
                       {.read =
                            [this](int64_t bytes) {
                              if (options_.metrics != nullptr) {

@@ -1,7 +1,8 @@
 #include "server/target_catalog.h"
 
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
-#include "compiler/target/host.h"
 #include "compiler/target/target.h"
 #include "proto/failure.h"
 #include "server/request_checks.h"
@@ -10,11 +11,27 @@
 namespace tessera::server {
 namespace {
 
+constexpr std::string_view kHost = "host";  // the machine of whoever asks: only they can say what it is
+
+absl::Status unknownTarget(const std::string& field, const std::string& name) {
+  const bool host = name == kHost;
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  failure.set_message(host ? absl::StrCat(field, ": host is the machine of whoever asks, which the service cannot see")
+                           : absl::StrCat(field, ": there is no target ", name));
+  failure.set_attribute(field);
+  failure.set_found(name);
+  failure.set_accepted("a name that ListTargets shows, or a description written out");
+  failure.set_fix(host ? "send the machine written out, as `tessera targets --show host` describes it"
+                       : "choose one of the listed targets, register yours, or send it written out");
+  return failureStatus(failure);
+}
+
 v1::GetTargetResponse describe(const std::string& project, const v1::Target& target) {
   v1::GetTargetResponse response;
   *response.mutable_target() = target;
   response.set_builtin(compiler::findBuiltinTarget(target.name()) != nullptr);
-  if (!response.builtin() && target.name() != "host") {
+  if (!response.builtin()) {
     response.set_project(project);
   }
   response.set_hash(compiler::targetHash(target));
@@ -33,9 +50,6 @@ absl::Status TargetCatalog::storeBuiltins() {
 }
 
 absl::StatusOr<v1::Target> TargetCatalog::find(const std::string& project, const std::string& name) {
-  if (name == "host") {
-    return compiler::detectHostTarget();
-  }
   if (const v1::Target* builtin = compiler::findBuiltinTarget(name)) {
     return *builtin;
   }
@@ -54,20 +68,13 @@ absl::StatusOr<v1::Target> TargetCatalog::resolve(const std::string& project, co
   }
   TESSERA_TRY(checkText("compile.target.name", ref.name(), Limits::kMaxNameLength, false));
   auto target = find(project, ref.name());
-  if (!absl::IsNotFound(target.status())) {
-    return target;
-  }
-  v1::Failure failure;
-  failure.set_reason(v1::Failure::INVALID_TARGET);
-  failure.set_message(absl::StrCat("compile.target.name: there is no target ", ref.name()));
-  failure.set_attribute("compile.target.name");
-  failure.set_found(ref.name());
-  failure.set_accepted("host, or a name that ListTargets shows");
-  failure.set_fix("choose one of the listed targets, register yours, or send it written out");
-  return failureStatus(failure);
+  return absl::IsNotFound(target.status()) ? unknownTarget("compile.target.name", ref.name()) : target;
 }
 
 absl::StatusOr<v1::GetTargetResponse> TargetCatalog::get(const std::string& project, const std::string& name) {
+  if (name == kHost) {
+    return unknownTarget("name", name);
+  }
   TESSERA_ASSIGN(const v1::Target target, find(project, name));
   return describe(project, target);
 }
@@ -93,7 +100,7 @@ absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const std::string&
     return absl::AlreadyExistsError(
         absl::StrCat("target ", target.name(), " exists with other content; register yours under another name"));
   };
-  if (target.name() == "host") {
+  if (target.name() == kHost) {
     return fieldError("target.name", "host", "any other name: host is the machine a request comes from");
   }
   if (const v1::Target* builtin = compiler::findBuiltinTarget(target.name())) {

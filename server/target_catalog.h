@@ -19,8 +19,8 @@ class TargetCatalog {
   /// Copies the built-in targets of this release into the store. Call once at start.
   absl::Status storeBuiltins();
 
-  /// The target a request means: by name, or written out and then validated. "host" is the machine the
-  /// server runs on. INVALID_TARGET names the unknown name or lists every problem.
+  /// The target a request means: by name, or written out and then validated. INVALID_TARGET names the unknown name,
+  /// "host" among them, which a client writes out, or lists every problem.
   absl::StatusOr<v1::Target> resolve(const std::string& project, const v1::TargetRef& ref);
 
   absl::StatusOr<v1::GetTargetResponse> get(const std::string& project, const std::string& name);

@@ -1,13 +1,12 @@
 #include "storage/blob_store.h"
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <thread>
 
 #include "gmock/gmock.h"
-#include "proto/sha256.h"
-#include "storage/conformance/samples.h"
-#include "storage/scratch_folder.h"
+#include "storage/testing/blob_store_bench.h"
 #include "storage/testing/faulty_disk.h"
 #include "storage/testing/faulty_files.h"
 
@@ -15,47 +14,6 @@ namespace tessera::storage {
 namespace {
 
 using testing::HasSubstr;
-
-v1::Digest digestOf(const std::string& bytes) {
-  v1::Digest digest;
-  digest.set_sha256(sha256Hex(bytes));
-  digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
-  return digest;
-}
-
-class BlobStoreTest : public testing::Test {
- protected:
-  void SetUp() override { reopen({}); }
-  void reopen(const BlobStoreOptions& options) {
-    auto store = openBlobStore(root_, options);
-    ASSERT_OK(store.status());
-    store_ = *std::move(store);
-  }
-  absl::StatusOr<std::string> read(const std::string& sha256, int64_t offset = 0, int64_t limit = 0) {
-    std::string bytes;
-    absl::Status status = store_->get(sha256, offset, limit, [&](std::string_view chunk) {
-      bytes.append(chunk);
-      return absl::OkStatus();
-    });
-    if (!status.ok()) return status;
-    return bytes;
-  }
-  std::string pathOf(const std::string& sha256) {
-    return root_ + "/" + sha256.substr(0, 2) + "/" + sha256.substr(2, 2) + "/" + sha256;
-  }
-  int filesIn(const std::string& folder) {
-    int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(root_ + "/" + folder))
-      count += entry.is_regular_file();
-    return count;
-  }
-
-  ScratchFolder folder_;
-  const std::string root_ = folder_.file("blobs");
-  std::unique_ptr<BlobStore> store_;
-  const std::string bytes_ = std::string(3 << 20, 'a') + "end";
-  const v1::Digest digest_ = digestOf(bytes_);
-};
 
 TEST_F(BlobStoreTest, Sha256IsTheStandards) {  // FIPS 180-4's examples
   EXPECT_EQ(sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -357,144 +315,6 @@ TEST_F(BlobStoreTest, ABlobThatIsUploadedIsNotRemoved) {
   EXPECT_EQ(*store_->committedBytes(digest_), 0);
 }
 
-/// A blob of what comes before another, that, and what comes behind it.
-absl::Status compose(BlobStore& store, const std::string& before, const std::string& middle, const std::string& behind,
-                     const std::string& sent, const v1::Digest& digest) {
-  auto upload = store.startComposed(digest, {{"", static_cast<int64_t>(before.size())},
-                                             {sha256Hex(middle), static_cast<int64_t>(middle.size())},
-                                             {"", static_cast<int64_t>(behind.size())}});
-  if (!upload.ok()) return upload.status();
-  for (size_t at = 0; at < sent.size(); at += 7) {
-    if (absl::Status status = (*upload)->write(std::string_view(sent).substr(at, 7)); !status.ok()) return status;
-  }
-  return (*upload)->commit();
-}
-
-TEST_F(BlobStoreTest, AComposedBlobSharesTheBytesOfWhatItIsMadeOf) {
-  for (const std::string& middle : {bytes_, std::string("m"), std::string()}) {
-    for (const std::string& before : {std::string("head"), std::string()}) {
-      const std::string behind = "the tail, longer than a piece";
-      const std::string whole = before + middle + behind;
-      const v1::Digest digest = digestOf(whole);
-      ASSERT_OK(store_->put(middle).status());
-      ASSERT_OK(compose(*store_, before, middle, behind, before + behind, digest));
-      EXPECT_EQ(*store_->size(digest.sha256()), digest.size_bytes());
-      EXPECT_EQ(*read(digest.sha256()), whole);
-      for (int64_t offset : {int64_t{0}, int64_t{3}, int64_t{4}, int64_t{5}, digest.size_bytes() - 1}) {
-        for (int64_t limit : {int64_t{1}, int64_t{9}, int64_t{1} << 21}) {
-          EXPECT_EQ(*read(digest.sha256(), offset, limit), whole.substr(offset, limit)) << offset << " " << limit;
-        }
-      }
-      EXPECT_EQ(std::filesystem::hard_link_count(pathOf(sha256Hex(middle))), 2u);
-      EXPECT_EQ(*store_->committedBytes(digest), digest.size_bytes());
-      // It stays when what it was made of goes, over a restart too.
-      ASSERT_OK(store_->remove(sha256Hex(middle)));
-      reopen({});
-      EXPECT_EQ(*read(digest.sha256()), whole);
-      std::map<std::string, int64_t> seen;
-      ASSERT_OK(store_->forEach([&](const std::string& sha256, int64_t bytes, int64_t) {
-        seen[sha256] = bytes;
-        return absl::OkStatus();
-      }));
-      EXPECT_EQ(seen, (std::map<std::string, int64_t>{{digest.sha256(), digest.size_bytes()}}));
-      ASSERT_OK(store_->remove(digest.sha256()));
-      EXPECT_FALSE(store_->contains(digest.sha256()));
-      EXPECT_EQ(filesIn("parts") + filesIn("tmp"), 0);
-    }
-  }
-}
-
-TEST_F(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
-  ASSERT_OK(store_->put(bytes_).status());
-  const v1::Digest digest = digestOf("head" + bytes_ + "tail");
-  EXPECT_TRUE(absl::IsDataLoss(compose(*store_, "head", bytes_, "tail", "headtaiL", digest)));
-  EXPECT_TRUE(absl::IsDataLoss(compose(*store_, "head", bytes_, "tail", "headtai", digest)));
-  EXPECT_TRUE(absl::IsDataLoss(compose(*store_, "head", bytes_, "tail", "headtails", digest)));
-  EXPECT_TRUE(absl::IsInvalidArgument(compose(*store_, "head", bytes_, "tails", "headtails", digest)));
-  EXPECT_TRUE(absl::IsInvalidArgument(compose(*store_, "hea", bytes_, "tail", "heatail", digest)));
-  EXPECT_TRUE(absl::IsNotFound(compose(*store_, "head", "absent", "tail", "headtail", digest)));
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      store_->startComposed(digest, {{digest_.sha256(), digest_.size_bytes() - 1}, {"", 9}}).status()));
-  EXPECT_FALSE(store_->contains(digest.sha256()));
-  EXPECT_EQ(filesIn("parts") + filesIn("tmp"), 0);
-  ASSERT_OK(compose(*store_, "head", bytes_, "tail", "headtail", digest));
-  EXPECT_OK(compose(*store_, "head", bytes_, "tail", "headtail", digest));  // it is there
-  // Damaged where both share it: each is set aside when it is read.
-  std::filesystem::permissions(pathOf(digest_.sha256()), std::filesystem::perms::owner_all);
-  std::fstream(pathOf(digest_.sha256()), std::ios::in | std::ios::out | std::ios::binary).seekp(99).put('b');
-  EXPECT_TRUE(absl::IsDataLoss(read(digest.sha256()).status()));
-  EXPECT_FALSE(store_->contains(digest.sha256()));
-  EXPECT_EQ(filesIn("parts"), 0);
-  EXPECT_TRUE(absl::IsDataLoss(read(digest_.sha256()).status()));
-}
-
-TEST_F(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
-  const std::string name = digest_.sha256() + ".placed_7";
-  const std::string placed = root_ + "/tmp/" + name;
-  std::ofstream(placed, std::ios::binary) << bytes_ << "!";
-  EXPECT_TRUE(absl::IsDataLoss(store_->startPlaced(digest_, name).status()));
-  std::filesystem::resize_file(placed, bytes_.size());
-  std::filesystem::permissions(placed, std::filesystem::perms::owner_read);
-  const std::string own = folder_.file("worker");
-  std::filesystem::create_hard_link(placed, own);
-  for (const std::string& wrong :
-       {digest_.sha256(), digest_.sha256() + ".placed_", name + "/../../x", std::string("placed_7"),
-        digestOf("x").sha256() + ".placed_7", digest_.sha256() + ".placed-7"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(store_->startPlaced(digest_, wrong).status())) << wrong;
-  }
-  EXPECT_TRUE(absl::IsNotFound(store_->startPlaced(digest_, digest_.sha256() + ".placed_8").status()));
-  {
-    auto upload = store_->startPlaced(digest_, name);
-    ASSERT_OK(upload.status());
-    EXPECT_TRUE(absl::IsAborted(store_->startPlaced(digest_, name).status()));
-    EXPECT_TRUE(absl::IsInvalidArgument((*upload)->write("x")));
-    ASSERT_OK((*upload)->commit());
-  }
-  EXPECT_TRUE(std::filesystem::equivalent(own, pathOf(digest_.sha256())));
-  EXPECT_EQ(*read(digest_.sha256()), bytes_);
-  EXPECT_EQ(filesIn("tmp"), 0);
-  std::ofstream(placed, std::ios::binary) << "of a worker that was killed";
-  reopen({});
-  EXPECT_EQ(filesIn("tmp"), 0);
-  auto again = store_->startPlaced(digest_, name);
-  ASSERT_OK(again.status());
-  EXPECT_OK((*again)->commit());  // it is there
-}
-
-TEST_F(BlobStoreTest, WhatAWorkerPlacedAndLeftGoesWithTime) {
-  const auto place = [&](const std::string& number, std::chrono::hours age) {
-    const std::string path = root_ + "/tmp/" + digest_.sha256() + ".placed_" + number;
-    std::ofstream(path, std::ios::binary) << bytes_;
-    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
-    return path;
-  };
-  const std::string old = place("7-1", std::chrono::hours(24 * 8)), young = place("8-1", std::chrono::hours(24 * 6));
-  const std::string taken = place("9-1", std::chrono::hours(24 * 8));
-  auto upload = store_->startPlaced(digest_, digest_.sha256() + ".placed_9-1");
-  ASSERT_OK(upload.status());
-  EXPECT_EQ(*store_->removeStalePartials(), 0) << "the blob is taken in just now";
-  EXPECT_TRUE(std::filesystem::exists(taken));
-  EXPECT_OK((*upload)->commit());
-  upload->reset();
-  EXPECT_EQ(*store_->removeStalePartials(), 1) << "what lay there for a week";
-  EXPECT_FALSE(std::filesystem::exists(old));
-  EXPECT_TRUE(std::filesystem::exists(young));
-  EXPECT_EQ(*read(digest_.sha256()), bytes_);
-}
-
-TEST_F(BlobStoreTest, AProjectMayBeCalledAsPlacedFilesOnceWere) {
-  {
-    auto upload = store_->startUpload(digest_, 0, {"placed-7"});
-    ASSERT_OK(upload.status());
-    ASSERT_OK((*upload)->write(bytes_.substr(0, 10)));
-  }
-  EXPECT_TRUE(absl::IsInvalidArgument(store_->startPlaced(digest_, digest_.sha256() + ".placed-7").status()))
-      << "what a client sends is no file of a worker's";
-  reopen({});
-  EXPECT_EQ(filesIn("tmp"), 1) << "its upload goes on after a start";
-  EXPECT_EQ(store_->unfinishedBytes("placed-7", ""), 10);
-}
-
 TEST_F(BlobStoreTest, WhetherBlobsCanBeWrittenIsTriedOut) {
   EXPECT_OK(store_->checkWritable());
   EXPECT_EQ(filesIn("tmp"), 0) << "and nothing is left of it";
@@ -566,51 +386,6 @@ TEST(BlobStoreOnAFaultyDisk, AFolderThatIsKnownToBeOnTheDiskIsNotSyncedAgain) {
   ASSERT_OK(store.status());
   EXPECT_TRUE((*store)->contains(sha256Hex(both.first)));
   EXPECT_TRUE((*store)->contains(sha256Hex(both.second)));
-}
-
-TEST(BlobStoreOnAFaultyDisk, AComposedBlobIsWholeOrAbsentWhereverPowerIsLost) {
-  const std::string middle(5000, 'm');
-  const v1::Digest digest = digestOf("head" + middle + "tail");
-  int acknowledged = 0, kept = 0;
-  for (auto survival :
-       {FaultyDisk::Survival::kNothing, FaultyDisk::Survival::kSome, FaultyDisk::Survival::kEverything}) {
-    bool done = false;
-    for (int64_t operation = 1; !done; ++operation) {
-      FaultyDisk disk;
-      const auto files = filesOn(disk);
-      BlobStoreOptions options;
-      options.files = files.get();
-      auto store = openBlobStore("/blobs", options);
-      ASSERT_OK(store.status());
-      ASSERT_OK((*store)->put(middle).status());
-      disk.plan({FaultyDisk::Fault::kPowerLoss, operation, 1});
-      const bool made = compose(**store, "head", middle, "tail", "headtail", digest).ok();
-      // Every operation of composing has had its turn, and some behind it: removing what it was made of.
-      done = made && (*store)->remove(sha256Hex(middle)).ok();
-      store->reset();
-      disk.cutPower();
-      disk.restart(survival, static_cast<uint32_t>(operation));
-      store = openBlobStore("/blobs", options);
-      ASSERT_OK(store.status());
-      std::string bytes;
-      const absl::Status read = (*store)->get(digest.sha256(), 0, 0, [&](std::string_view chunk) {
-        bytes.append(chunk);
-        return absl::OkStatus();
-      });
-      EXPECT_EQ((*store)->contains(digest.sha256()), read.ok()) << operation << ": " << read;
-      EXPECT_TRUE(!made || read.ok()) << operation << ": " << read;
-      if (read.ok()) EXPECT_EQ(bytes, "head" + middle + "tail");
-      acknowledged += made;
-      kept += read.ok() && !made;
-      // What is left of it is in nobody's way.
-      ASSERT_OK((*store)->put(middle).status());
-      EXPECT_OK(compose(**store, "head", middle, "tail", "headtail", digest));
-      ASSERT_OK((*store)->remove(digest.sha256()));
-      EXPECT_TRUE(files->list("/blobs/parts")->empty());
-    }
-  }
-  EXPECT_GT(acknowledged, 3);
-  EXPECT_GT(kept, 0) << "power was never lost between the rename and the answer";
 }
 
 }  // namespace

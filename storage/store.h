@@ -244,7 +244,11 @@ class Reader {
   virtual absl::StatusOr<v1::Worker> getWorker(const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) = 0;
   virtual absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) = 0;
+  /// Rows are the truth about blobs; files hold their bytes. Whether the blob is there: it has a row, and was not lost
+  /// (Transaction::loseBlob).
   virtual absl::StatusOr<bool> hasBlob(const std::string& sha256) = 0;
+  /// The bytes of one that is there. NOT_FOUND of any other.
+  virtual absl::StatusOr<int64_t> blobSize(const std::string& sha256) = 0;
   /// Whether the project may read the blob.
   virtual absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) = 0;
   virtual absl::StatusOr<Usage> usageOf(const std::string& project) = 0;
@@ -306,8 +310,12 @@ class Transaction : public Reader {
   /// With an empty project: for everybody. Those names no project may register.
   virtual absl::Status putTarget(const std::string& project, const v1::Target& target) = 0;
   virtual absl::Status putWorker(const v1::Worker& worker) = 0;
-  /// Only after the blob's file is durable. From now on the project may read it; empty: nobody does yet.
+  /// Only after the blob's file is durable. From now on it is there, and the project may read it; empty: nobody does
+  /// yet.
   virtual absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us = 0) = 0;
+  /// The blob's bytes are gone or wrong, or are about to be removed: it is not there any more, until it is put again.
+  /// What names it stays, as do its last use and who may read it. Nothing when it has no row.
+  virtual absl::Status loseBlob(const std::string& sha256) = 0;
   virtual absl::Status putToken(const StoredToken& token) = 0;
 
   /// Deletes one; nothing when it is not there. With a job go its events and its versions, and its action when no other

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "clients/cpp/known_blobs.h"
 #include "proto/channel/identity.h"
 #include "tessera/v1/admin_service.grpc.pb.h"
 #include "tessera/v1/artifact.grpc.pb.h"
@@ -58,6 +59,8 @@ class Channel {
   v1::AdminService::Stub& admin() { return *admin_; }
   v1::SigningService::Stub& signing() { return *signing_; }
 
+  KnownBlobs& knownBlobs() { return known_blobs_; }
+
   /// One unary call with a deadline; UNAVAILABLE is tried again with growing pauses.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> call(Stub& stub,
@@ -90,6 +93,7 @@ class Channel {
   std::unique_ptr<v1::OperatorService::Stub> operators_;
   std::unique_ptr<v1::AdminService::Stub> admin_;
   std::unique_ptr<v1::SigningService::Stub> signing_;
+  KnownBlobs known_blobs_;
 };
 
 }  // namespace tessera::client

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cpp/digest.h"
+#include "proto/failure.h"
 
 namespace tessera::client {
 namespace {
@@ -24,6 +25,33 @@ std::string makeRequestId() {
 
 bool terminal(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
+}
+
+absl::Status uploadMissing(Channel& channel, const UploadedCompile& compile) {
+  v1::FindMissingBlobsRequest find;
+  find.mutable_digests()->Assign(compile.digests.begin(), compile.digests.end());
+  auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);
+  if (!missing.ok()) return missing.status();
+  for (const v1::Digest& digest : missing->missing()) {
+    absl::Status status = uploadFile(channel, compile.files.at(digest.sha256()), digest, compile.upload_progress, true);
+    if (!status.ok()) return status;
+  }
+  channel.knownBlobs().add(compile.digests);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Job> createOnce(Channel& channel, const UploadedCompile& uploaded) {
+  if (uploaded.mode != v1::TUNE_MODE_UNSPECIFIED) {
+    v1::CreateTuningRequest request;
+    *request.mutable_job() = uploaded.create;
+    request.set_mode(uploaded.mode);
+    auto created = channel.call(channel.versions(), &v1::ArtifactVersionService::Stub::CreateTuning, request);
+    if (!created.ok()) return created.status();
+    return std::move(*created->mutable_job());
+  }
+  auto created = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, uploaded.create);
+  if (!created.ok()) return created.status();
+  return std::move(*created->mutable_job());
 }
 
 }  // namespace
@@ -56,19 +84,18 @@ absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileReq
   *create.mutable_compile() = request.spec;
   auto files = nameFiles(request, *create.mutable_compile());
   if (!files.ok()) return files.status();
+  uploaded.files = *std::move(files);
+  uploaded.upload_progress = upload_progress;
   const v1::CompileSpec& spec = create.compile();
-  v1::FindMissingBlobsRequest find;
-  *find.add_digests() = spec.model();
-  for (const auto& [location, digest] : spec.external_data()) *find.add_digests() = digest;
-  if (spec.has_pins()) *find.add_digests() = spec.pins();
+  uploaded.digests.push_back(spec.model());
+  for (const auto& [location, digest] : spec.external_data()) uploaded.digests.push_back(digest);
+  if (spec.has_pins()) uploaded.digests.push_back(spec.pins());
   uploaded.times.digest_ms = millisecondsSince(start);
 
   start = Clock::now();
-  auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);
-  if (!missing.ok()) return missing.status();
-  for (const v1::Digest& digest : missing->missing()) {
-    absl::Status status = uploadFile(channel, files->at(digest.sha256()), digest, upload_progress);
-    if (!status.ok()) return status;
+  uploaded.assumed = channel.knownBlobs().all(uploaded.digests);
+  if (!uploaded.assumed) {
+    if (absl::Status status = uploadMissing(channel, uploaded); !status.ok()) return status;
   }
   uploaded.times.upload_ms = millisecondsSince(start);
 
@@ -92,19 +119,17 @@ void askInstead(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question) {
 absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCompile& uploaded) {
   CompileOutcome outcome;
   outcome.times = uploaded.times;
-  const auto start = Clock::now();
-  if (uploaded.mode != v1::TUNE_MODE_UNSPECIFIED) {
-    v1::CreateTuningRequest request;
-    *request.mutable_job() = uploaded.create;
-    request.set_mode(uploaded.mode);
-    auto created = channel.call(channel.versions(), &v1::ArtifactVersionService::Stub::CreateTuning, request);
-    if (!created.ok()) return created.status();
-    outcome.job = std::move(*created->mutable_job());
-  } else {
-    auto created = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, uploaded.create);
-    if (!created.ok()) return created.status();
-    outcome.job = std::move(*created->mutable_job());
+  auto start = Clock::now();
+  auto job = createOnce(channel, uploaded);
+  if (!job.ok() && uploaded.assumed && failureOf(job.status()).reason() == v1::Failure::MISSING_BLOB) {
+    channel.knownBlobs().forget(uploaded.digests);
+    if (absl::Status status = uploadMissing(channel, uploaded); !status.ok()) return status;
+    outcome.times.upload_ms += millisecondsSince(start);
+    start = Clock::now();
+    job = createOnce(channel, uploaded);
   }
+  if (!job.ok()) return job.status();
+  outcome.job = *std::move(job);
   outcome.times.answer_ms = millisecondsSince(start);
   return outcome;
 }

@@ -46,18 +46,23 @@ absl::StatusOr<std::map<std::string, std::string>> nameFiles(const CompileReques
 /// A request whose files the server has.
 struct UploadedCompile {
   v1::CreateJobRequest create;
+  std::map<std::string, std::string> files;  ///< by SHA-256
+  std::vector<v1::Digest> digests;           ///< of the files
+  TransferProgress upload_progress;
+  bool assumed = false;  ///< that the server has them still: it had, and was not asked (Channel::knownBlobs)
   v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED;  ///< of a tune job
   CompileTimes times;
 };
 
-/// Uploads what the server lacks. No job exists yet.
+/// Uploads what the server lacks; does not ask about what it is known to have had. No job exists yet.
 absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileRequest& request,
                                               const TransferProgress& upload_progress);
 
 /// Makes the request a question about the model instead; nothing is compiled then.
 void askInstead(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question);
 
-/// Creates the job. The answer may already be terminal (a cache hit).
+/// Creates the job, and uploads first what the server has collected unexpectedly. The answer may already be terminal (a
+/// cache hit).
 absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCompile& uploaded);
 
 /// Both, one after the other.

@@ -28,28 +28,31 @@ bool worthAnotherTry(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
 }
 
-// Streams `in` from where the server stopped.
-absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& digest,
-                        const TransferProgress& progress) {
-  v1::QueryUploadRequest query;
-  *query.mutable_digest() = digest;
-  auto state = channel.call(channel.blobs(), &v1::BlobService::Stub::QueryUpload, query);
-  if (!state.ok()) return state.status();
-  if (state->complete()) return absl::OkStatus();
+// Streams `in`, from where the server stopped if it is to be asked about that.
+absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress,
+                        bool ask) {
+  int64_t done = 0;
+  if (ask) {
+    v1::QueryUploadRequest query;
+    *query.mutable_digest() = digest;
+    auto state = channel.call(channel.blobs(), &v1::BlobService::Stub::QueryUpload, query);
+    if (!state.ok()) return state.status();
+    if (state->complete()) return absl::OkStatus();
+    done = state->committed_bytes();
+  }
 
   grpc::ClientContext context;
   v1::UploadBlobResponse response;
   auto writer = channel.blobs().UploadBlob(&context, &response);
   v1::UploadBlobRequest request;
   *request.mutable_digest() = digest;
-  request.set_offset(state->committed_bytes());
+  request.set_offset(done);
   bool open = writer->Write(request);
   request.Clear();
 
-  int64_t done = state->committed_bytes();
   in.clear();
   in.seekg(done);
-  std::string chunk(kChunk, '\0');
+  std::string chunk(static_cast<size_t>(std::min(kChunk, digest.size_bytes())), '\0');
   while (open && done < digest.size_bytes()) {
     in.read(chunk.data(), std::min<int64_t>(kChunk, digest.size_bytes() - done));
     const auto got = in.gcount();
@@ -68,12 +71,15 @@ absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& di
   return status.ok() ? absl::OkStatus() : fromGrpc(status);
 }
 
-absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress) {
+absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress,
+                    bool missing) {
   absl::Status status;
   auto pause = kFirstPause;
   auto others_until = std::chrono::steady_clock::now() + kOthersUpload;
+  bool ask = !missing || digest.size_bytes() > kChunk;
   for (int attempt = 0; attempt < kAttempts;) {
-    status = uploadOnce(channel, in, digest, progress);
+    status = uploadOnce(channel, in, digest, progress, ask);
+    ask = true;
     if (status.ok() || !worthAnotherTry(status)) return status;
     // ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
     const bool wait = absl::IsAborted(status) && std::chrono::steady_clock::now() < others_until;
@@ -113,15 +119,15 @@ absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t of
 }  // namespace
 
 absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Digest& digest,
-                        const TransferProgress& progress) {
+                        const TransferProgress& progress, bool missing) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  return upload(channel, in, digest, progress);
+  return upload(channel, in, digest, progress, missing);
 }
 
 absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Digest& digest) {
   std::istringstream in{std::string(bytes)};
-  return upload(channel, in, digest, {});
+  return upload(channel, in, digest, {}, false);
 }
 
 absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256) {

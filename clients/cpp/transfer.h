@@ -13,9 +13,10 @@ namespace tessera::client {
 using TransferProgress = std::function<void(int64_t done, int64_t total)>;
 
 /// Sends a file as a blob; does nothing when the server has it. An interrupted upload goes on where the
-/// server says it stopped, up to five times. `digest` must be the file's.
+/// server says it stopped, up to five times. `digest` must be the file's. `missing`: the server has just said that it
+/// has none; what is one message then goes at once, whatever came of it before.
 absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Digest& digest,
-                        const TransferProgress& progress = {});
+                        const TransferProgress& progress = {}, bool missing = false);
 
 /// Sends bytes at hand as a blob.
 absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Digest& digest);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
 #include "proto/project.h"
+#include "server/retention/losses.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/marks.h"
 #include "server/scheduler/trial_records.h"
@@ -298,8 +299,11 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
     // Files that no row speaks of: a crash came between the two.
     const int64_t age_s = std::max(policy.blobs_us(), kLeastKeepUs) / kSecondUs;
     return blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t file_age_s) -> absl::Status {
-      TESSERA_ASSIGN(const bool known, reader.hasBlob(sha256));
-      if (!known && !named.contains(sha256) && file_age_s > age_s) {
+      const absl::Status row = reader.lastUse(Kind::kBlob, sha256).status();
+      if (!row.ok() && !absl::IsNotFound(row)) {
+        return row;
+      }
+      if (!row.ok() && !named.contains(sha256) && file_age_s > age_s) {
         victims.push_back({Kind::kBlob, sha256, bytes});
       }
       return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
@@ -325,19 +329,30 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
     if (stopping_) {
       return absl::CancelledError("the server stops");
     }
-    int64_t count = 0, bytes = 0;
+    std::vector<Victim> lost;
     TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
-      count = bytes = 0;
+      lost.clear();
       for (size_t i = first; i < std::min(victims.size(), first + kBlobBatch); ++i) {
-        const Victim& victim = victims[i];
-        const auto used = tx.lastUse(Kind::kBlob, victim.id);
+        const auto used = tx.lastUse(Kind::kBlob, victims[i].id);
         if (!used.ok() && !absl::IsNotFound(used.status())) {
           return used.status();
         }
         if (used.ok() && *used >= used_before_us) {
           continue;  // wanted since the snapshot
         }
-        // The file first: a row without one counts as absent, whichever of the two a crash leaves behind.
+        TESSERA_TRY(tx.loseBlob(victims[i].id));
+        lost.push_back(victims[i]);
+      }
+      return absl::OkStatus();
+    }));
+    int64_t count = 0, bytes = 0;
+    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+      count = bytes = 0;
+      for (const Victim& victim : lost) {
+        TESSERA_ASSIGN(const bool sent_again, tx.hasBlob(victim.id));
+        if (sent_again) {
+          continue;
+        }
         const absl::Status removed = blobs_.remove(victim.id);
         if (absl::IsAborted(removed)) {
           continue;  // somebody sends it just now
@@ -411,6 +426,7 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
     }
   };
   std::vector<v1::Digest> rows;
+  std::vector<std::string> gone;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask, Kind::kRecord}) {
       TESSERA_TRY(reader.forEach(kind, [](const Stored&) { return absl::OkStatus(); }));  // that each can be read
@@ -429,7 +445,8 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
         return size.status();  // a disk that cannot say is no missing file
       }
       if (!size.ok()) {
-        // A collection that met its end between file and row leaves such a row; it misses nobody.
+        gone.push_back(digest.sha256());
+        // A collection that ended before it was done leaves such a row; nobody misses it.
         if (stored.kind == Kind::kBlob && !named.contains(stored.id)) {
           return absl::OkStatus();
         }
@@ -446,6 +463,9 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
     }
     return absl::OkStatus();
   }));
+  for (const std::string& sha256 : gone) {
+    TESSERA_TRY(noteLoss(store_, blobs_, sha256).status());
+  }
   TESSERA_ASSIGN(const std::vector<std::string> damaged, blobs_.damaged());
   for (const std::string& sha256 : damaged) {
     problem(absl::StrCat("blob ", sha256, " was damaged on disk and set aside; upload it again"));
@@ -458,6 +478,9 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
       const absl::Status whole = blobs_.get(digest.sha256(), 0, 0, [](std::string_view) { return absl::OkStatus(); });
       if (!whole.ok() && !absl::IsNotFound(whole)) {
         problem(std::string(whole.message()));
+      }
+      if (absl::IsNotFound(whole) || absl::IsDataLoss(whole)) {
+        TESSERA_TRY(noteLoss(store_, blobs_, digest.sha256()).status());
       }
     }
     response.set_blobs(response.blobs() + 1);

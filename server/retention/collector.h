@@ -21,9 +21,9 @@ namespace tessera::server {
 ///
 /// What is deleted is chosen on a snapshot and asked about again in the transaction that deletes it: all that claims an
 /// artifact, an object or a blob after the snapshot (a job, a lookup before an upload, a result) notes its use within
-/// the claim's own transaction (scheduler/uses.h), and there is one writer. A blob's file goes within that transaction
-/// too. A crash or a failing disk between the two leaves a row without a file, which counts as absent, or a file
-/// without a row, which a later collection finds.
+/// the claim's own transaction (scheduler/uses.h), and there is one writer. Blobs go in two steps: their rows say that
+/// they are lost, durably; then their files go, and the rows with them, of those that nobody has sent again. Whatever
+/// ends in between, no row speaks of a file that is gone; what is left a later collection finds.
 class Collector {
  public:
   Collector(storage::Store& store, storage::BlobStore& blobs, Clock& clock)

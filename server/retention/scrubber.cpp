@@ -2,18 +2,59 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "server/retention/losses.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
+namespace {
+
+absl::Status stopped() { return absl::CancelledError("the server stops"); }
+
+}  // namespace
+
+void Scrubber::tell(const std::string& sha256, const std::string& why, Found& found) {
+  ++found.damaged;
+  if (told_.damaged) {
+    told_.damaged(sha256, why);
+  }
+}
+
+absl::Status Scrubber::findGone(const Wait& wait, Found& found) {
+  std::vector<std::string> gone;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) {
+    return reader.forEach(storage::Kind::kBlob, [&](const storage::Stored& stored) -> absl::Status {
+      if (!wait(0)) {
+        return stopped();
+      }
+      if (!absl::IsNotFound(blobs_.size(stored.id).status())) {
+        return absl::OkStatus();
+      }
+      TESSERA_ASSIGN(const bool there, reader.hasBlob(stored.id));
+      if (there) {
+        gone.push_back(stored.id);
+      }
+      return absl::OkStatus();
+    });
+  }));
+  for (const std::string& sha256 : gone) {
+    // Asked again: what a collection deletes meanwhile is missed by nobody.
+    TESSERA_ASSIGN(const bool lost, noteLoss(store_, blobs_, sha256));
+    if (lost) {
+      tell(sha256, absl::StrCat("the file of blob ", sha256, " is gone; upload it again"), found);
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Scrubber::Found> Scrubber::pass(const Wait& wait) {
   Found found;
+  TESSERA_TRY(findGone(wait, found));
   absl::Status unread;
   const auto pause = [&](int64_t bytes) {
-    return wait(static_cast<double>(bytes) / static_cast<double>(bytes_per_second_))
-               ? absl::OkStatus()
-               : absl::CancelledError("the server stops");
+    return wait(static_cast<double>(bytes) / static_cast<double>(bytes_per_second_)) ? absl::OkStatus() : stopped();
   };
   TESSERA_TRY(blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t) -> absl::Status {
     bool cancelled = false;
@@ -34,11 +75,8 @@ absl::StatusOr<Scrubber::Found> Scrubber::pass(const Wait& wait) {
       told_.read(bytes);
     }
     if (absl::IsDataLoss(whole)) {
-      ++found.damaged;
-      if (told_.damaged) {
-        told_.damaged(sha256, std::string(whole.message()));
-      }
-      return absl::OkStatus();
+      tell(sha256, std::string(whole.message()), found);
+      return noteLoss(store_, blobs_, sha256).status();
     }
     unread.Update(whole);
     return absl::OkStatus();

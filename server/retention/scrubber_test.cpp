@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/retention/collector.h"
@@ -40,9 +42,10 @@ class Scrub : public testing::Test {
     FAIL() << "no file of " << digest.sha256();
   }
   absl::StatusOr<Scrubber::Found> pass(int64_t rate = 1 << 20) {
-    Scrubber scrubber(*bench_.blobs, rate,
+    Scrubber scrubber(*bench_.store, *bench_.blobs, rate,
                       {.damaged = [&](const std::string& sha256, const std::string&) { named_.push_back(sha256); }});
     return scrubber.pass([&](double seconds) {
+      if (meanwhile_) std::exchange(meanwhile_, nullptr)();
       waited_s_ += seconds;
       return --waits_left_ >= 0;
     });
@@ -52,6 +55,7 @@ class Scrub : public testing::Test {
   std::vector<std::string> named_;
   double waited_s_ = 0;
   int waits_left_ = 1000;
+  std::function<void()> meanwhile_;  ///< once, as soon as the pass has begun
 };
 
 TEST_F(Scrub, TakesAsLongAsItsRateSays) {
@@ -91,6 +95,48 @@ TEST_F(Scrub, ADamagedBlobIsNamedSetAsideAndSentAgain) {
   EXPECT_THAT(verified->problems(), IsEmpty());
   named_.clear();
   found = pass();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->damaged, 0);
+  EXPECT_THAT(named_, IsEmpty());
+}
+
+TEST_F(Scrub, ARowWithoutAFileSaysSoFromThenOn) {
+  const v1::Digest sound = put("sound"), gone = put("gone");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(bench_.folder.path() + "/blobs")) {
+    if (entry.path().filename() == gone.sha256()) std::filesystem::remove(entry.path());
+  }
+  const auto isThere = [&](const v1::Digest& digest) {
+    bool there = false;
+    EXPECT_TRUE(bench_.store
+                    ->read([&](storage::Reader& reader) -> absl::Status {
+                      there = *reader.hasBlob(digest.sha256());
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    return there;
+  };
+  EXPECT_TRUE(isThere(gone)) << "nobody has looked";
+  const auto found = pass();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->damaged, 1);
+  EXPECT_THAT(named_, testing::ElementsAre(gone.sha256()));
+  EXPECT_FALSE(isThere(gone));
+  EXPECT_TRUE(isThere(sound));
+  EXPECT_EQ(pass()->damaged, 0) << "it is told once";
+  put("gone");
+  EXPECT_TRUE(isThere(gone));
+}
+
+TEST_F(Scrub, WhatIsDeletedMeanwhileIsNoLoss) {
+  const v1::Digest deleted = put("deleted");
+  meanwhile_ = [&] {
+    EXPECT_TRUE(
+        bench_.store
+            ->transact([&](storage::Transaction& tx) { return tx.erase(storage::Kind::kBlob, deleted.sha256()); })
+            .ok());
+    EXPECT_TRUE(bench_.blobs->remove(deleted.sha256()).ok());
+  };
+  const auto found = pass();
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->damaged, 0);
   EXPECT_THAT(named_, IsEmpty());

@@ -34,27 +34,28 @@ struct Admission {
 /// What a request may refer to: its project's.
 struct Holdings {
   storage::Reader& reader;
-  storage::BlobStore& blobs;
   const std::string& project;
 };
 
 absl::Status requireBlob(const Holdings& own, const v1::Digest& digest, const std::string& field) {
-  TESSERA_ASSIGN(const bool present, blobPresent(own.reader, own.blobs, digest.sha256()));
+  const auto size = own.reader.blobSize(digest.sha256());
+  if (!size.ok() && !absl::IsNotFound(size.status())) {
+    return size.status();
+  }
   // To name a digest is not to have what it is of.
   TESSERA_ASSIGN(const bool held, own.reader.holdsBlob(own.project, digest.sha256()));
   v1::Failure failure;
-  if (present && held) {
+  if (size.ok() && held) {
     // Whoever shares the work reads the blob under this digest: one client's mistake must not become everybody's.
-    TESSERA_ASSIGN(const int64_t size, own.blobs.size(digest.sha256()));
-    if (size == digest.size_bytes()) {
+    if (*size == digest.size_bytes()) {
       return absl::OkStatus();
     }
     failure.set_reason(v1::Failure::INVALID_INPUT);
     failure.set_message(absl::StrCat(field, ".size_bytes is ", digest.size_bytes(), ", but blob ", digest.sha256(),
-                                     " has ", size, " bytes"));
+                                     " has ", *size, " bytes"));
     failure.set_attribute(absl::StrCat(field, ".size_bytes"));
     failure.set_found(absl::StrCat(digest.size_bytes()));
-    failure.set_accepted(absl::StrCat(size));
+    failure.set_accepted(absl::StrCat(*size));
     failure.set_fix("send the digest as it was uploaded");
     return failureStatus(failure);
   }
@@ -133,9 +134,9 @@ absl::Status requireInputs(const Holdings& own, const v1::CreateJobRequest& requ
                                : requireArtifact(own, request.profile(), "profile").status();
 }
 
-/// The artifact of an earlier action with this key, if its file is whole. `lookup`: what became of it.
-absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& reader, storage::BlobStore& blobs,
-                                                           const std::string& key, Lookup* lookup = nullptr) {
+/// The artifact of an earlier action with this key, if its bytes are there. `lookup`: what became of it.
+absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& reader, const std::string& key,
+                                                           Lookup* lookup = nullptr) {
   const auto note = [lookup](Lookup outcome) {
     if (lookup != nullptr) {
       *lookup = outcome;
@@ -147,7 +148,7 @@ absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& read
     return std::nullopt;
   }
   TESSERA_TRY(artifact.status());
-  TESSERA_ASSIGN(const bool present, blobPresent(reader, blobs, artifact->blob().sha256()));
+  TESSERA_ASSIGN(const bool present, reader.hasBlob(artifact->blob().sha256()));
   note(present ? Lookup::kStored : Lookup::kDamaged);
   return present ? std::optional(*artifact) : std::nullopt;
 }
@@ -395,14 +396,13 @@ absl::Status admit(Step& step, Admission& admission, v1::Job& job) {
   }
   TESSERA_TRY(nameArtifact(step.tx, admission.project, admission.request));
   TESSERA_TRY(noteUses(step, admission.project, admission.request));
-  TESSERA_TRY(requireInputs({step.tx, step.blobs, admission.project}, admission.request));
+  TESSERA_TRY(requireInputs({step.tx, admission.project}, admission.request));
   job = newJob(admission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
   if (job.has_compile()) {
     Lookup lookup = Lookup::kSkipped;
     if (!admission.request.skip_cache()) {
-      TESSERA_ASSIGN(const std::optional<v1::Artifact> hit,
-                     cachedArtifact(step.tx, step.blobs, admission.key.key, &lookup));
+      TESSERA_ASSIGN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, admission.key.key, &lookup));
       if (hit) {
         step.effects.seen.answers.push_back({Cache::kArtifact, lookup});
         TESSERA_TRY(noteUses(step, admission.project, *hit));
@@ -437,10 +437,10 @@ absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const
   if (request.validate_only()) {
     TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_TRY(nameArtifact(reader, project, request));
-      TESSERA_TRY(requireInputs({reader, blobs_, project}, request));
+      TESSERA_TRY(requireInputs({reader, project}, request));
       job = newJob(admission, clock_.nowMicros(), rules_);
       if (request.has_compile() && !request.skip_cache()) {
-        TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, blobs_, admission.key.key));
+        TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, admission.key.key));
         if (hit) {
           fillFromCache(*hit, job);
         }
@@ -472,7 +472,7 @@ absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSp
   response.set_action_key(key.key);
   response.mutable_components()->Assign(key.components.begin(), key.components.end());
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, blobs_, key.key));
+    TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, key.key));
     response.set_hit(hit.has_value());
     // Candidates share at least one component; compiler and schema are shared by nearly all.
     TESSERA_ASSIGN(const std::vector<v1::Action> actions, reader.nearestActions(project, key.components, 200));

@@ -9,11 +9,6 @@
 
 namespace tessera::server {
 
-absl::StatusOr<bool> blobPresent(storage::Reader& reader, storage::BlobStore& blobs, const std::string& sha256) {
-  TESSERA_ASSIGN(const bool known, reader.hasBlob(sha256));
-  return known && blobs.contains(sha256);
-}
-
 std::string clientOf(const std::string& project, const std::string& client) {
   return storage::storedKey(project, client);
 }

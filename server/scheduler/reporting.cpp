@@ -22,6 +22,20 @@
 namespace tessera::server {
 namespace {
 
+/// Bytes of an output. What came within the report has no row yet: where there is none, the file is asked, which is
+/// durable, and that no collection removes it in between is the transaction's doing.
+absl::StatusOr<int64_t> sizeOfOutput(Step& step, const std::string& sha256) {
+  auto size = step.tx.blobSize(sha256);
+  if (absl::IsNotFound(size.status())) {
+    size = step.blobs.size(sha256);
+  }
+  if (absl::IsNotFound(size.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("output blob ", sha256, " is not on the server; upload it, then report again"));
+  }
+  return size;
+}
+
 /// Every blob the result names must have been uploaded before, and be of the size it says. They are the project's now.
 absl::Status requireOutputs(Step& step, const std::string& project, const v1::TaskResult& result) {
   std::vector<v1::Digest> digests;
@@ -34,13 +48,8 @@ absl::Status requireOutputs(Step& step, const std::string& project, const v1::Ta
     }
   }
   for (const v1::Digest& digest : digests) {
-    // Its row is put below: what came within the report has none yet.
     TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, digest.sha256(), step.now_us));
-    if (!step.blobs.contains(digest.sha256())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("output blob ", digest.sha256(), " is not on the server; upload it, then report again"));
-    }
-    TESSERA_ASSIGN(const int64_t size, step.blobs.size(digest.sha256()));
+    TESSERA_ASSIGN(const int64_t size, sizeOfOutput(step, digest.sha256()));
     if (size != digest.size_bytes()) {
       return absl::InvalidArgumentError(absl::StrCat("output blob ", digest.sha256(), " has ", size, " bytes, not ",
                                                      digest.size_bytes(), " as the result says"));

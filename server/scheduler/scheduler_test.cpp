@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "proto/failure.h"
+#include "server/retention/losses.h"
 #include "server/testing/scheduler_bench.h"
 
 namespace tessera::server {
@@ -115,7 +116,9 @@ TEST(Scheduler, RebuildsWhenTheCachedArtifactIsGone) {
     }
   }
   ASSERT_FALSE(bench.blobs->contains(artifact));
-  const v1::Job second = *bench.create(bench.request("r2", "net", "a"));
+  EXPECT_TRUE(bench.create(bench.request("r2", "net", "a"))->cached()) << "its row says that it is there";
+  ASSERT_TRUE(noteLoss(*bench.store, *bench.blobs, artifact).ok());
+  const v1::Job second = *bench.create(bench.request("r3", "net", "a"));
   EXPECT_FALSE(second.cached());
   EXPECT_EQ(bench.runAll("w"), 2) << "plan and assemble; the object is there";
   EXPECT_EQ(bench.job(second.id()).state(), v1::Job::SUCCEEDED);

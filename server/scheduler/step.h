@@ -35,7 +35,4 @@ struct Step {
 inline double seconds(int64_t micros) { return static_cast<double>(micros) / 1e6; }
 inline double millis(int64_t micros) { return static_cast<double>(micros) / 1000.0; }
 
-/// Whether a blob's row is there and its file too (a file whose content went bad is set aside).
-absl::StatusOr<bool> blobPresent(storage::Reader& reader, storage::BlobStore& blobs, const std::string& sha256);
-
 }  // namespace tessera::server

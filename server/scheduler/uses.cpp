@@ -19,7 +19,7 @@ absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::st
 
 absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256) {
   TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, sha256, step.now_us));
-  return blobPresent(step.tx, step.blobs, sha256);
+  return step.tx.hasBlob(sha256);
 }
 
 absl::Status noteUses(Step& step, const std::string& project, const google::protobuf::Message& message) {

@@ -20,7 +20,7 @@ inline constexpr int64_t kLeastKeepUs = int64_t{3600} * 1'000'000;
 
 absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us);
 
-/// blobPresent(), and its use is noted.
+/// Whether the blob is there, and its use is noted.
 absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256);
 
 /// Notes the use of every blob and artifact that a message of the project names.

@@ -36,11 +36,12 @@ absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const Caller& ca
     for (const std::string& sha256 : sha256s) {
       // A file without its row (a crash came between the two) counts as missing: uploading it again
       // ends at once and files the row.
+      TESSERA_ASSIGN(const bool there, reader.hasBlob(sha256));
       const auto used_us = useOf(reader, sha256);
       if (!used_us.ok() && !absl::IsNotFound(used_us.status())) {
         return used_us.status();
       }
-      if (used_us.ok() && blobs_.contains(sha256)) {
+      if (there && used_us.ok()) {
         (now_us - *used_us > kUseGrainUs ? stale : present).insert(sha256);
       }
     }
@@ -54,7 +55,8 @@ absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const Caller& ca
         if (!all) {
           TESSERA_TRY(noteUse(tx, Kind::kHold, storage::holdKey(caller.project, sha256), now_us));
         }
-        if (useOf(tx, sha256).ok() && blobs_.contains(sha256)) {
+        TESSERA_ASSIGN(const bool there, tx.hasBlob(sha256));
+        if (there && useOf(tx, sha256).ok()) {
           present.insert(sha256);
         }
       }
@@ -127,13 +129,12 @@ absl::StatusOr<bool> BlobService::storeFile(const std::string& project, const v1
   }
   bool existed = false;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(existed, project.empty() ? reader.hasBlob(blob.digest().sha256())
-                                            : reader.holdsBlob(project, blob.digest().sha256()));
-    return existed
-               ? absl::OkStatus()
-               : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest().size_bytes());
+    TESSERA_ASSIGN(existed, reader.hasBlob(blob.digest().sha256()));
+    TESSERA_ASSIGN(const bool held, project.empty() ? existed : reader.holdsBlob(project, blob.digest().sha256()));
+    existed = existed && held;
+    return held ? absl::OkStatus()
+                : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest().size_bytes());
   }));
-  existed = existed && blobs_.contains(blob.digest().sha256());
   TESSERA_TRY(blobs_.put(blob.data()).status());
   return existed;
 }

@@ -1,11 +1,15 @@
 #include "server/services/download_call.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/limits.h"
 #include "server/request_checks.h"
+#include "server/retention/losses.h"
 #include "server/services/own.h"
 #include "server/status_macros.h"
 
@@ -38,16 +42,17 @@ void DownloadCall::OnCancel() {
 absl::Status DownloadCall::begin() {
   begun_ = true;
   TESSERA_TRY(checkSha256("sha256", request_.sha256()));
+  int64_t size = 0;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN(const bool may_read, mayRead(reader, caller_, request_.sha256()));
-    return may_read ? absl::OkStatus() : notThere("blob", request_.sha256());
+    const auto stored = reader.blobSize(request_.sha256());
+    if (!may_read || absl::IsNotFound(stored.status())) {
+      return notThere("blob", request_.sha256());  // in the same words of what is another's
+    }
+    TESSERA_TRY(stored.status());
+    size = *stored;
+    return absl::OkStatus();
   }));
-  const auto stored = blobs_.size(request_.sha256());
-  if (absl::IsNotFound(stored.status())) {
-    return notThere("blob", request_.sha256());  // in the same words as of what is another's
-  }
-  TESSERA_TRY(stored.status());
-  const int64_t size = *stored;
   TESSERA_TRY(checkRange("offset", request_.offset(), 0, size));
   TESSERA_TRY(checkRange("limit", request_.limit(), 0, INT64_MAX));
   next_ = request_.offset();
@@ -70,7 +75,7 @@ absl::Status DownloadCall::readChunk() {
     }));
   }
   if (static_cast<int64_t>(data->size()) != length) {
-    return absl::DataLossError(absl::StrCat("blob ", request_.sha256(), " ends at byte ", next_ + data->size()));
+    return absl::DataLossError(absl::StrCat("they end at byte ", next_ + data->size()));
   }
   next_ += length;
   if (hash_) {
@@ -83,9 +88,25 @@ absl::Status DownloadCall::verify() {
   if (!hash_ || hash_->finish() == request_.sha256()) {
     return absl::OkStatus();
   }
-  // The store's own verifying read sets the file aside, so that it counts as missing from now on.
-  TESSERA_TRY(blobs_.get(request_.sha256(), 0, 0, [](std::string_view) { return absl::OkStatus(); }));
-  return absl::DataLossError(absl::StrCat("blob ", request_.sha256(), " does not have the content of its digest"));
+  return absl::DataLossError("they are not those of its digest");
+}
+
+absl::Status DownloadCall::noted(const absl::Status& status) {
+  const std::string& sha256 = request_.sha256();
+  if (absl::IsDataLoss(status)) {
+    // Read to its end, one that is damaged is set aside.
+    (void)blobs_.get(sha256, 0, 0, [](std::string_view) { return absl::OkStatus(); });
+  } else if (!absl::IsNotFound(status)) {
+    return status;
+  }
+  const auto lost = noteLoss(store_, blobs_, sha256);
+  if (!lost.ok()) {
+    spdlog::error("the loss of blob {} cannot be stored: {}", sha256, std::string(lost.status().message()));
+  } else if (!*lost && absl::IsNotFound(status)) {
+    return notThere("blob", sha256);  // deleted since the call began
+  }
+  return absl::DataLossError(absl::StrCat("the bytes of blob ", sha256, " were lost on the server's disk (",
+                                          status.message(), "); upload it, or send the request that made it, again"));
 }
 
 void DownloadCall::advance() {
@@ -104,10 +125,10 @@ void DownloadCall::advance() {
     message_.clear_total_bytes();
   }
   if (!first && next_ == end_) {
-    return finish(verify());
+    return finish(noted(verify()));
   }
   if (const absl::Status status = readChunk(); !status.ok()) {
-    return finish(status);
+    return finish(noted(status));
   }
   writing_ = true;
   StartWrite(&message_);

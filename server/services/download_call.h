@@ -33,6 +33,8 @@ class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, 
   absl::Status begin();
   absl::Status readChunk();
   absl::Status verify();
+  /// What a read ended with. Where the bytes are lost, the blob's row says so from now on.
+  absl::Status noted(const absl::Status& status);
   void finish(const absl::Status& status);
 
   const Caller caller_;

@@ -118,6 +118,16 @@ void checkLeftovers(World& world) {
     if (const auto task = reader.nextReadyTask({}); task.ok()) {
       world.wrong(absl::StrCat("task ", task->id(), " is ready, and nobody waits for it"));
     }
+    const absl::Status rows = reader.forEach(storage::Kind::kBlob, [&](const storage::Stored& stored) {
+      const auto size = reader.blobSize(stored.id);
+      if (size.ok() && world.blobs().size(stored.id).value_or(-1) != *size) {
+        world.wrong(absl::StrCat("the row of blob ", stored.id, " says that it is there, of ", *size, " bytes"));
+      }
+      return absl::OkStatus();
+    });
+    if (!rows.ok()) {
+      world.wrong(rows.ToString());
+    }
     const auto workers = reader.listWorkers({});
     for (const v1::Worker& worker : workers->items) {
       if (worker.task_ids_size() > 0) {

@@ -200,9 +200,12 @@ absl::Status FaultyService::workOnce(bool& idle) {
       },
       [&](const std::string& bytes) {
         // Large outputs come as uploads, small ones at once.
-        status.Update(bytes.size() > 5'000 ? upload(bytes) : blobs_->put(bytes).status());
-        status.Update(
-            store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digestOf(bytes), kDefaultProject); }));
+        absl::Status kept = bytes.size() > 5'000 ? upload(bytes) : blobs_->put(bytes).status();
+        if (kept.ok()) {
+          kept =
+              store_->transact([&](storage::Transaction& tx) { return tx.putBlob(digestOf(bytes), kDefaultProject); });
+        }
+        status.Update(kept);
         return digestOf(bytes);
       });
   work.finishes_small = true;
@@ -350,11 +353,23 @@ void FaultyService::verify(const std::string& when) {
     for (const auto& [id, promised] : promised_) {
       verifyJob(reader, id, promised, when);
     }
-    return absl::OkStatus();
+    return verifyRows(reader, when);
   });
   if (!status.ok()) {
     wrong(absl::StrCat(when, ": ", status.ToString()));
   }
+}
+
+absl::Status FaultyService::verifyRows(storage::Reader& reader, const std::string& when) {
+  return reader.forEach(storage::Kind::kBlob, [&](const storage::Stored& stored) -> absl::Status {
+    const auto size = reader.blobSize(stored.id);
+    const auto bytes = read(stored.id);
+    if (size.ok() && (!bytes.ok() || static_cast<int64_t>(bytes->size()) != *size)) {
+      wrong(absl::StrCat(when, ": the row of blob ", stored.id.substr(0, 8), " says that there are ", *size,
+                         " bytes; its file: ", bytes.status().ToString()));
+    }
+    return absl::OkStatus();
+  });
 }
 
 void FaultyService::verifyJob(storage::Reader& reader, const std::string& id, const v1::Job& promised,

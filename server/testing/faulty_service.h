@@ -66,6 +66,8 @@ class FaultyService {
 
   /// Looks for everything in the ledger.
   void verify(const std::string& when);
+  /// No row speaks of a file that is not there.
+  absl::Status verifyRows(storage::Reader& reader, const std::string& when);
   void verifyJob(storage::Reader& reader, const std::string& id, const v1::Job& promised, const std::string& when);
   absl::StatusOr<std::string> read(const std::string& sha256);
   void wrong(const std::string& what) { problems_.push_back(what); }

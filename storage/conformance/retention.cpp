@@ -156,6 +156,52 @@ TEST_P(StoreConformance, WhatIsErasedIsGoneAndCanComeAgain) {
   }
 }
 
+TEST_P(StoreConformance, ALostBlobIsNotThereUntilItIsPutAgain) {
+  const std::string sha256(64, 'a');
+  v1::Digest digest;
+  digest.set_sha256(sha256);
+  digest.set_size_bytes(7);
+  const auto isThere = [&] {
+    bool there = false;
+    EXPECT_OK(store_->read([&](Reader& r) {
+      there = *r.hasBlob(sha256);
+      EXPECT_EQ(there ? absl::StatusCode::kOk : absl::StatusCode::kNotFound, r.blobSize(sha256).status().code());
+      EXPECT_TRUE(!there || *r.blobSize(sha256) == 7);
+      return absl::OkStatus();
+    }));
+    return there;
+  };
+  const auto put = [&] {
+    EXPECT_OK(store_->transact([&](Transaction& t) { return t.putBlob(digest, kDefaultProject, 5); }));
+  };
+  const auto lose = [&] { EXPECT_OK(store_->transact([&](Transaction& t) { return t.loseBlob(sha256); })); };
+  EXPECT_FALSE(isThere());
+  lose();  // of what is not there nothing comes
+  EXPECT_FALSE(isThere());
+  put();
+  EXPECT_TRUE(isThere());
+  lose();
+  EXPECT_FALSE(isThere());
+  ASSERT_OK(store_->read([&](Reader& r) {
+    EXPECT_THAT(idsOf(r, Kind::kBlob), UnorderedElementsAre(sha256)) << "its row stays";
+    EXPECT_TRUE(*r.holdsBlob(kDefaultProject, sha256)) << "as does who may read it";
+    EXPECT_TRUE(r.lastUse(Kind::kBlob, sha256).ok());
+    return absl::OkStatus();
+  }));
+  put();
+  EXPECT_TRUE(isThere());
+  EXPECT_TRUE(absl::IsCancelled(store_->transact([&](Transaction& t) {
+    EXPECT_OK(t.loseBlob(sha256));
+    EXPECT_FALSE(*t.hasBlob(sha256));
+    return absl::CancelledError("no");
+  })));
+  EXPECT_TRUE(isThere()) << "what did not become durable is not lost";
+  lose();
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.erase(Kind::kBlob, sha256); }));
+  put();
+  EXPECT_TRUE(isThere()) << "another one of this name";
+}
+
 TEST_P(StoreConformance, LastUsesOnlyRise) {
   v1::Digest digest;
   digest.set_sha256(std::string(64, 'b'));

@@ -275,7 +275,13 @@ absl::StatusOr<Page<v1::Task>> MemoryTransaction::listTasks(const ListQuery& que
                                [](const Tables::TaskRow& row) -> const v1::Task& { return row.task; });
 }
 
-absl::StatusOr<bool> MemoryTransaction::hasBlob(const std::string& sha256) { return tables_.blobs.contains(sha256); }
+absl::StatusOr<bool> MemoryTransaction::hasBlob(const std::string& sha256) { return blobSize(sha256).ok(); }
+
+absl::StatusOr<int64_t> MemoryTransaction::blobSize(const std::string& sha256) {
+  const int64_t* size = tables_.lost_blobs.contains(sha256) ? nullptr : tables_.blobs.find(sha256);
+  if (size != nullptr) return *size;
+  return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
+}
 
 absl::StatusOr<bool> MemoryTransaction::holdsBlob(const std::string& project, const std::string& sha256) {
   return tables_.holds.contains({project, sha256});

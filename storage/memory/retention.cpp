@@ -159,6 +159,7 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
         tables_.last_use.erase({Kind::kHold, holdKey(hold.first, hold.second)});
       }
       tables_.blobs.erase(id);
+      tables_.lost_blobs.set(id, false);
       break;
     }
     case Kind::kHold:

@@ -79,6 +79,7 @@ struct Tables {
   Table<Text, StoredTarget> targets{undo};
   Table<Text, v1::Worker> workers{undo};
   Table<Text, int64_t> blobs{undo};                   ///< sizes by SHA-256
+  Index<Text> lost_blobs{undo};                       ///< of them, those that are not there
   Table<std::pair<Text, Text>, int64_t> holds{undo};  ///< project, SHA-256 -> size
   Table<Text, StoredToken> tokens{undo};
   Table<std::pair<Kind, Text>, int64_t> last_use{undo};

@@ -204,11 +204,17 @@ absl::Status MemoryTransaction::putBlob(const v1::Digest& digest, const std::str
         absl::StrCat("Digest.sha256: found \"", digest.sha256(), "\"; accepted: 64 lower-case hexadecimal digits"));
   }
   tables_.blobs.put(digest.sha256(), digest.size_bytes());
+  tables_.lost_blobs.set(digest.sha256(), false);
   if (project.empty()) return absl::OkStatus();
   if (!tables_.holds.contains({project, digest.sha256()})) {
     tables_.holds.put({project, digest.sha256()}, digest.size_bytes());
   }
   return touch(Kind::kHold, holdKey(project, digest.sha256()), time_us);
+}
+
+absl::Status MemoryTransaction::loseBlob(const std::string& sha256) {
+  if (tables_.blobs.contains(sha256)) tables_.lost_blobs.set(sha256, true);
+  return absl::OkStatus();
 }
 
 absl::Status MemoryTransaction::putToken(const StoredToken& token) {

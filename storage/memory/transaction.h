@@ -60,6 +60,7 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
   absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
+  absl::StatusOr<int64_t> blobSize(const std::string& sha256) override;
   absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) override;
   absl::StatusOr<Usage> usageOf(const std::string& project) override;
   absl::StatusOr<std::vector<Usage>> usages() override;
@@ -90,6 +91,7 @@ class MemoryTransaction : public Transaction {
   absl::Status putTarget(const std::string& project, const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
+  absl::Status loseBlob(const std::string& sha256) override;
   absl::Status putToken(const StoredToken& token) override;
   absl::Status erase(Kind kind, const std::string& id) override;
   absl::Status eraseEvents(const std::string& job_id) override;

@@ -101,7 +101,7 @@ inline constexpr char kBestRecords[] =
     "project = ? AND workload = ? AND target = ? AND chip = ? AND threads = ? ORDER BY median_ms, id LIMIT ?";
 inline constexpr char kTarget[] = "SELECT body FROM targets WHERE name = ? AND project = ?";
 inline constexpr char kWorker[] = "SELECT body FROM workers WHERE id = ?";
-inline constexpr char kBlob[] = "SELECT 1 FROM blobs WHERE sha256 = ?";
+inline constexpr char kBlobSize[] = "SELECT size FROM blobs WHERE sha256 = ? AND lost = 0";
 inline constexpr char kHold[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
 inline constexpr char kUsage[] = "SELECT project, queued, running, blobs, bytes FROM project_usage WHERE project = ?";
 inline constexpr char kUsages[] = "SELECT project, queued, running, blobs, bytes FROM project_usage ORDER BY project";
@@ -184,7 +184,9 @@ inline constexpr char kPutWorker[] =
     "ON CONFLICT (id) DO UPDATE SET state = excluded.state, host = excluded.host, "
     "compiler_version = excluded.compiler_version, last_seen_time = excluded.last_seen_time, body = excluded.body";
 inline constexpr char kPutBlob[] =
-    "INSERT INTO blobs (sha256, size) VALUES (?, ?) ON CONFLICT (sha256) DO UPDATE SET size = excluded.size";
+    "INSERT INTO blobs (sha256, size) VALUES (?, ?) ON CONFLICT (sha256) DO UPDATE SET size = excluded.size, lost = 0 "
+    "WHERE size <> excluded.size OR lost <> 0";
+inline constexpr char kLoseBlob[] = "UPDATE blobs SET lost = 1 WHERE sha256 = ? AND lost = 0";
 inline constexpr char kPutHold[] =
     "INSERT INTO blob_holders (project, sha256, size, last_use) VALUES (?, ?, ?, ?) ON CONFLICT (project, sha256) DO "
     "UPDATE SET last_use = excluded.last_use WHERE excluded.last_use > last_use";
@@ -279,7 +281,7 @@ inline constexpr const char* kReads[] = {kJob,
                                          kBestRecords,
                                          kTarget,
                                          kWorker,
-                                         kBlob,
+                                         kBlobSize,
                                          kHold,
                                          kUsage,
                                          kArtifactUse,

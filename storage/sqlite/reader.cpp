@@ -330,7 +330,16 @@ absl::StatusOr<Page<v1::Task>> SqliteReader<Interface>::listTasks(const ListQuer
 
 template <typename Interface>
 absl::StatusOr<bool> SqliteReader<Interface>::hasBlob(const std::string& sha256) {
-  return database_.prepare(sql::kBlob).bind(sha256).step();
+  return database_.prepare(sql::kBlobSize).bind(sha256).step();
+}
+
+template <typename Interface>
+absl::StatusOr<int64_t> SqliteReader<Interface>::blobSize(const std::string& sha256) {
+  Statement size = database_.prepare(sql::kBlobSize);
+  absl::StatusOr<bool> row = size.bind(sha256).step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
+  return size.integer(0);
 }
 
 template <typename Interface>

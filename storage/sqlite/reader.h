@@ -61,6 +61,7 @@ class SqliteReader : public Interface {
   absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) override;
   absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
+  absl::StatusOr<int64_t> blobSize(const std::string& sha256) override;
   absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) override;
   absl::StatusOr<Usage> usageOf(const std::string& project) override;
   absl::StatusOr<std::vector<Usage>> usages() override;

@@ -218,6 +218,10 @@ absl::Status SqliteTransaction::putBlob(const v1::Digest& digest, const std::str
       .run();
 }
 
+absl::Status SqliteTransaction::loseBlob(const std::string& sha256) {
+  return database_.prepare(sql::kLoseBlob).bind(sha256).run();
+}
+
 absl::Status SqliteTransaction::putToken(const StoredToken& token) {
   if (absl::Status status = needId(token.token.id(), "AccessToken.id"); !status.ok()) return status;
   return put(database_, sql::kPutToken, token.token, token.token.id(), token.sha256);

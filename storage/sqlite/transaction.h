@@ -30,6 +30,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status putTarget(const std::string& project, const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
+  absl::Status loseBlob(const std::string& sha256) override;
   absl::Status putToken(const StoredToken& token) override;
   absl::Status erase(Kind kind, const std::string& id) override;
   absl::Status eraseEvents(const std::string& job_id) override;

@@ -263,7 +263,7 @@ void blobs(const Flags& flags) {
   std::printf("opened and listed %lld blobs, %lld bytes in %.3f s\n", static_cast<long long>(count),
               static_cast<long long>(bytes), secondsSince(start));
   start = Clock::now();
-  server::Scrubber scrubber(**opened, int64_t{1} << 50, {});
+  server::Scrubber scrubber(**store, **opened, int64_t{1} << 50, {});
   const auto scrubbed = scrubber.pass([](double) { return true; });
   check(scrubbed.status());
   std::printf("scrubbed %lld blobs, %lld damaged, in %.1f s\n", static_cast<long long>(scrubbed->blobs),

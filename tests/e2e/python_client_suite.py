@@ -260,6 +260,29 @@ def arguments_are_checked_before_anything_is_sent(service):
     check_equal(len(client.jobs(limit=0)), before, "jobs")
 
 
+def knows_what_it_sent(service):
+    """A client asks about a model once. One that the service has lost since is sent again, without a word from anybody."""
+    client = connected(service)
+    model, calls, method = GEMM.replace(b"C[", b"D["), [], client._connection.method
+
+    def counted(name):
+        calls.append(name.partition(".")[2])
+        return method(name)
+
+    def asked():
+        return [calls.count(name) for name in ("FindMissingBlobs", "UploadBlob", "CreateJob")]
+
+    client._connection.method = counted
+    for _ in range(2):
+        client.compile(model, format="te", shapes=SHAPES).result(PATIENCE_S)
+    check_equal(asked(), [1, 1, 2], "questions, uploads and jobs of one model twice")
+    sha256 = hashlib.sha256(model).hexdigest()
+    (service.data / "blobs" / sha256[:2] / sha256[2:4] / sha256).unlink()
+    service.operator("admin", "verify", expect=None)  # which finds that it is gone
+    client.compile(model, format="te", shapes=SHAPES).result(PATIENCE_S)
+    check_equal(asked(), [2, 2, 4], "with a refusal, of which nobody hears")
+
+
 def nobody_answers(service):
     raised(errors.Unreachable, lambda: tessera.connect("127.0.0.1:1").jobs(), "127.0.0.1:1", code="UNAVAILABLE")
     error = raised(errors.Unreachable, lambda: tessera.connect("127.0.0.1:1").compile(GEMM, format="te", shapes=SHAPES).result())
@@ -651,7 +674,7 @@ def main():
     alone = (it_says_who_calls, an_upload_goes_on_where_it_stopped, cancelled_and_late, a_watch_goes_on_after_a_restart)
     shared = (a_future_with_progress, the_command_line_finds_it_in_the_cache, what_a_model_is, explained_and_checked,
               a_search_is_a_future, a_followed_model_is_replaced,
-              errors_have_their_fields, arguments_are_checked_before_anything_is_sent, nobody_answers,
+              errors_have_their_fields, arguments_are_checked_before_anything_is_sent, knows_what_it_sent, nobody_answers,
               transfers_of_every_size, a_download_goes_on_where_it_stopped,
               a_file_that_shrinks_is_named, digests_are_remembered, lists_are_tables, execute_profile_and_records,
               targets_are_data, awaited, services_of_their_own, typed, examples)

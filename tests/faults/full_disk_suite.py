@@ -5,16 +5,19 @@
 import errno
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.tessera_e2e import model_path
+from e2e.tessera_e2e import model_path, wait_until
 from faults import fault_service as faults
 from suite import Skip, check, check_equal, run
 
 DISK_BYTES = 512 << 20  # what a compilation leaves behind, and the room without which a worker takes no task
+FULL = 64 << 10  # bytes free, at most, of a disk that is said to be full
+TELLS_OF_IT = re.compile(r"No space left|disk is full|bytes free")
 INSIDE = "TESSERA_FAULT_MOUNT_NAMESPACE"
 
 
@@ -28,24 +31,32 @@ def enter_mount_namespace():
 
 
 class Filler:
-    """Takes all room of a disk but `left` bytes while in the `with` block."""
+    """Takes all room of a disk while in the `with` block."""
 
-    def __init__(self, folder, left=0):
+    def __init__(self, folder):
         self._path = folder / "filler"
-        self._left = left
 
     def __enter__(self):
-        with open(self._path, "wb") as file:
-            for _ in range(50):  # others take room meanwhile
-                free = os.statvfs(self._path.parent)
+        self.fill()
+        return self
+
+    def fill(self):
+        """Takes what room has come since, too."""
+        with open(self._path, "ab") as file:
+            for _ in range(50):  # others take and leave room meanwhile
+                free = self.free_bytes()
+                if free < FULL:
+                    return
                 try:
-                    os.posix_fallocate(file.fileno(), 0, max(1, free.f_bavail * free.f_frsize - self._left))
-                    break
+                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, free)
                 except OSError as full:
                     if full.errno != errno.ENOSPC:
                         raise
-                    file.truncate(0)
-        return self
+        raise AssertionError(f"the disk cannot be filled, {self.free_bytes()} bytes are free")
+
+    def free_bytes(self):
+        free = os.statvfs(self._path.parent)
+        return free.f_bavail * free.f_frsize
 
     def __exit__(self, *_):
         self._path.unlink()
@@ -64,7 +75,7 @@ def uploads_are_refused(service, expected):
     with Filler(service.data):
         answer = service.cli(*words, expect=None)
         check(answer.code not in (0, 2, 8), f"an upload to a full disk: {answer}")
-        check("space" in answer.out or "full" in answer.out, f"the error does not tell of the disk: {answer}")
+        check(TELLS_OF_IT.search(answer.out), f"the error does not tell of the disk: {answer}")
         check_equal(service.process.poll(), None, "exit code of the server")
         service.cli("jobs", "--json")  # what needs no room is answered
     service.cli(*words)
@@ -92,17 +103,22 @@ def jobs_survive_or_fail_with_a_reason(service, expected):
 def a_restart_on_a_full_disk_loses_nothing(service, expected):
     """Started while nothing can be written, it serves or says what it lacks; either way nothing is lost."""
     job = service.submit()
-    with Filler(service.data):
+    with Filler(service.data) as disk:
         service.kill()
+        wait_until(lambda: not service.workers(), "the workers have followed the server")
+        disk.fill()  # with the room that they left
         before = len(service.log)
+        check(disk.free_bytes() < FULL, f"it is started with {disk.free_bytes()} bytes free")
         try:
             service.start()
-            service.kill()
-            print("   it serves on a full disk")
         except AssertionError:
             said = service.log[before:]
-            check("full" in said or "space" in said, f"it does not start and does not say why:\n{said}")
+            check(TELLS_OF_IT.search(said), f"it does not start and does not say why:\n{said}")
             print("   it says what it lacks")
+        else:
+            check_equal(service.cli("job", job, "--json").json["id"], job, "the job that was acknowledged")
+            service.kill()
+            print("   it serves on a full disk")
     service.start()
     faults.check_finished_once(*service.history(job))
     check_compiles(service, expected)

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from tessera._transfer import KnownBlobs
 from tessera.identity import Identity
 from tessera.v1 import (artifact_pb2_grpc, artifact_versions_pb2_grpc, blob_service_pb2_grpc, execution_service_pb2_grpc,
                         job_pb2_grpc, operator_service_pb2_grpc, record_pb2_grpc, signing_service_pb2_grpc,
@@ -50,6 +51,7 @@ def address_or_default(address: str | None) -> str:
 class _Methods:
     def __init__(self, channel: Any, identity: Identity) -> None:
         self.identity = identity
+        self.known_blobs = KnownBlobs()
         self._stubs = {name: stub(channel) for name, stub in _STUBS.items()}
 
     def method(self, name: str) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from tessera import _digests, dtypes, errors
 from tessera._request import CompileRequest, tensor_value
 from tessera._steps import Pause, Receive, Steps, Work, call
-from tessera._transfer import download_bytes, upload, upload_missing
+from tessera._transfer import KnownBlobs, download_bytes, upload, upload_missing
 from tessera.v1 import artifact_versions_pb2, execution_service_pb2, job_pb2, tensor_pb2
 from tessera.views import TERMINAL, Progress
 
@@ -34,26 +34,42 @@ def seconds_to_us(what: str, seconds: float | None) -> int:
     return max(1, round(seconds * 1e6))
 
 
-def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnProgress, question: Any = None,
-           tuning: artifact_versions_pb2.CreateTuningRequest | None = None) -> Steps[job_pb2.Job]:
-    """Uploads what the server lacks and creates the job. With a question, one about the model instead; with a tuning,
-    a search for its schedules."""
+def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnProgress, known: KnownBlobs,
+           question: Any = None, tuning: artifact_versions_pb2.CreateTuningRequest | None = None) -> Steps[job_pb2.Job]:
+    """Uploads what the server lacks and creates the job; does not ask about what it is known to have had. With a
+    question, one about the model instead; with a tuning, a search for its schedules."""
     spec, blobs = yield Work(request.prepare)
-    yield from upload_missing(blobs, lambda done, total: on_progress(Progress("upload", done, total)))
+
+    def upload_all() -> Steps[None]:
+        yield from upload_missing(blobs, lambda done, total: on_progress(Progress("upload", done, total)))
+        known.add(blobs)
+
+    assumed = known.all(blobs)
+    if not assumed:
+        yield from upload_all()
     # A retried CreateJob must be recognised as the same request.
     fields: dict[str, Any] = {"request_id": f"python-{secrets.token_hex(16)}", **options}
     create = job_pb2.CreateJobRequest(**fields)
     if tuning is not None:
         create.tune.CopyFrom(tuning.job.tune)
         create.tune.compile.CopyFrom(spec)
-        request_of = artifact_versions_pb2.CreateTuningRequest(job=create, mode=tuning.mode)
-        return (yield from call("ArtifactVersionService.CreateTuning", request_of)).job
-    if question is None:
-        create.compile.CopyFrom(spec)
+        method = "ArtifactVersionService.CreateTuning"
+        words: Any = artifact_versions_pb2.CreateTuningRequest(job=create, mode=tuning.mode)
     else:
-        create.analyze.compile.CopyFrom(spec)
-        create.analyze.question = question
-    return (yield from call("JobService.CreateJob", create)).job
+        method, words = "JobService.CreateJob", create
+        if question is None:
+            create.compile.CopyFrom(spec)
+        else:
+            create.analyze.compile.CopyFrom(spec)
+            create.analyze.question = question
+    try:
+        return (yield from call(method, words)).job
+    except errors.TesseraError as error:
+        if not assumed or error.reason != "MISSING_BLOB":
+            raise
+    known.forget(blobs)
+    yield from upload_all()
+    return (yield from call(method, words)).job
 
 
 def get(job_id: str) -> Steps[job_pb2.Job]:
@@ -116,9 +132,9 @@ def finished(job: job_pb2.Job, on_event: Callable[[job_pb2.JobEvent], None]) -> 
     return job
 
 
-def ask(request: CompileRequest, question: Any, report: Any, on_progress: OnProgress) -> Steps[Any]:
+def ask(request: CompileRequest, question: Any, report: Any, on_progress: OnProgress, known: KnownBlobs) -> Steps[Any]:
     """Fills `report`, a message of analysis.proto, with the service's answer to a question about a model."""
-    job = yield from submit(request, {}, on_progress, question)
+    job = yield from submit(request, {}, on_progress, known, question)
     job = yield from finished(job, lambda event: None)
     report.ParseFromString((yield from download_bytes(job.analyze_result.report)))
     return report

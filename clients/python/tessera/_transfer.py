@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Union
 
 from tessera import _digests, errors
@@ -20,6 +20,27 @@ _CHUNK = 1 << 20
 _ATTEMPTS = 5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _OTHERS_UPLOAD_S = 600.0  # how long an upload of the same blob by somebody else may take
+
+
+class KnownBlobs:
+    """Blobs, by SHA-256, that a service had when it was asked, or sent, last. Whoever names known ones need not ask
+    again: the service says MISSING_BLOB where it has collected one since."""
+
+    _MOST = 10_000
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def all(self, digests: Iterable[str]) -> bool:
+        return self._known.issuperset(digests)
+
+    def add(self, digests: Iterable[str]) -> None:
+        if len(self._known) >= self._MOST:
+            self._known.clear()
+        self._known.update(digests)
+
+    def forget(self, digests: Iterable[str]) -> None:
+        self._known.difference_update(digests)
 
 
 def _ignore(done: int, total: int) -> None:
@@ -58,23 +79,30 @@ def _chunks(source: Source, digest: tensor_pb2.Digest, offset: int, progress: Pr
             os.close(file)
 
 
-def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _ignore) -> Steps[None]:
-    """Sends a blob; does nothing when the server has it. `digest` must be the source's."""
+def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _ignore, missing: bool = False) -> Steps[None]:
+    """Sends a blob; does nothing when the server has it. `digest` must be the source's. `missing`: the server has just said
+    that it has none; what is one message then goes at once, whatever came of it before."""
     pause = _FIRST_PAUSE_S
     others_until = time.monotonic() + _OTHERS_UPLOAD_S
     attempt = 0
     trouble: list[errors.TesseraError] = []
+    ask = not missing or digest.size_bytes > _CHUNK
     while True:
         try:
-            state = yield from call("BlobService.QueryUpload", blobs.QueryUploadRequest(digest=digest))
-            if not state.complete:
-                yield Send("BlobService.UploadBlob", _chunks(source, digest, state.committed_bytes, progress, trouble))
+            done = 0
+            if ask:
+                state = yield from call("BlobService.QueryUpload", blobs.QueryUploadRequest(digest=digest))
+                if state.complete:
+                    return
+                done = state.committed_bytes
+            yield Send("BlobService.UploadBlob", _chunks(source, digest, done, progress, trouble))
             return
         except errors.TesseraError as error:
             if trouble:
                 raise trouble[0] from error
             # ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
             attempt += 0 if error.code == "ABORTED" and time.monotonic() < others_until else 1
+            ask = True
             if not _worth_another_try(error) or attempt >= _ATTEMPTS:
                 raise
         yield Pause(pause)
@@ -86,7 +114,7 @@ def upload_missing(sources: dict[str, tuple[Source, tensor_pb2.Digest]], progres
     request = blobs.FindMissingBlobsRequest(digests=[digest for _, digest in sources.values()])
     answer = yield from call("BlobService.FindMissingBlobs", request)
     for digest in answer.missing:
-        yield from upload(sources[digest.sha256][0], digest, progress)
+        yield from upload(sources[digest.sha256][0], digest, progress, missing=True)
 
 
 def find(sha256: str) -> Steps[tensor_pb2.Digest]:

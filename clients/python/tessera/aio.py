@@ -105,7 +105,7 @@ class Client:
                     format: str | None = None) -> Check:
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format)
         return Check(await self._drive(_jobs.ask(request, job_pb2.AnalyzeSpec.CHECK, analysis_pb2.CheckReport(),
-                                                 lambda progress: None)))
+                                                 lambda progress: None, self._connection.known_blobs)))
 
     async def explain(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
                       dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
@@ -116,7 +116,8 @@ class Client:
     async def _explain(self, request: CompileRequest) -> Explanation:
         report = analysis_pb2.Explanation()
         return Explanation(await self._drive(
-            _jobs.ask(request, job_pb2.AnalyzeSpec.EXPLAIN, report, lambda progress: None)))
+            _jobs.ask(request, job_pb2.AnalyzeSpec.EXPLAIN, report, lambda progress: None,
+                      self._connection.known_blobs)))
 
     async def explain_key(self, model: ModelLike, target: TargetLike = "host", *,
                           shapes: ShapesLike | None = None, dims: DimsLike | None = None,

@@ -143,7 +143,7 @@ class Client:
         """Everything that would keep a model from compiling; compiles nothing."""
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format)
         return Check(self._drive(_jobs.ask(request, job_pb2.AnalyzeSpec.CHECK, analysis_pb2.CheckReport(),
-                                           lambda progress: None)))
+                                           lambda progress: None, self._connection.known_blobs)))
 
     def explain(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
@@ -154,7 +154,7 @@ class Client:
 
     def _explain(self, request: CompileRequest) -> Explanation:
         return Explanation(self._drive(_jobs.ask(request, job_pb2.AnalyzeSpec.EXPLAIN, analysis_pb2.Explanation(),
-                                                 lambda progress: None)))
+                                                 lambda progress: None, self._connection.known_blobs)))
 
     def explain_key(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
                     dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None) -> Any:

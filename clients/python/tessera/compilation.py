@@ -26,6 +26,8 @@ OnProgress = Callable[[Progress], None]
 class CompilationState:
     """What is known of a compilation while it goes on; shared by blocking and asyncio ones."""
 
+    _client: Any
+
     def __init__(self, request: CompileRequest, options: dict[str, Any], on_progress: OnProgress | None) -> None:
         self._request = request
         self._options = options
@@ -62,7 +64,7 @@ class CompilationState:
             self._saw(Progress("queued", detail=f"position {event.queue.position}"))
 
     def _submit(self) -> Steps[job_pb2.Job]:
-        return (yield from _jobs.submit(self._request, self._options, self._saw))
+        return (yield from _jobs.submit(self._request, self._options, self._saw, self._client._connection.known_blobs))
 
     def _made(self, job: job_pb2.Job) -> Steps[tuple[str, tensor_pb2.Digest]]:
         """The artifact of a job that has succeeded."""

@@ -24,7 +24,8 @@ class TuningState(CompilationState):
     _tuning: artifact_versions_pb2.CreateTuningRequest
 
     def _submit(self) -> Steps[job_pb2.Job]:
-        return (yield from _jobs.submit(self._request, self._options, self._saw, tuning=self._tuning))
+        return (yield from _jobs.submit(self._request, self._options, self._saw, self._client._connection.known_blobs,
+                                         tuning=self._tuning))
 
     def _made(self, job: job_pb2.Job) -> Steps[tuple[str, tensor_pb2.Digest]]:
         found = yield from get_artifact(job.tune_result.artifact_id)

@@ -1,0 +1,138 @@
+// What a client asks before it creates a job: about files that the service is not known to have, once.
+#include "clients/cpp/compile.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "proto/failure.h"
+
+namespace tessera::client {
+namespace {
+
+/// A service that keeps blobs and answers every job that names one it has.
+class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
+ public:
+  Keeper() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(static_cast<v1::BlobService::Service*>(this));
+    builder.RegisterService(static_cast<v1::JobService::Service*>(this));
+    server_ = builder.BuildAndStart();
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  grpc::Status FindMissingBlobs(grpc::ServerContext*, const v1::FindMissingBlobsRequest* request,
+                                v1::FindMissingBlobsResponse* response) override {
+    ++questions;
+    for (const v1::Digest& digest : request->digests()) {
+      if (!kept.contains(digest.sha256())) *response->add_missing() = digest;
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status UploadBlob(grpc::ServerContext*, grpc::ServerReader<v1::UploadBlobRequest>* reader,
+                          v1::UploadBlobResponse* response) override {
+    ++uploads;
+    if (--others_upload >= 0) return {grpc::StatusCode::ABORTED, "another upload is going on"};
+    v1::UploadBlobRequest message;
+    while (reader->Read(&message)) {
+      if (message.has_digest()) *response->mutable_digest() = message.digest();
+    }
+    if (!forgetful) kept.insert(response->digest().sha256());
+    return grpc::Status::OK;
+  }
+  grpc::Status QueryUpload(grpc::ServerContext*, const v1::QueryUploadRequest*, v1::QueryUploadResponse*) override {
+    ++resumptions;
+    return grpc::Status::OK;  // nothing came so far
+  }
+  grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request,
+                         v1::CreateJobResponse* response) override {
+    ++creations;
+    request_ids.insert(request->request_id());
+    if (!kept.contains(request->compile().model().sha256())) {
+      const absl::Status missing = failureStatus(v1::Failure::MISSING_BLOB, "it is not here");
+      return {grpc::StatusCode::NOT_FOUND, "it is not here", rpcStatusOf(missing).SerializeAsString()};
+    }
+    response->mutable_job()->set_id("job");
+    return grpc::Status::OK;
+  }
+
+  bool forgetful = false;  ///< what is sent is gone at once
+  int others_upload = 0;   ///< so many tries meet somebody else's upload of the same
+  std::set<std::string> kept, request_ids;
+  int questions = 0, resumptions = 0, uploads = 0, creations = 0;
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class SubmitCompile : public testing::Test {
+ protected:
+  SubmitCompile() {
+    request_.model_path = testing::TempDir() + "/submit-" + std::to_string(getpid());
+    std::ofstream(request_.model_path) << "a model";
+  }
+  ~SubmitCompile() override { std::filesystem::remove(request_.model_path); }
+
+  Keeper keeper_;
+  Channel channel_{keeper_.address()};
+  CompileRequest request_;
+};
+
+TEST_F(SubmitCompile, AsksAboutAFileOnce) {
+  for (int i = 0; i < 3; ++i) {
+    const auto outcome = submitCompile(channel_, request_, {});
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(outcome->job.id(), "job");
+  }
+  EXPECT_EQ(keeper_.questions, 1);
+  EXPECT_EQ(keeper_.resumptions, 0) << "it is one message";
+  EXPECT_EQ(keeper_.uploads, 1);
+  EXPECT_EQ(keeper_.creations, 3);
+  std::ofstream(request_.model_path) << "another model";
+  ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
+  EXPECT_EQ(keeper_.questions, 2);
+  Channel another(keeper_.address());
+  ASSERT_TRUE(submitCompile(another, request_, {}).ok());
+  EXPECT_EQ(keeper_.questions, 3) << "another client does not know";
+  EXPECT_EQ(keeper_.uploads, 2);
+}
+
+TEST_F(SubmitCompile, SendsAgainWhatWasCollectedSince) {
+  ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
+  keeper_.kept.clear();
+  keeper_.request_ids.clear();
+  const auto outcome = submitCompile(channel_, request_, {});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(keeper_.creations, 3) << "one was refused";
+  EXPECT_EQ(keeper_.request_ids.size(), 1U) << "of one request";
+  EXPECT_EQ(keeper_.questions, 2);
+  EXPECT_EQ(keeper_.uploads, 2);
+  ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
+  EXPECT_EQ(keeper_.questions, 2) << "it is known again";
+}
+
+TEST_F(SubmitCompile, WaitsWhileSomebodyElseSendsTheSame) {
+  keeper_.others_upload = 5;  // three seconds: more tries than a server is given that does not answer
+  const auto outcome = submitCompile(channel_, request_, {});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(keeper_.uploads, 6);
+}
+
+TEST_F(SubmitCompile, ARefusalOfWhatWasJustSentIsTold) {
+  keeper_.forgetful = true;
+  const auto outcome = submitCompile(channel_, request_, {});
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(failureOf(outcome.status()).reason(), v1::Failure::MISSING_BLOB);
+  EXPECT_EQ(keeper_.creations, 1);
+}
+
+}  // namespace
+}  // namespace tessera::client

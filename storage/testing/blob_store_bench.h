@@ -1,0 +1,58 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "gtest/gtest.h"
+#include "proto/sha256.h"
+#include "storage/blob_store.h"
+#include "storage/conformance/samples.h"
+#include "storage/scratch_folder.h"
+
+namespace tessera::storage {
+
+inline v1::Digest digestOf(const std::string& bytes) {
+  v1::Digest digest;
+  digest.set_sha256(sha256Hex(bytes));
+  digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
+  return digest;
+}
+
+/// A store below a folder of its own.
+class BlobStoreTest : public testing::Test {
+ protected:
+  void SetUp() override { reopen({}); }
+  void reopen(const BlobStoreOptions& options) {
+    auto store = openBlobStore(root_, options);
+    ASSERT_OK(store.status());
+    store_ = *std::move(store);
+  }
+  absl::StatusOr<std::string> read(const std::string& sha256, int64_t offset = 0, int64_t limit = 0) {
+    std::string bytes;
+    absl::Status status = store_->get(sha256, offset, limit, [&](std::string_view chunk) {
+      bytes.append(chunk);
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+    return bytes;
+  }
+  std::string pathOf(const std::string& sha256) {
+    return root_ + "/" + sha256.substr(0, 2) + "/" + sha256.substr(2, 2) + "/" + sha256;
+  }
+  int filesIn(const std::string& folder) {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(root_ + "/" + folder))
+      count += entry.is_regular_file();
+    return count;
+  }
+
+  ScratchFolder folder_;
+  const std::string root_ = folder_.file("blobs");
+  std::unique_ptr<BlobStore> store_;
+  const std::string bytes_ = std::string(3 << 20, 'a') + "end";
+  const v1::Digest digest_ = digestOf(bytes_);
+};
+
+}  // namespace tessera::storage
