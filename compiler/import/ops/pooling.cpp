@@ -178,9 +178,8 @@ Tensor sumPool(Emitter& e, const Tensor& padded, const Window& window) {
   return poolGeneric(e, padded, window, zero, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
 }
 
-/// Elements of each window that are inside the input, or, with `count_pads`, inside the declared padding too; 1 where there is
-/// none, so that a window of padding alone is 0 and not 0 / 0.
-/// Shape: the window's output.
+/// Elements of each window that are inside the input, or, with `count_pads`, inside the declared padding too; 1 where
+/// there is none, so that a window of padding alone is 0 and not 0 / 0. Shape: the window's output.
 ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector<int64_t>& declared_high,
                          bool count_pads, v1::DataType dtype) {
   std::vector<double> counts = {1.0};
