@@ -76,7 +76,7 @@ class Channel {
   }
 
  private:
-  Channel(const std::string& address, std::shared_ptr<grpc::Channel> channel);
+  Channel(std::string address, std::shared_ptr<grpc::Channel> channel);
   absl::Status retry(const CallOptions& options,
                      const std::function<grpc::Status(grpc::ClientContext&)>& attempt) const;
 

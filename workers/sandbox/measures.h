@@ -25,7 +25,7 @@ namespace tessera::worker {
 using Measures = google::protobuf::RepeatedPtrField<v1::SandboxMeasure>;
 
 struct SandboxWishes {
-  std::string user;           ///< of tasks; empty: the worker's own
+  std::string user{};         ///< of tasks; empty: the worker's own
   bool namespaces = true;     ///< where it can be
   bool forks = true;          ///< tasks are forked
   int64_t scratch_bytes = 0;  ///< of one task; 0: any
