@@ -18,9 +18,8 @@ constexpr double kLeastNoise = 0.01;
 double median(const std::vector<double>& values) { return summarize(values).median; }
 
 const v1::Plan& variantOf(const v1::Plan& plan, size_t variant) {
-  return variant == 0
-             ? plan
-             : plan.variants(static_cast<int>(variant) - 1);  // NOLINT(bugprone-return-const-ref-from-parameter)
+  if (variant == 0) return plan;  // NOLINT(bugprone-return-const-ref-from-parameter): callers hold it
+  return plan.variants(static_cast<int>(variant) - 1);
 }
 
 CodeChange codeChange(const v1::Workload& before, const v1::Workload& after) {

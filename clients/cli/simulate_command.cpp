@@ -178,7 +178,7 @@ class Report {
     constexpr size_t kShown = 6;
     const size_t more = words.size() - std::min(words.size(), kShown);
     words.resize(words.size() - more);
-    if (more > 0) words.push_back("...");
+    if (more > 0) words.emplace_back("...");
     left_rows_.emplace_back(std::vector<std::string>{absl::StrJoin(words, ", "), reason});
     left_entries_.push_back(absl::StrFormat(R"({"nodes":%s,"why":%s})", jsonList(left.nodes), jsonString(reason)));
   }

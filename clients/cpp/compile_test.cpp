@@ -74,7 +74,7 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
 };
 
 class SubmitCompile : public testing::Test {
- protected:
+ public:
   SubmitCompile() {
     request_.model_path = testing::TempDir() + "/submit-" + std::to_string(getpid());
     std::ofstream(request_.model_path) << "a model";

@@ -70,7 +70,5 @@ static PyMethodDef methods[] = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "tessera._fast_call", NULL, 0, methods, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__fast_call(void);
-PyMODINIT_FUNC PyInit__fast_call(void) {  // NOLINT(misc-use-internal-linkage): Python finds it by its name
-  return PyModule_Create(&module);
-}
+PyMODINIT_FUNC PyInit__fast_call(void);  // NOLINT(misc-use-internal-linkage): Python finds it by its name
+PyMODINIT_FUNC PyInit__fast_call(void) { return PyModule_Create(&module); }

@@ -22,11 +22,12 @@ std::atomic<int64_t> allocations = 0;
 #ifndef TESSERA_MALLOC_IS_TAKEN
 // glibc's own names for the functions replaced here; operator new ends in malloc.
 extern "C" {
-// NOLINTBEGIN(clang-diagnostic-reserved-identifier)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wreserved-identifier"
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
 void* __libc_realloc(void* pointer, size_t size);
-// NOLINTEND(clang-diagnostic-reserved-identifier)
+#pragma clang diagnostic pop
 void* malloc(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   return __libc_malloc(size);

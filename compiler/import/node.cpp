@@ -18,8 +18,7 @@ bool Node::wants(int output) const { return output < proto_.output_size() && !pr
 absl::Status Node::failed(v1::Failure::Reason reason, const std::string& message, FaultDetails details) const {
   details.node = label_;
   details.op_type = proto_.op_type();
-  return fault(reason, absl::StrCat("node '", printable(label_), "' (", printable(opType()), "): ", message),
-               std::move(details));
+  return fault(reason, absl::StrCat("node '", printable(label_), "' (", printable(opType()), "): ", message), details);
 }
 
 absl::Status Node::invalid(const std::string& message, FaultDetails details) const {

@@ -7,7 +7,6 @@ namespace tessera::compiler {
 namespace {
 
 namespace arith = mlir::arith;
-using mlir::Value;
 
 /// The operation that computes what the body yields, when it is one of `Ops`.
 template <typename... Ops>

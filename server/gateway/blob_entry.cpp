@@ -115,7 +115,7 @@ class RangeSource {
   int64_t at_ = 0;
   int64_t start_ = 0;  ///< of the piece
   std::string piece_;
-  zip_error_t error_;
+  zip_error_t error_{};
   absl::Status status_;  ///< why reading failed
 };
 

@@ -299,7 +299,7 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
     // Files that no row speaks of: a crash came between the two.
     const int64_t age_s = std::max(policy.blobs_us(), kLeastKeepUs) / kSecondUs;
     return blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t file_age_s) -> absl::Status {
-      const absl::Status row = reader.lastUse(Kind::kBlob, sha256).status();
+      absl::Status row = reader.lastUse(Kind::kBlob, sha256).status();
       if (!row.ok() && !absl::IsNotFound(row)) {
         return row;
       }

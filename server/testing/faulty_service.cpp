@@ -157,7 +157,7 @@ absl::Status FaultyService::execute(const std::string& request_id, const std::st
   request.set_request_id(request_id);
   request.mutable_execute()->set_artifact_id(compiled.compile_result().artifact_id());
   *request.mutable_execute()->add_inputs()->mutable_blob() = digestOf(tensor);
-  return create(std::move(request));
+  return create(request);
 }
 
 absl::Status FaultyService::cancel(const std::string& request_id) {

@@ -153,12 +153,12 @@ std::optional<Series> ExtentSeries::computed(Value value) {
     operands.push_back(*std::move(series));
   }
   if (auto select = mlir::dyn_cast<arith::SelectOp>(op)) {
-    return together({&operands[0], &operands[1], &operands[2]}, [&](auto at) {
+    return together({&operands.front(), &operands[1], &operands.back()}, [&](auto at) {
       return std::optional<int64_t>(at(operands[0]) != 0 ? at(operands[1]) : at(operands[2]));
     });
   }
   if (auto compare = mlir::dyn_cast<arith::CmpIOp>(op)) {
-    return together({&operands[0], &operands[1]}, [&](auto at) {
+    return together({&operands.front(), &operands.back()}, [&](auto at) {
       return std::optional<int64_t>(compared(compare.getPredicate(), at(operands[0]), at(operands[1])) ? 1 : 0);
     });
   }
@@ -166,7 +166,8 @@ std::optional<Series> ExtentSeries::computed(Value value) {
   if (!rule) return std::nullopt;
   const bool is_logical = mlir::isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op);
   if (!is_logical && mlir::getElementTypeOrSelf(value).isInteger(1)) return std::nullopt;  // those wrap around
-  return together({&operands[0], &operands[1]}, [&](auto at) { return rule(at(operands[0]), at(operands[1])); });
+  return together({&operands.front(), &operands.back()},
+                  [&](auto at) { return rule(at(operands[0]), at(operands[1])); });
 }
 
 std::optional<Series> ExtentSeries::greatest(Value value) {
