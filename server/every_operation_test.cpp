@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "server/testing/faulty_service.h"
 
@@ -20,7 +21,8 @@ constexpr int64_t kStride = 7;
 
 int64_t numberOr(const char* variable, int64_t otherwise) {
   const char* text = std::getenv(variable);
-  return text != nullptr ? std::atoll(text) : otherwise;
+  int64_t number = 0;
+  return text != nullptr && absl::SimpleAtoi(text, &number) ? number : otherwise;
 }
 
 struct Kind {

@@ -129,8 +129,8 @@ def table():
     for share in (0.5, 1.0):
         cases[f"greatest {share}"] = (
             [node("NonZero", ["x"], ["w"]), node("ReduceMax", ["w"], ["y"], axes=[1]), node("Cast", ["w"], ["f"], to=F32),
-             node("ReduceMean", ["f"], ["mean"], axes=[1])],
-            {"x": sparse((4, 9), share)}, {"y": (I64, 2), "mean": (F32, 2)}, {})
+             node("ReduceMean", ["f"], ["mean"], axes=[1]), node("ArgMax", ["f"], ["first"], axis=1)],
+            {"x": sparse((4, 9), share)}, {"y": (I64, 2), "mean": (F32, 2), "first": (I64, 2)}, {})
     return cases
 
 
@@ -170,8 +170,8 @@ def what_needs_the_extent_is_refused(service, oracle):
     """The message names the node, the dimension and its bound."""
     for nodes, words in (([node("NonZero", ["x"], ["w"]), node("Tile", ["w", "twice"], ["y"])],
                           ("Tile", "dimension 1", "at most 12")),
-                         ([node("NonZero", ["x"], ["w"]), node("ArgMax", ["w"], ["y"], axis=1)],
-                          ("ArgMax", "dimension 1", "reduced")),
+                         ([node("NonZero", ["x"], ["w"]), node("ArgMax", ["w"], ["y"], axis=1, select_last_index=1)],
+                          ("ArgMax", "dimension 1", "the last of equal elements")),
                          ([node("NonZero", ["x"], ["w"]), node("Mul", ["w", "row"], ["y"])],
                           ("Mul", "dimension 1", "input 1 has 12"))):
         path = model_of(service, "refused", nodes, {"x": sparse((3, 4), 1)}, {"y": (I64, 2)},
