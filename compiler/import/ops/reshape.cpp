@@ -42,11 +42,8 @@ Results lowerReshape(Node& n, Emitter& e) {
   if (n.opset() >= 5 && n.has(1)) {
     TESSERA_ASSIGN_OR_RETURN(sizes, n.sizes(1, "shape"));
     wanted = sizes.most;
-  } else {
-    wanted = std::nullopt;
-    if (n.hasAttribute("shape")) {
-      TESSERA_ASSIGN_OR_RETURN(wanted, n.integers("shape"));
-    }
+  } else if (n.opset() < 5 && n.hasAttribute("shape")) {
+    TESSERA_ASSIGN_OR_RETURN(wanted, n.integers("shape"));
   }
   if (!wanted) return n.invalid("no shape given", {.attribute = "shape", .accepted = "a list of dimensions"});
   bool allow_zero = false;
