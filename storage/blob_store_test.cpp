@@ -321,9 +321,7 @@ TEST_F(BlobStoreTest, WhetherBlobsCanBeWrittenIsTriedOut) {
   EXPECT_GT(*store_->freeBytes(), 0);
   FaultyDisk disk;
   const auto files = filesOn(disk);
-  BlobStoreOptions options;
-  options.files = files.get();
-  auto store = openBlobStore("/blobs", options);
+  auto store = openOn(*files);
   ASSERT_OK(store.status());
   EXPECT_OK((*store)->checkWritable());
   disk.plan({FaultyDisk::Fault::kFull, 1, 1000});
@@ -333,9 +331,7 @@ TEST_F(BlobStoreTest, WhetherBlobsCanBeWrittenIsTriedOut) {
 TEST(BlobStoreOnAFaultyDisk, WhatAFailedSyncLeftIsNotTrusted) {
   FaultyDisk disk;
   const auto files = filesOn(disk);
-  BlobStoreOptions options;
-  options.files = files.get();
-  auto store = openBlobStore("/blobs", options);
+  auto store = openOn(*files);
   ASSERT_OK(store.status());
   const std::string bytes(5000, 'x');
   const v1::Digest digest = digestOf(bytes);
@@ -351,7 +347,7 @@ TEST(BlobStoreOnAFaultyDisk, WhatAFailedSyncLeftIsNotTrusted) {
   ASSERT_OK((*store)->put(bytes).status());
   store->reset();
   disk.restart(FaultyDisk::Survival::kNothing, 0);
-  store = openBlobStore("/blobs", options);
+  store = openOn(*files);
   ASSERT_OK(store.status());
   EXPECT_OK((*store)->get(digest.sha256(), 0, 0, [](std::string_view) { return absl::OkStatus(); }));
 }
@@ -368,9 +364,7 @@ TEST(BlobStoreOnAFaultyDisk, AFolderThatIsKnownToBeOnTheDiskIsNotSyncedAgain) {
   }
   FaultyDisk disk;
   const auto files = filesOn(disk);
-  BlobStoreOptions options;
-  options.files = files.get();
-  auto store = openBlobStore("/blobs", options);
+  auto store = openOn(*files);
   ASSERT_OK(store.status());
   const auto operationsOf = [&](const std::string& bytes) {
     disk.plan({});
@@ -382,7 +376,7 @@ TEST(BlobStoreOnAFaultyDisk, AFolderThatIsKnownToBeOnTheDiskIsNotSyncedAgain) {
   store->reset();
   disk.cutPower();
   disk.restart(FaultyDisk::Survival::kNothing, 0);
-  store = openBlobStore("/blobs", options);
+  store = openOn(*files);
   ASSERT_OK(store.status());
   EXPECT_TRUE((*store)->contains(sha256Hex(both.first)));
   EXPECT_TRUE((*store)->contains(sha256Hex(both.second)));

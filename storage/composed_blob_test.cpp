@@ -159,9 +159,7 @@ TEST(BlobStoreOnAFaultyDisk, AComposedBlobIsWholeOrAbsentWhereverPowerIsLost) {
     for (int64_t operation = 1; !done; ++operation) {
       FaultyDisk disk;
       const auto files = filesOn(disk);
-      BlobStoreOptions options;
-      options.files = files.get();
-      auto store = openBlobStore("/blobs", options);
+      auto store = openOn(*files);
       ASSERT_OK(store.status());
       ASSERT_OK((*store)->put(middle).status());
       disk.plan({FaultyDisk::Fault::kPowerLoss, operation, 1});
@@ -171,7 +169,7 @@ TEST(BlobStoreOnAFaultyDisk, AComposedBlobIsWholeOrAbsentWhereverPowerIsLost) {
       store->reset();
       disk.cutPower();
       disk.restart(survival, static_cast<uint32_t>(operation));
-      store = openBlobStore("/blobs", options);
+      store = openOn(*files);
       ASSERT_OK(store.status());
       std::string bytes;
       const absl::Status read = (*store)->get(digest.sha256(), 0, 0, [&](std::string_view chunk) {

@@ -20,6 +20,13 @@ inline v1::Digest digestOf(const std::string& bytes) {
   return digest;
 }
 
+/// A store on a file system of the test's, which outlives it.
+inline absl::StatusOr<std::unique_ptr<BlobStore>> openOn(FileSystem& files) {
+  BlobStoreOptions options;
+  options.files = &files;
+  return openBlobStore("/blobs", options);
+}
+
 /// A store below a folder of its own.
 class BlobStoreTest : public testing::Test {
  protected:
