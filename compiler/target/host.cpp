@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -22,7 +24,7 @@ namespace tessera::compiler {
 namespace {
 
 /// Chips by identity: x86-64 family and model as CPUID gives them, AArch64 the part number as model.
-/// Models not listed get the widest architecture level below.
+/// Models not listed get what fits their features (candidatesFor).
 struct Chip {
   const char* vendor;
   unsigned family;
@@ -41,7 +43,7 @@ constexpr Chip kChips[] = {
     {"0x41", 0, 0xd0c, 0xd0c, 0, "neoverse-n1"},          {"0x41", 0, 0xd40, 0xd40, 0, "neoverse-v1"},
     {"0x41", 0, 0xd4f, 0xd4f, 0, "neoverse-v2"},
 };
-/// Architecture levels, widest first.
+/// Architecture levels.
 constexpr const char* kLevels[] = {"x86-64-v4", "x86-64-v3", "aarch64"};
 
 std::string readLine(const std::string& path) {
@@ -128,21 +130,40 @@ std::optional<v1::Target> closestToThis() { return closestBuiltin(hostIdentity()
 
 int onlineCores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
+/// A target that may describe a chip, and how it was found.
+struct Candidate {
+  const v1::Target* target;
+  std::string how;
+};
+
+/// The chip of this model, then all of its maker and the architecture's levels: those that ask for most first, and of
+/// equal ones the level. A model that is newer than the table, or that a virtual machine made up, has what the maker's
+/// last one had, or most of it.
+std::vector<Candidate> candidatesFor(const CpuIdentity& id) {
+  std::vector<Candidate> candidates;
+  std::multimap<int, Candidate, std::greater<>> others;  // by their numbers of features
+  const auto add = [&](const v1::Target* target, std::string how) {
+    others.insert({target->code().features_size(), {target, std::move(how)}});
+  };
+  for (const char* level : kLevels) add(findBuiltinTarget(level), "");
+  for (const Chip& chip : kChips) {
+    if (id.vendor != std::string_view(chip.vendor)) continue;
+    const v1::Target* target = findBuiltinTarget(chip.target);
+    if (id.family == chip.family && id.model >= chip.first_model && id.model <= chip.last_model &&
+        id.stepping >= chip.first_stepping)
+      candidates.push_back({target, ""});
+    add(target, " by its features");
+  }
+  for (auto& [features, candidate] : others) candidates.push_back(std::move(candidate));
+  return candidates;
+}
+
 }  // namespace
 
 std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vector<std::string_view>& features) {
   const std::set<std::string_view> present(features.begin(), features.end());
-  std::vector<std::string> candidates;
-  for (const Chip& chip : kChips) {
-    if (id.vendor == std::string_view(chip.vendor) && id.family == chip.family && id.model >= chip.first_model &&
-        id.model <= chip.last_model && id.stepping >= chip.first_stepping) {
-      candidates.emplace_back(chip.target);
-    }
-  }
-  candidates.insert(candidates.end(), std::begin(kLevels), std::end(kLevels));
-  for (const std::string& name : candidates) {
-    const v1::Target* builtin = findBuiltinTarget(name);
-    if (!builtin || !absl::StartsWith(builtin->code().triple(), std::string(hostArchitecture()) + "-")) continue;
+  for (const auto& [builtin, how] : candidatesFor(id)) {
+    if (!absl::StartsWith(builtin->code().triple(), std::string(hostArchitecture()) + "-")) continue;
     v1::Target target = *builtin;
     target.mutable_code()->clear_features();
     std::vector<std::string> missing;
@@ -154,8 +175,8 @@ std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vecto
       }
     }
     if (!std::all_of(missing.begin(), missing.end(), isAmx)) continue;
-    target.set_summary(name);
-    if (!missing.empty()) target.set_summary(absl::StrCat(name, " without ", absl::StrJoin(missing, " ")));
+    target.set_summary(builtin->name() + how);
+    if (!missing.empty()) absl::StrAppend(target.mutable_summary(), " without ", absl::StrJoin(missing, " "));
     return target;
   }
   return std::nullopt;

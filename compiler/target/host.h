@@ -19,17 +19,18 @@ struct HostPaths {
   std::string cpus = "/sys/devices/system/cpu";
 };
 
-/// The built-in target that fits a chip of this architecture best, by its identity and by the features that it has, of
-/// which a virtual machine may hide some: of AMX they are left out of the target, others it needs. Its summary is its
-/// name and what was left out. Nothing where none fits.
+/// The built-in target that fits a chip of this architecture best: by its identity, else the one of its maker or the
+/// architecture's level that takes most of the features that it has. Features of AMX, which a virtual machine may hide,
+/// are left out of the target, all others it needs. Its summary is its name, whether features alone decided, and what
+/// was left out. Nothing where none fits.
 std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vector<std::string_view>& features);
 
 /// This machine as a HostInfo. Never fails: what cannot be read stays empty or 0. Asks for what features are given on
 /// request alone, as detectHostTarget() does (hostFeature()): not behind a filter of system calls.
 v1::HostInfo hostInfo(const HostPaths& paths = {});
 
-/// This machine as the target "host": the built-in target of its chip, without AMX where it has none, or of the widest
-/// architecture level it has every feature of, with the cache sizes and core count the kernel reports.
+/// This machine as the target "host": the built-in target that closestBuiltin() finds, with the cache sizes and core
+/// count the kernel reports.
 /// Fails with INCOMPATIBLE_HOST on a chip below every built-in one (x86-64 without AVX2 or FMA).
 absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths = {});
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -163,6 +164,32 @@ TEST(Host, AChipWithoutItsTilesKeepsTheRest) {
 
   EXPECT_EQ(closest({"avx512vnni"}).name(), "x86-64-v4") << "what else is missing is another chip";
   EXPECT_FALSE(closestBuiltin(chip, {"avx", "amx-tile"}));
+}
+
+// A model that is newer than the table, or a virtual machine's, is what its features say.
+TEST(Host, AnUnknownModelIsTheChipOfItsMakerWithMostOfItsFeatures) {
+  if (hostArchitecture() != "x86_64") GTEST_SKIP() << "of one architecture";
+  const auto closest = [](const char* vendor, const std::string& has, const std::set<std::string>& without = {}) {
+    CpuIdentity chip{.family = 6, .model = 0xa7, .stepping = 1};
+    std::snprintf(chip.vendor, sizeof(chip.vendor), "%s", vendor);
+    std::vector<std::string_view> features{"sha"};
+    for (const std::string& feature : findBuiltinTarget(has)->code().features())
+      if (!without.contains(feature)) features.push_back(feature);
+    const auto found = closestBuiltin(chip, features);
+    return found ? found->summary() : "none";
+  };
+  EXPECT_EQ(closest("GenuineIntel", "sapphirerapids"), "sapphirerapids by its features");
+  EXPECT_EQ(closest("GenuineIntel", "sapphirerapids", {"amx-bf16", "amx-int8", "amx-tile"}),
+            "sapphirerapids by its features without amx-bf16 amx-int8 amx-tile");
+  EXPECT_EQ(closest("GenuineIntel", "sapphirerapids", {"avx512fp16"}), "icelake-server by its features");
+  EXPECT_EQ(closest("GenuineIntel", "sapphirerapids", {"avx512vbmi2"}), "cascadelake by its features");
+  EXPECT_EQ(closest("AuthenticAMD", "sapphirerapids"), "znver5 by its features");
+  EXPECT_EQ(closest("AuthenticAMD", "znver4"), "znver4 by its features");
+  // What a level asks for as well is that level, and so is another maker's chip.
+  EXPECT_EQ(closest("GenuineIntel", "skylake-avx512"), "x86-64-v4");
+  EXPECT_EQ(closest("GenuineIntel", "haswell"), "x86-64-v3");
+  EXPECT_EQ(closest("CentaurHauls", "sapphirerapids"), "x86-64-v4");
+  EXPECT_EQ(closest("GenuineIntel", "haswell", {"avx2"}), "none");
 }
 
 TEST(Host, MissingFeaturesAreNamed) {

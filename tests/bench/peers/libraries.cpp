@@ -9,7 +9,8 @@
 //   load onednn qgemm M N K                           (u8 times constant s8 to u8, one scale)
 //   load onednn qconv N C SIZE K KERNEL STRIDE        (u8 with s8 and an s32 bias to u8, a scale for each channel)
 //   run ID REPEAT                                     -> ok MS MS ...
-//   peak fma | peak bandwidth | peak bytes            -> ok GFLOP/s | ok GB/s | ok GOP/s of vpdpbusd
+//   peak fma | peak bandwidth                         -> ok GFLOP/s | ok GB/s
+//   peak bytes | peak tiles | peak tile-halves        -> ok GOP/s of vpdpbusd | of tdpbusd | ok GFLOP/s of tdpbf16ps
 //   drop ID                                           -> ok
 // What a library does not offer, or refuses: "error TEXT". Threads: OMP_NUM_THREADS and OPENBLAS_NUM_THREADS.
 // Layouts are the library's own choice wherever an operand is constant or lies between two calls.
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "compiler/codegen/benchmark/fma_peak.h"
+#include "compiler/target/cpu_features.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace {
@@ -355,6 +357,44 @@ double peakBytes() {
   return best;
 }
 
+/// Four independent products of whole tiles by turns, of bytes or of halves. Returns operations done.
+__attribute__((target("amx-tile,amx-int8,amx-bf16"))) double tiles(long iterations, bool bytes) {
+  struct alignas(64) Shapes {
+    uint8_t palette = 1, first = 0, zeros[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  };
+  const Shapes shapes;
+  const std::vector<uint8_t> operand(1024, 0);
+  _tile_loadconfig(&shapes);
+  _tile_zero(0), _tile_zero(1), _tile_zero(2), _tile_zero(3);
+  _tile_loadd(4, operand.data(), 64), _tile_loadd(5, operand.data(), 64);
+  _tile_loadd(6, operand.data(), 64), _tile_loadd(7, operand.data(), 64);
+  if (bytes) {
+    for (long i = 0; i < iterations; ++i)
+      _tile_dpbusd(0, 4, 6), _tile_dpbusd(1, 4, 7), _tile_dpbusd(2, 5, 6), _tile_dpbusd(3, 5, 7);
+  } else {
+    for (long i = 0; i < iterations; ++i)
+      _tile_dpbf16ps(0, 4, 6), _tile_dpbf16ps(1, 4, 7), _tile_dpbf16ps(2, 5, 6), _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+  return 4.0 * 16 * 16 * (bytes ? 64 : 32) * 2 * static_cast<double>(iterations);
+}
+
+/// GOP/s of one core.
+double peakTiles(bool bytes) {
+  for (const char* feature : {"amx-tile", "amx-int8", "amx-bf16"})
+    if (tessera::compiler::hostFeature(feature) != tessera::compiler::FeatureState::kPresent)
+      throw std::runtime_error("this machine has no products of tiles");
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    double operations = 0;
+    const double time = secondsOf([&] { operations = tiles(1000000, bytes); });
+    best = std::max(best, operations / time * 1e-9);
+  }
+  return best;
+}
+
 /// GB/s of one core reading and writing memory that no cache holds: a triad of 3 x 64 MiB, 4 transfers an element
 /// (the line that is written is read first).
 double peakBandwidth() {
@@ -379,7 +419,12 @@ class Server {
     std::string verb, first, kind;
     words >> verb >> first;
     if (verb == "peak") {
-      return "ok " + std::to_string(first == "fma" ? peakFma() : first == "bytes" ? peakBytes() : peakBandwidth());
+      const double peak = first == "fma"           ? peakFma()
+                          : first == "bytes"       ? peakBytes()
+                          : first == "tiles"       ? peakTiles(true)
+                          : first == "tile-halves" ? peakTiles(false)
+                                                   : peakBandwidth();
+      return "ok " + std::to_string(peak);
     }
     if (verb == "load") {
       words >> kind;
