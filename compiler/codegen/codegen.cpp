@@ -129,7 +129,7 @@ absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
   built.mutable_info()->set_num_results(prepared->results);
   auto module = emit(*prepared, unit, *built.mutable_info());
   if (!module.ok()) return module.status();
-  if (auto status = lowerToLlvm(**module); !status.ok()) return status;
+  if (auto status = lowerToLlvm(**module, prepared->chip.fusesMultiplyAdd()); !status.ok()) return status;
   auto object = emitObject(**module, unit.code(), prepared->chip.vectorBits());
   if (!object.ok()) return object.status();
   built.set_object(std::move(*object));

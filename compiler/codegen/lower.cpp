@@ -48,14 +48,14 @@ void moveBrainFloatsAsIntegers(mlir::ModuleOp module) {
 
 }  // namespace
 
-absl::Status lowerToLlvm(mlir::ModuleOp module) {
+absl::Status lowerToLlvm(mlir::ModuleOp module, bool fuses_multiply_add) {
   Diagnostics diagnostics(*module.getContext());
   mlir::PassManager passes(module.getContext());
   passes.enableVerifier(false);
   passes.addNestedPass<mlir::func::FuncOp>(mlir::createConvertLinalgToLoopsPass());
   passes.addPass(mlir::memref::createExpandStridedMetadataPass());
   passes.addPass(mlir::createLowerAffinePass());
-  if (mlir::failed(passes.run(module)) || mlir::failed(expandMath(module)))
+  if (mlir::failed(passes.run(module)) || mlir::failed(expandMath(module, fuses_multiply_add)))
     return diagnostics.failure("the phases could not be brought to loops");
   interleavePoints(module);
 

@@ -15,7 +15,7 @@ absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit);
 
 /// Lowers arith, scf, math, vector, memref and func to the LLVM dialect. Mathematical functions become
 /// polynomials: nothing is left that would need a library.
-absl::Status lowerToLlvm(mlir::ModuleOp module);
+absl::Status lowerToLlvm(mlir::ModuleOp module, bool fuses_multiply_add);
 
 /// Translates to LLVM IR, optimizes, emits a relocatable object. Equal modules give equal bytes.
 /// Errors: INTERNAL when the object would need a symbol it does not define.

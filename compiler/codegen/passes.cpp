@@ -109,7 +109,7 @@ struct LowerPass : Step<LowerPass> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerPass)
   llvm::StringRef getArgument() const final { return "tessera-lower"; }
   llvm::StringRef getDescription() const final { return "Phases to the LLVM dialect"; }
-  absl::Status step(mlir::ModuleOp module) { return lowerToLlvm(module); }
+  absl::Status step(mlir::ModuleOp module) { return lowerToLlvm(module, true); }
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "compiler/codegen/decision/instructions.h"
 
+#include <cmath>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/instruction/product_instruction.h"
@@ -10,9 +13,10 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Cycles of the nest on one core, as its kernel counts them.
+/// Cycles of the nest on one core, as its kernel counts them; infinite where that does not run the instruction.
 double priceOf(const Nest& nest, const Chip& chip) {
   const TilePlan plan = planTile(nest, chip);
+  if (!plan.kernel->evaluates(*nest.statements[0].step)) return std::numeric_limits<double>::infinity();
   double tiles = 1;
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (!nest.reduction[loop]) tiles *= static_cast<double>(nest.extents[loop]) / static_cast<double>(plan.tile[loop]);
@@ -34,14 +38,10 @@ void chooseInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& ch
         const auto taken = [&](const auto& each) { return each->takeUp(builder, candidate, chip).empty(); };
         if (llvm::any_of(kind, taken)) candidates.push_back(std::move(candidate));
       }
-      if (candidates.empty()) continue;
-      size_t best = 0;
-      if (candidates.size() > 1) {
-        std::vector<double> prices;
-        for (const Nest& each : candidates) prices.push_back(priceOf(each, chip));
-        best = std::ranges::min_element(prices) - prices.begin();
-      }
-      nest = std::move(candidates[best]);
+      std::vector<double> prices;
+      for (const Nest& each : candidates) prices.push_back(priceOf(each, chip));
+      const auto best = std::ranges::min_element(prices);
+      if (best != prices.end() && std::isfinite(*best)) nest = std::move(candidates[best - prices.begin()]);
     }
   }
 }

@@ -14,7 +14,6 @@
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/tile_cost.h"
-#include "compiler/codegen/written_over.h"
 #include "compiler/target/tile_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -39,7 +38,8 @@ const TileProduct* productOf(const Nest& nest) {
   return step ? step->tiles() : nullptr;
 }
 
-/// How a piece of the results and of the sum is cut into tiles of equal shapes, of which neighbours may overlap.
+/// How a piece of the results and of the sum is cut into tiles of equal shapes, whose sums may be the same at the edges
+/// of neighbours: on the thread's stack, where those of a piece wait; results are written once.
 struct Shape {
   int64_t rows = 0, columns = 0;            ///< of one tile
   int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece
@@ -251,6 +251,7 @@ class TileKernel final : public MicroKernel {
   std::string_view report(const Nest& /*nest*/) const override { return "contraction"; }
   std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
                                const TilePlan& vectors) const override;
+  bool evaluates(const ProductStep& step) const override { return step.tiles() != nullptr; }
   bool fits(const Nest& nest, const TilePlan& plan) const override {
     if (!productOf(nest) || plan.lanes == 1 || plan.horizontal) return false;
     const auto loops = tileLoopsOf(nest);
@@ -336,7 +337,7 @@ void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, Til
 
 std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
                                          const TilePlan& /*vectors*/) const {
-  if (!productOf(nest) || isWrittenOver(nest)) return std::nullopt;  // edges that overlap are computed twice
+  if (!productOf(nest)) return std::nullopt;
   const auto found = tileLoopsOf(nest);
   if (!found) return std::nullopt;  // a slice of one row or one column
   const TileLoops& loops = *found;
@@ -368,7 +369,6 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
 
 std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   if (std::string reason = MicroKernel::refusal(nest, plan); !reason.empty()) return reason;
-  if (isWrittenOver(nest)) return "its tiles overlap, and the result may lie where what it reads does";
   const TileProduct& product = *productOf(nest);
   const TileLoops loops = *tileLoopsOf(nest);
   for (int loop = 0; loop < nest.loops(); ++loop)

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/math/math_double.h"
 #include "compiler/codegen/math/math_single.h"
+#include "compiler/codegen/math/rescaling.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -215,11 +216,13 @@ struct Remainder : mlir::OpRewritePattern<arith::RemFOp> {
 
 }  // namespace
 
-mlir::LogicalResult expandMath(mlir::ModuleOp module) {
+mlir::LogicalResult expandMath(mlir::ModuleOp module, bool fuses_multiply_add) {
   mlir::MLIRContext* context = module.getContext();
   mlir::RewritePatternSet patterns(context);
   populateDoubleMathPatterns(patterns);
   populateSingleMathPatterns(patterns);
+  populateSaturationPatterns(patterns);
+  if (fuses_multiply_add) populateConstantDivisionPatterns(patterns);
   patterns.add<FunctionInSinglePrecision, ReadInSinglePrecision, MoveAsIntegers, Log10, MaximumOfNumbers,
                TruncateInTwoSteps, Remainder>(context);
   llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "tan",   "atanh", "asinh", "acosh", "exp2",

@@ -30,6 +30,8 @@ class MicroKernel {
                                        const TilePlan& vectors) const = 0;
   /// Whether the kernel runs nests and vectors of this kind.
   virtual bool fits(const Nest& nest, const TilePlan& plan) const = 0;
+  /// Whether a step of a product is this instruction then; else its body's operations, one by one.
+  virtual bool evaluates(const ProductStep& step) const { return step.tiles() == nullptr; }
   /// Why it cannot follow this plan of a nest that it fits; empty: it can.
   virtual std::string refusal(const Nest& nest, const TilePlan& plan) const;
 

@@ -1,0 +1,153 @@
+#include "compiler/codegen/math/rescaling.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace arith = mlir::arith;
+namespace math = mlir::math;
+using llvm::APFloat;
+using mlir::PatternRewriter;
+using mlir::Value;
+
+Value splat(PatternRewriter& rewriter, mlir::Location loc, mlir::Type type, double value) {
+  mlir::TypedAttr attribute = rewriter.getFloatAttr(mlir::getElementTypeOrSelf(type), value);
+  if (auto vector = llvm::dyn_cast<mlir::VectorType>(type))
+    attribute = mlir::DenseElementsAttr::get(vector, mlir::Attribute(attribute));
+  return arith::ConstantOp::create(rewriter, loc, attribute);
+}
+
+/// The number that `value` is in all lanes.
+std::optional<double> constantOf(Value value) {
+  APFloat number(0.0);
+  if (!mlir::matchPattern(value, mlir::m_ConstantFloat(&number))) return std::nullopt;
+  bool lossy = false;
+  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
+  return number.convertToDouble();
+}
+
+std::optional<int64_t> integerOf(Value value, bool is_unsigned) {
+  llvm::APInt number;
+  if (!mlir::matchPattern(value, mlir::m_ConstantInt(&number)) || number.getBitWidth() > 32) return std::nullopt;
+  return is_unsigned ? static_cast<int64_t>(number.getZExtValue()) : number.getSExtValue();
+}
+
+struct ConstantDivision : mlir::OpRewritePattern<arith::DivFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  mlir::LogicalResult matchAndRewrite(arith::DivFOp op, PatternRewriter& rewriter) const override {
+    const auto divisor = constantOf(op.getRhs());
+    if (!divisor || !mlir::getElementTypeOrSelf(op.getType()).isF32()) return mlir::failure();
+    // Divisor and reciprocal far from the ends of the range. By powers of two LLVM multiplies, which is exact.
+    constexpr double kLarge = 0x1p100;
+    int exponent = 0;
+    if (!(*divisor > 1 / kLarge && *divisor < kLarge) || std::frexp(*divisor, &exponent) == 0.5) return mlir::failure();
+    const mlir::Location loc = op.getLoc();
+    const mlir::Type type = op.getType();
+    Value x = op.getLhs(), y = op.getRhs();
+    // Rounded twice and as once: a double holds more than two bits beyond those of two floats.
+    Value reciprocal = splat(rewriter, loc, type, static_cast<float>(1 / *divisor));
+    Value first = arith::MulFOp::create(rewriter, loc, x, reciprocal);
+    // The remainder's other sign: of a zero the correction has the sign of the quotient.
+    Value excess = math::FmaOp::create(rewriter, loc, first, y, arith::NegFOp::create(rewriter, loc, x));
+    Value quotient =
+        math::FmaOp::create(rewriter, loc, arith::NegFOp::create(rewriter, loc, excess), reciprocal, first);
+    Value finite =
+        arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(rewriter, loc, first),
+                              splat(rewriter, loc, type, std::numeric_limits<double>::infinity()));
+    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, finite, quotient, first);
+    return mlir::success();
+  }
+};
+
+/// select(x <= below, lowest, select(x >= above, highest, convert(x where it is in range, else 0))).
+struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  mlir::LogicalResult matchAndRewrite(arith::SelectOp op, PatternRewriter& rewriter) const override {
+    auto below = op.getCondition().getDefiningOp<arith::CmpFOp>();
+    auto inner = op.getFalseValue().getDefiningOp<arith::SelectOp>();
+    auto above = inner ? inner.getCondition().getDefiningOp<arith::CmpFOp>() : arith::CmpFOp();
+    mlir::Operation* conversion = inner ? inner.getFalseValue().getDefiningOp() : nullptr;
+    if (!below || !above || !mlir::isa_and_nonnull<arith::FPToSIOp, arith::FPToUIOp>(conversion))
+      return mlir::failure();
+    const bool is_unsigned = mlir::isa<arith::FPToUIOp>(conversion);
+    Value x = below.getLhs();
+    if (above.getLhs() != x || below.getPredicate() != arith::CmpFPredicate::OLE ||
+        above.getPredicate() != arith::CmpFPredicate::OGE || !isInRange(conversion->getOperand(0), x, below, above))
+      return mlir::failure();
+    const auto lowest = integerOf(op.getTrueValue(), is_unsigned),
+               highest = integerOf(inner.getTrueValue(), is_unsigned);
+    const auto from = constantOf(below.getRhs()), to = constantOf(above.getRhs());
+    if (!lowest || !highest || !from || !to || *to != static_cast<double>(*highest) + 1) return mlir::failure();
+    if (*from != static_cast<double>(*lowest) && !(is_unsigned && *lowest == 0 && *from == -1)) return mlir::failure();
+    const mlir::Type element = mlir::getElementTypeOrSelf(x.getType());
+    const auto exact = [&](int64_t bound) {
+      return element.isF64() || (element.isF32() && static_cast<double>(static_cast<float>(bound)) == bound);
+    };
+    if (!exact(*lowest) || !exact(*highest)) return mlir::failure();
+
+    const mlir::Location loc = op.getLoc();
+    if (*lowest != 0) {
+      Value number = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::ORD, x, x);
+      x = arith::SelectOp::create(rewriter, loc, number, x, splat(rewriter, loc, x.getType(), 0));
+    }
+    // Comparisons that a NaN fails take the bound: zero is the lowest here.
+    const auto cut = [&](Value value, arith::CmpFPredicate keeps, int64_t bound) -> Value {
+      Value number = splat(rewriter, loc, value.getType(), static_cast<double>(bound));
+      Value inside = arith::CmpFOp::create(rewriter, loc, keeps, value, number);
+      return arith::SelectOp::create(rewriter, loc, inside, value, number);
+    };
+    Value safe = cut(cut(x, arith::CmpFPredicate::OGT, *lowest), arith::CmpFPredicate::OLT, *highest);
+    if (is_unsigned) {
+      rewriter.replaceOpWithNewOp<arith::FPToUIOp>(op, op.getType(), safe);
+    } else {
+      rewriter.replaceOpWithNewOp<arith::FPToSIOp>(op, op.getType(), safe);
+    }
+    return mlir::success();
+  }
+
+ private:
+  /// Whether `safe` is zero where x is beyond either bound, or NaN, and x elsewhere.
+  static bool isInRange(Value safe, Value x, arith::CmpFOp below, arith::CmpFOp above) {
+    auto select = safe.getDefiningOp<arith::SelectOp>();
+    if (!select || select.getFalseValue() != x || !mlir::matchPattern(select.getTrueValue(), mlir::m_AnyZeroFloat()))
+      return false;
+    bool has_below = false, has_above = false, has_nan = false;
+    llvm::SmallVector<Value> any = {select.getCondition()};
+    while (!any.empty()) {
+      Value condition = any.pop_back_val();
+      if (auto both = condition.getDefiningOp<arith::OrIOp>()) {
+        any.append({both.getLhs(), both.getRhs()});
+      } else if (condition == below.getResult()) {
+        has_below = true;
+      } else if (condition == above.getResult()) {
+        has_above = true;
+      } else {
+        auto nan = condition.getDefiningOp<arith::CmpFOp>();
+        if (!nan || nan.getLhs() != x || nan.getRhs() != x ||
+            (nan.getPredicate() != arith::CmpFPredicate::UNE && nan.getPredicate() != arith::CmpFPredicate::UNO))
+          return false;
+        has_nan = true;
+      }
+    }
+    return has_below && has_above && has_nan;
+  }
+};
+
+}  // namespace
+
+void populateConstantDivisionPatterns(mlir::RewritePatternSet& patterns) {
+  patterns.add<ConstantDivision>(patterns.getContext());
+}
+
+void populateSaturationPatterns(mlir::RewritePatternSet& patterns) { patterns.add<Saturation>(patterns.getContext()); }
+
+}  // namespace tessera::compiler::codegen

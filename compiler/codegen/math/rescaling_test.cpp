@@ -1,0 +1,131 @@
+// Divisions by constants and saturating conversions against the host's own, bit by bit.
+#include "compiler/codegen/math/rescaling.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/codegen/loaded_unit.h"
+#include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/workload_text.h"
+
+namespace tessera::compiler::codegen::testing {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+
+/// What the body makes of each x; `type` is its result's.
+template <typename Result>
+std::vector<Result> evaluated(const std::string& body, const std::string& type, const std::vector<float>& x) {
+  WorkloadText text;
+  const auto n = static_cast<int64_t>(x.size());
+  const Tensor y = text.generic({text.argument({n})}, {"d0", "d0"}, text.empty({n}, type), 1, "", body);
+  std::vector<Result> out(x.size());
+  auto built = buildByDefault(hostUnit(text.finish({y})));
+  EXPECT_TRUE(built.ok()) << built.status().message();
+  if (!built.ok()) return out;
+  auto loaded = LoadedUnit::load(*built);
+  EXPECT_TRUE(loaded.ok()) << loaded.status().message();
+  std::vector<float> in = x;
+  (*loaded)->run({in.data(), out.data()}, 1);
+  return out;
+}
+
+void expectQuotients(const std::vector<float>& x, float divisor) {
+  const std::string body = absl::StrFormat("%%c = arith.constant 0x%08X : f32\n    %%r = arith.divf %%i0, %%c : f32",
+                                           std::bit_cast<uint32_t>(divisor));
+  const std::vector<float> y = evaluated<float>(body, "f32", x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float expected = x[i] / divisor;
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(y[i])) << x[i] << " / " << divisor;
+    } else if (std::fabs(x[i]) >= 0x1p-100F || x[i] == 0) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(expected)) << x[i] << " / " << divisor;
+    } else {
+      ASSERT_LE(std::abs(static_cast<int64_t>(std::bit_cast<uint32_t>(y[i])) -
+                         static_cast<int64_t>(std::bit_cast<uint32_t>(expected))),
+                1)
+          << x[i] << " / " << divisor;
+    }
+  }
+}
+
+/// 0x1.fffffep0 has all bits of its mantissa, where the method's proof asks for the most.
+constexpr float kDivisors[] = {
+    3,     0.1F,       0.02F, 0.0039215689F, 7,  255,    0x1.fffffep0F, 0x1.fffffep-7F, 0x1.000002p0F, 1e-20F,
+    1e20F, 1.4142135F, 4,     0x1p-90F,      -3, 1e-38F, 1e38F};
+
+TEST(Rescaling, QuotientsByConstantsAreThoseOfADivision) {
+  std::vector<float> x{0.0F,   -0.0F,   kInf,  -kInf, kNan, std::numeric_limits<float>::max(),
+                       1e-45F, -1e-40F, 3e38F, -1e37F};
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 4099)
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (float divisor : kDivisors) expectQuotients(x, divisor);
+  std::mt19937 random(5);
+  for (int i = 0; i < 12; ++i) {
+    const float divisor =
+        std::ldexp(std::uniform_real_distribution<float>(1, 2)(random), static_cast<int>(random() % 120) - 60);
+    std::vector<float> some;
+    for (int j = 0; j < 20000; ++j) some.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+    // What lies next to halves of whole numbers is what quantization rounds.
+    for (int j = 0; j < 2000; ++j) some.push_back((static_cast<float>(j) + 0.5F) * divisor);
+    expectQuotients(some, divisor);
+  }
+}
+
+/// Every mantissa: all other exponents but the smallest ones only scale.
+TEST(Rescaling, QuotientsOfEveryMantissa) {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < (1U << 23); ++bits) x.push_back(std::bit_cast<float>(0x3f800000U | bits));
+  for (float divisor : {0.02F, 3.0F, 0x1.fffffep0F, 0x1.fffffcp0F, 0x1.000002p0F}) expectQuotients(x, divisor);
+}
+
+/// As import says it (Scalars::floatToInteger).
+std::string saturating(const std::string& to, bool is_unsigned, int64_t lowest, int64_t highest, double below) {
+  return absl::StrFormat(
+      "%%zero = arith.constant 0.0 : f32\n    %%from = arith.constant %.1f : f32\n    %%to = arith.constant %d.0 : "
+      "f32\n"
+      "    %%lowest = arith.constant %d : %s\n    %%highest = arith.constant %d : %s\n"
+      "    %%x = math.roundeven %%i0 : f32\n"
+      "    %%below = arith.cmpf ole, %%x, %%from : f32\n    %%above = arith.cmpf oge, %%x, %%to : f32\n"
+      "    %%nan = arith.cmpf une, %%x, %%x : f32\n    %%either = arith.ori %%below, %%above : i1\n"
+      "    %%unsafe = arith.ori %%nan, %%either : i1\n    %%safe = arith.select %%unsafe, %%zero, %%x : f32\n"
+      "    %%whole = arith.%s %%safe : f32 to %s\n    %%inner = arith.select %%above, %%highest, %%whole : %s\n"
+      "    %%r = arith.select %%below, %%lowest, %%inner : %s",
+      below, highest + 1, lowest, to, highest, to, is_unsigned ? "fptoui" : "fptosi", to, to, to);
+}
+
+template <typename T>
+void expectSaturation(const std::vector<float>& x) {
+  const std::string type = absl::StrCat("i", sizeof(T) * 8);
+  constexpr int64_t kLowest = std::numeric_limits<T>::min(), kHighest = std::numeric_limits<T>::max();
+  const std::string body =
+      saturating(type, kLowest == 0, kLowest, kHighest, kLowest == 0 ? -1.0 : static_cast<double>(kLowest));
+  const std::vector<T> y = evaluated<T>(body, type, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float whole = std::nearbyint(x[i]);
+    const double expected = std::isnan(whole) ? 0 : std::fmin(std::fmax(whole, kLowest), kHighest);
+    ASSERT_EQ(y[i], static_cast<T>(expected)) << x[i] << " to " << type;
+  }
+}
+
+TEST(Rescaling, ConversionsSaturateAndNanIsZero) {
+  std::vector<float> x{0.0F, -0.0F,  kInf,   -kInf, kNan,     -kNan,  0.5F,     -0.5F, -0.99F, 127.5F, 128,  -128.5F,
+                       -129, 255.5F, 254.5F, 256,   32767.5F, -32769, 65535.5F, 65536, 1e10F,  -1e10F, 3e38F};
+  std::mt19937 random(9);
+  for (int i = 0; i < 5000; ++i) x.push_back(std::uniform_real_distribution<float>(-400, 400)(random));
+  for (int i = 0; i < 5000; ++i) x.push_back(std::uniform_real_distribution<float>(-1e5F, 1e5F)(random));
+  expectSaturation<uint8_t>(x);
+  expectSaturation<int8_t>(x);
+  expectSaturation<uint16_t>(x);
+  expectSaturation<int16_t>(x);
+}
+
+}  // namespace
+}  // namespace tessera::compiler::codegen::testing
