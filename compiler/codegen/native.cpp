@@ -99,7 +99,7 @@ absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
   *target.mutable_units() = unit.units();
   *target.mutable_intrinsics() = emittable(unit, triple);
   *target.mutable_prices() = unit.prices();
-  return Chip(target, dotProducts(target.intrinsics()));
+  return Chip(target, target.intrinsics());
 }
 
 absl::StatusOr<std::string> emitObject(mlir::ModuleOp module, const v1::CodeForm& code, int vector_bits) {

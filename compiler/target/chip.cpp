@@ -101,11 +101,12 @@ v1::Target completedTarget(v1::Target target) {
 
 int64_t Chip::Level::sets() const { return std::max<int64_t>(1, capacity_bytes / (line_bytes * ways)); }
 
-Chip::Chip(const v1::Target& target) : Chip(target, compiler::dotProducts(usableInstructions(target))) {}
+Chip::Chip(const v1::Target& target) : Chip(target, usableInstructions(target)) {}
 
-Chip::Chip(const v1::Target& target, std::vector<DotProduct> dot_products)
+Chip::Chip(const v1::Target& target, const google::protobuf::RepeatedPtrField<v1::Intrinsic>& instructions)
     : target_(completedTarget(target)),
-      dot_products_(std::move(dot_products)),
+      dot_products_(compiler::dotProducts(instructions)),
+      tile_products_(compiler::tileProducts(instructions)),
       matrix_channels_(matrixChannelsOf(target)),
       multiply_add_latency_(latencyIn(target)) {
   if (multiply_add_latency_ == 0) multiply_add_latency_ = latencyIn(*defaultsOf(v1::Target::X86_64));

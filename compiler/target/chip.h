@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/target/dot_product.h"
+#include "compiler/target/tile_product.h"
 #include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler {
@@ -40,7 +41,7 @@ class Chip {
   /// Of a valid description, or a part of one. Its instructions are those of usableInstructions().
   explicit Chip(const v1::Target& target);
   /// The same with no other instructions than these.
-  Chip(const v1::Target& target, std::vector<DotProduct> dot_products);
+  Chip(const v1::Target& target, const google::protobuf::RepeatedPtrField<v1::Intrinsic>& instructions);
   /// An x86-64 of which nothing is said.
   Chip() : Chip(v1::Target()) {}
 
@@ -72,6 +73,7 @@ class Chip {
   bool fusesMultiplyAdd() const;
   /// Dot products, most products first.
   const std::vector<DotProduct>& dotProducts() const { return dot_products_; }
+  const std::vector<TileProduct>& tileProducts() const { return tile_products_; }
   /// Channels that an instruction on matrices adds up at once (C0 of NC1HWC0); 0 without one. A processor's take packed
   /// types and are none: its products of f32 run on vectors.
   int64_t matrixChannels() const { return matrix_channels_; }
@@ -118,6 +120,7 @@ class Chip {
   v1::Target target_;
   std::vector<Level> levels_;
   std::vector<DotProduct> dot_products_;
+  std::vector<TileProduct> tile_products_;
   int64_t matrix_channels_ = 0;
   double multiply_add_latency_ = 0;
 };

@@ -1,6 +1,10 @@
 #include "compiler/codegen/emit/tile_emitter.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "compiler/codegen/emit/body.h"
+#include "compiler/codegen/emit/interleave.h"
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
@@ -65,32 +69,38 @@ void TileEmitter::emitRows(int loop, llvm::function_ref<Value(Value row, const P
   const bool adds = !from_zero && !(init && mlir::matchPattern(init, mlir::m_Zero()));
   const Values pointers = memory_.pointers();
   const Value origin = iterations_[loop];
-  auto rows = mlir::scf::ForOp::create(b_, loc_, constantI64(0), constantI64(tile_.sizes[loop]), constantI64(1));
-  OpBuilder::InsertionGuard guard(b_);
-  b_.setInsertionPointToStart(rows.getBody());
-  const Value row = rows.getInductionVar();
-  memory_.forget();
-  memory_.enter(loop, row);
-  iterations_[loop] = origin ? arith::AddIOp::create(b_, loc_, origin, row).getResult() : row;
-  for (size_t p = 0; p < points_.size(); ++p) {
-    if (points_[p].at[loop] != 0) continue;
-    Value result = sum(row, points_[p]);
-    if (adds) result = combine(0, initial(p, 0, 0, plan_.lanes), result);
-    registers_[p].assign(1, Values{result});
-    for (int s = 1; s < static_cast<int>(nest_.statements.size()); ++s) {
-      Values old;
-      for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o) old.push_back(initial(p, s, o, plan_.lanes));
-      registers_[p].push_back(evaluate(s, p, plan_.lanes, old));
+  // A few rows at a time, and what is left of them.
+  const int64_t extent = tile_.sizes[loop];
+  const auto vectors = llvm::count_if(points_, [&](const Point& point) { return point.at[loop] == 0; });
+  const int64_t together = std::clamp<int64_t>(sideBySide() / std::max<int64_t>(1, vectors), 1, extent);
+  const auto emit = [&](int64_t from, int64_t to, int64_t count) {
+    auto rows = mlir::scf::ForOp::create(b_, loc_, constantI64(from), constantI64(to), constantI64(count));
+    rows->setAttr(kInterleaved, b_.getUnitAttr());
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(rows.getBody());
+    const Value row = rows.getInductionVar();
+    memory_.forget();
+    memory_.enter(loop, row);
+    iterations_[loop] = origin ? arith::AddIOp::create(b_, loc_, origin, row).getResult() : row;
+    llvm::SmallVector<size_t> points;
+    for (size_t p = 0; p < points_.size(); ++p) {
+      if (points_[p].at[loop] >= count) continue;
+      points.push_back(p);
+      Value result = sum(row, points_[p]);
+      if (adds) result = combine(0, initial(p, 0, 0, plan_.lanes), result);
+      registers_[p].assign(1, Values{result});
     }
-    for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
-      for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
-        if (nest_.statements[s].stored[o])
-          memory_.store(slotOf(s, true, o), points_[p], plan_.lanes, registers_[p][s][o]);
-  }
-  memory_.forget();
-  memory_.restore(pointers);
-  iterations_[loop] = origin;
+    finish(points, plan_.lanes);
+    memory_.forget();
+    memory_.restore(pointers);
+    iterations_[loop] = origin;
+  };
+  emit(0, extent - extent % together, together);
+  if (extent % together != 0) emit(extent - extent % together, extent, extent % together);
 }
+
+/// Vectors whose followers stand side by side: a chain of a dozen instructions is longer than what a core keeps in view.
+int64_t TileEmitter::sideBySide() const { return chip().vectorRegisters() >= 32 ? 4 : 2; }
 
 int TileEmitter::slotOf(int statement, bool output, size_t index) const {
   size_t slot = 0;
@@ -122,27 +132,55 @@ void TileEmitter::keep(llvm::ArrayRef<Value> accumulators) {
     registers_[p].emplace_back(accumulators.begin() + p * outputs, accumulators.begin() + (p + 1) * outputs);
 }
 
-/// Followers on what is in registers, then all stores.
+/// Followers on what is in registers, then all stores: of a few points after the others, where none is stored turned.
 void TileEmitter::finish() {
   memory_.forget();
   const int lanes = plan_.horizontal ? 1 : plan_.lanes;
+  llvm::SmallVector<size_t> all(points_.size());
+  std::iota(all.begin(), all.end(), 0);
+  const bool follows = nest_.statements.size() > 1 && lanes > 1;
+  if (!follows || storesTurned(lanes) || all.size() < 2) return finish(all, lanes);
+  for (llvm::ArrayRef<size_t> rest = all; !rest.empty();) {
+    const auto group = rest.take_front(sideBySide());
+    rest = rest.drop_front(group.size());
+    auto region = mlir::scf::ExecuteRegionOp::create(b_, loc_, mlir::TypeRange());
+    region->setAttr(kInterleaved, b_.getUnitAttr());
+    OpBuilder::InsertionGuard guard(b_);
+    b_.createBlock(&region.getRegion());
+    finish(group, lanes);
+    memory_.forget();
+    mlir::scf::YieldOp::create(b_, loc_);
+  }
+}
+
+/// The same for some of the points.
+void TileEmitter::finish(llvm::ArrayRef<size_t> points, int lanes) {
   for (int s = 1; s < static_cast<int>(nest_.statements.size()); ++s)
-    for (size_t p = 0; p < points_.size(); ++p) {
+    for (size_t p : points) {
       Values old;
       for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o) old.push_back(initial(p, s, o, lanes));
       registers_[p].push_back(evaluate(s, p, lanes, old));
     }
   for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
     for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
-      if (nest_.statements[s].stored[o] && (s > 0 || !streamed(o))) storeAll(s, o, lanes);
+      if (nest_.statements[s].stored[o] && (s > 0 || !streamed(o))) storeAll(s, o, lanes, points);
 }
 
-void TileEmitter::storeAll(int statement, size_t output, int lanes) {
+bool TileEmitter::storesTurned(int lanes) {
+  for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
+    for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
+      if (nest_.statements[s].stored[o] && memory_.turnedStore(slotOf(s, true, o), lanes) >= 0) return true;
+  return false;
+}
+
+void TileEmitter::storeAll(int statement, size_t output, int lanes, llvm::ArrayRef<size_t> points) {
   const int slot = slotOf(statement, true, output), along = memory_.turnedStore(slot, lanes);
-  Values values;
-  for (const auto& registers : registers_) values.push_back(registers[statement][output]);
-  if (along >= 0) return memory_.storeTurned(slot, points_, along, values);
-  for (auto [point, value] : llvm::zip_equal(points_, values)) memory_.store(slot, point, lanes, value);
+  if (along >= 0 && points.size() == points_.size()) {
+    Values values;
+    for (const auto& registers : registers_) values.push_back(registers[statement][output]);
+    return memory_.storeTurned(slot, points_, along, values);
+  }
+  for (size_t p : points) memory_.store(slot, points_[p], lanes, registers_[p][statement][output]);
 }
 
 BodyContext TileEmitter::bodyContext(int statement, const Point& point, int lanes) {

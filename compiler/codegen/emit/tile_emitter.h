@@ -39,15 +39,18 @@ class TileEmitter {
   void emitSum(Steps steps);
   /// The first statement's results, as the kernel has computed them, then followers and stores.
   void emitResults(llvm::ArrayRef<mlir::Value> results);
-  /// The same one row after the other in a loop, for tiles of more sums than there are registers: `sum` makes what the
-  /// kernel has added up for a vector of row `row` (an i64), to which the initial value is added. Followers and stores
-  /// of a vector come before the next one.
+  /// The same a few rows after the others in a loop, for tiles of more sums than there are registers: `sum` makes what
+  /// the kernel has added up for a vector as many rows behind `row` (an i64) as its point says, to which the initial
+  /// value is added. Followers and stores of these rows come before the next ones.
   void emitRows(int loop, llvm::function_ref<mlir::Value(mlir::Value row, const Point& vector)> sum);
 
  private:
   void keep(llvm::ArrayRef<mlir::Value> accumulators);
   void finish();
-  void storeAll(int statement, size_t output, int lanes);
+  void finish(llvm::ArrayRef<size_t> points, int lanes);
+  int64_t sideBySide() const;
+  bool storesTurned(int lanes);
+  void storeAll(int statement, size_t output, int lanes, llvm::ArrayRef<size_t> points);
   void emitBlock(int loop, const Values& neutral);
   void collectPoints();
   BodyContext bodyContext(int statement, const Point& point, int lanes);

@@ -114,8 +114,7 @@ std::optional<TileLoops> tileLoopsOf(const Nest& nest) {
 
 std::vector<std::unique_ptr<const ProductInstruction>> tileInstructions(const Chip& chip) {
   std::vector<std::unique_ptr<const ProductInstruction>> all;
-  for (TileProduct& each : tileProducts(chip.target().intrinsics()))
-    all.push_back(std::make_unique<TileInstruction>(std::move(each)));
+  for (const TileProduct& each : chip.tileProducts()) all.push_back(std::make_unique<TileInstruction>(each));
   return all;
 }
 

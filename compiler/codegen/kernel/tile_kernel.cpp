@@ -32,6 +32,7 @@ using mlir::Value;
 // and columns of the last steps of a sum that whole tiles do not fill.
 constexpr int kSums = 4, kRows = 4, kColumns = 5, kLastRows = 6, kLastColumns = 7;
 constexpr std::array<int, 3> kAllColumns = {kColumns, 6, 7};
+constexpr double kThroughStack = 2;  // instructions for a vector of sums: a row stored, a vector loaded
 
 const TileProduct* productOf(const Nest& nest) {
   const auto& step = nest.statements[0].step;
@@ -269,7 +270,10 @@ class TileKernel final : public MicroKernel {
   double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest);
     const Shape shape = shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]);
-    return stepCycles(nest, chip, shape) * steps(nest, plan, loops) + results(nest, plan) / chip.instructionsPerCycle();
+    // Of results what other kernels count, and the way through the stack; followers cost the same everywhere.
+    const double vectors = static_cast<double>(pointsOf(nest, plan));
+    return stepCycles(nest, chip, shape) * steps(nest, plan, loops) +
+           vectors * (chip.prices().products().result_cycles() + kThroughStack / chip.instructionsPerCycle());
   }
   double instructions(const Nest& nest, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest);
@@ -297,7 +301,7 @@ class TileKernel final : public MicroKernel {
   }
   /// Instructions between the tiles' sums and the results in memory.
   static double results(const Nest& nest, const TilePlan& plan) {
-    double instructions = 2;
+    double instructions = kThroughStack;
     for (const Statement& follower : llvm::drop_begin(nest.statements)) instructions += bodyCost(*follower.body());
     return instructions * static_cast<double>(pointsOf(nest, plan));
   }
@@ -411,7 +415,7 @@ void TileKernel::emit(TileEmitter& tile) const {
   const mlir::Type element = tile.nest().statements[0].outputs[0].access.element;
   tile.emitRows(loops.row, [&](Value row, const Point& vector) -> Value {
     Value from = advance(b, buffer, element, stride, row);
-    from = code.at(from, element, vector.at[loops.column]);
+    from = code.at(from, element, vector.at[loops.row] * stride + vector.at[loops.column]);
     return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
   });
 }

@@ -88,6 +88,8 @@ void LayoutGraph::collectBlocks() {
     if (auto convolution = asConvolution(op)) {
       const int64_t inputs = channelCount(tensorType(op.getDpsInputs()[0]), convolution->input) / convolution->groups;
       suggest(inputs);
+      // As many neighbours as fill a tile.
+      if (const auto tiles = tilesFor(op, prices_); tiles && 2 * inputs > tiles->depth) ++votes[tiles->depth];
       // A few channels, such as those of an image, filled up to what an instruction adds up at once.
       const int64_t group = inputsAtOnce(op, prices_);
       if (group > 1 && inputs > 1 && inputs < lanes && prices_.cube() == 0)

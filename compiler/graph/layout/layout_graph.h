@@ -24,6 +24,8 @@ struct LayoutNode {
 
 /// Input channels of a product that an instruction of the target adds up at once; 1 without such a one.
 int64_t inputsAtOnce(mlir::linalg::GenericOp op, const LayoutPrices& prices);
+/// Products of tiles that may compute it.
+std::optional<LayoutPrices::Tiles> tilesFor(mlir::linalg::GenericOp op, const LayoutPrices& prices);
 
 /// One reader's demand on a value.
 struct LayoutEdge {

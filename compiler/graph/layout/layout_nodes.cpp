@@ -32,10 +32,19 @@ bool canRefill(Value init) {
   return init.getDefiningOp<mlir::tensor::EmptyOp>() || init.getDefiningOp<mlir::linalg::FillOp>();
 }
 
+/// Of the elements whose groups the target's instructions add up; 0: the product has none.
+int groupedBits(GenericOp op) { return narrowProduct(op) ? 8 : isBrainProduct(op) ? 16 : 0; }
+
 }  // namespace
 
 int64_t inputsAtOnce(GenericOp op, const LayoutPrices& prices) {
-  return narrowProduct(op) ? prices.groupOf(8) : isBrainProduct(op) ? prices.groupOf(16) : 1;
+  const int bits = groupedBits(op);
+  return bits > 0 ? prices.groupOf(bits) : 1;
+}
+
+std::optional<LayoutPrices::Tiles> tilesFor(GenericOp op, const LayoutPrices& prices) {
+  const int bits = groupedBits(op);
+  return bits > 0 ? prices.tilesOf(bits) : std::nullopt;
 }
 
 mlir::Value LayoutNode::value(size_t form) const {
@@ -101,6 +110,7 @@ LayoutPrices::Product LayoutGraph::productOf(GenericOp op, const Convolution& co
   product.line = plane.back();
   product.stride = convolution.stride;
   product.group = inputsAtOnce(op, prices_);
+  product.tiles = tilesFor(op, prices_);
   // Without a window and a stride the whole plane is one line.
   llvm::SmallVector<int64_t> input = physicalShape(tensorType(op->getOperand(0)), convolution.input, kChannelsFirst);
   if (llvm::ArrayRef<int64_t>(input).drop_front(2) == llvm::ArrayRef<int64_t>(plane).drop_front(2)) {

@@ -13,10 +13,32 @@ int64_t filledForGroups(ChannelLayout layout, int64_t channels, int64_t group) {
   return (channels + block - 1) / block * ((block + group - 1) / group * group);
 }
 
+/// What adding up the channels takes of the time that multiply-adds take, where they are neighbours: by groups on
+/// vectors, or on tiles, one of which takes as long however little of it is filled.
+double shareOfTime(const LayoutPrices::Product& product, ChannelLayout layout, int64_t filled) {
+  const auto inputs = static_cast<double>(product.inputs);
+  const double on_vectors = static_cast<double>(filled) / inputs / static_cast<double>(product.group);
+  if (!product.tiles) return on_vectors;
+  const int64_t block = layout == kChannelsLast ? product.inputs : layout.block, depth = product.tiles->depth;
+  const int64_t whole = (product.inputs + block - 1) / block * ((block + depth - 1) / depth * depth);
+  return std::min(on_vectors, static_cast<double>(whole) / inputs / product.tiles->speed);
+}
+
 }  // namespace
 
 bool LayoutPrices::isNative(ChannelLayout layout) const {
   return chip_.matricesReadChannelsLast() ? layout == kChannelsLast : layout.block == cube();
+}
+
+std::optional<LayoutPrices::Tiles> LayoutPrices::tilesOf(int bits) const {
+  std::optional<Tiles> best;
+  const double multiply_adds = chip_.target().units(0).ops_per_cycle() / 2;
+  for (const TileProduct& each : chip_.tileProducts()) {
+    if (32 / each.group != bits || each.cycles <= 0) continue;
+    const double speed = static_cast<double>(each.rows) * each.columns * each.depth / each.cycles / multiply_adds;
+    if (!best || speed > best->speed) best = {each.depth, speed};
+  }
+  return best;
 }
 
 double LayoutPrices::vectorShare(int64_t contiguous) const {
@@ -55,9 +77,7 @@ double LayoutPrices::reading(const Product& product, ChannelLayout layout) const
   if (product.group > 1) {
     const int64_t filled = filledForGroups(layout, product.inputs, product.group);
     if (filled == 0) return whole;
-    const auto steps = static_cast<double>(filled) / static_cast<double>(product.inputs);
-    return (steps / static_cast<double>(product.group) + (layout == kChannelsLast ? prices_.innermost_read() : 0)) *
-           whole;
+    return (shareOfTime(product, layout, filled) + (layout == kChannelsLast ? prices_.innermost_read() : 0)) * whole;
   }
   // Inputs are broadcast; the next pixel of a tile is a line away where channels come last.
   if (layout == kChannelsFirst) return 0;

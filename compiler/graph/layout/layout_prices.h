@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "compiler/graph/layout/channel_layout.h"
@@ -24,6 +25,14 @@ class LayoutPrices {
   /// Input channels that an instruction adds up at once, of elements of `bits` bits (16: bf16); 1 without such a one.
   int64_t groupOf(int bits) const { return std::max(1, compiler::groupOf(chip_.dotProducts(), bits)); }
 
+  /// Input channels of `bits` bits that a product of tiles adds up at once, and such products' operations over those of
+  /// multiply-adds in the same time; none: without such an instruction.
+  struct Tiles {
+    int64_t depth = 0;
+    double speed = 0;
+  };
+  std::optional<Tiles> tilesOf(int bits) const;
+
   struct Product {
     double operations = 0;  ///< multiply and add count as two, without filling
     int64_t outputs = 1;    ///< output channels of one group
@@ -32,6 +41,7 @@ class LayoutPrices {
     int64_t steps = 1;      ///< of the sum behind one output: input channels times the window
     int64_t stride = 1;     ///< between the inputs of neighbouring positions of a line
     int64_t group = 1;      ///< input channels that an instruction adds up at once where they are neighbours
+    std::optional<Tiles> tiles;
   };
   /// A convolution that writes `layout` and reads the layout that suits it best then.
   double writing(const Product& product, ChannelLayout layout) const;

@@ -7,7 +7,6 @@
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
-#include "compiler/target/tile_product.h"
 
 namespace tessera::compiler {
 namespace {
@@ -87,12 +86,6 @@ llvm::SmallVector<unsigned> addendsOf(mlir::func::FuncOp function) {
 
 std::string whyWrittenEarly(mlir::func::FuncOp function, const Chip& chip) {
   GenericOp heavy = heavyOf(function);
-  const bool narrow = llvm::any_of(heavy.getDpsInputs(), [](mlir::Value input) {
-    auto type = mlir::dyn_cast<RankedTensorType>(input.getType());
-    return type && bytesPerElement(type.getElementType()) <= 2;
-  });
-  if (narrow && !tileProducts(chip.target().intrinsics()).empty())
-    return "instructions on whole tiles compute the edges of the sum twice";
   const int64_t steps = stepsOf(heavy), longest = chip.prices().products().longest_reduction();
   if (Chip::cutsSum(steps, longest))
     return absl::StrCat("sums of ", steps, " terms are cut into blocks of ", longest,

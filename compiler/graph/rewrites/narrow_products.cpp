@@ -364,7 +364,6 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
   llvm::SmallVector<Signs> signs;
   for (const DotProduct& each : chip.dotProducts())
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
-  const std::vector<TileProduct> tiles = tileProducts(usableInstructions(chip.target()));
   int count = 0;
   for (GenericOp op : products) {
     OpBuilder builder(op);
@@ -373,7 +372,7 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
     if (!x || !w || x->scale.has_value() != w->scale.has_value()) continue;
     Narrower narrower(op, *x, *w);
     llvm::SmallVector<Signs> wanted;
-    for (const TileProduct& each : tiles)
+    for (const TileProduct& each : chip.tileProducts())
       if (!each.floating && fills(op, each)) wanted.push_back({each.first_signed, each.second_signed});
     wanted.append(signs);
     if (!narrower.adopt(wanted)) continue;
