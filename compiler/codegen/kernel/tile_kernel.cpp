@@ -70,19 +70,56 @@ Shape shapeOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> 
   return shapeOf(*productOf(nest), sizes[loops.row], sizes[loops.column], depth, nest.extents[loops.depth]);
 }
 
-/// Cycles of one step of the sum: of products, of loads, or of waiting for the sums of the step before.
-double stepCycles(const Nest& nest, const Chip& chip, const Shape& shape) {
-  const TileProduct& product = *productOf(nest);
-  const double bytes = static_cast<double>(product.rows) * product.depth / product.group * 4;
-  const int64_t panel = depthOf(nest, nest.statements[0].inputs[1]) * shape.column_tiles * product.columns * 4;
-  const double rate =
-      panel <= chip.near().capacity_bytes / 2 ? chip.near().bytes_per_cycle : chip.behindNear().sustained_per_cycle;
-  const double loads = static_cast<double>(shape.loads()) * bytes / rate;
-  // No price: of pieces that take as long the one that loads less.
-  constexpr double kHidden = 1e-3;
-  return std::max({static_cast<double>(shape.products()) * product.cycles, product.latency_cycles, loads}) +
-         kHidden * loads;
-}
+/// Where the operands of pieces come from. Of neighbouring pieces one operand is the same: it stays in the near level,
+/// if it fits there beside what passes; the other one passes, from behind that level unless all of it fits.
+class Flow {
+ public:
+  Flow(const Nest& nest, const Chip& chip, const TileLoops& loops)
+      : product_(*productOf(nest)),
+        tile_bytes_(static_cast<double>(product_.rows) * product_.depth / product_.group * 4),
+        kept_most_(static_cast<double>(chip.near().capacity_bytes) * 3 / 4),
+        near_(chip.near().bytes_per_cycle),
+        behind_(chip.behindNear().sustained_per_cycle) {
+    const Statement& main = nest.statements[0];
+    const auto touched = [&](int input, int loop, int most) {
+      std::vector<double> bytes(1, 0);
+      for (int64_t n = 1; n <= std::min<int64_t>(nest.extents[loop], most); ++n)
+        bytes.push_back(static_cast<double>(touchedBytes(nest, main.inputs[input], loop, n)));
+      return bytes;
+    };
+    rows_ = touched(0, loops.row, kSums * product_.rows);
+    columns_ = touched(1, loops.column, kSums * product_.columns);
+    passing_rows_ = rateOf(static_cast<double>(bytesOf(nest, main.inputs[0])) * 3 / 2);
+    passing_columns_ = rateOf(static_cast<double>(bytesOf(nest, main.inputs[1])) * 3 / 2);
+  }
+
+  /// Cycles of one step of the sum: of products, of loads, or of waiting for the sums of the step before.
+  double stepCycles(const Shape& shape, int64_t rows, int64_t columns) const {
+    const double loads = std::min(loadCycles(shape, rows, columns, true), loadCycles(shape, rows, columns, false));
+    // No price: of pieces that take as long the one that loads less.
+    constexpr double kHidden = 1e-3;
+    return std::max({static_cast<double>(shape.products()) * product_.cycles, product_.latency_cycles, loads}) +
+           kHidden * loads;
+  }
+  /// Whether it is better that rows stay while columns pass by.
+  bool keepsRows(const Shape& shape, int64_t rows, int64_t columns) const {
+    return loadCycles(shape, rows, columns, true) <= loadCycles(shape, rows, columns, false);
+  }
+
+ private:
+  double rateOf(double bytes) const { return bytes <= kept_most_ ? near_ : behind_; }
+  double loadCycles(const Shape& shape, int64_t rows, int64_t columns, bool keeps_rows) const {
+    const double row_bytes = static_cast<double>(shape.row_tiles) * tile_bytes_;
+    const double column_bytes = static_cast<double>(shape.loads() - shape.row_tiles) * tile_bytes_;
+    return row_bytes / (keeps_rows ? rateOf(rows_[rows]) : passing_rows_) +
+           column_bytes / (keeps_rows ? passing_columns_ : rateOf(columns_[columns]));
+  }
+
+  const TileProduct& product_;
+  double tile_bytes_, kept_most_, near_, behind_;
+  std::vector<double> rows_, columns_;  ///< bytes that so many of them touch over the whole sum
+  double passing_rows_ = 0, passing_columns_ = 0;
+};
 
 /// Code on tile registers at one place.
 class TileCode {
@@ -270,9 +307,10 @@ class TileKernel final : public MicroKernel {
   double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest);
     const Shape shape = shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]);
+    const double step = Flow(nest, chip, loops).stepCycles(shape, plan.tile[loops.row], plan.tile[loops.column]);
     // Of results what other kernels count, and the way through the stack; followers cost the same everywhere.
     const double vectors = static_cast<double>(pointsOf(nest, plan));
-    return stepCycles(nest, chip, shape) * steps(nest, plan, loops) +
+    return step * steps(nest, plan, loops) +
            vectors * (chip.prices().products().result_cycles() + kThroughStack / chip.instructionsPerCycle());
   }
   double instructions(const Nest& nest, const TilePlan& plan) const override {
@@ -310,6 +348,7 @@ class TileKernel final : public MicroKernel {
 /// Of all pieces that the registers of sums hold, the one of least cycles over main and rest pieces.
 void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, TilePlan& plan) {
   const TileProduct& product = *productOf(nest);
+  const Flow flow(nest, chip, loops);
   const int64_t rows = nest.extents[loops.row], columns = nest.extents[loops.column], depth = nest.extents[loops.depth];
   const int64_t deepest = product.depth / product.group;
   plan.tile[loops.depth] = ceilDiv(depth, ceilDiv(depth, deepest));
@@ -322,7 +361,7 @@ void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, Til
       forTiles(rows, r, [&](int64_t sr, int64_t nr) {
         forTiles(columns, c, [&](int64_t sc, int64_t nc) {
           const Shape shape = shapeOf(product, sr, sc, plan.tile[loops.depth], depth);
-          cycles += static_cast<double>(nr * nc) * stepCycles(nest, chip, shape);
+          cycles += static_cast<double>(nr * nc) * flow.stepCycles(shape, sr, sc);
         });
       });
       // Pieces of another shape are more code, and tiles get their shapes anew.
@@ -337,6 +376,24 @@ void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, Til
     }
   plan.rows = static_cast<int>(plan.tile[loops.row]);
   plan.vectors = static_cast<int>(ceilDiv(plan.tile[loops.column], plan.lanes));
+}
+
+/// The operand that passes by a piece comes from the second level each time: of a larger one as much at a time as fits
+/// there beside the other.
+void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
+  const Operand &mine = nest.statements[0].inputs[passing], &other = nest.statements[0].inputs[1 - passing];
+  const int64_t half = chip.second().capacity_bytes / 2;
+  int64_t bytes = bytesOf(nest, mine);
+  for (int loop : plan.order)
+    if (varies(mine, loop) && varies(other, loop)) bytes /= nest.extents[loop];
+  if (bytes <= half * 3 / 2) return;
+  const auto* outermost = llvm::find_if(plan.order, [&](int loop) {
+    return varies(mine, loop) && !varies(other, loop) && nest.extents[loop] > plan.tile[loop];
+  });
+  if (outermost == plan.order.end()) return;
+  const int64_t unit = plan.tile[*outermost], extent = nest.extents[*outermost];
+  const int64_t block = ceilDiv(ceilDiv(extent, ceilDiv(bytes, half)), unit) * unit;
+  if (block < extent) plan.block[*outermost] = block;
 }
 
 std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
@@ -354,19 +411,22 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   plan.points = {loops.row, loops.column};
 
   const Operand &a = nest.statements[0].inputs[0], &b = nest.statements[0].inputs[1];
-  const int64_t half = chip.second().capacity_bytes / 2;
-  const bool columns_inside = bytesOf(nest, b) <= half && bytesOf(nest, a) > half;
+  const bool keeps_rows = Flow(nest, chip, loops)
+                              .keepsRows(shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile[loops.row],
+                                         plan.tile[loops.column]);
   plan.order = byOutputStride(nest);
   sortBy(plan.order, [&](int loop) {
     const bool row = varies(a, loop), column = varies(b, loop);
-    return row && column ? 0 : row == columns_inside ? 1 : 2;
+    return row && column ? 0 : row == keeps_rows ? 1 : 2;
   });
+  blockPassing(nest, chip, keeps_rows ? 1 : 0, plan);
   // Panels where columns lie apart, or so that rows of a tile evict each other and enough pieces read them.
   const bool apart = b.access.strides[loops.column] != 1;
   const bool crowded = collide(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
                        passesOver(nest, plan, b) >= chip.prices().products().pack_passes();
   if (apart || (crowded && canPack(nest, 1))) plan.packed.push_back({.input = 1, .loop = loops.column});
-  plan.orderLevels(static_cast<int>(plan.order.size()));
+  plan.orderLevels(
+      static_cast<int>(llvm::count_if(plan.order, [&](int loop) { return varies(a, loop) && varies(b, loop); })));
   orderPanels(nest, chip, plan);
   return plan;
 }

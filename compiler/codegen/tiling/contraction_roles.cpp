@@ -55,6 +55,23 @@ int64_t bytesOf(const Nest& nest, const Operand& operand) {
   return bytes;
 }
 
+int64_t touchedBytes(const Nest& nest, const Operand& operand, int loop, int64_t count) {
+  llvm::SmallVector<std::pair<int64_t, int64_t>> walked;  // stride, extent
+  for (int each = 0; each < nest.loops(); ++each)
+    if (varies(operand, each) && (nest.reduction[each] || each == loop))
+      walked.emplace_back(std::abs(operand.access.strides[each]), each == loop ? count : nest.extents[each]);
+  llvm::sort(walked);
+  int64_t run = 1, runs = 1;
+  for (auto [stride, extent] : walked) {
+    if (stride <= run) {
+      run += (extent - 1) * stride;
+    } else {
+      runs *= extent;
+    }
+  }
+  return run * runs * elementBits(operand.access.element) / 8;
+}
+
 bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles) {
   constexpr int64_t kRows = 8;  // of a register tile, which is not chosen yet
   if (roles.a < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
