@@ -138,6 +138,11 @@ constexpr Rewrite kRewrites[] = {
        GraphChoices choices;
        return assignLayouts(main, Chip(target), choices).operations;
      }},
+    {"tessera-assign-layouts-for-tiles", "The same on a Sapphire Rapids, whose products of bytes are on tiles",
+     [](FuncOp main, int64_t) {
+       GraphChoices choices;
+       return assignLayouts(main, Chip(*findBuiltinTarget("sapphirerapids")), choices).operations;
+     }},
     {"tessera-winograd", "Compute 3x3 convolutions in Winograd's domain where that pays",
      [](FuncOp main, int64_t lanes) {
        GraphChoices choices;

@@ -216,6 +216,50 @@ TEST_F(TileKernel, IsChosenByItsPrice) {
             "vpdpbusd.512");
 }
 
+// What neighbouring pieces share stays near, and what passes comes from the second level, a block at a time.
+TEST_F(TileKernel, OrdersPiecesByWhatStaysNear) {
+  auto leafOf = [](const std::string& ir) {
+    auto schedule = defaultSchedule(sapphireRapids(ir));
+    EXPECT_TRUE(schedule.ok()) << schedule.status();
+    return schedule.ok() ? productLeaf(*schedule) : v1::Tile();
+  };
+  const auto sizes = [](const v1::Tile& leaf) {
+    std::vector<int64_t> found;
+    for (const v1::Extent& extent : leaf.kernel().tile()) found.push_back(extent.size());
+    return found;
+  };
+  const auto loops = [](const v1::Tile& leaf) {
+    std::vector<std::pair<std::string, int64_t>> found;
+    for (const v1::Loop& loop : leaf.loops()) found.emplace_back(loop.dimension(), loop.step());
+    return found;
+  };
+  using Loops = std::vector<std::pair<std::string, int64_t>>;
+  // 32 rows of a kilobyte and as many columns are in the near level by turns: two tiles of either a step. 64 rows are
+  // not.
+  const v1::Tile near = leafOf(product(kUnsignedSigned, 1024, 1024, 1024));
+  EXPECT_EQ(sizes(near), (std::vector<int64_t>{32, 32, 16})) << printTileLine(near);
+  EXPECT_EQ(loops(near), (Loops{{"i0", 32}, {"i1", 32}}));
+  // Four megabytes of columns pass in blocks of one, of which half of the second level is made.
+  const v1::Tile large = leafOf(product(kUnsignedSigned, 2048, 2048, 2048));
+  EXPECT_EQ(loops(large), (Loops{{"i1", 512}, {"i0", 32}, {"i1", 32}})) << printTileLine(large);
+}
+
+// What follows a product costs the same wherever its sums come from, and decides nothing.
+TEST_F(TileKernel, IsChosenWhateverFollows) {
+  for (int length : {0, 8, 40}) {
+    WorkloadText text;
+    const Tensor sum =
+        productOf(text, kUnsignedSigned, 784, 64, 64, Form::kInterleaved, text.fill({784, 64}, "0", "i32"));
+    std::string body = "%w0 = arith.sitofp %i0 : i32 to f32\n    %c = arith.constant 1.5 : f32";
+    for (int i = 0; i < length; ++i) absl::StrAppend(&body, "\n    %w", i + 1, " = arith.mulf %w", i, ", %c : f32");
+    absl::StrAppend(&body, "\n    %r = arith.addf %w", length, ", %c : f32");
+    auto schedule = defaultSchedule(
+        sapphireRapids(text.finish({text.generic({sum}, {"d0, d1", "d0, d1"}, text.empty({784, 64}), 2, "", body)})));
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    EXPECT_EQ(productLeaf(*schedule).kernel().variant(), "tiles") << length;
+  }
+}
+
 TEST_F(TileKernel, BuildsObjectsOfTheChip) {
   const auto built = buildByDefault(sapphireRapids(product(kUnsignedSigned, 100, 100, 100)));
   EXPECT_TRUE(built.ok()) << built.status();

@@ -127,7 +127,7 @@ double LayoutGraph::transformPrice(Value value, ChannelLayout from, ChannelLayou
   if (passes == 0) return 0;
   // One pass that its producer can make itself.
   if (passes == 1 && to == kChannelsFirst && writesAnywhere(value)) return 0;
-  const double pass = prices_.pass(tensorBytes(type), type.getNumElements());
+  const double pass = prices_.pass(tensorBytes(type), true);
   return (passes + (feedsEpilogue(value) ? 1 : 0)) * pass;
 }
 

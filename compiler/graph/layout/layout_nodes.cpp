@@ -137,7 +137,7 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
     // Filled blocks are computed and moved too.
     const int64_t filled = filledChannels(layout, channels) - channels;
     if (filled > 0)
-      return prices_.pass(tensorBytes(type), 0) * static_cast<double>(filled) / static_cast<double>(channels);
+      return prices_.pass(tensorBytes(type), false) * static_cast<double>(filled) / static_cast<double>(channels);
   }
   return 0;
 }
@@ -271,7 +271,7 @@ bool LayoutGraph::addMoving(mlir::Operation* op) {
     double cost = 0;
     // Parts that lie one after the other are written where they belong; others are copied there.
     if (concat && isChannel(concat.getDim()) && (layout == kChannelsLast || type.getDimSize(0) != 1)) {
-      cost = prices_.pass(tensorBytes(type), 0);
+      cost = prices_.pass(tensorBytes(type), false);
     }
     layouts.push_back(layout);
     costs.push_back(cost);

@@ -105,10 +105,11 @@ double LayoutPrices::window(double operations, int64_t channels, int64_t line, C
   return more * operations / (vectorShare(layout == kChannelsLast ? channels : layout.block) * per_us);
 }
 
-double LayoutPrices::pass(int64_t bytes, int64_t elements) const {
+double LayoutPrices::pass(int64_t bytes, bool turns) const {
   const double rate = chip_.bytesPerSecond(chip_.levelHolding(2 * static_cast<double>(bytes))) * 1e-6;
-  const double moved = std::max(2 * static_cast<double>(bytes) / rate,
-                                chip_.prices().copies().turn_cycles() * static_cast<double>(elements) / cyclesPerUs());
+  const double turned = turns ? static_cast<double>(bytes) / sizeof(float) : 0;  // registers of bytes hold more of them
+  const double moved =
+      std::max(2 * static_cast<double>(bytes) / rate, turned * chip_.prices().copies().turn_cycles() / cyclesPerUs());
   return chip_.prices().steps().phase_cycles() / cyclesPerUs() + moved;
 }
 

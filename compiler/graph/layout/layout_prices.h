@@ -13,7 +13,7 @@ namespace tessera::compiler {
 ///
 /// Compute: operations over the unit's rate, times how much of a vector (or matrix) instruction the innermost
 /// channels fill, and v1::Prices.Layouts. Memory: bytes over the bandwidth of the innermost level that holds them, and
-/// at most as many elements a cycle as a transpose takes apart.
+/// at most as many bytes a cycle as a transpose takes apart.
 class LayoutPrices {
  public:
   explicit LayoutPrices(const Chip& chip) : chip_(chip), prices_(chip.prices().layouts()) {}
@@ -57,8 +57,8 @@ class LayoutPrices {
   /// The part of whole vectors that a run of so many elements fills.
   double vectorShare(int64_t contiguous) const;
 
-  /// Reading and writing `bytes` once, as `elements` elements, in a step of its own.
-  double pass(int64_t bytes, int64_t elements) const;
+  /// Reading and writing `bytes` once in a step of its own, in another order where it turns them.
+  double pass(int64_t bytes, bool turns) const;
 
  private:
   /// Whether an instruction on matrices reads channels as `layout` has them.
