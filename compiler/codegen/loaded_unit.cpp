@@ -53,7 +53,11 @@ v1::BuildUnit hostUnit(const std::string& ir) {
     unit.mutable_registers()->set_vector_bits(512);
     unit.mutable_registers()->set_vector_count(32);
   }
-  if (const auto target = detectHostTarget(); target.ok()) *unit.mutable_intrinsics() = usableInstructions(*target);
+  // A virtual machine may have a model that LLVM takes for a chip without these instructions.
+  if (const auto target = detectHostTarget(); target.ok()) {
+    unit.mutable_code()->set_cpu(target->code().cpu());
+    *unit.mutable_intrinsics() = usableInstructions(*target);
+  }
   return unit;
 }
 

@@ -11,7 +11,7 @@
 
 namespace tessera::compiler::codegen {
 
-/// A unit for the machine this runs on: cpu and features as LLVM detects them.
+/// A unit for the machine this runs on: cpu and instructions of the target "host", registers as LLVM detects them.
 v1::BuildUnit hostUnit(const std::string& ir);
 
 /// A built object loaded into this process. Nothing of the process is visible to it, so an object that

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/emit/tile_emitter.h"
 #include "compiler/codegen/instruction/tile_instruction.h"
 #include "compiler/codegen/kernel/kernels.h"
+#include "compiler/codegen/kernel/tile_pieces.h"
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
@@ -30,96 +30,9 @@ using mlir::Value;
 
 // Tile registers by number: four of sums, one each of rows and of columns, and two that hold more columns, or the rows
 // and columns of the last steps of a sum that whole tiles do not fill.
-constexpr int kSums = 4, kRows = 4, kColumns = 5, kLastRows = 6, kLastColumns = 7;
-constexpr std::array<int, 3> kAllColumns = {kColumns, 6, 7};
+constexpr int kRows = 4, kColumns = 5, kLastRows = 6, kLastColumns = 7;
+constexpr std::array<int, kColumnTiles> kAllColumns = {kColumns, 6, 7};
 constexpr double kThroughStack = 2;  // instructions for a vector of sums: a row stored, a vector loaded
-
-const TileProduct* productOf(const Nest& nest) {
-  const auto& step = nest.statements[0].step;
-  return step ? step->tiles() : nullptr;
-}
-
-/// How a piece of the results and of the sum is cut into tiles of equal shapes, whose sums may be the same at the edges
-/// of neighbours: on the thread's stack, where those of a piece wait; results are written once.
-struct Shape {
-  int64_t rows = 0, columns = 0;            ///< of one tile
-  int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece
-  int64_t depth = 0, last = 0;              ///< groups of the sum in whole tiles, and in the last one; 0: none
-  bool operator==(const Shape&) const = default;
-
-  /// Registers that hold columns at once.
-  int64_t columnRegisters() const { return last > 0 ? 1 : static_cast<int64_t>(kAllColumns.size()); }
-  bool keepsColumns() const { return row_tiles == 1 || column_tiles <= columnRegisters(); }
-  int64_t products() const { return row_tiles * column_tiles; }
-  int64_t loads() const { return row_tiles + (keepsColumns() ? column_tiles : products()); }
-};
-
-Shape shapeOf(const TileProduct& product, int64_t rows, int64_t columns, int64_t depth, int64_t steps) {
-  Shape shape;
-  shape.row_tiles = ceilDiv(rows, product.rows);
-  shape.column_tiles = ceilDiv(columns, product.columns);
-  shape.rows = ceilDiv(rows, shape.row_tiles);
-  shape.columns = ceilDiv(columns, shape.column_tiles);
-  shape.depth = depth;
-  shape.last = steps % depth;
-  return shape;
-}
-
-/// The piece of `sizes` of a nest.
-Shape shapeOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth) {
-  return shapeOf(*productOf(nest), sizes[loops.row], sizes[loops.column], depth, nest.extents[loops.depth]);
-}
-
-/// Where the operands of pieces come from. Of neighbouring pieces one operand is the same: it stays in the near level,
-/// if it fits there beside what passes; the other one passes, from behind that level unless all of it fits.
-class Flow {
- public:
-  Flow(const Nest& nest, const Chip& chip, const TileLoops& loops)
-      : product_(*productOf(nest)),
-        tile_bytes_(static_cast<double>(product_.rows) * product_.depth / product_.group * 4),
-        kept_most_(static_cast<double>(chip.near().capacity_bytes) * 3 / 4),
-        near_(chip.near().bytes_per_cycle),
-        behind_(chip.behindNear().sustained_per_cycle) {
-    const Statement& main = nest.statements[0];
-    const auto touched = [&](int input, int loop, int most) {
-      std::vector<double> bytes(1, 0);
-      for (int64_t n = 1; n <= std::min<int64_t>(nest.extents[loop], most); ++n)
-        bytes.push_back(static_cast<double>(touchedBytes(nest, main.inputs[input], loop, n)));
-      return bytes;
-    };
-    rows_ = touched(0, loops.row, kSums * product_.rows);
-    columns_ = touched(1, loops.column, kSums * product_.columns);
-    passing_rows_ = rateOf(static_cast<double>(bytesOf(nest, main.inputs[0])) * 3 / 2);
-    passing_columns_ = rateOf(static_cast<double>(bytesOf(nest, main.inputs[1])) * 3 / 2);
-  }
-
-  /// Cycles of one step of the sum: of products, of loads, or of waiting for the sums of the step before.
-  double stepCycles(const Shape& shape, int64_t rows, int64_t columns) const {
-    const double loads = std::min(loadCycles(shape, rows, columns, true), loadCycles(shape, rows, columns, false));
-    // No price: of pieces that take as long the one that loads less.
-    constexpr double kHidden = 1e-3;
-    return std::max({static_cast<double>(shape.products()) * product_.cycles, product_.latency_cycles, loads}) +
-           kHidden * loads;
-  }
-  /// Whether it is better that rows stay while columns pass by.
-  bool keepsRows(const Shape& shape, int64_t rows, int64_t columns) const {
-    return loadCycles(shape, rows, columns, true) <= loadCycles(shape, rows, columns, false);
-  }
-
- private:
-  double rateOf(double bytes) const { return bytes <= kept_most_ ? near_ : behind_; }
-  double loadCycles(const Shape& shape, int64_t rows, int64_t columns, bool keeps_rows) const {
-    const double row_bytes = static_cast<double>(shape.row_tiles) * tile_bytes_;
-    const double column_bytes = static_cast<double>(shape.loads() - shape.row_tiles) * tile_bytes_;
-    return row_bytes / (keeps_rows ? rateOf(rows_[rows]) : passing_rows_) +
-           column_bytes / (keeps_rows ? passing_columns_ : rateOf(columns_[columns]));
-  }
-
-  const TileProduct& product_;
-  double tile_bytes_, kept_most_, near_, behind_;
-  std::vector<double> rows_, columns_;  ///< bytes that so many of them touch over the whole sum
-  double passing_rows_ = 0, passing_columns_ = 0;
-};
 
 /// Code on tile registers at one place.
 class TileCode {
@@ -166,7 +79,7 @@ class TileCode {
 
   /// Gives all tile registers their shapes and clears them: palette 1, whose 64 bytes are its number, the row to go on
   /// with, bytes of a row of each tile (16 bits each, from 16) and rows (8 bits, from 48).
-  void configure(const Shape& shape) {
+  void configure(const Piece& shape) {
     std::array<uint8_t, 64> bytes{};
     bytes[0] = 1;
     auto set = [&](int tile, int64_t rows, int64_t columns) {
@@ -198,7 +111,7 @@ class TileCode {
 /// The code of one piece of results: clear, sum up, store.
 class PieceCode {
  public:
-  PieceCode(TileEmitter& tile, const TileLoops& loops, const Shape& shape)
+  PieceCode(TileEmitter& tile, const TileLoops& loops, const Piece& shape)
       : tile_(tile), b_(tile.builder()), code_(b_), loops_(loops), shape_(shape), product_(*productOf(tile.nest())) {}
 
   void sumUp() {
@@ -278,7 +191,7 @@ class PieceCode {
   OpBuilder& b_;
   TileCode code_;
   const TileLoops& loops_;
-  const Shape& shape_;
+  const Piece& shape_;
   const TileProduct& product_;
 };
 
@@ -306,8 +219,8 @@ class TileKernel final : public MicroKernel {
   }
   double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest);
-    const Shape shape = shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]);
-    const double step = Flow(nest, chip, loops).stepCycles(shape, plan.tile[loops.row], plan.tile[loops.column]);
+    const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
+    const double step = PieceFlow(nest, chip, loops).stepCycles(shape, plan.tile[loops.row], plan.tile[loops.column]);
     // Of results what other kernels count, and the way through the stack; followers cost the same everywhere.
     const double vectors = static_cast<double>(pointsOf(nest, plan));
     return step * steps(nest, plan, loops) +
@@ -315,14 +228,14 @@ class TileKernel final : public MicroKernel {
   }
   double instructions(const Nest& nest, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest);
-    const Shape shape = shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]);
+    const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
     // As long as so many others.
     return steps(nest, plan, loops) * static_cast<double>(shape.products()) * productOf(nest)->cycles +
            results(nest, plan);
   }
   void enter(OpBuilder& builder, const Nest& nest, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest);
-    TileCode(builder).configure(shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]));
+    TileCode(builder).configure(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]));
   }
   void leave(OpBuilder& builder, const Nest& /*nest*/) const override {
     TileCode(builder).emit("llvm.x86.tilerelease", {});
@@ -345,57 +258,6 @@ class TileKernel final : public MicroKernel {
   }
 };
 
-/// Of all pieces that the registers of sums hold, the one of least cycles over main and rest pieces.
-void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, TilePlan& plan) {
-  const TileProduct& product = *productOf(nest);
-  const Flow flow(nest, chip, loops);
-  const int64_t rows = nest.extents[loops.row], columns = nest.extents[loops.column], depth = nest.extents[loops.depth];
-  const int64_t deepest = product.depth / product.group;
-  plan.tile[loops.depth] = ceilDiv(depth, ceilDiv(depth, deepest));
-  double best = std::numeric_limits<double>::infinity();
-  for (int64_t r = std::min<int64_t>(rows, kSums * product.rows); r >= 1; --r)
-    for (int64_t c = std::min<int64_t>(columns, kSums * product.columns); c >= 1; --c) {
-      if (ceilDiv(r, product.rows) * ceilDiv(c, product.columns) > kSums) continue;
-      if (r * ceilDiv(c, plan.lanes) * plan.tile[loops.depth] > kMostInTile) continue;
-      double cycles = 0;
-      forTiles(rows, r, [&](int64_t sr, int64_t nr) {
-        forTiles(columns, c, [&](int64_t sc, int64_t nc) {
-          const Shape shape = shapeOf(product, sr, sc, plan.tile[loops.depth], depth);
-          cycles += static_cast<double>(nr * nc) * flow.stepCycles(shape, sr, sc);
-        });
-      });
-      // Pieces of another shape are more code, and tiles get their shapes anew.
-      for (auto [extent, tile] : {std::pair(rows, r), {columns, c}})
-        if (extent % tile != 0) cycles *= 1 + chip.prices().products().rest_share();
-      // Columns in whole vectors.
-      if (c < columns && c % plan.lanes != 0) cycles *= 1 + chip.prices().products().rest_share();
-      if (cycles >= best * (1 - 1e-9)) continue;
-      best = cycles;
-      plan.tile[loops.row] = r;
-      plan.tile[loops.column] = c;
-    }
-  plan.rows = static_cast<int>(plan.tile[loops.row]);
-  plan.vectors = static_cast<int>(ceilDiv(plan.tile[loops.column], plan.lanes));
-}
-
-/// The operand that passes by a piece comes from the second level each time: of a larger one as much at a time as fits
-/// there beside the other.
-void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
-  const Operand &mine = nest.statements[0].inputs[passing], &other = nest.statements[0].inputs[1 - passing];
-  const int64_t half = chip.second().capacity_bytes / 2;
-  int64_t bytes = bytesOf(nest, mine);
-  for (int loop : plan.order)
-    if (varies(mine, loop) && varies(other, loop)) bytes /= nest.extents[loop];
-  if (bytes <= half * 3 / 2) return;
-  const auto* outermost = llvm::find_if(plan.order, [&](int loop) {
-    return varies(mine, loop) && !varies(other, loop) && nest.extents[loop] > plan.tile[loop];
-  });
-  if (outermost == plan.order.end()) return;
-  const int64_t unit = plan.tile[*outermost], extent = nest.extents[*outermost];
-  const int64_t block = ceilDiv(ceilDiv(extent, ceilDiv(bytes, half)), unit) * unit;
-  if (block < extent) plan.block[*outermost] = block;
-}
-
 std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
                                          const TilePlan& /*vectors*/) const {
   if (!productOf(nest)) return std::nullopt;
@@ -411,8 +273,8 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   plan.points = {loops.row, loops.column};
 
   const Operand &a = nest.statements[0].inputs[0], &b = nest.statements[0].inputs[1];
-  const bool keeps_rows = Flow(nest, chip, loops)
-                              .keepsRows(shapeOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile[loops.row],
+  const bool keeps_rows = PieceFlow(nest, chip, loops)
+                              .keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile[loops.row],
                                          plan.tile[loops.column]);
   plan.order = byOutputStride(nest);
   sortBy(plan.order, [&](int loop) {
@@ -459,8 +321,8 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
 void TileKernel::emit(TileEmitter& tile) const {
   const TileLoops loops = *tileLoopsOf(tile.nest());
   const TilePlan& plan = tile.plan();
-  const Shape usual = shapeOf(tile.nest(), loops, plan.tile, plan.tile[loops.depth]);
-  const Shape shape = shapeOf(tile.nest(), loops, tile.tile().sizes, plan.tile[loops.depth]);
+  const Piece usual = pieceOf(tile.nest(), loops, plan.tile, plan.tile[loops.depth]);
+  const Piece shape = pieceOf(tile.nest(), loops, tile.tile().sizes, plan.tile[loops.depth]);
   OpBuilder& b = tile.builder();
   TileCode code(b);
   // Rows of the buffer are whole vectors.

@@ -128,14 +128,17 @@ TreeWorkload tiled(std::mt19937& random) {
   return {.name = "tiled", .ir = narrowProduct(m, n, k, random() % 2 == 0), .tiles = true};
 }
 
+/// How many times as wide as 256 bits this machine's vectors are: tiles and panels grow with them.
+int64_t wide() { return std::max(1, hostUnit("").registers().vector_bits() / 256); }
+
 /// Rows that lie across the steps of the sum, copied block by block.
 TreeWorkload copiedWithin(std::mt19937& random) {
   WorkloadText text;
-  const int64_t m = pick(random, {150, 168}), n = pick(random, {100, 112}), k = 24;
+  const int64_t m = pick(random, {150, 168}) * wide(), n = pick(random, {100, 112}) * wide(), k = 24;
   const Tensor c = text.generic({text.argument({k, m}), text.argument({k, n})}, {"d2, d0", "d2, d1", "d0, d1"},
                                 text.fill({m, n}, "0.0"), 3, "ppr", kMultiplyAdd);
   TreeWorkload workload{
-      .name = "copied within", .ir = text.finish({c}), .near_bytes = 4 << 10, .second_bytes = 8 << 10};
+      .name = "copied within", .ir = text.finish({c}), .near_bytes = 4 << 10, .second_bytes = (8 << 10) * wide()};
   workload.prices.mutable_products()->set_spread_passes(2);
   return workload;
 }
@@ -143,7 +146,7 @@ TreeWorkload copiedWithin(std::mt19937& random) {
 /// Rows that would share sets of the caches, copied to lie apart.
 TreeWorkload copiedApart(std::mt19937& random) {
   WorkloadText text;
-  const int64_t m = 16, n = pick(random, {100, 128}), k = 128;
+  const int64_t m = 16, n = pick(random, {100, 128}) * wide() * wide(), k = 128;
   const Tensor c = text.generic({text.argument({m, k}), text.argument({k, n})}, {"d0, d2", "d2, d1", "d0, d1"},
                                 text.fill({m, n}, "0.0"), 3, "ppr", kMultiplyAdd);
   TreeWorkload workload{.name = "copied apart", .ir = text.finish({c}), .near_bytes = 4 << 10, .second_bytes = 8 << 10};

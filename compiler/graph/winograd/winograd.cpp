@@ -10,6 +10,7 @@
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/graph/facts/summary.h"
+#include "compiler/graph/layout/layout_prices.h"
 #include "compiler/graph/winograd/winograd_prices.h"
 #include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -276,11 +277,12 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
   const WinogradPrices prices(chip);
   // Direct convolutions of bf16 take an instruction that adds up groups, if there is one.
   const double most = 1 - chip.prices().gains().winograd_share();
-  const int pairs = std::max(1, groupOf(chip.dotProducts(), 16));
+  const auto tiles = LayoutPrices(chip).tilesOf(16);
+  const double faster = std::max(tiles ? tiles->speed : 1.0, static_cast<double>(groupOf(chip.dotProducts(), 16)));
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     std::optional<Candidate> candidate = candidateOf(op);
     if (!candidate) continue;
-    const double direct = prices.direct(candidate->shape) / (isBrainProduct(op) ? pairs : 1);
+    const double direct = prices.direct(candidate->shape) / (isBrainProduct(op) ? faster : 1);
     const std::string place = choices.place(kAlgorithmChoice, nameOf(op.getLoc()));
     const std::string pinned = choices.pinned(kAlgorithmChoice, place);
     const WinogradAlgorithm* best = nullptr;
