@@ -135,8 +135,21 @@ absl::StatusOr<bool> BlobService::storeFile(const std::string& project, const v1
     return held ? absl::OkStatus()
                 : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest().size_bytes());
   }));
-  TESSERA_TRY(blobs_.put(blob.data()).status());
+  if (!blobs_.becomesRow(blob.digest().size_bytes())) {
+    TESSERA_TRY(blobs_.put(blob.digest(), blob.data()));
+  }
   return existed;
+}
+
+absl::Status BlobService::storeRows(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob) {
+  // Part of the caller's transaction, of which one that fails leaves nothing.
+  return store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    if (blobs_.becomesRow(blob.digest().size_bytes())) {
+      TESSERA_TRY(blobs_.put(blob.digest(), blob.data()));
+    }
+    return putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project, blob.digest(),
+                      blobs_.unfinishedBytes(project, ""));  // those before it count by now
+  });
 }
 
 grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerContext* context,
@@ -163,12 +176,10 @@ grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerCont
                     one->set_existed(existed.ok() && *existed);
                   }
                   // The files are durable; only now may rows speak of them.
-                  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+                  TESSERA_TRY(store_.transact([&](storage::Transaction&) -> absl::Status {
                     for (size_t i = 0; i < outcomes.size(); ++i) {
                       if (outcomes[i].ok()) {
-                        outcomes[i] = putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project,
-                                                 request->blobs(static_cast<int>(i)).digest(),
-                                                 blobs_.unfinishedBytes(project, ""));  // those before it count by now
+                        outcomes[i] = storeRows(project, request->blobs(static_cast<int>(i)));
                       }
                     }
                     return absl::OkStatus();
