@@ -1,7 +1,12 @@
 #include "compiler/model_format.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -29,9 +34,12 @@ absl::StatusOr<FileIdentity> identifyModel(const std::string& path) {
   constexpr size_t kFirstBytes = 64, kChunk = size_t{1} << 20;
   std::ifstream file(path, std::ios::binary);
   Sha256 hash;
-  std::vector<char> chunk(kChunk);
+  std::error_code unknown;
+  const uintmax_t size = std::filesystem::file_size(path, unknown);
+  // No more than there is to read: in a process that has just begun, each page of a buffer is a fault.
+  std::vector<char> chunk(unknown ? kChunk : static_cast<size_t>(std::clamp<uintmax_t>(size, kFirstBytes, kChunk)));
   FileIdentity identity;
-  while (file.read(chunk.data(), kChunk), file.gcount() > 0) {
+  while (file.read(chunk.data(), std::ssize(chunk)), file.gcount() > 0) {
     const auto count = static_cast<size_t>(file.gcount());
     if (identity.first_bytes.empty()) identity.first_bytes.assign(chunk.data(), std::min(count, kFirstBytes));
     hash.update({chunk.data(), count});

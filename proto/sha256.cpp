@@ -18,7 +18,9 @@ void require(bool ok) {
 }  // namespace
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  require(context_ && EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1);
+  // Fetched once: EVP_sha256() would have each hash look for the algorithm among all that OpenSSL knows.
+  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  require(context_ && algorithm && EVP_DigestInit_ex(context_, algorithm, nullptr) == 1);
 }
 
 Sha256::~Sha256() { EVP_MD_CTX_free(context_); }

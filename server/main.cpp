@@ -466,6 +466,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
   blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);
+  blob_options.rows = store.get();
   TESSERA_ASSIGN(auto blobs, storage::openBlobStore((data / "blobs").string(), blob_options));
   const fs::path address_file = data / "tesserad.addr";
   fs::remove(address_file, error);

@@ -119,15 +119,26 @@ absl::Status copyDatabase(const fs::path& from, const fs::path& to) {
   return result == SQLITE_DONE ? absl::OkStatus() : (*copy)->error(result);
 }
 
-/// Every blob that the copied database names and the service has is in the backup.
+absl::StatusOr<bool> hasTable(Database& database, std::string_view name) {
+  return database.prepareOnce("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?").bind(name).step();
+}
+
+/// Every blob that the copied database names and the service has is in the backup: in the database itself, or as a
+/// file.
 absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const fs::path& origin) {
   absl::StatusOr<std::unique_ptr<Database>> copy = Database::open(database.string(), Database::Mode::kReadOnly);
   if (!copy.ok()) return copy.status();
-  Statement rows = (*copy)->prepareOnce("SELECT sha256, size FROM blobs");
+  const absl::StatusOr<bool> has_bytes = hasTable(**copy, "blob_bytes");  // not in one of an earlier release
+  if (!has_bytes.ok()) return has_bytes.status();
+  Statement rows = (*copy)->prepareOnce(
+      *has_bytes
+          ? "SELECT sha256, size, (SELECT size FROM blob_bytes WHERE blob_bytes.sha256 = blobs.sha256) FROM blobs"
+          : "SELECT sha256, size, NULL FROM blobs");
   while (true) {
     absl::StatusOr<bool> row = rows.step();
     if (!row.ok()) return row.status();
     if (!*row) return absl::OkStatus();
+    if (!rows.isNull(2) && rows.integer(2) == rows.integer(1)) continue;
     const fs::path place = placeOf(std::string(rows.bytes(0)));
     std::error_code absent, gone;
     const auto size = fs::file_size(blobs / place, absent);

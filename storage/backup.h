@@ -9,7 +9,7 @@ namespace tessera::storage {
 
 /// What a backup or a restoration moved.
 struct BackupFacts {
-  int64_t blobs = 0;  ///< copied now; those that were there stay
+  int64_t blobs = 0;  ///< files copied now; those that were there stay. Small blobs are in the database.
   int64_t bytes = 0;
 };
 

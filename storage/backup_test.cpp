@@ -18,9 +18,13 @@ namespace fs = std::filesystem;
 /// A data folder with a service on it.
 struct Data {
   explicit Data(const std::string& folder)
-      : store(openSqliteStore(folder + "/tessera.db").value()), blobs(openBlobStore(folder + "/blobs").value()) {}
-  void add(const std::string& text) {
-    const v1::Digest digest = blobs->put(text).value();
+      : store(openSqliteStore(folder + "/tessera.db").value()),
+        blobs(openBlobStore(folder + "/blobs", {.rows = store.get()}).value()) {}
+  /// A blob that is a file.
+  void add(const std::string& text) { addBytes(text + std::string(70'000, '.')); }
+  void addRow(const std::string& text) { addBytes(text); }
+  void addBytes(const std::string& bytes) {
+    const v1::Digest digest = blobs->put(bytes).value();
     ASSERT_OK(store->transact([&](Transaction& t) {
       absl::Status status = t.putBlob(digest, kDefaultProject);
       return status.ok() ? t.insertJob(sampleJob("job of " + digest.sha256()), "h", "") : status;
@@ -50,10 +54,16 @@ TEST(Backup, OfAFolderInUseIsOneMomentOfIt) {
   ScratchFolder scratch;
   fs::create_directories(scratch.file("data"));
   Data data(scratch.file("data"));
-  for (int i = 0; i < 100; ++i) data.add("before " + std::to_string(i));
+  for (int i = 0; i < 100; ++i) {
+    data.add("before " + std::to_string(i));
+    data.addRow("before " + std::to_string(i));
+  }
   std::atomic<bool> stop = false;
   std::thread writer([&] {
-    for (int i = 0; !stop; ++i) data.add("during " + std::to_string(i));
+    for (int i = 0; !stop; ++i) {
+      data.add("during " + std::to_string(i));
+      data.addRow("during " + std::to_string(i));
+    }
   });
   const auto made = backUp(scratch.file("data"), scratch.file("backup"));
   stop = true;
@@ -63,7 +73,7 @@ TEST(Backup, OfAFolderInUseIsOneMomentOfIt) {
 
   ASSERT_OK(restore(scratch.file("backup"), scratch.file("restored")).status());
   Data restored(scratch.file("restored"));
-  EXPECT_GE(restored.check(), 100);
+  EXPECT_GE(restored.check(), 200);
   restored.add("afterwards");
   EXPECT_EQ(fs::status(scratch.file("backup")).permissions(), fs::perms::owner_all);
 }
@@ -76,9 +86,10 @@ TEST(Backup, CopiesOnlyWhatIsNew) {
   data.add("two");
   EXPECT_EQ(backUp(scratch.file("data"), scratch.file("backup"))->blobs, 2);
   data.add("three");
+  data.addRow("three, in the database");
   EXPECT_EQ(backUp(scratch.file("data"), scratch.file("backup"))->blobs, 1);
   ASSERT_OK(restore(scratch.file("backup"), scratch.file("restored")).status());
-  EXPECT_EQ(Data(scratch.file("restored")).check(), 3);
+  EXPECT_EQ(Data(scratch.file("restored")).check(), 4);
 }
 
 TEST(Backup, RestoresOverNothingThatIsThere) {

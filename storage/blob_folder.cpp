@@ -237,6 +237,16 @@ absl::Status BlobFolder::forEach(
   return absl::OkStatus();
 }
 
+std::string BlobFolder::asidePath(const std::string& sha256) {
+  return absl::StrCat(root_, "/corrupt/", sha256, ".", time(nullptr), ".", ++set_aside_);
+}
+
+absl::Status BlobFolder::keepAside(const std::string& sha256, std::string_view bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto file = files_.open(asidePath(sha256), FileSystem::Access::kReadWriteCreate);
+  return file.ok() ? (*file)->writeAt(0, bytes) : file.status();
+}
+
 absl::Status BlobFolder::setAside(const std::string& sha256, const File& read) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::string path = blobPath(sha256);
@@ -246,8 +256,7 @@ absl::Status BlobFolder::setAside(const std::string& sha256, const File& read) {
   absl::StatusOr<FileFacts> opened = read.facts();
   if (!named.ok() || !opened.ok() || named->identity != opened->identity) return absl::OkStatus();
   durable_.erase(sha256);
-  const std::string aside = absl::StrCat(root_, "/corrupt/", sha256, ".", time(nullptr), ".", ++set_aside_);
-  if (absl::Status status = files_.rename(path, aside); !status.ok()) return status;
+  if (absl::Status status = files_.rename(path, asidePath(sha256)); !status.ok()) return status;
   if (composed) removeParts(sha256);
   return files_.syncFolder(folderOf(sha256));
 }

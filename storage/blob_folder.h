@@ -55,6 +55,9 @@ class BlobFolder {
   /// a sound copy may have been uploaded meanwhile.
   absl::Status setAside(const std::string& sha256, const File& read);
 
+  /// Keeps bytes that were found in a blob's row and are not its own, for the operator to look at.
+  absl::Status keepAside(const std::string& sha256, std::string_view bytes);
+
   /// Blobs of which there is a damaged file and no other.
   absl::StatusOr<std::vector<std::string>> damaged() const;
 
@@ -71,6 +74,7 @@ class BlobFolder {
   BlobFolder(std::string root, FileSystem& files)
       : root_(std::move(root)), files_(files), folder_is_durable_(65536, false), outer_is_durable_(256, false) {}
   std::string folderOf(const std::string& sha256) const;
+  std::string asidePath(const std::string& sha256);
   void removeParts(const std::string& sha256);
   /// Removes parts that no recipe asks for: their composition or removal was cut short.
   absl::Status sweepParts();

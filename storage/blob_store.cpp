@@ -4,8 +4,6 @@
 #include <atomic>
 #include <ctime>
 #include <limits>
-#include <mutex>
-#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,6 +11,7 @@
 #include "proto/blob_place.h"
 #include "proto/sha256.h"
 #include "storage/blob_folder.h"
+#include "storage/blob_rows.h"
 #include "storage/blob_uploads.h"
 #include "storage/file_system.h"
 #include "storage/room.h"
@@ -22,23 +21,6 @@ namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
 
-/// The digests that are being uploaded.
-class ActiveUploads {
- public:
-  bool start(const std::string& sha256) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return active_.insert(sha256).second;
-  }
-  void end(const std::string& sha256) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    active_.erase(sha256);
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_set<std::string> active_;
-};
-
 std::string partialName(const std::string& sha256, const BlobStore::Sender& sender) {
   return sender.project.empty() ? sha256 : absl::StrCat(sha256, ".", sender.project);
 }
@@ -46,10 +28,15 @@ std::string partialName(const std::string& sha256, const BlobStore::Sender& send
 class FileBlobStore : public BlobStore {
  public:
   FileBlobStore(std::unique_ptr<BlobFolder> folder, const BlobStoreOptions& options)
-      : folder_(std::move(folder)), options_(options) {}
+      : folder_(std::move(folder)), options_(options), rows_(options.rows, options.most_row_bytes) {}
 
-  bool contains(const std::string& sha256) override { return folder_->blobSize(sha256).ok(); }
-  absl::StatusOr<int64_t> size(const std::string& sha256) override { return folder_->blobSize(sha256); }
+  bool becomesRow(int64_t bytes) const override { return rows_.takes(bytes); }
+  bool contains(const std::string& sha256) override { return size(sha256).ok(); }
+  /// Most blobs are small, so rows are asked first.
+  absl::StatusOr<int64_t> size(const std::string& sha256) override {
+    absl::StatusOr<int64_t> bytes = rows_.size(sha256);
+    return absl::IsNotFound(bytes.status()) ? folder_->blobSize(sha256) : bytes;
+  }
 
   std::vector<v1::Digest> missing(const std::vector<v1::Digest>& digests) override {
     std::vector<v1::Digest> missing;
@@ -61,7 +48,7 @@ class FileBlobStore : public BlobStore {
 
   absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest, const Sender& sender) override {
     if (absl::Status status = check(digest); !status.ok()) return status;
-    if (absl::StatusOr<int64_t> size = folder_->blobSize(digest.sha256()); size.ok() && !sender.must_prove) return size;
+    if (absl::StatusOr<int64_t> size = this->size(digest.sha256()); size.ok() && !sender.must_prove) return size;
     absl::StatusOr<FileFacts> partial =
         folder_->files().look(folder_->partialPath(partialName(digest.sha256(), sender)));
     if (absl::IsNotFound(partial.status())) return 0;
@@ -75,20 +62,21 @@ class FileBlobStore : public BlobStore {
     const std::string& sha256 = digest.sha256();
     absl::StatusOr<bool> present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
-    if (*present && !sender.must_prove) return std::make_unique<NoUpload>(*folder_, sha256);
+    if (*present && !sender.must_prove) return noUpload(sha256);
     // From its start alone: a first part that is kept may be taken up again, as if the blob were not there.
-    if (*present && offset == 0) return std::make_unique<Proof>(*folder_, digest);
+    if (*present && offset == 0) return std::make_unique<Proof>(digest, confirmation(sha256));
     const std::string name = partialName(sha256, sender);
     if (!uploads_.start(name)) {
       return uploadedElsewhere(digest);
     }
     auto upload =
-        std::make_unique<FileUpload>(PartialUpload::Place{*folder_, room_, digest, name, [this, name] { end(name); }},
+        std::make_unique<FileUpload>(PartialUpload::Place{*folder_, room_, digest, name, [this, name] { end(name); },
+                                                          rows_.takes(digest.size_bytes()) ? &rows_ : nullptr},
                                      *present ? 0 : digest.size_bytes());
     // Asked again: an upload that ended a moment ago may have made the blob.
     present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
-    if (*present && !sender.must_prove) return std::make_unique<NoUpload>(*folder_, sha256);
+    if (*present && !sender.must_prove) return noUpload(sha256);
     absl::StatusOr<int64_t> committed = committedBytes(digest, sender);
     if (!committed.ok()) return committed.status();
     if (offset != 0 && offset != *committed) {
@@ -104,11 +92,12 @@ class FileBlobStore : public BlobStore {
                                                         const std::vector<Part>& parts) override {
     absl::StatusOr<bool> present = beginWhole(digest);
     if (!present.ok()) return present.status();
-    if (*present) return std::make_unique<NoUpload>(*folder_, digest.sha256());
+    if (*present) return noUpload(digest.sha256());
     int64_t total = 0, shared = 0;
     for (const Part& part : parts) {
       absl::StatusOr<int64_t> size = part.bytes;
       if (!part.sha256.empty()) {
+        if (absl::Status status = ensureFile(part.sha256); !status.ok()) return status;
         size = folder_->blobSize(part.sha256);
         shared += part.bytes;
       }
@@ -134,7 +123,7 @@ class FileBlobStore : public BlobStore {
   absl::StatusOr<std::unique_ptr<Upload>> startPlaced(const v1::Digest& digest, const std::string& name) override {
     absl::StatusOr<bool> present = beginWhole(digest);
     if (!present.ok()) return present.status();
-    if (*present) return std::make_unique<NoUpload>(*folder_, digest.sha256());
+    if (*present) return noUpload(digest.sha256());
     if (!BlobFolder::isPlaced(name) || !absl::StartsWith(name, digest.sha256())) {
       return absl::InvalidArgumentError(
           absl::StrCat("placed: found \"", name, "\"; accepted: ", digest.sha256(), kPlacedBlob, " and a number"));
@@ -159,20 +148,18 @@ class FileBlobStore : public BlobStore {
     v1::Digest digest;
     digest.set_sha256(sha256Hex(bytes));
     digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
+    if (absl::Status status = put(digest, bytes); !status.ok()) return status;
+    return digest;
+  }
+
+  absl::Status put(const v1::Digest& digest, std::string_view bytes) override {
     if (absl::Status status = check(digest); !status.ok()) return status;
-    if (contains(digest.sha256())) {
-      if (absl::Status status = folder_->confirm(digest.sha256()); !status.ok()) return status;
-      return digest;
-    }
-    // A partial file of its own: it need not wait for a client's upload of the same bytes.
+    if (contains(digest.sha256())) return confirm(digest.sha256());
+    if (!rows_.takes(digest.size_bytes())) return putFile(digest, bytes);
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-    FileUpload upload({*folder_, room_, digest, name, [this, name] { room_.leave(name, 0); }}, digest.size_bytes());
-    if (absl::Status status = makeRoom(name, digest.size_bytes(), 0); !status.ok()) return status;
-    absl::Status status = upload.open(0);
-    if (status.ok()) status = upload.write(bytes);
-    if (status.ok()) status = upload.commit();
-    if (status.ok()) return digest;
-    (void)folder_->files().remove(folder_->partialPath(name));
+    absl::Status status = makeRoom(name, digest.size_bytes(), 0);
+    if (status.ok()) status = rows_.put(digest.sha256(), bytes);
+    room_.leave(name, 0);
     return status;
   }
 
@@ -180,24 +167,36 @@ class FileBlobStore : public BlobStore {
                    const std::function<absl::Status(std::string_view chunk)>& sink) override;
 
   absl::Status remove(const std::string& sha256) override {
-    absl::StatusOr<int64_t> size = folder_->blobSize(sha256);
-    if (!size.ok()) return absl::IsNotFound(size.status()) ? absl::OkStatus() : size.status();
+    const absl::StatusOr<int64_t> row = rows_.size(sha256), file = folder_->blobSize(sha256);
+    for (const absl::StatusOr<int64_t>& size : {row, file}) {
+      if (!size.ok() && !absl::IsNotFound(size.status())) return size.status();
+    }
+    if (!row.ok() && !file.ok()) return absl::OkStatus();
     if (!uploads_.start(sha256)) return absl::AbortedError(absl::StrCat("blob ", sha256, " is being uploaded"));
-    absl::Status status = folder_->remove(sha256);
+    absl::Status status = row.ok() ? rows_.remove(sha256) : absl::OkStatus();
+    if (status.ok() && file.ok()) status = folder_->remove(sha256);
     uploads_.end(sha256);
-    if (status.ok()) room_.addBlobs(-*size);
+    if (status.ok() && file.ok()) room_.addBlobs(-*file);
     return status;
   }
 
   absl::Status forEach(
       const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) override {
     const int64_t now = time(nullptr);
+    absl::Status status = rows_.forEach(
+        [&](const RowBlob& blob) { return visit(blob.sha256, blob.size, std::max<int64_t>(0, now - blob.time_s)); });
+    if (!status.ok()) return status;
     return folder_->forEach([&](const std::string& sha256, const FileFacts& facts) {
+      if (rows_.size(sha256).ok()) return absl::OkStatus();  // a row as well: visited as that
       return visit(sha256, facts.size, std::max<int64_t>(0, now - facts.modified_s));
     });
   }
 
-  absl::StatusOr<std::vector<std::string>> damaged() override { return folder_->damaged(); }
+  absl::StatusOr<std::vector<std::string>> damaged() override {
+    absl::StatusOr<std::vector<std::string>> names = folder_->damaged();
+    if (names.ok()) std::erase_if(*names, [this](const std::string& sha256) { return rows_.size(sha256).ok(); });
+    return names;
+  }
 
   absl::StatusOr<int> removeStalePartials() override {
     absl::StatusOr<std::vector<std::string>> stale = folder_->stalePartials(options_.partial_lifetime_seconds);
@@ -244,6 +243,62 @@ class FileBlobStore : public BlobStore {
  private:
   static constexpr size_t kMaxParts = 64;
 
+  /// Makes sure that a blob which is there stays.
+  absl::Status confirm(const std::string& sha256) {
+    const absl::StatusOr<int64_t> row = rows_.size(sha256);
+    return absl::IsNotFound(row.status()) ? folder_->confirm(sha256) : row.status();
+  }
+  NoUpload::Confirm confirmation(const std::string& sha256) {
+    return [this, sha256] { return confirm(sha256); };
+  }
+  std::unique_ptr<Upload> noUpload(const std::string& sha256) {
+    return std::make_unique<NoUpload>(confirmation(sha256));
+  }
+
+  absl::Status putFile(const v1::Digest& digest, std::string_view bytes) {
+    // A partial file of its own: it need not wait for a client's upload of the same bytes.
+    const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
+    FileUpload upload({*folder_, room_, digest, name, [this, name] { room_.leave(name, 0); }}, digest.size_bytes());
+    if (absl::Status status = makeRoom(name, digest.size_bytes(), 0); !status.ok()) return status;
+    absl::Status status = upload.open(0);
+    if (status.ok()) status = upload.write(bytes);
+    if (status.ok()) status = upload.commit();
+    if (!status.ok()) (void)folder_->files().remove(folder_->partialPath(name));
+    return status;
+  }
+
+  /// Parts of composed blobs are names of files: one that is a row becomes a file as well.
+  absl::Status ensureFile(const std::string& sha256) {
+    const absl::StatusOr<std::string> row = rows_.get(sha256);
+    if (absl::IsNotFound(row.status()) || folder_->blobSize(sha256).ok()) return absl::OkStatus();
+    if (!row.ok()) return row.status();
+    if (sha256Hex(*row) != sha256) return setRowAside(sha256, *row);
+    v1::Digest digest;
+    digest.set_sha256(sha256);
+    digest.set_size_bytes(static_cast<int64_t>(row->size()));
+    return putFile(digest, *row);
+  }
+
+  /// Of bytes that are not their name's. DATA_LOSS.
+  absl::Status setRowAside(const std::string& sha256, const std::string& found) {
+    absl::Status aside = folder_->keepAside(sha256, found);
+    aside.Update(rows_.removeDamaged(sha256, found));
+    return damage(sha256, aside);
+  }
+  static absl::Status damage(const std::string& sha256, const absl::Status& aside) {
+    return absl::DataLossError(
+        absl::StrCat("blob ", sha256, " is damaged on disk; ",
+                     aside.ok() ? "it was set aside, upload it again" : std::string(aside.message())));
+  }
+
+  absl::Status getRow(const std::string& sha256, const std::string& bytes, int64_t offset, int64_t limit,
+                      const std::function<absl::Status(std::string_view chunk)>& sink);
+  static absl::Status checkRange(const std::string& sha256, int64_t offset, int64_t limit, int64_t size) {
+    if (offset >= 0 && limit >= 0 && offset <= size) return absl::OkStatus();
+    return absl::OutOfRangeError(absl::StrCat("blob ", sha256, ": offset ", offset, ", limit ", limit,
+                                              "; accepted: an offset of 0 to ", size, ", a limit of at least 0"));
+  }
+
   static absl::Status uploadedElsewhere(const v1::Digest& digest) {
     return absl::AbortedError(
         absl::StrCat("another upload of ", digest.sha256(), " is going on; retry when it has ended"));
@@ -265,7 +320,7 @@ class FileBlobStore : public BlobStore {
 
   /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.
   absl::StatusOr<bool> presentAs(const v1::Digest& digest, const Sender& sender) {
-    absl::StatusOr<int64_t> size = folder_->blobSize(digest.sha256());
+    absl::StatusOr<int64_t> size = this->size(digest.sha256());
     if (absl::IsNotFound(size.status())) return false;
     if (!size.ok()) return size.status();
     if (*size == digest.size_bytes()) return true;
@@ -286,10 +341,13 @@ class FileBlobStore : public BlobStore {
   /// Keeps room for an upload of `size` bytes, `there` of which are on the disk. RESOURCE_EXHAUSTED when it would break
   /// the quota or eat up the reserve.
   absl::Status makeRoom(const std::string& name, int64_t size, int64_t there) {
-    const int64_t most = options_.max_total_bytes > 0 ? options_.max_total_bytes : std::numeric_limits<int64_t>::max();
+    const bool bounded = options_.max_total_bytes > 0;
+    const int64_t most = bounded ? options_.max_total_bytes : std::numeric_limits<int64_t>::max();
     const int64_t bytes = size - there;
-    if (!room_.reserve(name, size, most)) {
-      return absl::ResourceExhaustedError(absl::StrCat("blobs and unfinished uploads take ", room_.taken(),
+    const absl::StatusOr<int64_t> rows = bounded ? rows_.totalBytes() : 0;
+    if (!rows.ok()) return rows.status();
+    if (!room_.reserve(name, size, most - *rows)) {
+      return absl::ResourceExhaustedError(absl::StrCat("blobs and unfinished uploads take ", room_.taken() + *rows,
                                                        " bytes of a quota of ", most, "; ", bytes,
                                                        " more do not fit: delete artifacts, or raise the quota"));
     }
@@ -316,13 +374,26 @@ class FileBlobStore : public BlobStore {
 
   const std::unique_ptr<BlobFolder> folder_;
   const BlobStoreOptions options_;
+  BlobRows rows_;
   ActiveUploads uploads_;
   std::atomic<int64_t> puts_ = 0;
   Room room_;
 };
 
+absl::Status FileBlobStore::getRow(const std::string& sha256, const std::string& bytes, int64_t offset, int64_t limit,
+                                   const std::function<absl::Status(std::string_view chunk)>& sink) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (absl::Status status = checkRange(sha256, offset, limit, size); !status.ok()) return status;
+  const int64_t length = limit == 0 ? size - offset : std::min(limit, size - offset);
+  if (length == size && sha256Hex(bytes) != sha256) return setRowAside(sha256, bytes);
+  if (length == 0) return absl::OkStatus();
+  return sink(std::string_view(bytes).substr(static_cast<size_t>(offset), static_cast<size_t>(length)));
+}
+
 absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64_t limit,
                                 const std::function<absl::Status(std::string_view chunk)>& sink) {
+  const absl::StatusOr<std::string> row = rows_.get(sha256);
+  if (!absl::IsNotFound(row.status())) return row.ok() ? getRow(sha256, *row, offset, limit, sink) : row.status();
   if (absl::StatusOr<int64_t> size = folder_->blobSize(sha256); !size.ok()) return size.status();
   absl::StatusOr<std::unique_ptr<File>> opened = folder_->openBlob(sha256);
   if (!opened.ok()) return opened.status();
@@ -330,10 +401,7 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
   absl::StatusOr<FileFacts> facts = file.facts();
   if (!facts.ok()) return facts.status();
   const int64_t size = facts->size;
-  if (offset < 0 || limit < 0 || offset > size) {
-    return absl::OutOfRangeError(absl::StrCat("blob ", sha256, ": offset ", offset, ", limit ", limit,
-                                              "; accepted: an offset of 0 to ", size, ", a limit of at least 0"));
-  }
+  if (absl::Status status = checkRange(sha256, offset, limit, size); !status.ok()) return status;
   const int64_t end = limit == 0 ? size : offset + std::min(limit, size - offset);
   const bool whole = offset == 0 && end == size;
   Sha256 hash;
@@ -347,10 +415,7 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
     const bool last = offset == end || *got < wanted;
     // The last chunk is held back until the hash is known: nobody holds a whole blob that is wrong.
     if (last && whole && hash.finish() != sha256) {
-      absl::Status aside = folder_->setAside(sha256, file);
-      return absl::DataLossError(
-          absl::StrCat("blob ", sha256, " is damaged on disk; ",
-                       aside.ok() ? "it was set aside, upload it again" : std::string(aside.message())));
+      return damage(sha256, folder_->setAside(sha256, file));
     }
     if (*got < wanted) return absl::DataLossError(absl::StrCat("blob ", sha256, " is cut short; upload it again"));
     if (*got > 0) {

@@ -14,15 +14,21 @@
 namespace tessera::storage {
 
 class FileSystem;
+class Store;
 
-/// Blobs as files by SHA-256 below one folder. Thread-safe.
+/// Blobs by SHA-256: large ones are files below one folder, small ones rows of the database. Thread-safe.
 ///
-/// A blob is written to a partial file, hashed, fsynced, renamed into place, its folder fsynced; only then
+/// A file is written to a partial one, hashed, fsynced, renamed into place, its folder fsynced; only then
 /// may a database row refer to it. A crash at any point leaves either the whole blob or a partial file
-/// from which an upload resumes.
+/// from which an upload resumes. A row is durable with the transaction that puts it: what calls put() or commit() in a
+/// transaction of the database, on its thread, has the bytes and what refers to them made durable by one sync.
 class BlobStore {
  public:
   virtual ~BlobStore() = default;
+
+  /// Whether the bytes of a new blob of this size become a row, so that put() and commit() of it belong into the
+  /// transaction that refers to it. Those of files do not: they sync while the writer waits.
+  virtual bool becomesRow(int64_t bytes) const = 0;
 
   virtual bool contains(const std::string& sha256) = 0;
   virtual std::vector<v1::Digest> missing(const std::vector<v1::Digest>& digests) = 0;
@@ -77,17 +83,20 @@ class BlobStore {
 
   /// Stores bytes that are at hand.
   virtual absl::StatusOr<v1::Digest> put(std::string_view bytes) = 0;
+  /// The same, of which the caller has computed the digest.
+  virtual absl::Status put(const v1::Digest& digest, std::string_view bytes) = 0;
 
   /// Reads [offset, offset + limit) in chunks; limit 0 = to the end. A read of the whole blob verifies its
-  /// hash: on a mismatch the file is set aside and the last answer is DATA_LOSS.
+  /// hash: on a mismatch the bytes are set aside and the last answer is DATA_LOSS.
   virtual absl::Status get(const std::string& sha256, int64_t offset, int64_t limit,
                            const std::function<absl::Status(std::string_view chunk)>& sink) = 0;
   virtual absl::StatusOr<int64_t> size(const std::string& sha256) = 0;
 
-  /// Removes a blob's file, if it is there. ABORTED while it is uploaded. Whoever calls this knows that no row speaks
-  /// of the blob, and that none will before the call returns (server/retention).
+  /// Removes a blob's file or its row of bytes, if it is there. ABORTED while it is uploaded. Whoever calls this knows
+  /// that no row speaks of the blob, and that none will before the call returns (server/retention).
   virtual absl::Status remove(const std::string& sha256) = 0;
-  /// Calls `visit` for every blob, in no order, with its size and the age of its file; ends with its first error.
+  /// Calls `visit` for every blob, in no order, with its size and the age of its file or row; ends with its first
+  /// error.
   virtual absl::Status forEach(
       const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) = 0;
   /// Blobs that were found damaged, set aside, and not sent again since.
@@ -111,9 +120,14 @@ struct BlobStoreOptions {
   /// Left free on the disk, so that the database beside the blobs can always be written.
   int64_t reserve_bytes = 0;
   FileSystem* files = nullptr;  ///< null: the operating system's; must outlive the store
+  /// The database in which small blobs are rows; must outlive the store. Null: all are files.
+  Store* rows = nullptr;
+  /// What is larger is a file. A file costs four syncs and a row none of its own, but its bytes are written twice, to
+  /// the log and to the database, and pass through their caches.
+  int64_t most_row_bytes = int64_t{64} << 10;
 };
 
-/// The file-backed store below `folder` (made when absent):
+/// The store below `folder` (made when absent). What was a file before there were rows stays one and is read as ever:
 ///
 ///     ab/cd/abcd...   whole blobs, by the first two bytes of their SHA-256
 ///     tmp/abcd...     unfinished uploads, of projects as abcd....PROJECT

@@ -15,12 +15,14 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST_F(BlobStoreTest, Sha256IsTheStandards) {  // FIPS 180-4's examples
+INSTANTIATE_TEST_SUITE_P(All, BlobStoreTest, testing::Values(-1, 64 << 10, 8 << 20), nameOfMostRowBytes);
+
+TEST_P(BlobStoreTest, Sha256IsTheStandards) {  // FIPS 180-4's examples
   EXPECT_EQ(sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST_F(BlobStoreTest, PutBlobsComeBackWholeOrInPart) {
+TEST_P(BlobStoreTest, PutBlobsComeBackWholeOrInPart) {
   for (const std::string& bytes : {bytes_, std::string("x"), std::string()}) {
     auto digest = store_->put(bytes);
     ASSERT_OK(digest.status());
@@ -38,7 +40,7 @@ TEST_F(BlobStoreTest, PutBlobsComeBackWholeOrInPart) {
   EXPECT_EQ(filesIn("tmp"), 0);
 }
 
-TEST_F(BlobStoreTest, AbsentAndMalformedNamesAreToldApart) {
+TEST_P(BlobStoreTest, AbsentAndMalformedNamesAreToldApart) {
   EXPECT_TRUE(absl::IsNotFound(read(digest_.sha256()).status()));
   EXPECT_TRUE(absl::IsNotFound(read("../../../etc/passwd").status()));
   EXPECT_FALSE(store_->contains(""));
@@ -55,7 +57,7 @@ TEST_F(BlobStoreTest, AbsentAndMalformedNamesAreToldApart) {
   EXPECT_EQ(missing[0].sha256(), digest_.sha256());
 }
 
-TEST_F(BlobStoreTest, AnUploadResumesWhereItStopped) {
+TEST_P(BlobStoreTest, AnUploadResumesWhereItStopped) {
   EXPECT_EQ(*store_->committedBytes(digest_), 0);
   {
     auto upload = store_->startUpload(digest_, 0);
@@ -74,7 +76,7 @@ TEST_F(BlobStoreTest, AnUploadResumesWhereItStopped) {
   EXPECT_EQ(*store_->committedBytes(digest_), digest_.size_bytes());
 }
 
-TEST_F(BlobStoreTest, WrongContentIsDiscarded) {
+TEST_P(BlobStoreTest, WrongContentIsDiscarded) {
   const auto uploadOf = [&](const std::string& bytes) -> absl::Status {
     auto upload = store_->startUpload(digest_, 0);
     if (!upload.ok()) return upload.status();
@@ -92,7 +94,7 @@ TEST_F(BlobStoreTest, WrongContentIsDiscarded) {
   EXPECT_EQ(*read(digest_.sha256()), bytes_);
 }
 
-TEST_F(BlobStoreTest, APartialFileDamagedOnDiskIsFoundOut) {
+TEST_P(BlobStoreTest, APartialFileDamagedOnDiskIsFoundOut) {
   {
     auto upload = store_->startUpload(digest_, 0);
     ASSERT_OK((*upload)->write(bytes_.substr(0, 1000)));
@@ -105,7 +107,7 @@ TEST_F(BlobStoreTest, APartialFileDamagedOnDiskIsFoundOut) {
   EXPECT_FALSE(store_->contains(digest_.sha256()));
 }
 
-TEST_F(BlobStoreTest, OneUploadOfADigestAtATime) {
+TEST_P(BlobStoreTest, OneUploadOfADigestAtATime) {
   auto first = store_->startUpload(digest_, 0);
   ASSERT_OK(first.status());
   EXPECT_TRUE(absl::IsAborted(store_->startUpload(digest_, 0).status()));
@@ -123,7 +125,7 @@ TEST_F(BlobStoreTest, OneUploadOfADigestAtATime) {
   EXPECT_EQ(*store_->committedBytes(digest_), digest_.size_bytes());
 }
 
-TEST_F(BlobStoreTest, ManyThreadsStoreTheSameBlobs) {
+TEST_P(BlobStoreTest, ManyThreadsStoreTheSameBlobs) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 8; ++thread) {
     threads.emplace_back([&] {
@@ -135,7 +137,8 @@ TEST_F(BlobStoreTest, ManyThreadsStoreTheSameBlobs) {
   EXPECT_EQ(filesIn("tmp"), 0);
 }
 
-TEST_F(BlobStoreTest, ADamagedBlobIsSetAsideAndCanBeUploadedAgain) {
+TEST_P(BlobStoreTest, ADamagedBlobIsSetAsideAndCanBeUploadedAgain) {
+  if (isRow(bytes_)) GTEST_SKIP() << "of rows blob_rows_test says it";
   const std::pair<const char*, std::function<void()>> damages[] = {
       {"a flipped byte",
        [&] { std::fstream(pathOf(digest_.sha256()), std::ios::in | std::ios::out).seekp(1 << 20) << 'Z'; }},
@@ -160,7 +163,7 @@ TEST_F(BlobStoreTest, ADamagedBlobIsSetAsideAndCanBeUploadedAgain) {
   EXPECT_EQ(*read(digest_.sha256()), bytes_);
 }
 
-TEST_F(BlobStoreTest, TheSinkMayStopARead) {
+TEST_P(BlobStoreTest, TheSinkMayStopARead) {
   ASSERT_OK(store_->put(bytes_).status());
   int chunks = 0;
   absl::Status status = store_->get(digest_.sha256(), 0, 0, [&](std::string_view) {
@@ -172,7 +175,7 @@ TEST_F(BlobStoreTest, TheSinkMayStopARead) {
   EXPECT_TRUE(store_->contains(digest_.sha256()));
 }
 
-TEST_F(BlobStoreTest, LimitsAndLeftovers) {
+TEST_P(BlobStoreTest, LimitsAndLeftovers) {
   {
     auto upload = store_->startUpload(digest_, 0);
     ASSERT_OK((*upload)->write("aaa"));
@@ -188,7 +191,7 @@ TEST_F(BlobStoreTest, LimitsAndLeftovers) {
   EXPECT_EQ(filesIn("tmp"), 0);
 }
 
-TEST_F(BlobStoreTest, ADigestWithAnotherSizeIsRefused) {
+TEST_P(BlobStoreTest, ADigestWithAnotherSizeIsRefused) {
   ASSERT_OK(store_->put("four").status());
   v1::Digest wrong = digestOf("four");
   wrong.set_size_bytes(5);
@@ -197,7 +200,7 @@ TEST_F(BlobStoreTest, ADigestWithAnotherSizeIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("accepted: its size, which is 4"));
 }
 
-TEST_F(BlobStoreTest, TheQuotaCountsWhatComesAndGoes) {
+TEST_P(BlobStoreTest, TheQuotaCountsWhatComesAndGoes) {
   ASSERT_OK(store_->put(std::string(600, 'a')).status());
   BlobStoreOptions options;
   options.max_total_bytes = 1000;
@@ -214,7 +217,7 @@ TEST_F(BlobStoreTest, TheQuotaCountsWhatComesAndGoes) {
   EXPECT_TRUE(absl::IsResourceExhausted(store_->put("de").status()));
 }
 
-TEST_F(BlobStoreTest, UnfinishedUploadsTakeRoomTooAndTheirProjectsAreKnown) {
+TEST_P(BlobStoreTest, UnfinishedUploadsTakeRoomTooAndTheirProjectsAreKnown) {
   const std::string first(600, 'a'), second(401, 'b');
   BlobStoreOptions options;
   options.max_total_bytes = 1000;
@@ -252,7 +255,7 @@ TEST_F(BlobStoreTest, UnfinishedUploadsTakeRoomTooAndTheirProjectsAreKnown) {
   EXPECT_TRUE(absl::IsResourceExhausted(store_->put(second).status())) << "counted once, as a blob";
   EXPECT_OK(store_->put(std::string(400, 'c')).status());
   ASSERT_OK(store_->remove(digestOf(first).sha256()));
-  options.partial_lifetime_seconds = -1;
+  options.partial_lifetime_seconds = -2;
   reopen(options);
   {
     auto upload = store_->startUpload(digestOf(first), 0, {"vision"});
@@ -263,7 +266,7 @@ TEST_F(BlobStoreTest, UnfinishedUploadsTakeRoomTooAndTheirProjectsAreKnown) {
   EXPECT_EQ(store_->unfinishedBytes("vision", ""), 0);
 }
 
-TEST_F(BlobStoreTest, TheReserveIsLeftToTheDatabase) {
+TEST_P(BlobStoreTest, TheReserveIsLeftToTheDatabase) {
   BlobStoreOptions options;
   options.reserve_bytes = int64_t{1} << 60;
   reopen(options);
@@ -275,7 +278,7 @@ TEST_F(BlobStoreTest, TheReserveIsLeftToTheDatabase) {
   EXPECT_OK(store_->put("x").status());
 }
 
-TEST_F(BlobStoreTest, EveryBlobIsVisitedOnce) {
+TEST_P(BlobStoreTest, EveryBlobIsVisitedOnce) {
   std::map<std::string, int64_t> expected;
   for (int i = 0; i < 40; ++i) {
     auto digest = store_->put(std::string(static_cast<size_t>(i), 'x'));
@@ -293,9 +296,9 @@ TEST_F(BlobStoreTest, EveryBlobIsVisitedOnce) {
       store_->forEach([](const std::string&, int64_t, int64_t) { return absl::CancelledError("enough"); })));
 }
 
-TEST_F(BlobStoreTest, ABlobThatIsUploadedIsNotRemoved) {
+TEST_P(BlobStoreTest, ABlobThatIsUploadedIsNotRemoved) {
   BlobStoreOptions options;
-  options.partial_lifetime_seconds = -1;  // every partial file is old
+  options.partial_lifetime_seconds = -2;  // every partial file is old; the clock of files is a coarse one
   reopen(options);
   {
     auto upload = store_->startUpload(digest_, 0);
@@ -315,7 +318,7 @@ TEST_F(BlobStoreTest, ABlobThatIsUploadedIsNotRemoved) {
   EXPECT_EQ(*store_->committedBytes(digest_), 0);
 }
 
-TEST_F(BlobStoreTest, WhetherBlobsCanBeWrittenIsTriedOut) {
+TEST_P(BlobStoreTest, WhetherBlobsCanBeWrittenIsTriedOut) {
   EXPECT_OK(store_->checkWritable());
   EXPECT_EQ(filesIn("tmp"), 0) << "and nothing is left of it";
   EXPECT_GT(*store_->freeBytes(), 0);

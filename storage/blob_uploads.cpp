@@ -38,7 +38,7 @@ absl::Status Proof::commit() {
     return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": the ", sent_,
                                             " bytes sent are not those of this digest; send the blob again from 0"));
   }
-  return folder_.confirm(digest_.sha256());
+  return confirm_();
 }
 
 absl::Status FileUpload::open(int64_t offset) {
@@ -53,10 +53,15 @@ absl::Status FileUpload::open(int64_t offset) {
     if (!got.ok()) return got.status();
     if (*got == 0) return absl::DataLossError(absl::StrCat("the partial file of ", place_.digest.sha256(), " shrank"));
     if (absl::Status status = file_->writeAt(written_, {chunk.data(), *got}); !status.ok()) return status;
-    hash_.update({chunk.data(), *got});
-    written_ += static_cast<int64_t>(*got);
+    take({chunk.data(), *got});
   }
   return absl::OkStatus();
+}
+
+void FileUpload::take(std::string_view data) {
+  hash_.update(data);
+  if (place_.rows != nullptr) row_.append(data);
+  written_ += static_cast<int64_t>(data.size());
 }
 
 absl::Status FileUpload::write(std::string_view data) {
@@ -65,9 +70,7 @@ absl::Status FileUpload::write(std::string_view data) {
     return discard(absl::StrCat("more than the announced ", place_.digest.size_bytes(), " bytes were sent"));
   }
   status_ = file_->writeAt(written_, data);
-  if (!status_.ok()) return status_;
-  hash_.update(data);
-  written_ += static_cast<int64_t>(data.size());
+  if (status_.ok()) take(data);
   return status_;
 }
 
@@ -78,6 +81,7 @@ absl::Status FileUpload::commit() {
   }
   const std::string found = hash_.finish();
   if (found != place_.digest.sha256()) return discard(absl::StrCat("the bytes sent have SHA-256 ", found));
+  if (place_.rows != nullptr) return publishRow();
   status_ = file_->sync();
   if (status_.ok()) status_ = place_.folder.publish(place_.partial_name, place_.digest.sha256());
   if (!status_.ok()) {
@@ -87,6 +91,16 @@ absl::Status FileUpload::commit() {
     return status_;
   }
   place_.room.publish(place_.partial_name, new_bytes_);
+  status_ = absl::FailedPreconditionError("this upload is committed");
+  return absl::OkStatus();
+}
+
+/// The partial file, which nobody syncs, is what an upload that breaks off goes on from; the row is made of what came.
+absl::Status FileUpload::publishRow() {
+  status_ = place_.rows->put(place_.digest.sha256(), row_);
+  removePartial();
+  if (!status_.ok()) return status_;
+  place_.room.leave(place_.partial_name, 0);
   status_ = absl::FailedPreconditionError("this upload is committed");
   return absl::OkStatus();
 }

@@ -2,12 +2,15 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "proto/sha256.h"
 #include "storage/blob_folder.h"
+#include "storage/blob_rows.h"
 #include "storage/blob_store.h"
 #include "storage/room.h"
 
@@ -15,28 +18,45 @@
 /// was put here whole.
 namespace tessera::storage {
 
+/// The digests that are being uploaded.
+class ActiveUploads {
+ public:
+  bool start(const std::string& sha256) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return active_.insert(sha256).second;
+  }
+  void end(const std::string& sha256) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    active_.erase(sha256);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<std::string> active_;
+};
+
 /// What is left to do for a blob that is there: to be sure that it stays.
 class NoUpload : public BlobStore::Upload {
  public:
-  NoUpload(BlobFolder& folder, std::string sha256) : folder_(folder), sha256_(std::move(sha256)) {}
+  using Confirm = std::function<absl::Status()>;
+  explicit NoUpload(Confirm confirm) : confirm_(std::move(confirm)) {}
   absl::Status write(std::string_view) override { return absl::OkStatus(); }
-  absl::Status commit() override { return folder_.confirm(sha256_); }
+  absl::Status commit() override { return confirm_(); }
 
  private:
-  BlobFolder& folder_;
-  const std::string sha256_;
+  const Confirm confirm_;
 };
 
 /// Who sends the bytes of a blob that is there shows to have them; they are kept no second time.
 class Proof : public BlobStore::Upload {
  public:
-  Proof(BlobFolder& folder, v1::Digest digest) : folder_(folder), digest_(std::move(digest)) {}
+  Proof(v1::Digest digest, NoUpload::Confirm confirm) : digest_(std::move(digest)), confirm_(std::move(confirm)) {}
   absl::Status write(std::string_view data) override;
   absl::Status commit() override;
 
  private:
-  BlobFolder& folder_;
   const v1::Digest digest_;
+  const NoUpload::Confirm confirm_;
   Sha256 hash_;
   int64_t sent_ = 0;
 };
@@ -50,6 +70,7 @@ class PartialUpload : public BlobStore::Upload {
     v1::Digest digest;
     std::string partial_name;
     std::function<void()> release;  ///< called in the end, whatever came of the upload
+    BlobRows* rows = nullptr;       ///< where the blob becomes a row; null: a file
   };
   ~PartialUpload() override { place_.release(); }
 
@@ -75,10 +96,13 @@ class FileUpload : public PartialUpload {
 
  private:
   absl::Status discard(const std::string& why);
+  void take(std::string_view data);
+  absl::Status publishRow();
 
   const int64_t new_bytes_;
   std::unique_ptr<File> file_;
   Sha256 hash_;
+  std::string row_;  ///< what was written, of a blob that becomes a row
   int64_t written_ = 0;
   absl::Status status_;
 };

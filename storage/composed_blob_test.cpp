@@ -24,7 +24,7 @@ absl::Status compose(BlobStore& store, const std::string& before, const std::str
   return (*upload)->commit();
 }
 
-TEST_F(BlobStoreTest, AComposedBlobSharesTheBytesOfWhatItIsMadeOf) {
+TEST_P(BlobStoreTest, AComposedBlobSharesTheBytesOfWhatItIsMadeOf) {
   for (const std::string& middle : {bytes_, std::string("m"), std::string()}) {
     for (const std::string& before : {std::string("head"), std::string()}) {
       const std::string behind = "the tail, longer than a piece";
@@ -58,7 +58,7 @@ TEST_F(BlobStoreTest, AComposedBlobSharesTheBytesOfWhatItIsMadeOf) {
   }
 }
 
-TEST_F(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
+TEST_P(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
   ASSERT_OK(store_->put(bytes_).status());
   const v1::Digest digest = digestOf("head" + bytes_ + "tail");
   EXPECT_TRUE(absl::IsDataLoss(compose(*store_, "head", bytes_, "tail", "headtaiL", digest)));
@@ -73,6 +73,7 @@ TEST_F(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
   EXPECT_EQ(filesIn("parts") + filesIn("tmp"), 0);
   ASSERT_OK(compose(*store_, "head", bytes_, "tail", "headtail", digest));
   EXPECT_OK(compose(*store_, "head", bytes_, "tail", "headtail", digest));  // it is there
+  if (isRow(bytes_)) return;                                                // they share no bytes
   // Damaged where both share it: each is set aside when it is read.
   std::filesystem::permissions(pathOf(digest_.sha256()), std::filesystem::perms::owner_all);
   std::fstream(pathOf(digest_.sha256()), std::ios::in | std::ios::out | std::ios::binary).seekp(99).put('b');
@@ -82,7 +83,7 @@ TEST_F(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
   EXPECT_TRUE(absl::IsDataLoss(read(digest_.sha256()).status()));
 }
 
-TEST_F(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
+TEST_P(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
   const std::string name = digest_.sha256() + ".placed_7";
   const std::string placed = root_ + "/tmp/" + name;
   std::ofstream(placed, std::ios::binary) << bytes_ << "!";
@@ -115,7 +116,7 @@ TEST_F(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
   EXPECT_OK((*again)->commit());  // it is there
 }
 
-TEST_F(BlobStoreTest, WhatAWorkerPlacedAndLeftGoesWithTime) {
+TEST_P(BlobStoreTest, WhatAWorkerPlacedAndLeftGoesWithTime) {
   const auto place = [&](const std::string& number, std::chrono::hours age) {
     const std::string path = root_ + "/tmp/" + digest_.sha256() + ".placed_" + number;
     std::ofstream(path, std::ios::binary) << bytes_;
@@ -136,7 +137,7 @@ TEST_F(BlobStoreTest, WhatAWorkerPlacedAndLeftGoesWithTime) {
   EXPECT_EQ(*read(digest_.sha256()), bytes_);
 }
 
-TEST_F(BlobStoreTest, AProjectMayBeCalledAsPlacedFilesOnceWere) {
+TEST_P(BlobStoreTest, AProjectMayBeCalledAsPlacedFilesOnceWere) {
   {
     auto upload = store_->startUpload(digest_, 0, {"placed-7"});
     ASSERT_OK(upload.status());

@@ -1,14 +1,13 @@
 #include "storage/memory_store.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "storage/memory/transaction.h"
 #include "storage/notices.h"
+#include "storage/running_body.h"
 
 namespace tessera::storage {
 namespace {
@@ -39,29 +38,34 @@ class FairMutex {
 class MemoryStore : public Store {
  public:
   absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override {
-    if (writer_ == std::this_thread::get_id()) {
-      return absl::InternalError("Store::transact was called from within a transaction, which would wait for itself");
+    if (RunningBody* around = RunningBody::of(*this)) {
+      if (around->transaction() == nullptr) return transactionWithinRead();
+      const size_t before = tables_.undo.steps();
+      absl::Status status = body(*around->transaction());
+      if (!status.ok()) tables_.undo.rollBack(before);
+      return status;
     }
     MemoryTransaction transaction(tables_);
     absl::Status status;
     {
       const std::lock_guard lock(mutex_);
-      writer_ = std::this_thread::get_id();
+      const RunningBody running(*this, static_cast<Transaction&>(transaction));
       status = body(transaction);
       if (status.ok()) {
         tables_.undo.forget();
       } else {
         tables_.undo.rollBack();
       }
-      writer_ = std::thread::id();
     }
     if (status.ok()) notices_.post(transaction.notice());
     return status;
   }
 
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override {
+    if (RunningBody* around = RunningBody::of(*this)) return body(around->reader());
     const std::lock_guard lock(mutex_);
     MemoryTransaction reader(tables_);
+    const RunningBody running(*this, static_cast<Reader&>(reader));
     return body(reader);
   }
 
@@ -71,7 +75,6 @@ class MemoryStore : public Store {
 
  private:
   FairMutex mutex_;
-  std::atomic<std::thread::id> writer_;
   Notices notices_;
   Tables tables_;
 };

@@ -15,6 +15,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "storage/notices.h"
+#include "storage/running_body.h"
 #include "storage/sqlite/database.h"
 #include "storage/sqlite/migrate.h"
 #include "storage/sqlite/transaction.h"
@@ -96,7 +97,8 @@ class SqliteStore : public Store {
   absl::Status prepare(const std::string& path);
   void writeLoop();
   void writeBatch();
-  absl::Status runInSavepoint(Request& request);
+  absl::Status run(Request& request);
+  absl::Status inSavepoint(const std::function<absl::Status()>& body);
   void checkpoint();
 
   const SqliteStoreOptions options_;
@@ -195,8 +197,9 @@ SqliteStore::~SqliteStore() {
 }
 
 absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&)>& body) {
-  if (std::this_thread::get_id() == thread_.get_id()) {
-    return absl::InternalError("Store::transact was called from within a transaction, which would wait for itself");
+  if (RunningBody* around = RunningBody::of(*this)) {
+    return around->transaction() == nullptr ? transactionWithinRead()
+                                            : inSavepoint([&] { return body(*around->transaction()); });
   }
   Request request(&body);
   std::unique_lock<std::mutex> lock(queue_mutex_);
@@ -236,7 +239,7 @@ void SqliteStore::writeBatch() {
       queue_.pop_front();
     }
     if (!status.ok()) continue;
-    batch.back()->result = runInSavepoint(*batch.back());
+    batch.back()->result = run(*batch.back());
     status = writer_->fault();
   }
   if (status.ok()) status = writer_->execute("COMMIT");
@@ -252,11 +255,20 @@ void SqliteStore::writeBatch() {
   }
 }
 
-absl::Status SqliteStore::runInSavepoint(Request& request) {
+absl::Status SqliteStore::run(Request& request) {
+  return inSavepoint([&] {
+    const RunningBody running(*this, static_cast<Transaction&>(*transaction_));
+    const absl::Status status = (*request.body)(*transaction_);
+    request.notice = transaction_->takeNotice();
+    return status;
+  });
+}
+
+/// Savepoints within others have the same name: SQLite means the innermost.
+absl::Status SqliteStore::inSavepoint(const std::function<absl::Status()>& body) {
   absl::Status status = writer_->prepare("SAVEPOINT request").run();
   if (!status.ok()) return status;
-  status = (*request.body)(*transaction_);
-  request.notice = transaction_->takeNotice();
+  status = body();
   if (!status.ok() && writer_->inTransaction()) {
     absl::Status undone = writer_->prepare("ROLLBACK TO request").run();
     if (!undone.ok()) return undone;
@@ -276,6 +288,7 @@ void SqliteStore::checkpoint() {
 }
 
 absl::Status SqliteStore::read(const std::function<absl::Status(Reader&)>& body) {
+  if (RunningBody* around = RunningBody::of(*this)) return body(around->reader());
   std::unique_ptr<Database> database;
   {
     std::unique_lock<std::mutex> lock(readers_mutex_);
@@ -291,6 +304,7 @@ absl::Status SqliteStore::read(const std::function<absl::Status(Reader&)>& body)
   };
   if (absl::Status status = database->prepare("BEGIN").run(); !status.ok()) return status;
   SqliteReader<Reader> reader(*database, token_key_);
+  const RunningBody running(*this, static_cast<Reader&>(reader));
   return body(reader);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -128,6 +129,13 @@ struct QueueDepth {
 struct BlobTotals {
   int64_t blobs = 0;
   int64_t bytes = 0;
+};
+
+/// A blob whose bytes are a row.
+struct RowBlob {
+  std::string sha256;
+  int64_t size = 0;
+  int64_t time_s = 0;  ///< when they came
 };
 
 /// Which READY task comes next: of the highest priority; there, the earliest turn; then the latest phase of a job
@@ -256,6 +264,15 @@ class Reader {
   virtual absl::StatusOr<std::vector<Usage>> usages() = 0;
   /// Of all blobs' rows, which it walks.
   virtual absl::StatusOr<BlobTotals> blobTotals() = 0;
+  /// The bytes of a small blob (storage/blob_rows.h), as they were put, be it there or lost. NOT_FOUND where they are
+  /// no row.
+  virtual absl::StatusOr<std::string> blobBytes(const std::string& sha256) = 0;
+  /// How many those are. Reads none.
+  virtual absl::StatusOr<int64_t> blobBytesSize(const std::string& sha256) = 0;
+  /// The next such blobs behind `sha256` by their names, at most `limit`. Reads no bytes.
+  virtual absl::StatusOr<std::vector<RowBlob>> rowBlobsAfter(const std::string& sha256, int limit) = 0;
+  /// Of all of them together. Kept, not counted.
+  virtual absl::StatusOr<int64_t> rowBlobBytes() = 0;
   /// Visits all of a kind (but targets and workers), in no order; ends with the first error.
   virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
   /// Stored::time_us of one artifact, object, blob or hold.
@@ -310,12 +327,15 @@ class Transaction : public Reader {
   /// With an empty project: for everybody. Those names no project may register.
   virtual absl::Status putTarget(const std::string& project, const v1::Target& target) = 0;
   virtual absl::Status putWorker(const v1::Worker& worker) = 0;
-  /// Only after the blob's file is durable. From now on it is there, and the project may read it; empty: nobody does
-  /// yet.
+  /// Only after the blob's file is durable, or its bytes are put. From now on it is there, and the project may read it;
+  /// empty: nobody does yet.
   virtual absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us = 0) = 0;
   /// The blob's bytes are gone or wrong, or are about to be removed: it is not there any more, until it is put again.
   /// What names it stays, as do its last use and who may read it. Nothing when it has no row.
   virtual absl::Status loseBlob(const std::string& sha256) = 0;
+  /// The bytes of a small blob; nothing where it has some. Whoever calls this has compared them with its name.
+  virtual absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) = 0;
+  virtual absl::Status eraseBlobBytes(const std::string& sha256) = 0;
   virtual absl::Status putToken(const StoredToken& token) = 0;
 
   /// Deletes one; nothing when it is not there. With a job go its events and its versions, and its action when no other
@@ -340,10 +360,14 @@ class Store {
 
   /// Runs `body` in a transaction on the writer's thread and answers after the commit is durable
   /// (several callers may share one commit). A non-OK answer of `body` rolls back all it did and is
-  /// returned as is. `body` must not call the store in any other way.
+  /// returned as is.
+  ///
+  /// A transaction or a read that `body` asks of this store on its own thread is part of this one: it sees what was
+  /// done so far, a failed one is undone alone, and what another one did becomes durable with `body`.
   virtual absl::Status transact(const std::function<absl::Status(Transaction&)>& body) = 0;
 
-  /// Runs `body` on a consistent read-only snapshot.
+  /// Runs `body` on a consistent read-only snapshot. A read within one sees the same; a transaction within one is
+  /// INTERNAL.
   virtual absl::Status read(const std::function<absl::Status(Reader&)>& body) = 0;
 
   /// Calls `listener` for every notice until the answer is destroyed. It must return at once, and not call this again.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
@@ -14,13 +15,16 @@ namespace tessera::worker {
 
 namespace {
 
+constexpr off_t kChunkBytes = off_t{1} << 20;
+
 absl::StatusOr<int64_t> hashFile(const std::string& path, Sha256& hash) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.valid()) return absl::ErrnoToStatus(errno, path);
   struct stat status{};
   if (fstat(file.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, ": not a regular file"));
-  std::vector<char> chunk(1 << 20);
+  // No more than there is to read: in a process that has just begun, each page of a buffer is a fault.
+  std::vector<char> chunk(static_cast<size_t>(std::clamp<off_t>(status.st_size, 1, kChunkBytes)));
   int64_t total = 0;
   while (true) {
     const ssize_t got = read(file.get(), chunk.data(), chunk.size());

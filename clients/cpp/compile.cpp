@@ -1,7 +1,10 @@
 #include "clients/cpp/compile.h"
 
+#include <algorithm>
 #include <random>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,7 +30,19 @@ bool terminal(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
 }
 
+// Sent together without a question; of one call with others that are large, all are asked about.
+constexpr size_t kSmallFiles = 64;
+
 absl::Status uploadMissing(Channel& channel, const UploadedCompile& compile) {
+  if (compile.digests.size() <= kSmallFiles && std::ranges::all_of(compile.digests, [](const v1::Digest& digest) {
+        return digest.size_bytes() <= kSmallFileBytes;
+      })) {
+    std::vector<std::pair<v1::Digest, std::string>> files;
+    for (const v1::Digest& digest : compile.digests) files.emplace_back(digest, compile.files.at(digest.sha256()));
+    if (absl::Status status = uploadSmallFiles(channel, files); !status.ok()) return status;
+    channel.knownBlobs().add(compile.digests);
+    return absl::OkStatus();
+  }
   v1::FindMissingBlobsRequest find;
   find.mutable_digests()->Assign(compile.digests.begin(), compile.digests.end());
   auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);

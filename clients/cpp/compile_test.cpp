@@ -47,6 +47,17 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
     if (!forgetful) kept.insert(response->digest().sha256());
     return grpc::Status::OK;
   }
+  grpc::Status BatchUpdateBlobs(grpc::ServerContext*, const v1::BatchUpdateBlobsRequest* request,
+                                v1::BatchUpdateBlobsResponse* response) override {
+    ++batches;
+    for (const auto& blob : request->blobs()) {
+      v1::BatchUpdateBlobsResponse::Answer& answer = *response->add_answers();
+      *answer.mutable_digest() = blob.digest();
+      if (full) *answer.mutable_status() = rpcStatusOf(failureStatus(v1::Failure::LIMIT_EXCEEDED, "no place"));
+      if (!full) kept.insert(blob.digest().sha256());
+    }
+    return grpc::Status::OK;
+  }
   grpc::Status QueryUpload(grpc::ServerContext*, const v1::QueryUploadRequest*, v1::QueryUploadResponse*) override {
     ++resumptions;
     return grpc::Status::OK;  // nothing came so far
@@ -66,7 +77,8 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
   bool forgetful = false;  ///< what is sent is gone at once
   int others_upload = 0;   ///< so many tries meet somebody else's upload of the same
   std::set<std::string> kept, request_ids;
-  int questions = 0, resumptions = 0, uploads = 0, creations = 0;
+  bool full = false;  ///< nothing is taken
+  int batches = 0, questions = 0, resumptions = 0, uploads = 0, creations = 0;
 
  private:
   int port_ = 0;
@@ -77,7 +89,7 @@ class SubmitCompile : public testing::Test {
  public:
   SubmitCompile() {
     request_.model_path = testing::TempDir() + "/submit-" + std::to_string(getpid());
-    std::ofstream(request_.model_path) << "a model";
+    std::ofstream(request_.model_path) << "a model" << std::string(kSmallFileBytes, '.');
   }
   ~SubmitCompile() override { std::filesystem::remove(request_.model_path); }
 
@@ -96,13 +108,34 @@ TEST_F(SubmitCompile, AsksAboutAFileOnce) {
   EXPECT_EQ(keeper_.resumptions, 0) << "it is one message";
   EXPECT_EQ(keeper_.uploads, 1);
   EXPECT_EQ(keeper_.creations, 3);
-  std::ofstream(request_.model_path) << "another model";
+  std::ofstream(request_.model_path) << "another model" << std::string(kSmallFileBytes, '.');
   ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
   EXPECT_EQ(keeper_.questions, 2);
   Channel another(keeper_.address());
   ASSERT_TRUE(submitCompile(another, request_, {}).ok());
   EXPECT_EQ(keeper_.questions, 3) << "another client does not know";
   EXPECT_EQ(keeper_.uploads, 2);
+}
+
+TEST_F(SubmitCompile, SendsSmallFilesWithoutAQuestion) {
+  std::ofstream(request_.model_path) << "a small model";
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
+  EXPECT_EQ(keeper_.batches, 1);
+  EXPECT_EQ(keeper_.questions + keeper_.uploads, 0);
+  EXPECT_EQ(keeper_.creations, 2);
+  const std::string large = request_.model_path + ".weights";
+  std::ofstream(large) << std::string(kSmallFileBytes + 1, '.');
+  request_.external_data["weights"] = large;
+  ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
+  EXPECT_EQ(keeper_.questions, 1) << "beside a large one it is asked about";
+  EXPECT_EQ(keeper_.uploads, 1);
+  std::filesystem::remove(large);
+  keeper_.full = true;
+  request_.external_data.clear();
+  std::ofstream(request_.model_path) << "another";
+  const auto refused = submitCompile(channel_, request_, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(failureOf(refused.status()).reason(), v1::Failure::LIMIT_EXCEEDED) << refused.status();
 }
 
 TEST_F(SubmitCompile, SendsAgainWhatWasCollectedSince) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <filesystem>
 #include <set>
 
@@ -195,9 +196,12 @@ TEST_F(Collection, WhatIsClaimedAfterTheChoiceStays) {
   EXPECT_THAT(verified->problems(), IsEmpty());
 }
 
-TEST_F(Collection, FilesWithoutARowGoWhenTheyAreOld) {
-  const auto orphan = bench_.blobs->put("nobody speaks of this");
+TEST_F(Collection, BytesThatNoRowSpeaksOfGoWhenTheyAreOld) {
+  const auto orphan = bench_.blobs->put("nobody speaks of this " + std::string(100'000, '.'));
   ASSERT_TRUE(orphan.ok());
+  const std::string small = "nor of this";
+  const auto row = bench_.blobs->put(small);
+  ASSERT_TRUE(row.ok());
   EXPECT_EQ(collect(keeping(kHour)).blobs(), 0) << "its upload may be about to end";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(bench_.folder.path() + "/blobs")) {
     if (entry.is_regular_file()) {
@@ -206,6 +210,15 @@ TEST_F(Collection, FilesWithoutARowGoWhenTheyAreOld) {
   }
   EXPECT_EQ(collect(keeping(kHour)).blobs(), 1);
   EXPECT_FALSE(bench_.blobs->contains(orphan->sha256()));
+  EXPECT_TRUE(bench_.blobs->contains(row->sha256()));
+  ASSERT_TRUE(bench_.store
+                  ->transact([&](storage::Transaction& tx) -> absl::Status {
+                    TESSERA_TRY(tx.eraseBlobBytes(row->sha256()));
+                    return tx.putBlobBytes(row->sha256(), small, time(nullptr) - 30 * 3600);
+                  })
+                  .ok());
+  EXPECT_EQ(collect(keeping(kHour)).blobs(), 1);
+  EXPECT_FALSE(bench_.blobs->contains(row->sha256()));
 }
 
 TEST_F(Collection, TheFastestRecordsOfEachGroupStay) {
@@ -316,13 +329,7 @@ TEST_F(Collection, DeletesAtTheOperatorsWord) {
 TEST_F(Collection, VerificationNamesWhatIsMissingAndDamaged) {
   const v1::Job job = compiled("r1", "net", "a");
   const std::string artifact = job.compile_result().artifact_id();
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(bench_.folder.path() + "/blobs")) {
-    const std::string path = entry.path().string();
-    if (entry.is_regular_file() && path.find(artifact.substr(8)) != std::string::npos) {
-      std::filesystem::remove(entry.path());
-      break;
-    }
-  }
+  ASSERT_TRUE(bench_.blobs->remove(artifact).ok());
   const auto found = collector_.verify(false);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_THAT(found->problems(), Contains(HasSubstr(artifact)));

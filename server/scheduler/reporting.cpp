@@ -22,8 +22,30 @@
 namespace tessera::server {
 namespace {
 
-/// Bytes of an output. What came within the report has no row yet: where there is none, the file is asked, which is
-/// durable, and that no collection removes it in between is the transaction's doing.
+/// Takes the outputs whose bytes came within the report out of it: they become rows with it.
+std::vector<v1::OutputFile> takeEnclosed(v1::TaskResult& result) {
+  std::vector<v1::OutputFile> enclosed;
+  for (v1::OutputFile& file : *result.mutable_files()) {
+    if (!file.data().empty()) {
+      enclosed.push_back(file);
+      file.clear_data();
+    }
+  }
+  return enclosed;
+}
+
+absl::Status putEnclosed(storage::BlobStore& blobs, const std::vector<v1::OutputFile>& enclosed) {
+  for (const v1::OutputFile& file : enclosed) {
+    v1::Digest digest;
+    digest.set_sha256(file.digest().sha256());
+    digest.set_size_bytes(static_cast<int64_t>(file.data().size()));
+    TESSERA_TRY(blobs.put(digest, file.data()));
+  }
+  return absl::OkStatus();
+}
+
+/// Bytes of an output. What came within the report has no row yet that says it is there: then its bytes are asked,
+/// which are durable or part of this, and that no collection removes them in between is the transaction's doing.
 absl::StatusOr<int64_t> sizeOfOutput(Step& step, const std::string& sha256) {
   auto size = step.tx.blobSize(sha256);
   if (absl::IsNotFound(size.status())) {
@@ -169,7 +191,9 @@ absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::Ta
 
 }  // namespace
 
-absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
+absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& sent) {
+  v1::ReportTaskRequest request = sent;
+  std::vector<v1::OutputFile> enclosed = takeEnclosed(*request.mutable_result());
   v1::Task task;
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     auto known = reader.getTask(request.task_id());
@@ -182,6 +206,11 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
     return absl::OkStatus();
   }));
   v1::TaskResult result = request.result();
+  if (task.spec().has_search() || isOfTrial(task.spec())) {
+    // They are read before they are taken.
+    TESSERA_TRY(store_.transact([&](storage::Transaction&) { return putEnclosed(blobs_, enclosed); }));
+    enclosed.clear();
+  }
   if (task.spec().has_search()) {  // a row has no log: the lease had it
     TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN(const std::vector<std::string> searches, reader.actionsOfTask(task.id()));
@@ -215,7 +244,10 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& request) {
   if (result.has_failure() && wantsReproducer(result.failure().reason()) && !isOfTrial(task.spec())) {
     reproducer = storeReproducer(task.spec());
   }
-  return transact([&](Step& step) { return file(step, request, result, reproducer); });
+  return transact([&](Step& step) -> absl::Status {
+    TESSERA_TRY(putEnclosed(step.blobs, enclosed));
+    return file(step, request, result, reproducer);
+  });
 }
 
 }  // namespace tessera::server

@@ -69,7 +69,7 @@ class Scheduler {
 
   /// Files a result. ABORTED for a lost lease, FAILED_PRECONDITION when an output blob is not uploaded;
   /// OK again for the repetition of an accepted report.
-  absl::Status reportTask(const v1::ReportTaskRequest& request);
+  absl::Status reportTask(const v1::ReportTaskRequest& sent);
 
   absl::StatusOr<v1::Worker> drainWorker(const std::string& worker_id, bool drain);
 

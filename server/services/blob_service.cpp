@@ -16,6 +16,20 @@
 #include "storage/stored_key.h"
 
 namespace tessera::server {
+namespace {
+
+absl::Status tellOutcomes(const std::vector<absl::Status>& outcomes, v1::BatchUpdateBlobsResponse& response) {
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (!outcomes[i].ok()) {
+      v1::BatchUpdateBlobsResponse::Answer* one = response.mutable_answers(static_cast<int>(i));
+      *one->mutable_status() = rpcStatusOf(outcomes[i]);
+      one->set_existed(false);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::set<std::string>> BlobService::claimPresent(const Caller& caller,
                                                                 const std::vector<std::string>& sha256s) {
@@ -135,8 +149,21 @@ absl::StatusOr<bool> BlobService::storeFile(const std::string& project, const v1
     return held ? absl::OkStatus()
                 : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest().size_bytes());
   }));
-  TESSERA_TRY(blobs_.put(blob.data()).status());
+  if (!blobs_.becomesRow(blob.digest().size_bytes())) {
+    TESSERA_TRY(blobs_.put(blob.digest(), blob.data()));
+  }
   return existed;
+}
+
+absl::Status BlobService::storeRows(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob) {
+  // Part of the caller's transaction, of which one that fails leaves nothing.
+  return store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    if (blobs_.becomesRow(blob.digest().size_bytes())) {
+      TESSERA_TRY(blobs_.put(blob.digest(), blob.data()));
+    }
+    return putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project, blob.digest(),
+                      blobs_.unfinishedBytes(project, ""));  // those before it count by now
+  });
 }
 
 grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerContext* context,
@@ -155,32 +182,39 @@ grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerCont
                     TESSERA_ASSIGN(project, oneProject(caller));
                   }
                   std::vector<absl::Status> outcomes;
+                  std::vector<std::string> existing;
                   for (const auto& blob : request->blobs()) {
                     const auto existed = storeFile(project, blob);
                     outcomes.push_back(existed.status());
+                    if (existed.ok() && *existed) {
+                      existing.push_back(blob.digest().sha256());
+                    }
                     v1::BatchUpdateBlobsResponse::Answer* one = response->add_answers();
                     *one->mutable_digest() = blob.digest();
                     one->set_existed(existed.ok() && *existed);
                   }
+                  // Of what is there and in use nothing is written.
+                  TESSERA_ASSIGN(const std::set<std::string> present, claimPresent(caller, existing));
+                  const auto isNew = [&](size_t i) {
+                    return outcomes[i].ok() && !present.contains(request->blobs(static_cast<int>(i)).digest().sha256());
+                  };
+                  bool any = false;
+                  for (size_t i = 0; i < outcomes.size(); ++i) {
+                    any = any || isNew(i);
+                  }
+                  if (!any) {
+                    return tellOutcomes(outcomes, *response);
+                  }
                   // The files are durable; only now may rows speak of them.
-                  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+                  TESSERA_TRY(store_.transact([&](storage::Transaction&) -> absl::Status {
                     for (size_t i = 0; i < outcomes.size(); ++i) {
-                      if (outcomes[i].ok()) {
-                        outcomes[i] = putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project,
-                                                 request->blobs(static_cast<int>(i)).digest(),
-                                                 blobs_.unfinishedBytes(project, ""));  // those before it count by now
+                      if (isNew(i)) {
+                        outcomes[i] = storeRows(project, request->blobs(static_cast<int>(i)));
                       }
                     }
                     return absl::OkStatus();
                   }));
-                  for (size_t i = 0; i < outcomes.size(); ++i) {
-                    if (!outcomes[i].ok()) {
-                      v1::BatchUpdateBlobsResponse::Answer* one = response->mutable_answers(static_cast<int>(i));
-                      *one->mutable_status() = rpcStatusOf(outcomes[i]);
-                      one->set_existed(false);
-                    }
-                  }
-                  return absl::OkStatus();
+                  return tellOutcomes(outcomes, *response);
                 });
 }
 

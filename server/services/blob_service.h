@@ -44,8 +44,11 @@ class BlobService : public v1::BlobService::CallbackService {
   /// collection takes them now.
   absl::StatusOr<std::set<std::string>> claimPresent(const Caller& caller, const std::vector<std::string>& sha256s);
 
-  /// Stores a small blob's file. Its row is put later, with those of others; whether it has one already is the answer.
+  /// Checks a blob, and stores its file where its bytes do not become a row. Its rows are put later, with those of
+  /// others; whether it has one already is the answer.
   absl::StatusOr<bool> storeFile(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob);
+  /// The row that says it is there, and that of its bytes.
+  absl::Status storeRows(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob);
 
   Clock& clock_;
   storage::Store& store_;

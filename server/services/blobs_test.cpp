@@ -181,7 +181,7 @@ TEST(Blobs, TheSizeOfABlobIsItsFiles) {
 
 TEST(Blobs, OneWhoseFileIsGoneIsMissingOnceSomebodyHasReadIt) {
   ServiceBench bench;
-  const std::string bytes = "content";
+  const std::string bytes(100'000, 'c');
   ASSERT_TRUE(upload(*bench.blobs, bytes).ok());
   const auto isMissing = [&] {
     grpc::ClientContext context;

@@ -158,6 +158,14 @@ TEST(Jobs, SmallFilesTravelWithLeaseAndReport) {
   EXPECT_EQ(wrong.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_NE(wrong.error_message().find("result.files.data"), std::string::npos) << wrong.error_message();
   EXPECT_EQ(bench.job(job.id()).state(), v1::Job::RUNNING);
+  const auto bytesOf = [&](const std::string& text) {
+    return bench.store().read(
+        [&](storage::Reader& reader) { return reader.blobBytes(digestOf(text).sha256()).status(); });
+  };
+  report.set_fencing_token(lease.fencing_token() + 1);
+  EXPECT_EQ(tell("the report").error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_TRUE(absl::IsNotFound(bytesOf("the report"))) << "what is discarded leaves nothing";
+  report.set_fencing_token(lease.fencing_token());
   const grpc::Status right = tell("the report");
   ASSERT_TRUE(right.ok()) << right.error_message();
   ASSERT_EQ(bench.job(job.id()).state(), v1::Job::SUCCEEDED);
@@ -167,6 +175,7 @@ TEST(Jobs, SmallFilesTravelWithLeaseAndReport) {
   std::string bytes;
   ASSERT_TRUE(download(*bench.blobs, fetch, bytes).ok());
   EXPECT_EQ(bytes, "the report");
+  EXPECT_TRUE(bytesOf("the report").ok());
 }
 
 TEST(Jobs, ExecuteIsAJobThatEndsWithTheCall) {

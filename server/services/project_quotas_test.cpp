@@ -152,6 +152,31 @@ TEST_F(Governed, BytesAreBoundedForEachWhoHasThem) {
       << "what it would make has no place";
 }
 
+TEST_F(Governed, OfABatchWhatIsRefusedLeavesNoBytes) {
+  setQuotas("of { project: \"vision\" quota { stored_bytes: 1000 } }",
+            [](const v1::Quota& quota) { return quota.stored_bytes() == 1000; });
+  As vision = of("vision");
+  v1::BatchUpdateBlobsRequest request;
+  for (const char letter : {'x', 'y', 'z'}) {
+    auto* blob = request.add_blobs();
+    blob->set_data(std::string(letter == 'z' ? 300 : 600, letter));
+    *blob->mutable_digest() = digestOf(blob->data());
+  }
+  v1::BatchUpdateBlobsResponse response;
+  ASSERT_TRUE(vision(vision.blobs, &v1::BlobService::Stub::BatchUpdateBlobs, request, &response).ok());
+  EXPECT_EQ(response.answers(0).status().code(), 0);
+  EXPECT_EQ(response.answers(1).status().code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(response.answers(2).status().code(), 0) << "the next one has a place";
+  EXPECT_EQ(usageOf("vision").stored_bytes(), 900);
+  ASSERT_TRUE(bench_.store()
+                  .read([&](storage::Reader& reader) {
+                    EXPECT_TRUE(reader.blobBytes(request.blobs(0).digest().sha256()).ok());
+                    EXPECT_TRUE(absl::IsNotFound(reader.blobBytes(request.blobs(1).digest().sha256()).status()));
+                    return absl::OkStatus();
+                  })
+                  .ok());
+}
+
 TEST_F(Governed, WhatUploadsBeganCountsToo) {
   setQuotas("of { project: \"vision\" quota { stored_bytes: 1000 } }",
             [](const v1::Quota& quota) { return quota.stored_bytes() == 1000; });

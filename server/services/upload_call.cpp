@@ -131,10 +131,12 @@ absl::Status UploadCall::complete() {
     return absl::DataLossError(absl::StrCat(received_, " bytes were sent, ", digest_.size_bytes(),
                                             " announced; they are kept, go on from where QueryUpload says"));
   }
-  // Of a blob that existed this makes sure that it stays: its writer may have ended before.
-  TESSERA_TRY(upload_->commit());
-  // The file is durable; only now may a row speak of it.
-  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) {
+  // Of a blob that existed this makes sure that it stays: its writer may have ended before. A file is durable before a
+  // row speaks of it; bytes that become a row are so together with that one.
+  const bool together = blobs_.becomesRow(digest_.size_bytes());
+  TESSERA_TRY(together ? absl::OkStatus() : upload_->commit());
+  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_TRY(together ? upload_->commit() : absl::OkStatus());
     return putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project_, digest_, 0);
   }));
   *response_->mutable_digest() = digest_;

@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/lease_call.h"
@@ -62,12 +63,17 @@ absl::Status WorkerService::storeEnclosed(v1::TaskResult& result) {
     if (file.data().empty()) {
       continue;
     }
-    TESSERA_ASSIGN(const v1::Digest stored, blobs_.put(file.data()));
-    if (stored.sha256() != file.digest().sha256()) {
-      return fieldError("result.files.data", absl::StrCat("bytes with SHA-256 ", stored.sha256()),
+    v1::Digest found;
+    found.set_sha256(sha256Hex(file.data()));
+    found.set_size_bytes(static_cast<int64_t>(file.data().size()));
+    if (found.sha256() != file.digest().sha256()) {
+      return fieldError("result.files.data", absl::StrCat("bytes with SHA-256 ", found.sha256()),
                         absl::StrCat("those of its digest, ", file.digest().sha256()));
     }
-    file.clear_data();
+    if (!blobs_.becomesRow(found.size_bytes())) {
+      TESSERA_TRY(blobs_.put(found, file.data()));
+      file.clear_data();
+    }
   }
   return absl::OkStatus();
 }

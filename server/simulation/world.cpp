@@ -27,7 +27,8 @@ World::World(const Options& chosen)
       options(chosen),
       clock_(loop),
       files_(storage::filesOn(disk_)),
-      store_(storage::makeMemoryStore()) {
+      store_(storage::makeMemoryStore()),
+      rows_from_life_(chosen.seed % 3 == 2 ? INT64_MAX : static_cast<int64_t>(chosen.seed % 3)) {
   disk_.makeFolder("/data");
   disk_.syncFolder("/");
 }
@@ -43,6 +44,8 @@ void World::start() {
   }
   storage::BlobStoreOptions blob_options;
   blob_options.files = files_.get();
+  // Data folders of before there were rows: their files stay.
+  blob_options.rows = life_ >= rows_from_life_ ? store_.get() : nullptr;
   auto blobs = storage::openBlobStore(kBlobs, blob_options);
   if (!blobs.ok()) {
     return wrong(absl::StrCat("blobs do not open: ", blobs.status().ToString()));

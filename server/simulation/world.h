@@ -91,6 +91,8 @@ class World {
   const std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::BlobStore> blobs_;
   std::unique_ptr<Scheduler> scheduler_;
+  /// The first of the server's lives in which small blobs are rows, by the seed: all, all but the first, none.
+  const int64_t rows_from_life_;
   int64_t life_ = 0;  ///< of the server's process: what belongs to an earlier one is void
   int64_t stalled_until_us_ = 0;
   bool healed_ = false;

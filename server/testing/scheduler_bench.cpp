@@ -25,7 +25,7 @@ Rules SchedulerBench::defaultRules() {
 
 SchedulerBench::SchedulerBench(Rules rules)
     : store(storage::openSqliteStore(folder.path() + "/tessera.db").value()),
-      blobs(storage::openBlobStore(folder.path() + "/blobs").value()),
+      blobs(storage::openBlobStore(folder.path() + "/blobs", {.rows = store.get()}).value()),
       work([this](const v1::Digest& digest) { return get(digest); },
            [this](const std::string& bytes) { return put(bytes); }),
       rules_(std::move(rules)),

@@ -80,7 +80,7 @@ ServiceBench::~ServiceBench() { server.reset(); }
 
 void ServiceBench::open() {
   store_ = storage::openSqliteStore(folder_.path() + "/tessera.db").value();
-  blob_store_ = storage::openBlobStore(folder_.path() + "/blobs").value();
+  blob_store_ = storage::openBlobStore(folder_.path() + "/blobs", {.rows = store_.get()}).value();
   options_.listen = {"127.0.0.1:" + std::to_string(port_)};
   options_.private_listen = "127.0.0.1:" + std::to_string(private_port_);
   auto started = Server::start(*store_, *blob_store_, options_);

@@ -231,5 +231,42 @@ TEST_P(StoreConformance, TokensComeBackAsTheyWerePut) {
   }));
 }
 
+TEST_P(StoreConformance, BytesOfSmallBlobsAreRows) {
+  const std::string zeros("a\0b", 3), a(64, 'a'), b(64, 'b'), c(64, 'c');
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_OK(t.putBlobBytes(b, zeros, 7));
+    EXPECT_OK(t.putBlobBytes(a, "", 8));
+    EXPECT_OK(t.putBlobBytes(c, std::string(70'000, 'c'), 9));
+    EXPECT_OK(t.putBlobBytes(b, "others", 10));
+    return absl::OkStatus();
+  }));
+  EXPECT_TRUE(absl::IsAborted(store_->transact([&](Transaction& t) {
+    EXPECT_OK(t.eraseBlobBytes(c));
+    EXPECT_OK(t.putBlobBytes(std::string(64, 'd'), "d", 9));
+    return absl::AbortedError("on purpose");
+  })));
+  ASSERT_OK(store_->read([&](Reader& r) {
+    EXPECT_EQ(*r.blobBytes(b), zeros) << "the first stay";
+    EXPECT_EQ(*r.blobBytesSize(b), 3);
+    EXPECT_EQ(*r.blobBytes(a), "");
+    EXPECT_EQ(*r.rowBlobBytes(), 70'003);
+    EXPECT_TRUE(absl::IsNotFound(r.blobBytes(std::string(64, 'd')).status()));
+    EXPECT_TRUE(absl::IsNotFound(r.blobBytesSize(std::string(64, 'd')).status()));
+    EXPECT_FALSE(*r.hasBlob(b)) << "another row says whether it is there";
+    const auto first = r.rowBlobsAfter("", 2);
+    EXPECT_EQ(first->size(), 2u);
+    EXPECT_EQ(first->at(1).sha256, b);
+    EXPECT_EQ(first->at(1).size, 3);
+    EXPECT_EQ(first->at(1).time_s, 7);
+    const auto rest = r.rowBlobsAfter(b, 2);
+    EXPECT_EQ(rest->size(), 1u);
+    EXPECT_EQ(rest->at(0).sha256, c);
+    return absl::OkStatus();
+  }));
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.eraseBlobBytes(c); }));
+  EXPECT_EQ(*readOne(*store_, [](Reader& r) { return r.rowBlobBytes(); }), 3);
+  EXPECT_OK(store_->transact([&](Transaction& t) { return t.eraseBlobBytes(c); }));
+}
+
 }  // namespace
 }  // namespace tessera::storage

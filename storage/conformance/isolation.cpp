@@ -1,5 +1,6 @@
 // Transactions are atomic, isolated, and concurrent ones lose nothing.
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "storage/conformance/samples.h"
@@ -120,9 +121,46 @@ TEST_P(StoreConformance, AReadSeesOneSnapshot) {
   EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.getTask("to"); })->fencing_token(), 200);
 }
 
-TEST_P(StoreConformance, ANestedTransactionIsRefusedInsteadOfHanging) {
+TEST_P(StoreConformance, ATransactionWithinOneIsPartOfIt) {
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    EXPECT_OK(t.putTask(sampleTask("outer")));
+    EXPECT_OK(store_->transact([&](Transaction& within) {
+      EXPECT_OK(within.getTask("outer").status());
+      return within.putTask(sampleTask("inner"));
+    }));
+    EXPECT_TRUE(absl::IsAborted(store_->transact([&](Transaction& within) {
+      EXPECT_OK(within.putTask(sampleTask("undone")));
+      return absl::AbortedError("on purpose");
+    })));
+    EXPECT_OK(store_->read([](Reader& r) { return r.getTask("inner").status(); }));
+    EXPECT_TRUE(absl::IsNotFound(t.getTask("undone").status())) << "alone, at once";
+    return absl::OkStatus();
+  }));
+  EXPECT_OK(readOne(*store_, [](Reader& r) { return r.getTask("outer"); }).status());
+  EXPECT_OK(readOne(*store_, [](Reader& r) { return r.getTask("inner"); }).status());
+  EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.getTask("undone"); }).status()));
+  EXPECT_TRUE(absl::IsCancelled(store_->transact([&](Transaction&) {
+    EXPECT_OK(store_->transact([&](Transaction& within) { return within.putTask(sampleTask("neither")); }));
+    return absl::CancelledError("on purpose");
+  })));
+  EXPECT_TRUE(absl::IsNotFound(readOne(*store_, [](Reader& r) { return r.getTask("neither"); }).status()))
+      << "it became durable with what is around it, or not at all";
+}
+
+TEST_P(StoreConformance, AReadWithinAReadSeesTheSameMomentAndATransactionIsRefused) {
+  // As many at once as there are snapshots: another one within would wait for ever.
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      EXPECT_OK(store_->read([&](Reader&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return store_->read([](Reader& r) { return r.queueLength().status(); });
+      }));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(absl::IsInternal(
-      store_->transact([&](Transaction&) { return store_->transact([](Transaction&) { return absl::OkStatus(); }); })));
+      store_->read([&](Reader&) { return store_->transact([](Transaction&) { return absl::OkStatus(); }); })));
 }
 
 }  // namespace

@@ -283,6 +283,33 @@ absl::StatusOr<int64_t> MemoryTransaction::blobSize(const std::string& sha256) {
   return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
 }
 
+absl::StatusOr<std::string> MemoryTransaction::blobBytes(const std::string& sha256) {
+  const auto* row = tables_.blob_bytes.find(sha256);
+  if (row != nullptr) return row->first;
+  return absl::NotFoundError(absl::StrCat("there is no row of bytes of blob \"", sha256, "\""));
+}
+
+absl::StatusOr<int64_t> MemoryTransaction::blobBytesSize(const std::string& sha256) {
+  const auto* row = tables_.blob_bytes.find(sha256);
+  if (row != nullptr) return static_cast<int64_t>(row->first.size());
+  return absl::NotFoundError(absl::StrCat("there is no row of bytes of blob \"", sha256, "\""));
+}
+
+absl::StatusOr<std::vector<RowBlob>> MemoryTransaction::rowBlobsAfter(const std::string& sha256, int limit) {
+  std::vector<RowBlob> found;
+  for (auto row = tables_.blob_bytes.rows().upper_bound(sha256);
+       row != tables_.blob_bytes.rows().end() && std::ssize(found) < limit; ++row) {
+    found.push_back({row->first, static_cast<int64_t>(row->second->first.size()), row->second->second});
+  }
+  return found;
+}
+
+absl::StatusOr<int64_t> MemoryTransaction::rowBlobBytes() {
+  int64_t total = 0;
+  for (const auto& [sha256, row] : tables_.blob_bytes.rows()) total += static_cast<int64_t>(row->first.size());
+  return total;
+}
+
 absl::StatusOr<bool> MemoryTransaction::holdsBlob(const std::string& project, const std::string& sha256) {
   return tables_.holds.contains({project, sha256});
 }

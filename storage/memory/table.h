@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,8 +14,10 @@ namespace tessera::storage {
 class UndoLog {
  public:
   void add(std::function<void()> step) { steps_.push_back(std::move(step)); }
-  void rollBack() {
-    for (; !steps_.empty(); steps_.pop_back()) steps_.back()();
+  size_t steps() const { return steps_.size(); }
+  /// Takes back all but the first `kept` steps.
+  void rollBack(size_t kept = 0) {
+    for (; steps_.size() > kept; steps_.pop_back()) steps_.back()();
   }
   void forget() { steps_.clear(); }
 

@@ -78,9 +78,10 @@ struct Tables {
   Table<Text, v1::TuningRecord> records{undo};
   Table<Text, StoredTarget> targets{undo};
   Table<Text, v1::Worker> workers{undo};
-  Table<Text, int64_t> blobs{undo};                   ///< sizes by SHA-256
-  Index<Text> lost_blobs{undo};                       ///< of them, those that are not there
-  Table<std::pair<Text, Text>, int64_t> holds{undo};  ///< project, SHA-256 -> size
+  Table<Text, int64_t> blobs{undo};                        ///< sizes by SHA-256
+  Index<Text> lost_blobs{undo};                            ///< of them, those that are not there
+  Table<Text, std::pair<Text, int64_t>> blob_bytes{undo};  ///< bytes and when they came, by SHA-256
+  Table<std::pair<Text, Text>, int64_t> holds{undo};       ///< project, SHA-256 -> size
   Table<Text, StoredToken> tokens{undo};
   Table<std::pair<Kind, Text>, int64_t> last_use{undo};
   Index<std::pair<Kind, Text>> pins{undo};

@@ -217,6 +217,16 @@ absl::Status MemoryTransaction::loseBlob(const std::string& sha256) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryTransaction::putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) {
+  if (!tables_.blob_bytes.contains(sha256)) tables_.blob_bytes.put(sha256, {std::string(bytes), time_s});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::eraseBlobBytes(const std::string& sha256) {
+  tables_.blob_bytes.erase(sha256);
+  return absl::OkStatus();
+}
+
 absl::Status MemoryTransaction::putToken(const StoredToken& token) {
   if (absl::Status status = needId(token.token.id(), "AccessToken.id"); !status.ok()) return status;
   for (const auto& [id, other] : tables_.tokens.rows()) {

@@ -65,6 +65,10 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<Usage> usageOf(const std::string& project) override;
   absl::StatusOr<std::vector<Usage>> usages() override;
   absl::StatusOr<BlobTotals> blobTotals() override;
+  absl::StatusOr<std::string> blobBytes(const std::string& sha256) override;
+  absl::StatusOr<int64_t> blobBytesSize(const std::string& sha256) override;
+  absl::StatusOr<std::vector<RowBlob>> rowBlobsAfter(const std::string& sha256, int limit) override;
+  absl::StatusOr<int64_t> rowBlobBytes() override;
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
   absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
   absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;
@@ -92,6 +96,8 @@ class MemoryTransaction : public Transaction {
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
   absl::Status loseBlob(const std::string& sha256) override;
+  absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) override;
+  absl::Status eraseBlobBytes(const std::string& sha256) override;
   absl::Status putToken(const StoredToken& token) override;
   absl::Status erase(Kind kind, const std::string& id) override;
   absl::Status eraseEvents(const std::string& job_id) override;

@@ -46,6 +46,7 @@ class Statement {
   double real(int column) const { return sqlite3_column_double(statement_, column); }
   std::string_view bytes(int column) const;
   Value value(int column) const;
+  bool isNull(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
 
  private:
   friend class Database;

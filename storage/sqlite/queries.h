@@ -102,6 +102,11 @@ inline constexpr char kBestRecords[] =
 inline constexpr char kTarget[] = "SELECT body FROM targets WHERE name = ? AND project = ?";
 inline constexpr char kWorker[] = "SELECT body FROM workers WHERE id = ?";
 inline constexpr char kBlobSize[] = "SELECT size FROM blobs WHERE sha256 = ? AND lost = 0";
+inline constexpr char kBlobBytes[] = "SELECT bytes FROM blob_bytes WHERE sha256 = ?";
+inline constexpr char kBlobBytesSize[] = "SELECT size FROM blob_bytes WHERE sha256 = ?";
+inline constexpr char kRowBlobsAfter[] =
+    "SELECT sha256, size, time_s FROM blob_bytes WHERE sha256 > ? ORDER BY sha256 LIMIT ?";
+inline constexpr char kRowBlobBytes[] = "SELECT bytes FROM blob_bytes_total";
 inline constexpr char kHold[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
 inline constexpr char kUsage[] = "SELECT project, queued, running, blobs, bytes FROM project_usage WHERE project = ?";
 inline constexpr char kUsages[] = "SELECT project, queued, running, blobs, bytes FROM project_usage ORDER BY project";
@@ -187,6 +192,10 @@ inline constexpr char kPutBlob[] =
     "INSERT INTO blobs (sha256, size) VALUES (?, ?) ON CONFLICT (sha256) DO UPDATE SET size = excluded.size, lost = 0 "
     "WHERE size <> excluded.size OR lost <> 0";
 inline constexpr char kLoseBlob[] = "UPDATE blobs SET lost = 1 WHERE sha256 = ? AND lost = 0";
+inline constexpr char kPutBlobBytes[] =
+    "INSERT INTO blob_bytes (sha256, size, time_s, bytes) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS (SELECT 1 FROM "
+    "blob_bytes WHERE sha256 = ?1)";
+inline constexpr char kEraseBlobBytes[] = "DELETE FROM blob_bytes WHERE sha256 = ?";
 inline constexpr char kPutHold[] =
     "INSERT INTO blob_holders (project, sha256, size, last_use) VALUES (?, ?, ?, ?) ON CONFLICT (project, sha256) DO "
     "UPDATE SET last_use = excluded.last_use WHERE excluded.last_use > last_use";
@@ -282,6 +291,9 @@ inline constexpr const char* kReads[] = {kJob,
                                          kTarget,
                                          kWorker,
                                          kBlobSize,
+                                         kBlobBytes,
+                                         kBlobBytesSize,
+                                         kRowBlobsAfter,
                                          kHold,
                                          kUsage,
                                          kArtifactUse,

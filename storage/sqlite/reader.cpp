@@ -343,6 +343,38 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::blobSize(const std::string& sha
 }
 
 template <typename Interface>
+absl::StatusOr<std::string> SqliteReader<Interface>::blobBytes(const std::string& sha256) {
+  return oneText(std::move(database_.prepare(sql::kBlobBytes).bind(sha256)), quoted("row of bytes of blob", sha256));
+}
+
+template <typename Interface>
+absl::StatusOr<int64_t> SqliteReader<Interface>::blobBytesSize(const std::string& sha256) {
+  Statement size = database_.prepare(sql::kBlobBytesSize);
+  absl::StatusOr<bool> row = size.bind(sha256).step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("row of bytes of blob", sha256)));
+  return size.integer(0);
+}
+
+template <typename Interface>
+absl::StatusOr<std::vector<RowBlob>> SqliteReader<Interface>::rowBlobsAfter(const std::string& sha256, int limit) {
+  std::vector<RowBlob> found;
+  Statement rows = database_.prepare(sql::kRowBlobsAfter);
+  rows.bind(sha256).bind(limit);
+  while (true) {
+    absl::StatusOr<bool> row = rows.step();
+    if (!row.ok()) return row.status();
+    if (!*row) return found;
+    found.push_back({std::string(rows.bytes(0)), rows.integer(1), rows.integer(2)});
+  }
+}
+
+template <typename Interface>
+absl::StatusOr<int64_t> SqliteReader<Interface>::rowBlobBytes() {
+  return count(database_.prepare(sql::kRowBlobBytes));
+}
+
+template <typename Interface>
 absl::StatusOr<bool> SqliteReader<Interface>::holdsBlob(const std::string& project, const std::string& sha256) {
   return database_.prepare(sql::kHold).bind(project).bind(sha256).step();
 }

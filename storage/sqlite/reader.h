@@ -66,6 +66,10 @@ class SqliteReader : public Interface {
   absl::StatusOr<Usage> usageOf(const std::string& project) override;
   absl::StatusOr<std::vector<Usage>> usages() override;
   absl::StatusOr<BlobTotals> blobTotals() override;
+  absl::StatusOr<std::string> blobBytes(const std::string& sha256) override;
+  absl::StatusOr<int64_t> blobBytesSize(const std::string& sha256) override;
+  absl::StatusOr<std::vector<RowBlob>> rowBlobsAfter(const std::string& sha256, int limit) override;
+  absl::StatusOr<int64_t> rowBlobBytes() override;
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
   absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
   absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;

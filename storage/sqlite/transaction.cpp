@@ -222,6 +222,19 @@ absl::Status SqliteTransaction::loseBlob(const std::string& sha256) {
   return database_.prepare(sql::kLoseBlob).bind(sha256).run();
 }
 
+absl::Status SqliteTransaction::putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) {
+  return database_.prepare(sql::kPutBlobBytes)
+      .bind(sha256)
+      .bind(static_cast<int64_t>(bytes.size()))
+      .bind(time_s)
+      .bindBlob(bytes)
+      .run();
+}
+
+absl::Status SqliteTransaction::eraseBlobBytes(const std::string& sha256) {
+  return database_.prepare(sql::kEraseBlobBytes).bind(sha256).run();
+}
+
 absl::Status SqliteTransaction::putToken(const StoredToken& token) {
   if (absl::Status status = needId(token.token.id(), "AccessToken.id"); !status.ok()) return status;
   return put(database_, sql::kPutToken, token.token, token.token.id(), token.sha256);

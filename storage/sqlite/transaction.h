@@ -31,6 +31,8 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
   absl::Status loseBlob(const std::string& sha256) override;
+  absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) override;
+  absl::Status eraseBlobBytes(const std::string& sha256) override;
   absl::Status putToken(const StoredToken& token) override;
   absl::Status erase(Kind kind, const std::string& id) override;
   absl::Status eraseEvents(const std::string& job_id) override;

@@ -10,6 +10,7 @@
 #include "storage/blob_store.h"
 #include "storage/conformance/samples.h"
 #include "storage/scratch_folder.h"
+#include "storage/sqlite_store.h"
 
 namespace tessera::storage {
 
@@ -27,11 +28,26 @@ inline absl::StatusOr<std::unique_ptr<BlobStore>> openOn(FileSystem& files) {
   return openBlobStore("/blobs", options);
 }
 
-/// A store below a folder of its own.
-class BlobStoreTest : public testing::Test {
+inline std::string nameOfMostRowBytes(const testing::TestParamInfo<int64_t>& info) {
+  return info.param < 0 ? "Files" : info.param < 1 << 20 ? "SmallAsRows" : "Rows";
+}
+
+/// A store below a folder of its own, with a database beside it. The parameter is the most bytes of a blob that is a
+/// row; below 0: all are files.
+class BlobStoreTest : public testing::TestWithParam<int64_t> {
  protected:
   void SetUp() override { reopen({}); }
-  void reopen(const BlobStoreOptions& options) {
+  bool isRow(const std::string& bytes) const { return static_cast<int64_t>(bytes.size()) <= GetParam(); }
+  void reopen(BlobStoreOptions options) {
+    store_.reset();
+    if (GetParam() >= 0) {
+      rows_.reset();
+      auto rows = openSqliteStore(folder_.file("tessera.db"));
+      ASSERT_OK(rows.status());
+      rows_ = *std::move(rows);
+      options.rows = rows_.get();
+      options.most_row_bytes = GetParam();
+    }
     auto store = openBlobStore(root_, options);
     ASSERT_OK(store.status());
     store_ = *std::move(store);
@@ -57,6 +73,7 @@ class BlobStoreTest : public testing::Test {
 
   ScratchFolder folder_;
   const std::string root_ = folder_.file("blobs");
+  std::unique_ptr<Store> rows_;
   std::unique_ptr<BlobStore> store_;
   const std::string bytes_ = std::string(3 << 20, 'a') + "end";
   const v1::Digest digest_ = digestOf(bytes_);

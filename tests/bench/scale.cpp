@@ -251,6 +251,7 @@ void blobs(const Flags& flags) {
   std::printf("made %d sparse blobs of 1 GiB in %.2f s\n", flags.gigabytes, secondsSince(start));
   start = Clock::now();
   storage::BlobStoreOptions options;
+  options.rows = store->get();
   options.max_total_bytes = int64_t{1} << 50;  // with a quota, opening looks at each
   auto opened = storage::openBlobStore((folder / "blobs").string(), options);
   check(opened.status());

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -277,7 +278,9 @@ def knows_what_it_sent(service):
         client.compile(model, format="te", shapes=SHAPES).result(PATIENCE_S)
     check_equal(asked(), [1, 1, 2], "questions, uploads and jobs of one model twice")
     sha256 = hashlib.sha256(model).hexdigest()
-    (service.data / "blobs" / sha256[:2] / sha256[2:4] / sha256).unlink()
+    with sqlite3.connect(service.data / "tessera.db", timeout=PATIENCE_S) as database:
+        check_equal(database.execute("DELETE FROM blob_bytes WHERE sha256 = ?", (sha256,)).rowcount, 1, "rows of its bytes")
+    database.close()
     service.operator("admin", "verify", expect=None)  # which finds that it is gone
     client.compile(model, format="te", shapes=SHAPES).result(PATIENCE_S)
     check_equal(asked(), [2, 2, 4], "with a refusal, of which nobody hears")

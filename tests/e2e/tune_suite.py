@@ -7,6 +7,7 @@ import hashlib
 import pathlib
 import re
 import signal
+import sqlite3
 import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
@@ -112,7 +113,11 @@ def digest(path):
 
 
 def blobs(service):
-    return {path.name for path in (service.data / "blobs").rglob("*") if path.is_file()}
+    """Those whose bytes are there: files, and rows of the database."""
+    database = sqlite3.connect(service.data / "tessera.db")
+    rows = {sha256 for sha256, in database.execute("SELECT sha256 FROM blob_bytes")}
+    database.close()
+    return rows | {path.name for path in (service.data / "blobs").rglob("*") if path.is_file()}
 
 
 def a_cancelled_job_leaves_nothing(service):

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "storage/store.h"
+
+namespace tessera::storage {
+
+/// The bodies that a thread runs, of whatever stores: what one of them asks of its store again is part of it
+/// (Store::transact).
+class RunningBody {
+ public:
+  RunningBody(const Store& store, Transaction& transaction) : RunningBody(store, transaction, &transaction) {}
+  RunningBody(const Store& store, Reader& reader) : RunningBody(store, reader, nullptr) {}
+  ~RunningBody() { innermost_ = around_; }
+  RunningBody(const RunningBody&) = delete;
+  RunningBody& operator=(const RunningBody&) = delete;
+
+  /// The one of this store on this thread; null: none.
+  static RunningBody* of(const Store& store) {
+    RunningBody* body = innermost_;
+    while (body != nullptr && body->store_ != &store) body = body->around_;
+    return body;
+  }
+
+  Reader& reader() { return reader_; }
+  Transaction* transaction() { return transaction_; }  ///< null: it reads
+
+ private:
+  RunningBody(const Store& store, Reader& reader, Transaction* transaction)
+      : store_(&store), reader_(reader), transaction_(transaction), around_(innermost_) {
+    innermost_ = this;
+  }
+
+  const Store* store_;
+  Reader& reader_;
+  Transaction* transaction_;
+  RunningBody* around_;
+  inline static thread_local RunningBody* innermost_ = nullptr;
+};
+
+inline absl::Status transactionWithinRead() {
+  return absl::InternalError("Store::transact was called from within a read, which sees one moment");
+}
+
+}  // namespace tessera::storage
