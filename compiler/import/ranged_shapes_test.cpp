@@ -173,13 +173,6 @@ TEST(RangedShapes, GiveWhatTheyGiveAtTheVerySize) {
 
 TEST(RangedShapes, RefuseWhatWouldMix) {
   const std::vector<Case> mixing = {
-      {"not every size in parts",
-       {{"x", {-1, -1}}},
-       {"y"},
-       [](ModelBuilder& b) {
-         b.initializer("parts", {-1, 5});
-         b.node("Reshape", {"x", "parts"}, {"y"});
-       }},
       {"the last of equal ones",
        {{"x", {-1, 3}}},
        {"y"},
