@@ -162,8 +162,8 @@ class RangedNetwork:
             return None
         other = self.choose(*others)
         size = self.op("Concat", [self.part(other.name, 0, 2), self.part(x.name, 2, 2)], axis=0)
-        how = self.choose({"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, {"mode": "linear"})
-        y = self.op("Resize", [other.name, "", "", size], **how)
+        # Not nearest: places that the ratio of two sizes makes whole are rounded differently.
+        y = self.op("Resize", [other.name, "", "", size], mode="linear")
         return Image(self.op("Concat", [x.name, y], axis=1), x.channels + other.channels, x.size)
 
     def step_double(self, x, _):
