@@ -32,8 +32,8 @@ def outcome(service, oracle, seed, count):
     answer = service.cli("compile", path, "--target", "host", "--json", "-o", artifact, *dims, timeout=300, expect=None)
     if answer.code:
         return "refused", answer.failure.get("op_type", ""), answer.failure.get("message", str(answer))
-    session, reference = tessera.load(artifact).session(2), oracle.load(path)
-    refused = []
+    session, reference = tessera.load(artifact).session(2), oracle.load(path, optimize="disabled")
+    refused = []  # by the runs; above, not optimized: ONNX Runtime merges a Pad by zeros into a MaxPool
     for sizes in network.sizes(count):
         arrays = network.arrays(**sizes)
         try:
