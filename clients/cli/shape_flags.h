@@ -23,7 +23,7 @@ struct DimensionSizes {
 };
 
 /// "batch=1,4,8", "seq=128..512:128" (from, to, step; both ends included), "n=1..4,8". "batch=1..64" alone is a range:
-/// its sizes are both ends and the powers of two between them (fewer where several dimensions are ranges). So is
+/// its sizes are both ends and the first one's doubles between them (fewer where several dimensions are ranges). So is
 /// "batch=..64", one variant for all of it, and "batch=..8,..64", two.
 absl::StatusOr<DimensionSizes> parseDimension(const std::string& text);
 

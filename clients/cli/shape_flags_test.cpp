@@ -51,7 +51,8 @@ TEST(ParseDimensionTest, ReadsListsAndRanges) {
 
 TEST(ParseDimensionTest, ARangeIsItsEndsAndThePowersOfTwoBetween) {
   EXPECT_THAT(parseDimension("n=1..64")->sizes, ElementsAre(1, 2, 4, 8, 16, 32, 64));
-  EXPECT_THAT(parseDimension("n=3..9")->sizes, ElementsAre(3, 4, 8, 9));
+  EXPECT_THAT(parseDimension("n=3..9")->sizes, ElementsAre(3, 6, 9));
+  EXPECT_THAT(parseDimension("h=7..224")->sizes, ElementsAre(7, 14, 28, 56, 112, 224));
   EXPECT_THAT(parseDimension("n=1..2")->sizes, ElementsAre(1, 2));
   EXPECT_TRUE(parseDimension("n=1..1000")->range);
   ShapeFlags flags;

@@ -43,8 +43,9 @@ class Tables {
     dimension_ = llvm::StructType::get(pointer_, i64);
     fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
-    variant_ =
-        llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32, i32, i32, i64);
+    refused_ = llvm::StructType::get(i32, i32, i64, i64, i64, pointer_);
+    variant_ = llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32,
+                                     i32, i32, i32, i32, i64);
   }
 
   void emit() {
@@ -102,10 +103,11 @@ class Tables {
     for (const v1::Buffer& buffer : plan.buffers()) buffers.push_back(bufferEntry(buffer));
     for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(plan, step));
     return llvm::ConstantStruct::get(
-        variant_, {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs),
-                   table(buffer_, buffers), table(step_, steps), table(extent_, runtimeExtents(plan)),
-                   int32(plan.dimensions_size()), int32(plan.buffers_size()), int32(plan.steps_size()),
-                   int32(plan.runtime_extents_size()), int64(plan.arena_bytes())});
+        variant_,
+        {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs), table(buffer_, buffers),
+         table(step_, steps), table(extent_, runtimeExtents(plan)), table(refused_, refusedSizes(plan)),
+         int32(plan.dimensions_size()), int32(plan.buffers_size()), int32(plan.steps_size()),
+         int32(plan.runtime_extents_size()), int32(plan.refused_sizes_size()), int32(0), int64(plan.arena_bytes())});
   }
   std::vector<Constant*> rangesOf(const v1::TensorSpec& input) const {
     if (input.bounded_dims().empty()) return {};
@@ -180,6 +182,15 @@ class Tables {
     }
     return entries;
   }
+  std::vector<Constant*> refusedSizes(const v1::Plan& plan) {
+    std::vector<Constant*> entries;
+    for (const v1::RefusedSizes& sizes : plan.refused_sizes()) {
+      entries.push_back(
+          llvm::ConstantStruct::get(refused_, {int32(sizes.dimension()), int32(0), int64(sizes.first()),
+                                               int64(sizes.last()), int64(sizes.multiple()), string(sizes.reason())}));
+    }
+    return entries;
+  }
   int64_t sizeOf(const v1::TensorSpec& spec) const {
     int64_t size = elementBytes(spec.dtype());
     for (int64_t extent : spec.shape()) size *= extent;
@@ -191,7 +202,8 @@ class Tables {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
-  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *cut_, *dimension_, *fixed_input_, *extent_, *variant_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *cut_, *dimension_, *fixed_input_, *extent_, *refused_,
+      *variant_;
   std::vector<Constant*> phases_;  // per workload
 };
 
@@ -223,6 +235,12 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
   for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
     if (extent.buffer() < 0 || extent.buffer() >= plan.buffers_size()) {
       return internal(absl::StrCat(where, "an extent refers to buffer ", extent.buffer(), " of ", plan.buffers_size()));
+    }
+  }
+  for (const v1::RefusedSizes& sizes : plan.refused_sizes()) {
+    if (sizes.dimension() < 0 || sizes.dimension() >= plan.dimensions_size()) {
+      return internal(
+          absl::StrCat(where, "sizes are refused of dimension ", sizes.dimension(), " of ", plan.dimensions_size()));
     }
   }
   return absl::OkStatus();

@@ -156,6 +156,16 @@ absl::Status alongAxisExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
+absl::Status layerExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, n.in(0).rank()));
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    if (dim >= axis) return refuseExtent(n, 0, dim, "elements along it are combined");
+  }
+  for (Tensor& result : results) result.extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
 absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, const Shape* wanted) {
   const Tensor& x = n.in(0);
   Tensor& y = results[0];

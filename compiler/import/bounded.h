@@ -53,6 +53,9 @@ absl::Status batchExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
 /// Results have the first input's dimensions; elements meet along the attribute `axis` (default: the last), which must
 /// be known.
 absl::Status alongAxisExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
+/// Results have the first input's dimensions in front of the attribute `axis` (default: the last); everything from
+/// there on is normalized together.
+absl::Status layerExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
 /// The first input's elements in their order under another shape; `wanted`, unless null, is the shape as it was
 /// asked for, with -1 and 0.
 absl::Status reshapeExtents(Node& node, Emitter& e, std::vector<Tensor>& results, const Shape* wanted);

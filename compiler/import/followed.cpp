@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/import/evaluate.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,8 +16,10 @@ namespace {
 
 constexpr size_t kMostOperations = 2000;
 constexpr int64_t kMostElements = 1024;
-constexpr int64_t kMostNear = 64;    // sizes at each end of the ranges together
-constexpr int64_t kSteps = 1 << 16;  // scalar operations for one example
+constexpr int64_t kMostNear = 64;       // sizes at each end of the ranges together
+constexpr int64_t kMostTried = 1024;    // sizes of a range in search of what they have to be multiples of
+constexpr int64_t kLeastMultiples = 4;  // of what is found
+constexpr int64_t kSteps = 1 << 16;     // scalar operations for one example
 
 }  // namespace
 
@@ -27,20 +31,20 @@ std::vector<std::vector<int64_t>> FollowedValues::examples() const {
   const auto ranges = static_cast<int64_t>(ranges_.size());
   const int64_t near = std::clamp<int64_t>(kMostNear / std::max<int64_t>(ranges, 1), 2, 16);
   for (int64_t r = 0; r < ranges; ++r) {
-    const int64_t most = ranges_[r].most;
+    const int64_t unit = ranges_[r].multiple, most = ranges_[r].most / unit;
     std::set<int64_t> sizes = {most / 3, most / 2, most / 2 + 1};
     for (int64_t i = 1; i <= near; ++i) sizes.insert({i, most - i});
     for (int64_t size : sizes) {
       if (size < 1 || size >= most) continue;
       examples.push_back(greatest);
-      examples.back()[r] = size;
+      examples.back()[r] = size * unit;
     }
   }
   // All at once: equally small, and of different sizes.
-  examples.emplace_back(ranges, 1);
-  for (int64_t first = 1; ranges > 1 && first <= 4; ++first) {
+  for (int64_t first = 0; first == 0 || (ranges > 1 && first <= 4); ++first) {
     examples.push_back(greatest);
-    for (int64_t r = 0; r < ranges; ++r) examples.back()[r] = std::min(first + r, greatest[r]);
+    for (int64_t r = 0; r < ranges; ++r)
+      examples.back()[r] = std::min((first == 0 ? 1 : first + r) * ranges_[r].multiple, greatest[r]);
   }
   return examples;
 }
@@ -66,7 +70,8 @@ std::optional<std::vector<mlir::Operation*>> FollowedValues::operationsBehind(ml
   return std::vector<mlir::Operation*>(operations.begin(), operations.end());
 }
 
-std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value value, v1::DataType type) const {
+std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(
+    mlir::Value value, v1::DataType type, const std::vector<std::vector<int64_t>>& examples) const {
   auto shape = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
   if (!shape || !shape.hasStaticShape() || shape.getNumElements() > kMostElements) return std::nullopt;
   const auto operations = operationsBehind(value);
@@ -76,7 +81,7 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value va
             [](mlir::Operation* a, mlir::Operation* b) { return a->isBeforeInBlock(b); });
 
   std::vector<ConstantPtr> results;
-  for (const std::vector<int64_t>& sizes : examples()) {
+  for (const std::vector<int64_t>& sizes : examples) {
     mlir::OpBuilder b(value.getContext());
     mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(b.getUnknownLoc()));
     b.setInsertionPointToEnd(scratch->getBody());
@@ -99,8 +104,60 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value va
 const std::vector<ConstantPtr>* FollowedValues::examplesOf(mlir::Value value, v1::DataType type) {
   if (!value || ranges_.empty()) return nullptr;
   auto known = known_.find(value);
-  if (known == known_.end()) known = known_.try_emplace(value, evaluated(value, type)).first;
+  if (known == known_.end()) known = known_.try_emplace(value, evaluated(value, type, examples())).first;
   return known->second ? &*known->second : nullptr;
+}
+
+std::optional<int64_t> FollowedValues::multipleOf(size_t r, mlir::Value a, mlir::Value b) const {
+  const RangeOf& range = ranges_[r];
+  std::vector<std::vector<int64_t>> sizes;
+  // Above the greatest size, too: a coincidence at a few small ones is no rule.
+  for (int64_t size = range.multiple; size <= kMostTried; size += range.multiple) {
+    sizes.emplace_back();
+    for (const RangeOf& other : ranges_) sizes.back().push_back(other.most);
+    sizes.back()[r] = size;
+  }
+  const auto of_a = evaluated(a, v1::DATA_TYPE_I64, sizes), of_b = evaluated(b, v1::DATA_TYPE_I64, sizes);
+  if (!of_a || !of_b) return std::nullopt;
+  const auto tried = static_cast<int64_t>(sizes.size());
+  for (int64_t step = 1; kLeastMultiples * step <= tried && step * range.multiple <= range.most; ++step) {
+    bool all = range.most % (step * range.multiple) == 0;
+    for (int64_t i = step - 1; i < tried && all; i += step)
+      all = (*of_a)[static_cast<size_t>(i)]->integers() == (*of_b)[static_cast<size_t>(i)]->integers();
+    if (all) return step * range.multiple;
+  }
+  return std::nullopt;
+}
+
+bool FollowedValues::restrictToSame(mlir::Value a, mlir::Value b, const std::string& reason) {
+  if (!a || !b || !byCountsAlone(a) || !byCountsAlone(b)) return false;
+  const std::vector<RangeOf> before = ranges_;
+  for (size_t r = 0; r < before.size(); ++r) {
+    const std::optional<int64_t> multiple = multipleOf(r, a, b);
+    if (!multiple) {
+      ranges_ = before;
+      return false;
+    }
+    ranges_[r].multiple = *multiple;
+  }
+  decltype(known_) known;
+  std::swap(known, known_);
+  if (!same(a, b)) {
+    ranges_ = before;
+    known_ = std::move(known);
+    return false;
+  }
+  for (size_t r = 0; r < before.size(); ++r) {
+    const RangeOf& range = ranges_[r];
+    if (range.multiple == before[r].multiple) continue;
+    v1::RefusedSizes& sizes = refused_.emplace_back();
+    sizes.set_dimension(range.dimension);
+    sizes.set_first(1);
+    sizes.set_last(range.most);
+    sizes.set_multiple(range.multiple);
+    sizes.set_reason(absl::StrCat(reason, range.multiple));
+  }
+  return true;
 }
 
 bool FollowedValues::same(mlir::Value a, mlir::Value b) {

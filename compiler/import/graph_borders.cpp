@@ -255,7 +255,7 @@ absl::Status GraphImporter::bindRange(int dimension, const std::vector<const onn
   const mlir::Value count =
       entry.addArgument(e.type(v1::DATA_TYPE_I64, {}), mlir::NameLoc::get(e.b.getStringAttr(printable(name))));
   const bool exact = options_.dimensions.at(name) == -1;  // at most one element: nothing can be behind it
-  followed_.addRange(count, -options_.dimensions.at(name));
+  followed_.addRange(dimension, count, -options_.dimensions.at(name));
   for (size_t i = 0; i < inputs.size() && !exact; ++i) {
     const auto& dims = inputs[i]->type().tensor_type().shape().dim();
     Tensor& tensor = scope.values[inputs[i]->name()];

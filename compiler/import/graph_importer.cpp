@@ -64,6 +64,9 @@ absl::StatusOr<ImportedModel> GraphImporter::run() {
   TESSERA_RETURN_IF_ERROR(bindInputs(graph, scope));
   TESSERA_RETURN_IF_ERROR(lowerNodes(graph, scope));
   TESSERA_RETURN_IF_ERROR(bindOutputs(graph, scope));
+  result_.refused_sizes = followed_.refused();
+  const std::vector<v1::RefusedSizes> emptied = refusedSizes(result_, main_, derived_);
+  result_.refused_sizes.insert(result_.refused_sizes.end(), emptied.begin(), emptied.end());
   result_.nodes = static_cast<int>(nodes_);
 
   std::string errors;
@@ -157,9 +160,19 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.read_tensor = [this](const onnx::AttributeProto& attribute) {
     return readTensor(attribute.t(), model_, external_);
   };
-  environment.inline_graph = [this, &scope](const onnx::GraphProto& graph, const std::vector<Tensor>& arguments) {
-    return inlineGraph(graph, arguments, scope);
+  // What is in a branch or an iteration may count in no run.
+  const bool perhaps = (proto.op_type() == "If" && !inputs.empty() && !inputs[0].constant) || proto.op_type() == "Loop";
+  environment.inline_graph = [this, &scope, perhaps](const onnx::GraphProto& graph,
+                                                     const std::vector<Tensor>& arguments) {
+    const size_t known = derived_.size();
+    auto results = inlineGraph(graph, arguments, scope);
+    if (perhaps) derived_.resize(known);
+    return results;
   };
+  environment.restrict_to_same = [this](mlir::Value a, mlir::Value b, const std::string& reason) {
+    return followed_.restrictToSame(a, b, reason);
+  };
+  environment.derived = [this](DerivedExtent extent) { derived_.push_back(std::move(extent)); };
   environment.examples = [this](const Tensor& value) { return followed_.examplesOf(value.value, value.dtype); };
   environment.by_counts_alone = [this](mlir::Value value) { return followed_.byCountsAlone(value); };
   environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };

@@ -13,6 +13,7 @@
 #include "compiler/import/model_file.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/refused_sizes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace onnx {
@@ -119,6 +120,7 @@ class GraphImporter {
   ImportedModel result_;
   mlir::func::FuncOp main_;
   FollowedValues followed_;
+  std::vector<DerivedExtent> derived_;                         ///< noted while nodes are lowered
   std::unordered_map<const void*, mlir::Value> materialized_;  ///< by Constant
   std::vector<ConstantPtr> kept_;                              ///< keeps those addresses in use
   int64_t fold_steps_;        ///< scalar operations left for nodes with large constants

@@ -11,6 +11,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/job.pb.h"
+#include "tessera/v1/plan.pb.h"
 #include "tessera/v1/tensor.pb.h"
 
 namespace tessera::compiler {
@@ -59,6 +60,7 @@ struct ImportedModel {
   std::vector<OutputExtent> extents;             ///< by output, then dimension
   std::vector<v1::TensorValue> fixed_inputs;     ///< inputs that were taken as constants; their arguments are unused
   std::vector<v1::DimensionBinding> dimensions;  ///< the inputs' symbolic dimensions, in the order they are named
+  std::vector<v1::RefusedSizes> refused_sizes;   ///< of dimensions that are ranges
   int nodes = 0;
   std::vector<Node> graph;  ///< with ImportOptions.record_nodes, for ONNX: in the order in which they run
 };

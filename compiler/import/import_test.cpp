@@ -308,7 +308,7 @@ INSTANTIATE_TEST_SUITE_P(
                 [](ModelBuilder& b) {
                   setAttribute(b.node("MaxPool", {"x"}, {"y"}, "bad"), "kernel_shape", std::vector<int64_t>{9, 9});
                 },
-                "kernel_shape", "larger than the padded input"},
+                "kernel_shape", "larger than spatial dimension 0, which is 8 long"},
         BadNode{"ZeroStride",
                 [](ModelBuilder& b) {
                   auto& node = b.node("MaxPool", {"x"}, {"y"}, "bad");

@@ -15,10 +15,12 @@ std::string Node::opType() const { return proto_.op_type(); }
 int Node::numOutputs() const { return proto_.output_size(); }
 bool Node::wants(int output) const { return output < proto_.output_size() && !proto_.output(output).empty(); }
 
+std::string Node::named() const { return absl::StrCat("node '", printable(label_), "' (", printable(opType()), ")"); }
+
 absl::Status Node::failed(v1::Failure::Reason reason, const std::string& message, FaultDetails details) const {
   details.node = label_;
   details.op_type = proto_.op_type();
-  return fault(reason, absl::StrCat("node '", printable(label_), "' (", printable(opType()), "): ", message), details);
+  return fault(reason, absl::StrCat(named(), ": ", message), details);
 }
 
 absl::Status Node::invalid(const std::string& message, FaultDetails details) const {
@@ -283,6 +285,16 @@ std::optional<std::pair<int64_t, int64_t>> Node::bounds(const Tensor& extent) co
 
 bool Node::sameExtent(mlir::Value a, mlir::Value b) const {
   return a == b || (environment_.same_extent && environment_.same_extent(a, b));
+}
+
+bool Node::sameOfMultiples(mlir::Value a, mlir::Value b, const std::string& what) const {
+  return environment_.restrict_to_same &&
+         environment_.restrict_to_same(a, b, absl::StrCat(named(), ": ", what, " for no sizes but multiples of "));
+}
+
+void Node::mustLeaveSome(const Tensor& from, mlir::Value result, std::string before, std::string after) const {
+  if (!environment_.derived || !from.value) return;
+  environment_.derived({from.value, result, named(), std::move(before), std::move(after)});
 }
 
 absl::StatusOr<Shape> Node::broadcastAll() const {

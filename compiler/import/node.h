@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/import/emitter.h"
 #include "compiler/import/fault.h"
+#include "compiler/import/refused_sizes.h"
 
 namespace onnx {
 class AttributeProto;
@@ -36,6 +37,8 @@ struct NodeEnvironment {
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
   std::function<bool(mlir::Value)> by_counts_alone;  ///< whether ranges decide it, be there examples or not
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
+  std::function<bool(mlir::Value, mlir::Value, const std::string& reason)> restrict_to_same;  ///< followed.h
+  std::function<void(DerivedExtent)> derived;  ///< notes an extent of which some has to be left
   /// Inputs of the model that a value is computed from, when fixing them would make it a constant; else none.
   std::function<std::vector<std::string>(const Tensor& value)> inputs_behind;
 };
@@ -109,6 +112,13 @@ class Node {
   /// Whether two extents are the same number in every run.
   bool sameExtent(mlir::Value a, mlir::Value b) const;
 
+  /// Whether two extents are the same number in every run once sizes that are no multiples of some number are refused.
+  /// `what` holds of the others.
+  bool sameOfMultiples(mlir::Value a, mlir::Value b, const std::string& what) const;
+  /// Runs of sizes for which nothing is left of `from` are refused: the error has its extent between `before` and
+  /// `after`.
+  void mustLeaveSome(const Tensor& from, mlir::Value result, std::string before, std::string after) const;
+
   absl::StatusOr<Shape> broadcastAll() const;                           ///< of all inputs given
   absl::Status requireInputs(std::initializer_list<int> needed) const;  ///< where absent ones lie between those needed
   absl::Status requireRank(int input, int64_t least, int64_t most = INT64_MAX) const;
@@ -129,6 +139,7 @@ class Node {
 
  private:
   static bool present(const Tensor& tensor) { return tensor.value || tensor.constant || tensor.sequence; }
+  std::string named() const;  ///< as errors call the node
   absl::Status failed(v1::Failure::Reason reason, const std::string& message, FaultDetails details) const;
   absl::Status missing(const std::string& name) const;
   absl::Status wrongType(const onnx::AttributeProto& attribute, const std::string& accepted) const;

@@ -209,6 +209,39 @@ std::vector<Case> cases() {
   all.push_back({"LpNormalization", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
                    setAttribute(b.node("LpNormalization", {"x"}, {"y"}), "axis", int64_t{1});
                  }});
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{-1, 4, 3, 2}, {2, 4, -1, 3}, {2, 4, 3, -1}, {-1, 4, -1, -1}, {2, 4, -1}}) {
+    for (const int64_t opset : {18, 21}) {
+      all.push_back({"GroupNormalization " + std::to_string(opset) + ", rank " + std::to_string(shape.size()),
+                     {{"x", shape}},
+                     {"y"},
+                     [=](ModelBuilder& b) {
+                       const int64_t each = opset < 21 ? 2 : 4;  // for each group, for each channel
+                       b.initializer("scale", {each}, weights(each));
+                       b.initializer("bias", {each}, weights(each));
+                       setAttribute(b.node("GroupNormalization", {"x", "scale", "bias"}, {"y"}), "num_groups",
+                                    int64_t{2});
+                     },
+                     opset});
+    }
+  }
+  all.push_back({"RMSNormalization",
+                 {{"x", {2, -1, 3}}},
+                 {"y"},
+                 [](ModelBuilder& b) {
+                   b.initializer("scale", {3}, weights(3));
+                   b.node("RMSNormalization", {"x", "scale"}, {"y"});
+                 },
+                 23});
+  for (const std::string op : {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}) {
+    all.push_back({op, {{"x", {2, -1, 3}}, {"z", {-1, 3}}}, {"y", "sum"}, [=](ModelBuilder& b) {
+                     b.initializer("scale", {3}, weights(3));
+                     b.node(op, {"x", "z", "scale"}, {"y", "", "", "sum"}).set_domain("com.microsoft");
+                     auto& opset = *b.model.add_opset_import();
+                     opset.set_domain("com.microsoft");
+                     opset.set_version(1);
+                   }});
+  }
   return all;
 }
 
@@ -229,10 +262,22 @@ TEST(RangedOperators, RefuseWhatWouldMix) {
          b.initializer("repeats", {2, 1});
          b.node("Tile", {"x", "repeats"}, {"y"});
        }},
-      {"odd sizes",
-       {{"x", {1, 1, -1, 5}}},
+      {"channels that are counted",
+       {{"x", {2, -1, 3}}},
        {"y"},
-       [](ModelBuilder& b) { setAttribute(b.node("SpaceToDepth", {"x"}, {"y"}), "blocksize", int64_t{5}); }},
+       [](ModelBuilder& b) {
+         b.initializer("one", {kMost}, weights(kMost));
+         setAttribute(b.node("GroupNormalization", {"x", "one", "one"}, {"y"}), "num_groups", kMost);
+       },
+       21},
+      {"rows that are normalized",
+       {{"x", {2, 3, -1}}},
+       {"y"},
+       [](ModelBuilder& b) {
+         b.initializer("one", {1}, weights(1));
+         b.node("RMSNormalization", {"x", "one"}, {"y"});
+       },
+       23},
       {"the shape asked for",
        {{"x", {1, 2, -1}}},
        {"y"},

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 6
+#define TESSERA_MODULE_ABI 7
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -107,6 +107,16 @@ typedef struct {
   int64_t size;
 } tessera_module_dimension;
 
+/* Sizes of a range for which the model does not work, such as an image that is smaller than a window: a run of `first`
+ * to `last` elements along it is refused, unless it is a multiple of `multiple`. */
+typedef struct {
+  int32_t dimension; /* of the variant; a range */
+  int32_t reserved;
+  int64_t first, last;
+  int64_t multiple; /* 0: none does */
+  const char* reason;
+} tessera_module_refused_sizes;
+
 /* The model for one set of input shapes. Names and element types of inputs and outputs are those of every other
  * variant; no two variants have the same input shapes. */
 typedef struct {
@@ -116,10 +126,13 @@ typedef struct {
   const tessera_module_buffer* buffers;
   const tessera_module_step* steps;
   const tessera_module_extent* extents; /* ascending by output, then dimension */
+  const tessera_module_refused_sizes* refused_sizes;
   int32_t num_dimensions;
   int32_t num_buffers;
   int32_t num_steps;
   int32_t num_extents;
+  int32_t num_refused_sizes;
+  int32_t reserved;
   int64_t arena_bytes; /* one per concurrent run */
 } tessera_module_variant;
 

@@ -60,7 +60,7 @@ class Checker {
     if (!bytes(v.arena_bytes)) return fail("module", 0, "asks for an impossible amount of memory");
     if (!array(v.dimensions, v.num_dimensions) || !array(v.inputs, m_->num_inputs) ||
         !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps) ||
-        !array(v.extents, v.num_extents)) {
+        !array(v.extents, v.num_extents) || !array(v.refused_sizes, v.num_refused_sizes)) {
       return fail("module", 0, "has a table outside the code");
     }
     int ranges = 0;
@@ -93,6 +93,15 @@ class Checker {
     }
     for (int i = 0; i < v.num_extents; ++i) {
       if (const char* what = extent(v, i)) return fail("extent", i, what);
+    }
+    for (int i = 0; i < v.num_refused_sizes; ++i) {
+      const tessera_module_refused_sizes& sizes = v.refused_sizes[i];
+      if (!isRange(v, sizes.dimension)) return fail("refused size", i, "is of no range");
+      if (sizes.first < 0 || sizes.first > sizes.last || sizes.last > -v.dimensions[sizes.dimension].size) {
+        return fail("refused size", i, "is none of its range");
+      }
+      if (sizes.multiple < 0) return fail("refused size", i, "has an impossible multiple");
+      if (!string(sizes.reason)) return fail("refused size", i, "has its reason outside the code");
     }
     return {};
   }

@@ -56,8 +56,8 @@ struct Tables {
     fixed = {0, 0, value, 128};
     extents[0] = {0, 0, 4, 0};
     extents[1] = {0, 1, 4, 0};
-    variants[0] = {&dimension, &input, &output, buffers, &step, extents, 1, 5, 1, 2, 256};
-    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, 1, 4, 1, 0, 512};
+    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, 1, 5, 1, 2, 0, 0, 256};
+    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, 1, 4, 1, 0, 0, 0, 512};
     module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128, 1, 0, &fixed};
   }
   Tables(const Tables&) = delete;
@@ -149,6 +149,37 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
   refuses([](RangedTables& r) { r.ranges[0] = 1; });
   refuses([](RangedTables& r) { r.ranges[1] = 0; });  // which has 8 elements
   refuses([](RangedTables& r) { r.tables.dimension.size = 4; });
+}
+
+TEST(ModuleCheck, RefusedSizesAreOfARange) {
+  struct Refusing {
+    tessera_module_refused_sizes sizes = {0, 0, 1, 4, 2, nullptr};
+    RangedTables ranged;
+    Refusing() {
+      sizes.reason = ranged.tables.text;
+      ranged.tables.variants[0].refused_sizes = &sizes;
+      ranged.tables.variants[0].num_refused_sizes = 1;
+    }
+    RuntimeStatus check() const {
+      const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
+      const ImageSegment segments[] = {{begin, begin + sizeof(Refusing), false}, {code, code + 1, true}};
+      return checkModule(&ranged.tables.module, segments, {"x86_64-unknown-linux-gnu", {"avx2", "fma"}}, 128);
+    }
+  };
+  const Refusing good;
+  EXPECT_TRUE(good.check().ok()) << good.check().message();
+  const auto refuses = [](const char* words, auto change) {
+    Refusing changed;
+    change(changed.sizes);
+    EXPECT_EQ(changed.check().code(), TESSERA_CORRUPT) << words;
+    EXPECT_THAT(changed.check().message(), HasSubstr(words));
+  };
+  refuses("is of no range", [](tessera_module_refused_sizes& s) { s.dimension = 1; });
+  refuses("is none of its range", [](tessera_module_refused_sizes& s) { s.last = 5; });
+  refuses("is none of its range", [](tessera_module_refused_sizes& s) { s.first = -1; });
+  refuses("is none of its range", [](tessera_module_refused_sizes& s) { s.last = 0; });
+  refuses("an impossible multiple", [](tessera_module_refused_sizes& s) { s.multiple = -2; });
+  refuses("its reason outside", [](tessera_module_refused_sizes& s) { s.reason = "elsewhere"; });
 }
 
 TEST(ModuleCheck, OtherAbiVersionIsIncompatible) {

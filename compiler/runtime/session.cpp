@@ -45,6 +45,30 @@ int64_t valueOf(const tessera_const_buffer& scalar) {
   return value;
 }
 
+const tessera_module_refused_sizes* refusing(const tessera_module_variant& variant, int32_t dimension, int64_t size) {
+  for (int32_t i = 0; i < variant.num_refused_sizes; ++i) {
+    const tessera_module_refused_sizes& sizes = variant.refused_sizes[i];
+    if (sizes.dimension != dimension || size < sizes.first || size > sizes.last) continue;
+    if (sizes.multiple == 0 || size % sizes.multiple != 0) return &sizes;
+  }
+  return nullptr;
+}
+
+/// Whether the model works for a size of a range.
+RuntimeStatus checkSize(const tessera_module_variant& variant, int32_t dimension, int64_t size) {
+  const tessera_module_refused_sizes* refused = refusing(variant, dimension, size);
+  if (!refused) return {};
+  const tessera_module_dimension& range = variant.dimensions[dimension];
+  int64_t next = size;
+  while (const auto* sizes = refusing(variant, dimension, next))
+    next = sizes->multiple == 0 ? sizes->last + 1 : (next / sizes->multiple + 1) * sizes->multiple;
+  std::string fix;
+  if (next <= -range.size) fix = "; the next size that works is " + std::to_string(next);
+  return runtimeError(TESSERA_INVALID_ARGUMENT,
+                      "dimension '%.100s' is %lld, for which the model does not work: %.500s%s", range.name,
+                      static_cast<long long>(size), refused->reason, fix.c_str());
+}
+
 /// All but the size.
 RuntimeStatus checkBuffer(const char* kind, size_t index, const tessera_module_tensor& tensor, const void* data,
                           size_t size) {
@@ -169,6 +193,7 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
                           "input '%.100s' says that %lld count, the chosen variant takes 0 to %lld", dimension.name,
                           static_cast<long long>(count), static_cast<long long>(-dimension.size));
     }
+    if (RuntimeStatus status = checkSize(tables(), d, count); !status.ok()) return status;
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
     const tessera_buffer& output = outputs[o];

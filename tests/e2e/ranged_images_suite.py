@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.ranged import f32s, ranged_against_oracle, save
+from e2e.ranged import f32s, ranged_against_oracle, same, save, tessera
 from e2e.tessera_e2e import Service
 from oracle.oracle import Oracle
 from suite import check, run
@@ -92,10 +92,10 @@ def network(random):
     return nodes, constants, op, const, conv
 
 
-def networks_that_halve_and_double(service, oracle):
+def halving_and_doubling(service, random):
     """A U-Net as PyTorch writes it: padded by the row or column that halving an odd size has lost, normalized in groups by
     Reshape and InstanceNormalization; attention over all pixels of its coarsest image."""
-    nodes, constants, op, const, conv = network(random := np.random.default_rng(21))
+    nodes, constants, op, const, conv = network(random)
 
     def grouped(x, channels, groups):
         one = const(np.ones(groups, np.float32)), const(np.zeros(groups, np.float32))
@@ -118,9 +118,77 @@ def networks_that_halve_and_double(service, oracle):
         x = op("Pad", [x, op("Concat", [none, front, none, op("Sub", [lost, front])], axis=0)])
         x = op("Relu", [conv(op("Concat", [skip, x], axis=1), 16, 8, 3)])
     nodes.append(helper.make_node("Identity", [x], ["y"]))
-    path = save(service, nodes, [("x", TensorProto.FLOAT, [1, 3, "h", "w"])], [("y", TensorProto.FLOAT, None)], constants)
+    return save(service, nodes, [("x", TensorProto.FLOAT, [1, 3, "h", "w"])], [("y", TensorProto.FLOAT, None)], constants)
+
+
+def networks_that_halve_and_double(service, oracle):
+    path = halving_and_doubling(service, random := np.random.default_rng(21))
     ranged_against_oracle(service, oracle, path, {"h": "..24", "w": "..37"}, [(24, 37), (5, 4), (11, 23), (13, 8), (4, 31)],
                           lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "a network that halves and doubles", threads=("2",))
+
+
+def refused_everywhere(service, artifact, dims, words):
+    """By every way to run an artifact; `words` are in each error."""
+    path, artifact_id = artifact
+    sizes = [word for name, size in dims.items() for word in ("--dim", f"{name}={size}")]
+    model = tessera.load(path)
+    said = [service.cli("run", path, "--random", *sizes, expect=3).err]
+    if len(model.variants) > 1:  # of one alone the manifest does not tell that it is a range
+        said.append(service.cli("run", path, "--random", *sizes, "--sandbox", expect=3).err)
+    room = min((each for each in model.variants if all(size <= -each.dimensions[name] for name, size in dims.items())),
+               key=lambda each: abs(np.prod(list(each.dimensions.values()))))
+    arrays = {tensor.name: np.zeros(tensor.shape, np.float32) for tensor in room.inputs if tensor.name not in dims}
+    given = service.scratch("in.npz")
+    np.savez(given, **arrays, **{name: np.array(size) for name, size in dims.items()})
+    said.append(service.cli("execute", artifact_id, "--input", given, "--output-dir", service.scratch("out"), expect=None).err)
+    arrays = {name: array[tuple(slice(dims.get(axis)) for axis in ("n", "c", "h", "w"))] for name, array in arrays.items()}
+    try:
+        model.session(1).run(arrays)
+        said.append("nothing")
+    except tessera.errors.InvalidInput as error:
+        said.append(str(error))
+    for one in said:
+        check(all(word in one for word in words), f"{words} are not all in: {one}")
+
+
+def images_below_a_window(service, oracle):
+    """A run whose image is smaller than a window deep in the network is refused, by the node, with the next size that works;
+    as a model is that is compiled for the size. What is empty from the start, and what works, is not."""
+    path = halving_and_doubling(service, random := np.random.default_rng(24))
+    compiled = service.compile(path, None, "--dim", "h=..24", "--dim", "w=..37", timeout=300)
+    artifact = compiled.artifact, compiled.job["compile_result"]["artifact_id"]
+    refused_everywhere(service, artifact, {"h": 3, "w": 12},
+                       ("dimension 'h' is 3", "(MaxPool): the window of 2 is larger than spatial dimension 0, which is 1 long",
+                        "the next size that works is 4"))
+    refused_everywhere(service, artifact, {"h": 9, "w": 1}, ("dimension 'w' is 1", "spatial dimension 1", "next size that works is 4"))
+    exact = service.cli("compile", path, "--target", "host", "--dim", "h=3", "--dim", "w=12", "--json", expect=3).failure
+    check("the window of 2 is larger than spatial dimension 0, which is 1 long" in exact["message"], exact["message"])
+    session = oracle.load(path)
+    arrays = {"x": f32s(random, 1, 3, 4, 4)}
+    same(service.run(artifact[0], arrays)[0], session.run(arrays)[0], "the least image that works")
+    session.close()
+
+
+def windows_that_are_not_padded(service, oracle):
+    """Attention within windows of an image whose sizes have to be multiples of them: others are refused by the Reshape."""
+    nodes, constants, op, const, conv = network(random := np.random.default_rng(25))
+    x = op("Transpose", [conv("x", 3, 8, 4, strides=[4, 4], auto_pad="VALID")], perm=[0, 2, 3, 1])
+    shape = op("Shape", [x])
+    height, width = (op("Slice", [shape, const([d]), const([d + 1])]) for d in (1, 2))
+    rows, columns = op("Div", [height, const([3])]), op("Div", [width, const([3])])
+    x = op("Reshape", [x, op("Concat", [const([-1]), rows, const([3]), columns, const([3]), const([8])], axis=0)])
+    x = op("Reshape", [op("Transpose", [x], perm=[0, 1, 3, 2, 4, 5]), const([-1, 9, 8])])
+    scores = op("Softmax", [op("MatMul", [x, op("Transpose", [x], perm=[0, 2, 1])])], axis=-1)
+    x = op("Reshape", [op("MatMul", [scores, x]), op("Concat", [const([1]), rows, columns, const([3]), const([3]), const([8])], axis=0)])
+    x = op("Reshape", [op("Transpose", [x], perm=[0, 1, 3, 2, 4, 5]), op("Concat", [const([1]), height, width, const([8])], axis=0)])
+    nodes.append(helper.make_node("Transpose", [x], ["y"], perm=[0, 3, 1, 2]))
+    path = save(service, nodes, [("x", TensorProto.FLOAT, [1, 3, "h", "w"])], [("y", TensorProto.FLOAT, None)], constants)
+    ranged_against_oracle(service, oracle, path, {"h": "12..60", "w": "..48"}, [(12, 12), (24, 48), (36, 24), (60, 48)],
+                          lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "windows that are not padded", threads=("2",))
+    compiled = service.compile(path, None, "--dim", "h=12..60", "--dim", "w=..48", timeout=300)
+    refused_everywhere(service, (compiled.artifact, compiled.job["compile_result"]["artifact_id"]), {"h": 36, "w": 20},
+                       ("dimension 'w' is 20", "(Reshape): the elements make up the new shape for no sizes but multiples of 12",
+                        "the next size that works is 24"))
 
 
 def detectors(service, oracle):
@@ -170,6 +238,8 @@ def main():
             ("images of any size", lambda: images_of_any_size(service, oracle)),
             ("images resized", lambda: images_resized(service, oracle)),
             ("networks that halve and double", lambda: networks_that_halve_and_double(service, oracle)),
+            ("images below a window", lambda: images_below_a_window(service, oracle)),
+            ("windows that are not padded", lambda: windows_that_are_not_padded(service, oracle)),
             ("detectors", lambda: detectors(service, oracle)),
             ("work follows the size", lambda: work_follows_the_size(service))])
 

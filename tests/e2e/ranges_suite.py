@@ -97,7 +97,6 @@ def mixing_nodes_are_named(service):
             ("positions", [helper.make_node("ArgMax", ["x"], ["y"], name="mixes", axis=0, select_last_index=1)], ()),
             ("statistics", [helper.make_node("BatchNormalization", ["x", *"cccc"], ["y", "mean", "variance"], name="mixes",
                                              training_mode=1)], [("c", np.ones(4, np.float32))]),
-            ("parts", [helper.make_node("Reshape", ["x", "s"], ["y"], name="mixes")], [("s", np.array([-1, 2, 4]))]),
             ("cubic", [helper.make_node("Resize", ["x", "", "", "r"], ["y"], name="mixes", mode="cubic")],
              [("r", np.array([20, 4]))]),
             ("falling size", [helper.make_node("Shape", ["x"], ["all"]), helper.make_node("Gather", ["all", "i"], ["n0"]),
@@ -107,11 +106,10 @@ def mixing_nodes_are_named(service):
             ("constant rows", [helper.make_node("Add", ["x", "c"], ["y"], name="mixes")], [("c", np.ones((2, 1), np.float32))])):
         path = save(service, nodes, x, [("y", TensorProto.INT64 if name == "positions" else f32, None)], initializers,
                     15 if name == "statistics" else 13)
-        sizes = "n=2..4" if name == "parts" else "n=2..5"
-        failure = service.cli("compile", path, "--target", "host", "--dim", sizes, "--json", expect=4).failure
+        failure = service.cli("compile", path, "--target", "host", "--dim", "n=2..5", "--json", expect=4).failure
         check_equal((failure["reason"], failure["node"]), ("UNSUPPORTED_OPERATOR", "mixes"), name)
         check("--dim N=1,2,4,8" in failure["fix"], f"{name}: no way out in: {failure['fix']}")
-        if name not in ("constant rows", "parts"):
+        if name != "constant rows":
             service.compile(path, None, "--dim", "n=2,5")  # which is what the error advises
 
 

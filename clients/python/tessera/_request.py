@@ -131,7 +131,7 @@ def _shapes_of(name: str, given: Any) -> list[list[int]]:
 
 
 def _sizes_of_range(name: str, text: str) -> list[int]:
-    """Both ends and the powers of two between them, or of "..8,..64" these; negative: each stands for all up to it."""
+    """Both ends and the first one's doubles between them, or of "..8,..64" these; negative: each stands for all up to it."""
     if _is_chosen(text):
         chosen = sorted(int(part[2:]) for part in text.split(","))
         if chosen[0] < 1 or len(set(chosen)) < len(chosen):
@@ -142,8 +142,8 @@ def _sizes_of_range(name: str, text: str) -> list[int]:
     if len(ends) != 2 or not 1 <= ends[0] < ends[1]:
         raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text),
                                   accepted="e.g. '1..64' or '..64'")
-    powers = (1 << power for power in range(ends[1].bit_length()))
-    return [-size for size in sorted({*ends, *(power for power in powers if ends[0] < power < ends[1])})]
+    doubles = (ends[0] << power for power in range(ends[1].bit_length()))
+    return [-size for size in sorted({*ends, *(size for size in doubles if size < ends[1])})]
 
 
 def _is_chosen(text: str) -> bool:

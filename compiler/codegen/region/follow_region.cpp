@@ -50,8 +50,12 @@ absl::StatusOr<std::pair<const Nest*, const Operand*>> operandOf(const RegionVar
 }
 
 /// Whether an operand before the one that is named, in the order of leaves, is in the same place: that one is to be
-/// named.
-bool namedLater(const RegionVariant& variant, const v1::Reference& reference, const Operand& named, bool whole) {
+/// named. `whole`: in the same buffer, of those that have a block there which moves.
+bool namedLater(const Region& region, const RegionVariant& variant, const v1::Reference& reference,
+                const Operand& named, bool whole) {
+  const auto moves = [&](const Nest& nest, const Operand& other) {
+    return other.access.root == named.access.root && blockOf(region, nest, other.access).has_value();
+  };
   for (int child = 0; child <= reference.child(); ++child) {
     const Nest& nest = variant.steps[child].nest;
     for (int s = 0; s < static_cast<int>(nest.statements.size()); ++s) {
@@ -59,12 +63,11 @@ bool namedLater(const RegionVariant& variant, const v1::Reference& reference, co
       for (const Operand& input : statement.inputs) {
         if (&input == &named) return false;
         if (input.from || !input.access.root) continue;
-        if (whole ? input.access.root == named.access.root : input.access == named.access && child == reference.child())
-          return true;
+        if (whole ? moves(nest, input) : input.access == named.access && child == reference.child()) return true;
       }
       for (auto [o, output] : llvm::enumerate(statement.outputs)) {
         if (&output == &named) return !statement.stored[o];
-        if (whole && statement.stored[o] && output.access.root == named.access.root) return true;
+        if (whole && statement.stored[o] && moves(nest, output)) return true;
       }
     }
   }
@@ -83,7 +86,7 @@ absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& 
     auto found = operandOf(variant, reference, leaf);
     if (!found.ok()) return found.status();
     auto runs = !reference.result() && always && movesWithSlices(region, *found->second) &&
-                        !namedLater(variant, reference, *found->second, /*whole=*/false)
+                        !namedLater(region, variant, reference, *found->second, /*whole=*/false)
                     ? runsOf(found->second->access, *found->first, chip.near().line_bytes)
                     : std::nullopt;
     if (!runs)
@@ -98,7 +101,7 @@ absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& 
     const Access& access = found->second->access;
     const bool own = llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == access.root; });
     auto block = access.root && !found->second->from && !own && takesUpcoming(region, step) &&
-                         !namedLater(variant, reference, *found->second, /*whole=*/true)
+                         !namedLater(region, variant, reference, *found->second, /*whole=*/true)
                      ? blockOf(region, *found->first, access)
                      : std::nullopt;
     if (!block)

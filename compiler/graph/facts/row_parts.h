@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/graph/facts/extent_series.h"
 #include "compiler/graph/facts/rows.h"
+#include "compiler/import/extent_series.h"
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/BuiltinTypes.h"
 

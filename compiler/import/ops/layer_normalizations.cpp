@@ -108,12 +108,35 @@ Results lowerGroupNormalization(Node& n, Emitter& e) {
                                                     .accepted = absl::StrCat(per, " elements")});
   }
   const Tensor wide = e.cast(x, stashed(x.dtype, stash));
-  const int64_t each = channels / groups, rest = x.elements() / (x.shape[0] * channels);
-  const Tensor grouped = e.reshape(wide, {x.shape[0], groups, each, rest});
+  const int64_t each = channels / groups;
+  // What is spatial is one dimension but where some of it is known at run time.
+  Shape split = {x.shape[0], groups, each};
+  const bool whole = x.extents.size() == x.extents.count(0);
+  if (whole) split.push_back(x.elements() / (x.shape[0] * channels));
+  if (!whole) split.insert(split.end(), x.shape.begin() + 2, x.shape.end());
+  Tensor grouped = e.reshape(wide, split);
+  for (const auto& [dim, extent] : x.extents) grouped.extents[dim == 0 ? 0 : dim + 1] = extent;
   const Normalized result = normalize(e, grouped, 2, epsilon, /*centred=*/true);
-  const Shape aligned = per == channels ? Shape{groups, each, 1} : Shape{groups, 1, 1};
+  Shape aligned(split.size() - 1, 1);
+  aligned[0] = groups;
+  if (per == channels) aligned[1] = each;
   const Tensor scale = e.reshape(n.in(1), aligned), bias = e.reshape(n.in(2), aligned);
   return {{e.reshape(scaled(e, result.y, &scale, &bias, x.dtype), x.shape)}};
+}
+
+/// Images of any size, but of known channels.
+absl::Status groupExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit the channels"));
+  if (n.in(0).extents.contains(1)) return refuseExtent(n, 0, 1, "it numbers channels");
+  results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
+/// The last dimension is normalized together; in front of it inputs are broadcast against each other.
+absl::Status skipExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+  const int64_t last = n.in(0).rank() - 1;
+  if (n.in(0).extents.contains(last)) return refuseExtent(n, 0, last, "elements along it are combined");
+  return broadcastExtents(n, e, results);
 }
 
 /// Microsoft's form of RMSNormalization, in ONNX's own domain.
@@ -194,12 +217,14 @@ Results lowerEmbedLayerNormalization(Node& n, Emitter& e) {
 
 std::vector<Operator> layerNormalizationOperators() {
   return {
-      {"RMSNormalization", 23, 2, 2, lowerRmsNormalization, kFloats},
-      {"GroupNormalization", 18, 3, 3, lowerGroupNormalization, kFloats, 3, INT_MAX, "", batchExtents},
-      {"SimplifiedLayerNormalization", 1, 2, 2, lowerSimplifiedLayerNormalization, kFloats},
-      {"SkipLayerNormalization", 1, 3, 5, lowerSkipLayerNormalization<true>, kFloats, 5, INT_MAX, kMicrosoft},
-      {"SkipSimplifiedLayerNormalization", 1, 3, 4, lowerSkipLayerNormalization<false>, kFloats, 4, INT_MAX,
-       kMicrosoft},
+      {"RMSNormalization", 23, 2, 2, lowerRmsNormalization, kFloats, 2, INT_MAX, "", layerExtents},
+      {"GroupNormalization", 18, 3, 3, lowerGroupNormalization, kFloats, 3, INT_MAX, "", groupExtents},
+      {"SimplifiedLayerNormalization", 1, 2, 2, lowerSimplifiedLayerNormalization, kFloats, 2, INT_MAX, "",
+       layerExtents},
+      {"SkipLayerNormalization", 1, 3, 5, lowerSkipLayerNormalization<true>, kFloats, 5, INT_MAX, kMicrosoft,
+       skipExtents},
+      {"SkipSimplifiedLayerNormalization", 1, 3, 4, lowerSkipLayerNormalization<false>, kFloats, 4, INT_MAX, kMicrosoft,
+       skipExtents},
       {"EmbedLayerNormalization", 1, 1, 9, lowerEmbedLayerNormalization, kSigned, 1, INT_MAX, kMicrosoft},
   };
 }

@@ -126,6 +126,8 @@ absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x
     TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
     if (elementCount(shape) == 0) return refused;
     result = paddedLive(e, result, d, padding, [&](const Scalars&) { return with; });
+    // To one window, whatever the size: what follows may want the number.
+    if (bounds->first == bounds->second) result.extents.erase(d);
   }
   return result;
 }

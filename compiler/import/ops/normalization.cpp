@@ -345,17 +345,6 @@ absl::Status batchNormalizationExtents(Node& n, Emitter&, std::vector<Tensor>& r
   return absl::OkStatus();
 }
 
-/// Everything from the axis on is normalized together.
-absl::Status layerExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
-  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, n.in(0).rank()));
-  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
-  for (const auto& [dim, extent] : n.in(0).extents) {
-    if (dim >= axis) return refuseExtent(n, 0, dim, "elements along it are combined");
-  }
-  for (Tensor& result : results) result.extents = n.in(0).extents;
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {

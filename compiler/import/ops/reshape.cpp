@@ -10,7 +10,7 @@ namespace {
 /// The reshape of a tensor with bounded dimensions: as it lies in memory where these stay apart, else element by
 /// element. `sizes` are the extents of the result, of which one may be absent: what is left. `kept`: why it does not
 /// lie so.
-Results reshapedByExtents(const Node& n, Emitter& e, const Tensor& x, const Shape& shape, std::vector<Tensor> sizes,
+Results reshapedByExtents(Node& n, Emitter& e, const Tensor& x, const Shape& shape, std::vector<Tensor> sizes,
                           const absl::Status& kept) {
   std::vector<Tensor> from, others;
   for (int64_t d = 0; d < x.rank(); ++d) from.push_back(extentOf(x, d));
@@ -29,7 +29,12 @@ Results reshapedByExtents(const Node& n, Emitter& e, const Tensor& x, const Shap
                               [](const Scalars& s, mlir::ValueRange v) { return s.div(v[0], v[1]); });
   }
   const Tensor all = productOf(e, sizes);
-  if (!all.value || !n.sameExtent(whole.value, all.value)) return kept;
+  if (!all.value) return kept;
+  if (!n.sameExtent(whole.value, all.value)) {
+    // Cut in windows that are not padded: with the sizes that are left, elements may even lie as they do.
+    if (!n.sameOfMultiples(whole.value, all.value, "the elements make up the new shape")) return kept;
+    return n.opType() == "Flatten" ? lowerFlatten(n, e) : lowerReshape(n, e);
+  }
   return {{reshapedLive(n, e, x, shape, sizes)}};
 }
 
@@ -68,7 +73,8 @@ Results lowerReshape(Node& n, Emitter& e) {
     return n.invalid(absl::StrCat("cannot reshape ", shapeText(x.shape), " to ", shapeText(*wanted)),
                      {.attribute = "shape",
                       .found = shapeText(*wanted),
-                      .accepted = absl::StrCat("shapes of ", x.elements(), " elements")});
+                      .accepted = absl::StrCat("shapes of ", x.elements(), " elements"),
+                      .fix = isBounded(x) ? "end the range (--dim N=1..8) with a size that can be cut so" : ""});
   }
   std::vector<Tensor> results = {e.reshape(x, shape)};
   const auto follows = [&](size_t d) { return d < sizes.follows.size() && sizes.follows[d]; };

@@ -318,8 +318,12 @@ Results withBlockExtents(Node& n, Emitter& e, Tensor result, int64_t block, bool
     } else if (!to_channels) {
       setExtent(result, dim, multiplied(e, size, block));
     } else {
-      if (!n.divides(block, extent)) return refuseExtent(n, 0, dim, "not every size of it can be cut in blocks");
-      setExtent(result, dim, dividedExtent(e, size, block));
+      const Tensor blocks = dividedExtent(e, size, block);
+      if (!n.divides(block, extent) &&
+          !n.sameOfMultiples(extent, multiplied(e, blocks, block).value, "the image can be cut in blocks")) {
+        return refuseExtent(n, 0, dim, "not every size of it can be cut in blocks");
+      }
+      setExtent(result, dim, blocks);
     }
   }
   return {{std::move(result)}};

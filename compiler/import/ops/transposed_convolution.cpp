@@ -179,7 +179,9 @@ absl::StatusOr<std::map<int64_t, Value>> transposedExtents(Node& n, Emitter& e, 
     x = zeroed(e, x, dim);
     // As many elements more or less than `stride` for each of the input, whatever its size.
     const int64_t more = window.output[d] - x.shape[dim] * window.strides[d];
-    extents[dim] = scaledExtent(e, extentOf(x, dim), window.strides[d], more).value;
+    const Tensor image = extentOf(x, dim);
+    extents[dim] = scaledExtent(e, image, window.strides[d], more).value;
+    n.mustLeaveSome(image, extents[dim], absl::StrCat("nothing is left of spatial dimension ", d, ", which is "), "");
   }
   return extents;
 }

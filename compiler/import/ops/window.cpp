@@ -35,6 +35,16 @@ absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string
   return values;
 }
 
+namespace {
+
+/// What is wrong with an image, around its extent in spatial dimension `d`.
+std::pair<std::string, std::string> misfit(int64_t reach, size_t d, int64_t padding) {
+  return {absl::StrCat("the window of ", reach, " is larger than spatial dimension ", d, ", which is "),
+          padding > 0 ? absl::StrCat(" and padded by ", padding) : ""};
+}
+
+}  // namespace
+
 absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::vector<int64_t> kernel, bool ceil_mode) {
   const size_t rank = spatial.size();
   Window window;
@@ -63,14 +73,15 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
       low = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
       declared_high = high = total - low;
     } else {
-      const int64_t room = spatial[d] + low + high - extent;
-      if (room < 0) {
-        return n.invalid(absl::StrCat("the window is larger than the padded input in spatial dimension ", d),
+      const int64_t room = spatial[d] + low + high - extent, rounded_up = ceil_mode ? stride - 1 : 0;
+      if (room + rounded_up < 0) {
+        const auto [before, after] = misfit(extent, d, low + high);
+        return n.invalid(absl::StrCat(before, spatial[d], " long", after),
                          {.attribute = "kernel_shape",
                           .found = absl::StrCat(extent),
                           .accepted = absl::StrCat("up to ", spatial[d] + low + high)});
       }
-      output = (ceil_mode ? room + stride - 1 : room) / stride + 1;
+      output = (room + rounded_up) / stride + 1;
       // A window that would start in the padding after the input is dropped.
       if (ceil_mode && (output - 1) * stride >= spatial[d] + low) --output;
       declared_high = high;
@@ -139,19 +150,22 @@ absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e
     // count (Winograd), where an infinity beyond the extent would spoil what counts.
     if (window.high[d] > 0 || rounded_up || (reach[d] > 1 && stride == 1)) x = masked(e, x, dim, neutral);
     const bool kept = stride == 1 && room == -1;
-    extents[dim] =
-        kept ? extent : e.elementwise(v1::DATA_TYPE_I64, {extentOf(x, dim)}, [&](const Scalars& s, mlir::ValueRange v) {
-                           const int64_t more = room + stride + (rounded_up ? stride - 1 : 0);
-                           mlir::Value count = s.div(s.add(v[0], s.integer(more)), s.integer(stride));
-                           if (rounded_up) {
-                             // A window that would start in the padding after the input is dropped.
-                             const mlir::Value start = s.mul(s.sub(count, s.integer(1)), s.integer(stride));
-                             const mlir::Value end = s.add(v[0], s.integer(window.low[d]));
-                             const mlir::Value drops = s.compare(Relation::kGreaterOrEqual, start, end);
-                             count = s.select(drops, s.sub(count, s.integer(1)), count);
-                           }
-                           return s.max(count, s.integer(0));
-                         }).value;
+    const Tensor image = extentOf(x, dim);
+    extents[dim] = kept ? extent : e.elementwise(v1::DATA_TYPE_I64, {image}, [&](const Scalars& s, mlir::ValueRange v) {
+                                      const int64_t more = room + stride + (rounded_up ? stride - 1 : 0);
+                                      mlir::Value count = s.div(s.add(v[0], s.integer(more)), s.integer(stride));
+                                      if (rounded_up) {
+                                        // A window that would start in the padding after the input is dropped.
+                                        const mlir::Value start = s.mul(s.sub(count, s.integer(1)), s.integer(stride));
+                                        const mlir::Value end = s.add(v[0], s.integer(window.low[d]));
+                                        const mlir::Value drops = s.compare(Relation::kGreaterOrEqual, start, end);
+                                        count = s.select(drops, s.sub(count, s.integer(1)), count);
+                                      }
+                                      return s.max(count, s.integer(0));
+                                    }).value;
+    if (kept) continue;
+    const auto [before, after] = misfit(reach[d], d, window.low[d] + window.declared_high[d]);
+    n.mustLeaveSome(image, extents[dim], before, after);
   }
   return extents;
 }

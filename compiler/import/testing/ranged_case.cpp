@@ -42,7 +42,7 @@ std::string bytesAt(const RangedInput& input, int64_t size, int64_t room) {
 }
 
 ModelBuilder modelOf(const RangedCase& test) {
-  ModelBuilder b(17);
+  ModelBuilder b(test.opset);
   for (const RangedInput& input : test.inputs) b.input(input.name, input.shape, input.places ? kI64 : 1);
   for (const std::string& output : test.outputs) b.output(output);
   test.nodes(b);

@@ -22,6 +22,7 @@ struct RangedCase {
   std::vector<RangedInput> inputs;
   std::vector<std::string> outputs;
   std::function<void(ModelBuilder&)> nodes;
+  int64_t opset = 17;
 };
 
 /// Numbers that differ, below 1/2.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "compiler/import/import.h"
@@ -21,25 +23,32 @@ class ExtentSeries {
   /// Longer ranges are followed where the count itself is meant alone.
   static constexpr int64_t kLongest = 8192;
 
-  ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main);
+  /// Counts above `upto` are not looked at.
+  ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main, int64_t upto = INT64_MAX);
 
   int64_t most(int dimension) const { return -model_.dimensions[static_cast<size_t>(dimension)].size(); }
   bool isRange(int dimension) const { return model_.dimensions[static_cast<size_t>(dimension)].size() < -1; }
   int dimensions() const { return static_cast<int>(model_.dimensions.size()); }
 
   /// Of an integer of a body, or of a tensor of one; nothing when something else decides it.
-  std::optional<Series> of(mlir::Value value);
+  std::optional<Series> of(mlir::Value value) { return of(value, kAll); }
   /// What an integer of a body is at most, in any iteration and whatever tensors hold, such as a position that is held
   /// in front of an extent; nothing when that is not seen.
   std::optional<Series> greatest(mlir::Value value);
 
  private:
-  std::optional<Series> computed(mlir::Value value);
-  std::optional<Series> ofArgument(mlir::BlockArgument argument);
+  /// Of a value that is the same for every element of what computes it.
+  static constexpr int64_t kAll = -1;
+  /// Of one element of a tensor, or of a value of the body that computes that element; shapes are such tensors.
+  std::optional<Series> of(mlir::Value value, int64_t element);
+  std::optional<Series> computed(mlir::Value value, int64_t element);
+  std::optional<Series> ofArgument(mlir::BlockArgument argument, int64_t element);
+  std::optional<Series> ofSlice(mlir::Operation* op, int64_t element);
 
   const ImportedModel& model_;
+  const int64_t upto_;
   llvm::DenseMap<mlir::Value, int> counts_;  // arguments of main that say how much of a range there is
-  llvm::DenseMap<mlir::Value, std::optional<Series>> known_;
+  llvm::DenseMap<std::pair<mlir::Value, int64_t>, std::optional<Series>> known_;
 };
 
 }  // namespace tessera::compiler

@@ -1,4 +1,4 @@
-#include "compiler/graph/facts/extent_series.h"
+#include "compiler/import/extent_series.h"
 
 #include <algorithm>
 
@@ -61,9 +61,12 @@ bool compared(arith::CmpIPredicate predicate, int64_t a, int64_t b) {
   return false;
 }
 
-std::optional<Series> constantOf(mlir::Attribute attribute) {
+std::optional<Series> constantOf(mlir::Attribute attribute, int64_t element) {
   llvm::APInt value;
-  if (auto integer = mlir::dyn_cast<mlir::IntegerAttr>(attribute)) {
+  if (auto list = mlir::dyn_cast<mlir::DenseIntElementsAttr>(attribute); list && element >= 0) {
+    if (element >= list.getNumElements()) return std::nullopt;
+    value = list.getValues<mlir::APInt>()[static_cast<size_t>(element)];
+  } else if (auto integer = mlir::dyn_cast<mlir::IntegerAttr>(attribute)) {
     value = integer.getValue();
   } else if (auto dense = mlir::dyn_cast<mlir::DenseIntElementsAttr>(attribute); dense && dense.getNumElements() == 1) {
     value = *dense.getValues<mlir::APInt>().begin();
@@ -99,9 +102,17 @@ bool isOneInteger(mlir::Type type) {
   return type.isIntOrIndex();
 }
 
+/// An integer, or one of the few of a shape.
+bool isShort(mlir::Type type) {
+  auto ranked = mlir::dyn_cast<mlir::RankedTensorType>(type);
+  if (!ranked) return type.isIntOrIndex();
+  return ranked.hasStaticShape() && ranked.getNumElements() <= 64 && ranked.getElementType().isInteger();
+}
+
 }  // namespace
 
-ExtentSeries::ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main) : model_(model) {
+ExtentSeries::ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main, int64_t upto)
+    : model_(model), upto_(upto) {
   size_t input = 0;
   for (mlir::BlockArgument argument : main.getArguments()) {
     if (main.getArgAttr(argument.getArgNumber(), "tessera.weight")) continue;
@@ -113,42 +124,63 @@ ExtentSeries::ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main) 
   }
 }
 
-std::optional<Series> ExtentSeries::of(Value value) {
-  if (!isOneInteger(value.getType())) return std::nullopt;
-  if (const auto known = known_.find(value); known != known_.end()) return known->second;
-  std::optional<Series> result = computed(value);
-  known_[value] = result;
+std::optional<Series> ExtentSeries::of(Value value, int64_t element) {
+  if (isOneInteger(value.getType()) && mlir::isa<mlir::RankedTensorType>(value.getType())) element = kAll;
+  if (element == kAll ? !isOneInteger(value.getType()) : !isShort(value.getType())) return std::nullopt;
+  if (const auto known = known_.find({value, element}); known != known_.end()) return known->second;
+  std::optional<Series> result = computed(value, element);
+  known_[{value, element}] = result;
   return result;
 }
 
-std::optional<Series> ExtentSeries::ofArgument(mlir::BlockArgument argument) {
+std::optional<Series> ExtentSeries::ofArgument(mlir::BlockArgument argument, int64_t element) {
   if (const auto count = counts_.find(argument); count != counts_.end()) {
     Series series{count->second, {}};
-    if (most(series.dimension) <= kLongest)
-      for (int64_t n = 0; n <= most(series.dimension); ++n) series.at.push_back(n);
+    const int64_t last = std::min(most(series.dimension), upto_);
+    if (last <= kLongest)
+      for (int64_t n = 0; n <= last; ++n) series.at.push_back(n);
     return series;
   }
   auto op = mlir::dyn_cast<mlir::linalg::LinalgOp>(argument.getOwner()->getParentOp());
   if (!op || argument.getArgNumber() >= static_cast<unsigned>(op.getNumDpsInputs())) return std::nullopt;
-  return of(op->getOperand(argument.getArgNumber()));
+  const Value operand = op->getOperand(argument.getArgNumber());
+  const bool along = isOneInteger(operand.getType()) ||
+                     op.getMatchingIndexingMap(&op->getOpOperand(argument.getArgNumber())).isIdentity();
+  return along ? of(operand, element) : std::nullopt;
 }
 
-std::optional<Series> ExtentSeries::computed(Value value) {
-  if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) return ofArgument(argument);
+std::optional<Series> ExtentSeries::ofSlice(mlir::Operation* op, int64_t element) {
+  if (auto part = mlir::dyn_cast<tensor::ExtractSliceOp>(op)) {
+    if (part.getSourceType().getRank() != 1 || part.isDynamicOffset(0) || part.isDynamicStride(0)) return std::nullopt;
+    return of(part.getSource(), part.getStaticOffset(0) + std::max<int64_t>(element, 0) * part.getStaticStride(0));
+  }
+  auto put = mlir::cast<tensor::InsertSliceOp>(op);
+  if (element == kAll || put.getDestType().getRank() != 1 || put.getSourceType().getRank() != 1 ||
+      put.isDynamicOffset(0) || put.isDynamicStride(0) || put.getStaticStride(0) != 1)
+    return std::nullopt;
+  const int64_t place = element - put.getStaticOffset(0);
+  if (place >= 0 && place < put.getSourceType().getDimSize(0)) return of(put.getSource(), place);
+  return of(put.getDest(), element);
+}
+
+std::optional<Series> ExtentSeries::computed(Value value, int64_t element) {
+  if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) return ofArgument(argument, element);
   mlir::Operation* op = value.getDefiningOp();
-  if (auto constant = mlir::dyn_cast<arith::ConstantOp>(op)) return constantOf(constant.getValue());
-  if (mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractOp, arith::IndexCastOp>(op) ||
+  if (auto constant = mlir::dyn_cast<arith::ConstantOp>(op)) return constantOf(constant.getValue(), element);
+  if (mlir::isa<tensor::ExtractSliceOp, tensor::InsertSliceOp>(op)) return ofSlice(op, element);
+  if (mlir::isa<tensor::ExtractOp>(op)) return of(op->getOperand(0));
+  if (mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, arith::IndexCastOp>(op) ||
       (mlir::isa<arith::ExtSIOp>(op) && !mlir::getElementTypeOrSelf(op->getOperand(0)).isInteger(1)))
-    return of(op->getOperand(0));
+    return of(op->getOperand(0), element);
   if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op)) {
-    if (generic.getNumReductionLoops() > 0) return std::nullopt;
     const unsigned result = mlir::cast<mlir::OpResult>(value).getResultNumber();
-    return of(generic.getBody()->getTerminator()->getOperand(result));
+    if (generic.getNumReductionLoops() > 0 || (element != kAll && generic.getNumLoops() != 1)) return std::nullopt;
+    return of(generic.getBody()->getTerminator()->getOperand(result), element);
   }
   std::vector<Series> operands;
   if (op->getNumRegions() > 0 || op->getNumOperands() < 2) return std::nullopt;
   for (Value operand : op->getOperands()) {
-    std::optional<Series> series = of(operand);
+    std::optional<Series> series = of(operand, element);
     if (!series) return std::nullopt;
     operands.push_back(*std::move(series));
   }

@@ -1,0 +1,75 @@
+#include "compiler/import/refused_sizes.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/extent_series.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr int64_t kFirstLook = 256;  // sizes; windows are mostly smaller, and their images grow with the size
+
+class Finder {
+ public:
+  Finder(const ImportedModel& model, mlir::func::FuncOp main, int64_t upto) : series_(model, main, upto), upto_(upto) {}
+
+  void add(const DerivedExtent& extent) {
+    const std::optional<Series> from = series_.of(extent.from), result = series_.of(extent.result);
+    if (!from || !result || result->dimension < 0 || from->dimension != result->dimension) return;
+    if (from->at.size() != result->at.size()) return;
+    const auto sizes = static_cast<int64_t>(from->at.size());
+    const auto refuses = [&](int64_t n) {
+      const auto at = static_cast<size_t>(n);
+      return from->at[at] > 0 && result->at[at] == 0 && !refused_.contains({result->dimension, n});
+    };
+    for (int64_t first = 0; first < sizes; ++first) {
+      if (!refuses(first)) continue;
+      int64_t last = first;
+      while (last + 1 < sizes && refuses(last + 1)) ++last;
+      add(extent, *from, first, last);
+      first = last;
+    }
+  }
+
+  /// Whether larger sizes than those looked at may be refused as well.
+  bool goesOn() const {
+    return std::any_of(found_.begin(), found_.end(), [&](const v1::RefusedSizes& sizes) {
+      return sizes.last() == upto_ && series_.most(sizes.dimension()) > upto_;
+    });
+  }
+  std::vector<v1::RefusedSizes> found() && { return std::move(found_); }
+
+ private:
+  void add(const DerivedExtent& extent, const Series& from, int64_t first, int64_t last) {
+    const auto [least, most] = std::minmax_element(from.at.begin() + first, from.at.begin() + last + 1);
+    v1::RefusedSizes& sizes = found_.emplace_back();
+    sizes.set_dimension(from.dimension);
+    sizes.set_first(first);
+    sizes.set_last(last);
+    sizes.set_reason(absl::StrCat(extent.node, ": ", extent.before, *least,
+                                  *least == *most ? "" : absl::StrCat(" to ", *most), " long", extent.after));
+    for (int64_t n = first; n <= last; ++n) refused_.insert({from.dimension, n});
+  }
+
+  ExtentSeries series_;
+  int64_t upto_;
+  std::vector<v1::RefusedSizes> found_;
+  std::set<std::pair<int, int64_t>> refused_;  // range, size
+};
+
+}  // namespace
+
+std::vector<v1::RefusedSizes> refusedSizes(const ImportedModel& model, mlir::func::FuncOp main,
+                                           const std::vector<DerivedExtent>& extents) {
+  if (extents.empty()) return {};
+  for (int64_t upto = kFirstLook;; upto *= 2) {
+    Finder finder(model, main, upto);
+    for (const DerivedExtent& extent : extents) finder.add(extent);
+    if (!finder.goesOn() || upto * 2 > ExtentSeries::kLongest) return std::move(finder).found();
+  }
+}
+
+}  // namespace tessera::compiler
