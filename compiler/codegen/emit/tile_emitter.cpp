@@ -99,7 +99,8 @@ void TileEmitter::emitRows(int loop, llvm::function_ref<Value(Value row, const P
   if (extent % together != 0) emit(extent - extent % together, extent, extent % together);
 }
 
-/// Vectors whose followers stand side by side: a chain of a dozen instructions is longer than what a core keeps in view.
+/// Vectors whose followers stand side by side: a chain of a dozen instructions is longer than what a core keeps in
+/// view.
 int64_t TileEmitter::sideBySide() const { return chip().vectorRegisters() >= 32 ? 4 : 2; }
 
 int TileEmitter::slotOf(int statement, bool output, size_t index) const {

@@ -36,8 +36,8 @@ int64_t depthOf(const Nest& nest, const Operand& operand);
 /// Bytes of all that `operand` walks; windows that overlap count each time.
 int64_t bytesOf(const Nest& nest, const Operand& operand);
 
-/// Bytes of what `operand` walks over the whole sum while `loop` takes `count` steps and no other loop any; windows that
-/// overlap count once.
+/// Bytes of what `operand` walks over the whole sum while `loop` takes `count` steps and no other loop any; windows
+/// that overlap count once.
 int64_t touchedBytes(const Nest& nest, const Operand& operand, int loop, int64_t count);
 
 /// Tiles that read one and the same element of `operand`.
