@@ -107,8 +107,8 @@ Call inOrder(std::vector<Call> calls) {
 }
 
 struct Convolution {
-  int64_t n, c, size, k, kernel, stride, groups;
-  bool relu;
+  int64_t n = 1, c = 1, size = 1, k = 1, kernel = 1, stride = 1, groups = 1;
+  bool relu = false;
   bool bytes = false;  ///< u8 with s8 and an s32 bias to u8, instead of f32
   int64_t pad() const { return (kernel - 1) / 2; }
   int64_t out() const { return (size + 2 * pad() - kernel) / stride + 1; }
