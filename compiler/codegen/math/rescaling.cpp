@@ -4,8 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
+#include "compiler/codegen/math/real_expression.h"
 #include "mlir/IR/Matchers.h"
 
 namespace tessera::compiler::codegen {
@@ -16,13 +15,6 @@ namespace math = mlir::math;
 using llvm::APFloat;
 using mlir::PatternRewriter;
 using mlir::Value;
-
-Value splat(PatternRewriter& rewriter, mlir::Location loc, mlir::Type type, double value) {
-  mlir::TypedAttr attribute = rewriter.getFloatAttr(mlir::getElementTypeOrSelf(type), value);
-  if (auto vector = llvm::dyn_cast<mlir::VectorType>(type))
-    attribute = mlir::DenseElementsAttr::get(vector, mlir::Attribute(attribute));
-  return arith::ConstantOp::create(rewriter, loc, attribute);
-}
 
 /// The number that `value` is in all lanes.
 std::optional<double> constantOf(Value value) {
@@ -49,20 +41,18 @@ struct ConstantDivision : mlir::OpRewritePattern<arith::DivFOp> {
     constexpr double kLarge = 0x1p100;
     int exponent = 0;
     if (!(*divisor > 1 / kLarge && *divisor < kLarge) || std::frexp(*divisor, &exponent) == 0.5) return mlir::failure();
-    const mlir::Location loc = op.getLoc();
-    const mlir::Type type = op.getType();
-    Value x = op.getLhs(), y = op.getRhs();
+    const Reals in{rewriter, op.getLoc(), op.getType()};
+    const Real x{&in, op.getLhs()}, by{&in, op.getRhs()};
+    const auto fused = [&](Real a, Real b, Real c) {
+      return Real{&in, math::FmaOp::create(rewriter, in.loc, a.value, b.value, c.value)};
+    };
     // Rounded twice and as once: a double holds more than two bits beyond those of two floats.
-    Value reciprocal = splat(rewriter, loc, type, static_cast<float>(1 / *divisor));
-    Value first = arith::MulFOp::create(rewriter, loc, x, reciprocal);
+    const Real reciprocal = x.constant(static_cast<float>(1 / *divisor));
+    const Real first = x * reciprocal;
     // The remainder's other sign: of a zero the correction has the sign of the quotient.
-    Value excess = math::FmaOp::create(rewriter, loc, first, y, arith::NegFOp::create(rewriter, loc, x));
-    Value quotient =
-        math::FmaOp::create(rewriter, loc, arith::NegFOp::create(rewriter, loc, excess), reciprocal, first);
-    Value finite =
-        arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(rewriter, loc, first),
-                              splat(rewriter, loc, type, std::numeric_limits<double>::infinity()));
-    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, finite, quotient, first);
+    const Real excess = fused(first, by, -x);
+    const Real quotient = fused(-excess, reciprocal, first);
+    rewriter.replaceOp(op, choose(first.abs() < std::numeric_limits<double>::infinity(), quotient, first).value);
     return mlir::success();
   }
 };
@@ -94,18 +84,15 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
     };
     if (!exact(*lowest) || !exact(*highest)) return mlir::failure();
 
-    const mlir::Location loc = op.getLoc();
-    if (*lowest != 0) {
-      Value number = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::ORD, x, x);
-      x = arith::SelectOp::create(rewriter, loc, number, x, splat(rewriter, loc, x.getType(), 0));
-    }
+    const Reals in{rewriter, op.getLoc(), x.getType()};
+    Real real{&in, x};
+    if (*lowest != 0) real = choose(real.isNan(), real.constant(0), real);
     // Comparisons that a NaN fails take the bound: zero is the lowest here.
-    const auto cut = [&](Value value, arith::CmpFPredicate keeps, int64_t bound) -> Value {
-      Value number = splat(rewriter, loc, value.getType(), static_cast<double>(bound));
-      Value inside = arith::CmpFOp::create(rewriter, loc, keeps, value, number);
-      return arith::SelectOp::create(rewriter, loc, inside, value, number);
+    const auto cut = [](Real value, arith::CmpFPredicate keeps, int64_t bound) {
+      const Real number = value.constant(static_cast<double>(bound));
+      return choose(value.compare(keeps, number), value, number);
     };
-    Value safe = cut(cut(x, arith::CmpFPredicate::OGT, *lowest), arith::CmpFPredicate::OLT, *highest);
+    Value safe = cut(cut(real, arith::CmpFPredicate::OGT, *lowest), arith::CmpFPredicate::OLT, *highest).value;
     if (is_unsigned) {
       rewriter.replaceOpWithNewOp<arith::FPToUIOp>(op, op.getType(), safe);
     } else {
