@@ -108,8 +108,9 @@ class RegionBuilder {
       for (int c = coordinates.size() - 1; c >= 0; --c) {
         layout.strides.insert(layout.strides.begin(), stride);
         stride *= geometry_.largestBox(access.root, c);
-        // As a tree says, later.
-        if (!followed_ && c > outermost && stride * bytes >= near.setSpan() / 4 &&
+        // As a tree says, later. What lies nowhere stays dense, as no tree says anything of it: loops are merged by
+        // strides.
+        if (!followed_ && c > outermost && isTouched(access.root) && stride * bytes >= near.setSpan() / 4 &&
             stride * bytes % (near.setSpan() / 8) == 0)
           stride += near.line_bytes / bytes;
       }

@@ -217,6 +217,26 @@ TEST(Region, HeadsJoinedInTheResult) {
   EXPECT_NE(built.status().message().find("would cut through"), std::string_view::npos) << built.status();
 }
 
+// Rows that would share few sets of the near level are spread, as the tree says. Sums that pass in registers lie
+// nowhere, and no tree says anything of them: they must not decide which loops are one either.
+TEST(Region, WhatLiesNowhereIsNotSpread) {
+  WorkloadText text;
+  const Tensor x = text.argument({16, 5, 5}), w = text.argument({5, 16});
+  const Tensor square =
+      text.generic({x}, {"d0, d1, d2", "d0, d1, d2"}, text.empty({16, 5, 5}), 3, "", "%r = arith.mulf %i0, %i0 : f32");
+  const Tensor sum = text.generic({square, w}, {"d0, d1, d3", "d3, d2", "d0, d1, d2"}, text.fill({16, 5, 16}, "0.0"), 4,
+                                  "pppr", kMultiplyAdd);
+  CheckOptions options = chained({{"d0", 4}});
+  options.adjust = [](v1::BuildUnit& unit) {
+    for (const auto& [name, bytes] : {std::pair("L1", 4 << 10), {"L2", 64 << 10}}) {
+      v1::MemoryLevel& level = *unit.add_memory();
+      level.set_name(name);
+      level.set_capacity_bytes(bytes);
+    }
+  };
+  expectOneRegion(checkWorkload(text.finish({relu(text, sum)}), options), 4);
+}
+
 TEST(Region, SeveralResultsAreCutTogether) {
   WorkloadText text;
   const Tensor a = text.argument({2, 30, 16}), b = text.argument({2, 16, 20}), c = text.argument({2, 20, 12});
