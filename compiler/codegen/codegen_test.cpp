@@ -2,11 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/codegen/loaded_unit.h"
+#include "compiler/codegen/target_machine.h"
 #include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/product_tree.h"
+#include "compiler/target/target.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/Target/TargetMachine.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler::codegen::testing {
@@ -248,6 +254,25 @@ func.func @exponential(%x: tensor<5xf32>) -> tensor<5xf32> {
   }
   for (const auto& each : again) {
     for (size_t i = 0; i < each.size(); ++i) EXPECT_EQ(each[i], alone[i % 64 == 0 ? 2 : i % 2]) << i;
+  }
+}
+
+// Hosts are asked for the features that a target lists. What LLVM takes its cpu to have beyond these must be nothing
+// that plain code is made of: of SSE4a, which Zen has and no Intel chip, it makes shuffles.
+TEST(Builtins, ListTheFeaturesThatTheirCpuMakesCodeUse) {
+  for (const v1::Target& target : builtinTargets()) {
+    if (target.family() != v1::Target::X86_64) continue;
+    const auto machine = targetMachineOf(target.code());
+    ASSERT_TRUE(machine.ok()) << machine.status();
+    const std::set<std::string> listed(target.code().features().begin(), target.code().features().end());
+    for (const char* feature :
+         {"sse3",       "ssse3",      "sse4.1",      "sse4.2",       "sse4a",          "xop",        "fma4",
+          "tbm",        "avx",        "avx2",        "avxvnni",      "avxvnniint8",    "f16c",       "fma",
+          "bmi",        "bmi2",       "lzcnt",       "popcnt",       "movbe",          "gfni",       "avx512f",
+          "avx512bw",   "avx512cd",   "avx512dq",    "avx512vl",     "avx512vnni",     "avx512bf16", "avx512fp16",
+          "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512vpopcntdq"})
+      if ((*machine)->getMCSubtargetInfo()->checkFeatures(absl::StrCat("+", feature)))
+        EXPECT_TRUE(listed.contains(feature)) << target.name() << " " << feature;
   }
 }
 

@@ -77,6 +77,7 @@ constexpr FeatureBit kFeatures[] = {
     {"sse3", 1, 0, kEcx, 0, kNone},
     {"sse4.1", 1, 0, kEcx, 19, kNone},
     {"sse4.2", 1, 0, kEcx, 20, kNone},
+    {"sse4a", 0x80000001, 0, kEcx, 6, kNone},
     {"ssse3", 1, 0, kEcx, 9, kNone},
     {"vaes", 7, 0, kEcx, 9, kAvx},
     {"vpclmulqdq", 7, 0, kEcx, 10, kAvx},

@@ -183,8 +183,9 @@ TEST(Host, AnUnknownModelIsTheChipOfItsMakerWithMostOfItsFeatures) {
             "sapphirerapids by its features without amx-bf16 amx-int8 amx-tile");
   EXPECT_EQ(closest("GenuineIntel", "sapphirerapids", {"avx512fp16"}), "icelake-server by its features");
   EXPECT_EQ(closest("GenuineIntel", "sapphirerapids", {"avx512vbmi2"}), "cascadelake by its features");
-  EXPECT_EQ(closest("AuthenticAMD", "sapphirerapids"), "znver5 by its features");
-  EXPECT_EQ(closest("AuthenticAMD", "znver4"), "znver4 by its features");
+  EXPECT_EQ(closest("AuthenticAMD", "znver5"), "znver5 by its features");
+  EXPECT_EQ(closest("AuthenticAMD", "znver5", {"avxvnni"}), "znver4 by its features");
+  EXPECT_EQ(closest("AuthenticAMD", "znver5", {"sse4a"}), "x86-64-v4");
   // What a level asks for as well is that level, and so is another maker's chip.
   EXPECT_EQ(closest("GenuineIntel", "skylake-avx512"), "x86-64-v4");
   EXPECT_EQ(closest("GenuineIntel", "haswell"), "x86-64-v3");

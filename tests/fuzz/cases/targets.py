@@ -6,7 +6,7 @@ import re
 
 BUILTIN = pathlib.Path(__file__).resolve().parents[3] / "compiler" / "target" / "builtin"
 CODE = re.compile(r"^code \{.*?^\}", re.DOTALL | re.MULTILINE)
-FEATURE = re.compile(r'features: "((?:avx|amx)[^"]*)"')
+FEATURE = re.compile(r'features: "((?:avx|amx|sse4a)[^"]*)"')
 
 
 def lacking(text, flags):
