@@ -267,14 +267,14 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   TilePlan plan = emptyPlan(nest);
   plan.lanes = lanesOf(nest, chip);
   plan.vector_loop = loops.column;
-  choosePiece(nest, chip, loops, plan);
+  const PieceFlow flow(nest, chip, loops);
+  choosePiece(nest, chip, loops, flow, plan);
   orderReductions(nest, plan);
   sortBy(plan.reductions, [&](int loop) { return loop == loops.depth ? 1 : 0; });
   plan.points = {loops.row, loops.column};
 
   const Operand &a = nest.statements[0].inputs[0], &b = nest.statements[0].inputs[1];
-  const bool keeps_rows = PieceFlow(nest, chip, loops)
-                              .keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile[loops.row],
+  const bool keeps_rows = flow.keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile[loops.row],
                                          plan.tile[loops.column]);
   plan.order = byOutputStride(nest);
   sortBy(plan.order, [&](int loop) {

@@ -71,9 +71,8 @@ double PieceFlow::loadCycles(const Piece& piece, int64_t rows, int64_t columns, 
          column_bytes / (keeps_rows ? passing_columns_ : rateOf(touched(columns_, columns)));
 }
 
-void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, TilePlan& plan) {
+void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, const PieceFlow& flow, TilePlan& plan) {
   const TileProduct& product = *productOf(nest);
-  const PieceFlow flow(nest, chip, loops);
   const int64_t rows = nest.extents[loops.row], columns = nest.extents[loops.column], depth = nest.extents[loops.depth];
   const int64_t deepest = product.depth / product.group;
   plan.tile[loops.depth] = ceilDiv(depth, ceilDiv(depth, deepest));

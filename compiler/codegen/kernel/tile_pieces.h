@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "compiler/codegen/instruction/tile_instruction.h"
@@ -58,7 +57,7 @@ class PieceFlow {
 };
 
 /// Of all pieces that the registers of sums hold, the one of least cycles over main and rest pieces: the plan's tile.
-void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, TilePlan& plan);
+void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, const PieceFlow& flow, TilePlan& plan);
 
 /// The operand that passes by a piece comes from the second level each time: of a larger one as much at a time as fits
 /// there beside the other, in blocks of the outermost loop of the plan's order that only it walks.
