@@ -19,7 +19,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from fuzz import ledger, rotating_suite
 from fuzz.cases import fixed, model, opinions, plan, second, third, types, verdict
 from fuzz.cases.case import Case, Value
-from fuzz.cases.reference import Reference
+from fuzz.cases.reference import Reference, with_noise
 from fuzz.cases.table import operators
 from fuzz.cases.trial import Finding, Outcome, described
 from oracle.oracle import OracleError
@@ -181,6 +181,18 @@ def a_refused_run_is_one_less(reference):
     check_equal(len(verdict.noisy_runs(case, Refusing())), verdict.RUNS - 1, "runs")
 
 
+def noise_stays_in_a_domain_in_some_runs():
+    """What lies at a domain's edge is beyond it with half of the noise that is drawn, and moves by none of that."""
+    random = np.random.default_rng(0)
+    for function, edge, way in ((np.arccosh, 1 - 1e-7, "upwards"), (np.log, 0, "upwards"), (np.arctanh, -1, "inwards"),
+                                (np.arcsin, 1 + 1e-7, "inwards")):
+        array = np.array([edge] * 64 + [1], np.float32)
+        noisy = with_noise(array, "f32", 1e-4, random, way)
+        check((noisy != array).all(), f"{function.__name__}, {way}: no noise")
+        check(np.isfinite(function(noisy)).all(), f"{function.__name__}, {way}: {noisy}")
+    check(set(verdict.WAYS) < set(range(verdict.RUNS)), "every way is that of a run")
+
+
 def products_over_nothing(reference):
     """ONNX Runtime leaves what was there: cases of seed 100192 are zeros, times after time."""
     for _ in range(4):
@@ -268,6 +280,7 @@ def main():
             ("all differ", lambda: all_differ(reference)),
             ("other shapes excuse no values", other_shapes_excuse_no_values),
             ("a refused run is one less", lambda: a_refused_run_is_one_less(reference)),
+            ("noise stays in a domain in some runs", noise_stays_in_a_domain_in_some_runs),
             ("rotating seeds", rotating_seeds),
             ("ledgers add up", ledgers_add_up),
             ("products over nothing", lambda: products_over_nothing(reference)),

@@ -129,17 +129,18 @@ class Reference:
         return [types.stored(kind, found[name]) for name, kind in step.outputs]
 
 
-def with_noise(array, kind, share, random, settle=False):
-    """The array, each element off by up to `share` of the largest magnitude; with `settle` what that could take across a whole
-    number is that number."""
+def with_noise(array, kind, share, random, way=None):
+    """The array, each element off by up to `share` of the largest magnitude. `way`: by all of that "upwards" or "inwards", which
+    is towards zero; "settled": what that could take across a whole number is that number."""
     wide = np.asarray(array, np.float64)
     finite = np.isfinite(wide)
     largest = np.abs(wide[finite]).max(initial=0)
-    if settle:
+    if way == "settled":
         whole = np.rint(wide)
         with np.errstate(invalid="ignore"):  # of infinities
             settled = np.abs(wide - whole) <= share * largest
         wide = np.where(settled, whole, wide)
         finite &= ~settled
+    noise = {"upwards": np.ones_like(wide), "inwards": -np.sign(wide)}.get(way, random.uniform(-1, 1, size=wide.shape))
     with np.errstate(over="ignore"):
-        return types.stored(kind, wide + np.where(finite, share * largest * random.uniform(-1, 1, size=wide.shape), 0))
+        return types.stored(kind, wide + np.where(finite, share * largest * noise, 0))

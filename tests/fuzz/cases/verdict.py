@@ -8,8 +8,10 @@
    that is rounded, several times: between the steps, within those of several nodes, and in bodies of control flow, whose
    rounding a bound of the result's own magnitude knows nothing of. In one of these runs all that is within noise of a
    whole number is that number, since that is what another rounding makes of it, and no noise does: zero where terms cancel, one
-   where a function has its limit, and there are the poles and steps of what follows. An element may be as far off as such runs
-   are apart, and no farther.
+   where a function has its limit, and there are the poles and steps of what follows. In one all of it goes upwards and in
+   one towards zero: what lies at the edge of a function's domain (acosh at 1, atanh at 1 and -1) is beyond it on one side, NaN or
+   cut to the edge, and drawn noise may take all runs there. An element may be as far off as such runs are apart, and no
+   farther.
 """
 
 import dataclasses
@@ -21,6 +23,7 @@ from fuzz.cases.case import Value
 from fuzz.cases.reference import with_noise
 
 RUNS = 8  # with noise
+WAYS = {0: "settled", 1: "upwards", 2: "inwards"}  # of a run's noise; of others it is drawn
 WITHIN = 8  # ulps, of each rounding within a step: in a body of a loop, between the nodes of a formula
 SLACK = 4  # times the distance of such runs, which are a sample
 LARGEST_BOUND = {"f32": 1e-4, "f16": 16 * types.ULP["f16"], "bf16": 16 * types.ULP["bf16"]}
@@ -129,7 +132,7 @@ def noisy_runs(case, reference, seed=0):
                 array = types.stored(kind, array)
                 if types.is_float(kind) and not value.exact:
                     array = with_noise(array, kind, max(bound_of(case, value), 0.5 * types.ULP[kind]), random,
-                                       settle=number == 0)
+                                       WAYS.get(number))
                 overlaid[name] = Value(name, kind, array)
         else:
             runs.append(overlaid)
