@@ -54,7 +54,8 @@ Real exp2(Real x) {
   return choose(x.isNan(), x, scaled(1.0 + seriesOfExpm1((y - n) * 0.69314718055994530942), integerOf(n)));
 }
 
-Real expm1(Real x) { return choose(x.abs() < 0.34657, seriesOfExpm1(x), exp(x) - 1); }
+/// The series is +0 at -0.
+Real expm1(Real x) { return choose(x == 0, x, choose(x.abs() < 0.34657, seriesOfExpm1(x), exp(x) - 1)); }
 
 /// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)): log x = e ln 2 + log(1 + f).
 Real log(Real x) {
@@ -97,7 +98,8 @@ struct Turned {
 };
 
 /// Sine and cosine of x: x minus the nearest multiple n of pi / 2, which in three parts of 33 bits is exact for
-/// |n| < 2^20, then the kernels of fdlibm, exchanged and negated by quadrant.
+/// |n| < 2^20, then the kernels of fdlibm, exchanged and negated by quadrant. Of -0 those differences are +0, and the
+/// sine is x itself.
 Turned sincos(Real x) {
   const Real n = (x * 6.36619772367581382433e-01).rounded();
   const Real r = ((x - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11) -
@@ -114,7 +116,8 @@ Turned sincos(Real x) {
   const Bits quadrant = integerOf(n);
   const mlir::Value even = (quadrant & 1).isZero();
   const Real sine = choose(even, s, c), cosine = choose(even, c, s);
-  return {choose((quadrant & 2).isZero(), sine, -sine), choose(((quadrant + 1) & 2).isZero(), cosine, -cosine)};
+  return {choose(x == 0, x, choose((quadrant & 2).isZero(), sine, -sine)),
+          choose(((quadrant + 1) & 2).isZero(), cosine, -cosine)};
 }
 
 /// atan |x| from one of five points: atan x = atan p + atan((x - p) / (1 + p x)).

@@ -131,7 +131,8 @@ struct Turned {
 
 /// Sine and cosine of x: x minus the nearest multiple n of pi / 2, in double precision, since a float next to a
 /// multiple keeps few bits of its own there; then polynomials on [-pi / 4, pi / 4], exchanged and negated by quadrant.
-/// pi / 2 in two parts, the first of 33 bits: its products are exact for |n| < 2^20.
+/// pi / 2 in two parts, the first of 33 bits: its products are exact for |n| < 2^20. Of -0 those differences are +0,
+/// and the sine is x itself.
 Turned sincos(Real x) {
   mlir::PatternRewriter& rewriter = x.in->rewriter;
   const Reals wide{rewriter, x.in->loc, x.in->withElement(rewriter.getF64Type())};
@@ -146,7 +147,8 @@ Turned sincos(Real x) {
   const Real c = 1.0 - (z * 0.5 - z * z * z.polynomial({4.166666465e-02, -1.388830036e-03, 2.454734865e-05}));
   const mlir::Value even = (quadrant & 1).isZero();
   const Real sine = choose(even, s, c), cosine = choose(even, c, s);
-  return {choose((quadrant & 2).isZero(), sine, -sine), choose(((quadrant + 1) & 2).isZero(), cosine, -cosine)};
+  return {choose(x == 0, x, choose((quadrant & 2).isZero(), sine, -sine)),
+          choose(((quadrant + 1) & 2).isZero(), cosine, -cosine)};
 }
 
 Real formulaOf(mlir::Operation* op, Real x) {

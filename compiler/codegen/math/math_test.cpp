@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
 
@@ -65,6 +66,22 @@ std::vector<float> evaluated(const std::string& name, const std::vector<float>& 
   return out;
 }
 
+/// Reciprocals tell zeros of two signs apart.
+template <typename T, typename Reference>
+void expectSignsOfZeros(const char* name, Reference reference, T low, T high,
+                        const std::function<std::vector<T>(const std::vector<T>&)>& function) {
+  std::vector<T> x;
+  for (int i = 0; i < 37; ++i)  // vectors and what is left of them
+    if (const T zero = i % 2 == 0 ? T{0} : -T{0}; low <= 0 && high >= 0) x.push_back(zero);
+  if (x.empty()) return;
+  const std::vector<T> y = function(x);
+  for (size_t i = 0; i < x.size(); ++i)
+    if (const auto expected = static_cast<T>(reference(x[i])); expected == 0) {
+      EXPECT_EQ(y[i], 0) << name;
+      EXPECT_EQ(std::signbit(y[i]), std::signbit(expected)) << name << "(" << x[i] << ")";
+    }
+}
+
 class MathFunction : public ::testing::TestWithParam<Function> {};
 
 TEST_P(MathFunction, IsAccurate) {
@@ -85,6 +102,8 @@ TEST_P(MathFunction, IsAccurate) {
     }
   }
   EXPECT_EQ(worst, 0) << f.name << "(" << at << ")";
+  expectSignsOfZeros<float>(f.name, f.reference, f.low, f.high,
+                            [&](const std::vector<float>& zeros) { return evaluated(f.name, zeros); });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MathFunction, ::testing::ValuesIn(kFunctions),
@@ -171,6 +190,13 @@ TEST_P(SingleMath, HoldsItsUlps) {
   }
   EXPECT_LE(worst, f.ulps) << f.name << "(" << at << ")";
   RecordProperty("ulps", std::to_string(worst));
+  expectSignsOfZeros<float>(f.name, f.reference, f.low, f.high, [&](std::vector<float> zeros) {
+    zeros.resize(x.size());
+    std::vector<float> found(x.size());
+    (*loaded)->run({zeros.data(), found.data()}, 1);
+    found.resize(37);
+    return found;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SingleMath, ::testing::Combine(::testing::ValuesIn(kSingleFunctions), ::testing::Bool()),
@@ -238,6 +264,8 @@ TEST_P(DoubleMath, HoldsItsUlps) {
   }
   EXPECT_LE(worst, f.ulps) << f.name << "(" << at << ")";
   RecordProperty("ulps", std::to_string(worst));
+  expectSignsOfZeros<double>(f.name, f.reference, f.low, f.high,
+                             [&](const std::vector<double>& zeros) { return evaluatedDouble(f.name, zeros); });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DoubleMath, ::testing::ValuesIn(kDoubleFunctions),
