@@ -263,6 +263,25 @@ def catalog():
     return found
 
 
+def write(workload, folder):
+    """Its model and drawn inputs in `folder`: the two paths, and the inputs' shapes."""
+    folder.mkdir(parents=True)
+    model, given = folder / "model.onnx", folder / "inputs.npz"
+    made = workload.model()
+    onnx.save(made, model)
+    random = np.random.default_rng(3)
+
+    def drawn(kind):
+        shape = [d.dim_value for d in kind.shape.dim]
+        if kind.elem_type == TensorProto.UINT8:
+            return random.integers(0, 256, shape, dtype=np.uint8)
+        return random.standard_normal(shape, dtype=np.float32)
+
+    arrays = {value.name: drawn(value.type.tensor_type) for value in made.graph.input}
+    np.savez(given, **arrays)
+    return model, given, {name: array.shape for name, array in arrays.items()}
+
+
 def sweep(count, seed=1):
     """Products with M, N and K between 1 and 4096: powers of two, primes and everything between, the same every time."""
     random = np.random.default_rng(seed)
