@@ -5,7 +5,7 @@
 #include "compiler/codegen/math/math_single.h"
 #include "compiler/codegen/region/softmax_parts.h"
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "compiler/ir/softmax_bodies.h"
+#include "compiler/ir/softmax.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

@@ -1,34 +1,57 @@
 #include "compiler/codegen/region/softmax_parts.h"
 
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "compiler/ir/softmax_bodies.h"
+#include "compiler/ir/softmax.h"
 #include "mlir/IR/Matchers.h"
 
 namespace tessera::compiler::codegen {
 namespace {
 
-using mlir::Value;
+/// Nests, for findSoftmaxSteps: a value is a buffer as the nests before one leave it.
+struct NestsBackwards {
+  struct Value {
+    mlir::Value root;
+    size_t before;
+    bool operator==(const Value& other) const { return root == other.root; }
+  };
+  using Node = size_t;
+  const std::vector<Nest>& nests;
 
-/// One operand, reduced over one loop by such a body.
-bool isRowReduction(const Nest& nest, bool (*by)(mlir::Block&)) {
-  return isSimple(nest, 1) && llvm::count(nest.reduction, true) == 1 && nest.statements[0].init[0] &&
-         by(*nest.statements[0].body());
-}
-
-bool isPowers(const Nest& nest) {
-  return !nest.hasReduction() && isSimple(nest, 2) && isPowerBody(*nest.statements[0].body());
-}
+  std::optional<size_t> writerOf(const Value& value) const {
+    for (size_t n = value.before; n-- > 0;)
+      if (writes(nests[n], value.root)) return n;
+    return std::nullopt;
+  }
+  std::optional<size_t> reduces(const Value& value, SoftmaxBody by) const {
+    const auto n = writerOf(value);
+    if (!n || !isSimple(nests[*n], 1)) return std::nullopt;
+    const Statement& main = nests[*n].statements[0];
+    return llvm::count(nests[*n].reduction, true) == 1 && main.init[0] && by(*main.body()) ? n : std::nullopt;
+  }
+  std::optional<size_t> maps(const Value& value, SoftmaxBody by) const {
+    const auto n = writerOf(value);
+    return n && !nests[*n].hasReduction() && isSimple(nests[*n], 2) && by(*nests[*n].statements[0].body())
+               ? n
+               : std::nullopt;
+  }
+  Value operand(size_t n, int number) const { return {nests[n].statements[0].inputs[number].access.root, n}; }
+  /// One shape, one layout: loops and strides can be used for each other.
+  bool sameRows(size_t a, size_t b) const {
+    return nests[a].extents == nests[b].extents && nests[a].reduction == nests[b].reduction &&
+           sameWalk(nests[a].statements[0].outputs[0].access, nests[b].statements[0].outputs[0].access);
+  }
+};
 
 }  // namespace
 
-bool reads(const Nest& nest, Value root) {
+bool reads(const Nest& nest, mlir::Value root) {
   return llvm::any_of(nest.statements, [&](const Statement& statement) {
     return llvm::any_of(statement.inputs,
                         [&](const Operand& input) { return input.access.root == root && !input.from; });
   });
 }
 
-bool writes(const Nest& nest, Value root) {
+bool writes(const Nest& nest, mlir::Value root) {
   return llvm::any_of(nest.statements, [&](const Statement& statement) {
     return llvm::any_of(statement.outputs, [&](const Operand& output) { return output.access.root == root; });
   });
@@ -55,36 +78,20 @@ std::optional<SoftmaxParts> findSoftmax(const SlicedNests& nests) {
   if (product.statements.size() < 2 || llvm::count(product.reduction, true) != 1) return std::nullopt;
   const Statement& division = product.statements[1];
   if (division.inputs.size() != 2 || !division.inputs[0].from || !isQuotientBody(*division.body())) return std::nullopt;
-  const Value sum = division.inputs[1].access.root;
-  // From the sum backwards.
-  auto writerOf = [&](Value root, size_t before) -> std::optional<size_t> {
-    for (size_t n = before; n-- > 0;)
-      if (writes(nests.nests[n], root)) return n;
-    return std::nullopt;
-  };
-  auto at = writerOf(sum, parts.product);
-  if (!at || !isRowReduction(nests.nests[*at], isSumBody)) return std::nullopt;
-  parts.sum = *at;
-  const Access& summed = nests.nests[parts.sum].statements[0].inputs[0].access;
-  at = writerOf(summed.root, parts.sum);
-  if (!at || !isPowers(nests.nests[*at])) return std::nullopt;
-  parts.powers = *at;
-  const Statement& powers = nests.nests[parts.powers].statements[0];
-  at = writerOf(powers.inputs[1].access.root, parts.powers);
-  if (!at || !isRowReduction(nests.nests[*at], isMaximumBody)) return std::nullopt;
-  parts.maximum = *at;
-  const Nest &maximum = nests.nests[parts.maximum], &total = nests.nests[parts.sum];
-  // One shape, one layout: loops and strides can be used for each other.
-  if (maximum.statements[0].inputs[0].access.root != powers.inputs[0].access.root || maximum.extents != total.extents ||
-      maximum.reduction != total.reduction ||
-      !sameWalk(maximum.statements[0].outputs[0].access, total.statements[0].outputs[0].access) ||
-      !mlir::matchPattern(total.statements[0].init[0], mlir::m_AnyZeroFloat()))
-    return std::nullopt;
+  const auto steps = findSoftmaxSteps(NestsBackwards{nests.nests},
+                                      NestsBackwards::Value{division.inputs[1].access.root, parts.product});
+  if (!steps) return std::nullopt;
+  parts.maximum = steps->maximum;
+  parts.powers = steps->powers;
+  parts.sum = steps->sum;
+  const Statement& total = nests.nests[parts.sum].statements[0];
+  if (!mlir::matchPattern(total.init[0], mlir::m_AnyZeroFloat())) return std::nullopt;
+  const mlir::Value summed = total.inputs[0].access.root;
   for (int loop = 0; loop < product.loops(); ++loop)
     if (product.reduction[loop]) parts.key = loop;
   // The product walks the powers along its reduction.
   const bool along = llvm::any_of(product.statements[0].inputs, [&](const Operand& input) {
-    return input.access.root == summed.root && input.access.strides[parts.key] != 0;
+    return input.access.root == summed && input.access.strides[parts.key] != 0;
   });
   return along ? std::optional(parts) : std::nullopt;
 }

@@ -3,7 +3,7 @@
 #include "compiler/graph/facts/bytes_behind.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/ir/mask_bounds.h"
-#include "compiler/ir/softmax_bodies.h"
+#include "compiler/ir/softmax.h"
 
 namespace tessera::compiler {
 namespace {
@@ -11,14 +11,27 @@ namespace {
 using mlir::Value;
 using mlir::linalg::LinalgOp;
 
-/// The operation with `inputs` operands and one result that makes `value`.
-LinalgOp madeBy(Value value, int64_t inputs) {
-  auto op = value.getDefiningOp<LinalgOp>();
-  return op && op.getNumDpsInputs() == inputs && op.getNumDpsInits() == 1 ? op : nullptr;
-}
-
 /// What an operand is another shape of.
 Value operand(LinalgOp op, int64_t number) { return rootOf(op.getDpsInputOperand(number)->get()); }
+
+/// The graph's operations, for findSoftmaxSteps.
+struct Operations {
+  using Value = mlir::Value;
+  using Node = LinalgOp;
+
+  /// The operation with `inputs` operands and one result that makes `value`, with so many loops that sum.
+  static std::optional<LinalgOp> madeBy(Value value, int64_t inputs, unsigned sums, SoftmaxBody body) {
+    auto op = value.getDefiningOp<LinalgOp>();
+    if (!op || op.getNumDpsInputs() != inputs || op.getNumDpsInits() != 1 || op.getNumReductionLoops() != sums ||
+        !body(*op.getBlock()))
+      return std::nullopt;
+    return op;
+  }
+  static std::optional<LinalgOp> reduces(Value value, SoftmaxBody body) { return madeBy(value, 1, 1, body); }
+  static std::optional<LinalgOp> maps(Value value, SoftmaxBody body) { return madeBy(value, 2, 0, body); }
+  static Value operand(LinalgOp op, int number) { return compiler::operand(op, number); }
+  static bool sameRows(LinalgOp a, LinalgOp b) { return a.getIndexingMapsArray() == b.getIndexingMapsArray(); }
+};
 
 bool readOnlyBy(Value value, llvm::ArrayRef<mlir::Operation*> readers) {
   return llvm::all_of(value.getUsers(), [&](mlir::Operation* user) {
@@ -26,27 +39,19 @@ bool readOnlyBy(Value value, llvm::ArrayRef<mlir::Operation*> readers) {
   });
 }
 
-/// Whether `op` reduces its one operand along one loop by such a body, or is elementwise with one.
-bool reduces(LinalgOp op, bool (*by)(mlir::Block&)) {
-  return op && op.getNumReductionLoops() == 1 && by(*op.getBlock());
-}
-bool maps(LinalgOp op, bool (*by)(mlir::Block&)) { return op && op.getNumReductionLoops() == 0 && by(*op.getBlock()); }
-
 }  // namespace
 
 int softmaxLoop(const AccessTrace& trace, LinalgOp product) {
   if (product.getNumDpsInputs() != 2 || product.getNumReductionLoops() != 1) return -1;
-  LinalgOp quotient = madeBy(operand(product, 0), 2);
-  if (!maps(quotient, isQuotientBody)) return -1;
-  LinalgOp powers = madeBy(operand(quotient, 0), 2), sum = madeBy(operand(quotient, 1), 1);
-  if (!maps(powers, isPowerBody)) return -1;
-  LinalgOp maximum = madeBy(operand(powers, 1), 1);
-  if (!reduces(sum, isSumBody) || !reduces(maximum, isMaximumBody)) return -1;
-  const Value power_value = powers->getResult(0);
-  if (operand(sum, 0) != power_value || operand(maximum, 0) != operand(powers, 0) ||
-      maximum.getIndexingMapsArray() != sum.getIndexingMapsArray() || !readOnlyBy(quotient->getResult(0), {product}) ||
-      !readOnlyBy(sum->getResult(0), {quotient}) || !readOnlyBy(maximum->getResult(0), {powers}) ||
-      !readOnlyBy(power_value, {quotient, sum}))
+  const auto quotient = Operations::maps(operand(product, 0), isQuotientBody);
+  if (!quotient) return -1;
+  const auto steps = findSoftmaxSteps(Operations(), operand(*quotient, 1));
+  if (!steps) return -1;
+  const auto& [maximum, powers, sum] = *steps;
+  const auto valueOf = [](LinalgOp op) { return op->getResult(0); };
+  if (operand(*quotient, 0) != valueOf(powers) || !readOnlyBy(valueOf(*quotient), {product}) ||
+      !readOnlyBy(valueOf(sum), {*quotient}) || !readOnlyBy(valueOf(maximum), {powers}) ||
+      !readOnlyBy(valueOf(powers), {*quotient, sum}))
     return -1;
   for (auto [iterator, subscript] : llvm::zip_equal(product.getIteratorTypesArray(), trace.iterations(product))) {
     if (iterator != mlir::utils::IteratorType::reduction) continue;
@@ -66,9 +71,9 @@ Bounds boundsOfInput(Value input) {
 }  // namespace
 
 std::optional<MaskedScores> maskedScores(const AccessTrace& trace, LinalgOp product, int running) {
-  LinalgOp quotient = madeBy(operand(product, 0), 2);
-  LinalgOp powers = quotient ? madeBy(operand(quotient, 0), 2) : nullptr;
-  auto scores = powers ? operand(powers, 0).getDefiningOp<LinalgOp>() : nullptr;
+  const auto quotient = Operations::maps(operand(product, 0), isQuotientBody);
+  const auto powers = quotient ? Operations::maps(operand(*quotient, 0), isPowerBody) : std::nullopt;
+  auto scores = powers ? operand(*powers, 0).getDefiningOp<LinalgOp>() : nullptr;
   if (!scores || scores.getNumReductionLoops() != 0 || scores->getNumResults() != 1 ||
       !trace.made(scores->getResult(0)) ||
       llvm::none_of(*scores.getBlock(), [](mlir::Operation& op) { return mlir::isa<mlir::linalg::IndexOp>(op); }))

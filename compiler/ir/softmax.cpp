@@ -1,4 +1,4 @@
-#include "compiler/ir/softmax_bodies.h"
+#include "compiler/ir/softmax.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
