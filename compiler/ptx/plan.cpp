@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/target/chip.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/validate_intrinsic.h"
 #include "proto/element_size.h"
@@ -18,11 +19,6 @@ using intrinsic::Nest;
 using intrinsic::saturatedProduct;
 
 constexpr int64_t kMostIndex = int64_t{1} << 30;  // indices and elements' numbers are computed in 32 bits
-constexpr int64_t kMostThreads = 256;
-constexpr int64_t kMostCopies = 32;      // of one thread in a stage: written out one by one
-constexpr int64_t kOtherRegisters = 72;  // addresses and indices
-constexpr int64_t kStageCycles = 40;     // a stage's barrier and what its loop computes
-constexpr int64_t kCopyInstructions = 8;
 
 /// Elements from one value of each loop to the next, and the constant.
 std::vector<int64_t> stridesOf(const Nest& nest, const intrinsic::Access& access, int64_t& constant) {
@@ -96,7 +92,7 @@ class Planner {
  public:
   Planner(const Nest& software, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching,
           const v1::Target& target, const PlanOptions& options)
-      : target_(target), options_(options) {
+      : target_(target), prices_(completedPrices(target).threads()), options_(options) {
     plan_.software = software;
     plan_.intrinsic = intrinsic;
     plan_.matching = matching;
@@ -343,8 +339,8 @@ class Planner {
 
   /// Sizes that follow from the tile; false where it does not fit.
   bool complete(Plan& plan) const {
-    if (plan.threads() > kMostThreads) return false;
-    int64_t registers = kOtherRegisters, base = 0;
+    if (plan.threads() > prices_.most_threads()) return false;
+    int64_t registers = prices_.index_registers(), base = 0;
     for (Side& side : plan.sources) {
       const int64_t kept = side.operand == 1 ? plan.tileX() : plan.tileY();
       side.rows = side.along == side.kept ? plan.tileR() : kept;
@@ -357,7 +353,7 @@ class Planner {
       const int64_t in_row = side.columns / side.vector;
       if (in_row > plan.threads()) return false;
       side.copies = (side.rows * in_row - 1) / plan.threads() + 1;
-      if (side.copies > kMostCopies) return false;
+      if (side.copies > prices_.most_copies()) return false;
       side.base = base;
       base += side.rows * row_bytes;
       base = (base + plan.banks.line() - (plan.banks.count > 0 ? 1 : 0)) / std::max<int64_t>(1, plan.banks.line()) *
@@ -409,7 +405,7 @@ class Planner {
       const double bytes = static_cast<double>(side.rows * side.columns * side.element_bytes);
       copied += bytes;
       fetched += bytes * (1 + (side.operand == 1 ? plan.groups_y : plan.groups_x));
-      instructions += static_cast<double>(side.copies * plan.threads() * kCopyInstructions);
+      instructions += static_cast<double>(side.copies * plan.threads()) * prices_.copy_instructions();
     }
     const v1::MemoryLevel& level = target_.memory(plan.level);
     const v1::MemoryLevel& next = target_.memory(std::min(plan.level + 1, target_.memory_size() - 1));
@@ -417,10 +413,11 @@ class Planner {
                                      copied / next.bandwidth_bytes_per_cycle(), instructions / core.lanes()});
     const double waves = std::ceil(static_cast<double>(plan.grid()) / core.count());
     const double stages = static_cast<double>(plan.summed_tiles * plan.summed + plan.stages - 1);
-    plan.cycles = waves * stages * (longest + kStageCycles);
+    plan.cycles = waves * stages * (longest + prices_.stage_cycles());
   }
 
   const v1::Target& target_;
+  const v1::Prices::Threads prices_;
   const PlanOptions& options_;
   bool swapped_result_ = false;
   Plan plan_;

@@ -19,10 +19,10 @@ struct KernelTraits {
   Tile tile = Tile::kChosen;
   int weight = 1;  ///< in summaries the leaf of most weight stands for all
   /// Sums of a product that stay in registers while both operands pass by, for whole vectors of results: the outermost
-  /// sum may be cut into blocks, the sums are as many as there are registers, and there is time to ask for what the
+  /// sum may be cut into blocks, the sums are as many as there are registers, and there is time to prefetch what the
   /// next slices of a region touch.
   bool streams = false;
-  bool fetches = false;           ///< may ask for what it needs next
+  bool fetches = false;           ///< may prefetch what it needs next
   bool fetches_vectors = false;   ///< also for the vectors of later steps
   bool interleaves = false;       ///< may evaluate the points of a step by the depth of their operations
   int least_points = 1;           ///< vectors of results in a tile
@@ -36,7 +36,7 @@ struct KernelTraits {
 inline constexpr std::array<KernelTraits, 13> kKernels{{
     {.name = words::kScalar, .tile = KernelTraits::Tile::kNone},
     {.name = words::kElementwise, .staying = words::kElementwise},
-    {.name = words::kTurned, .staying = words::kElementwise},
+    {.name = words::kTransposed, .staying = words::kElementwise},
     {.name = words::kReduction,
      .weight = 2,
      .fetches = true,

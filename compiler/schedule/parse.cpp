@@ -158,11 +158,11 @@ absl::Status readFetch(Line& line, v1::Fetch& fetch) {
     } else if (line.take("next")) {
       status = takeList(line, ',',
                         [&](absl::string_view word) { return readReference(line, word, *fetch.add_next_slice()); });
-    } else if (line.take("upcoming")) {
-      status =
-          takeList(line, ',', [&](absl::string_view word) { return readReference(line, word, *fetch.add_upcoming()); });
+    } else if (line.take("blocks")) {
+      status = takeList(line, ',',
+                        [&](absl::string_view word) { return readReference(line, word, *fetch.add_next_blocks()); });
     } else {
-      return line.faultAhead("nothing that a kernel fetches", "ahead, rows, panel, results, next, upcoming");
+      return line.faultAhead("nothing that a kernel fetches", "ahead, rows, panel, results, next, blocks");
     }
     if (!status.ok()) return status;
   }
@@ -210,8 +210,8 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
       status = names(kernel.mutable_points());
     } else if (line.take("sums")) {
       status = names(kernel.mutable_reductions());
-    } else if (line.take("turned")) {
-      kernel.set_turned(std::string(line.take()));
+    } else if (line.take("transposed")) {
+      kernel.set_transposed(std::string(line.take()));
     } else if (line.take("interleaved")) {
       kernel.set_interleaved(true);
     } else if (line.take("fetch")) {
@@ -219,7 +219,7 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
     } else {
       return line.faultAhead(
           "nothing that a kernel says",
-          "operand, with INSTRUCTION, vectors, xLANES, tile, points, sums, turned, interleaved, fetch");
+          "operand, with INSTRUCTION, vectors, xLANES, tile, points, sums, transposed, interleaved, fetch");
     }
     if (!status.ok()) return status;
   }

@@ -30,7 +30,7 @@ std::string fetchText(const v1::Fetch& fetch) {
   if (fetch.panel()) absl::StrAppend(&text, " panel");
   if (fetch.results()) absl::StrAppend(&text, " results");
   if (!fetch.next_slice().empty()) absl::StrAppend(&text, " next ", referencesText(fetch.next_slice()));
-  if (!fetch.upcoming().empty()) absl::StrAppend(&text, " upcoming ", referencesText(fetch.upcoming()));
+  if (!fetch.next_blocks().empty()) absl::StrAppend(&text, " blocks ", referencesText(fetch.next_blocks()));
   return text;
 }
 
@@ -46,7 +46,7 @@ std::string kernelText(const v1::Kernel& kernel) {
     }));
   if (!kernel.points().empty()) absl::StrAppend(&text, " points ", absl::StrJoin(kernel.points(), ","));
   if (!kernel.reductions().empty()) absl::StrAppend(&text, " sums ", absl::StrJoin(kernel.reductions(), ","));
-  if (!kernel.turned().empty()) absl::StrAppend(&text, " turned ", kernel.turned());
+  if (!kernel.transposed().empty()) absl::StrAppend(&text, " transposed ", kernel.transposed());
   if (kernel.interleaved()) absl::StrAppend(&text, " interleaved");
   if (kernel.has_fetch()) absl::StrAppend(&text, " fetch", fetchText(kernel.fetch()));
   return text;

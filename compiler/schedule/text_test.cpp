@@ -21,7 +21,7 @@ fused 1+2 4+5+6
 L2 [d0:Sp(core)/1 d1.0:Sp(core)/64 r0:Tp/96] Shar softmax
   stage strided nest 0.1 operand 0 strides 1040,16,1
   [] Shar
-    [i1:Tp/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32,r2:4 points i0,i1 sums r2 interleaved fetch ahead 16 rows panel results next 0.0.in1,1.0.in0 upcoming 0.0.out0
+    [i1:Tp/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32,r2:4 points i0,i1 sums r2 interleaved fetch ahead 16 rows panel results next 0.0.in1,1.0.in0 blocks 0.0.out0
       stage apart operand 0 along i0 order i0,r2 distance 272 within outside 1 ahead 16
         [] pack nest 0 vectors i1 x16
       stage panels operand 1 along i1 order i1,r2
@@ -30,7 +30,7 @@ L2 [d0:Sp(core)/1 d1.0:Sp(core)/64 r0:Tp/96] Shar softmax
       [i0:Tp/2] elementwise nest 2 vectors i1 x16 tile i0:2,i1:32 points i0,i1
   [] Shar
     [] shared-pack nest 0 operand 1
-    [] scalar nest 0 x1 sums r2 turned i1
+    [] scalar nest 0 x1 sums r2 transposed i1
 )";
 
 TEST(ScheduleText, IsReadBackAsItWasPrinted) {
@@ -38,7 +38,7 @@ TEST(ScheduleText, IsReadBackAsItWasPrinted) {
   ASSERT_TRUE(schedule.ok()) << schedule.status().message();
   EXPECT_EQ(printSchedule(*schedule), kSlices);
   EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).copies_size(), 1);
-  EXPECT_EQ(schedule->phases(1).children(0).children(0).kernel().fetch().upcoming(0).result(), true);
+  EXPECT_EQ(schedule->phases(1).children(0).children(0).kernel().fetch().next_blocks(0).result(), true);
   EXPECT_TRUE(schedule->phases(1).children(0).children(0).kernel().interleaved());
   EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).distance(), 272);
   EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).ahead(), 16);

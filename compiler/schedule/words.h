@@ -28,7 +28,7 @@ inline std::optional<v1::Tile::Join> joinNamed(std::string_view word) {
 }
 
 /// Variants of kernels (v1::Kernel.variant).
-inline constexpr std::string_view kScalar = "scalar", kElementwise = "elementwise", kTurned = "turned",
+inline constexpr std::string_view kScalar = "scalar", kElementwise = "elementwise", kTransposed = "transposed",
                                   kReduction = "reduction", kHorizontal = "horizontal", kOuterProduct = "outer-product",
                                   kSliding = "sliding", kDot = "dot", kTransform = "transform", kPack = "pack",
                                   kSharedPack = "shared-pack", kSequential = "sequential", kTiles = "tiles";

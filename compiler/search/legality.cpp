@@ -148,8 +148,8 @@ std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
     if (!copies(kernel) && known != extents_.end() && extent.size() > known->second)
       return "a tile is its loop at most";
     inside *= pointsAlong(kernel, extent);
-    if (extent.dimension() == kernel.turned() && extent.size() > kernel.lanes())
-      return "a square that is turned has as many rows as a vector has lanes";
+    if (extent.dimension() == kernel.transposed() && extent.size() > kernel.lanes())
+      return "a square that is transposed has as many rows as a vector has lanes";
   }
   if (inside > kMostInTile) return "a tile is too large to be unrolled";
   if (copies(kernel)) return "";

@@ -113,7 +113,7 @@ bool setVectorLoop(v1::Tile& leaf, const std::string& dimension) {
     return false;
   kernel.set_variant(std::string(variant));
   kernel.set_vector_loop(dimension);
-  kernel.clear_turned();
+  kernel.clear_transposed();
   kernel.clear_fetch();  // what it prefetched lay along the other loop
   orderPoints(kernel);
   return true;

@@ -79,6 +79,14 @@ int64_t matrixChannelsOf(const v1::Target& target) {
 
 }  // namespace
 
+v1::Prices completedPrices(const v1::Target& target) {
+  v1::Prices prices = defaultsOf(v1::Target::X86_64)->prices();
+  if (const v1::Target* own = defaultsOf(target.family()); own && own->family() != v1::Target::X86_64)
+    prices.MergeFrom(own->prices());
+  prices.MergeFrom(target.prices());
+  return prices;
+}
+
 v1::Target completedTarget(v1::Target target) {
   const v1::Target& base = *defaultsOf(v1::Target::X86_64);
   const v1::Target* own = target.family() == v1::Target::FAMILY_UNSPECIFIED ? &base : defaultsOf(target.family());
@@ -92,10 +100,7 @@ v1::Target completedTarget(v1::Target target) {
     if (unit.ops_per_cycle() <= 0) unit.set_ops_per_cycle(4.0 * lanes);  // two multiply-adds
   }
   completeMemory(target, base);
-  v1::Prices prices = base.prices();
-  if (own && own != &base) prices.MergeFrom(own->prices());
-  prices.MergeFrom(target.prices());
-  *target.mutable_prices() = std::move(prices);
+  *target.mutable_prices() = completedPrices(target);
   return target;
 }
 

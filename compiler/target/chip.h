@@ -16,6 +16,9 @@ namespace tessera::compiler {
 /// what that leaves out as x86-64 has it, on which prices were measured. Features, instructions and names stay.
 v1::Target completedTarget(v1::Target target);
 
+/// Its prices alone, completed in the same way.
+v1::Prices completedPrices(const v1::Target& target);
+
 /// A chip as plans ask for it: one value made of a description, the only place where figures of machines come from. A
 /// plan that needs a fact of which there is no query here gets one; a figure that was fitted to a machine is a field of
 /// v1::Prices. Bytes, cycles and seconds are those of one core. Copies are independent; const queries are thread-safe.
@@ -94,6 +97,17 @@ class Chip {
   std::optional<size_t> ownLevel() const;
   /// The nearest level of at least so many bytes, however many cores share it; the last where none is so large.
   const Level& levelHolding(double bytes) const;
+  /// Bytes of a level, and lines of its sets, that plans fill: the rest is for what passes.
+  int64_t heldBytes(const Level& level) const { return part(level.capacity_bytes, prices().memory().held_share()); }
+  int64_t heldWays(const Level& level, int64_t sets = 1) const {
+    return part(sets * level.ways, prices().memory().held_share());
+  }
+  /// Bytes that an operand may take which stays in a level while the other one passes.
+  int64_t stayingBytes(const Level& level) const {
+    return part(level.capacity_bytes, prices().memory().staying_share());
+  }
+  /// The same for its copy, which leaves room for panels under way.
+  int64_t copiedBytes(const Level& level) const { return part(level.capacity_bytes, prices().memory().copied_share()); }
   /// Bytes of a level that each of `threads` threads, on cores of their own, may count on.
   double share(const Level& level, int threads) const;
   /// Bytes that stay near a core while panels larger than the second level pass, and other cores work as well: its part
@@ -117,6 +131,8 @@ class Chip {
   double bytesPerSecond(const Level& level) const { return level.bytes_per_cycle * hertz(); }
 
  private:
+  static int64_t part(int64_t whole, double share) { return static_cast<int64_t>(static_cast<double>(whole) * share); }
+
   v1::Target target_;
   std::vector<Level> levels_;
   std::vector<DotProduct> dot_products_;

@@ -9,7 +9,7 @@ prices {
   copies { copy_cycles: 0.01 turn_cycles: 0.02 slice_copy_cycles: 50 slice_turn_cycles: 0.01 pack_instructions: 400 }
   products { peak_share: 0.05 longest_reduction: 16 pack_passes: 400 pack_rows: 2 pack_rows_far: 2 point_columns: 32 }
   fetches { streams: 1 steps_ahead: 1 lines_ahead: 1 }
-  vectors { shared_load: 40 strided_load: 0.01 strided_store: 0.01 turned_load: 0.06 combine: 0.06 }
+  vectors { shared_load: 40 strided_load: 0.01 strided_store: 0.01 transposed_load: 0.06 combine: 0.06 }
   layouts { planes_share: 0.05 window_planes_share: 1 sliding_planes_share: 1 sliding_share: 0.01 }
 }
 """

@@ -37,9 +37,9 @@ absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree&
     for (auto [n, nest] : llvm::enumerate(phase.nests)) {
       const Leaf& leaf = followed.leaves[n];
       if (const v1::Fetch& fetch = leaf.tile->kernel().fetch();
-          fetch.next_slice_size() > 0 || fetch.upcoming_size() > 0)
+          fetch.next_slice_size() > 0 || fetch.next_blocks_size() > 0)
         return scheduleFault(leaf.path, "outside of slices there is no next one", printTileLine(*leaf.tile),
-                             "a kernel that fetches neither next nor upcoming");
+                             "a kernel that fetches neither next nor blocks");
       auto plan = planOf(leaf, nest, phase.first + static_cast<int>(n), chip);
       if (!plan.ok()) return plan.status();
       phase.plans.push_back(std::move(*plan));

@@ -140,7 +140,7 @@ void TileEmitter::finish() {
   llvm::SmallVector<size_t> all(points_.size());
   std::iota(all.begin(), all.end(), 0);
   const bool follows = nest_.statements.size() > 1 && lanes > 1;
-  if (!follows || storesTurned(lanes) || all.size() < 2) return finish(all, lanes);
+  if (!follows || storesTransposed(lanes) || all.size() < 2) return finish(all, lanes);
   for (llvm::ArrayRef<size_t> rest = all; !rest.empty();) {
     const auto group = rest.take_front(sideBySide());
     rest = rest.drop_front(group.size());
@@ -167,19 +167,19 @@ void TileEmitter::finish(llvm::ArrayRef<size_t> points, int lanes) {
       if (nest_.statements[s].stored[o] && (s > 0 || !streamed(o))) storeAll(s, o, lanes, points);
 }
 
-bool TileEmitter::storesTurned(int lanes) {
+bool TileEmitter::storesTransposed(int lanes) {
   for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
     for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
-      if (nest_.statements[s].stored[o] && memory_.turnedStore(slotOf(s, true, o), lanes) >= 0) return true;
+      if (nest_.statements[s].stored[o] && memory_.transposedStore(slotOf(s, true, o), lanes) >= 0) return true;
   return false;
 }
 
 void TileEmitter::storeAll(int statement, size_t output, int lanes, llvm::ArrayRef<size_t> points) {
-  const int slot = slotOf(statement, true, output), along = memory_.turnedStore(slot, lanes);
+  const int slot = slotOf(statement, true, output), along = memory_.transposedStore(slot, lanes);
   if (along >= 0 && points.size() == points_.size()) {
     Values values;
     for (const auto& registers : registers_) values.push_back(registers[statement][output]);
-    return memory_.storeTurned(slot, points_, along, values);
+    return memory_.storeTransposed(slot, points_, along, values);
   }
   for (size_t p : points) memory_.store(slot, points_[p], lanes, registers_[p][statement][output]);
 }

@@ -49,7 +49,7 @@ class TileEmitter {
   void finish();
   void finish(llvm::ArrayRef<size_t> points, int lanes);
   int64_t sideBySide() const;
-  bool storesTurned(int lanes);
+  bool storesTransposed(int lanes);
   void storeAll(int statement, size_t output, int lanes, llvm::ArrayRef<size_t> points);
   void emitBlock(int loop, const Values& neutral);
   void collectPoints();

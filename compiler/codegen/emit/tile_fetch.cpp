@@ -159,7 +159,7 @@ void TileFetch::panel(Value step) {
 
 /// Where a slice's part of the block of the next number begins: `elements` for each of those that share the block.
 /// After the last number of all comes the first.
-Value TileFetch::partOf(const Upcoming& block, int64_t elements, const EmitContext& context) {
+Value TileFetch::partOf(const NextBlock& block, int64_t elements, const EmitContext& context) {
   const mlir::Location loc = b_.getUnknownLoc();
   const mlir::Type element = memoryType(block.block.element);
   Value first = advance(b_, context.pointer(block.block.root), element, block.block.offset, constant(1));
@@ -180,11 +180,11 @@ Value TileFetch::partOf(const Upcoming& block, int64_t elements, const EmitConte
   return advance(b_, first, element, elements, slice);
 }
 
-void TileFetch::startUpcoming(const EmitContext& context) {
+void TileFetch::startNextBlocks(const EmitContext& context) {
   const auto [steps, body] = stepsAndBody();
   int64_t tiles = 1;
   for (int loop : plan_.order) tiles *= ceilDiv(nest_.extents[loop], plan_.tile[loop]);
-  for (const Upcoming& block : plan_.upcoming) {
+  for (const NextBlock& block : plan_.next_blocks) {
     const int64_t line = lineOf(block.block.element);
     auto lines = [&](int64_t elements) { return ceilDiv(elements, line) * line; };
     int64_t slices = 1;
@@ -193,12 +193,12 @@ void TileFetch::startUpcoming(const EmitContext& context) {
                   step = ceilDiv(share, steps);
     const mlir::Type element = memoryType(block.block.element);
     Value first = advance(b_, partOf(block, part, context), element, share, tileInBlock(plan_.order));
-    upcoming_.push_back({first, element, step, ceilDiv(step * body, line)});
+    next_blocks_.push_back({first, element, step, ceilDiv(step * body, line)});
   }
 }
 
-void TileFetch::upcoming(Value step) {
-  for (const Share& share : upcoming_) {
+void TileFetch::nextBlocks(Value step) {
+  for (const Share& share : next_blocks_) {
     Value from = advance(b_, share.first, share.element, share.step, step);
     const int64_t line = lineOf(share.element);
     for (int64_t i = 0; i < share.lines; ++i)

@@ -38,8 +38,8 @@ class TileFetch {
   void nextSlice(mlir::Value step);
 
   /// Blocks that later slices read or write, likewise: each tile of this slice prefetches its share of its part.
-  void startUpcoming(const EmitContext& context);
-  void upcoming(mlir::Value step);
+  void startNextBlocks(const EmitContext& context);
+  void nextBlocks(mlir::Value step);
 
  private:
   /// What this tile prefetches of a block.
@@ -63,7 +63,7 @@ class TileFetch {
   /// Elements of one line.
   int64_t lineOf(mlir::Type element) const;
   void lines(int slot, int64_t further);
-  mlir::Value partOf(const Upcoming& block, int64_t elements, const EmitContext& context);
+  mlir::Value partOf(const NextBlock& block, int64_t elements, const EmitContext& context);
 
   mlir::OpBuilder& b_;
   const Nest& nest_;
@@ -77,7 +77,7 @@ class TileFetch {
   int64_t share_step_ = 0;   ///< elements of the share per step of the reduction
   int64_t share_lines_ = 0;  ///< lines prefetched in each body
   std::vector<Wanted> wanted_;
-  llvm::SmallVector<Share> upcoming_;
+  llvm::SmallVector<Share> next_blocks_;
   mlir::Value steps_before_;  ///< i64: those of the tiles before this one
 
   /// Lines of one slot's results: in body i of the first `bodies` those at `offsets` + i * `distance`.

@@ -163,7 +163,7 @@ void TileMemory::store(int slot, const Point& point, int lanes, Value value) {
   }
 }
 
-int TileMemory::turnedStore(int slot, int lanes) const {
+int TileMemory::transposedStore(int slot, int lanes) const {
   const Access& access = tile_.slots[slot].operand->access;
   if (plan_.vector_loop < 0 || lanes < 4 || lanes > 16) return -1;
   if (access.element.isInteger(1) || access.element.isIndex() || access.strides[plan_.vector_loop] < 2) return -1;
@@ -174,7 +174,7 @@ int TileMemory::turnedStore(int slot, int lanes) const {
   return -1;
 }
 
-void TileMemory::storeTurned(int slot, llvm::ArrayRef<Point> points, int along, llvm::ArrayRef<Value> values) {
+void TileMemory::storeTransposed(int slot, llvm::ArrayRef<Point> points, int along, llvm::ArrayRef<Value> values) {
   const Access& access = tile_.slots[slot].operand->access;
   const mlir::Type memory = memoryType(access.element);
   const int lanes = plan_.lanes;

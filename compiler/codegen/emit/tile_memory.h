@@ -14,7 +14,7 @@ struct Point {
 };
 
 /// How a tile reads and writes its operands: pointers that the reduction loops advance, vectors, broadcasts, masked
-/// edges, squares that are turned in registers. Remembers what it has loaded until told to forget.
+/// edges, squares that are transposed in registers. Remembers what it has loaded until told to forget.
 class TileMemory {
  public:
   TileMemory(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const Tile& tile);
@@ -23,10 +23,10 @@ class TileMemory {
   mlir::Value load(int slot, const Point& point, int lanes);
   void store(int slot, const Point& point, int lanes, mlir::Value value);
   /// The loop along which the points of the tile are neighbours in what `slot` writes while lanes are apart: their
-  /// vectors are turned and stored along it. -1: none.
-  int turnedStore(int slot, int lanes) const;
-  /// Stores `values`, one per point. Points that differ along `along` alone are turned together.
-  void storeTurned(int slot, llvm::ArrayRef<Point> points, int along, llvm::ArrayRef<mlir::Value> values);
+  /// vectors are transposed and stored along it. -1: none.
+  int transposedStore(int slot, int lanes) const;
+  /// Stores `values`, one per point. Points that differ along `along` alone are transposed together.
+  void storeTransposed(int slot, llvm::ArrayRef<Point> points, int along, llvm::ArrayRef<mlir::Value> values);
   /// Drops what has been loaded: memory may have changed, or the code moves to where it is not defined.
   void forget() { loads_.clear(); }
 

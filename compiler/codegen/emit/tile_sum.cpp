@@ -32,7 +32,7 @@ void TileEmitter::emitSum(Steps steps) {
   if (plan_.fetch_results) fetch_.startResults();
   if (plan_.fetch_panel) fetch_.startPanel();
   if (!plan_.next_slice.empty()) fetch_.startNextSlice(context_);
-  if (!plan_.upcoming.empty()) fetch_.startUpcoming(context_);
+  if (!plan_.next_blocks.empty()) fetch_.startNextBlocks(context_);
   if (blocked) return emitBlock(plan_.reductions[0], accumulators);
   keep(reduce(0, accumulators));
   if (plan_.horizontal) combineLanes();
@@ -82,7 +82,7 @@ TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
   if (level == plan_.reductions.size()) {
     fetchForTile();
     if (!plan_.next_slice.empty()) fetch_.nextSlice(firstStep());
-    if (!plan_.upcoming.empty()) fetch_.upcoming(firstStep());
+    if (!plan_.next_blocks.empty()) fetch_.nextBlocks(firstStep());
     step(0, accumulators);
     return accumulators;
   }

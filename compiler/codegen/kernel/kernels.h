@@ -8,7 +8,7 @@ namespace tessera::compiler::codegen {
 // simple_kernels.cpp
 const MicroKernel& scalarKernel();       ///< plain loops, one point at a time
 const MicroKernel& elementwiseKernel();  ///< no sum
-const MicroKernel& turnedKernel();       ///< no sum; squares of operands across the vectors are turned in registers
+const MicroKernel& transposedKernel();   ///< no sum; squares of operands across the vectors change sides in registers
 const MicroKernel& reductionKernel();    ///< sums, vectors along a loop that stays
 const MicroKernel& horizontalKernel();   ///< sums along the vectors
 // product_kernels.cpp

@@ -9,8 +9,8 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Squares of operands are turned: some operand lies along the turned loop and across the vectors.
-bool turnsSomething(const Nest& nest, const TilePlan& plan) {
+/// Squares of operands are transposed: some operand lies along the transposed loop and across the vectors.
+bool transposesSomething(const Nest& nest, const TilePlan& plan) {
   if (plan.lanes > 16) return false;
   for (const Statement& statement : nest.statements)
     for (const Operand& input : statement.inputs) {
@@ -25,9 +25,10 @@ bool turnsSomething(const Nest& nest, const TilePlan& plan) {
 
 std::string refusedTurn(const Nest& nest, const TilePlan& plan) {
   if (plan.transposed == plan.vector_loop || nest.reduction[plan.transposed])
-    return "the turned loop is the vector loop, or sums";
-  if (!turnsSomething(nest, plan)) return "no operand lies along the turned loop and across the vectors";
-  if (plan.tile[plan.transposed] > plan.lanes) return "a square that is turned has as many rows as a vector has lanes";
+    return "the transposed loop is the vector loop, or sums";
+  if (!transposesSomething(nest, plan)) return "no operand lies along the transposed loop and across the vectors";
+  if (plan.tile[plan.transposed] > plan.lanes)
+    return "a square that is transposed has as many rows as a vector has lanes";
   return "";
 }
 

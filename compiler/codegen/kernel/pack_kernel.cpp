@@ -16,7 +16,7 @@ class PackKernel final : public MicroKernel {
     return std::nullopt;
   }
   bool fits(const Nest& /*nest*/, const TilePlan& /*plan*/) const override { return false; }
-  /// A vector, or the rows of a square that is turned.
+  /// A vector, or the rows of a square that is transposed.
   int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& plan) const override {
     return plan.transposed < 0 ? 1 : plan.tile[plan.transposed];
   }
@@ -44,7 +44,7 @@ TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
     return other == loop ? -to.between(loop) * panel : -to.strides[other];
   });
   plan.transposed =
-      nest.statements[0].inputs[0].access.strides[loop] == 1 ? -1 : turnedLoop(nest, plan.vector_loop, plan.lanes);
+      nest.statements[0].inputs[0].access.strides[loop] == 1 ? -1 : transposedLoop(nest, plan.vector_loop, plan.lanes);
   if (plan.transposed >= 0) {
     plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);
     plan.rows = static_cast<int>(plan.tile[plan.transposed]);

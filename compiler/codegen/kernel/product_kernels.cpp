@@ -41,11 +41,11 @@ class StreamedProductKernel : public ProductKernel {
 
   std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
                                const TilePlan& vectors) const override {
-    if (!fits(nest, vectors) || !takes(nest, rolesOf(nest, vectors))) return std::nullopt;
+    if (!fits(nest, vectors) || !takes(nest, chip, rolesOf(nest, vectors))) return std::nullopt;
     TilePlan plan = vectors;
     planContraction(nest, chip, wanted, demands(chip), plan);
     orderReductions(nest, plan);
-    unroll(nest, plan);
+    unroll(nest, chip, plan);
     planMemory(nest, chip, wanted, plan);
     orderPanels(nest, chip, plan);
     return plan;
@@ -74,9 +74,9 @@ class StreamedProductKernel : public ProductKernel {
 
  protected:
   /// Whether analysis gives the nest to this kernel.
-  virtual bool takes(const Nest& nest, const Roles& roles) const = 0;
+  virtual bool takes(const Nest& nest, const Chip& chip, const Roles& roles) const = 0;
   virtual TileDemands demands(const Chip& chip) const = 0;
-  virtual void unroll(const Nest& nest, TilePlan& plan) const = 0;
+  virtual void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const = 0;
 
  private:
   ProductCosts costs(const Nest& nest, const Chip& chip, const TilePlan& plan) const {
@@ -90,9 +90,9 @@ class OuterProductKernel final : public StreamedProductKernel {
   void emit(TileEmitter& tile) const override { tile.emitSum(TileEmitter::Steps::kOutside); }
 
  protected:
-  bool takes(const Nest& /*nest*/, const Roles& /*roles*/) const override { return true; }
+  bool takes(const Nest& /*nest*/, const Chip& /*chip*/, const Roles& /*roles*/) const override { return true; }
   TileDemands demands(const Chip& /*chip*/) const override { return {}; }
-  void unroll(const Nest& nest, TilePlan& plan) const override { unrollReductions(nest, plan); }
+  void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override { unrollReductions(nest, chip, plan); }
 };
 
 /// Neighbouring points read the same vectors at other steps of the innermost reductions: steps run within points, so
@@ -103,19 +103,21 @@ class SlidingKernel final : public StreamedProductKernel {
   void emit(TileEmitter& tile) const override { tile.emitSum(TileEmitter::Steps::kWithin); }
 
  protected:
-  bool takes(const Nest& nest, const Roles& roles) const override { return slides(nest, roles); }
+  bool takes(const Nest& nest, const Chip& chip, const Roles& roles) const override {
+    return slides(nest, chip, roles);
+  }
   /// A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
   /// spare that operand stays in them altogether.
   TileDemands demands(const Chip& chip) const override {
     return {.kept = chip.vectorRegisters() >= 32 ? 13 : 6, .line = true};
   }
-  /// A window of nine is unrolled, of a larger one its rows.
-  void unroll(const Nest& nest, TilePlan& plan) const override {
+  /// A small window is unrolled, of a larger one its rows.
+  void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override {
     const int along = plan.reductions.back();
     int64_t steps = 1;
     for (int loop : plan.reductions) steps *= nest.extents[loop];
     for (int loop : plan.reductions)
-      if (loop == along || steps <= 9) plan.tile[loop] = nest.extents[loop];
+      if (loop == along || steps <= chip.prices().tiles().unrolled_window()) plan.tile[loop] = nest.extents[loop];
   }
 };
 
@@ -129,7 +131,7 @@ class DotKernel final : public ProductKernel {
     TilePlan plan = vectors;
     planDots(nest, chip, plan);
     orderReductions(nest, plan);
-    unrollReductions(nest, plan);
+    unrollReductions(nest, chip, plan);
     planDotMemory(nest, wanted, plan);
     orderPanels(nest, chip, plan);
     return plan;

@@ -6,8 +6,8 @@ namespace tessera::compiler::codegen {
 
 llvm::ArrayRef<const MicroKernel*> microKernels() {
   static const std::array<const MicroKernel*, 11> kKernels = {
-      &tileKernel(),         &transformKernel(), &scalarKernel(), &slidingKernel(),
-      &outerProductKernel(), &dotKernel(),       &turnedKernel(), &elementwiseKernel(),
+      &tileKernel(),         &transformKernel(), &scalarKernel(),     &slidingKernel(),
+      &outerProductKernel(), &dotKernel(),       &transposedKernel(), &elementwiseKernel(),
       &horizontalKernel(),   &reductionKernel(), &packKernel()};
   return kKernels;
 }

@@ -229,7 +229,7 @@ TEST(MicroKernels, TurnSquaresOfNarrowTypesInPartsOfVectors) {
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     const auto leaves = leavesOf(*schedule);
     ASSERT_EQ(leaves.size(), 1U);
-    EXPECT_EQ(leaves[0]->kernel().variant(), words::kTurned) << element;
+    EXPECT_EQ(leaves[0]->kernel().variant(), words::kTransposed) << element;
     EXPECT_EQ(leaves[0]->kernel().lanes(), 16) << element;
   }
 }

@@ -22,12 +22,12 @@ class SimpleKernel : public MicroKernel {
   std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
                                const TilePlan& vectors) const override {
     TilePlan plan = vectors;
-    plan.transposed = turnedLoop(nest, plan.vector_loop, plan.lanes);
+    plan.transposed = transposedLoop(nest, plan.vector_loop, plan.lanes);
     if (!fits(nest, plan)) return std::nullopt;
     chooseSimpleTile(nest, chip, plan);
     plan.points = plan.order;
     orderReductions(nest, plan);
-    unrollReductions(nest, plan);
+    unrollReductions(nest, chip, plan);
     plan.orderLevels(0);
     return plan;
   }
@@ -58,9 +58,9 @@ class ElementwiseKernel final : public SimpleKernel {
   void emit(TileEmitter& tile) const override { tile.emitPoints(); }
 };
 
-class TurnedKernel final : public SimpleKernel {
+class TransposedKernel final : public SimpleKernel {
  public:
-  TurnedKernel() : SimpleKernel(words::kTurned) {}
+  TransposedKernel() : SimpleKernel(words::kTransposed) {}
   bool fits(const Nest& nest, const TilePlan& plan) const override {
     return plan.lanes > 1 && !nest.hasReduction() && plan.transposed >= 0;
   }
@@ -101,8 +101,8 @@ const MicroKernel& elementwiseKernel() {
   return kKernel;
 }
 
-const MicroKernel& turnedKernel() {
-  static const TurnedKernel kKernel;
+const MicroKernel& transposedKernel() {
+  static const TransposedKernel kKernel;
   return kKernel;
 }
 

@@ -36,7 +36,7 @@ Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> 
 PieceFlow::PieceFlow(const Nest& nest, const Chip& chip, const TileLoops& loops)
     : product_(*productOf(nest)),
       tile_bytes_(static_cast<double>(product_.rows) * product_.depth / product_.group * 4),
-      kept_most_(static_cast<double>(chip.near().capacity_bytes) * 3 / 4),
+      kept_most_(static_cast<double>(chip.heldBytes(chip.near()))),
       near_(chip.near().bytes_per_cycle),
       behind_(chip.behindNear().sustained_per_cycle) {
   const Statement& main = nest.statements[0];
@@ -104,7 +104,7 @@ void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, con
 
 void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
   const Operand &mine = nest.statements[0].inputs[passing], &other = nest.statements[0].inputs[1 - passing];
-  const int64_t half = chip.second().capacity_bytes / 2;
+  const int64_t half = chip.stayingBytes(chip.second());
   int64_t bytes = bytesOf(nest, mine);
   for (int loop : plan.order)
     if (varies(mine, loop) && varies(other, loop)) bytes /= nest.extents[loop];

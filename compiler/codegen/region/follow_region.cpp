@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/region/region_fetch.h"
+#include "compiler/codegen/region/region_prefetch.h"
 #include "compiler/codegen/region/region_strips.h"
-#include "compiler/codegen/region/region_upcoming.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/schedule/fault.h"
 
@@ -95,20 +95,20 @@ absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& 
     runs->source = touched(reference);
     step.plan.next_slice.push_back(std::move(*runs));
   }
-  for (const v1::Reference& reference : fetch.upcoming()) {
+  for (const v1::Reference& reference : fetch.next_blocks()) {
     auto found = operandOf(variant, reference, leaf);
     if (!found.ok()) return found.status();
     const Access& access = found->second->access;
     const bool own = llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == access.root; });
-    auto block = access.root && !found->second->from && !own && takesUpcoming(region, step) &&
+    auto block = access.root && !found->second->from && !own && takesPrefetch(region, step) &&
                          !namedLater(region, variant, reference, *found->second, /*whole=*/true)
                      ? blockOf(region, *found->first, access)
                      : std::nullopt;
     if (!block)
-      return scheduleFault(leaf.path, "upcoming: no block that moves from slice to slice, or asked for by no product",
+      return scheduleFault(leaf.path, "blocks: no block that moves from slice to slice, or fetched by no product",
                            absl::StrCat(reference.child(), ".", reference.statement(), ".", reference.index()), "");
     block->source = touched(reference);
-    step.plan.upcoming.push_back(std::move(*block));
+    step.plan.next_blocks.push_back(std::move(*block));
   }
   return absl::OkStatus();
 }

@@ -8,8 +8,8 @@ namespace tessera::compiler::codegen {
 /// they are no passes over the same rows.
 absl::Status followStrips(Region& region, const FollowedRegion& followed);
 
-/// What kernels ask for of the next slices. Errors: INVALID_SCHEDULE with the leaf's path: what is named does not move
-/// with the slices, or the kernel cannot ask for it. Call when scratch has its places.
+/// What kernels prefetch of the next slices. Errors: INVALID_SCHEDULE with the leaf's path: what is named does not move
+/// with the slices, or the kernel cannot prefetch it. Call when scratch has its places.
 absl::Status followFetches(Region& region, const Chip& chip, const FollowedRegion& followed);
 
 }  // namespace tessera::compiler::codegen

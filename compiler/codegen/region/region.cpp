@@ -7,9 +7,9 @@
 #include "compiler/codegen/region/region_fetch.h"
 #include "compiler/codegen/region/region_geometry.h"
 #include "compiler/codegen/region/region_packing.h"
+#include "compiler/codegen/region/region_prefetch.h"
 #include "compiler/codegen/region/region_scratch.h"
 #include "compiler/codegen/region/region_strips.h"
-#include "compiler/codegen/region/region_upcoming.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/touched.h"
 #include "compiler/schedule/fault.h"
@@ -72,7 +72,7 @@ class RegionBuilder {
     formStrips(region_, chip_);
     fetchNextSlices(region_, chip_);
     placeScratch();
-    planUpcoming(region_, chip_);
+    planPrefetch(region_, chip_);
     return std::move(region_);
   }
 
@@ -406,7 +406,7 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
     break;
   }
   size_t fetched = 0;
-  for (const RegionStep& step : region->variants[0].steps) fetched += step.plan.upcoming.size();
+  for (const RegionStep& step : region->variants[0].steps) fetched += step.plan.next_blocks.size();
   if (fetched > 0) absl::StrAppend(&region->description, ", ", fetched, " operands of the next slices fetched ahead");
   return region;
 }

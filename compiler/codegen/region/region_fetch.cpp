@@ -49,7 +49,7 @@ namespace {
 bool worthFetching(const FetchedRuns& runs, const Chip& chip) {
   const v1::Prices::Fetches& prices = chip.prices().fetches();
   return runs.lines <= prices.long_run_lines() && runs.count() >= prices.few_runs() &&
-         runs.count() * runs.lines * chip.near().line_bytes <= chip.second().capacity_bytes / 2;
+         runs.count() * runs.lines * chip.near().line_bytes <= chip.stayingBytes(chip.second());
 }
 
 void fetchNext(const Region& region, RegionVariant& variant, int innermost, const Chip& chip) {

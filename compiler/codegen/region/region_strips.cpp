@@ -104,7 +104,7 @@ namespace {
 
 void formStrips(RegionVariant& variant, const Chip& chip) {
   std::vector<RegionStep>& steps = variant.steps;
-  const int64_t room = chip.near().capacity_bytes / 2;
+  const int64_t room = chip.stayingBytes(chip.near());
   for (size_t first = 0, end = 1; first < steps.size(); first = end++) {
     if (rowLoop(steps[first]) < 0) continue;
     const int64_t rows = steps[first].nest.extents[rowLoop(steps[first])];

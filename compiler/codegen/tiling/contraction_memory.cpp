@@ -12,7 +12,7 @@ namespace {
 /// straddle lines cost two reads each, and rows of it that evict each other cannot wait in L1 for the next tile.
 int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, int64_t stride) {
   const v1::Prices::Products& prices = chip.prices().products();
-  if (stride % (chip.near().setSpan() / 2) == 0) return prices.pack_rows() / 5;
+  if (stride % (chip.near().setSpan() / 2) == 0) return prices.pack_rows_colliding();
   const bool far = bytesOf(nest, operand) > chip.second().capacity_bytes;
   const int64_t rows = far ? prices.pack_rows_far() : prices.pack_rows();
   return stride % chip.near().line_bytes == 0 ? rows : rows / 2;
@@ -28,7 +28,7 @@ bool isSpread(const Operand& operand, const Chip& chip, const TilePlan& plan) {
 int64_t stepsInL1(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   const Operand& operand = nest.statements[0].inputs[roles.b];
   const int64_t vector_bytes = plan.lanes * elementBits(operand.access.element) / 8;
-  return std::max<int64_t>(64, chip.near().capacity_bytes * 3 / 4 / (vector_bytes * plan.vectors));
+  return std::max(chip.prices().products().least_block(), chip.heldBytes(chip.near()) / (vector_bytes * plan.vectors));
 }
 
 /// Whether the broadcast operand's rows are contiguous along the whole reduction.
@@ -42,18 +42,18 @@ bool rowsAreContiguous(const Nest& nest, const Roles& roles, const TilePlan& pla
   return true;
 }
 
-/// Whether a block of the broadcast operand, half of L2 by size, takes more than three quarters of the ways of some
-/// sets because its rows are a power of two apart: its own lines and the vectors that pass would evict each other.
+/// Whether a block of the broadcast operand that stays in L2 by its size takes more ways of some sets than may be held
+/// because its rows are a power of two apart: its own lines and the vectors that pass would evict each other.
 bool crowdsL2(const Nest& nest, const Chip& chip, const Roles& roles) {
   const Chip::Level& second = chip.second();
   const Operand& operand = nest.statements[0].inputs[roles.a];
   const int64_t sets = second.sets(), line = second.line_bytes, stride = strideBytes(nest, roles.a, roles.rows[0]);
   const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);
-  const int64_t rows = std::min(nest.extents[roles.rows[0]], second.capacity_bytes / 2 / std::max<int64_t>(1, bytes));
+  const int64_t rows = std::min(nest.extents[roles.rows[0]], chip.stayingBytes(second) / std::max<int64_t>(1, bytes));
   std::vector<int> ways(sets, 0);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t each = 0; each < ceilDiv(bytes, line); ++each) ++ways[(row * stride / line + each) % sets];
-  return *llvm::max_element(ways) > second.ways * 3 / 4;
+  return *llvm::max_element(ways) > chip.heldWays(second);
 }
 
 bool packs(const TilePlan& plan, int input) {
@@ -73,7 +73,7 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
   }
   const v1::Prices::Products& prices = chip.prices().products();
   const int step = plan.reductions.back();
-  const int64_t small = chip.near().capacity_bytes / 2;
+  const int64_t small = chip.stayingBytes(chip.near());
   if (roles.b >= 0 && canPack(nest, roles.b) && varies(main.inputs[roles.b], step)) {
     const Operand& operand = main.inputs[roles.b];
     const int64_t stride = strideBytes(nest, roles.b, step);
@@ -180,7 +180,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   const int row = roles.rows[0], outer = roles.columns.empty() ? v : roles.columns[0];
   if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= prices.spread_passes()) {
     const int64_t panel = depth * plan.vectors * plan.lanes;
-    const int64_t most = (chip.second().capacity_bytes * 2 / 3 - 2 * panel) / std::max<int64_t>(1, depth);
+    const int64_t most = (chip.copiedBytes(chip.second()) - 2 * panel) / std::max<int64_t>(1, depth);
     const int64_t rows = evenBlocks(chip, nest.extents[row], plan.tile[row], most);
     const int64_t blocks = ceilDiv(nest.extents[row], rows);
     if (most >= 2 * plan.tile[row] && blocks >= prices.row_blocks()) {
@@ -193,7 +193,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   int64_t parts = 1;  // of the grid, without rows and columns
   for (int loop : plan.order)
     if (rankOf(roles, plan, loop, false) == 0) parts *= ceilDiv(nest.extents[loop], plan.tile[loop]);
-  int64_t rows = chip.second().capacity_bytes / 2 / std::max<int64_t>(1, depth);
+  int64_t rows = chip.stayingBytes(chip.second()) / std::max<int64_t>(1, depth);
   if (plan.block[k] > 0 && chip.cores() > few)  // as many parts as columns in pairs of tiles do not make
     rows = std::min(rows, nest.extents[row] * std::max<int64_t>(1, nest.extents[outer] / plan.tile[outer] / 2) * parts /
                               chip.cores());
@@ -238,16 +238,17 @@ void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TileP
   const int64_t depth = blockDepthOf(nest, chip, b);
   const int64_t panel = plan.vectors * plan.lanes * elementBits(b.access.element) / 8 * depth;
   const bool packed = packs(plan, roles.b);
-  const int64_t ahead =
-      std::clamp<int64_t>(prices.lines_ahead() / plan.vectors, 4, std::max<int64_t>(4, prices.steps_ahead()));
-  if ((panel > chip.near().capacity_bytes / 2 || (!packed && isSpread(b, chip, plan))) && depth >= 8 * ahead)
+  const int64_t ahead = std::clamp(prices.lines_ahead() / plan.vectors, prices.least_ahead(),
+                                   std::max(prices.least_ahead(), prices.steps_ahead()));
+  if ((panel > chip.stayingBytes(chip.near()) || (!packed && isSpread(b, chip, plan))) &&
+      depth >= prices.worthwhile() * ahead)
     plan.ahead = ahead;
-  plan.fetch_panel = bytesOf(nest, b) > chip.second().capacity_bytes / 2;
+  plan.fetch_panel = bytesOf(nest, b) > chip.stayingBytes(chip.second());
   plan.fetch_results = depthOf(nest, b) >= chip.prices().products().long_sum();
   if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
   const int64_t rows = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
   plan.fetch_rows =
-      strideBytes(nest, roles.a, roles.rows[0]) > chip.near().line_bytes || rows > chip.near().capacity_bytes / 2;
+      strideBytes(nest, roles.a, roles.rows[0]) > chip.near().line_bytes || rows > chip.stayingBytes(chip.near());
 }
 
 /// Loops of the panels of `packed`, slowest first: those of the plan that the operand walks, panels, reductions.

@@ -87,8 +87,8 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
   if (roles.a < 0 || roles.b < 0 || roles.columns.empty() || !canPack(nest, roles.a)) return false;
   const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
   const int64_t tile = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
-  return bytesOf(nest, b) <= chip.second().capacity_bytes / 2 && bytesOf(nest, a) > chip.second().capacity_bytes / 2 &&
-         tile <= chip.near().capacity_bytes / 2;
+  return bytesOf(nest, b) <= chip.stayingBytes(chip.second()) && bytesOf(nest, a) > chip.stayingBytes(chip.second()) &&
+         tile <= chip.stayingBytes(chip.near());
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
                      static_cast<double>(rows + vectors) / chip_.loadsPerCycle(), 2.0 * static_cast<double>(vectors),
                      chip_.multiplyAddLatency()});
   // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
-  const bool stays = window_ || (rows < rows_ && vectors * vector_bytes_ * depth_ <= chip_.near().capacity_bytes / 2);
+  const bool stays = window_ || (rows < rows_ && vectors * vector_bytes_ * depth_ <= chip_.stayingBytes(chip_.near()));
   const int64_t bytes = (stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_;
   return stepCycles(chip_, rows, vectors, static_cast<double>(bytes), copies_);
 }
@@ -129,13 +129,12 @@ double ProductCosts::step(int64_t rows, int64_t vectors) const {
   return products(rows, vectors) + chip_.prices().products().result_cycles() * static_cast<double>(vectors);
 }
 
-bool slides(const Nest& nest, const Roles& roles) {
-  constexpr int64_t kLongestWindow = 7;  // a row of it is unrolled
+bool slides(const Nest& nest, const Chip& chip, const Roles& roles) {
   if (roles.a >= 0 || roles.rows.empty()) return false;
   bool shared = false;
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (!nest.reduction[loop]) continue;
-    if (nest.extents[loop] > kLongestWindow) return false;
+    if (nest.extents[loop] > chip.prices().tiles().unrolled_whole()) return false;
     for (const Operand& input : nest.statements[0].inputs) {
       const int64_t step = input.access.strides[loop], row = input.access.strides[roles.rows[0]];
       shared |= step != 0 && row != 0 && row % step == 0 && row / step < nest.extents[loop];

@@ -40,7 +40,7 @@ void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, c
 
 /// Whether no operand is broadcast along the vector and neighbouring rows share what they read, as in a depthwise
 /// convolution with a short window.
-bool slides(const Nest& nest, const Roles& roles);
+bool slides(const Nest& nest, const Chip& chip, const Roles& roles);
 
 /// After the reductions are ordered and unrolled: what is packed, what is blocked, what is fetched, the levels.
 void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);

@@ -34,7 +34,7 @@ bool collide(const Chip& chip, int64_t lines, int64_t stride) {
   llvm::SmallVector<int64_t> used;
   for (int64_t line = 0; line < lines; ++line)
     if (const int64_t set = line * stride / near.line_bytes % sets; !llvm::is_contained(used, set)) used.push_back(set);
-  return lines > std::max(near.ways, static_cast<int64_t>(used.size()) * near.ways * 3 / 4);
+  return lines > std::max(near.ways, chip.heldWays(near, static_cast<int64_t>(used.size())));
 }
 
 int64_t depthOf(const Nest& nest, const Operand& operand) {
@@ -77,13 +77,13 @@ bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles) {
   if (roles.a < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
   const Operand& operand = nest.statements[0].inputs[roles.a];
   const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);
-  if (nest.extents[roles.rows[0]] * bytes < chip.prices().products().row_blocks() * chip.second().capacity_bytes / 2)
+  if (nest.extents[roles.rows[0]] * bytes < chip.prices().products().row_blocks() * chip.stayingBytes(chip.second()))
     return false;
   const Chip::Level& near = chip.near();
   const int64_t sets = near.sets(), stride = strideBytes(nest, roles.a, roles.rows[0]);
   llvm::SmallVector<int64_t> ways(sets, 0);
   for (int64_t row = 0; row < kRows; ++row) ++ways[row * stride / near.line_bytes % sets];
-  return stride > 0 && *llvm::max_element(ways) > near.ways * 3 / 4;
+  return stride > 0 && *llvm::max_element(ways) > chip.heldWays(near);
 }
 
 int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operand) {

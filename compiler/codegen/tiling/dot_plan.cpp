@@ -30,7 +30,7 @@ DotCosts::DotCosts(const Nest& nest, const Chip& chip, const TilePlan& plan) : c
   columns_ = column < 0 ? 1 : nest.extents[column];
   vector_bytes_ = plan.lanes * elementBits(nest.statements[0].inputs[0].access.element) / 8;
   const int64_t steps = nest.extents[plan.vector_loop];
-  stay_ = columns_ * steps * vector_bytes_ / plan.lanes <= chip.near().capacity_bytes / 2;
+  stay_ = columns_ * steps * vector_bytes_ / plan.lanes <= chip.stayingBytes(chip.near());
 }
 
 double DotCosts::step(int64_t rows, int64_t columns, int64_t whole) const {
@@ -62,8 +62,8 @@ void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
     for (int64_t c = std::min(columns, streams); c >= 1; --c) consider(r, c);
   if (row >= 0) plan.tile[row] = plan.rows;
   if (column >= 0) plan.tile[column] = plan.vectors;
-  plan.tile[plan.vector_loop] =
-      std::min<int64_t>(nest.extents[plan.vector_loop], plan.lanes * (plan.rows * plan.vectors >= 16 ? 1 : 2));
+  const int64_t steps = plan.rows * plan.vectors >= chip.prices().tiles().dots_in_flight() ? 1 : 2;
+  plan.tile[plan.vector_loop] = std::min(nest.extents[plan.vector_loop], plan.lanes * steps);
   // The shorter side is held in registers while the longer one passes.
   plan.order = byOutputStride(nest);
   plan.points = plan.order;

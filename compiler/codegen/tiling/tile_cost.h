@@ -28,7 +28,7 @@ inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double
 
 /// Whether every `stride`-th element is better read as whole vectors that are thinned out in registers than one by one.
 inline bool loadsWholeVectors(int64_t stride, int lanes) {
-  constexpr int64_t kLargestStride = 4;  // beyond, most of what is loaded is thrown away
+  constexpr int64_t kLargestStride = 4;  // beyond, most of what is loaded is thrown away, whatever the chip
   return stride >= 2 && stride <= kLargestStride && lanes >= 4;
 }
 

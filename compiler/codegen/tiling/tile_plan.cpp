@@ -34,7 +34,7 @@ TilePlan emptyPlan(const Nest& nest) {
 void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.order = byOutputStride(nest);
   if (plan.lanes == 1) return;
-  plan.transposed = turnedLoop(nest, plan.vector_loop, plan.lanes);
+  plan.transposed = transposedLoop(nest, plan.vector_loop, plan.lanes);
   if (plan.transposed >= 0) {  // a square of lanes x lanes elements
     plan.tile[plan.vector_loop] = std::min<int64_t>(nest.extents[plan.vector_loop], plan.lanes);
     plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);
@@ -45,12 +45,13 @@ void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
   for (const Statement& statement : nest.statements) cost += bodyCost(*statement.body());
   const int v = plan.vector_loop;
   const int64_t all = ceilDiv(nest.extents[v], plan.lanes);
-  int64_t points = nest.hasReduction() ? 8 : cost > 24 ? 1 : 4;
+  const v1::Prices::Tiles& prices = chip.prices().tiles();
+  int64_t points = nest.hasReduction() ? prices.sums() : cost > prices.heavy_body() ? 1 : prices.vectors();
   int64_t vectors = std::min(all, points);
   if (plan.horizontal) {
     // A row has one sum, vectors are its steps: as many rows as hide the latency of an addition, or of a function.
-    points = 4;
-    vectors = std::min<int64_t>(all, cost >= chip.prices().vectors().long_body() ? 1 : 4);
+    points = prices.row_sums();
+    vectors = std::min(all, cost >= chip.prices().vectors().long_body() ? 1 : prices.vectors());
   } else {
     points /= vectors;
   }
@@ -83,20 +84,20 @@ void orderReductions(const Nest& nest, TilePlan& plan) {
   sortBy(plan.reductions, [&](int loop) { return -step(loop); });
 }
 
-void unrollReductions(const Nest& nest, TilePlan& plan) {
+void unrollReductions(const Nest& nest, const Chip& chip, TilePlan& plan) {
   if (plan.lanes == 1) return;
-  int64_t budget = std::max<int64_t>(1, 256 / std::max(1, plan.rows * plan.vectors));
-  budget = std::min<int64_t>(budget, 16);
-  constexpr int64_t kUnrolled = 4;
+  const v1::Prices::Tiles& prices = chip.prices().tiles();
+  int64_t budget = std::max<int64_t>(1, prices.unrolled_bodies() / std::max(1, plan.rows * plan.vectors));
+  budget = std::min(budget, prices.unrolled_steps());
   for (int loop : llvm::reverse(plan.reductions)) {
     if (loop == plan.vector_loop) break;
     const int64_t extent = nest.extents[loop];
-    if (extent <= budget && extent <= 7) {
+    if (extent <= std::min(budget, prices.unrolled_whole())) {
       plan.tile[loop] = extent;
       budget /= extent;
       continue;
     }
-    int64_t unroll = std::min({kUnrolled, budget, extent});
+    int64_t unroll = std::min({prices.unrolled_part(), budget, extent});
     for (int64_t divisor = unroll; divisor >= 2; --divisor)
       if (extent % divisor == 0 && divisor * 2 >= unroll) {
         unroll = divisor;
@@ -138,7 +139,7 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
     const int64_t count = plan.count(nest, plan.grid_levels - 1);
     points /= count;
     const double whole = chip.prices().grid().least_instructions();
-    const double least = count > 1 && points < chip.enoughParts() ? whole / 8 : whole;
+    const double least = count > 1 && points < chip.enoughParts() ? chip.prices().grid().scarce_instructions() : whole;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
 }

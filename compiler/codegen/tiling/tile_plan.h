@@ -41,9 +41,9 @@ struct TouchedBuffer {
   int index = 0;
 };
 
-/// Contiguous memory that later slices of a region read or write: each slice asks for a part of it, each of its tiles
+/// Contiguous memory that later slices of a region read or write: each slice fetches a part of it, each of its tiles
 /// for a share of that.
-struct Upcoming {
+struct NextBlock {
   Access block;                       ///< what one slice touches: root, offset, elements per slice number
   int64_t elements = 0;               ///< of the block
   int loop = 0;                       ///< the slice loop whose next number it is about
@@ -73,7 +73,7 @@ struct TilePlan {
   int lanes = 1;                        ///< elements of one vector; 1 = scalar code
   int vector_loop = -1;                 ///< the loop whose neighbours share a vector; -1 with lanes = 1
   bool horizontal = false;              ///< vector_loop is a reduction: lanes are combined at the end
-  int transposed = -1;                  ///< operands contiguous along this loop are loaded along it and turned
+  int transposed = -1;                  ///< operands contiguous along this loop are loaded along it and transposed
   llvm::SmallVector<int64_t> tile;      ///< per loop: iterations emitted without a loop
   llvm::SmallVector<int64_t> block;     ///< per loop: iterations of a cache block, a multiple of tile; 0 = none
   llvm::SmallVector<int> order;         ///< parallel loops, outermost first
@@ -90,8 +90,8 @@ struct TilePlan {
   /// Levels outside of the copies of operands packed `within` blocks; none of the levels inside is in the grid.
   int copy_level = 0;
   std::vector<BlockCopy> copies;                      ///< of operands packed `within` blocks, see packing.h
-  llvm::SmallVector<FetchedRuns, 1> next_slice = {};  ///< what the tiles ask for, evenly over their steps
-  std::vector<Upcoming> upcoming = {};                ///< blocks of later slices, fetched in the same way
+  llvm::SmallVector<FetchedRuns, 1> next_slice = {};  ///< what the tiles fetch, evenly over their steps
+  std::vector<NextBlock> next_blocks = {};            ///< blocks of later slices, fetched in the same way
   int rows = 1, vectors = 1;                          ///< accumulators of the register tile: rows x vectors
 
   /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
@@ -141,8 +141,9 @@ int widestBits(const Nest& nest);
 /// Elements of the widest type the nest touches that fit in a vector.
 int lanesOf(const Nest& nest, const Chip& chip);
 
-/// The most lanes of vectors whose squares are turned in registers. Types of fewer bits have more in a whole vector.
-constexpr int kMostTurnedLanes = 16;
+/// The most lanes of vectors whose squares are transposed in registers. Types of fewer bits have more in a whole
+/// vector.
+constexpr int kMostTransposedLanes = 16;
 
 /// A tile of one point, nothing decided.
 TilePlan emptyPlan(const Nest& nest);
@@ -151,8 +152,8 @@ TilePlan emptyPlan(const Nest& nest);
 TilePlan planVectors(const Nest& nest, const Chip& chip);
 
 /// A parallel loop along which an operand that is strided along the vector loop is contiguous, so that squares of it
-/// can be turned in registers; -1: none.
-int turnedLoop(const Nest& nest, int vector_loop, int lanes);
+/// can be transposed in registers; -1: none.
+int transposedLoop(const Nest& nest, int vector_loop, int lanes);
 
 /// Order of the loops, and a tile of a few independent vectors, which hide latency; more of them when a body is cheap.
 void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan);
@@ -166,7 +167,7 @@ void orderReductions(const Nest& nest, TilePlan& plan);
 
 /// How far each is unrolled: short inner ones entirely, a long innermost one by four, within a bound on the code's
 /// size.
-void unrollReductions(const Nest& nest, TilePlan& plan);
+void unrollReductions(const Nest& nest, const Chip& chip, TilePlan& plan);
 
 /// Instructions of one tile over its whole sum, as bodies count them.
 double bodiesOfTile(const Nest& nest, const TilePlan& plan);

@@ -10,9 +10,10 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Whether inputs along `loop` can be turned in registers: another parallel loop walks them one by one.
+/// Whether inputs along `loop` can be transposed in registers: another parallel loop walks them one by one.
 bool canTurn(const Nest& nest, const Operand& operand, int loop, int lanes) {
-  if (lanes > kMostTurnedLanes || operand.access.element.isInteger(1) || operand.access.element.isIndex()) return false;
+  if (lanes > kMostTransposedLanes || operand.access.element.isInteger(1) || operand.access.element.isIndex())
+    return false;
   for (int other = 0; other < nest.loops(); ++other)
     if (other != loop && !nest.reduction[other] && nest.extents[other] >= lanes / 2 &&
         operand.access.strides[other] == 1)
@@ -29,7 +30,7 @@ double reuseOf(const Nest& nest, const Operand& operand) {
 }
 
 /// Cost in vector instructions per element of making `loop` the vector loop. Strided operands are taken apart
-/// lane by lane, turned in registers, or, in a contraction, packed before. Outputs of a reduction are touched
+/// lane by lane, transposed in registers, or, in a contraction, packed before. Outputs of a reduction are touched
 /// once for all its steps, and a register tile of a contraction reads its operands once for several results.
 double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int lanes, bool contraction) {
   const v1::Prices::Vectors& vectors = prices.vectors();
@@ -37,7 +38,8 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
   for (int other = 0; other < nest.loops(); ++other)
     if (nest.reduction[other]) steps *= static_cast<double>(nest.extents[other]);
   bool tiled = contraction;
-  for (const Operand& input : nest.statements[0].inputs) tiled &= reuseOf(nest, input) >= 4;
+  for (const Operand& input : nest.statements[0].inputs)
+    tiled &= reuseOf(nest, input) >= static_cast<double>(vectors.shared_uses());
   const double contiguous = tiled ? vectors.shared_load() : 1;
   auto charge = [&](const Operand& operand, bool parallel_only, bool output, int input) {
     if (!operand.access.root || operand.from || (parallel_only && nest.reduction[loop])) return;
@@ -51,10 +53,10 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
     if (contraction && input >= 0 && canPack(nest, input))
       strided = std::min(strided, contiguous + prices.copies().pack_instructions() * lanes / reuseOf(nest, operand));
     if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes))
-      strided = std::min(strided, vectors.turned_load());
+      strided = std::min(strided, vectors.transposed_load());
     if (!output && loadsWholeVectors(stride, lanes))
       strided = std::min(strided, contiguous * static_cast<double>(stridedLoadCost(stride)));
-    cost += output ? (steps > 1 ? 3 : 1) * strided / steps : strided * reads;
+    cost += output ? (steps > 1 ? vectors.strided_sums() : 1) * strided / steps : strided * reads;
   };
   for (const Statement& statement : nest.statements) {
     const bool main = &statement == nest.statements.data();
@@ -62,7 +64,8 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
       charge(input, !main, false, main ? static_cast<int>(i) : -1);
     for (const Operand& output : statement.outputs) charge(output, true, true, -1);
   }
-  if (nest.reduction[loop]) cost += vectors.combine() * lanes / static_cast<double>(nest.extents[loop]) + 0.5;
+  if (nest.reduction[loop])
+    cost += vectors.combine() * lanes / static_cast<double>(nest.extents[loop]) + vectors.combine_once();
   const double used = static_cast<double>(nest.extents[loop]) / (ceilDiv(nest.extents[loop], lanes) * lanes);
   return cost / (lanes * used);
 }
@@ -87,7 +90,8 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
     if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
     consider(loop, whole);
     // A part of a vector of bytes, where that can be turned.
-    if (whole > kMostTurnedLanes && turnedLoop(nest, loop, kMostTurnedLanes) >= 0) consider(loop, kMostTurnedLanes);
+    if (whole > kMostTransposedLanes && transposedLoop(nest, loop, kMostTransposedLanes) >= 0)
+      consider(loop, kMostTransposedLanes);
   }
   // Scalar code spends one instruction an operand; a vector of two lanes may not be worth it.
   if (plan.vector_loop < 0) return plan;
@@ -95,7 +99,7 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
   return plan;
 }
 
-int turnedLoop(const Nest& nest, int vector_loop, int lanes) {
+int transposedLoop(const Nest& nest, int vector_loop, int lanes) {
   if (lanes == 1 || nest.hasReduction()) return -1;
   for (const Statement& statement : nest.statements)
     for (const Operand& input : statement.inputs) {

@@ -56,14 +56,14 @@ Effects effectsOf(const Nest& nest, const TilePlan& plan) {
 std::string ineffective(const Nest& nest, const TilePlan& plan) {
   for (const BlockCopy& copy : plan.copies)
     if (copy.ahead > 0 && !fetchesCopy(nest, plan, copy)) return "the copy of an operand within blocks";
-  const bool slices = !plan.next_slice.empty() || !plan.upcoming.empty();
+  const bool slices = !plan.next_slice.empty() || !plan.next_blocks.empty();
   if (plan.ahead == 0 && !plan.fetch_rows && !plan.fetch_panel && !plan.fetch_results && !slices) return "";
   const Effects effects = effectsOf(nest, plan);
   if (plan.ahead > 0 && !effects.ahead) return "ahead";
   if (plan.fetch_rows && !effects.rows) return "rows";
   if (plan.fetch_panel && !effects.panel) return "panel";
   if (plan.fetch_results && !effects.results) return "results";
-  return slices && !effects.slices ? "next, upcoming" : "";
+  return slices && !effects.slices ? "next, blocks" : "";
 }
 
 void dropIneffective(const Nest& nest, TilePlan& plan) {
@@ -80,7 +80,7 @@ void dropIneffective(const Nest& nest, TilePlan& plan) {
   plan.fetch_results &= effects.results;
   if (effects.slices) return;
   plan.next_slice.clear();
-  plan.upcoming.clear();
+  plan.next_blocks.clear();
 }
 
 }  // namespace tessera::compiler::codegen

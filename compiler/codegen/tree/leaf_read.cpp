@@ -52,13 +52,14 @@ class LeafReader {
       return fault("one lane has no vector loop, and several have one", kernel_.vector_loop(), loopsOf(nest_));
     if (scalar) return absl::OkStatus();
     const int lanes = lanesOf(nest_, chip_);
-    const bool part =
-        kernel_.variant() == words::kTurned && kernel_.lanes() == kMostTurnedLanes && lanes > kMostTurnedLanes;
+    const bool part = kernel_.variant() == words::kTransposed && kernel_.lanes() == kMostTransposedLanes &&
+                      lanes > kMostTransposedLanes;
     if (lanes < 2 || (kernel_.lanes() != lanes && !part))
       return fault("lanes of a vector", absl::StrCat(kernel_.lanes()),
-                   lanes < 2 ? "1"
-                             : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", chip_.vectorBits(),
-                                            " bits, or ", kMostTurnedLanes, " of these in squares that are turned"));
+                   lanes < 2
+                       ? "1"
+                       : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", chip_.vectorBits(),
+                                      " bits, or ", kMostTransposedLanes, " of these in squares that are transposed"));
     auto loop = loopNamed(nest_, kernel_.vector_loop(), path_);
     if (!loop.ok()) return loop.status();
     plan_.vector_loop = *loop;
@@ -106,11 +107,11 @@ class LeafReader {
     auto reductions = permutationOf(nest_, kernel_.reductions(), sums, "loops that sum", path_);
     if (!reductions.ok()) return reductions.status();
     plan_.reductions = std::move(*reductions);
-    if (kernel_.turned().empty()) return absl::OkStatus();
-    if (plan_.lanes == 1) return fault("squares of scalars are not turned", kernel_.turned(), "none");
-    auto turned = loopNamed(nest_, kernel_.turned(), path_);
-    if (!turned.ok()) return turned.status();
-    plan_.transposed = *turned;
+    if (kernel_.transposed().empty()) return absl::OkStatus();
+    if (plan_.lanes == 1) return fault("squares of scalars are not transposed", kernel_.transposed(), "none");
+    auto along = loopNamed(nest_, kernel_.transposed(), path_);
+    if (!along.ok()) return along.status();
+    plan_.transposed = *along;
     return absl::OkStatus();
   }
 

@@ -48,7 +48,7 @@ v1::Fetch fetchOf(const TilePlan& plan) {
   fetch.set_panel(plan.fetch_panel);
   fetch.set_results(plan.fetch_results);
   for (const FetchedRuns& runs : plan.next_slice) *fetch.add_next_slice() = referenceTo(runs.source);
-  for (const Upcoming& block : plan.upcoming) *fetch.add_upcoming() = referenceTo(block.source);
+  for (const NextBlock& block : plan.next_blocks) *fetch.add_next_blocks() = referenceTo(block.source);
   return fetch;
 }
 
@@ -80,7 +80,7 @@ v1::Tile leafOf(const Nest& nest, const TilePlan& plan, int number) {
   for (int loop : plan.points)
     if (pointsAlong(plan, loop) > 1) kernel.add_points(loopName(nest, loop));
   for (int loop : plan.reductions) kernel.add_reductions(loopName(nest, loop));
-  if (plan.transposed >= 0) kernel.set_turned(loopName(nest, plan.transposed));
+  if (plan.transposed >= 0) kernel.set_transposed(loopName(nest, plan.transposed));
   kernel.set_interleaved(plan.interleaved);
   if (v1::Fetch fetch = fetchOf(plan); fetch.ByteSizeLong() > 0) *kernel.mutable_fetch() = std::move(fetch);
   for (const PackedOperand& packed : plan.packed) *leaf.add_stages() = stageOf(nest, plan, packed, number);

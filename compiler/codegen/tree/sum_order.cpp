@@ -10,7 +10,7 @@ bool standsTooEarly(const Nest& nest, const TilePlan& plan, size_t position) {
   const int whole = plan.reductions[position], single = plan.reductions[position + 1];
   if (plan.tile[whole] != nest.extents[whole] || plan.tile[single] != 1) return false;
   if (plan.block[whole] > 0 || plan.block[single] > 0) return false;
-  if (plan.fetch_panel || plan.fetch_results || !plan.next_slice.empty() || !plan.upcoming.empty()) return false;
+  if (plan.fetch_panel || plan.fetch_results || !plan.next_slice.empty() || !plan.next_blocks.empty()) return false;
   if (position + 2 < plan.reductions.size()) return true;
   const bool fetches_copies = llvm::any_of(plan.copies, [](const BlockCopy& copy) { return copy.ahead > 0; });
   return plan.ahead == 0 && !plan.fetch_rows && !fetches_copies && plan.kernel->traits().least_steps == 1;

@@ -84,7 +84,7 @@ fusion::PeakMachine Repeater::likelyMachine(mlir::Value value) const {
   const double bytes = static_cast<double>(type.getNumElements() * type.getElementTypeBitWidth()) / 8;
   const Chip::Level& level = chip_.levelHolding(2 * bytes);
   likely.bytes_per_second = chip_.bytesPerSecond(level) * (level.isShared() ? 1 : chip_.cores());
-  likely.flops_per_second *= kRepeatedShare;
+  likely.flops_per_second *= chip_.prices().gains().repeated_peak_share();
   return likely;
 }
 

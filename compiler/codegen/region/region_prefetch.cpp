@@ -1,14 +1,14 @@
-#include "compiler/codegen/region/region_upcoming.h"
+#include "compiler/codegen/region/region_prefetch.h"
 
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
 
 namespace tessera::compiler::codegen {
 
-std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Access& access) {
+std::optional<NextBlock> blockOf(const Region& region, const Nest& nest, const Access& access) {
   if (!access.panel.empty() || access.slice.size() != region.counts.size()) return std::nullopt;
-  Upcoming upcoming;
-  upcoming.block = access;
+  NextBlock next;
+  next.block = access;
   int64_t points = 1, last = 0;
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (access.strides[loop] == 0) continue;
@@ -16,30 +16,30 @@ std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Ac
     points *= nest.extents[loop];
     last += access.strides[loop] * (nest.extents[loop] - 1);
   }
-  upcoming.elements = last + 1;
-  if (points < upcoming.elements) return std::nullopt;
+  next.elements = last + 1;
+  if (points < next.elements) return std::nullopt;
   int loop = -1;
   for (auto [v, stride] : llvm::enumerate(access.slice))
     if (stride != 0 && region.counts[v] > 1) loop = static_cast<int>(v);
   if (loop < 0) return std::nullopt;  // the same for all slices
-  upcoming.loop = loop;
-  upcoming.counts = region.counts;
-  return upcoming;
+  next.loop = loop;
+  next.counts = region.counts;
+  return next;
 }
 
-bool takesUpcoming(const Region& region, const RegionStep& step) {
+bool takesPrefetch(const Region& region, const RegionStep& step) {
   return step.plan.kernel->traits().streams && step.depth == static_cast<int>(region.counts.size()) && !step.last &&
          !step.plan.reductions.empty() && llvm::all_of(step.plan.block, [](int64_t block) { return block == 0; });
 }
 
 namespace {
 
-int64_t bytesOf(const Upcoming& upcoming) { return upcoming.elements * (elementBits(upcoming.block.element) / 8); }
+int64_t bytesOf(const NextBlock& next) { return next.elements * (elementBits(next.block.element) / 8); }
 
 /// Lines that each slice prefetches.
-double linesOf(const Upcoming& upcoming, int64_t line) {
-  double lines = static_cast<double>(bytesOf(upcoming)) / static_cast<double>(line);
-  for (int64_t count : llvm::ArrayRef<int64_t>(upcoming.counts).drop_front(upcoming.loop + 1))
+double linesOf(const NextBlock& next, int64_t line) {
+  double lines = static_cast<double>(bytesOf(next)) / static_cast<double>(line);
+  for (int64_t count : llvm::ArrayRef<int64_t>(next.counts).drop_front(next.loop + 1))
     lines /= static_cast<double>(count);
   return lines;
 }
@@ -52,18 +52,18 @@ double bodiesOf(const RegionStep& step) {
   return bodies;
 }
 
-void planUpcoming(const Region& region, RegionVariant& variant, const Chip& chip) {
+void planPrefetch(const Region& region, RegionVariant& variant, const Chip& chip) {
   auto inScratch = [&](mlir::Value root) {
     return llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == root; });
   };
-  std::vector<Upcoming> blocks;
+  std::vector<NextBlock> blocks;
   auto consider = [&](const Nest& nest, const Access& access, const TouchedBuffer& source) {
     if (!access.root || inScratch(access.root)) return;
-    if (llvm::any_of(blocks, [&](const Upcoming& known) { return known.block.root == access.root; })) return;
-    auto upcoming = blockOf(region, nest, access);
-    if (!upcoming) return;
-    upcoming->source = source;
-    blocks.push_back(std::move(*upcoming));
+    if (llvm::any_of(blocks, [&](const NextBlock& known) { return known.block.root == access.root; })) return;
+    auto block = blockOf(region, nest, access);
+    if (!block) return;
+    block->source = source;
+    blocks.push_back(std::move(*block));
   };
   for (auto [n, step] : llvm::enumerate(variant.steps))
     for (auto [s, statement] : llvm::enumerate(step.nest.statements)) {
@@ -75,7 +75,7 @@ void planUpcoming(const Region& region, RegionVariant& variant, const Chip& chip
           consider(step.nest, output.access, {place.step, place.statement, true, static_cast<int>(o)});
     }
   int64_t bytes = region.scratch_bytes;
-  for (const Upcoming& block : blocks) bytes += 2 * bytesOf(block);
+  for (const NextBlock& block : blocks) bytes += 2 * bytesOf(block);
   if (bytes > chip.second().capacity_bytes) return;
 
   struct Product {
@@ -84,8 +84,8 @@ void planUpcoming(const Region& region, RegionVariant& variant, const Chip& chip
   };
   llvm::SmallVector<Product> products;
   for (RegionStep& step : variant.steps)
-    if (takesUpcoming(region, step)) products.push_back({&step.plan, bodiesOf(step)});
-  for (const Upcoming& block : blocks) {
+    if (takesPrefetch(region, step)) products.push_back({&step.plan, bodiesOf(step)});
+  for (const NextBlock& block : blocks) {
     Product* idlest = nullptr;
     for (Product& product : products)
       if (!idlest || product.lines / product.bodies < idlest->lines / idlest->bodies) idlest = &product;
@@ -93,14 +93,14 @@ void planUpcoming(const Region& region, RegionVariant& variant, const Chip& chip
     // More in one body would wait for each other.
     if (!idlest || idlest->lines + lines > chip.prices().fetches().lines_per_body() * idlest->bodies) continue;
     idlest->lines += lines;
-    idlest->plan->upcoming.push_back(block);
+    idlest->plan->next_blocks.push_back(block);
   }
 }
 
 }  // namespace
 
-void planUpcoming(Region& region, const Chip& chip) {
-  for (RegionVariant& variant : region.variants) planUpcoming(region, variant, chip);
+void planPrefetch(Region& region, const Chip& chip) {
+  for (RegionVariant& variant : region.variants) planPrefetch(region, variant, chip);
 }
 
 }  // namespace tessera::compiler::codegen

@@ -8,12 +8,12 @@ namespace tessera::compiler::codegen {
 /// not see a slice's end, and short slices would wait for L3 for a tenth of their time. Contiguous blocks of the
 /// operands and results that are no scratch, where those of two slices fit into L2 beside it; spread over the products
 /// of a slice, few lines a step.
-void planUpcoming(Region& region, const Chip& chip);
+void planPrefetch(Region& region, const Chip& chip);
 
 /// The box of elements that `access` walks, when it is contiguous but for its slice and moves with the slices.
-std::optional<Upcoming> blockOf(const Region& region, const Nest& nest, const Access& access);
+std::optional<NextBlock> blockOf(const Region& region, const Nest& nest, const Access& access);
 
 /// Whether a step may prefetch blocks of later slices: products in every slice, not cut into blocks.
-bool takesUpcoming(const Region& region, const RegionStep& step);
+bool takesPrefetch(const Region& region, const RegionStep& step);
 
 }  // namespace tessera::compiler::codegen
