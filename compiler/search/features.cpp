@@ -20,11 +20,13 @@ constexpr auto kVariants = [] {
   std::ranges::transform(kKernels | std::views::filter(runsNest), names.begin(), &KernelTraits::name);
   return names;
 }();
-constexpr int kGlobal = 4, kPlain = 14, kPerLoop = 5;
+constexpr int kGlobal = 4, kPlain = 19, kPerLoop = 5;
 constexpr int kPerLeaf = static_cast<int>(kVariants.size()) + kPlain + kPerLoop * kLoops;
 constexpr std::array kGlobalNames = {"vector bits", "phases", "leaves", "slices"};
-constexpr std::array kPlainNames = {"lanes", "points",  "steps",  "loops", "spatial", "fetch ahead", "fetch rows",
-                                    "panel", "results", "panels", "apart", "within",  "outside",     "last point"};
+constexpr std::array kPlainNames = {"lanes",       "points",     "steps",        "loops",      "spatial",
+                                    "fetch ahead", "fetch rows", "panel",        "results",    "panels",
+                                    "apart",       "within",     "outside",      "last point", "instruction",
+                                    "interleaved", "transposes", "copies ahead", "distance"};
 constexpr std::array kLoopNames = {"tile", "block", "place of tiles", "place of blocks", "place of the sum"};
 
 float sized(double value) { return static_cast<float>(std::log2(std::max(1.0, value)) / 8); }
@@ -63,13 +65,16 @@ void addLeaf(const v1::Tile& leaf, Features& features) {
     const auto size = static_cast<double>(pointsAlong(kernel, extent));
     (extent.dimension().starts_with("r") ? steps : points) *= size;
   }
-  int spatial = 0, panels = 0, apart = 0, within = 0, outside = 0;
+  int spatial = 0, panels = 0, apart = 0, within = 0, outside = 0, ahead = 0;
+  int64_t distance = 0;
   for (const v1::Loop& loop : leaf.loops()) spatial += loop.unit().empty() ? 0 : 1;
   for (const v1::Stage& stage : leaf.stages()) {
     panels += stage.layout() == words::kPanels ? 1 : 0;
     apart += stage.layout() == words::kApart ? 1 : 0;
     within += stage.within() ? 1 : 0;
     outside = std::max(outside, stage.outside());
+    ahead = std::max(ahead, stage.ahead());
+    distance = std::max(distance, stage.distance());
   }
   const v1::Fetch& fetch = kernel.fetch();
   const std::array<float, kPlain> plain = {
@@ -86,7 +91,12 @@ void addLeaf(const v1::Tile& leaf, Features& features) {
       static_cast<float>(apart) / 2,
       static_cast<float>(within) / 2,
       static_cast<float>(outside) / 8,
-      kernel.points().empty() ? 0.F : static_cast<float>(numberOf(kernel.points(kernel.points_size() - 1)) + 1) / 8};
+      kernel.points().empty() ? 0.F : static_cast<float>(numberOf(kernel.points(kernel.points_size() - 1)) + 1) / 8,
+      kernel.instruction().empty() ? 0.F : 1.F,
+      kernel.interleaved() ? 1.F : 0.F,
+      kernel.transposed().empty() ? 0.F : 1.F,
+      sized(ahead + 1),
+      sized(static_cast<double>(distance))};
   features.insert(features.end(), plain.begin(), plain.end());
   addLoops(leaf, features);
 }

@@ -327,6 +327,24 @@ TEST(Features, NameEveryNumberAndTellTreesApart) {
   EXPECT_EQ(different, static_cast<int>(neighbours.size()));
 }
 
+TEST(Features, TellApartHowTheSameTileRuns) {
+  const v1::Schedule one =
+      parsed("vectors 512\n[i0:Sp(core)/2 i1:Tp/16] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n");
+  const auto changed = [&](auto change) {
+    v1::Schedule other = one;
+    change(*other.mutable_phases(0));
+    return featuresOf(other);
+  };
+  const Features instruction = changed([](v1::Tile& leaf) { leaf.mutable_kernel()->set_instruction("vpdpbusd"); }),
+                 interleaved = changed([](v1::Tile& leaf) { leaf.mutable_kernel()->set_interleaved(true); }),
+                 transposed = changed([](v1::Tile& leaf) { leaf.mutable_kernel()->set_transposed("i0"); }),
+                 copied = changed([](v1::Tile& leaf) { leaf.add_stages(); }),
+                 ahead = changed([](v1::Tile& leaf) { leaf.add_stages()->set_ahead(16); }),
+                 apart = changed([](v1::Tile& leaf) { leaf.add_stages()->set_distance(144); });
+  EXPECT_EQ(copied, featuresOf(one));
+  EXPECT_EQ((std::set<Features>{copied, instruction, interleaved, transposed, ahead, apart}).size(), 6);
+}
+
 TEST(Legality, SaysWhatCannotBeFollowed) {
   const v1::Schedule schedule = start();
   const Legality legality(schedule, {{{0, "i0"}, 512}, {{0, "i1"}, 1024}, {{0, "r2"}, 768}}, 32);
