@@ -1,5 +1,7 @@
 """Arithmetic, comparisons and logic, element by element."""
 
+import numpy as np
+
 from fuzz.cases.table import operator, within
 from fuzz.cases.types import ALL, FLOATS, INTEGERS, NUMBERS, SIGNED, UNSIGNED, is_float
 
@@ -122,18 +124,27 @@ def castable(c, x, to):
     return within(c, x, 0 if to[0] == "u" else -100, 100, 0)
 
 
+def is_nan_to_integer(x, to):
+    """Which integer NaN becomes is the processor's affair (README)."""
+    return to != "bool" and not is_float(to) and is_float(x.type) and bool(np.isnan(x.array.astype("f4")).any())
+
+
 @operator("Cast", ALL * 2, since=9, exact=True, jumps=True)
 def cast(c, x):
     from fuzz.cases.types import PROTO
     to = c.pick(*ALL)
     if "bool" in (to, x.type) or not is_float(x.type) and is_float(to) and abs(x.array.astype("f8")).max(initial=0) > 6e4:
         to = c.pick("bool", "f32", "i64")
+    if is_nan_to_integer(x, to):
+        return None
     return c.node("Cast", castable(c, x, to), kind=to, to=PROTO[to])
 
 
 @operator("CastLike", ALL, since=15, exact=True, jumps=True)
 def cast_like(c, x):
     to = c.pick("f32", "f64", "i32", "i64", "u8", "i8", "bool")
+    if is_nan_to_integer(x, to):
+        return None
     return c.node("CastLike", castable(c, x, to), c.operand(to, c.pick((), (1,), (2, 3))), kind=to)
 
 
