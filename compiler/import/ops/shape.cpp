@@ -105,10 +105,11 @@ Tensor joinedAtRunTime(Emitter& e, llvm::ArrayRef<Tensor> inputs, int64_t axis, 
   const auto plus = [](const Scalars& s, mlir::ValueRange v) { return s.add(v[0], v[1]); };
   for (const Tensor& part : parts)
     begins.push_back(e.elementwise(v1::DATA_TYPE_I64, {begins.back(), extentOf(part, axis)}, plus));
-  llvm::SmallVector<mlir::Value> sources, starts;
+  llvm::SmallVector<mlir::Value> sources, starts, sizes;
   for (size_t p = 0; p < parts.size(); ++p) {
     sources.push_back(e.value(parts[p]));
     starts.push_back(e.value(begins[p]));
+    sizes.push_back(e.value(extentOf(parts[p], axis)));
   }
   Tensor result = e.generate(parts[0].dtype, shape, [&](const Scalars& s, mlir::ValueRange at) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
@@ -117,7 +118,9 @@ Tensor joinedAtRunTime(Emitter& e, llvm::ArrayRef<Tensor> inputs, int64_t axis, 
     for (size_t p = 0; p < parts.size(); ++p) {
       const mlir::Value begin = e.extract(wide, starts[p], {});
       llvm::SmallVector<mlir::Value> from(at.begin(), at.end());
-      from[axis] = clampedCoordinate(s, wide.sub(place, begin), parts[p].shape[axis]);
+      // What counts lies in front of the end anyway: said for those who ask how much of a part is read.
+      const mlir::Value last = wide.sub(wide.max(e.extract(wide, sizes[p], {}), wide.integer(1)), wide.integer(1));
+      from[axis] = clampedCoordinate(s, wide.min(wide.sub(place, begin), last), parts[p].shape[axis]);
       const mlir::Value own = e.extract(s, sources[p], from);
       element = element ? s.select(wide.compare(Relation::kLess, place, begin), element, own) : own;
     }
