@@ -5,6 +5,7 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/live_shape.h"
 #include "compiler/import/ops/reshape.h"
 
 namespace tessera::compiler {
@@ -214,15 +215,25 @@ Results lowerExpand(Node& n, Emitter& e) {
 Results lowerTile(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   if (n.opset() < 6) return n.unsupported("version 1", {.accepted = "version 6 or newer"});
-  TESSERA_ASSIGN_OR_RETURN(const auto repeats, n.constantIntegers(1, "repeats"));
+  TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(1, "repeats"));
+  const std::vector<int64_t>& repeats = sizes.most;
   TESSERA_RETURN_IF_ERROR(n.checkResult(repeats, x.dtype));
   if (repeats.size() != x.shape.size()) {
     return n.invalid("repeats does not fit", {.attribute = "repeats",
                                               .found = absl::StrCat(repeats.size(), " values"),
                                               .accepted = absl::StrCat(x.rank(), " values")});
   }
-  for (const auto& [dim, extent] : x.extents) {
-    if (repeats[dim] != 1) return refuseExtent(n, 0, dim, "it would be repeated");
+  bool live = false;  // repeated by a range, or a range that is
+  for (int64_t d = 0; d < x.rank(); ++d) live |= sizes.follows[d] || (x.extents.contains(d) && repeats[d] != 1);
+  if (live) {
+    std::vector<Tensor> counts;
+    Shape shape = x.shape;
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      shape[d] *= repeats[d];
+      counts.push_back(sizes.follows[d] ? n.sizeAt(e, 1, d) : scalarI64(repeats[d]));
+    }
+    TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+    if (elementCount(shape) > 0) return {{tiledLive(e, x, shape, counts)}};
   }
   Shape split, spread, result;
   for (size_t d = 0; d < repeats.size(); ++d) {
