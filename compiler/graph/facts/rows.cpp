@@ -83,7 +83,7 @@ class RowFacts::Finder {
   // What is needed of values.
 
   /// Besides what others need of `value`.
-  void need(Value value, RowEntries entries) {
+  void need(Value value, const RowEntries& entries) {
     const auto [known, fresh] = rows_.try_emplace(value, entries);
     if (fresh) return;
     RowEntries kept;
@@ -116,7 +116,7 @@ class RowFacts::Finder {
         rows->stride = elementsBelow(type, extent.dimension);
         parts_.add(entries, *std::move(rows));
       }
-      need(value, std::move(entries));
+      need(value, entries);
     }
   }
 
@@ -155,7 +155,7 @@ class RowFacts::Finder {
       RowEntries entries;
       for (auto [dim, expression] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
         parts_.addAlong(entries, type, static_cast<int64_t>(dim), expression, all, extents);
-      need(operand.get(), std::move(entries));
+      need(operand.get(), entries);
     }
     // What a body reads at places of its own (a resize, a gather): along its loops, or all of it.
     llvm::DenseSet<Value> taken;
@@ -172,7 +172,7 @@ class RowFacts::Finder {
           parts_.addAlong(entries, type, static_cast<int64_t>(dim),
                           mlir::getAffineDimExpr(static_cast<unsigned>(loop.getDim()), op->getContext()), all, extents);
       }
-      need(extract.getTensor(), std::move(entries));
+      need(extract.getTensor(), entries);
     });
     for (Value value : captured(op))
       if (!taken.contains(value) || readOtherwise(value, op)) need(value, {});
@@ -255,7 +255,7 @@ class RowFacts::Finder {
               {.ranges = uint32_t{1} << dimension, .stride = elementsBelow(from, d), .count = from.getDimSize(d)});
       }
     }
-    need(slice.getSource(), std::move(entries));
+    need(slice.getSource(), entries);
     for (Value operand : slice->getOperands().drop_front()) need(operand, {});
   }
   void visitPad(tensor::PadOp pad) {
@@ -271,7 +271,7 @@ class RowFacts::Finder {
         parts_.addMoved(entries, from, part.place, part, [&](int64_t rows) { return rows - low; });
       }
     }
-    need(pad.getSource(), std::move(entries));
+    need(pad.getSource(), entries);
     for (Value operand : pad->getOperands().drop_front()) need(operand, {});
     for (Value value : captured(pad)) need(value, {});
   }
@@ -291,7 +291,7 @@ class RowFacts::Finder {
           parts_.addMoved(entries, type, along, part, [&](int64_t rows) { return rows - offset; });
         }
       }
-      need(input, std::move(entries));
+      need(input, entries);
       offset += type.getDimSize(along);
     }
   }
