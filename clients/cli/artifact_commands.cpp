@@ -118,7 +118,9 @@ std::string describe(const v1::Manifest& manifest) {
   if (manifest.variants_size() == 0) {
     absl::StrAppend(&text, bordersText("  ", manifest, manifest));
   } else {
-    absl::StrAppend(&text, "  ", manifest.variants_size(), " variants; the inputs' shapes choose\n");
+    const bool one = manifest.variants_size() == 1;  // of ranges
+    absl::StrAppend(&text, "  ", manifest.variants_size(),
+                    one ? " variant\n" : " variants; the inputs' shapes choose\n");
   }
   for (const auto& variant : manifest.variants()) {
     absl::StrAppend(&text, "  variant ", variantText(variant), ": ", variant.steps(), " steps, ",

@@ -1,6 +1,7 @@
 // Declared in compiler/pipeline.h.
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -118,7 +119,9 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   manifest.set_kernels(plan.workloads_size());
   manifest.set_steps(plan.steps_size());
   manifest.set_flops(flopsOf(plan, plan));
-  if (plan.variants_size() > 0) {
+  const bool ranged = std::any_of(plan.dimensions().begin(), plan.dimensions().end(),
+                                  [](const v1::DimensionBinding& each) { return each.size() < 0; });
+  if (plan.variants_size() > 0 || ranged) {
     *manifest.add_variants() = describeVariant(plan, plan);
     for (const v1::Plan& variant : plan.variants()) *manifest.add_variants() = describeVariant(plan, variant);
   }

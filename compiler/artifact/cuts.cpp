@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "proto/element_size.h"
@@ -26,13 +27,18 @@ struct RowsOfBuffer {
   int64_t all() const { return bytes * count; }
 };
 
-/// Rows of one dimension in the buffers of a step.
+uint32_t rangesOf(const v1::Step::Rows& rows) {
+  return rows.dimension() < 0 ? static_cast<uint32_t>(-rows.dimension()) : uint32_t{1} << rows.dimension();
+}
+
+/// Rows of one range, or of several together, in the buffers of a step.
 class RowsOfBuffers {
  public:
-  RowsOfBuffers(const v1::Plan& plan, const v1::Step& step, int dimension)
-      : most_(-plan.dimensions(dimension).size()), results_(step.operands_size()) {
+  RowsOfBuffers(const v1::Plan& plan, const v1::Step& step, uint32_t ranges) : results_(step.operands_size()) {
+    for (int dimension = 0; dimension < plan.dimensions_size(); ++dimension)
+      if (dimension < 32 && (ranges >> dimension & 1) != 0) most_ *= -plan.dimensions(dimension).size();
     for (const v1::Step::Rows& rows : step.rows()) {
-      if (rows.dimension() != dimension) continue;
+      if (rangesOf(rows) != ranges) continue;
       const v1::Buffer& buffer = plan.buffers(step.operands(rows.operand()));
       rows_[rows.operand()] = {rows.stride() * elementBytes(buffer.spec().dtype()),
                                rows.count() > 0 ? rows.count() : most_, rows.slack()};
@@ -107,7 +113,7 @@ class RowsOfBuffers {
     return rows.bytes > 0 && rowLoop(walk, written, rows) == loop ? rows.bytes : 0;
   }
 
-  int64_t most_;
+  int64_t most_ = 1;
   int results_;
   std::map<int, RowsOfBuffer> rows_;  // by operand or temporary
 };
@@ -223,23 +229,24 @@ std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers
 
 std::vector<Cut> cutsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel) {
   std::vector<Cut> cuts;
-  for (int dimension = 0; dimension < plan.dimensions_size(); ++dimension) {
-    if (plan.dimensions(dimension).size() > -2) continue;
-    RowsOfBuffers rows(plan, step, dimension);
+  std::set<uint32_t> all;
+  for (const v1::Step::Rows& rows : step.rows()) all.insert(rangesOf(rows));
+  for (const uint32_t ranges : all) {
+    RowsOfBuffers rows(plan, step, ranges);
     if (!rows.coversResults(kernel.num_results())) continue;
     for (int p = 0; p < kernel.phases_size(); ++p) {
       for (const Walk& walk : kernel.phases(p).walks()) rows.learn(walk);
       std::optional<Cut> cut = cutOf(kernel.phases(p), rows);
       if (!cut || cut->numerator > kMostFactor / rows.most() || cut->denominator > kMostFactor) continue;
       cut->phase = p;
-      cut->dimension = dimension;
+      cut->ranges = ranges;
       cuts.push_back(*cut);
     }
   }
   std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
-    return std::tuple(a.phase, -a.inner, a.dimension) < std::tuple(b.phase, -b.inner, b.dimension);
+    return std::tuple(a.phase, -a.inner, a.ranges) < std::tuple(b.phase, -b.inner, b.ranges);
   });
-  // Two dimensions that share a level: the first one cuts it.
+  // Two that share a level: the first one cuts it.
   const auto overlap = [](const Cut& a, const Cut& b) {
     return a.phase == b.phase && a.inner % (b.inner * b.count) != 0;
   };

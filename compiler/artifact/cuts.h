@@ -7,11 +7,11 @@
 
 namespace tessera::compiler {
 
-/// A level of a phase's grid of which a run of few rows needs the first part only: with n rows of the dimension
-/// min(count, ceil(n * numerator / denominator) + slack) of its `count` steps, each of `inner` cells.
+/// A level of a phase's grid of which a run of few rows needs the first part only: with n rows of the ranges,
+/// multiplied, min(count, ceil(n * numerator / denominator) + slack) of its `count` steps, each of `inner` cells.
 struct Cut {
   int32_t phase = 0;
-  int32_t dimension = 0;  ///< position in Plan.dimensions
+  uint32_t ranges = 1;  ///< bits: positions in Plan.dimensions
   int64_t count = 1, inner = 1;
   int64_t numerator = 1, denominator = 1, slack = 0;
   bool operator==(const Cut&) const = default;

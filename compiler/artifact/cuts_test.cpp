@@ -202,7 +202,24 @@ TEST_F(Cuts, TwoRangesCutTwoLevels) {
   touch(nest, 0, kRead, {10, 2, 1});
   touch(nest, 1, kWritten, {10, 2, 1});
   EXPECT_THAT(cuts(), ElementsAre(Cut{.count = 16, .inner = 5, .numerator = 1, .denominator = 1},
-                                  Cut{.dimension = 1, .count = 5, .inner = 1, .numerator = 1, .denominator = 1}));
+                                  Cut{.ranges = 2, .count = 5, .inner = 1, .numerator = 1, .denominator = 1}));
+}
+
+TEST_F(Cuts, RowsOfTwoRangesAreCutByTheirProduct) {
+  v1::DimensionBinding& dimension = *plan_.add_dimensions();
+  dimension.set_name("M");
+  dimension.set_size(-5);
+  for (v1::Step::Rows& rows : *step_.mutable_rows()) {  // [80, 2], 16 x 5 of them
+    rows.set_dimension(-3);
+    rows.set_stride(2);
+    rows.set_count(80);
+    rows.set_slack(7);
+  }
+  Walk& nest = walk(phase(20), {80, 2}, {{0, 4, 20}});
+  touch(nest, 0, kRead, {2, 1});
+  touch(nest, 1, kWritten, {2, 1});
+  EXPECT_THAT(cuts(),
+              ElementsAre(Cut{.ranges = 3, .count = 20, .inner = 1, .numerator = 1, .denominator = 4, .slack = 2}));
 }
 
 }  // namespace

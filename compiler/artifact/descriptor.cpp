@@ -149,7 +149,7 @@ class Tables {
     std::vector<Constant*> cuts;
     for (const Cut& cut : cutsOf(plan, step, kernel)) {
       cuts.push_back(
-          llvm::ConstantStruct::get(cut_, {int32(cut.phase), int32(cut.dimension), int64(cut.count), int64(cut.inner),
+          llvm::ConstantStruct::get(cut_, {int32(cut.phase), int32(cut.ranges), int64(cut.count), int64(cut.inner),
                                            int64(cut.numerator), int64(cut.denominator), int64(cut.slack)}));
     }
     return llvm::ConstantStruct::get(
@@ -220,8 +220,9 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
       }
     }
     for (const v1::Step::Rows& rows : step.rows()) {
-      if (rows.operand() < 0 || rows.operand() >= step.operands_size() || rows.dimension() < 0 ||
-          rows.dimension() >= plan.dimensions_size() || rows.stride() < 1 || rows.count() < 0 || rows.slack() < 0) {
+      const int positions = std::min(plan.dimensions_size(), 31);
+      if (rows.operand() < 0 || rows.operand() >= step.operands_size() || rows.dimension() >= positions ||
+          rows.dimension() <= -(int64_t{1} << positions) || rows.stride() < 1 || rows.count() < 0 || rows.slack() < 0) {
         return internal(absl::StrCat(where, "steps[", s, "] has rows of no operand or dimension"));
       }
     }

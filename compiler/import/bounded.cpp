@@ -100,8 +100,20 @@ absl::Status extentsByLowering(Node&, Emitter&, std::vector<Tensor>&) { return a
 
 absl::Status broadcastExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   std::map<int64_t, std::pair<int, mlir::Value>> from_last;  // dimension counted from the last -> input, extent
+  // The last element of what has any, say, beside what has more.
+  const auto isSpread = [&](const Tensor& x, int64_t dim) {
+    if (x.shape[dim] != 1) return false;
+    const auto has_more = [&](const Tensor& other) {
+      const int64_t own = other.rank() - x.rank() + dim;
+      return own >= 0 && own < other.rank() && other.shape[own] > 1;
+    };
+    if (std::none_of(n.inputs().begin(), n.inputs().end(), has_more)) return false;
+    const auto bounds = n.bounds(extentOf(x, dim));
+    return bounds && *bounds == std::pair<int64_t, int64_t>(1, 1);
+  };
   for (int i = 0; i < n.numInputs(); ++i) {
     for (const auto& [dim, extent] : n.in(i).extents) {
+      if (isSpread(n.in(i), dim)) continue;
       auto [known, fresh] = from_last.try_emplace(n.in(i).rank() - 1 - dim, i, extent);
       if (!fresh && !n.sameExtent(known->second.second, extent)) {
         return refuseExtent(n, i, dim, absl::StrCat("it may differ from that of input ", known->second.first));

@@ -1,7 +1,9 @@
 #include "compiler/import/extent_series.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "compiler/import/range_sums.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -83,6 +85,7 @@ std::optional<Series> together(std::initializer_list<const Series*> parts, Of of
   Series result;
   size_t length = 1;
   for (const Series* part : parts) {
+    if (!part->sum.empty()) return std::nullopt;
     if (part->dimension < 0) continue;
     if (part->at.empty() || (result.dimension >= 0 && result.dimension != part->dimension)) return std::nullopt;
     result.dimension = part->dimension;
@@ -179,15 +182,11 @@ std::optional<Series> ExtentSeries::computed(Value value, int64_t element) {
   }
   std::vector<Series> operands;
   if (op->getNumRegions() > 0 || op->getNumOperands() < 2) return std::nullopt;
+  if (mlir::isa<arith::SelectOp>(op)) return ofSelect(op, element);
   for (Value operand : op->getOperands()) {
     std::optional<Series> series = of(operand, element);
     if (!series) return std::nullopt;
     operands.push_back(*std::move(series));
-  }
-  if (auto select = mlir::dyn_cast<arith::SelectOp>(op)) {
-    return together({&operands.front(), &operands[1], &operands.back()}, [&](auto at) {
-      return std::optional<int64_t>(at(operands[0]) != 0 ? at(operands[1]) : at(operands[2]));
-    });
   }
   if (auto compare = mlir::dyn_cast<arith::CmpIOp>(op)) {
     return together({&operands.front(), &operands.back()}, [&](auto at) {
@@ -198,8 +197,26 @@ std::optional<Series> ExtentSeries::computed(Value value, int64_t element) {
   if (!rule) return std::nullopt;
   const bool is_logical = mlir::isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op);
   if (!is_logical && mlir::getElementTypeOrSelf(value).isInteger(1)) return std::nullopt;  // those wrap around
-  return together({&operands.front(), &operands.back()},
-                  [&](auto at) { return rule(at(operands[0]), at(operands[1])); });
+  auto exact =
+      together({&operands.front(), &operands.back()}, [&](auto at) { return rule(at(operands[0]), at(operands[1])); });
+  if (exact || is_logical) return exact;
+  if (!mlir::isa<arith::DivSIOp>(op)) return ofSeveral(op, operands[0], operands[1]);
+  // Divided by 1 in place of 0 (Scalars::div), where what has the divisor for a factor is 0 as well.
+  auto guard = op->getOperand(1).getDefiningOp<arith::SelectOp>();
+  const auto unguarded = guard ? of(guard.getFalseValue(), element) : std::nullopt;
+  return ofSeveral(op, operands[0], unguarded ? *unguarded : operands[1]);
+}
+
+std::optional<Series> ExtentSeries::ofSelect(mlir::Operation* op, int64_t element) {
+  const auto condition = of(op->getOperand(0), element), a = of(op->getOperand(1), element),
+             b = of(op->getOperand(2), element);
+  if (!a || !b) return std::nullopt;
+  if (condition) {
+    auto exact = together({&*condition, &*a, &*b},
+                          [&](auto at) { return std::optional<int64_t>(at(*condition) != 0 ? at(*a) : at(*b)); });
+    if (exact) return exact;
+  }
+  return a->sum.empty() && b->sum.empty() ? std::nullopt : greaterOf(*a, *b);
 }
 
 std::optional<Series> ExtentSeries::greatest(Value value) {
@@ -221,6 +238,7 @@ std::optional<Series> ExtentSeries::greatest(Value value) {
   if (mlir::isa<arith::IndexCastOp>(op)) return greatest(op->getOperand(0));
   if (mlir::isa<arith::RemSIOp>(op)) {
     std::optional<Series> divisor = of(op->getOperand(1));
+    if (divisor && !divisor->sum.empty()) return divisor;
     if (!divisor || divisor->at.empty()) return std::nullopt;
     for (int64_t& each : divisor->at) {
       if (each < 1) return std::nullopt;
@@ -240,10 +258,12 @@ std::optional<Series> ExtentSeries::greatest(Value value) {
       const int64_t x = at(*a), y = at(*b);
       return std::optional(adds ? x + y : subtracts ? x - y : least ? std::min(x, y) : std::max(x, y));
     });
-    if (both || !least) return both;
+    if (both) return both;
+    if (adds || subtracts) return ofSeveral(op, *a, *b);
+    if (!least) return greaterOf(*a, *b);
   }
   if (!least) return std::nullopt;
-  return a && (a->dimension >= 0 || !b) ? a : b;
+  return a && (a->dimension >= 0 || !a->sum.empty() || !b) ? a : b;
 }
 
 }  // namespace tessera::compiler

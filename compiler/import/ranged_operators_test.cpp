@@ -255,13 +255,6 @@ TEST(RangedOperators, RefuseWhatWouldMix) {
        {{"x", {4, kMost, 2}}, {"h0", {1, -1, 3}}},
        {"y"},
        [](ModelBuilder& b) { recurrent(b, "GRU", 3, "forward", true); }},
-      {"repeated",
-       {{"x", {-1, 3}}},
-       {"y"},
-       [](ModelBuilder& b) {
-         b.initializer("repeats", {2, 1});
-         b.node("Tile", {"x", "repeats"}, {"y"});
-       }},
       {"channels that are counted",
        {{"x", {2, -1, 3}}},
        {"y"},

@@ -45,8 +45,58 @@ void addWindows(std::vector<Case>& all) {
   }
 }
 
+/// Means over windows that hang over the end, by what of them counts.
+void addMeans(std::vector<Case>& all) {
+  for (const int64_t kernel : {2, 3, 4}) {
+    for (const int64_t stride : {1, 2, 3}) {
+      for (const int64_t counted : {0, 1}) {
+        for (const std::string how : {"SAME_UPPER", "SAME_LOWER", "rounded up", "padded"}) {
+          const std::string name =
+              "AveragePool " + how + " " + std::to_string(kernel) + " by " + std::to_string(stride);
+          all.push_back({name + (counted ? ", padding counts" : ""),
+                         {{"x", {1, 2, 8, -1}}},
+                         {"y"},
+                         [=](ModelBuilder& b) {
+                           b.initializer("pads", {0, 0, 0, 3, 0, 0, 0, 0});
+                           b.node("Pad", {"x", "pads"}, {"wide"});  // no window is larger than the image
+                           auto& node = b.node("AveragePool", {"wide"}, {"y"});
+                           setAttribute(node, "kernel_shape", std::vector<int64_t>{2, kernel});
+                           setAttribute(node, "strides", std::vector<int64_t>{2, stride});
+                           setAttribute(node, "count_include_pad", counted);
+                           if (how[0] == 'S') return setAttribute(node, "auto_pad", how);
+                           setAttribute(node, "pads", std::vector<int64_t>{1, kernel - 1, 0, kernel / 2});
+                           if (how[0] == 'r') setAttribute(node, "ceil_mode", int64_t{1});
+                         },
+                         19});
+        }
+      }
+    }
+  }
+}
+
 /// Shapes that ranges decide in other ways than one by one, and what is taken along them.
 void addShapes(std::vector<Case>& all) {
+  all.push_back({"one for each, and each twice", {{"x", {-1, 3}}}, {"y", "z", "r"}, [](ModelBuilder& b) {
+                   b.initializer("zero", {0});
+                   b.initializer("one", {1});
+                   b.initializer("two", {2});
+                   b.initializer("three", {3});
+                   b.initializer("w", {1, 2}, weights(2));
+                   b.node("Shape", {"x"}, {"shape"});
+                   b.node("Slice", {"shape", "zero", "one"}, {"n"});
+                   setAttribute(b.node("Concat", {"n", "three"}, {"times"}), "axis", int64_t{0});
+                   b.node("Tile", {"w", "times"}, {"y"});
+                   setAttribute(b.node("Concat", {"two", "one"}, {"twice"}), "axis", int64_t{0});
+                   b.node("Tile", {"x", "twice"}, {"z"});
+                   b.node("Tile", {"x", "times"}, {"r"});  // n times what there are n of
+                 }});
+  all.push_back({"by the last one", {{"x", {2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("last", {-1});
+                   b.initializer("end", {INT64_MAX});
+                   b.initializer("one", {1});
+                   b.node("Slice", {"x", "last", "end", "one"}, {"l"});
+                   b.node("Mul", {"x", "l"}, {"y"});
+                 }});
   const auto sizesOf = [](ModelBuilder& b, const std::string& of, const std::string& name) {
     b.initializer("two", {2});
     b.initializer("four", {4});
@@ -181,22 +231,15 @@ void addShapes(std::vector<Case>& all) {
 TEST(RangedShapes, GiveWhatTheyGiveAtTheVerySize) {
   std::vector<Case> all;
   addWindows(all);
+  addMeans(all);
   addShapes(all);
   for (const Case& test : all) expectSameAsAtTheVerySize(test);
 }
 
 TEST(RangedShapes, RefuseWhatWouldMix) {
-  const std::vector<Case> mixing = {
-      {"the last of equal ones",
-       {{"x", {-1, 3}}},
-       {"y"},
-       [](ModelBuilder& b) { setAttribute(b.node("ArgMax", {"x"}, {"y"}), "select_last_index", int64_t{1}); }},
-      {"a mean at the end", {{"x", {1, 2, -1}}}, {"y"}, [](ModelBuilder& b) {
-         auto& node = b.node("AveragePool", {"x"}, {"y"});
-         setAttribute(node, "kernel_shape", std::vector<int64_t>{3});
-         setAttribute(node, "strides", std::vector<int64_t>{2});
-         setAttribute(node, "auto_pad", "SAME_UPPER");
-       }}};
+  const std::vector<Case> mixing = {{"the last of equal ones", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                                       setAttribute(b.node("ArgMax", {"x"}, {"y"}), "select_last_index", int64_t{1});
+                                     }}};
   for (const Case& test : mixing) expectRefused(test);
 }
 

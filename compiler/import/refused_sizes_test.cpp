@@ -74,6 +74,18 @@ TEST_F(RefusedSizes, AreFoundBehindShapesThatAreComputed) {
   EXPECT_THAT(spans_, ElementsAre(Span{1, 1, 0}, Span{2, 5, 0}));
 }
 
+TEST_F(RefusedSizes, AreFoundBehindScalesThatAreWholeOrHalves) {
+  b_.input("x", {1, 2, -1}).output("y").output("z");
+  b_.initializer("twice", {3}, {1, 1, 2});
+  b_.initializer("half", {3}, {1, 1, 0.5});
+  for (const std::string scale : {"twice", "half"})
+    setAttribute(b_.node("Resize", {"x", "", scale}, {scale + "_x"}), "mode", "linear");
+  pool("y", "twice_x", 5, 1);
+  pool("z", "half_x", 4, 1);
+  ASSERT_TRUE(import(24).ok());
+  EXPECT_THAT(spans_, ElementsAre(Span{1, 2, 0}, Span{3, 7, 0}));
+}
+
 TEST_F(RefusedSizes, CountPaddingAndSayWhoIsFirst) {
   b_.input("x", {1, 2, -1}).output("y").output("z");
   b_.initializer("w", {3, 2, 5}, std::vector<float>(30, 1.0F));

@@ -53,8 +53,7 @@ TEST(GridPart, HoldsWhatIsNeededInOrderHoweverItIsShared) {
 }
 
 TEST(GridPart, RoundsRowsUpToSteps) {
-  tessera_module_cut cut{
-      .phase = 0, .dimension = 0, .count = 4, .inner = 1, .numerator = 3, .denominator = 8, .slack = 0};
+  tessera_module_cut cut{.phase = 0, .ranges = 1, .count = 4, .inner = 1, .numerator = 3, .denominator = 8, .slack = 0};
   EXPECT_EQ(neededSteps(cut, 0), 0);
   EXPECT_EQ(neededSteps(cut, 1), 1);
   EXPECT_EQ(neededSteps(cut, 3), 2);

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 7
+#define TESSERA_MODULE_ABI 8
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -58,10 +58,11 @@ typedef struct {
 } tessera_module_phase;
 
 /* A phase whose grid is [outer][count][inner] for a level of which a run of n rows of a range needs the first
- * min(count, ceil(n * numerator / denominator) + slack) only: the rest writes rows that do not count. */
+ * min(count, ceil(n * numerator / denominator) + slack) only: the rest writes rows that do not count. Of several
+ * ranges, such as height and width of pixels that lie in one dimension, n is the product. */
 typedef struct {
-  int32_t phase;     /* of the step */
-  int32_t dimension; /* of the variant; a range */
+  int32_t phase;   /* of the step */
+  uint32_t ranges; /* bits: dimensions of the variant */
   int64_t count, inner;
   int64_t numerator, denominator, slack;
 } tessera_module_cut;

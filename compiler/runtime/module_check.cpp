@@ -235,11 +235,18 @@ class Checker {
   const char* cut(const tessera_module_variant& v, const tessera_module_step& s, int32_t index) const {
     const tessera_module_cut& c = s.cuts[index];
     if (c.phase < 0 || c.phase >= s.num_phases) return "cuts no phase of its";
-    if (!isRange(v, c.dimension)) return "cuts a phase by no range";
+    int64_t rows = 1;  // at most
+    for (int32_t d = 0; d < 32; ++d) {
+      if ((c.ranges >> d & 1) == 0) continue;
+      if (!isRange(v, d)) return "cuts a phase by no range";
+      if (rows > kMaxBytes / -v.dimensions[d].size) return "cuts a phase by ranges that are too long";
+      rows *= -v.dimensions[d].size;
+    }
+    if (c.ranges == 0) return "cuts a phase by no range";
     const int64_t grid = s.phases[c.phase].grid;
     const auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
     if (!within(c.count, 1, grid) || !within(c.inner, 1, grid / c.count) || grid % (c.count * c.inner) != 0 ||
-        !within(c.numerator, 1, kMaxBytes / -v.dimensions[c.dimension].size) || !within(c.denominator, 1, kMaxBytes) ||
+        !within(c.numerator, 1, kMaxBytes / rows) || !within(c.denominator, 1, kMaxBytes) ||
         !within(c.slack, 0, kMaxBytes)) {
       return "cuts a phase where there is no level";
     }

@@ -97,7 +97,7 @@ struct RangedTables {
   const char count_name[8] = "name";
   int32_t ranges[2] = {0, -1};
   tessera_module_tensor inputs[2] = {};
-  tessera_module_cut cuts[2] = {{0, 0, 3, 1, 1, 2, 0}, {0, 0, 1, 1, 1, 1, 0}};
+  tessera_module_cut cuts[2] = {{0, 1, 3, 1, 1, 2, 0}, {0, 1, 1, 1, 1, 1, 0}};
   Tables tables;
 
   RangedTables() {
@@ -133,7 +133,10 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
   };
   refuses([](RangedTables& r) { r.cuts[0].phase = 1; });
   refuses([](RangedTables& r) { r.cuts[0].phase = -1; });
-  refuses([](RangedTables& r) { r.cuts[0].dimension = 1; });
+  refuses([](RangedTables& r) { r.cuts[0].ranges = 0; });
+  refuses([](RangedTables& r) { r.cuts[0].ranges = 2; });
+  refuses([](RangedTables& r) { r.cuts[0].ranges = 3; });
+  refuses([](RangedTables& r) { r.cuts[0].ranges = 0x80000001U; });
   refuses([](RangedTables& r) { r.cuts[0].count = 2; });  // of a grid of 3
   refuses([](RangedTables& r) { r.cuts[0].count = 0; });
   refuses([](RangedTables& r) { r.cuts[0].inner = 2; });

@@ -264,8 +264,12 @@ void Session::cutGrids(std::span<const tessera_const_buffer> inputs) {
       const tessera_module_cut& cut = step.cuts[i];
       if (cut.phase != call.phase) continue;
       size_t input = first;
-      for (int32_t d = 0; d < cut.dimension; ++d) input += variant.dimensions[d].size < 0 ? 1 : 0;
-      cuts[next++].needed = neededSteps(cut, valueOf(inputs[input]));
+      int64_t rows = 1;
+      for (int32_t d = 0; d < variant.num_dimensions; ++d) {
+        if (d < 32 && (cut.ranges >> d & 1) != 0) rows *= valueOf(inputs[input]);
+        input += variant.dimensions[d].size < 0 ? 1 : 0;
+      }
+      cuts[next++].needed = neededSteps(cut, rows);
     }
     bound.grids[c] = cutGrid(step.phases[call.phase].grid, cuts);
   }

@@ -133,8 +133,7 @@ def refused_everywhere(service, artifact, dims, words):
     sizes = [word for name, size in dims.items() for word in ("--dim", f"{name}={size}")]
     model = tessera.load(path)
     said = [service.cli("run", path, "--random", *sizes, expect=3).err]
-    if len(model.variants) > 1:  # of one alone the manifest does not tell that it is a range
-        said.append(service.cli("run", path, "--random", *sizes, "--sandbox", expect=3).err)
+    said.append(service.cli("run", path, "--random", *sizes, "--sandbox", expect=3).err)
     room = min((each for each in model.variants if all(size <= -each.dimensions[name] for name, size in dims.items())),
                key=lambda each: abs(np.prod(list(each.dimensions.values()))))
     arrays = {tensor.name: np.zeros(tensor.shape, np.float32) for tensor in room.inputs if tensor.name not in dims}
@@ -230,6 +229,44 @@ def work_follows_the_size(service):
         check(said["work"] <= most, f"{size} of (128, 160): {said['work']:.2f} of the operations, at most {most}")
 
 
+def encoder_of_pixels(service, random):
+    """An image cut in patches that lie in one dimension, behind a token of their own: positions resized to the image, two
+    blocks of attention, the token and the patches as an image again."""
+    nodes, constants, op, const, conv = network(random)
+    w = lambda *shape: const((random.standard_normal(shape) / np.sqrt(shape[-2])).astype(np.float32))  # noqa: E731
+    x = conv("x", 3, 16, 4, strides=[4, 4], auto_pad="VALID")
+    part = lambda first, count: op("Slice", [op("Shape", [x]), const([first]), const([first + count])])  # noqa: E731
+    n, size = part(0, 1), part(2, 2)
+    rows = lambda image, count: op("Transpose", [op("Reshape", [image, op("Concat", [count, const([16, -1])], axis=0)])], perm=[0, 2, 1])  # noqa: E731
+    places = rows(op("Resize", [w(1, 16, 5, 6), "", "", op("Concat", [const([1, 16]), size], axis=0)], mode="linear"), const([1]))
+    token = op("Expand", [w(1, 1, 16), op("Concat", [n, const([1, 16])], axis=0)])
+    t = op("Concat", [token, op("Add", [rows(x, n), places])], axis=1)
+    length = op("Slice", [op("Shape", [t]), const([1]), const([2])])
+    split, merged = (op("Concat", [n, length, const(end)], axis=0) for end in ([2, 8], [16]))
+    for _ in range(2):
+        q, k, v = (op("Transpose", [op("Reshape", [op("MatMul", [t, w(16, 16)]), split])], perm=[0, 2, 1, 3]) for _ in range(3))
+        scores = op("Softmax", [op("MatMul", [q, op("Transpose", [k], perm=[0, 1, 3, 2])])], axis=-1)
+        mixed = op("Transpose", [op("MatMul", [scores, v])], perm=[0, 2, 1, 3])
+        t = op("Add", [t, op("Reshape", [mixed, merged])])
+        t = op("Add", [t, op("MatMul", [op("Relu", [op("MatMul", [t, w(16, 32)])]), w(32, 16)])])
+    nodes.append(helper.make_node("Gather", [t, const(np.array(0))], ["token"], axis=1))
+    patches = op("Transpose", [op("Slice", [t, const([1]), const([2**62]), const([1])])], perm=[0, 2, 1])
+    nodes.append(helper.make_node("Reshape", [patches, op("Concat", [n, const([16]), size], axis=0)], ["image"]))
+    return save(service, nodes, [("x", TensorProto.FLOAT, ["n", 3, "h", "w"])],
+                [(name, TensorProto.FLOAT, None) for name in ("token", "image")], constants)
+
+
+def encoders_of_pixels(service, oracle):
+    """Height times width in one dimension; a small image costs about its pixels, as products and as queries of attention."""
+    path = encoder_of_pixels(service, random := np.random.default_rng(26))
+    ranged_against_oracle(service, oracle, path, {"n": "..2", "h": "..40", "w": "..52"},
+                          [(2, 40, 52), (1, 4, 4), (2, 23, 37), (1, 40, 8), (2, 5, 51)],
+                          lambda n, h, w: {"x": f32s(random, n, 3, h, w)}, "an encoder of pixels", threads=("2",))
+    artifact = service.compile(path, None, "--dim", "n=1", "--dim", "h=..128", "--dim", "w=..160", target="x86-64-v3", timeout=300).artifact
+    for size, most in (((128, 160), 1), ((64, 80), 0.4), ((32, 160), 0.4), ((128, 16), 0.3)):
+        _, said = service.run(artifact, {"x": np.ones((1, 3, *size), np.float32)})
+        check(said["work"] <= most, f"{size} of (128, 160): {said['work']:.2f} of the operations, at most {most}")
+
 
 def main():
     with Oracle() as oracle, Service(workers=2) as service:
@@ -241,7 +278,8 @@ def main():
             ("images below a window", lambda: images_below_a_window(service, oracle)),
             ("windows that are not padded", lambda: windows_that_are_not_padded(service, oracle)),
             ("detectors", lambda: detectors(service, oracle)),
-            ("work follows the size", lambda: work_follows_the_size(service))])
+            ("work follows the size", lambda: work_follows_the_size(service)),
+            ("encoders of pixels", lambda: encoders_of_pixels(service, oracle))])
 
 
 if __name__ == "__main__":

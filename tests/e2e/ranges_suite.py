@@ -336,6 +336,12 @@ def variants_share_and_show(service):
     words = ("run", ranged.artifact, "--sandbox", "--random", "--input", f"N={count}", "--dim")
     check("float32[3," in service.cli(*words, "N=3").out, "a count that is given and asked for")
     check("contradicts" in service.cli(*words, "N=4", expect=3).err, "two counts that differ")
+    alone = service.compile(model_path("mlp"), None, "--dim", f"N=..{LARGEST}").artifact
+    for words, rows in ((("--random",), LARGEST), (("--random", "--dim", "N=3"), 3), (("--input", given, "--dim", "N=3"), 3)):
+        if "--input" in words:
+            np.savez(given, **inputs_of("mlp", LARGEST))
+        said = service.cli("run", alone, "--sandbox", *words).out
+        check(f"float32[{rows}," in said, f"{words} of one variant for a range, in the sandbox: {said}")
     profiled = service.cli("profile", ranged.job["compile_result"]["artifact_id"], "--dim", "N=3", "--repeat", "2", "--json").json
     check(profiled["result"]["kernels"], "a range cannot be profiled")
 

@@ -1,5 +1,6 @@
 #include "compiler/codegen/emit/grid_walk.h"
 
+#include <map>
 #include <optional>
 
 #include "compiler/codegen/tiling/loop_order.h"
@@ -39,10 +40,13 @@ class WalkWriter {
   /// What the nests of a region write, by slice: the loops within a slice behind the slice loops. What they read says
   /// nothing here, as it goes through the thread's scratch.
   bool region(const Region& region, v1::KernelInfo::Phase& described) const {
+    std::vector<llvm::SmallVector<Range>> groups;  // per walk
     for (auto [v, variant] : llvm::enumerate(region.variants)) {
+      llvm::SmallVector<Range> group;
       llvm::SmallVector<int64_t> slices;  // of this variant: up to the last of its group
       for (size_t loop = region.groups.size(), rest = v; loop-- > 0; rest /= region.groups[loop].size())
-        slices.insert(slices.begin(), region.groups[loop][rest % region.groups[loop].size()].hi);
+        group.insert(group.begin(), region.groups[loop][rest % region.groups[loop].size()]);
+      for (const Range& range : group) slices.push_back(range.hi);
       for (const RegionStep& step : variant.steps) {
         Walk walk;
         walk.mutable_extents()->Assign(slices.begin(), slices.end());
@@ -60,13 +64,38 @@ class WalkWriter {
             touch(output.access, region.counts, true, walk);
           }
         }
-        if (walk.touches_size() > 0) *described.add_walks() = std::move(walk);
+        if (walk.touches_size() == 0) continue;
+        *described.add_walks() = std::move(walk);
+        groups.push_back(group);
       }
     }
+    for (size_t loop = 0; loop < region.groups.size(); ++loop)
+      moveLoneSlices(groups, static_cast<int>(loop), described);
     return true;
   }
 
  private:
+  /// A variant of one slice, such as the last and smaller one, lies where its offset says: said here as a move from the
+  /// first slice on, as the others have it.
+  static void moveLoneSlices(llvm::ArrayRef<llvm::SmallVector<Range>> groups, int loop,
+                             v1::KernelInfo::Phase& described) {
+    std::map<int, int64_t> strides;  // by buffer
+    for (const Walk& walk : described.walks())
+      for (const Walk::Touch& touch : walk.touches())
+        if (touch.strides(loop) > 0) strides.try_emplace(touch.buffer(), touch.strides(loop));
+    for (auto [group, walk] : llvm::zip_equal(groups, *described.mutable_walks())) {
+      const Range slice = group[static_cast<size_t>(loop)];
+      if (slice.size() != 1) continue;
+      for (Walk::Touch& touch : *walk.mutable_touches()) {
+        const auto stride = strides.find(touch.buffer());
+        if (touch.strides(loop) != 0 || stride == strides.end()) continue;
+        if (touch.offset() < stride->second * slice.lo) continue;
+        touch.set_strides(loop, stride->second);
+        touch.set_offset(touch.offset() - stride->second * slice.lo);
+      }
+    }
+  }
+
   /// Nothing for constants and what lies in a thread's own memory.
   std::optional<int> bufferOf(mlir::Value root) const {
     if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(root)) return static_cast<int>(argument.getArgNumber());

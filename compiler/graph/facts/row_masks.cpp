@@ -52,6 +52,7 @@ std::optional<Part> RowMasks::holdsFor(Value condition, linalg::LinalgOp op, Arr
   const auto series = loop ? series_.of(extent) : std::nullopt;
   const bool is_unsigned = predicate == Predicate::ult || predicate == Predicate::ugt;
   if (series && is_unsigned && llvm::any_of(series->at, [](int64_t value) { return value < 0; })) return std::nullopt;
+  if (series && is_unsigned && !series->is_exact) return std::nullopt;
   auto rows = series ? parts_.of(*series, extents[loop.getDim()]) : std::nullopt;
   if (!rows) return std::nullopt;
   return Part{static_cast<int64_t>(loop.getDim()), 1, *std::move(rows)};

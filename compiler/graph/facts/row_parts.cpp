@@ -1,7 +1,12 @@
 #include "compiler/graph/facts/row_parts.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
 #include <utility>
+
+#include "compiler/import/range_sums.h"
 
 namespace tessera::compiler {
 namespace {
@@ -10,11 +15,19 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using mlir::RankedTensorType;
 
-/// Rows that a run of n needs.
+constexpr int64_t kMostElements = int64_t{1} << 40;  // of several ranges together
+constexpr int64_t kMostSteps = 4096;                 // of rows that are moved
+constexpr int64_t kMostCells = 1 << 15;              // of counts of several ranges
+
+int rangeOf(const Rows& rows) { return std::countr_zero(rows.ranges); }
+
+int64_t ceilDiv(__int128 a, int64_t b) { return static_cast<int64_t>((a + b - 1) / b); }
+
+/// Rows that a run of n needs, of one range.
 int64_t neededAt(const Rows& rows, int64_t n) { return rows.needed ? (*rows.needed)[static_cast<size_t>(n)] : n; }
 
 bool areOfOneKind(const Rows& a, const Rows& b) {
-  return a.dimension == b.dimension && a.stride == b.stride && a.count == b.count;
+  return a.ranges == b.ranges && a.stride == b.stride && a.count == b.count;
 }
 
 /// Adds `expression` times `by` to the factors of loops; false unless it is a sum of products with positive numbers.
@@ -55,22 +68,124 @@ std::optional<Rows> RowParts::by(int dimension, int64_t count, llvm::function_re
     all &= needed->back() == count;
   }
   if (all) return std::nullopt;
-  Rows rows{.dimension = dimension, .count = count};
+  Rows rows{.ranges = uint32_t{1} << dimension, .count = count};
   if (!identity) rows.needed = std::move(needed);
   return rows;
 }
 
+int64_t RowParts::most(uint32_t ranges) const {
+  int64_t most = 1;
+  for (int d = 0; d < series_.dimensions(); ++d)
+    if ((ranges >> d & 1) != 0) most = std::min(most, kMostElements) * series_.most(d);
+  return most;
+}
+
+/// How many more rows than their part the counts of any run need. Counts are taken a few at a time: the number for
+/// the greatest of them beside the elements of the least.
+std::optional<Rows> RowParts::bySum(const Series& series, int64_t count) const {
+  Rows rows{.ranges = 0, .count = count};
+  for (const RangeProduct& product : series.sum)
+    for (const auto& [dimension, factor] : product.factors) rows.ranges |= uint32_t{1} << dimension;
+  if (rows.ranges == 0) return std::nullopt;
+  if (rows.isOfOne()) {
+    const int dimension = rangeOf(rows);
+    return by(dimension, count, [&](int64_t n) { return sumAt(series, {{dimension, n}}); });
+  }
+  const int64_t all = most(rows.ranges);
+  if (all > kMostElements) return std::nullopt;
+  Series ascending = series;
+  for (RangeProduct& product : ascending.sum)
+    for (auto& [dimension, factor] : product.factors)
+      for (size_t n = 1; n < factor.size(); ++n) factor[n] = std::max(factor[n], factor[n - 1]);
+  // The shortest ranges first: what they leave of the cells is for the others.
+  SmallVector<std::pair<int64_t, int>> ordered;
+  for (int d = 0; d < series_.dimensions(); ++d)
+    if ((rows.ranges >> d & 1) != 0) ordered.push_back({series_.most(d), d});
+  llvm::sort(ordered);
+  std::map<int, int64_t> step, from, to;
+  int64_t cells = kMostCells;
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    int64_t points = 1;
+    const auto power = [&](int64_t base) {
+      int64_t result = 1;
+      for (size_t k = i; k < ordered.size() && result <= cells; ++k) result *= base;
+      return result;
+    };
+    while (points < ordered[i].first && power(points + 1) <= cells) ++points;
+    cells /= points;
+    step[ordered[i].second] = (ordered[i].first + points - 1) / points;
+  }
+  const std::function<void(size_t, int64_t)> visit = [&](size_t i, int64_t elements) {
+    if (i == ordered.size()) {
+      const int64_t needed = std::min(sumAt(ascending, to), count);
+      rows.slack = std::max(rows.slack, needed - ceilDiv(__int128{elements} * count, all));
+      return;
+    }
+    const auto [length, dimension] = ordered[i];
+    to[dimension] = 0;
+    visit(i + 1, 0);
+    for (int64_t first = 1; first <= length; first += step[dimension]) {
+      to[dimension] = std::min(first + step[dimension] - 1, length);
+      visit(i + 1, elements * first);
+    }
+  };
+  visit(0, 1);
+  return rows.slack < count ? std::optional(rows) : std::nullopt;
+}
+
+std::optional<Rows> RowParts::ofAny(int64_t count, int64_t first) {
+  if (first >= count) return std::nullopt;
+  return Rows{.ranges = 0, .count = count, .slack = std::max<int64_t>(first, 0)};
+}
+
+std::optional<Rows> RowParts::moved(const Rows& rows, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const {
+  if (rows.isOfOne()) return by(rangeOf(rows), count, [&](int64_t n) { return of(neededAt(rows, n)); });
+  if (rows.ranges == 0) return ofAny(count, of(rows.slack));
+  const int64_t all = most(rows.ranges), step = (rows.count + kMostSteps - 1) / kMostSteps;
+  Rows result{.ranges = rows.ranges, .count = count, .slack = std::clamp<int64_t>(of(0), 0, count)};
+  for (int64_t r = 1; r <= rows.count; r += step) {
+    // The least run that needs row r.
+    const int64_t less = r - rows.slack - 1;
+    const int64_t least = less < 0 ? 0 : static_cast<int64_t>(__int128{less} * all / rows.count) + 1;
+    const int64_t needed = std::min(of(std::min(r + step - 1, rows.count)), count);
+    result.slack = std::max(result.slack, needed - ceilDiv(__int128{least} * count, all));
+  }
+  return result.slack < count ? std::optional(result) : std::nullopt;
+}
+
 std::optional<Rows> RowParts::of(const Series& series, int64_t count) const {
+  if (!series.sum.empty()) return bySum(series, count);
   if (series.dimension < 0) return std::nullopt;
   if (!series.at.empty())
     return by(series.dimension, count, [&](int64_t n) { return series.at[static_cast<size_t>(n)]; });
   if (count != series_.most(series.dimension)) return std::nullopt;
-  return Rows{.dimension = series.dimension, .count = count};
+  return Rows{.ranges = uint32_t{1} << series.dimension, .count = count};
+}
+
+std::optional<Rows> RowParts::either(const Rows& a, const Rows& b) const {
+  if (a.ranges == b.ranges) return combined(a, b, /*greatest=*/true);
+  const Rows &fixed = a.ranges == 0 ? a : b, &rows = a.ranges == 0 ? b : a;
+  Rows both = rows;
+  if (rows.isOfOne()) {
+    // A run has elements: none of what it needs is in the way of rows that are.
+    auto more = by(rangeOf(rows), rows.count,
+                   [&](int64_t n) { return n == 0 ? neededAt(rows, n) : std::max(neededAt(rows, n), fixed.slack); });
+    if (!more) return std::nullopt;
+    both.needed = more->needed;
+  } else {
+    both.slack = std::max(rows.slack, fixed.slack);
+  }
+  return both;
 }
 
 std::optional<Rows> RowParts::combined(const Rows& a, const Rows& b, bool greatest) const {
+  if (!a.isOfOne()) {
+    Rows both = a;
+    both.slack = greatest ? std::max(a.slack, b.slack) : std::min(a.slack, b.slack);
+    return both;
+  }
   if (a.needed == b.needed) return a;
-  auto both = by(a.dimension, a.count, [&](int64_t n) {
+  auto both = by(rangeOf(a), a.count, [&](int64_t n) {
     const int64_t x = neededAt(a, n), y = neededAt(b, n);
     return greatest ? std::max(x, y) : std::min(x, y);
   });
@@ -82,7 +197,7 @@ Parts RowParts::either(ArrayRef<Part> a, ArrayRef<Part> b) const {
   Parts result;
   for (const Part& part : a) {
     const auto* other = llvm::find_if(b, [&](const Part& each) {
-      return each.place == part.place && each.per == part.per && areOfOneKind(each.rows, part.rows);
+      return each.place == part.place && each.per == part.per && meet(each.rows, part.rows);
     });
     if (other == b.end()) continue;
     if (auto both = either(part.rows, other->rows)) result.push_back({part.place, part.per, *std::move(both)});
@@ -109,7 +224,7 @@ std::optional<Part> RowParts::of(RankedTensorType type, const Rows& rows) const 
       if (size % (part.per * rows.count) != 0) continue;
     } else if (inside % rows.stride == 0 && size * inside == rows.count * rows.stride) {
       const int64_t whole = inside / rows.stride;  // rows of one step along the dimension
-      auto coarse = by(rows.dimension, size, [&](int64_t n) { return (neededAt(rows, n) + whole - 1) / whole; });
+      auto coarse = moved(rows, size, [&](int64_t needed) { return (needed + whole - 1) / whole; });
       if (!coarse) continue;
       part.rows = *std::move(coarse);
     } else {
@@ -146,27 +261,36 @@ void RowParts::addAlong(RowEntries& entries, RankedTensorType type, int64_t dim,
   SmallVector<int64_t> factors(extents.size(), 0);
   int64_t offset = 0;
   if (!addTerms(expression, 1, factors, offset)) return;
-  for (int dimension = 0; dimension < series_.dimensions(); ++dimension) {
+  SmallVector<uint32_t> of_ranges;
+  for (const Part& part : parts)
+    if (!llvm::is_contained(of_ranges, part.rows.ranges)) of_ranges.push_back(part.rows.ranges);
+  for (const uint32_t ranges : of_ranges) {
     SmallVector<const Part*> of_loops(extents.size(), nullptr);
-    bool any = false;
+    const Part* first = nullptr;
     for (const Part& part : parts) {
       const auto loop = static_cast<size_t>(part.place);
-      if (part.rows.dimension != dimension || factors[loop] == 0 || !isPrefix(part, extents[loop])) continue;
+      if (part.rows.ranges != ranges || factors[loop] == 0 || !isPrefix(part, extents[loop])) continue;
+      if (first && !part.rows.isOfOne()) continue;  // rows of several ranges: as far as one loop goes
       of_loops[loop] = &part;
-      any = true;
+      first = &part;
     }
-    if (!any) continue;
+    if (!first) continue;
     // One behind the farthest element that iterations which are needed read.
-    auto rows = by(dimension, type.getDimSize(dim), [&](int64_t n) {
+    const auto lastOf = [&](llvm::function_ref<int64_t(const Part&)> needed) {
       int64_t last = offset;
       for (size_t loop = 0; loop < extents.size(); ++loop) {
         if (factors[loop] == 0) continue;
-        const int64_t steps = of_loops[loop] ? neededAt(of_loops[loop]->rows, n) : extents[loop];
+        const int64_t steps = of_loops[loop] ? needed(*of_loops[loop]) : extents[loop];
         if (steps == 0) return int64_t{0};
         last += factors[loop] * (steps - 1);
       }
       return last + 1;
-    });
+    };
+    const int64_t size = type.getDimSize(dim);
+    auto rows = first->rows.isOfOne()
+                    ? by(rangeOf(first->rows), size,
+                         [&](int64_t n) { return lastOf([&](const Part& part) { return neededAt(part.rows, n); }); })
+                    : moved(first->rows, size, [&](int64_t r) { return lastOf([&](const Part&) { return r; }); });
     if (!rows) continue;
     rows->stride = elementsBelow(type, dim);
     add(entries, *std::move(rows));
@@ -175,7 +299,7 @@ void RowParts::addAlong(RowEntries& entries, RankedTensorType type, int64_t dim,
 
 void RowParts::addMoved(RowEntries& entries, RankedTensorType type, int64_t dim, const Part& part,
                         llvm::function_ref<int64_t(int64_t)> of) const {
-  auto rows = by(part.rows.dimension, type.getDimSize(dim), [&](int64_t n) { return of(neededAt(part.rows, n)); });
+  auto rows = moved(part.rows, type.getDimSize(dim), of);
   if (!rows) return;
   rows->stride = elementsBelow(type, dim);
   add(entries, *std::move(rows));

@@ -34,9 +34,18 @@ class RowParts {
   std::optional<Rows> by(int dimension, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const;
   /// Of `count` rows as many as the series says.
   std::optional<Rows> of(const Series& series, int64_t count) const;
+  /// Of `count` rows the first ones, in any run; nothing where these are all.
+  static std::optional<Rows> ofAny(int64_t count, int64_t first);
+  /// Of `count` other rows of(r) where r of `rows` are needed; `of` does not fall.
+  std::optional<Rows> moved(const Rows& rows, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const;
 
-  /// Of rows of the same dimension, stride and count: what one needs or the other does; nothing: all.
-  std::optional<Rows> either(const Rows& a, const Rows& b) const { return combined(a, b, /*greatest=*/true); }
+  /// Whether rows can be told apart by both at once: of the same stride and count, and of the same ranges unless one is
+  /// of any.
+  static bool meet(const Rows& a, const Rows& b) {
+    return a.stride == b.stride && a.count == b.count && (a.ranges == b.ranges || a.ranges == 0 || b.ranges == 0);
+  }
+  /// Of rows that meet: what one needs or the other does; nothing: all.
+  std::optional<Rows> either(const Rows& a, const Rows& b) const;
   /// Parts in which an iteration is that is in all of `a`, or in all of `b`.
   Parts either(llvm::ArrayRef<Part> a, llvm::ArrayRef<Part> b) const;
   /// What is needed where `entries` say so and `rows` does.
@@ -60,6 +69,8 @@ class RowParts {
 
  private:
   std::optional<Rows> combined(const Rows& a, const Rows& b, bool greatest) const;
+  std::optional<Rows> bySum(const Series& series, int64_t count) const;
+  int64_t most(uint32_t ranges) const;
 
   const ExtentSeries& series_;
 };

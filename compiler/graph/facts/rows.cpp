@@ -83,16 +83,15 @@ class RowFacts::Finder {
   // What is needed of values.
 
   /// Besides what others need of `value`.
-  void need(Value value, RowEntries entries) {
+  void need(Value value, const RowEntries& entries) {
     const auto [known, fresh] = rows_.try_emplace(value, entries);
     if (fresh) return;
     RowEntries kept;
     for (const Rows& rows : known->second) {
-      const auto* other = llvm::find_if(entries, [&](const Rows& each) {
-        return each.dimension == rows.dimension && each.stride == rows.stride && each.count == rows.count;
-      });
-      if (other == entries.end()) continue;
-      if (auto both = parts_.either(rows, *other)) kept.push_back(*std::move(both));
+      for (const Rows& other : entries) {
+        if (!RowParts::meet(rows, other)) continue;
+        if (auto both = parts_.either(rows, other)) parts_.add(kept, *std::move(both));
+      }
     }
     known->second = std::move(kept);
   }
@@ -117,7 +116,7 @@ class RowFacts::Finder {
         rows->stride = elementsBelow(type, extent.dimension);
         parts_.add(entries, *std::move(rows));
       }
-      need(value, std::move(entries));
+      need(value, entries);
     }
   }
 
@@ -156,7 +155,7 @@ class RowFacts::Finder {
       RowEntries entries;
       for (auto [dim, expression] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
         parts_.addAlong(entries, type, static_cast<int64_t>(dim), expression, all, extents);
-      need(operand.get(), std::move(entries));
+      need(operand.get(), entries);
     }
     // What a body reads at places of its own (a resize, a gather): along its loops, or all of it.
     llvm::DenseSet<Value> taken;
@@ -173,7 +172,7 @@ class RowFacts::Finder {
           parts_.addAlong(entries, type, static_cast<int64_t>(dim),
                           mlir::getAffineDimExpr(static_cast<unsigned>(loop.getDim()), op->getContext()), all, extents);
       }
-      need(extract.getTensor(), std::move(entries));
+      need(extract.getTensor(), entries);
     });
     for (Value value : captured(op))
       if (!taken.contains(value) || readOtherwise(value, op)) need(value, {});
@@ -181,9 +180,11 @@ class RowFacts::Finder {
 
   /// Rows up to the one at `last`.
   void addUpTo(RowEntries& entries, RankedTensorType type, int64_t dim, const std::optional<Series>& last) const {
-    if (!last || last->dimension < 0 || last->at.empty()) return;
-    auto rows = parts_.by(last->dimension, type.getDimSize(dim),
-                          [&](int64_t n) { return std::max<int64_t>(last->at[static_cast<size_t>(n)], 0) + 1; });
+    if (!last || (last->sum.empty() && (last->dimension < 0 || last->at.empty()))) return;
+    Series count = *last;
+    for (int64_t& each : count.at) each = std::max<int64_t>(each, 0) + 1;
+    if (!count.sum.empty()) count.sum.push_back({});
+    auto rows = parts_.of(count, type.getDimSize(dim));
     if (!rows) return;
     rows->stride = elementsBelow(type, dim);
     parts_.add(entries, *std::move(rows));
@@ -236,16 +237,25 @@ class RowFacts::Finder {
                         [&](int64_t rows) { return rows == 0 ? 0 : offset + (rows - 1) * step + 1; });
       }
     }
-    // The first row alone: a run has it.
+    // The first ones alone: a run has them.
     for (int64_t d = 0; d < from.getRank(); ++d) {
       const auto at = static_cast<size_t>(d);
-      if (slice.getStaticOffsets()[at] != 0 || slice.getStaticSizes()[at] != 1) continue;
+      const int64_t offset = slice.getStaticOffsets()[at], step = slice.getStaticStrides()[at];
+      if (mlir::ShapedType::isDynamic(offset) || mlir::ShapedType::isDynamic(step) || step < 1) continue;
+      auto first = RowParts::ofAny(from.getDimSize(d), offset + (slice.getStaticSizes()[at] - 1) * step + 1);
+      if (first) {
+        first->stride = elementsBelow(from, d);
+        parts_.add(entries, *std::move(first));
+      }
+      if (offset != 0 || slice.getStaticSizes()[at] != 1) continue;
       for (int dimension = 0; dimension < series_.dimensions(); ++dimension) {
         if (series_.isRange(dimension) && series_.most(dimension) == from.getDimSize(d))
-          parts_.add(entries, {.dimension = dimension, .stride = elementsBelow(from, d), .count = from.getDimSize(d)});
+          parts_.add(
+              entries,
+              {.ranges = uint32_t{1} << dimension, .stride = elementsBelow(from, d), .count = from.getDimSize(d)});
       }
     }
-    need(slice.getSource(), std::move(entries));
+    need(slice.getSource(), entries);
     for (Value operand : slice->getOperands().drop_front()) need(operand, {});
   }
   void visitPad(tensor::PadOp pad) {
@@ -261,7 +271,7 @@ class RowFacts::Finder {
         parts_.addMoved(entries, from, part.place, part, [&](int64_t rows) { return rows - low; });
       }
     }
-    need(pad.getSource(), std::move(entries));
+    need(pad.getSource(), entries);
     for (Value operand : pad->getOperands().drop_front()) need(operand, {});
     for (Value value : captured(pad)) need(value, {});
   }
@@ -281,7 +291,7 @@ class RowFacts::Finder {
           parts_.addMoved(entries, type, along, part, [&](int64_t rows) { return rows - offset; });
         }
       }
-      need(input, std::move(entries));
+      need(input, entries);
       offset += type.getDimSize(along);
     }
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -17,12 +19,17 @@ using NeededRows = std::shared_ptr<const std::vector<int64_t>>;
 /// Elements of a tensor by the row that they belong to: element e, row-major, is of row e / stride mod count. A view
 /// keeps it. Rows need not be those of an input: of a range of 48, a convolution of stride 2 has 24.
 struct Rows {
-  int dimension = 0;  ///< position in ImportedModel.dimensions
+  uint32_t ranges = 1;  ///< bits: positions in ImportedModel.dimensions; 0: of any run the first `slack`
   int64_t stride = 1;
   int64_t count = 1;
-  NeededRows needed = nullptr;
+  NeededRows needed = nullptr;  ///< of one range
+  /// Of several, such as height and width of what is laid out in one dimension: n is the product of their counts, and
+  /// a run of n of N needs ceil(n * count / N) + slack.
+  int64_t slack = 0;
+
+  bool isOfOne() const { return std::has_single_bit(ranges); }
   bool operator==(const Rows& other) const {
-    return dimension == other.dimension && stride == other.stride && count == other.count &&
+    return ranges == other.ranges && stride == other.stride && count == other.count && slack == other.slack &&
            (needed == other.needed || (needed && other.needed && *needed == *other.needed));
   }
 };

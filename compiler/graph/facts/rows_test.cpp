@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -37,6 +40,26 @@ class RowsTest : public testing::Test {
     model_.extents.push_back({0, of_result});
     facts_.emplace(model_, main);
   }
+  /// The same of two ranges, H of 8 and W of 6: the last arguments are their counts, the last result the extent along
+  /// dimension 0 of the only other one.
+  void findOfTwo(const std::string& text) {
+    model_.module = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
+    ASSERT_TRUE(model_.module);
+    auto main = mlir::cast<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model_.module, "main"));
+    for (size_t i = 0; i < main.getNumArguments(); ++i) model_.inputs.emplace_back();
+    for (int d = 0; d < 2; ++d) {
+      v1::DimensionBinding& dimension = model_.dimensions.emplace_back();
+      dimension.set_name(d == 0 ? "H" : "W");
+      dimension.set_size(d == 0 ? -8 : -6);
+      model_.inputs[0].add_bounded_dims(d);
+      model_.inputs[0].add_bounded_by(d);
+      model_.inputs[model_.inputs.size() - 2 + static_cast<size_t>(d)].set_name(dimension.name());
+    }
+    argument_ = main.getArgument(0);
+    model_.outputs.emplace_back();
+    model_.extents.push_back({0, 0});
+    facts_.emplace(model_, main);
+  }
   static int64_t strideOf(llvm::ArrayRef<Rows> rows) { return rows.empty() ? 0 : rows[0].stride; }
   mlir::Operation* named(const std::string& name) {
     mlir::Operation* result = nullptr;
@@ -49,6 +72,17 @@ class RowsTest : public testing::Test {
   /// 0: no rows.
   int64_t strideOf(const std::string& name) { return strideOf(facts_->of(named(name)->getResult(0))); }
   int64_t strideOfArgument() const { return strideOf(facts_->of(argument_)); }
+
+  static NeededRows upTo(int64_t count, int64_t most) {
+    auto needed = std::make_shared<std::vector<int64_t>>();
+    for (int64_t n = 0; n <= most; ++n) needed->push_back(std::clamp<int64_t>(n, 1, count));
+    return needed;
+  }
+  /// Of a run of h of 8 and w of 6.
+  static int64_t neededOf(const Rows& rows, int64_t h, int64_t w) {
+    if (rows.isOfOne()) return (*rows.needed)[static_cast<size_t>(rows.ranges == 1 ? h : w)];
+    return (h * w * rows.count + 47) / 48 + rows.slack;
+  }
 
   mlir::MLIRContext context_;
   ImportedModel model_;
@@ -166,6 +200,90 @@ TEST_F(RowsTest, ABodyThatReadsAtPositionsReadsItsRow) {
   EXPECT_EQ(strideOf("y"), 8);
 }
 
+/// Pixels of an image of H x W in one dimension, EXTENT of them, as they are looked up.
+constexpr char kPixels[] = R"(
+  func.func @main(%x: tensor<8x6x4xf32>, %h: tensor<i64>, %w: tensor<i64>) -> (tensor<48x4xf32>, tensor<i64>) {
+    %one = arith.constant 1 : i64
+    %two = arith.constant dense<2> : tensor<i64>
+    %three = arith.constant dense<3> : tensor<i64>
+    %f = tensor.empty() : tensor<48x4xf32>
+    %flat = linalg.generic {indexing_maps = [affine_map<(p, c) -> (p, c)>], iterator_types = ["parallel", "parallel"]}
+        outs(%f : tensor<48x4xf32>) {
+    ^bb0(%out: f32):
+      %p = linalg.index 0 : index
+      %c = linalg.index 1 : index
+      %at = arith.index_cast %p : index to i64
+      %height = tensor.extract %h[] : tensor<i64>
+      %width = tensor.extract %w[] : tensor<i64>
+      %some = arith.maxsi %width, %one : i64
+      %column = arith.remsi %at, %some : i64
+      %row = arith.divsi %at, %some : i64
+      %last = arith.subi %height, %one : i64
+      %held = arith.minsi %row, %last : i64
+      %i = arith.index_cast %held : i64 to index
+      %j = arith.index_cast %column : i64 to index
+      %v = tensor.extract %x[%i, %j, %c] : tensor<8x6x4xf32>
+      linalg.yield %v : f32
+    } -> tensor<48x4xf32> loc("flat")
+    %y = linalg.add ins(%flat, %flat : tensor<48x4xf32>, tensor<48x4xf32>) outs(%f : tensor<48x4xf32>) -> tensor<48x4xf32> loc("y")
+    EXTENT
+    return %y, %n : tensor<48x4xf32>, tensor<i64>
+  })";
+
+std::string pixels(const std::string& extent) {
+  std::string text = kPixels;
+  return text.replace(text.find("EXTENT"), 6, extent);
+}
+
+TEST_F(RowsTest, PixelsInOneDimensionFollowBothRanges) {
+  findOfTwo(pixels("%n = arith.muli %h, %w : tensor<i64>"));
+  const Rows both{.ranges = 3, .stride = 4, .count = 48};
+  EXPECT_THAT(facts_->of(named("y")->getResult(0)), testing::ElementsAre(both));
+  EXPECT_THAT(facts_->of(named("flat")->getResult(0)), testing::ElementsAre(both));
+  // Of the image the rows and columns that there are.
+  EXPECT_THAT(facts_->of(argument_),
+              testing::UnorderedElementsAre(Rows{.ranges = 1, .stride = 24, .count = 8, .needed = upTo(8, 8)},
+                                            Rows{.ranges = 2, .stride = 4, .count = 6, .needed = upTo(6, 6)}));
+}
+
+TEST_F(RowsTest, ASumOfProductsNeedsNoMoreThanItsSlackBesideItsPart) {
+  // A token in front, and half of the columns, rounded down: 1 + h * (w / 2) of 25 at most.
+  findOfTwo(
+      pixels("%half = arith.divsi %w, %two : tensor<i64>\n %m = arith.muli %h, %half : tensor<i64>\n"
+             "%o = arith.constant dense<1> : tensor<i64>\n %n = arith.addi %m, %o : tensor<i64>"));
+  const llvm::ArrayRef<Rows> rows = facts_->of(named("y")->getResult(0));
+  ASSERT_EQ(rows.size(), 1U);
+  int64_t slack = 0;
+  for (int64_t h = 0; h <= 8; ++h)
+    for (int64_t w = 0; w <= 6; ++w) slack = std::max(slack, 1 + h * (w / 2) - h * w);
+  EXPECT_EQ(rows[0], (Rows{.ranges = 3, .stride = 4, .count = 48, .slack = slack}));
+}
+
+TEST_F(RowsTest, WhatIsDividedByARangeFollowsTheOtherOne) {
+  findOfTwo(
+      pixels("%m = arith.muli %h, %w : tensor<i64>\n %k = arith.muli %m, %three : tensor<i64>\n"
+             "%n = arith.divsi %k, %w : tensor<i64>"));
+  // 3 * h of 48, at w = 0 as well.
+  const llvm::ArrayRef<Rows> rows = facts_->of(named("y")->getResult(0));
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].ranges & 1, 1U);
+  for (int64_t h = 1; h <= 8; ++h) EXPECT_GE(neededOf(rows[0], h, 1), 3 * h);
+}
+
+TEST_F(RowsTest, TheFirstRowsAreThereInAnyRun) {
+  std::string text = pixels(
+      "%n = arith.muli %h, %w : tensor<i64>\n"
+      "%s = tensor.extract_slice %flat[0, 0] [5, 4] [1, 1] : tensor<48x4xf32> to tensor<5x4xf32>");
+  text.replace(text.find("-> (tensor<48x4xf32>, "), 22, "-> (tensor<48x4xf32>, tensor<5x4xf32>, ");
+  text.replace(text.find("return %y, %n : tensor<48x4xf32>, "), 34,
+               "return %y, %s, %n : tensor<48x4xf32>, tensor<5x4xf32>, ");
+  model_.outputs.emplace_back();
+  findOfTwo(text);
+  EXPECT_THAT(facts_->of(named("flat")->getResult(0)),
+              testing::ElementsAre(Rows{.ranges = 3, .stride = 4, .count = 48, .slack = 5}));
+  EXPECT_THAT(facts_->of(named("y")->getResult(0)), testing::ElementsAre(Rows{.ranges = 3, .stride = 4, .count = 48}));
+}
+
 /// Scores of rows with rows, a mask, the greatest of each row, and what is left of the scores.
 constexpr char kAttention[] = R"(
   #row = affine_map<(q, k) -> (q, k)>
@@ -217,18 +335,18 @@ TEST_F(RowsTest, OfWhatAMaskClearsTheRowsInFrontOfItAreNeeded) {
   find(attention("1"));
   using testing::UnorderedElementsAre;
   const auto of = [&](const std::string& name) { return facts_->of(named(name)->getResult(0)).vec(); };
-  EXPECT_THAT(of("y"), UnorderedElementsAre(Rows{0, 8, 8}));
-  EXPECT_THAT(of("greatest"), UnorderedElementsAre(Rows{0, 1, 8}));
+  EXPECT_THAT(of("y"), UnorderedElementsAre(Rows{1, 8, 8}));
+  EXPECT_THAT(of("greatest"), UnorderedElementsAre(Rows{1, 1, 8}));
   // Its keys behind the count are read, as the mask has left them.
-  EXPECT_THAT(of("masked"), UnorderedElementsAre(Rows{0, 8, 8}));
-  EXPECT_THAT(of("scores"), UnorderedElementsAre(Rows{0, 8, 8}, Rows{0, 1, 8}));
+  EXPECT_THAT(of("masked"), UnorderedElementsAre(Rows{1, 8, 8}));
+  EXPECT_THAT(of("scores"), UnorderedElementsAre(Rows{1, 8, 8}, Rows{1, 1, 8}));
   EXPECT_EQ(strideOfArgument(), 4);
 
   // Together, the rows of x become those of y as queries, but all of them as keys of each.
   const std::vector<mlir::Operation*> ops = {named("scores"), named("masked"), named("greatest"), named("y")};
   EXPECT_TRUE(facts_->alongside(ops, {ops.back()->getResult(0)}).lookup(argument_).empty());
   const RowsOfValues behind = facts_->alongside(llvm::ArrayRef(ops).drop_front(), {ops.back()->getResult(0)});
-  EXPECT_THAT(behind.lookup(ops[0]->getResult(0)), testing::ElementsAre(Rows{0, 8, 8}));
+  EXPECT_THAT(behind.lookup(ops[0]->getResult(0)), testing::ElementsAre(Rows{1, 8, 8}));
 }
 
 TEST_F(RowsTest, AMaskOfOtherRowsLeavesTheSumInNeedOfAll) {

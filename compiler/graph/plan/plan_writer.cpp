@@ -1,6 +1,7 @@
 #include "compiler/graph/plan/plan_writer.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -155,18 +156,19 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
 void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
   for (const Rows& rows : all) {
     const auto comes_first = [&](const Rows& other) {
-      return other.dimension == rows.dimension &&
+      return other.ranges == rows.ranges &&
              (other.stride > rows.stride || (other.stride == rows.stride && &other < &rows));
     };
-    if (llvm::any_of(all, comes_first)) continue;
-    const int64_t most = -model_.dimensions[static_cast<size_t>(rows.dimension)].size();
-    int64_t slack = 0;
+    if (rows.ranges == 0 || llvm::any_of(all, comes_first)) continue;
+    const int first = std::countr_zero(rows.ranges);
+    const int64_t most = -model_.dimensions[static_cast<size_t>(first)].size();  // asked for where there is one range
+    int64_t slack = rows.slack;
     for (int64_t n = 0; rows.needed && n <= most; ++n)
       slack = std::max(slack, (*rows.needed)[static_cast<size_t>(n)] - (n * rows.count + most - 1) / most);
     if (slack >= rows.count) continue;
     v1::Step::Rows* entry = step.add_rows();
     entry->set_operand(step.operands_size() - 1);
-    entry->set_dimension(rows.dimension);
+    entry->set_dimension(rows.isOfOne() ? first : -static_cast<int32_t>(rows.ranges));
     entry->set_stride(rows.stride);
     entry->set_count(rows.count);
     entry->set_slack(slack);

@@ -80,6 +80,33 @@ Tensor reshapedLive(const Node& n, Emitter& e, const Tensor& x, const Shape& sha
   return result;
 }
 
+Tensor tiledLive(Emitter& e, const Tensor& x, const Shape& shape, llvm::ArrayRef<Tensor> counts) {
+  const Value source = e.value(x);
+  std::vector<Value> sizes;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    const Tensor extent = extentOf(x, d);
+    sizes.push_back(extent.constant ? Value() : e.value(extent));
+  }
+  Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    const Scalars wide = s.as(v1::DATA_TYPE_I64);
+    llvm::SmallVector<Value> from(at.begin(), at.end());
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      if (shape[d] == x.shape[d]) continue;
+      const Value size = sizes[d] ? wide.max(e.extract(wide, sizes[d], {}), wide.integer(1)) : wide.integer(x.shape[d]);
+      const Value place = arith::RemSIOp::create(s.b, s.loc, position(s, at[d]), size);
+      from[d] = clampedCoordinate(s, place, x.shape[d]);
+    }
+    return e.extract(s, source, from);
+  });
+  result.extents = x.extents;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (counts[d].constant && counts[d].constant->integerAt(0) == 1) continue;
+    result.extents.erase(d);
+    setExtent(result, d, productOf(e, {extentOf(x, d), counts[d]}));
+  }
+  return result;
+}
+
 Tensor paddedLive(Emitter& e, const Tensor& x, int64_t dim, const LivePadding& padding,
                   llvm::function_ref<Value(const Scalars&)> value) {
   const Value low = e.value(padding.low), extent = e.value(extentOf(x, dim)), source = e.value(x);

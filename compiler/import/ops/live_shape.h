@@ -16,6 +16,9 @@ Tensor productOf(Emitter& e, llvm::ArrayRef<Tensor> factors);
 /// the result) say how much of each dimension a run has. Their product is that of x's extents in every run.
 Tensor reshapedLive(const Node& n, Emitter& e, const Tensor& x, const Shape& shape, llvm::ArrayRef<Tensor> sizes);
 
+/// x repeated counts[d] times (i64 of rank 0) along dimension d: as much of `shape`, the greatest one, as a run has.
+Tensor tiledLive(Emitter& e, const Tensor& x, const Shape& shape, llvm::ArrayRef<Tensor> counts);
+
 /// Padding of one dimension that follows ranges.
 struct LivePadding {
   Tensor low, size;  ///< elements in front, and of the result altogether: i64 of rank 0

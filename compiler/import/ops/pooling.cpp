@@ -205,23 +205,57 @@ ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector
   return realConstant(dtype, window.output, counts);
 }
 
+/// The same where the end of the input follows a range: the windows' sums of ones.
+absl::StatusOr<Tensor> liveCounts(Node& n, Emitter& e, Window window, const std::vector<int64_t>& declared_high,
+                                  bool count_pads) {
+  const Tensor& x = n.in(0);
+  Shape shape = x.shape;
+  shape[0] = shape[1] = 1;
+  for (size_t d = 0; d < window.rank() && count_pads; ++d) {
+    shape[2 + d] += window.low[d] + declared_high[d];
+    window.high[d] -= declared_high[d];
+  }
+  Tensor ones = e.filled(e.scalars(x.dtype).constant(1), x.dtype, shape);
+  ones.extents.clear();
+  const auto none = [](const Scalars& s) { return s.constant(0); };
+  for (const auto& [dim, extent] : x.extents) {
+    if (dim < 2) continue;
+    ones.extents[dim] = extent;
+    if (!count_pads) continue;
+    const auto d = static_cast<size_t>(dim) - 2;
+    setExtent(ones, dim, scaledExtent(e, extentOf(x, dim), 1, window.low[d] + declared_high[d]));
+    ones = masked(e, ones, dim, none);
+  }
+  if (count_pads) {
+    std::fill(window.low.begin(), window.low.end(), 0);
+  } else {
+    TESSERA_RETURN_IF_ERROR(windowExtents(n, e, ones, window, none).status());
+  }
+  return sumPool(e, padSpatial(e, ones, window, e.scalars(x.dtype).constant(0)), window);
+}
+
 Results lowerAveragePool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool count_pads, n.flag("count_include_pad", false));
   TESSERA_ASSIGN_OR_RETURN(Window window, poolWindow(n));
   Tensor x = n.in(0);
-  for (const auto& [dim, extent] : x.extents) {
-    if (dim >= 2 && window.rule != Window::Rule::kGiven && window.strides[static_cast<size_t>(dim) - 2] > 1)
-      return refuseExtent(n, 0, dim, "how many elements a window at its end has follows from it");
-  }
+  const Window declared_window = window;
   TESSERA_ASSIGN_OR_RETURN(const auto extents,
                            windowExtents(n, e, x, window, [](const Scalars& s) { return s.constant(0); }));
   // Padding that ceil_mode added counts for nobody.
   TESSERA_ASSIGN_OR_RETURN(const auto pads, spatialAttribute(n, "pads", 2 * window.rank(), 0, 0));
   TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, n.text("auto_pad", "NOTSET"));
-  std::vector<int64_t> declared = window.high;
+  std::vector<int64_t> declared = declared_window.high;
   if (auto_pad == "NOTSET") declared.assign(pads.begin() + static_cast<int64_t>(window.rank()), pads.end());
   const Tensor sum = sumPool(e, padSpatial(e, x, window, e.scalars(x.dtype).constant(0)), window);
-  const bool uniform = !window.padded() || (count_pads && declared == window.high);
+  // Of a range, padding that the greatest size needs none of may be needed by others.
+  const bool live = std::any_of(n.in(0).extents.begin(), n.in(0).extents.end(), [&](const auto& extent) {
+    const auto d = static_cast<size_t>(extent.first) - 2;
+    const bool follows = declared_window.rule != Window::Rule::kGiven && declared_window.strides[d] > 1;
+    return extent.first >= 2 && (follows || declared_window.high[d] > 0);
+  });
+  const bool rounded_up = live && declared_window.rule == Window::Rule::kCeil;
+  const bool uniform =
+      count_pads ? declared == declared_window.high && !rounded_up : !declared_window.padded() && !live;
   if (uniform) {
     const auto count = static_cast<double>(elementCount(window.kernel));
     Tensor result = e.elementwise(x.dtype, {sum},
@@ -229,10 +263,13 @@ Results lowerAveragePool(Node& n, Emitter& e) {
     result.extents = extents;
     return {{std::move(result)}};
   }
-  for (const auto& [dim, extent] : x.extents) {
-    if (dim >= 2 && window.high[static_cast<size_t>(dim) - 2] > 0) {
-      return refuseExtent(n, 0, dim, "how many elements a window at its end has follows from it");
-    }
+  if (live) {
+    TESSERA_ASSIGN_OR_RETURN(const Tensor counts, liveCounts(n, e, declared_window, declared, count_pads));
+    Tensor result = e.elementwise(x.dtype, {sum, e.broadcast(counts, sum.shape)}, [](const Scalars& s, ValueRange v) {
+      return s.div(v[0], s.max(v[1], s.constant(1)));
+    });
+    result.extents = extents;
+    return {{std::move(result)}};
   }
   // The counts are a table; a hostile window could make it, or counting for it, take for ever.
   if (elementCount(window.output) > (int64_t{1} << 24)) {

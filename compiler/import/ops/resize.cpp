@@ -218,6 +218,20 @@ struct LiveDimensions {
   std::map<int64_t, LiveDimension> looked;  ///< those that do not stay, nor have each element repeated
 };
 
+/// floor(length * scale), in integers where these give the same: what follows from it is seen then.
+Tensor scaledLength(Emitter& e, const Tensor& length, double scale) {
+  constexpr double kMostFactor = 1 << 10;  // of lengths below 2^14 products stay exact as floats; longer ones are none
+  if (scale >= 1 && scale <= kMostFactor && scale == std::floor(scale))
+    return multiplied(e, length, static_cast<int64_t>(scale));
+  int exponent = 0;
+  if (scale < 1 && scale >= 1 / kMostFactor && std::frexp(scale, &exponent) == 0.5)
+    return dividedExtent(e, length, int64_t{1} << (1 - exponent));
+  return e.elementwise(v1::DATA_TYPE_I64, {length}, [&](const Scalars& s, ValueRange v) {
+    const Scalars f = s.as(v1::DATA_TYPE_F32);  // as the scales are given
+    return f.cast(f.math<mlir::math::FloorOp>(f.mul(s.cast(v[0], f.type), f.constant(scale))), s.type);
+  });
+}
+
 /// `factors` are those of the greatest extents.
 absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mode,
                                               const std::vector<int64_t>& factors) {
@@ -259,10 +273,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
       looked.output = follows ? n.sizeAt(e, kSizes, a) : scalarI64(plan.sizes[dim]);
     } else {
       looked.scale = plan.scales[dim];
-      looked.output = e.elementwise(v1::DATA_TYPE_I64, {input}, [&](const Scalars& s, ValueRange v) {
-        const Scalars f = s.as(v1::DATA_TYPE_F32);  // as the scales are given
-        return f.cast(f.math<mlir::math::FloorOp>(f.mul(s.cast(v[0], f.type), f.constant(looked.scale))), s.type);
-      });
+      looked.output = scaledLength(e, input, looked.scale);
     }
     if (looked.output.value && !looked.output.constant) live.extents[dim] = looked.output.value;
     live.looked[dim] = std::move(looked);

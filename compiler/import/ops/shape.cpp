@@ -5,6 +5,7 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/live_shape.h"
 #include "compiler/import/ops/reshape.h"
 
 namespace tessera::compiler {
@@ -105,10 +106,11 @@ Tensor joinedAtRunTime(Emitter& e, llvm::ArrayRef<Tensor> inputs, int64_t axis, 
   const auto plus = [](const Scalars& s, mlir::ValueRange v) { return s.add(v[0], v[1]); };
   for (const Tensor& part : parts)
     begins.push_back(e.elementwise(v1::DATA_TYPE_I64, {begins.back(), extentOf(part, axis)}, plus));
-  llvm::SmallVector<mlir::Value> sources, starts;
+  llvm::SmallVector<mlir::Value> sources, starts, sizes;
   for (size_t p = 0; p < parts.size(); ++p) {
     sources.push_back(e.value(parts[p]));
     starts.push_back(e.value(begins[p]));
+    sizes.push_back(e.value(extentOf(parts[p], axis)));
   }
   Tensor result = e.generate(parts[0].dtype, shape, [&](const Scalars& s, mlir::ValueRange at) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
@@ -117,7 +119,9 @@ Tensor joinedAtRunTime(Emitter& e, llvm::ArrayRef<Tensor> inputs, int64_t axis, 
     for (size_t p = 0; p < parts.size(); ++p) {
       const mlir::Value begin = e.extract(wide, starts[p], {});
       llvm::SmallVector<mlir::Value> from(at.begin(), at.end());
-      from[axis] = clampedCoordinate(s, wide.sub(place, begin), parts[p].shape[axis]);
+      // What counts lies in front of the end anyway: said for those who ask how much of a part is read.
+      const mlir::Value last = wide.sub(wide.max(e.extract(wide, sizes[p], {}), wide.integer(1)), wide.integer(1));
+      from[axis] = clampedCoordinate(s, wide.min(wide.sub(place, begin), last), parts[p].shape[axis]);
       const mlir::Value own = e.extract(s, sources[p], from);
       element = element ? s.select(wide.compare(Relation::kLess, place, begin), element, own) : own;
     }
@@ -211,15 +215,25 @@ Results lowerExpand(Node& n, Emitter& e) {
 Results lowerTile(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   if (n.opset() < 6) return n.unsupported("version 1", {.accepted = "version 6 or newer"});
-  TESSERA_ASSIGN_OR_RETURN(const auto repeats, n.constantIntegers(1, "repeats"));
+  TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(1, "repeats"));
+  const std::vector<int64_t>& repeats = sizes.most;
   TESSERA_RETURN_IF_ERROR(n.checkResult(repeats, x.dtype));
   if (repeats.size() != x.shape.size()) {
     return n.invalid("repeats does not fit", {.attribute = "repeats",
                                               .found = absl::StrCat(repeats.size(), " values"),
                                               .accepted = absl::StrCat(x.rank(), " values")});
   }
-  for (const auto& [dim, extent] : x.extents) {
-    if (repeats[dim] != 1) return refuseExtent(n, 0, dim, "it would be repeated");
+  bool live = false;  // repeated by a range, or a range that is
+  for (int64_t d = 0; d < x.rank(); ++d) live |= sizes.follows[d] || (x.extents.contains(d) && repeats[d] != 1);
+  if (live) {
+    std::vector<Tensor> counts;
+    Shape shape = x.shape;
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      shape[d] *= repeats[d];
+      counts.push_back(sizes.follows[d] ? n.sizeAt(e, 1, d) : scalarI64(repeats[d]));
+    }
+    TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+    if (elementCount(shape) > 0) return {{tiledLive(e, x, shape, counts)}};
   }
   Shape split, spread, result;
   for (size_t d = 0; d < repeats.size(); ++d) {

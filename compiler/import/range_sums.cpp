@@ -1,0 +1,146 @@
+#include "compiler/import/range_sums.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace tessera::compiler {
+namespace {
+
+namespace arith = mlir::arith;
+
+constexpr size_t kMostProducts = 32;
+constexpr int64_t kMostTimes = int64_t{1} << 40;
+
+/// As a sum; nothing of what may be below 0, or of a range too long for a table.
+std::optional<Series> asSum(const Series& series) {
+  if (!series.sum.empty()) return series;
+  if (series.at.empty() || std::any_of(series.at.begin(), series.at.end(), [](int64_t value) { return value < 0; }))
+    return std::nullopt;
+  RangeProduct product;
+  if (series.dimension >= 0) {
+    product.factors[series.dimension] = series.at;
+  } else if (series.at[0] > kMostTimes) {
+    return std::nullopt;
+  } else {
+    product.times = series.at[0];
+  }
+  return Series{-1, {}, {std::move(product)}};
+}
+
+std::optional<RangeProduct> multiplied(const RangeProduct& a, const RangeProduct& b) {
+  RangeProduct result = a;
+  if (a.times != 0 && b.times > kMostTimes / a.times) return std::nullopt;
+  if (b.parts > kMostTimes / a.parts) return std::nullopt;
+  result.times *= b.times;
+  result.parts *= b.parts;
+  const int64_t common = std::max<int64_t>(std::gcd(result.times, result.parts), 1);
+  result.times /= common;
+  result.parts /= common;
+  for (const auto& [dimension, factor] : b.factors) {
+    const auto [known, fresh] = result.factors.try_emplace(dimension, factor);
+    for (size_t n = 0; !fresh && n < factor.size(); ++n) {
+      if (factor[n] != 0 && known->second[n] > kMostTimes / factor[n]) return std::nullopt;
+      known->second[n] *= factor[n];
+    }
+  }
+  return result;
+}
+
+/// Nothing where the divisor can be 0 and the dividend is not 0 then. No less than the quotient, and it where it is
+/// whole in every factor.
+std::optional<RangeProduct> divided(const RangeProduct& a, const RangeProduct& by, bool& is_exact) {
+  if (by.times == 0) return std::nullopt;
+  RangeProduct inverse;
+  inverse.times = by.parts;
+  inverse.parts = by.times;
+  std::optional<RangeProduct> result = multiplied(a, inverse);
+  if (!result) return std::nullopt;
+  for (const auto& [dimension, factor] : by.factors) {
+    const auto found = result->factors.try_emplace(dimension, std::vector<int64_t>(factor.size(), 1)).first;
+    std::vector<int64_t>& own = found->second;
+    for (size_t n = 0; n < factor.size(); ++n) {
+      if (factor[n] == 0 && own[n] != 0) return std::nullopt;
+      if (factor[n] == 0) continue;
+      is_exact &= own[n] % factor[n] == 0;
+      own[n] = (own[n] + factor[n] - 1) / factor[n];
+    }
+  }
+  return result;
+}
+
+std::optional<Series> sumOf(const Series& a, const Series& b) {
+  Series result = a;
+  result.is_exact &= b.is_exact;
+  for (const RangeProduct& product : b.sum)
+    if (product.times != 0) result.sum.push_back(product);
+  return result.sum.size() > kMostProducts ? std::nullopt : std::optional(std::move(result));
+}
+
+}  // namespace
+
+std::optional<Series> greaterOf(const Series& a, const Series& b) {
+  std::optional<Series> x = asSum(a), y = asSum(b);
+  if (!x || !y) return std::nullopt;
+  const bool is_nothing = x->sum.size() == 1 && x->sum[0].times == 0;
+  std::optional<Series> both = x->sum == y->sum ? x : is_nothing ? y : sumOf(*x, *y);
+  if (both) both->is_exact = false;
+  return both;
+}
+
+std::optional<Series> ofSeveral(mlir::Operation* op, const Series& a, const Series& b) {
+  // What is subtracted makes it no greater.
+  if (mlir::isa<arith::SubIOp>(op)) {
+    std::optional<Series> x = asSum(a);
+    if (!x || !asSum(b)) return std::nullopt;
+    x->is_exact = false;
+    return x;
+  }
+  const std::optional<Series> x = asSum(a), y = asSum(b);
+  if (!x || !y) return std::nullopt;
+  if (mlir::isa<arith::AddIOp>(op)) return sumOf(*x, *y);
+  if (mlir::isa<arith::MaxSIOp>(op)) return greaterOf(a, b);
+  if (mlir::isa<arith::MinSIOp>(op)) {
+    const auto follows = [](const Series& series) {
+      return std::any_of(series.sum.begin(), series.sum.end(), [](const auto& each) { return !each.factors.empty(); });
+    };
+    Series lesser = follows(*x) ? *x : *y;
+    lesser.is_exact = false;
+    return lesser;
+  }
+  Series result{-1, {}, {}, x->is_exact && y->is_exact};
+  if (mlir::isa<arith::MulIOp>(op)) {
+    for (const RangeProduct& p : x->sum) {
+      for (const RangeProduct& q : y->sum) {
+        auto product = multiplied(p, q);
+        if (!product) return std::nullopt;
+        result.sum.push_back(*std::move(product));
+      }
+    }
+  } else if (mlir::isa<arith::DivSIOp>(op) && y->sum.size() == 1 && y->is_exact) {
+    for (const RangeProduct& p : x->sum) {
+      auto quotient = divided(p, y->sum[0], result.is_exact);
+      if (!quotient) return std::nullopt;
+      result.is_exact &= quotient->parts == 1;
+      result.sum.push_back(*std::move(quotient));
+    }
+  }
+  return result.sum.empty() || result.sum.size() > kMostProducts ? std::nullopt : std::optional(std::move(result));
+}
+
+int64_t sumAt(const Series& series, const std::map<int, int64_t>& counts) {
+  __int128 sum = 0;
+  constexpr __int128 kMost = int64_t{1} << 60;
+  for (const RangeProduct& product : series.sum) {
+    __int128 value = product.times;
+    for (const auto& [dimension, factor] : product.factors)
+      value = std::min(value * factor[static_cast<size_t>(counts.at(dimension))], kMost);
+    sum = std::min(sum + (value + product.parts - 1) / product.parts, kMost);
+  }
+  return static_cast<int64_t>(sum);
+}
+
+}  // namespace tessera::compiler
