@@ -28,7 +28,9 @@ struct RowsOfBuffer {
 };
 
 uint32_t rangesOf(const v1::Step::Rows& rows) {
-  return rows.dimension() < 0 ? static_cast<uint32_t>(-rows.dimension()) : uint32_t{1} << rows.dimension();
+  uint32_t ranges = 0;
+  for (const int32_t dimension : rows.dimensions()) ranges |= uint32_t{1} << dimension;
+  return ranges;
 }
 
 /// Rows of one range, or of several together, in the buffers of a step.

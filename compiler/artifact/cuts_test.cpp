@@ -31,6 +31,7 @@ class Cuts : public testing::Test {
       step_.add_operands(operand);
       v1::Step::Rows& entry = *step_.add_rows();
       entry.set_operand(operand);
+      entry.add_dimensions(0);
       entry.set_stride(columns);
     }
   }
@@ -195,7 +196,7 @@ TEST_F(Cuts, TwoRangesCutTwoLevels) {
   for (int operand = 0; operand < 2; ++operand) {
     v1::Step::Rows& entry = *step_.add_rows();
     entry.set_operand(operand);
-    entry.set_dimension(1);
+    entry.add_dimensions(1);
     entry.set_stride(2);  // [16, 5, 2]
   }
   Walk& nest = walk(phase(80), {16, 5, 2}, {{0, 1, 16}, {1, 1, 5}});
@@ -210,7 +211,7 @@ TEST_F(Cuts, RowsOfTwoRangesAreCutByTheirProduct) {
   dimension.set_name("M");
   dimension.set_size(-5);
   for (v1::Step::Rows& rows : *step_.mutable_rows()) {  // [80, 2], 16 x 5 of them
-    rows.set_dimension(-3);
+    rows.add_dimensions(1);                             // beside 0
     rows.set_stride(2);
     rows.set_count(80);
     rows.set_slack(7);

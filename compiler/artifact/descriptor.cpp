@@ -221,8 +221,9 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
     }
     for (const v1::Step::Rows& rows : step.rows()) {
       const int positions = std::min(plan.dimensions_size(), 31);
-      if (rows.operand() < 0 || rows.operand() >= step.operands_size() || rows.dimension() >= positions ||
-          rows.dimension() <= -(int64_t{1} << positions) || rows.stride() < 1 || rows.count() < 0 || rows.slack() < 0) {
+      const bool good = std::ranges::all_of(rows.dimensions(), [&](int32_t d) { return d >= 0 && d < positions; });
+      if (rows.operand() < 0 || rows.operand() >= step.operands_size() || !good || rows.dimensions().empty() ||
+          rows.stride() < 1 || rows.count() < 0 || rows.slack() < 0) {
         return internal(absl::StrCat(where, "steps[", s, "] has rows of no operand or dimension"));
       }
     }

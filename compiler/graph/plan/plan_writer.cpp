@@ -168,7 +168,7 @@ void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
     if (slack >= rows.count) continue;
     v1::Step::Rows* entry = step.add_rows();
     entry->set_operand(step.operands_size() - 1);
-    entry->set_dimension(rows.isOfOne() ? first : -static_cast<int32_t>(rows.ranges));
+    for (uint32_t rest = rows.ranges; rest != 0; rest &= rest - 1) entry->add_dimensions(std::countr_zero(rest));
     entry->set_stride(rows.stride);
     entry->set_count(rows.count);
     entry->set_slack(slack);
