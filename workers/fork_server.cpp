@@ -23,7 +23,7 @@ constexpr int kPatienceMs = 30'000;  // of a program that is still linking on a 
 
 }  // namespace
 
-ForkServer::ForkServer(std::string binary) : binary_(std::move(binary)) {}
+ForkServer::ForkServer(std::string binary, bool many) : binary_(std::move(binary)), many_(many) {}
 
 ForkServer::~ForkServer() { stop(); }
 
@@ -60,6 +60,7 @@ absl::Status ForkServer::startLocked() {
   const FileDescriptor theirs(ends[1]);
   ChildSpec spec;
   spec.argv = {binary_, kServeFlag};
+  if (many_) spec.argv.emplace_back(kManyFlag);
   spec.environment = cleanEnvironment();
   spec.environment.emplace_back("LD_BIND_NOW=1");  // look every symbol up now, once, and not in each process
   spec.working_folder = "/";

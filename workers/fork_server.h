@@ -17,7 +17,9 @@ namespace tessera::worker {
 /// meanwhile. Thread-safe.
 class ForkServer {
  public:
-  explicit ForkServer(std::string binary);
+  /// `many`: tasks will come as long as the worker lives, and it is worth memory and a start of some tenths of a second
+  /// that each takes less (huge_pages.h).
+  explicit ForkServer(std::string binary, bool many = false);
   ~ForkServer();
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;
@@ -39,6 +41,7 @@ class ForkServer {
   absl::StatusOr<Spawned> ask(const ChildSpec& spec, int output, int progress);
 
   const std::string binary_;
+  const bool many_;
   mutable std::mutex mutex_;
   pid_t pid_ = -1;
   FileDescriptor socket_;

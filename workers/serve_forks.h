@@ -7,6 +7,8 @@ namespace tessera::worker {
 
 /// The argument that makes a task program serve.
 inline constexpr char kServeFlag[] = "--serve";
+/// Behind it: many tasks will come, for which more may be made ready than one task would gain by (huge_pages.h).
+inline constexpr char kManyFlag[] = "--many";
 
 /// For a task program that was started with kServeFlag: waits for requests at descriptor 3 and becomes one more process
 /// for each, a child of this one's parent as if that had executed the program, but with its libraries linked already

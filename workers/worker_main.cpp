@@ -64,6 +64,7 @@ struct Flags {
   std::string log_format = "text";
   bool die_with_parent = false;
   bool execute_tasks = false;
+  bool no_huge_pages = false;
   SandboxWishes sandbox{.scratch_bytes = int64_t{64} << 30};
   bool no_namespaces = false;
   std::vector<std::string> require_sandbox;
@@ -142,7 +143,7 @@ int run(Flags& flags, const sigset_t& signals) {
         tasks, flags.options.runner.default_memory_bytes >> 20, identity->host().memory_bytes() >> 20);
   }
   if (!flags.execute_tasks) {
-    flags.options.runner.forks = std::make_shared<ForkServer>(flags.options.runner.binary);
+    flags.options.runner.forks = std::make_shared<ForkServer>(flags.options.runner.binary, !flags.no_huge_pages);
     if (const absl::Status started = flags.options.runner.forks->start(); !started.ok()) {
       spdlog::error("{}", std::string(started.message()));
       return kWorkerFailed;
@@ -224,6 +225,9 @@ int main(int argc, char** argv) {
   app.add_flag("--execute-tasks", flags.execute_tasks,
                "Execute the program anew for every task (its own layout of the address space, 50 ms each) instead of "
                "forking one that has started");
+  app.add_flag("--no-huge-pages", flags.no_huge_pages,
+               "Leave the compiler's code, which all forked tasks share, in pages of its files: some 170 MB less for "
+               "this worker, a third more processor time for a small task");
   app.add_option("--memory-limit", flags.options.runner.default_memory_bytes,
                  "Address space of a task that states no limit, e.g. 16GiB; default: the machine's memory, shared")
       ->transform(CLI::AsSizeValue(false));

@@ -19,6 +19,7 @@
 #include "proto/version/version.h"
 #include "tessera/v1/worker_service.pb.h"
 #include "workers/exit_codes.h"
+#include "workers/huge_pages.h"
 #include "workers/sandbox/memory_faults.h"
 #include "workers/serve_forks.h"
 #include "workers/task/task_kinds.h"
@@ -83,9 +84,10 @@ void run(const std::string& scratch, const std::string& profile_name) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments == std::vector<std::string>{kServeFlag}) {
+  if (!arguments.empty() && arguments.front() == kServeFlag) {
     // What fails here fails in the first task as well, and is said there.
     (void)compiler::warmUp();
+    if (arguments.back() == kManyFlag) moveToHugePages();
     arguments = serveForks();
   }
   exitWhenMemoryRunsOut();
@@ -101,7 +103,10 @@ int main(int argc, char** argv) {
                "Write this machine, compiler version and operators to descriptor 3, as a message")
       ->excludes(folder);
   bool serve = false;
-  app.add_flag(kServeFlag, serve, "Become one more process for each request at descriptor 3")->excludes(folder);
+  auto* serving =
+      app.add_flag(kServeFlag, serve, "Become one more process for each request at descriptor 3")->excludes(folder);
+  bool many = false;
+  app.add_flag(kManyFlag, many, "Many requests: the compiler's code goes into huge pages first")->needs(serving);
   app.set_version_flag("--version", compilerVersion());
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back

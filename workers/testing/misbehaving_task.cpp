@@ -446,7 +446,7 @@ int describe() {
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments == std::vector<std::string>{kServeFlag}) arguments = serveForks();
+  if (!arguments.empty() && arguments.front() == kServeFlag) arguments = serveForks();
   if (arguments == std::vector<std::string>{"--describe"}) return describe();
   if (arguments.size() != 3) return 98;
   exitWhenMemoryRunsOut();

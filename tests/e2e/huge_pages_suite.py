@@ -1,0 +1,38 @@
+#!/usr/bin/python3
+"""A worker keeps the compiler's code in huge pages, which all of its tasks share, and makes the same bytes without them."""
+# suite: timeout=120
+
+import pathlib
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e import processes
+from e2e.tessera_e2e import Service, model_path
+from suite import Skip, check, check_equal, run
+
+SETTING = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def compiled(*arguments):
+    """The bytes of an artifact of a service's worker, and MB in huge pages of the program that waits for its tasks."""
+    with Service(workers=1, arguments=arguments) as service:
+        artifact = service.compile(model_path("tiny:seed=1"), {"x": [1, 8]}).artifact.read_bytes()
+        waiting = [pid for pid in processes.family(service.mark) if processes.command_name(pid) == "tessera-task"]
+        check_equal(len(waiting), 1, "task programs, all tasks done")
+        rollup = pathlib.Path(f"/proc/{waiting[0]}/smaps_rollup").read_text().splitlines()
+        return artifact, next(int(line.split()[1]) for line in rollup if line.startswith("AnonHugePages:")) / 1024
+
+
+def code_is_in_huge_pages_unless_told():
+    if not SETTING.exists() or "[never]" in SETTING.read_text():
+        raise Skip("this kernel gives no huge pages")
+    artifact, huge = compiled()
+    plain, small = compiled("--worker-arg=--no-huge-pages")
+    print(f"   {huge:.0f} MB in huge pages, {small:.0f} with --no-huge-pages")
+    check(huge > 20 and small < 4, "the compiler's code is not where it should be")
+    check(artifact == plain, "the artifact differs by where the code lies")
+
+
+if __name__ == "__main__":
+    sys.exit(run("huge_pages", [(code_is_in_huge_pages_unless_told.__name__, code_is_in_huge_pages_unless_told)]))
