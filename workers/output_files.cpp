@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
+#include "proto/sha256.h"
 #include "workers/file_digest.h"
 #include "workers/output_names.h"
 
@@ -15,8 +16,6 @@ namespace tessera::worker {
 namespace {
 
 constexpr int kMaxFiles = 100'000;
-/// Files up to this size come with the report, as long as they are no more than this together.
-constexpr int64_t kSmallBytes = 64 << 10, kSmallBytesOfReport = 1 << 20;
 
 bool acceptableName(const std::string& name) {
   return !name.empty() && name.size() <= 128 && name.front() != '.' &&
@@ -56,13 +55,33 @@ absl::StatusOr<BlobClient::File> composedFile(const v1::OutputFile& file, const 
   return whole;
 }
 
-// Digests of the files, in the result and in the answer.
+// A file that the task enclosed instead of writing it.
+v1::Digest digestOf(const std::string& data) {
+  v1::Digest digest;
+  digest.set_sha256(sha256Hex(data));
+  digest.set_size_bytes(static_cast<int64_t>(data.size()));
+  return digest;
+}
+
+// Digests of the files, in the result and in the answer. What the task enclosed has no path.
 absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, const v1::TaskSpec& task,
                                                         const AttemptFolder& folder) {
   if (result.files_size() > kMaxFiles) return badResult(absl::StrCat(result.files_size(), " files"));
   std::vector<BlobClient::File> files;
+  int64_t enclosed = 0;
   for (v1::OutputFile& file : *result.mutable_files()) {
     if (!acceptableName(file.name())) return badResult(absl::StrCat("a file named '", file.name(), "'"));
+    if (!file.data().empty()) {
+      const auto size = static_cast<int64_t>(file.data().size());
+      enclosed += size;
+      if (size > kEnclosedBytes || enclosed > kEnclosedBytesOfResult || file.parts_size() > 0) {
+        return badResult(absl::StrCat("the file '", file.name(), "' is enclosed with ", size, " bytes, ", enclosed,
+                                      " in all; accepted: ", kEnclosedBytes, ", ", kEnclosedBytesOfResult, " in all"));
+      }
+      *file.mutable_digest() = digestOf(file.data());
+      files.push_back({file.digest(), ""});
+      continue;
+    }
     if (file.parts_size() > 0) {
       auto whole = composedFile(file, task, folder);
       if (!whole.ok()) return whole.status();
@@ -84,11 +103,13 @@ absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, 
 absl::StatusOr<std::vector<BlobClient::File>> enclose(v1::TaskResult& result,
                                                       const std::vector<BlobClient::File>& files) {
   std::vector<BlobClient::File> large;
-  int64_t room = kSmallBytesOfReport;
+  int64_t room = kEnclosedBytesOfResult;
+  for (const v1::OutputFile& file : result.files()) room -= static_cast<int64_t>(file.data().size());
   for (int i = 0; i < result.files_size(); ++i) {
     const BlobClient::File& file = files[static_cast<size_t>(i)];
     const int64_t size = file.digest.size_bytes();
-    if (!file.parts.empty() || size == 0 || size > std::min(room, kSmallBytes)) {  // no bytes say nothing
+    if (!result.files(i).data().empty()) continue;
+    if (!file.parts.empty() || size == 0 || size > std::min(room, kEnclosedBytes)) {  // no bytes say nothing
       large.push_back(file);
       continue;
     }
@@ -135,7 +156,7 @@ absl::Status storeOutputs(v1::TaskResult& result, const v1::TaskSpec& task, cons
   if (!large.ok()) return large.status();
   if (absl::Status status = client.upload(*large, attempt); !status.ok()) return status;
   for (const auto& file : *files) {
-    if (file.parts.empty()) cache.add(file.digest, file.path);
+    if (file.parts.empty() && !file.path.empty()) cache.add(file.digest, file.path);
   }
   return absl::OkStatus();
 }

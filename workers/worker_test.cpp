@@ -310,6 +310,19 @@ TEST_F(WorkerTest, WhatIsSmallComesWithTheLeaseAndGoesWithTheReport) {
   EXPECT_THAT(server_.uploadOffsets(), testing::ElementsAre(0));
 }
 
+TEST_F(WorkerTest, WhatATaskEnclosesGoesWithTheReportWithinBounds) {
+  server_.start();
+  startWorker();
+  const auto small = server_.waitForReport(server_.addTask(taskNamed("enclose:65536")));
+  ASSERT_EQ(small.result().files_size(), 1) << small.ShortDebugString();
+  EXPECT_EQ(small.result().files(0).digest().size_bytes(), 65536);
+  EXPECT_EQ(server_.blob(small.result().files(0).digest().sha256()), std::string(65536, 'x'));
+  EXPECT_THAT(server_.uploadOffsets(), testing::IsEmpty());
+  const auto large = server_.waitForReport(server_.addTask(taskNamed("enclose:65537")));
+  EXPECT_EQ(large.result().failure().reason(), Failure::INTERNAL);
+  EXPECT_THAT(large.result().failure().message(), testing::HasSubstr("'made' is enclosed with 65537 bytes"));
+}
+
 TEST_F(WorkerTest, AnEnclosedInputThatIsNotItsDigestsIsRefused) {
   server_.behaviour.enclose_inputs = true;
   server_.start();

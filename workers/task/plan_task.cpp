@@ -47,7 +47,7 @@ absl::Status finish(const TaskContext& task, compiler::PlanResult planned, v1::T
     if (!built.ok()) return built.status();
     v1::PlanTaskResult::Unit& unit = *plan.mutable_units(static_cast<int>(i));
     unit.set_object_file(absl::StrCat("object-", i, ".pb"));
-    if (absl::Status status = writeOutput(task, unit.object_file(), *built, result); !status.ok()) return status;
+    if (absl::Status status = encloseOutput(task, unit.object_file(), *built, result); !status.ok()) return status;
     request.objects.push_back(*std::move(built));
   }
   plan.set_build_ms(millisecondsSince(start));
@@ -78,7 +78,10 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   plan.set_import_ms(planned->import_ms);
   plan.set_plan_ms(planned->plan_ms);
   plan.set_plan_file("plan.pb");
-  if (absl::Status status = writeOutput(task, "plan.pb", planned->plan, result); !status.ok()) return status;
+  // Nothing is left to do for other tasks then, which would find these files in a worker's cache.
+  const bool finishes = spec.finish_small() && isSmall(task, *planned);
+  const auto output = finishes ? encloseOutput : writeOutput;
+  if (absl::Status status = output(task, "plan.pb", planned->plan, result); !status.ok()) return status;
   if (planned->has_weights) {
     plan.set_weights_file(kWeights);
     result.add_files()->set_name(kWeights);
@@ -89,9 +92,9 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
     unit.set_workload_hash(build.workload_hash());
     unit.set_file(absl::StrCat("unit-", i, ".pb"));
     unit.set_summary(planned->plan.workloads(static_cast<int>(i)).summary());
-    if (absl::Status status = writeOutput(task, unit.file(), build, result); !status.ok()) return status;
+    if (absl::Status status = output(task, unit.file(), build, result); !status.ok()) return status;
   }
-  if (spec.finish_small() && isSmall(task, *planned)) {
+  if (finishes) {
     if (absl::Status status = finish(task, *std::move(planned), result); !status.ok()) return status;
   }
   return result;

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
 #include "proto/io_failure.h"
+#include "workers/output_names.h"
 #include "workers/progress_stream.h"
 
 namespace tessera::worker {
@@ -19,6 +22,14 @@ namespace io = google::protobuf::io;
 constexpr int kProgressDescriptor = 3;
 
 absl::Status ioError(const std::string& what) { return ioFailure(what, errno); }
+
+absl::Status writeBytes(const TaskContext& task, const std::string& name, const std::string& bytes,
+                        v1::TaskResult& result) {
+  auto file = task.createOutput(name);
+  if (!file.ok()) return file.status();
+  result.add_files()->set_name(name);
+  return writeAll(file->get(), bytes, task.output(name));
+}
 
 }  // namespace
 
@@ -78,10 +89,21 @@ absl::Status readMessage(const std::string& path, google::protobuf::Message& mes
 
 absl::Status writeOutput(const TaskContext& task, const std::string& name, const google::protobuf::Message& message,
                          v1::TaskResult& result) {
-  auto file = task.createOutput(name);
-  if (!file.ok()) return file.status();
-  result.add_files()->set_name(name);
-  return writeAll(file->get(), deterministicBytes(message), task.output(name));
+  return writeBytes(task, name, deterministicBytes(message), result);
+}
+
+absl::Status encloseOutput(const TaskContext& task, const std::string& name, const google::protobuf::Message& message,
+                           v1::TaskResult& result) {
+  std::string bytes = deterministicBytes(message);
+  auto room = kEnclosedBytesOfResult;
+  for (const v1::OutputFile& file : result.files()) room -= static_cast<int64_t>(file.data().size());
+  if (bytes.empty() || static_cast<int64_t>(bytes.size()) > std::min(room, kEnclosedBytes)) {
+    return writeBytes(task, name, bytes, result);
+  }
+  v1::OutputFile& file = *result.add_files();
+  file.set_name(name);
+  file.set_data(std::move(bytes));
+  return absl::OkStatus();
 }
 
 }  // namespace tessera::worker

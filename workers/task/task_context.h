@@ -52,4 +52,8 @@ absl::Status readMessage(const std::string& path, google::protobuf::Message& mes
 absl::Status writeOutput(const TaskContext& task, const std::string& name, const google::protobuf::Message& message,
                          v1::TaskResult& result);
 
+/// The same, but within `result` where it is small enough: for what no later task reads from this worker's cache.
+absl::Status encloseOutput(const TaskContext& task, const std::string& name, const google::protobuf::Message& message,
+                           v1::TaskResult& result);
+
 }  // namespace tessera::worker

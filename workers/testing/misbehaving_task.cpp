@@ -215,6 +215,12 @@ Behaviours behaviours() {
          }
          survived();
        }},
+      {"enclose",  // a file of NUMBER bytes, and no file of that name
+       [](Task& task) {
+         v1::TaskResult result = artifactNamed("made");
+         result.mutable_files(0)->set_data(std::string(static_cast<size_t>(task.number), 'x'));
+         finish(task, result);
+       }},
       {"bad-name", [](Task& task) { finish(task, artifactNamed("../task.pb")); }},
       {"link-output",
        [](Task& task) {
