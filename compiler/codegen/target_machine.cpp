@@ -1,8 +1,10 @@
 #include "compiler/codegen/target_machine.h"
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/spares.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -87,6 +89,11 @@ absl::StatusOr<std::string> objectOf(llvm::Module& module, llvm::TargetMachine& 
   llvm::TargetLibraryInfoImpl library(module.getTargetTriple());
   library.disableAllFunctions();
   passes.add(new llvm::TargetLibraryInfoWrapperPass(library));
+  // Tables alone are written the same without the passes that are for code, whose setting up takes longer than they do.
+  const bool has_code = llvm::any_of(module, [](const llvm::Function& each) { return !each.isDeclaration(); });
+  const llvm::CodeGenOptLevel level = machine.getOptLevel();
+  if (!has_code) machine.setOptLevel(llvm::CodeGenOptLevel::None);
+  const absl::Cleanup restore = [&] { machine.setOptLevel(level); };
   if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
     return failureStatus(v1::Failure::INTERNAL,
                          absl::StrCat("LLVM cannot emit objects for ", module.getTargetTriple().str()));
