@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "workers/file_descriptor.h"
 
 namespace tessera::worker {
@@ -33,14 +33,16 @@ bool isAllowed() {
   return !text.empty() && text.find("[never]") == std::string::npos;
 }
 
-// The whole blocks of a line of /proc/self/maps, when it is a private mapping of a file that cannot be written.
+// The whole blocks of a line of /proc/self/maps, when it is a private mapping of a file that cannot be written:
+// "FROM-TO RIGHTS OFFSET DEVICE INODE PATH".
 std::optional<Range> blocksOf(const std::string& line) {
+  const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  if (fields.size() < 6 || fields[4] == "0") return std::nullopt;
+  const bool executable = fields[1] == "r-xp";
+  if (!executable && fields[1] != "r--p") return std::nullopt;
+  const std::pair<std::string, std::string> ends = absl::StrSplit(fields[0], '-');
   uintptr_t from = 0, to = 0;
-  std::array<char, 5> rights{};
-  unsigned long inode = 0;
-  if (sscanf(line.c_str(), "%lx-%lx %4s %*s %*s %lu", &from, &to, rights.data(), &inode) != 4) return std::nullopt;
-  const bool executable = strcmp(rights.data(), "r-xp") == 0;
-  if (inode == 0 || (!executable && strcmp(rights.data(), "r--p") != 0)) return std::nullopt;
+  if (!absl::SimpleHexAtoi(ends.first, &from) || !absl::SimpleHexAtoi(ends.second, &to)) return std::nullopt;
   const Range blocks = {(from + kBlock - 1) / kBlock * kBlock, to / kBlock * kBlock,
                         executable ? PROT_READ | PROT_EXEC : PROT_READ};
   return blocks.from < blocks.to ? std::optional(blocks) : std::nullopt;
